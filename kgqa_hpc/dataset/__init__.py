@@ -1,0 +1,1 @@
+"""From results to a published dataset: merge, accounting, filters, export."""

@@ -1,0 +1,1 @@
+"""What answers prompts: lmdeploy, openai, cpu and scripted, behind one interface (engine.py)."""

@@ -1,0 +1,89 @@
+"""Everything that can go wrong, as a tree.
+
+KgqaError                        exit 1
+├── InputError                   exit 2   the user can mend it: says what, where, and how
+│   ├── GraphFormatError                  a graph file: missing column, unknown node, duplicate id
+│   ├── EmptyGraphError                   nothing is left to sample from
+│   ├── ConfigError                       a key or value of the configuration
+│   ├── PromptError                       a prompt module: unknown name, undefined variable, bad front matter
+│   ├── EngineConfigError                 an engine that cannot start as configured: no model file, no key
+│   └── FingerprintMismatch               a run folder that was made with another configuration
+├── StoreError                   exit 1   something on disk; the whole state is intact and resumable
+│   ├── CorruptFile                       bytes are not what was written: checksum, magic, truncation
+│   └── DiskFull                          no space, quota exceeded, read-only, I/O error
+├── EngineError                  exit 1   the engine process died or stalled more often than allowed
+├── AccountingError              exit 1   sampled != accepted + rejected + invalid + failed
+└── StoppedEarly                 exit 75  not a failure: run the same command again
+"""
+
+from __future__ import annotations
+
+
+class KgqaError(Exception):
+    """Base of all expected errors. `message` says what is wrong and where; `cure` what to do about it."""
+
+    exit_code = 1
+
+    def __init__(self, message: str, cure: str = "") -> None:
+        super().__init__(message)
+        self.message = message
+        self.cure = cure
+
+    def __str__(self) -> str:
+        return f"{self.message}\n       {self.cure}" if self.cure else self.message
+
+
+class InputError(KgqaError):
+    """Something the user gave is wrong and the user can mend it. Nothing was half-written."""
+
+    exit_code = 2
+
+
+class GraphFormatError(InputError):
+    """A graph file cannot be read as a knowledge graph; the message names file and line."""
+
+
+class EmptyGraphError(InputError):
+    """No node, no edge or no graphlet is left to sample from."""
+
+
+class ConfigError(InputError):
+    """The configuration has unknown keys or impossible values; the message lists all of them."""
+
+
+class PromptError(InputError):
+    """A prompt module is unknown, malformed, or uses an undefined variable."""
+
+
+class EngineConfigError(InputError):
+    """An engine cannot start as configured: model file missing or unreadable, package not installed."""
+
+
+class FingerprintMismatch(InputError):
+    """The run folder belongs to another configuration; the message names what changed."""
+
+
+class StoreError(KgqaError):
+    """Something on disk failed. What was committed is whole, and the same command resumes."""
+
+
+class CorruptFile(StoreError):
+    """A file's bytes are not what was written. Never raised for a file of another version's format."""
+
+
+class DiskFull(StoreError):
+    """The operating system refused a write: no space, quota, read-only file system, I/O error."""
+
+
+class EngineError(KgqaError):
+    """The engine process died or stalled more often than `runtime.engine_restarts` allows."""
+
+
+class AccountingError(KgqaError):
+    """The counts of a run do not add up; nothing was published."""
+
+
+class StoppedEarly(KgqaError):
+    """Work was stopped by a signal or by the clock and everything finished is saved. Run it again."""
+
+    exit_code = 75

@@ -1,0 +1,1 @@
+"""The knowledge graph: readers, sources, reduction, and its HDF5 form kg.h5."""

@@ -1,0 +1,1 @@
+"""Workers: leasing shards, feeding engines, stopping in time. Knows no biology."""

@@ -1,0 +1,53 @@
+"""One unit of work and everything that happened to it, from anchor to verdict."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+from kgqa_hpc.anchors.anchor import Anchor
+
+Status = Literal["open", "accepted", "rejected", "invalid", "failed"]
+
+
+@dataclass(slots=True)
+class Item:
+    """An anchor on its way through a chain of steps.
+
+    `status` is `open` until the last step is done, then one of
+    accepted; rejected: a judge or filter said no; invalid: no parseable answer after all attempts; failed: no answer
+    at all (engine errors, prompt too long). `reason` says which step and why, e.g. "generate: truncated".
+    `output` holds the question and answer, `verdicts` one structured opinion per judging step, `trace` one entry per
+    request: step, attempt, prompt, engine, raw text, tokens.
+    """
+
+    anchor: Anchor
+    status: Status = "open"
+    reason: str | None = None
+    output: dict[str, Any] = field(default_factory=dict)
+    verdicts: dict[str, dict[str, Any]] = field(default_factory=dict)
+    trace: list[dict[str, Any]] = field(default_factory=list)
+
+    @property
+    def id(self) -> str:
+        return self.anchor.id
+
+    def to_record(self) -> dict[str, Any]:
+        """What journals and results store: everything but the anchor, which stands in the shard."""
+        return {
+            "id": self.anchor.id,
+            "status": self.status,
+            "reason": self.reason,
+            "output": self.output,
+            "verdicts": self.verdicts,
+            "trace": self.trace,
+        }
+
+    @classmethod
+    def from_record(cls, anchor: Anchor, record: dict[str, Any]) -> Item:
+        """The inverse of `to_record`, for the next pass and for readers. Raises ValueError on another anchor's record."""
+        if record["id"] != anchor.id:
+            raise ValueError(f"record {record['id']} is not of anchor {anchor.id}")
+        return cls(
+            anchor, record["status"], record["reason"], record["output"], record["verdicts"], record["trace"]
+        )

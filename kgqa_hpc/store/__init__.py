@@ -1,0 +1,1 @@
+"""Everything on disk: atomic writes, sealed HDF5 files, journals, leases, the run manifest (docs/format.md)."""
