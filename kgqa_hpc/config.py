@@ -1,7 +1,7 @@
 """The configuration of a run: one YAML file, checked completely before anything starts.
 
-Every setting is one typed field with one sentence. Unknown keys are refused with the nearest known one, and all
-errors of a file are reported at once.
+Every setting is one typed field with one sentence. Unknown keys are refused with the nearest known one, and all errors
+of a file are reported at once.
 """
 
 from __future__ import annotations
@@ -54,12 +54,20 @@ class GraphConfig(_Strict):
 
     source: Literal["hpo", "csv", "graphml", "triples"] = Field("hpo", description="What to read.")
     nodes: str | None = Field(None, description="csv: file with columns id,name,type (.gz allowed).")
-    edges: str | None = Field(None, description="csv: file with columns source_id,target_id,type (.gz allowed).")
+    edges: str | None = Field(
+        None, description="csv: file with columns source_id,target_id,type (.gz allowed)."
+    )
     path: str | None = Field(None, description="graphml and triples: the file.")
-    unknown_nodes: Literal["error", "drop"] = Field("error", description="Edges that name a node nobody declared.")
-    unnamed_nodes: Literal["drop", "error"] = Field("drop", description="Nodes without a name; dropped as published.")
+    unknown_nodes: Literal["error", "drop"] = Field(
+        "error", description="Edges that name a node nobody declared."
+    )
+    unnamed_nodes: Literal["drop", "error"] = Field(
+        "drop", description="Nodes without a name; dropped as published."
+    )
     duplicate_nodes: Literal["error", "first"] = Field("error", description="Node ids that stand twice.")
-    exclude_edge_types: list[str] = Field(default_factory=list, description="Edge types left out before reduction.")
+    exclude_edge_types: list[str] = Field(
+        default_factory=list, description="Edge types left out before reduction."
+    )
     min_degree: int = Field(3, ge=0, description="Nodes below are dropped, once.")
     max_degree: int = Field(100, ge=1, description="Nodes above are dropped, once.")
 
@@ -78,11 +86,19 @@ class AnchorConfig(_Strict):
     """What questions are grounded in."""
 
     kind: Literal["graphlet"] = "graphlet"
-    per_shape: int = Field(10_000, ge=1, description="Graphlets drawn of each shape; all where there are fewer.")
-    shapes: list[Annotated[int, Field(ge=1, le=29)]] | None = Field(None, description="Shape ids; default: all 29.")
+    per_shape: int = Field(
+        10_000, ge=1, description="Graphlets drawn of each shape; all where there are fewer."
+    )
+    shapes: list[Annotated[int, Field(ge=1, le=29)]] | None = Field(
+        None, description="Shape ids; default: all 29."
+    )
     backend: Literal["native", "graph-tool"] = Field("native", description="Who counts and samples.")
-    method: Literal["auto", "enumerate", "structure"] = Field("auto", description="How; auto asks the planner.")
-    max_per_node: int | None = Field(None, ge=1, description="Balanced sampling: a node is in at most so many.")
+    method: Literal["auto", "enumerate", "structure"] = Field(
+        "auto", description="How; auto asks the planner."
+    )
+    max_per_node: int | None = Field(
+        None, ge=1, description="Balanced sampling: a node is in at most so many."
+    )
 
 
 class PromptConfig(_Strict):
@@ -91,7 +107,9 @@ class PromptConfig(_Strict):
     generate: Name = "p5"
     judge: Name = "filter"
     folder: str | None = Field(None, description="A folder of own modules.")
-    edge_types: bool = Field(False, description="Show edge types; the paper found leaving them out better (3.2).")
+    edge_types: bool = Field(
+        False, description="Show edge types; the paper found leaving them out better (3.2)."
+    )
 
 
 class PassConfig(_Strict):
@@ -106,21 +124,33 @@ class RuntimeConfig(_Strict):
     """How the work is cut, timed and saved. Nothing here changes what the dataset holds."""
 
     shard_size: int = Field(512, ge=1, description="Anchors per shard.")
-    time_limit: Duration | None = Field(None, description="Of this process; under Slurm the job's own end counts.")
+    time_limit: Duration | None = Field(
+        None, description="Of this process; under Slurm the job's own end counts."
+    )
     margin: Duration = Field(900.0, description="No new work is taken this long before the limit.")
     commit_every: Duration = Field(30.0, description="Longest time a finished item stays only in memory.")
-    window: int | None = Field(None, ge=1, description="Requests in flight; default: twice the engine's batch.")
+    window: int | None = Field(
+        None, ge=1, description="Requests in flight; default: twice the engine's batch."
+    )
     lease: Duration = Field(120.0, gt=0, description="A lease whose heartbeat is older may be taken over.")
     attempts: int = Field(3, ge=1, description="Tries per step before an item counts as invalid or failed.")
-    engine_stall: Duration = Field(600.0, gt=0, description="An engine silent for so long is killed and restarted.")
-    engine_restarts: int = Field(20, ge=0, description="Engine deaths without progress before the worker gives up.")
-    item_engine_deaths: int = Field(3, ge=1, description="Engine deaths while alone in it until an item is failed.")
+    engine_stall: Duration = Field(
+        600.0, gt=0, description="An engine silent for so long is killed and restarted."
+    )
+    engine_restarts: int = Field(
+        20, ge=0, description="Engine deaths without progress before the worker gives up."
+    )
+    item_engine_deaths: int = Field(
+        3, ge=1, description="Engine deaths while alone in it until an item is failed."
+    )
 
 
 class DatasetConfig(_Strict):
     """What merge keeps."""
 
-    z_score: float | None = Field(3.0, gt=0, description="Length outliers beyond so many sigma are rejected (3.2.2).")
+    z_score: float | None = Field(
+        3.0, gt=0, description="Length outliers beyond so many sigma are rejected (3.2.2)."
+    )
     licence: str | None = Field(None, description="Licence of the dataset; default: the graph source's.")
 
 
@@ -177,7 +207,9 @@ def parse_config(data: dict[str, Any], where: str) -> RunConfig:
         return RunConfig.model_validate(data)
     except ValidationError as problem:
         lines = [_sentence(error) for error in problem.errors()]
-        raise ConfigError("\n".join(f"{where}: {line}" for line in lines), "see configs/ for examples") from None
+        raise ConfigError(
+            "\n".join(f"{where}: {line}" for line in lines), "see configs/ for examples"
+        ) from None
 
 
 def dump_config(config: RunConfig) -> str:
@@ -187,7 +219,11 @@ def dump_config(config: RunConfig) -> str:
 
 def _resolve_paths(data: dict[str, Any], base: Path) -> dict[str, Any]:
     data = dict(data)
-    for section, keys in (("graph", ("nodes", "edges", "path")), ("prompts", ("folder",)), ("engine", ("model",))):
+    for section, keys in (
+        ("graph", ("nodes", "edges", "path")),
+        ("prompts", ("folder",)),
+        ("engine", ("model",)),
+    ):
         if not isinstance(data.get(section), dict):
             continue
         values = dict(data[section])
@@ -219,7 +255,12 @@ def _known_keys(location: list[Any]) -> list[str]:
     for part in location:
         if isinstance(part, int):
             continue
-        models = [m for model in models if part in model.model_fields for m in _models_in(model.model_fields[part].annotation)]
+        models = [
+            m
+            for model in models
+            if part in model.model_fields
+            for m in _models_in(model.model_fields[part].annotation)
+        ]
     return [name for model in models for name in model.model_fields]
 
 

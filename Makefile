@@ -1,0 +1,33 @@
+# The two commands of a newcomer: make demo, make test. Everything else is `kgqa --help`.
+SHELL := /bin/bash
+VENV ?= .venv
+BIN := $(VENV)/bin
+export VENV
+
+.PHONY: help demo test lint system clean
+
+help:
+	@echo "make demo    install into $(VENV) and make a small dataset from the HPO graph in runs/demo"
+	@echo "make test    install with test extras and run the whole test-suite"
+	@echo "make lint    ruff, mypy and shellcheck only"
+	@echo "make clean   remove $(VENV) and runs/demo"
+
+demo:
+	@tools/setup_venv.sh cpu,hpo,report
+	@$(BIN)/kgqa all configs/demo.yaml runs/demo
+
+system:
+	@tools/install_system.sh all
+
+lint:
+	@tools/setup_venv.sh test
+	@$(BIN)/ruff check .
+	@$(BIN)/ruff format --check .
+	@$(BIN)/mypy
+	@git ls-files '*.sh' '*.sbatch' | xargs -r $(BIN)/shellcheck
+
+test: lint system
+	@PATH="$(abspath $(BIN)):$$PATH" $(BIN)/python -m pytest $(PYTEST)
+
+clean:
+	rm -rf $(VENV) runs/demo

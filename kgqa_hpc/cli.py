@@ -1,0 +1,219 @@
+"""The `kgqa` command. Each verb is a few lines: parse, call the room that does it, print.
+
+Results go to stdout, progress and messages to stderr. Exit codes: 0 done, 1 failed, 2 bad input, 75 stopped early
+(run the same command again). Rooms are imported inside their verb, so that `kgqa --help` is quick.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+import typer
+
+from kgqa_hpc import __version__
+from kgqa_hpc.errors import KgqaError
+
+app = typer.Typer(
+    name="kgqa",
+    help="From a knowledge graph to a judged, traceable question-answer dataset.",
+    no_args_is_help=True,
+    add_completion=False,
+    rich_markup_mode=None,
+    pretty_exceptions_enable=False,
+)
+
+Run = Annotated[Path, typer.Argument(metavar="RUN", help="The run folder.")]
+Config = Annotated[Path, typer.Argument(metavar="CONFIG", help="A configuration, see configs/.")]
+AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON document instead of text.")]
+Threads = Annotated[
+    int | None, typer.Option("--threads", min=1, help="Default: the cores this process may use.")
+]
+
+
+def main() -> None:
+    """Entry point: turns the project's errors into one clear line and the right exit code."""
+    try:
+        app()
+    except KgqaError as problem:
+        print(f"error: {problem}", file=sys.stderr)
+        sys.exit(problem.exit_code)
+    except BrokenPipeError:  # `kgqa … | head`: not a failure of ours
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        sys.exit(141)
+    except KeyboardInterrupt:
+        sys.exit(130)
+
+
+def _print_json(document: Any) -> None:
+    print(json.dumps(document, indent=2, ensure_ascii=False))
+
+
+def _version(wanted: bool) -> None:
+    if wanted:
+        print(f"kgqa {__version__}")
+        raise typer.Exit()
+
+
+@app.callback()
+def _root(
+    version: Annotated[
+        bool, typer.Option("--version", callback=_version, is_eager=True, help="Print the version.")
+    ] = False,
+) -> None:
+    pass
+
+
+@app.command()
+def init(config: Config, run: Run) -> None:
+    """Check a configuration completely and create the run folder."""
+    from kgqa_hpc import stages
+
+    stages.init(config, run)
+    print(run)
+
+
+@app.command(name="import")
+def import_(run: Run) -> None:
+    """Read the knowledge graph into RUN/kg.h5."""
+    from kgqa_hpc import stages
+
+    print(stages.import_graph(run))
+
+
+@app.command()
+def sample(run: Run, threads: Threads = None) -> None:
+    """Reduce the graph, count all 29 shapes and draw the anchors."""
+    from kgqa_hpc import stages
+
+    print(stages.sample(run, threads=threads))
+
+
+@app.command(name="run")
+def run_(
+    run: Run,
+    worker: Annotated[
+        str | None, typer.Option(help="Name of this worker in logs; default: from the launcher.")
+    ] = None,
+) -> None:
+    """Generate and judge all shards. Alone, several at once, under mpiexec or srun, or in a job array."""
+    from kgqa_hpc.runtime.run import run_command
+
+    run_command(run, worker=worker)
+
+
+@app.command()
+def merge(
+    run: Run,
+    partial: Annotated[
+        bool, typer.Option("--partial", help="Merge what is there, although work is left.")
+    ] = False,
+    format: Annotated[
+        Literal["biographletqa"] | None,
+        typer.Option("--format", help="Also write the published field names."),
+    ] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Assemble RUN/dataset and check that every sampled item is accounted for."""
+    from kgqa_hpc import stages
+
+    document, text = stages.merge(run, partial=partial, published=format is not None)
+    if as_json:
+        _print_json(document)
+    else:
+        print(text)
+
+
+@app.command()
+def report(run: Run) -> None:
+    """Write RUN/report/index.html, one self-contained page."""
+    from kgqa_hpc import stages
+
+    print(stages.report(run))
+
+
+@app.command(name="all")
+def all_(config: Config, run: Run, threads: Threads = None) -> None:
+    """Everything on one machine, from the graph to the report; the same command resumes."""
+    from kgqa_hpc import stages
+
+    print(stages.all_stages(config, run, threads=threads))
+
+
+@app.command()
+def status(
+    run: Run,
+    watch: Annotated[bool, typer.Option("--watch", help="Refresh until the run is complete.")] = False,
+    as_json: AsJson = False,
+) -> None:
+    """What is done, what is left, how fast it goes and who is stalled."""
+    from kgqa_hpc.runtime import status as room
+
+    if watch:
+        room.watch(run)
+    elif as_json:
+        _print_json(room.status(run))
+    else:
+        print(room.render(room.status(run)))
+
+
+@app.command()
+def explain(
+    run: Run,
+    item: Annotated[str, typer.Argument(metavar="ITEM", help="The id of a record or anchor.")],
+    as_json: AsJson = False,
+) -> None:
+    """One item's whole story: anchor, prompts, raw outputs, verdicts, versions."""
+    from kgqa_hpc.dataset import explain as room
+
+    story = room.explain(run, item)
+    if as_json:
+        _print_json(story)
+    else:
+        print(room.render(story))
+
+
+@app.command()
+def doctor(as_json: AsJson = False) -> None:
+    """What works on this machine, and the line that mends what does not."""
+    from kgqa_hpc import doctor as room
+
+    checks = room.diagnose()
+    if as_json:
+        _print_json([room.to_dict(check) for check in checks])
+    else:
+        print(room.render(checks))
+
+
+@app.command()
+def count(
+    nodes: Annotated[str, typer.Option(help="CSV with id,name,type (.gz allowed).")],
+    edges: Annotated[str, typer.Option(help="CSV with source_id,target_id,type (.gz allowed).")],
+    min_degree: Annotated[int, typer.Option(min=0)] = 3,
+    max_degree: Annotated[int, typer.Option(min=1)] = 100,
+    backend: Annotated[Literal["native", "graph-tool"], typer.Option(help="Who counts.")] = "native",
+    unknown_nodes: Annotated[
+        Literal["error", "drop"], typer.Option(help="Edges that name a node nobody declared.")
+    ] = "error",
+    threads: Threads = None,
+    as_json: AsJson = False,
+) -> None:
+    """Exact counts of the 29 graphlet shapes of a reduced graph, without a run."""
+    from kgqa_hpc import stages
+
+    document = stages.count(
+        nodes=nodes,
+        edges=edges,
+        min_degree=min_degree,
+        max_degree=max_degree,
+        unknown_nodes=unknown_nodes,
+        backend=backend,
+        threads=threads,
+    )
+    if as_json:
+        _print_json(document)
+    else:
+        print(stages.count_table(document))

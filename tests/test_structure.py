@@ -1,0 +1,114 @@
+"""The plan of the house holds: data flows one way, rooms stay small, no circles."""
+
+from __future__ import annotations
+
+import ast
+import statistics
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[1]
+PACKAGE = ROOT / "kgqa_hpc"
+FILES = sorted(p for p in PACKAGE.rglob("*.py") if "_shipped" not in p.parts)
+
+# Which rooms a room may know (docs/architecture.md, "The way the data takes"). errors is known to all.
+MAY_KNOW = {
+    "kg": {"anchors", "config", "store"},
+    "graphlets": {"config", "store"},
+    "anchors": {"config", "graphlets", "kg", "store"},
+    "store": set(),
+    "prompts": {"anchors", "config"},
+    "engines": {"config"},
+    "steps": {"anchors", "config", "engines", "prompts"},
+    "runtime": {"anchors", "config", "engines", "prompts", "steps", "store"},
+    "dataset": {"anchors", "config", "kg", "prompts", "steps", "store"},
+    "report": {"anchors", "config", "dataset", "graphlets", "store"},
+    "config": {"engines"},
+    "errors": set(),
+    "doctor": {"config", "engines"},
+}
+TOP = {"cli", "stages", "__main__", "__init__"}
+
+
+def _module(path: Path) -> str:
+    parts = path.relative_to(ROOT).with_suffix("").parts
+    return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
+
+
+def _imports(path: Path) -> set[str]:
+    known = {_module(p) for p in FILES}
+    found: set[str] = set()
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        if isinstance(node, ast.Import):
+            found.update(alias.name for alias in node.names if alias.name.startswith("kgqa_hpc"))
+        elif isinstance(node, ast.ImportFrom) and (node.module or "").startswith("kgqa_hpc"):
+            inner = {f"{node.module}.{alias.name}" for alias in node.names}
+            found.update(name if name in known else str(node.module) for name in inner)
+    return found - {"kgqa_hpc"}
+
+
+def _room(module: str) -> str:
+    return module.split(".")[1]
+
+
+@pytest.mark.parametrize("path", FILES, ids=_module)
+def test_a_room_knows_only_what_stands_before_it(path: Path) -> None:
+    room = path.relative_to(PACKAGE).with_suffix("").parts[0]
+    if room in TOP:
+        return
+    assert room in MAY_KNOW, f"{room} is a new room: give it a place in the plan"
+    strangers = {m for m in _imports(path) if _room(m) not in {room, "errors", *MAY_KNOW[room]}}
+    assert not strangers, f"{_module(path)} must not know {sorted(strangers)}"
+
+
+def test_there_is_no_circle_of_imports() -> None:
+    graph = {_module(path): _imports(path) for path in FILES}
+    done: set[str] = set()
+
+    def visit(module: str, trail: tuple[str, ...]) -> None:
+        assert module not in trail, " -> ".join([*trail, module])
+        if module in done:
+            return
+        for other in sorted(graph.get(module, ())):
+            if other != module:
+                visit(other, (*trail, module))
+        done.add(module)
+
+    for module in graph:
+        visit(module, ())
+
+
+def test_rooms_are_small() -> None:
+    sizes = {p.relative_to(ROOT): len(p.read_text(encoding="utf-8").splitlines()) for p in FILES}
+    too_large = {str(p): n for p, n in sizes.items() if n > 500}
+    assert not too_large
+    assert statistics.median(sizes.values()) < 200
+
+
+def test_every_module_opens_with_what_it_is_about() -> None:
+    silent = [_module(p) for p in FILES if not ast.get_docstring(ast.parse(p.read_text(encoding="utf-8")))]
+    assert silent == []
+
+
+HEAVY = (
+    "torch",
+    "lmdeploy",
+    "numba",
+    "pandas",
+    "pyarrow",
+    "h5py",
+    "matplotlib",
+    "pydantic",
+    "mpi4py",
+    "submitit",
+    "openai",
+)
+
+
+def test_help_imports_nothing_heavy() -> None:
+    code = f"import sys\nfrom kgqa_hpc import cli\nprint([m for m in {HEAVY!r} if m in sys.modules])\n"
+    out = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert out.stdout.strip() == "[]"
