@@ -1,7 +1,7 @@
 """The configuration of a run: one YAML file, checked completely before anything starts.
 
-Every setting is one typed field with one sentence. Unknown keys are refused with the nearest known one, and all errors
-of a file are reported at once.
+Every setting is one typed field with one sentence. Unknown keys are refused with the nearest known one, and
+all errors of a file are reported at once.
 """
 
 from __future__ import annotations
