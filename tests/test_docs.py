@@ -1,0 +1,54 @@
+"""The documentation is true: every command and option is described, every link leads somewhere."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+import typer
+
+from kgqa_hpc.cli import app
+
+ROOT = Path(__file__).parents[1]
+PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+COMMANDS = typer.main.get_command(app).commands  # type: ignore[attr-defined]
+
+
+def _section(name: str) -> str:
+    text = (ROOT / "docs" / "cli.md").read_text(encoding="utf-8")
+    found = re.search(rf"^## kgqa {name}$(.*?)(?=^## |\Z)", text, flags=re.MULTILINE | re.DOTALL)
+    assert found, f"docs/cli.md has no section for kgqa {name}"
+    return found[1]
+
+
+@pytest.mark.parametrize("name", sorted(COMMANDS))
+def test_each_command_and_option_is_documented(name: str) -> None:
+    section = _section(name)
+    assert COMMANDS[name].help
+    for parameter in COMMANDS[name].params:
+        for option in (o for o in parameter.opts if o.startswith("--")):
+            assert f"`{option}`" in section, f"kgqa {name} {option}"
+
+
+@pytest.mark.parametrize("name", sorted(COMMANDS))
+def test_no_option_is_documented_that_does_not_exist(name: str) -> None:
+    known = {option for parameter in COMMANDS[name].params for option in parameter.opts}
+    assert set(re.findall(r"^\| `(--[a-z-]+)`", _section(name), flags=re.MULTILINE)) <= known
+
+
+def test_no_section_describes_a_command_that_does_not_exist() -> None:
+    text = (ROOT / "docs" / "cli.md").read_text(encoding="utf-8")
+    assert set(re.findall(r"^## kgqa (\S+)$", text, flags=re.MULTILINE)) == set(COMMANDS)
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda p: p.name)
+def test_links_and_paths_in_the_pages_exist(page: Path) -> None:
+    text = page.read_text(encoding="utf-8")
+    for target in re.findall(r"\]\(([^)#\s]+)", text):
+        if not target.startswith(("http:", "https:")):
+            assert (page.parent / target).exists(), f"{page.name} links to {target}"
+    for named in re.findall(
+        r"(?<![\w/.])((?:configs|slurm|tools|containers|docs)/[\w./-]+\.(?:yaml|sbatch|sh|py|md|def))", text
+    ):
+        assert (ROOT / named).exists(), f"{page.name} names {named}"
