@@ -1,0 +1,123 @@
+"""The length filter: pairs whose question or answer is far longer or shorter than the others are left out.
+
+BioGraphletQA, section 3.2.2: a pair is an outlier when the length of its question or of its answer, in
+characters, lies more than three standard deviations from the mean over all parsed pairs. Sums are exact integers
+and the test is exact integer arithmetic, so the outcome depends on no order, no machine and no rounding. The
+standard deviation is that of the population: the pairs are the whole dataset, not a sample of it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from fractions import Fraction
+from math import isqrt, sqrt
+from typing import Any
+
+FIELDS = ("question", "answer")
+
+
+@dataclass(slots=True)
+class LengthSum:
+    """Count, sum and sum of squares of lengths: all that mean and standard deviation need."""
+
+    count: int = 0
+    total: int = 0
+    squares: int = 0
+
+    def add(self, length: int) -> None:
+        """Take one length (in characters) into account."""
+        self.count += 1
+        self.total += length
+        self.squares += length * length
+
+    @property
+    def mean(self) -> float:
+        """The arithmetic mean; 0 without any length."""
+        return self.total / self.count if self.count else 0.0
+
+    @property
+    def deviation(self) -> float:
+        """The population standard deviation; 0 without any length."""
+        return sqrt(Fraction(self._spread, self.count**2)) if self.count else 0.0
+
+    @property
+    def _spread(self) -> int:
+        # count^2 times the population variance: an integer, and never negative.
+        return self.count * self.squares - self.total * self.total
+
+    def bounds(self, z: float) -> tuple[int, int] | None:
+        """The smallest and the largest length within `z` standard deviations of the mean, both included.
+
+        Exactly the integers x with |x - mean| <= z * deviation. None without any length.
+        """
+        if not self.count:
+            return None
+        ratio = Fraction(z)
+        p, q = ratio.numerator, ratio.denominator
+        # |x - total/count| <= (p/q) sqrt(spread)/count  <=>  |q (count x - total)| <= floor(sqrt(p^2 spread))
+        reach = isqrt(p * p * self._spread)
+        step = q * self.count
+        low = -((reach - q * self.total) // step)  # ceiling of (q total - reach) / step
+        return max(low, 0), (q * self.total + reach) // step
+
+
+class PairLengths:
+    """Lengths of the questions and answers of all parsed pairs of a run."""
+
+    def __init__(self) -> None:
+        self.sums = {field: LengthSum() for field in FIELDS}
+
+    def add(self, pair: dict[str, Any]) -> None:
+        """Count one parsed pair."""
+        for field in FIELDS:
+            self.sums[field].add(len(pair[field]))
+
+    def limits(self, z: float | None) -> LengthLimits:
+        """What is kept at `z` standard deviations; everything when `z` is None."""
+        return LengthLimits(
+            z, {f: s.bounds(z) if z is not None else None for f, s in self.sums.items()}, self.sums
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class LengthLimits:
+    """The interval of lengths that are kept, per field; None where nothing is bounded."""
+
+    z_score: float | None
+    bounds: dict[str, tuple[int, int] | None]
+    sums: dict[str, LengthSum]
+
+    def outliers(self, pair: dict[str, Any]) -> tuple[str, ...]:
+        """The fields (question, answer) of this pair whose length lies outside."""
+        return tuple(
+            field
+            for field, bound in self.bounds.items()
+            if bound is not None and not bound[0] <= len(pair[field]) <= bound[1]
+        )
+
+    def to_dict(self) -> dict[str, Any]:
+        """The form of accounting.json: how the limits came about, and what they are."""
+        fields: dict[str, Any] = {
+            field: {
+                "mean": sums.mean,
+                "deviation": sums.deviation,
+                "minimum": (self.bounds[field] or (None, None))[0],
+                "maximum": (self.bounds[field] or (None, None))[1],
+            }
+            for field, sums in self.sums.items()
+        }
+        return {
+            "z_score": self.z_score,
+            "unit": "characters",
+            "standard_deviation": "population",
+            "pairs": self.sums["question"].count,
+            **fields,
+        }
+
+
+def parsed_pair(record: dict[str, Any]) -> dict[str, Any] | None:
+    """The question and answer of an item's record, or None while or when it never got any."""
+    output = record["output"]
+    if all(isinstance(output.get(field), str) for field in FIELDS):
+        return dict(output)
+    return None

@@ -1,0 +1,77 @@
+"""The accounting identity holds, or nothing is published."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from kgqa_hpc.dataset.accounting import OUTCOMES, Accounting, Tally, render, sentence
+from kgqa_hpc.errors import AccountingError
+
+ITEMS = st.lists(
+    st.tuples(
+        st.integers(1, 29),
+        st.sampled_from(OUTCOMES),
+        st.sampled_from(["length", "judge: question not valid", "generate: truncated", None]),
+    ),
+    max_size=300,
+)
+
+
+def _count(items: list[tuple[int, str, str | None]]) -> Accounting:
+    accounting = Accounting(shards=1)
+    for shape, status, reason in items:
+        tally = accounting.tally(shape)
+        tally.sampled += 1
+        tally.add(status, reason)
+    return accounting
+
+
+@given(ITEMS)
+def test_whatever_becomes_of_items_the_identity_holds(items: list[tuple[int, str, str | None]]) -> None:
+    accounting = _count(items)
+    accounting.check()
+    document = accounting.to_dict()
+    for tally in [document, *document["shapes"].values()]:
+        ends = sum(sum(tally[name].values()) for name in OUTCOMES[1:])
+        assert tally["sampled"] == tally["accepted"] + ends + tally["waiting"]
+    assert document["sampled"] == len(items)
+
+
+@given(ITEMS.filter(bool), st.sampled_from([-1, 1]))
+def test_one_item_more_or_less_in_one_shape_is_refused(
+    items: list[tuple[int, str, str | None]], change: int
+) -> None:
+    accounting = _count(items)
+    accounting.tally(items[0][0]).sampled += change
+    with pytest.raises(AccountingError, match=rf"shape {items[0][0]}: [\d,]+ sampled !="):
+        accounting.check()
+
+
+def test_a_surplus_in_one_shape_does_not_pay_for_a_loss_in_another() -> None:
+    accounting = Accounting(shapes={1: Tally(sampled=2, accepted=1), 2: Tally(sampled=1, accepted=2)})
+    with pytest.raises(AccountingError, match="shape 1"):
+        accounting.check()
+
+
+def test_waiting_items_are_allowed_only_while_shards_are_missing() -> None:
+    shapes = {1: Tally(sampled=3, accepted=1, waiting=2)}
+    Accounting(shapes=shapes, shards=2, missing_shards=1).check()
+    with pytest.raises(AccountingError):
+        Accounting(shapes=shapes, shards=2).check()
+
+
+def test_an_unknown_status_is_no_outcome() -> None:
+    with pytest.raises(AccountingError, match="'open'"):
+        Tally().add("open", None)
+
+
+def test_a_person_reads_the_identity_and_each_reason() -> None:
+    accounting = _count([(1, "accepted", None), (1, "rejected", "length"), (2, "failed", "generate: error")])
+    accounting.missing_shards, accounting.shards = 1, 4
+    text = render(accounting)
+    assert "3 sampled = 1 accepted + 1 rejected + 0 invalid + 1 failed" in text
+    assert "PARTIAL: 1 of 4 shards are not done yet" in text
+    assert "generate: error" in text
+    assert sentence(Tally(sampled=2)).startswith("2 sampled !=")

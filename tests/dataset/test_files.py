@@ -1,0 +1,148 @@
+"""JSON lines and Parquet hold the same, whatever judges say."""
+
+from __future__ import annotations
+
+import hashlib
+from pathlib import Path
+from typing import Any
+
+import orjson
+import pyarrow.parquet as pq
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from kgqa_hpc.dataset import files
+from kgqa_hpc.dataset.columns import Columns
+from kgqa_hpc.dataset.files import RecordFiles, write_sums
+
+TEXT = st.text(st.characters(exclude_categories=["Cs"]), max_size=20)
+SCALAR = st.none() | st.booleans() | st.integers(-(2**63), 2**63 - 1) | st.floats(allow_nan=False) | TEXT
+VALUE = SCALAR | st.lists(TEXT, max_size=3) | st.dictionaries(TEXT, SCALAR, max_size=2)
+VERDICTS = st.dictionaries(
+    st.sampled_from(["judge", "panel"]),
+    st.dictionaries(st.sampled_from(["valid", "score", "why"]), VALUE),
+    max_size=2,
+)
+
+
+def record(
+    number: int, verdicts: dict[str, Any], steps: tuple[str, ...] = ("generate", "judge")
+) -> dict[str, Any]:
+    engine = dict.fromkeys(["name", "version", "model", "digest", "quantisation"], "x")
+    return {
+        "id": f"g01-{number:016x}",
+        "question": f"Which one is {number}? é\u2028→",
+        "answer": "This one.\x00",
+        "graphlet_id": 1,
+        "nodes": [{"id": f"N:{i}", "name": f"name {i}", "type": "T"} for i in range(3)],
+        "edges": [[0, 1], [1, 2]],
+        "edge_labels": ["is_a", "part_of"],
+        "num_nodes": 3,
+        "verdicts": verdicts,
+        "accepted": True,
+        "reason": None,
+        "provenance": {
+            "run": "f" * 64,
+            "seed": 42,
+            "anchor": {"id": f"g01-{number:016x}", "kind": "graphlet", "weight": 1.0},
+            "prompt": {step: {"name": "p5", "sha256": "0" * 64} for step in steps},
+            "engine": dict.fromkeys(steps, engine),
+            "parameters": {step: {"temperature": 0.5, "max_tokens": 100, "seed": number} for step in steps},
+            "tokens": {"prompt": 1, "completion": 2, "cached": 0},
+            "attempts": dict.fromkeys(steps, 1),
+        },
+    }
+
+
+def write(folder: Path, records: list[dict[str, Any]]) -> None:
+    folder.mkdir(exist_ok=True)
+    columns = Columns()
+    for one in records:
+        columns.add(one)
+    with RecordFiles(folder, "accepted", columns) as out:
+        for one in records:
+            out.add(one)
+
+
+def read_both(folder: Path) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
+    lines = (folder / "accepted.jsonl").read_bytes().split(b"\n")[:-1]
+    return [orjson.loads(line) for line in lines], pq.read_table(folder / "accepted.parquet").to_pylist()
+
+
+def _without_empty_structs(record: dict[str, Any]) -> dict[str, Any]:
+    # A struct without any field cannot be a Parquet column; a verdict of no field says nothing.
+    verdicts = {step: verdict for step, verdict in record["verdicts"].items() if verdict != {}}
+    return (
+        {**record, "verdicts": verdicts} if verdicts else {k: v for k, v in record.items() if k != "verdicts"}
+    )
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.lists(VERDICTS, max_size=6))
+def test_parquet_and_json_lines_hold_the_same(
+    tmp_path_factory: pytest.TempPathFactory, verdicts: list[dict]
+) -> None:
+    folder = tmp_path_factory.mktemp("same")
+    write(folder, [record(i, one) for i, one in enumerate(verdicts)])
+    lines, rows = read_both(folder)
+    known = {step for one in verdicts for step, verdict in one.items() if verdict}
+    expected = [
+        _without_empty_structs({**r, "verdicts": {s: v for s, v in r["verdicts"].items() if s in known}})
+        for r in lines
+    ]
+    assert rows == expected
+    assert [line["id"] for line in lines] == [f"g01-{i:016x}" for i in range(len(verdicts))]
+
+
+def test_row_groups_bound_what_is_held_in_memory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(files, "ROW_GROUP_ROWS", 10)
+    write(tmp_path, [record(i, {"judge": {"valid": True}}) for i in range(95)])
+    metadata = pq.read_metadata(tmp_path / "accepted.parquet")
+    assert [metadata.row_group(i).num_rows for i in range(metadata.num_row_groups)] == [10] * 9 + [5]
+    assert read_both(tmp_path)[0] == read_both(tmp_path)[1]
+
+
+def test_long_texts_close_a_row_group_by_their_bytes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(files, "ROW_GROUP_BYTES", 5_000)
+    write(tmp_path, [record(i, {"judge": {"why": "x" * 3_000}}) for i in range(10)])
+    assert pq.read_metadata(tmp_path / "accepted.parquet").num_row_groups == 5
+
+
+def test_values_of_different_nature_become_json_text(tmp_path: Path) -> None:
+    write(tmp_path, [record(0, {"judge": {"score": 1}}), record(1, {"judge": {"score": "high"}})])
+    lines, rows = read_both(tmp_path)
+    assert [line["verdicts"]["judge"]["score"] for line in lines] == ["1", '"high"']
+    assert rows == lines
+
+
+def test_a_step_that_some_records_never_reached_is_null_there(tmp_path: Path) -> None:
+    write(tmp_path, [record(0, {}, ("generate",)), record(1, {"judge": {"valid": True}})])
+    lines, rows = read_both(tmp_path)
+    assert lines[0]["verdicts"] == {"judge": None}
+    assert lines[0]["provenance"]["prompt"]["judge"] is None
+    assert rows == lines
+
+
+def test_a_dataset_without_records_has_readable_files(tmp_path: Path) -> None:
+    write(tmp_path, [])
+    assert read_both(tmp_path) == ([], [])
+
+
+def test_the_same_records_give_the_same_bytes(tmp_path: Path) -> None:
+    records = [record(i, {"judge": {"valid": i % 2 == 0, "why": str(i)}}) for i in range(300)]
+    for name in ("one", "two"):
+        write(tmp_path / name, records)
+    for suffix in ("jsonl", "parquet"):
+        name = f"accepted.{suffix}"
+        assert (tmp_path / "one" / name).read_bytes() == (tmp_path / "two" / name).read_bytes()
+
+
+def test_sums_are_those_of_the_files(tmp_path: Path) -> None:
+    (tmp_path / "b").write_bytes(b"b")
+    (tmp_path / "a").write_bytes(b"")
+    write_sums(tmp_path)
+    expected = "".join(
+        f"{hashlib.sha256(body).hexdigest()}  {name}\n" for name, body in [("a", b""), ("b", b"b")]
+    )
+    assert (tmp_path / "SHA256SUMS").read_text() == expected
