@@ -9,6 +9,7 @@ set -uo pipefail
 
 readonly APT=(apt-get -qq -o DPkg::Lock::Timeout=600 -o Acquire::Retries=3 -o Dpkg::Use-Pty=0)
 HERE=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
+[ "$(id -u)" = 0 ] || PATH=$PATH:/usr/sbin:/sbin # where the daemons are
 export DEBIAN_FRONTEND=noninteractive LC_ALL=C.UTF-8
 
 usage() { sed -n '2,/^set /{/^set /d;s/^# \{0,1\}//;p}' "$0"; }
@@ -23,7 +24,7 @@ attempt() {
   shift
   for try in 1 2 3; do
     timeout --kill-after=10 "$limit" "$@" </dev/null >"$LOG" 2>&1 && return 0
-    [ "$try" = 3 ] || sleep $((try * 5))
+    [ "$try" = 3 ] || sleep $((try * ${KGQA_RETRY_PAUSE:-5}))
   done
   return 1
 }
