@@ -10,8 +10,10 @@ KgqaError                        exit 1
 │   └── FingerprintMismatch               a run folder that was made with another configuration
 ├── StoreError                   exit 1   something on disk; the whole state is intact and resumable
 │   ├── CorruptFile                       bytes are not what was written: checksum, magic, truncation
+│   ├── NewerFormat                       a file of a later version of this program
 │   └── DiskFull                          no space, quota exceeded, read-only, I/O error
 ├── EngineError                  exit 1   the engine process died or stalled more often than allowed
+│   └── EngineDied                        one death of it; the worker starts it again
 ├── AccountingError              exit 1   sampled != accepted + rejected + invalid + failed
 └── StoppedEarly                 exit 75  not a failure: run the same command again
 """
@@ -71,12 +73,20 @@ class CorruptFile(StoreError):
     """A file's bytes are not what was written. Never raised for a file of another version's format."""
 
 
+class NewerFormat(StoreError):
+    """A file was written by a later version of this program, in a format this one does not know."""
+
+
 class DiskFull(StoreError):
     """The operating system refused a write: no space, quota, read-only file system, I/O error."""
 
 
 class EngineError(KgqaError):
     """The engine process died or stalled more often than `runtime.engine_restarts` allows."""
+
+
+class EngineDied(EngineError):
+    """The engine process died, stalled, or spoke gibberish; what was in flight in it has no answer."""
 
 
 class AccountingError(KgqaError):

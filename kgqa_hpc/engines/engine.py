@@ -13,8 +13,8 @@ Finish = Literal["stop", "length", "error", "abort"]
 class Request:
     """One prompt. `id` is unique among the requests in flight; `messages` are {"role", "content"} objects.
 
-    `schema` is the JSON schema the answer must follow (enforced while decoding where the engine can), `seed` fixes
-    the sampling when `temperature` > 0 (0 means greedy), `max_tokens` bounds the answer.
+    `schema` is the JSON schema the answer must follow (enforced while decoding where the engine can), `seed`
+    fixes the sampling when `temperature` > 0 (0 means greedy), `max_tokens` bounds the answer.
     """
 
     id: str
@@ -29,8 +29,8 @@ class Request:
 class Response:
     """The answer to the request of the same id. Only `finish == "stop"` is data.
 
-    `length` (token limit hit), `error` (this request failed) and `abort` (cancelled) are states to retry from;
-    their `text` is kept for the trace and never parsed.
+    `length` (token limit hit), `error` (this request failed) and `abort` (cancelled) are states to retry
+    from; their `text` is kept for the trace and never parsed.
     """
 
     id: str
@@ -44,7 +44,7 @@ class Response:
 
 @dataclass(frozen=True, slots=True)
 class EngineInfo:
-    """What produced an answer, as it goes into the provenance of every record, and how much it takes at once."""
+    """What produced an answer, as it goes into the provenance of records, and how much it takes at once."""
 
     name: str  # lmdeploy | openai | cpu | scripted
     version: str  # of the engine's package
@@ -78,9 +78,9 @@ class Engine(Protocol):
     def generate(self, requests: Iterable[Request]) -> Iterator[Response]:
         """Yield one response per request, in the order of completion.
 
-        `requests` may block while nothing is queued; responses that are ready must be yielded meanwhile, and at
-        most about `info.max_batch` requests may be taken ahead. Ends when `requests` is exhausted and all are
-        answered. Trouble with one request is a response with finish `error`, never an exception.
+        `requests` may block while nothing is queued; responses that are ready must be yielded meanwhile, and
+        at most about `info.max_batch` requests may be taken ahead. Ends when `requests` is exhausted and all
+        are answered. Trouble with one request is a response with finish `error`, never an exception.
         """
 
     def count_tokens(self, text: str) -> int:

@@ -1,0 +1,153 @@
+"""The engine's own process: `python -m kgqa_hpc.engines.child SOCKET_FD PARENT_PID`.
+
+Three threads. The main one drives the engine and sends answers, many to a frame when many are ready; the
+reader takes frames from the worker; the heart beats once a second, with the engine's progress, so that the
+worker can tell a long answer from a stalled engine. It never outlives its worker: the kernel kills it with
+its parent (PR_SET_PDEATHSIG), and the end of the socket's stream ends it too. Signals to the whole job
+(Ctrl-C, Slurm's USR1 and TERM) are the worker's business; here they are ignored, so that what is in flight
+can be drained.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import signal
+import socket
+import sys
+import threading
+import traceback
+from pathlib import Path
+from typing import Any
+
+from pydantic import TypeAdapter
+
+from kgqa_hpc.engines.config import EngineConfig
+from kgqa_hpc.engines.engine import Engine, Response
+from kgqa_hpc.engines.intake import Intake
+from kgqa_hpc.engines.start import start_engine
+from kgqa_hpc.engines.wire import Frames, frame, read_request, write_info
+from kgqa_hpc.errors import InputError
+
+BEAT_EVERY_S = 1.0
+FLUSH_AT = 128  # responses; fewer are sent as soon as the engine has nothing else to do
+_PR_SET_PDEATHSIG = 1
+
+
+def main() -> None:
+    """Serve one worker until it closes, or is gone."""
+    fd, parent = int(sys.argv[1]), int(sys.argv[2])
+    _die_with(parent)
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGUSR1, signal.SIGUSR2, signal.SIGHUP):
+        signal.signal(number, signal.SIG_IGN)
+    _Child(socket.socket(fileno=fd)).serve()
+
+
+def _die_with(parent: int) -> None:
+    ctypes.CDLL(None, use_errno=True).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
+    if os.getppid() != parent:  # it died before the line above
+        os._exit(0)
+
+
+class _Child:
+    def __init__(self, connection: socket.socket) -> None:
+        self._socket = connection
+        self._sending = threading.Lock()
+        self._frames = Frames()
+        self._early: list[tuple[str, Any]] = []  # frames that came together with hello
+        self._intake = Intake()
+        self._intake.before_sleep = self._flush
+        self._ready: list[Response] = []
+        self._engine: Engine | None = None
+
+    def serve(self) -> None:
+        threading.Thread(target=self._beat, daemon=True).start()
+        hello = self._receive_hello()
+        engine = self._start(hello)
+        threading.Thread(target=self._read, args=(engine,), daemon=True).start()
+        while not self._intake.ended:
+            for response in engine.generate(self._intake):
+                self._ready.append(response)
+                if len(self._ready) >= FLUSH_AT:
+                    self._flush()
+            self._flush()
+        engine.close()
+
+    def _start(self, hello: dict[str, Any]) -> Engine:
+        try:
+            config = TypeAdapter(EngineConfig).validate_python(hello["config"])
+            self._engine = start_engine(config, Path(hello["memory"]))
+        except InputError as problem:
+            self._send("refused", _refusal(problem))
+            sys.exit(problem.exit_code)
+        self._send("ready", write_info(self._engine.info))
+        return self._engine
+
+    def _receive_hello(self) -> dict[str, Any]:
+        while True:
+            for verb, content in self._frames.feed(self._receive()):
+                self._early.append((verb, content))
+            if self._early:
+                return dict(self._early.pop(0)[1])
+
+    def _read(self, engine: Engine) -> None:
+        try:
+            for verb, content in self._early:
+                self._obey(engine, verb, content)
+            while True:
+                for verb, content in self._frames.feed(self._receive()):
+                    self._obey(engine, verb, content)
+        except Exception:  # noqa: BLE001 - a reader that dies unnoticed would leave the worker waiting
+            traceback.print_exc()
+            sys.stderr.flush()
+            os._exit(1)
+
+    def _obey(self, engine: Engine, verb: str, content: Any) -> None:
+        if verb == "requests":
+            self._intake.put([read_request(data) for data in content])
+        elif verb == "cancel":
+            engine.cancel()
+        elif verb == "close":
+            self._intake.close()
+        elif verb == "count":
+            self._send("counts", [engine.count_tokens(text) for text in content])
+        elif verb == "preflight":
+            try:
+                engine.preflight(content)
+                self._send("checked")
+            except InputError as problem:
+                self._send("refused", _refusal(problem))
+        else:
+            raise ValueError(f"unknown frame {verb!r}")
+
+    def _receive(self) -> bytes:
+        data = self._socket.recv(1 << 20)
+        if not data:  # the worker is gone; nobody wants the rest
+            os._exit(0)
+        return data
+
+    def _flush(self) -> None:
+        if self._ready:
+            self._send("responses", self._ready)
+            self._ready = []
+
+    def _send(self, verb: str, content: Any = None) -> None:
+        data = frame(verb, content)
+        with self._sending:
+            try:
+                self._socket.sendall(data)
+            except OSError:  # the worker is gone
+                os._exit(0)
+
+    def _beat(self) -> None:
+        pause = threading.Event()
+        while not pause.wait(BEAT_EVERY_S):
+            self._send("beat", int(getattr(self._engine, "progress", 0)))
+
+
+def _refusal(problem: InputError) -> dict[str, str]:
+    return {"error": type(problem).__name__, "message": problem.message, "cure": problem.cure}
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,121 @@
+"""The one place where an engine waits: for new requests, for finished answers, for cancel and for the end.
+
+Requests come from another thread (the child's reader, or a feeder around any iterable that may block);
+answers come from the engine's own worker threads. `wait` hands over whatever is there.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator
+
+from kgqa_hpc.engines.engine import Request, Response
+
+
+class Intake:
+    """A two-way mailbox; an iterator over its requests too, so that it can be passed as `requests`.
+
+    `before_sleep` is called whenever `wait` is about to block: the moment to send what has piled up.
+    """
+
+    def __init__(self) -> None:
+        self.before_sleep: Callable[[], None] | None = None
+        self._requests: deque[Request] = deque()
+        self._answers: deque[Response] = deque()
+        self._changed = threading.Condition()
+        self._closed = False
+        self._end_told = False
+        self._cancelled = False
+        self._failure: BaseException | None = None
+
+    @classmethod
+    def of(cls, requests: Iterable[Request], ahead: int) -> Intake:
+        """`requests` itself when it is an Intake, else one fed by a thread, at most `ahead` ahead."""
+        if isinstance(requests, cls):
+            return requests
+        intake = cls()
+        threading.Thread(target=intake._feed, args=(requests, ahead), daemon=True).start()
+        return intake
+
+    def put(self, requests: list[Request]) -> None:
+        """Add requests."""
+        with self._changed:
+            self._requests.extend(requests)
+            self._changed.notify_all()
+
+    def answer(self, response: Response) -> None:
+        """Add a finished answer; called by the engine's threads."""
+        with self._changed:
+            self._answers.append(response)
+            self._changed.notify_all()
+
+    def close(self) -> None:
+        """No more requests will come."""
+        with self._changed:
+            self._closed = True
+            self._changed.notify_all()
+
+    def cancel(self) -> None:
+        """Wake the engine to abort what it has."""
+        with self._changed:
+            self._cancelled = True
+            self._changed.notify_all()
+
+    def take_cancel(self) -> list[Request] | None:
+        """None unless `cancel` was called since the last look; else the requests that nobody took yet."""
+        with self._changed:
+            if not self._cancelled:
+                return None
+            self._cancelled = False
+            waiting = list(self._requests)
+            self._requests.clear()
+            self._changed.notify_all()
+            return waiting
+
+    @property
+    def ended(self) -> bool:
+        """Closed, and every request was taken."""
+        return self._closed and not self._requests
+
+    def wait(
+        self, timeout: float | None = None, room: int | None = None
+    ) -> tuple[list[Request], list[Response]]:
+        """New requests (at most `room`; 0 leaves them) and finished answers, as soon as one is there.
+
+        Returns two empty lists after `timeout` seconds, on cancel, and once when the intake has ended. Raises
+        what the iterable of requests raised.
+        """
+        if self.before_sleep is not None and timeout != 0 and not self._ready(room):
+            self.before_sleep()
+        with self._changed:
+            self._changed.wait_for(lambda: self._ready(room), timeout)
+            self._end_told = self.ended
+            if self._failure is not None and self.ended:
+                raise self._failure
+            count = len(self._requests) if room is None else min(room, len(self._requests))
+            requests = [self._requests.popleft() for _ in range(count)]
+            answers = list(self._answers)
+            self._answers.clear()
+            self._changed.notify_all()
+        return requests, answers
+
+    def __iter__(self) -> Iterator[Request]:
+        while not self.ended:
+            yield from self.wait(room=1)[0]
+
+    def _ready(self, room: int | None) -> bool:
+        if self._answers or self._cancelled or (self._requests and room != 0):
+            return True
+        return self.ended and not self._end_told
+
+    def _feed(self, source: Iterable[Request], ahead: int) -> None:
+        try:
+            for request in source:
+                self.put([request])
+                with self._changed:
+                    self._changed.wait_for(lambda: len(self._requests) < ahead)
+        except BaseException as problem:  # noqa: BLE001 - raised again in the engine's thread, by `wait`
+            self._failure = problem
+        finally:
+            self.close()

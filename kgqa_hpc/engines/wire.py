@@ -1,0 +1,87 @@
+"""How a worker and its engine process talk: frames of JSON over a socket.
+
+A frame is four bytes (length of the body, little-endian) and a body, the JSON array [verb, content]:
+
+    worker → engine   hello {config, memory}   preflight [schemas]   count [texts]
+                      requests [requests]      cancel                close
+    engine → worker   ready {info}   refused {error, message, cure}   checked   counts [n]
+                      responses [responses]   beat progress
+
+Many requests or responses travel in one frame, so that a round trip costs microseconds.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import asdict, is_dataclass
+from typing import Any
+
+import orjson
+
+from kgqa_hpc.engines.engine import EngineInfo, Request, Response
+
+HEAD = 4
+LONGEST = 1 << 30  # a larger length is not ours: the stream is out of step
+
+
+class GarbledStream(ValueError):
+    """The bytes are not frames."""
+
+
+def frame(verb: str, content: Any = None) -> bytes:
+    """One frame. Dataclasses are written as objects; lone surrogates, which UTF-8 cannot hold, become '?'."""
+    try:
+        body = orjson.dumps([verb, content])
+    except TypeError:
+        body = orjson.dumps([verb, _speakable(content)])
+    return len(body).to_bytes(HEAD, "little") + body
+
+
+class Frames:
+    """Cuts a stream of bytes into frames: feed it what arrived, iterate over what is whole."""
+
+    def __init__(self) -> None:
+        self._buffer = bytearray()
+
+    def feed(self, data: bytes) -> Iterator[tuple[str, Any]]:
+        self._buffer += data
+        while len(self._buffer) >= HEAD:
+            length = int.from_bytes(self._buffer[:HEAD], "little")
+            if length > LONGEST:
+                raise GarbledStream(f"a frame of {length:,} bytes")
+            if len(self._buffer) < HEAD + length:
+                return
+            body = bytes(self._buffer[HEAD : HEAD + length])
+            del self._buffer[: HEAD + length]
+            try:
+                verb, content = orjson.loads(body)
+            except ValueError as problem:
+                raise GarbledStream(str(problem)) from None
+            yield verb, content
+
+
+def read_request(data: dict[str, Any]) -> Request:
+    """A request as it came over the wire."""
+    return Request(**{**data, "messages": tuple(data["messages"])})
+
+
+def read_response(data: dict[str, Any]) -> Response:
+    """A response as it came over the wire."""
+    return Response(**data)
+
+
+def write_info(info: EngineInfo) -> dict[str, Any]:
+    """Plain JSON types of an EngineInfo; `EngineInfo(**data)` is the inverse."""
+    return {**asdict(info), "extra": dict(info.extra)}
+
+
+def _speakable(value: Any) -> Any:
+    if isinstance(value, str):
+        return value.encode("utf-8", "replace").decode("utf-8")
+    if is_dataclass(value) and not isinstance(value, type):
+        return _speakable(asdict(value))
+    if isinstance(value, dict):
+        return {_speakable(key): _speakable(inner) for key, inner in value.items()}
+    if isinstance(value, list | tuple):
+        return [_speakable(inner) for inner in value]
+    return value
