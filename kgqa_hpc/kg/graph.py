@@ -1,0 +1,168 @@
+"""The knowledge graph in memory: typed, named nodes and typed edges, as immutable arrays.
+
+Nodes are positions 0..n-1 in the order of the input; types are codes into a tuple of names. Edges keep what
+the input says: direction, parallel edges, self-loops. Counting and sampling look at the simple undirected
+graph (`csr`), anchors at the typed edges between a few nodes (`relations_between`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+
+import numpy as np
+import numpy.typing as npt
+
+from kgqa_hpc.anchors.anchor import Node, Relation
+from kgqa_hpc.kg.relations import RelationIndex
+
+Strings = npt.NDArray[np.object_]
+Codes = npt.NDArray[np.int32]
+Mask = npt.NDArray[np.bool_]
+Csr = tuple[npt.NDArray[np.int64], npt.NDArray[np.int32]]
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class KnowledgeGraph:
+    """Typed nodes and edges; every array is read-only.
+
+    `node_ids`, `names`: object arrays of str, shape (n,); ids are unique, a node without a name has "".
+    `node_type`: int32 (n,), codes into `node_types`. `edge_source`, `edge_target`: int32 (m,), node
+    positions. `edge_type`: int32 (m,), codes into `edge_types`. `attributes`: where the graph comes from
+    (source, version, licence, citation) and what its reader dropped; plain strings and numbers. Raises
+    ValueError when lengths or codes do not fit together.
+    """
+
+    node_ids: Strings
+    names: Strings
+    node_type: Codes
+    node_types: tuple[str, ...]
+    edge_source: Codes
+    edge_target: Codes
+    edge_type: Codes
+    edge_types: tuple[str, ...]
+    attributes: Mapping[str, str | int] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        for name, kind in (("node_ids", object), ("names", object), ("node_type", np.int32)):
+            self._freeze(name, kind, len(self.node_ids))
+        for name in ("edge_source", "edge_target", "edge_type"):
+            self._freeze(name, np.int32, len(self.edge_source))
+        _check_codes("node_type", self.node_type, len(self.node_types))
+        _check_codes("edge_type", self.edge_type, len(self.edge_types))
+        _check_codes("edge_source", self.edge_source, self.num_nodes)
+        _check_codes("edge_target", self.edge_target, self.num_nodes)
+
+    def _freeze(self, name: str, kind: type, length: int) -> None:
+        # A read-only view: the caller's own array keeps its flag.
+        array: np.ndarray = np.asarray(getattr(self, name), dtype=kind).view()
+        if array.shape != (length,):
+            raise ValueError(f"{name} has shape {array.shape}, expected ({length},)")
+        array.flags.writeable = False
+        object.__setattr__(self, name, array)
+
+    def __repr__(self) -> str:
+        return f"KnowledgeGraph({self.num_nodes:,} nodes, {self.num_edges:,} edges)"
+
+    @property
+    def num_nodes(self) -> int:
+        return len(self.node_ids)
+
+    @property
+    def num_edges(self) -> int:
+        """Typed edges as they stand in the input; the simple undirected graph has `len(csr()[1]) // 2`."""
+        return len(self.edge_source)
+
+    def csr(self) -> Csr:
+        """The simple undirected graph: indptr int64 (n+1,), indices int32 (2*m',), both ways, rows sorted.
+
+        No self-loops, no parallel edges. Built once and kept.
+        """
+        return self._csr
+
+    @cached_property
+    def _csr(self) -> Csr:
+        return simple_csr(self.num_nodes, self.edge_source, self.edge_target)
+
+    def degrees(self) -> npt.NDArray[np.int64]:
+        """Degrees on the simple undirected graph, int64 (n,)."""
+        return np.diff(self.csr()[0])
+
+    def node(self, position: int) -> Node:
+        """The node at a position, as it travels in anchors."""
+        kind = self.node_types[self.node_type[position]]
+        return Node(self.node_ids[position], self.names[position], kind)
+
+    def relations_between(self, nodes: Sequence[int]) -> tuple[Relation, ...]:
+        """All typed edges between the given nodes, with direction; parallel ones too, identical rows once.
+
+        `source` and `target` are positions in `nodes`; negative entries are padding. Self-loops are left out:
+        they relate nothing to anything else. The order follows pairs (0,1), (0,2), ..., then direction and
+        type.
+        """
+        return self._relation_index.between(nodes)
+
+    def relations_for(self, nodes: npt.NDArray[np.int32]) -> Iterator[tuple[Relation, ...]]:
+        """`relations_between` of every row of an int (N, k) array, -1 padded; much faster than one by one."""
+        return self._relation_index.between_rows(nodes)
+
+    @cached_property
+    def _relation_index(self) -> RelationIndex:
+        return RelationIndex.build(
+            self.num_nodes, self.edge_source, self.edge_target, self.edge_type, self.edge_types
+        )
+
+    def subgraph(self, keep: Mask) -> KnowledgeGraph:
+        """The nodes where `keep` (bool (n,)) is true and the edges between them, in their order."""
+        keep = np.asarray(keep, dtype=bool)
+        if keep.shape != (self.num_nodes,):
+            raise ValueError(f"the mask has shape {keep.shape}, expected ({self.num_nodes},)")
+        position = np.cumsum(keep, dtype=np.int64).astype(np.int32) - np.int32(1)
+        edges = keep[self.edge_source] & keep[self.edge_target]
+        return KnowledgeGraph(
+            node_ids=self.node_ids[keep],
+            names=self.names[keep],
+            node_type=self.node_type[keep],
+            node_types=self.node_types,
+            edge_source=position[self.edge_source[edges]],
+            edge_target=position[self.edge_target[edges]],
+            edge_type=self.edge_type[edges],
+            edge_types=self.edge_types,
+            attributes=self.attributes,
+        )
+
+    def with_edges(self, keep: Mask) -> KnowledgeGraph:
+        """The same nodes with only the edges where `keep` (bool (m,)) is true."""
+        return KnowledgeGraph(
+            node_ids=self.node_ids,
+            names=self.names,
+            node_type=self.node_type,
+            node_types=self.node_types,
+            edge_source=self.edge_source[keep],
+            edge_target=self.edge_target[keep],
+            edge_type=self.edge_type[keep],
+            edge_types=self.edge_types,
+            attributes=self.attributes,
+        )
+
+
+def simple_csr(num_nodes: int, source: Codes, target: Codes) -> Csr:
+    """Compressed rows of the simple undirected graph of int (m,) endpoint arrays, in O(m log m)."""
+    low = np.minimum(source, target).astype(np.int64)
+    high = np.maximum(source, target).astype(np.int64)
+    pairs = np.unique((low * num_nodes + high)[low != high])
+    low, high = np.divmod(pairs, max(num_nodes, 1))
+    both = np.concatenate((pairs, high * num_nodes + low))
+    both.sort()
+    row, column = np.divmod(both, max(num_nodes, 1))
+    indptr = np.zeros(num_nodes + 1, dtype=np.int64)
+    np.cumsum(np.bincount(row, minlength=num_nodes), out=indptr[1:])
+    indices = column.astype(np.int32)
+    indptr.flags.writeable = indices.flags.writeable = False
+    return indptr, indices
+
+
+def _check_codes(name: str, codes: Codes, size: int) -> None:
+    if len(codes) and (codes.min() < 0 or codes.max() >= size):
+        raise ValueError(f"{name} has values outside 0..{size - 1}")

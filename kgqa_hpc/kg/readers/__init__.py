@@ -1,0 +1,1 @@
+"""One module per file format; each turns files into the tables that `assemble` checks and joins."""

