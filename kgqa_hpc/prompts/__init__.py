@@ -1,1 +1,1 @@
-"""Loading and assembling prompt modules; the texts themselves live in the top-level prompts/."""
+"""Prompt modules: found by name, assembled, checked and rendered. The texts live in top-level prompts/."""

@@ -15,10 +15,10 @@ class Item:
     """An anchor on its way through a chain of steps.
 
     `status` is `open` until the last step is done, then one of
-    accepted; rejected: a judge or filter said no; invalid: no parseable answer after all attempts; failed: no answer
-    at all (engine errors, prompt too long). `reason` says which step and why, e.g. "generate: truncated".
-    `output` holds the question and answer, `verdicts` one structured opinion per judging step, `trace` one entry per
-    request: step, attempt, prompt, engine, raw text, tokens.
+    accepted; rejected: a judge or filter said no; invalid: no parseable answer after all attempts; failed:
+    no answer at all (engine errors, prompt too long). `reason` says which step and why, e.g. "generate:
+    truncated". `output` holds the question and answer, `verdicts` one structured opinion per judging step,
+    `trace` one entry per request: step, attempt, prompt, engine, raw text, tokens.
     """
 
     anchor: Anchor
@@ -45,7 +45,7 @@ class Item:
 
     @classmethod
     def from_record(cls, anchor: Anchor, record: dict[str, Any]) -> Item:
-        """The inverse of `to_record`, for the next pass and for readers. Raises ValueError on another anchor's record."""
+        """The inverse of `to_record`, for the next pass. Raises ValueError on another anchor's record."""
         if record["id"] != anchor.id:
             raise ValueError(f"record {record['id']} is not of anchor {anchor.id}")
         return cls(

@@ -1,0 +1,89 @@
+"""Where prompt modules are looked up: the user's folder first, then what comes with the package.
+
+A user's folder overrides file by file: one of its own `p5.md` replaces the prompt, one of its own
+`modules/question.md` replaces that module in every prompt that includes it.
+"""
+
+from __future__ import annotations
+
+import difflib
+import re
+from dataclasses import dataclass
+from pathlib import Path
+
+import kgqa_hpc
+from kgqa_hpc.errors import PromptError
+
+_PACKAGE = Path(kgqa_hpc.__file__).resolve().parent
+_RELATIVE = re.compile(r"(?:[A-Za-z0-9_][A-Za-z0-9_.-]*/)*[A-Za-z0-9_][A-Za-z0-9_.-]*")
+
+
+def shipped_prompts() -> Path:
+    """The repository's prompts/ in a checkout, its copy inside an installed package."""
+    repository = _PACKAGE.parent
+    if (repository / "pyproject.toml").is_file() and (repository / "prompts").is_dir():
+        return repository / "prompts"
+    return _PACKAGE / "_shipped" / "prompts"
+
+
+@dataclass(frozen=True)
+class Folders:
+    """An ordered list of folders; the first that has a file wins."""
+
+    paths: tuple[Path, ...]
+
+    @classmethod
+    def with_user(cls, folder: str | Path | None) -> Folders:
+        """The user's folder before the shipped one. Raises PromptError when it is not a folder."""
+        if folder is None:
+            return cls((shipped_prompts(),))
+        own = Path(folder).expanduser()
+        if not own.is_dir():
+            raise PromptError(
+                f"prompts.folder {own}: no such folder", "create it, or leave prompts.folder out"
+            )
+        return cls((own, shipped_prompts()))
+
+    def names(self) -> list[str]:
+        """All prompts that can be named in a configuration."""
+        return sorted({file.stem for path in self.paths for file in path.glob("*.md")})
+
+    def prompt(self, name: str) -> Path:
+        """The file of a prompt. Raises PromptError with the nearest known name."""
+        found = self._find(f"{name}.md")
+        if found is not None:
+            return found
+        known = self.names()
+        near = difflib.get_close_matches(name, known, n=1, cutoff=0.5)
+        hint = f", did you mean {near[0]}?" if near else ""
+        raise PromptError(f"prompt {name}: no such prompt{hint}", f"known are {', '.join(known) or 'none'}")
+
+    def module(self, relative: str, where: str) -> Path:
+        """A file that a prompt refers to, such as modules/question.md. `where` says who asks for it."""
+        found = self._find(relative)
+        if found is not None:
+            return found
+        parent = relative.rpartition("/")[0]
+        known = sorted(
+            {f"{parent}/{file.name}" for path in self.paths for file in (path / parent).glob("*.*")}
+        )
+        near = difflib.get_close_matches(relative, known, n=1, cutoff=0.5)
+        hint = f", did you mean {near[0]}?" if near else ""
+        looked = " and ".join(str(path) for path in self.paths)
+        raise PromptError(f"{where}: {relative} does not exist{hint}", f"it was looked for in {looked}")
+
+    def _find(self, relative: str) -> Path | None:
+        if not _RELATIVE.fullmatch(relative) or ".." in relative:
+            return None
+        candidates = (path / relative for path in self.paths)
+        return next((file for file in candidates if file.is_file()), None)
+
+
+def read_text(file: Path) -> str:
+    """The text of a prompt file, with line ends as \\n. Raises PromptError."""
+    try:
+        return file.read_text(encoding="utf-8-sig")
+    except UnicodeDecodeError as problem:
+        raise PromptError(f"{file}: not UTF-8 at byte {problem.start}", "save it as UTF-8") from None
+    except OSError as problem:
+        raise PromptError(f"{file}: cannot be read: {problem.strerror}", "check its permissions") from None

@@ -1,0 +1,167 @@
+"""A prompt: assembled from modules, checked completely when it is loaded, rendered in microseconds.
+
+A prompt file is a YAML head and a Jinja2 body of two blocks: `system`, which is the same for every item (so
+that an engine's prefix cache reads it once; variables in it are refused), and `user`, which ends with the
+item. Includes are expanded before anything else; the sha256 of the expanded source and its head is the
+version of the prompt. docs/prompts.md shows one and lists the variables.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+
+from jinja2 import StrictUndefined, Template, TemplateError, TemplateSyntaxError, nodes
+from jinja2.meta import find_undeclared_variables
+from jinja2.sandbox import ImmutableSandboxedEnvironment
+
+from kgqa_hpc.errors import PromptError
+from kgqa_hpc.prompts.folders import Folders, read_text
+from kgqa_hpc.prompts.front_matter import read_front_matter, split_front_matter
+from kgqa_hpc.prompts.variables import sample_variables
+
+_INCLUDE = re.compile(r"""\{%-?\s*include\s+["']([^"']+)["']\s*-?%\}\n?""")
+_DEEPEST = 8  # includes within includes
+
+_jinja = ImmutableSandboxedEnvironment(undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True)
+_jinja.globals = {"range": _jinja.globals["range"]}
+del _jinja.filters["random"]  # the same item always gives the same prompt
+_RENDERING = (
+    TemplateError,
+    TypeError,
+    ValueError,
+    ArithmeticError,
+    LookupError,
+)  # what a template's own code may raise
+
+
+@dataclass(frozen=True)
+class Prompt:
+    """A loaded prompt. `sha256` is its version; `system` its constant part."""
+
+    name: str
+    sha256: str
+    step: str
+    schema: dict[str, Any]
+    max_tokens: int
+    temperature: float
+    retry_temperature: float
+    system: str
+    _template: Template = field(repr=False, compare=False)
+
+    def render(self, variables: Mapping[str, Any]) -> tuple[dict[str, str], ...]:
+        """The messages for one item. Raises PromptError for a variable that `variables` does not have."""
+        try:
+            user = _block(self._template, "user", variables)
+        except _RENDERING as problem:
+            raise PromptError(
+                f"prompt {self.name}: {problem}", "see docs/prompts.md for the variables"
+            ) from None
+        return ({"role": "system", "content": self.system}, {"role": "user", "content": user})
+
+    def identity(self) -> dict[str, str]:
+        """What provenance and fingerprints store."""
+        return {"name": self.name, "sha256": self.sha256}
+
+
+def load_prompt(name: str, folder: str | Path | None = None) -> Prompt:
+    """Find, assemble and check the prompt `name`; `folder` is the user's own.
+
+    Raises PromptError: unknown name, missing module, bad head (with file and line), template syntax, a
+    variable in the system block, a variable that the step does not have.
+    """
+    folders = Folders.with_user(folder)
+    file = folders.prompt(name)
+    head, body, offset = split_front_matter(read_text(file), file)
+    front = read_front_matter(head, file, folders)
+    source = _expand(body, file, offset, folders, ())
+    tree = _parse(source, file, 0)
+    _check_layout(tree, file)
+    template = _jinja.from_string(source)
+    _try_out(template, front.step, file)
+    digest = hashlib.sha256(
+        f"{json.dumps(asdict(front), ensure_ascii=False)}\n---\n{source}".encode()
+    ).hexdigest()
+    return Prompt(
+        name=name,
+        sha256=digest,
+        step=front.step,
+        schema=front.schema,
+        max_tokens=front.max_tokens,
+        temperature=front.temperature,
+        retry_temperature=front.retry_temperature,
+        system=_block(template, "system", {}),
+        _template=template,
+    )
+
+
+def _block(template: Template, name: str, variables: Mapping[str, Any]) -> str:
+    return "".join(template.blocks[name](template.new_context(dict(variables)))).strip()
+
+
+def _expand(source: str, file: Path, offset: int, folders: Folders, within: tuple[Path, ...]) -> str:
+    """Replace each include by the text of its file, depth first; each file is checked on its own."""
+    if file in within or len(within) > _DEEPEST:
+        chain = " -> ".join(path.name for path in (*within, file))
+        raise PromptError(f"{file}: includes itself: {chain}", "break the circle")
+    _parse(source, file, offset)
+
+    def text_of(match: re.Match[str]) -> str:
+        line = offset + source.count("\n", 0, match.start()) + 1
+        module = folders.module(match[1], f"{file} line {line}")
+        return _expand(read_text(module).strip("\n") + "\n", module, 0, folders, (*within, file))
+
+    return _INCLUDE.sub(text_of, source)
+
+
+def _parse(source: str, file: Path, offset: int) -> nodes.Template:
+    try:
+        _jinja.compile(source, raw=True)  # finds unknown filters and tests too
+        return _jinja.parse(source)
+    except TemplateSyntaxError as problem:
+        raise PromptError(
+            f"{file} line {offset + problem.lineno}: {problem.message}", "mend the template"
+        ) from None
+
+
+def _check_layout(tree: nodes.Template, file: Path) -> None:
+    """Exactly the blocks system (constant) and user, nothing that loads templates at run time."""
+    for kind in (nodes.Include, nodes.Extends, nodes.Import, nodes.FromImport):
+        if tree.find(kind) is not None:
+            raise PromptError(
+                f'{file}: only {{% include "modules/NAME.md" %}} is supported', "use plain includes"
+            )
+    blocks = {block.name: block for block in tree.find_all(nodes.Block)}
+    if set(blocks) != {"system", "user"}:
+        raise PromptError(f"{file}: needs the blocks system and user and no others", "see docs/prompts.md")
+    for node in tree.body:
+        stray = node.nodes if isinstance(node, nodes.Output) else []
+        if any(not isinstance(part, nodes.TemplateData) or part.data.strip() for part in stray):
+            raise PromptError(
+                f"{file}: text outside of the blocks system and user", "move it into one of them"
+            )
+    system = nodes.Template(blocks["system"].body, lineno=1)
+    system.set_environment(_jinja)
+    if used := find_undeclared_variables(system):
+        names = ", ".join(sorted(used))
+        raise PromptError(
+            f"{file}: the system block uses {names}", "it must be constant; move variables to the user block"
+        )
+
+
+def _try_out(template: Template, step: str, file: Path) -> None:
+    """Render a sample in both settings of prompts.edge_types, so that nothing is undefined later."""
+    for edge_types in (False, True):
+        variables = sample_variables(step, edge_types)
+        try:
+            _block(template, "system", {})
+            _block(template, "user", variables)
+        except _RENDERING as problem:
+            raise PromptError(
+                f"{file}: {problem}", f"step {step} has the variables {', '.join(variables)}"
+            ) from None

@@ -1,0 +1,41 @@
+"""Ask whether question and answer hold; never take their text from the judge."""
+
+from __future__ import annotations
+
+from kgqa_hpc.engines.engine import Request, Response
+from kgqa_hpc.prompts.module import Prompt
+from kgqa_hpc.prompts.variables import anchor_variables, pair_variables
+from kgqa_hpc.steps.item import Item
+from kgqa_hpc.steps.parse import Unparseable, parse_json
+from kgqa_hpc.steps.step import Done, Outcome, Reject, Retry, StepContext, request_for, trace_entry, unusable
+
+
+class Judge:
+    """Fills `item.verdicts["judge"]`; both booleans must be true (BioGraphletQA, section 3.3)."""
+
+    name = "judge"
+
+    def __init__(self, prompt: Prompt, context: StepContext) -> None:
+        self.prompt = prompt
+        self.context = context
+
+    def request(self, item: Item, attempt: int, run_seed: int) -> Request:
+        variables = anchor_variables(item.anchor, self.context.edge_types) | pair_variables(item.output)
+        return request_for(self.name, self.prompt, item, variables, attempt, run_seed)
+
+    def accept(self, item: Item, response: Response, attempt: int) -> Outcome:
+        entry = trace_entry(self.name, self.prompt, self.context, item, response, attempt)
+        item.trace.append(entry)
+        if trouble := unusable(response):
+            return trouble
+        try:
+            parsed = parse_json(response.text, self.prompt.schema)
+        except Unparseable as problem:
+            return Retry(problem.reason, lost_as="invalid")
+        entry["repaired"] = parsed.repaired
+        item.verdicts[self.name] = parsed.value
+        if not parsed.value["valid_question"]:
+            return Reject("judge: invalid question")
+        if not parsed.value["original_answer_valid"]:
+            return Reject("judge: invalid answer")
+        return Done()
