@@ -124,3 +124,23 @@ EngineConfig = Annotated[
     CpuEngineConfig | ScriptedEngineConfig | OpenAIEngineConfig | LmdeployEngineConfig,
     Field(discriminator="kind"),
 ]
+
+# Settings that place, pace or speed up the work and never change an answer. The fingerprint of a run leaves them out,
+# so that it may go on with other machines, servers or batch sizes.
+OPERATIONAL: dict[str, frozenset[str]] = {
+    "cpu": frozenset({"slots", "threads"}),
+    "scripted": frozenset({"latency"}),
+    "openai": frozenset(
+        {
+            "base_url",
+            "api_key_env",
+            "concurrency",
+            "timeout_s",
+            "max_retries",
+            "command",
+            "health_path",
+            "start_timeout_s",
+        }
+    ),
+    "lmdeploy": frozenset({"max_batch_size", "cache_max_entry_count", "tp", "wave", "enable_prefix_caching"}),
+}

@@ -1,1 +1,3 @@
-"""Everything on disk: atomic writes, sealed HDF5 files, journals, leases, the run manifest (docs/format.md)."""
+"""Everything on disk: atomic writes, sealed HDF5 files, journals, leases, the run manifest
+(docs/format.md).
+"""

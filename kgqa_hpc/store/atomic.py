@@ -1,0 +1,184 @@
+"""The one way bytes become a file: whole, or not at all.
+
+Temp file beside the target, write, fsync, then the name: `rename` where the newest writer wins, `link`
+where the first one does, and last an fsync of the folder. What the operating system refuses becomes
+DiskFull (or StoreError) with the path and the cure, and the temp file is removed. docs/format.md, section
+2.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import secrets
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+from kgqa_hpc.errors import DiskFull, StoreError
+from kgqa_hpc.store import disk
+
+TEMP_SUFFIX = ".kgqa-tmp"
+# A temp file that nobody wrote to for so long is litter of a dead process; the longest pause between two
+# writes of a living one is seconds.
+LITTER_AGE = 3600.0
+# A guard stands for the milliseconds between two renames; older than this, its owner is dead.
+GUARD_AGE = 60.0
+
+_FULL = {
+    errno.ENOSPC: "free some space, then run the same command again",
+    errno.EDQUOT: "your quota is used up: free some space, then run the same command again",
+    errno.EROFS: "the file system is read-only: choose another folder or have it mounted writable",
+    errno.EIO: "the device reports an I/O error: check it, then run the same command again",
+    errno.EFBIG: "the file size limit is reached: raise it (ulimit -f), then run the same command again",
+}
+# What file systems without hard links answer (FAT, some FUSE and network file systems).
+_NO_LINKS = {errno.EPERM, errno.EOPNOTSUPP, errno.ENOSYS, errno.EXDEV, errno.EMLINK, errno.EINVAL}
+
+
+def disk_error(path: Path, problem: OSError) -> StoreError:
+    """The error of our tree for what the operating system said about `path`."""
+    text = f"{path}: {os.strerror(problem.errno) if problem.errno else problem}"
+    if problem.errno in _FULL:
+        return DiskFull(text, f"{_FULL[problem.errno]}; everything committed so far is whole")
+    return StoreError(text, "everything committed so far is whole; mend it, then run the same command again")
+
+
+@contextmanager
+def disk_errors(path: Path) -> Iterator[None]:
+    """Turn each OSError of the block into DiskFull or StoreError about `path`."""
+    try:
+        yield
+    except OSError as problem:
+        raise disk_error(path, problem) from problem
+
+
+def write_file(path: Path, data: disk.Bytes, *, exclusive: bool = False, durable: bool = True) -> bool:
+    """Commit `data` as the file `path`.
+
+    `exclusive`: the first writer wins; returns False, and changes nothing, when the file is there already.
+    `durable=False` leaves out the fsyncs, for what need not outlive a power cut (leases).
+    Raises DiskFull or StoreError; then no temp file is left and `path` is as it was.
+    """
+    with temp_file(path) as (fd, temp), disk_errors(path):
+        disk.write_all(fd, data)
+        return commit(fd, temp, path, exclusive=exclusive, durable=durable)
+
+
+@contextmanager
+def temp_file(target: Path) -> Iterator[tuple[int, Path]]:
+    """A fresh temp file beside `target`, open for reading and writing; closed and removed at the end in any
+    case.
+    """
+    temp = target.with_name(f".{target.name}.{secrets.token_hex(6)}{TEMP_SUFFIX}")
+    with disk_errors(target):
+        fd = disk.open_(temp, os.O_RDWR | os.O_CREAT | os.O_EXCL)
+    try:
+        yield fd, temp
+    finally:
+        _remove_temp(fd, temp)
+
+
+def commit(fd: int, temp: Path, target: Path, *, exclusive: bool, durable: bool = True) -> bool:
+    """Give the finished temp file its name. False when `exclusive` and the name is taken. Raises OSError."""
+    if durable:
+        disk.fsync(fd)
+    if exclusive:
+        if not _link_or_guard(temp, target):
+            return False
+    else:
+        disk.rename(temp, target)
+    if durable:
+        sync_folder(target.parent)
+    return True
+
+
+def sync_folder(folder: Path) -> None:
+    """Make the names in `folder` durable. Raises OSError."""
+    fd = disk.open_(folder, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        disk.fsync(fd)
+    except OSError as problem:
+        # Some network file systems cannot fsync a folder and make names durable by themselves.
+        if problem.errno not in (errno.EINVAL, errno.EBADF, errno.EOPNOTSUPP):
+            raise
+    finally:
+        os.close(fd)
+
+
+def make_folder(folder: Path) -> None:
+    """Create a folder and its parents, durably. Existing ones are fine. Raises DiskFull or StoreError."""
+    if folder.is_dir():
+        return
+    make_folder(folder.parent)
+    with disk_errors(folder):
+        with suppress(FileExistsError):
+            disk.mkdir(folder)
+        sync_folder(folder.parent)
+
+
+def sweep_temps(folder: Path, older_than: float = LITTER_AGE) -> int:
+    """Remove temp files in `folder` that nobody wrote to for `older_than` seconds. Returns how many."""
+    swept = 0
+    now = time.time()
+    with suppress(FileNotFoundError), os.scandir(folder) as entries:
+        for entry in entries:
+            if entry.name.startswith(".") and entry.name.endswith(TEMP_SUFFIX):
+                with suppress(FileNotFoundError):
+                    if now - entry.stat().st_mtime > older_than:
+                        disk.unlink(Path(entry.path))
+                        swept += 1
+    return swept
+
+
+def _remove_temp(fd: int, temp: Path) -> None:
+    # Clean-up must not hide what went wrong: a temp file that cannot be removed is litter, swept later.
+    with suppress(OSError):
+        disk.close(fd)
+    with suppress(OSError):
+        disk.unlink(temp)
+
+
+def _link_or_guard(temp: Path, target: Path) -> bool:
+    try:
+        disk.link(temp, target)
+    except FileExistsError:
+        # NFS: the answer to a link that succeeded may get lost and the repetition fail. Two names tell the
+        # truth.
+        return os.stat(temp).st_nlink == 2 and os.path.samefile(temp, target)
+    except OSError as problem:
+        if problem.errno not in _NO_LINKS:
+            raise
+        return _guarded_rename(temp, target)
+    return True
+
+
+def _guarded_rename(temp: Path, target: Path) -> bool:
+    """First writer wins without hard links: only who creates the guard may look and rename.
+
+    A guard whose owner died is removed after GUARD_AGE. Should two writers then both rename, the later
+    whole file replaces the earlier whole file: still never a torn one.
+    """
+    guard = target.with_name(f".{target.name}.guard{TEMP_SUFFIX}")
+    waiting_since = time.monotonic()
+    while True:
+        if target.exists():
+            return False
+        try:
+            disk.close(disk.open_(guard, os.O_WRONLY | os.O_CREAT | os.O_EXCL))
+            break
+        except FileExistsError:
+            if time.monotonic() - waiting_since > GUARD_AGE:
+                with suppress(FileNotFoundError):
+                    disk.unlink(guard)
+                waiting_since = time.monotonic()
+            time.sleep(0.05)
+    try:
+        if target.exists():
+            return False
+        disk.rename(temp, target)
+        return True
+    finally:
+        with suppress(OSError):
+            disk.unlink(guard)

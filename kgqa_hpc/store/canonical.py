@@ -1,0 +1,69 @@
+"""JSON as the store writes it: UTF-8, compact, and able to hold whatever a model said.
+
+Two renderings: `dumps` keeps the order of keys (records, anchors); `canonical` sorts them, so that equal
+content has equal bytes (headers, documents, digests).
+"""
+
+from __future__ import annotations
+
+import hashlib
+from typing import Any
+
+import orjson
+
+# Deeper values (a model may answer with ten thousand brackets) are stored as text.
+DEPTH = 100
+
+
+def dumps(value: object) -> bytes:
+    """Compact JSON in the given key order. NaN and infinities become null, tuples lists."""
+    return _dump(value, 0)
+
+
+def canonical(value: object) -> bytes:
+    """Compact JSON with sorted keys: equal content, equal bytes."""
+    return _dump(value, orjson.OPT_SORT_KEYS)
+
+
+def pretty(value: object) -> bytes:
+    """Indented JSON with sorted keys and a final newline, for documents people read."""
+    return _dump(value, orjson.OPT_SORT_KEYS | orjson.OPT_INDENT_2 | orjson.OPT_APPEND_NEWLINE)
+
+
+def loads(data: bytes | memoryview) -> Any:
+    """The inverse of all three. Raises ValueError."""
+    return orjson.loads(data)
+
+
+def digest(value: object) -> str:
+    """sha256 of the canonical rendering."""
+    return bytes_digest(canonical(value))
+
+
+def bytes_digest(data: bytes) -> str:
+    """sha256 in hex."""
+    return hashlib.sha256(data).hexdigest()
+
+
+def _dump(value: object, option: int) -> bytes:
+    try:
+        return orjson.dumps(value, option=option)
+    except TypeError:  # orjson.JSONEncodeError is one
+        return orjson.dumps(_plain(value, 0), option=option)
+
+
+def _plain(value: object, depth: int) -> object:
+    """The nearest JSON: lone surrogates replaced, huge integers and too deep values as text."""
+    if isinstance(value, str):
+        return value.encode("utf-8", "replace").decode("utf-8")
+    if value is None or isinstance(value, bool | float):
+        return value
+    if isinstance(value, int):
+        return int(value) if -(2**63) <= value < 2**64 else str(value)
+    if depth >= DEPTH and isinstance(value, dict | list | tuple):
+        return "(nested too deeply)"
+    if isinstance(value, dict):
+        return {str(_plain(str(key), depth)): _plain(inner, depth + 1) for key, inner in value.items()}
+    if isinstance(value, list | tuple):
+        return [_plain(inner, depth + 1) for inner in value]
+    raise TypeError(f"{type(value).__name__} is not a JSON type")

@@ -1,0 +1,70 @@
+"""JSON documents with a checksum: manifests, reasons, pins.
+
+The file is the indented, key-sorted rendering of the object with a member "checksum" (sha256 of the
+canonical rendering of all others). A reader renders what it parsed again and compares every byte, so no
+flip, not even in a space, goes unseen. docs/format.md, section 4.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from kgqa_hpc.errors import CorruptFile, NewerFormat, StoreError
+from kgqa_hpc.store import atomic, canonical
+
+CHECKSUM = "checksum"
+
+
+def write_document(path: Path, content: dict[str, Any], exclusive: bool = False) -> bool:
+    """Commit `content`; False when `exclusive` and the file is there already. Raises DiskFull, StoreError."""
+    plain = canonical.loads(canonical.canonical(content))
+    return atomic.write_file(path, _render(plain), exclusive=exclusive)
+
+
+def read_document(path: Path, kind: str | None = None, version: int = 1) -> dict[str, Any]:
+    """The verified content, without its checksum.
+
+    With `kind`, the document's "format" must be `kgqa-<kind>` and its "version" at most `version`.
+    Raises CorruptFile, NewerFormat, or StoreError when the file is missing or unreadable.
+    """
+    data = read_bytes(path)
+    try:
+        content = canonical.loads(data)
+    except ValueError:
+        raise CorruptFile(f"{path}: not a JSON document") from None
+    if not isinstance(content, dict) or CHECKSUM not in content:
+        raise CorruptFile(f"{path}: a document without a checksum")
+    del content[CHECKSUM]
+    if _render(content) != data:
+        raise CorruptFile(f"{path}: the checksum does not match the content")
+    if kind is not None:
+        require_kind(path, content, kind, version)
+    return content
+
+
+def read_bytes(path: Path, limit: int | None = None) -> bytes:
+    """The file's bytes (the first `limit`). Raises StoreError when it is missing or unreadable."""
+    try:
+        with open(path, "rb", buffering=0) as file:
+            return file.read() if limit is None else file.read(limit)
+    except FileNotFoundError:
+        raise StoreError(f"{path}: no such file") from None
+    except OSError as problem:
+        raise atomic.disk_error(path, problem) from problem
+
+
+def require_kind(path: Path, header: dict[str, Any], kind: str, version: int) -> None:
+    """Raises CorruptFile for another kind of file, NewerFormat for a later version of this kind."""
+    found, number = header.get("format"), header.get("version")
+    if found != f"kgqa-{kind}" or not isinstance(number, int) or number < 1:
+        raise CorruptFile(f"{path}: is {found!r}, not a kgqa-{kind} file")
+    if number > version:
+        raise NewerFormat(
+            f"{path}: version {number} of kgqa-{kind}; this program knows up to {version}",
+            "update kgqa_hpc, or use the version that wrote the run",
+        )
+
+
+def _render(content: dict[str, Any]) -> bytes:
+    return canonical.pretty({**content, CHECKSUM: canonical.digest(content)})

@@ -1,0 +1,90 @@
+"""The fingerprint of a run: what its dataset depends on, section by section.
+
+Left out is what may change between two starts without changing what an item becomes: the runtime section,
+what merge keeps, folders in which things lie (contents count, by digest), and the settings of engines that
+only place or speed up the work (engines/config.py, OPERATIONAL).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from kgqa_hpc.engines.config import OPERATIONAL
+from kgqa_hpc.errors import FingerprintMismatch
+from kgqa_hpc.store import canonical
+
+ABSENT = "(not set)"
+
+
+def fingerprint(config: Mapping[str, Any], prompts: Mapping[str, str]) -> dict[str, dict[str, Any]]:
+    """Sections {name: {"sha256", "values"}} of a resolved configuration
+    (`RunConfig.model_dump(mode="json")`).
+
+    `prompts` gives the sha256 of each prompt module by name.
+    """
+    sections = {
+        "graph": dict(config["graph"]),
+        "sampling": {"seed": config["seed"], **config["anchors"]},
+        "prompts": {**config["prompts"], "modules": dict(prompts)},
+        "passes": _passes(config),
+    }
+    sections["prompts"].pop("folder", None)
+    plain = {name: _without_folders(values) for name, values in sections.items()}
+    return {name: {"sha256": canonical.digest(values), "values": values} for name, values in plain.items()}
+
+
+def digest(sections: Mapping[str, Mapping[str, Any]]) -> str:
+    """One sha256 for all sections; journals and results carry it."""
+    return canonical.digest({name: section["sha256"] for name, section in sections.items()})
+
+
+def require_same(where: str, recorded: Mapping[str, Any], wanted: Mapping[str, Any], cure: str) -> None:
+    """Raises FingerprintMismatch that names each key that differs, old → new."""
+    old, new = _flat(recorded), _flat(wanted)
+    changed = [
+        f"  {key}: {_show(old.get(key, ABSENT))} → {_show(new.get(key, ABSENT))}"
+        for key in sorted(old.keys() | new.keys())
+        if old.get(key, ABSENT) != new.get(key, ABSENT)
+    ]
+    if changed:
+        raise FingerprintMismatch(
+            "\n".join([f"{where} was made with another configuration:", *changed]), cure
+        )
+
+
+def _passes(config: Mapping[str, Any]) -> dict[str, Any]:
+    passes: dict[str, Any] = {}
+    for position, one in enumerate(config["passes"]):
+        engine = one.get("engine") or config["engine"]
+        operational = OPERATIONAL.get(engine["kind"], frozenset())
+        passes[one["name"]] = {
+            "position": position,
+            "steps": list(one["steps"]),
+            "engine": {key: value for key, value in engine.items() if key not in operational},
+        }
+    return passes
+
+
+def _without_folders(value: Any) -> Any:
+    """Absolute paths become file names: the same files count as the same wherever they lie."""
+    if isinstance(value, dict):
+        return {key: _without_folders(inner) for key, inner in value.items()}
+    if isinstance(value, list):
+        return [_without_folders(inner) for inner in value]
+    if isinstance(value, str) and value.startswith("/"):
+        return value.rstrip("/").rpartition("/")[2]
+    return value
+
+
+def _flat(value: Any, prefix: str = "") -> dict[str, Any]:
+    if isinstance(value, Mapping) and value:
+        flat: dict[str, Any] = {}
+        for key, inner in value.items():
+            flat |= _flat(inner, f"{prefix}.{key}" if prefix else str(key))
+        return flat
+    return {prefix: value}
+
+
+def _show(value: Any) -> str:
+    return str(value) if isinstance(value, str) else canonical.canonical(value).decode()

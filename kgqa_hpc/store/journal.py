@@ -1,0 +1,226 @@
+"""The journal: finished items of a shard in flight, one line each, until the result is committed.
+
+A line is the CRC-32 of its JSON (8 hex digits), a space, the JSON, a newline; the first one is the header.
+Every append goes to the kernel at once, so `kill -9` loses nothing, and to the disk in groups, so a power
+cut loses at most `commit_every` seconds. A journal has one writer, the process that created it; a successor
+reads its predecessors' journals and opens its own, under the next number: shard-000000.w0.journal, .w1., …
+docs/format.md, section 7.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+import zlib
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from kgqa_hpc.errors import CorruptFile, StoreError
+from kgqa_hpc.store import canonical, disk
+from kgqa_hpc.store.atomic import disk_error, disk_errors, make_folder, sync_folder
+from kgqa_hpc.store.document import read_bytes, require_kind
+
+KIND = "journal"
+VERSION = 1
+
+
+@dataclass(frozen=True, slots=True)
+class Damage:
+    """What a reader left out of one journal.
+
+    `torn`: bytes of an unfinished last line (a killed writer's; expected). `lines`: numbers of lines whose
+    check failed. `refused`: why the whole journal does not count; empty when it does.
+    """
+
+    path: Path
+    torn: int = 0
+    lines: tuple[int, ...] = ()
+    refused: str = ""
+
+    def __bool__(self) -> bool:
+        """Whether something is wrong with the disk; a torn tail alone is not."""
+        return bool(self.lines or self.refused)
+
+    def __str__(self) -> str:
+        if self.refused:
+            return f"{self.path}: {self.refused}"
+        return (
+            f"{self.path}: {len(self.lines)} damaged lines {list(self.lines[:10])}, {self.torn} bytes cut off"
+        )
+
+
+class Journal:
+    """An open journal, and the only writer its file will ever have.
+
+    Creating it creates the file; FileExistsError when it is there (`open_next` then tries the next number).
+    `header` says whose items these are. An append is durable after the next sync; the first append that
+    comes `commit_every` seconds after the last sync does one itself (None: only `sync` does).
+    """
+
+    def __init__(self, path: Path, header: Mapping[str, Any], commit_every: float | None = None) -> None:
+        self.path = path
+        self._commit_every = commit_every
+        try:
+            self._fd = disk.open_(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_APPEND)
+        except FileExistsError:
+            raise
+        except OSError as problem:
+            raise disk_error(path, problem) from problem
+        self._named = False
+        self._unsynced = 0
+        self._synced_at = time.monotonic()
+        self._write({**header, "format": f"kgqa-{KIND}", "version": VERSION})
+
+    def append(self, record: Mapping[str, Any]) -> None:
+        """Write one finished item. Raises DiskFull or StoreError; the journal then takes no more."""
+        self._write(record)
+        self._unsynced += 1
+        if self._commit_every is not None and time.monotonic() - self._synced_at >= self._commit_every:
+            self.sync()
+
+    def sync(self) -> None:
+        """Make every append so far durable. Raises DiskFull or StoreError; the journal then takes no more."""
+        if self._unsynced:
+            with self._or_broken():
+                disk.fsync(self._fd)
+                if not self._named:
+                    sync_folder(self.path.parent)
+                    self._named = True
+        self._unsynced = 0
+        self._synced_at = time.monotonic()
+
+    def close(self) -> None:
+        """Sync and close. Idempotent."""
+        if self._fd >= 0:
+            self.sync()
+            self._close()
+
+    def __enter__(self) -> Journal:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def _write(self, value: Mapping[str, Any]) -> None:
+        with self._or_broken():
+            disk.write_all(self._fd, _line(value))
+
+    @contextmanager
+    def _or_broken(self) -> Iterator[None]:
+        # After a refused write the tail may be torn, after a refused fsync pages may be lost: no second
+        # try, the next process reads what is whole and opens a journal of its own.
+        if self._fd < 0:
+            raise StoreError(f"{self.path}: the journal is closed")
+        try:
+            yield
+        except OSError as problem:
+            self._close()
+            raise disk_error(self.path, problem) from problem
+
+    def _close(self) -> None:
+        fd, self._fd = self._fd, -1
+        with suppress(OSError):
+            disk.close(fd)
+
+
+def open_next(
+    folder: Path, shard: str, header: Mapping[str, Any], commit_every: float | None = None
+) -> tuple[Journal, list[Path]]:
+    """The shard's next journal in `folder`, and the paths of all before it.
+
+    The number is found by exclusive creation, not by listing: `folder` may hold tens of thousands of files,
+    and only creation is never answered from a network file system's cache.
+    """
+    make_folder(folder)
+    number = len(journals_of(folder, shard))
+    while True:
+        try:
+            journal = Journal(journal_path(folder, shard, number), header, commit_every)
+        except FileExistsError:
+            number += 1
+            continue
+        return journal, [journal_path(folder, shard, before) for before in range(number)]
+
+
+def journal_path(folder: Path, shard: str, number: int) -> Path:
+    """Where the shard's journal of this number lies."""
+    return folder / f"{shard}.w{number}.journal"
+
+
+def journals_of(folder: Path, shard: str) -> list[Path]:
+    """All journals of a shard, oldest first. Numbers have no gaps, so none is listed for it."""
+    found: list[Path] = []
+    while (path := journal_path(folder, shard, len(found))).exists():
+        found.append(path)
+    return found
+
+
+def remove_journals(folder: Path, shard: str) -> None:
+    """Remove all journals of a shard whose result is committed; the newest first, so that no gap ever
+    arises.
+    """
+    for path in reversed(journals_of(folder, shard)):
+        with disk_errors(path), suppress(FileNotFoundError):
+            disk.unlink(path)
+
+
+def read_journal(path: Path, expected_header: Mapping[str, Any]) -> tuple[list[dict[str, Any]], Damage]:
+    """The whole records of a journal and what was left out.
+
+    A journal whose header is damaged, or differs from `expected_header` in one of its keys, yields no
+    record and says why in `Damage.refused`; one without a whole header line is a torn tail and nothing
+    else. Raises NewerFormat; StoreError when it is missing or unreadable.
+    """
+    data = read_bytes(path)
+    whole, tail = data[: data.rfind(b"\n") + 1], len(data) - data.rfind(b"\n") - 1
+    if not whole:
+        return [], Damage(path, torn=tail)
+    lines = whole.split(b"\n")[:-1]
+    header = _parse(lines[0])
+    if refused := _refusal(path, header, expected_header):
+        return [], Damage(path, torn=tail, refused=refused)
+    parsed = [_parse(line) for line in lines[1:]]
+    bad = tuple(
+        number for number, record in enumerate(parsed, start=2) if record is None or "id" not in record
+    )
+    return [r for r in parsed if r is not None and "id" in r], Damage(path, torn=tail, lines=bad)
+
+
+def read_journal_header(path: Path) -> dict[str, Any] | None:
+    """The header, or None when it is torn or damaged. Raises StoreError when the file is missing or
+    unreadable.
+    """
+    line, newline, _ = read_bytes(path, 1 << 16).partition(b"\n")
+    return _parse(line) if newline else None
+
+
+def _refusal(path: Path, header: dict[str, Any] | None, expected: Mapping[str, Any]) -> str:
+    if header is None:
+        return "the header line is damaged"
+    try:
+        require_kind(path, header, KIND, VERSION)
+    except CorruptFile as problem:
+        return problem.message
+    for key, value in expected.items():
+        if header.get(key) != value:
+            return f"belongs to another {key}: {header.get(key)!r} instead of {value!r}"
+    return ""
+
+
+def _line(value: Mapping[str, Any]) -> bytes:
+    data = canonical.dumps(value)
+    return b"%08x %b\n" % (zlib.crc32(data), data)
+
+
+def _parse(line: bytes) -> dict[str, Any] | None:
+    check, space, data = line[:8], line[8:9], line[9:]
+    if space != b" " or check != b"%08x" % zlib.crc32(data):
+        return None
+    try:
+        value = canonical.loads(data)
+    except ValueError:
+        return None
+    return value if isinstance(value, dict) else None

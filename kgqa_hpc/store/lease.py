@@ -1,0 +1,273 @@
+"""Leases: the right of one worker to one shard, kept by a heartbeat on the shared file system.
+
+A lease is a small file that comes into being whole or not at all (a link of a private temp file), so
+exactly one of any number of claimants gets it. Its modification time is the heartbeat. A lease without a
+heartbeat for `expiry` seconds may be taken over: the old file is renamed away, looked at once more, and a
+fresh one claimed. Nothing is ever locked: a process that dies at any point leaves at most a file that
+expires or a temp file that is swept.
+
+A lease saves work, it does not guard data: should two workers hold one shard (a zombie that woke up, clocks
+gone mad), both finish it and the first committed result wins. How clocks and caches are tolerated:
+docs/format.md, section 8.
+"""
+
+from __future__ import annotations
+
+import errno
+import hashlib
+import os
+import secrets
+import socket
+import time
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from kgqa_hpc.store import atomic, canonical, disk
+
+SUFFIX = ".lease"
+SPECULATIVE = ".spec"
+_GONE = (errno.ENOENT, errno.ESTALE)
+# The file system's clock is read again after so long; in between the monotonic clock carries it on.
+CLOCK_AGE = 5.0
+
+
+@dataclass(frozen=True, slots=True)
+class Holder:
+    """What a lease file says. `age`: seconds since the last heartbeat; `held`: seconds since the claim."""
+
+    name: str
+    worker: str
+    host: str
+    pid: int
+    nonce: str
+    age: float
+    held: float
+    inode: int
+    modified: int
+
+
+@dataclass(frozen=True, slots=True)
+class _Watch:
+    """A lease's heartbeat as this process saw it: since when unchanged, and whether it was seen to change."""
+
+    beat: tuple[int, int]
+    since: float
+    saw_it_change: bool
+
+
+_Test = Callable[[os.stat_result, bytes], bool]
+
+
+class Lease:
+    """A claimed lease. Call `renew` every third of the expiry or so, from any thread."""
+
+    def __init__(self, leases: Leases, name: str, nonce: str) -> None:
+        self.name = name
+        self.nonce = nonce
+        self._leases = leases
+
+    @property
+    def shard(self) -> str:
+        """The shard's name, also of a speculative lease."""
+        return self.name.removesuffix(SPECULATIVE)
+
+    @property
+    def speculative(self) -> bool:
+        return self.name.endswith(SPECULATIVE)
+
+    def renew(self) -> bool:
+        """Heartbeat. False: another worker has taken the shard over. Raises StoreError."""
+        return self._leases.renew(self)
+
+    def release(self) -> None:
+        """Give the shard back, if it is still ours. Idempotent. Raises StoreError."""
+        self._leases.release(self)
+
+
+class Leases:
+    """All leases of one pass, as one worker process sees them. Safe to use from several threads."""
+
+    def __init__(self, folder: Path, worker: str, expiry: float) -> None:
+        self.folder = folder
+        self.worker = worker
+        self.expiry = expiry
+        self._clock_file = folder / f".clock.{secrets.token_hex(6)}{atomic.TEMP_SUFFIX}"
+        self._clock: tuple[float, float] | None = None
+        self._watched: dict[str, _Watch] = {}
+        self.held: set[str] = set()  # nonces of leases claimed here and not released
+
+    def claim(self, name: str) -> Lease | None:
+        """The lease of `name`, or None while another worker holds it. Raises DiskFull, StoreError."""
+        holder = self.holder(name)
+        if holder is not None and not (self.expired(holder) and self._depose(holder)):
+            return None
+        nonce = secrets.token_hex(8)
+        content = {
+            "format": "kgqa-lease",
+            "version": 1,
+            "worker": self.worker,
+            "host": socket.gethostname(),
+            "pid": os.getpid(),
+            "nonce": nonce,
+            "claimed": self.now(),
+        }
+        path = self.path(name)
+        atomic.make_folder(path.parent)
+        if atomic.write_file(path, canonical.canonical(content) + b"\n", exclusive=True, durable=False):
+            self.held.add(nonce)
+            return Lease(self, name, nonce)
+        return None
+
+    def holder(self, name: str) -> Holder | None:
+        """Who holds `name`, or None when nobody does. A lease that cannot be read as one has no heartbeat."""
+        path = self.path(name)
+        with atomic.disk_errors(path):
+            try:
+                # Opening, unlike stat, makes network file systems ask the server.
+                fd = os.open(path, os.O_RDONLY)
+            except OSError as problem:
+                if problem.errno in _GONE:
+                    return None
+                raise
+            try:
+                status, data = os.fstat(fd), os.read(fd, 4096)
+            finally:
+                os.close(fd)
+        return self._holder(name, status, data)
+
+    def holders(self) -> Iterator[Holder]:
+        """Everyone who holds something in this pass (for `status`; lists the folder)."""
+        with suppress(FileNotFoundError):
+            for folder in sorted(os.scandir(self.folder), key=lambda entry: entry.name):
+                if not folder.is_dir():
+                    continue
+                for entry in sorted(os.listdir(folder.path)):
+                    if entry.endswith(SUFFIX) and not entry.startswith("."):
+                        holder = self.holder(entry.removesuffix(SUFFIX))
+                        if holder is not None:
+                            yield holder
+
+    def expired(self, holder: Holder) -> bool:
+        """Whether the lease may be taken over.
+
+        By the file system's clock; but never within `expiry` of a heartbeat that this process saw happen,
+        and always when it saw none for twice the `expiry`: so clocks that are wrong cost time, not sense.
+        """
+        if not holder.nonce:
+            return True
+        watch = self._watched.get(holder.name)
+        beat = (holder.inode, holder.modified)
+        if watch is None or watch.beat != beat:
+            watch = self._watched[holder.name] = _Watch(
+                beat, time.monotonic(), saw_it_change=watch is not None
+            )
+        unchanged = time.monotonic() - watch.since
+        if watch.saw_it_change and unchanged <= self.expiry:
+            return False
+        return holder.age > self.expiry or unchanged > 2 * self.expiry
+
+    def renew(self, lease: Lease) -> bool:
+        path = self.path(lease.name)
+        with atomic.disk_errors(path):
+            try:
+                fd = os.open(path, os.O_RDONLY)
+            except OSError as problem:
+                if problem.errno in _GONE:
+                    return False
+                raise
+            try:
+                if _nonce(os.read(fd, 4096)) != lease.nonce:
+                    return False
+                # Through the descriptor: never the heartbeat of a lease that took this one's place just now.
+                disk.touch(fd)
+            finally:
+                os.close(fd)
+        return True
+
+    def release(self, lease: Lease) -> None:
+        self.held.discard(lease.nonce)
+        self._remove(lease.name, lambda status, data: _nonce(data) == lease.nonce)
+
+    def now(self) -> float:
+        """The time as the file system has it: the modification time of a file touched just now."""
+        if self._clock is None or time.monotonic() - self._clock[1] > CLOCK_AGE:
+            with atomic.disk_errors(self._clock_file):
+                self._clock = (self._touched(), time.monotonic())
+        return self._clock[0] + time.monotonic() - self._clock[1]
+
+    def close(self) -> None:
+        """Remove this process's clock file. Leases are released one by one."""
+        with suppress(OSError):
+            disk.unlink(self._clock_file)
+
+    def path(self, name: str) -> Path:
+        """Where the lease of `name` lies: fanned out over 256 folders, so that none grows long."""
+        return self.folder / hashlib.blake2b(name.encode(), digest_size=1).hexdigest() / f"{name}{SUFFIX}"
+
+    def _touched(self) -> float:
+        try:
+            disk.touch(self._clock_file)
+        except FileNotFoundError:
+            atomic.make_folder(self.folder)
+            disk.close(disk.open_(self._clock_file, os.O_WRONLY | os.O_CREAT))
+            disk.touch(self._clock_file)
+        return os.stat(self._clock_file).st_mtime
+
+    def _holder(self, name: str, status: os.stat_result, data: bytes) -> Holder:
+        now = self.now()
+        content = _content(data)
+        return Holder(
+            name=name,
+            worker=str(content.get("worker", "")),
+            host=str(content.get("host", "")),
+            pid=int(content.get("pid", 0)),
+            nonce=str(content.get("nonce", "")),
+            age=now - status.st_mtime,
+            held=now - float(content.get("claimed", status.st_mtime)),
+            inode=status.st_ino,
+            modified=status.st_mtime_ns,
+        )
+
+    def _depose(self, holder: Holder) -> bool:
+        """Remove an expired lease; False when it turned out to be another one, or to live."""
+        beat = (holder.inode, holder.modified)
+        return self._remove(holder.name, lambda status, data: (status.st_ino, status.st_mtime_ns) == beat)
+
+    def _remove(self, name: str, is_meant: _Test) -> bool:
+        """Rename the lease away, look whether it is the one that is meant, put it back when not."""
+        path = self.path(name)
+        tombstone = path.with_name(f".{path.name}.{secrets.token_hex(6)}{atomic.TEMP_SUFFIX}")
+        with atomic.disk_errors(path):
+            try:
+                disk.rename(path, tombstone)
+            except OSError as problem:
+                if problem.errno in _GONE:
+                    return False
+                raise
+            meant = is_meant(os.stat(tombstone), tombstone.read_bytes())
+            if not meant:
+                with suppress(FileExistsError):
+                    disk.link(tombstone, path)
+            disk.unlink(tombstone)
+        return meant
+
+
+def _content(data: bytes) -> dict[str, Any]:
+    """The members of a lease, of the types they must have; empty for garbage."""
+    try:
+        content = canonical.loads(data)
+    except ValueError:
+        return {}
+    kinds = {"worker": str, "host": str, "pid": int, "nonce": str, "claimed": float}
+    if not isinstance(content, dict) or not all(
+        type(content.get(key)) is kind for key, kind in kinds.items()
+    ):
+        return {}
+    return content
+
+
+def _nonce(data: bytes) -> str:
+    return str(_content(data).get("nonce", ""))

@@ -1,0 +1,171 @@
+"""Cut anchors.h5 into shards: streamed, repeatable, resumable at any point, and safe to do twice at once.
+
+A shard's content follows from anchors.h5 and the shard size alone; what is there and whole stays, what is
+missing or damaged is written again. shards/manifest.json comes last and lists what lies on the disk.
+docs/format.md, section 5.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from kgqa_hpc.errors import CorruptFile, FingerprintMismatch, StoreError
+from kgqa_hpc.store.anchors import KIND as ANCHORS
+from kgqa_hpc.store.anchors import AnchorsFile
+from kgqa_hpc.store.atomic import make_folder
+from kgqa_hpc.store.document import read_document, write_document
+from kgqa_hpc.store.quarantine import quarantine
+from kgqa_hpc.store.run import RunFolder
+from kgqa_hpc.store.sealed import read_header
+from kgqa_hpc.store.shard import KIND as SHARD
+from kgqa_hpc.store.shard import ShardEntry, read_shard, write_shard
+
+KIND = "shards"
+
+
+@dataclass(frozen=True, slots=True)
+class ShardsManifest:
+    """shards/manifest.json: all shards in order, their size, and the anchors they were cut from."""
+
+    anchors_sha256: str
+    shard_size: int
+    items: int
+    shards: tuple[ShardEntry, ...]
+
+    @property
+    def names(self) -> list[str]:
+        return [entry.name for entry in self.shards]
+
+    def entry(self, name: str) -> ShardEntry:
+        """Raises KeyError for an unknown name."""
+        position = int(name.removeprefix("shard-")) if name.startswith("shard-") else -1
+        if 0 <= position < len(self.shards) and self.shards[position].name == name:
+            return self.shards[position]
+        raise KeyError(name)
+
+    def to_dict(self) -> dict[str, Any]:
+        return {
+            "format": f"kgqa-{KIND}",
+            "version": 1,
+            "anchors_sha256": self.anchors_sha256,
+            "shard_size": self.shard_size,
+            "items": self.items,
+            "shards": [entry.to_dict() for entry in self.shards],
+        }
+
+
+def partition(run: RunFolder, shard_size: int) -> ShardsManifest:
+    """Make all shards and their manifest, or verify those that are there (header and size of each).
+
+    An existing partition is kept whatever `shard_size` says, because results refer to it. Corrupt shards go
+    to quarantine and are made again. Raises FingerprintMismatch when anchors.h5 is not the one that was
+    cut; CorruptFile when anchors.h5 is damaged; DiskFull, StoreError.
+    """
+    anchors_sha256 = _anchors_sha256(run)
+    manifest = _existing(run)
+    if manifest is None:
+        return _cut(run, anchors_sha256, _size_in_use(run, anchors_sha256) or shard_size)
+    if manifest.anchors_sha256 != anchors_sha256:
+        raise FingerprintMismatch(
+            f"{run.shards} was cut from another anchors.h5", "use another run folder, or restore anchors.h5"
+        )
+    if all(_is_whole(run, entry, manifest) for entry in manifest.shards):
+        return manifest
+    return _cut(run, anchors_sha256, manifest.shard_size)
+
+
+def read_shards_manifest(run: RunFolder) -> ShardsManifest:
+    """Raises CorruptFile, NewerFormat, or StoreError when it is missing (nothing is partitioned yet)."""
+    content = read_document(run.shards_manifest, KIND)
+    shards = tuple(ShardEntry(**entry) for entry in content["shards"])
+    return ShardsManifest(content["anchors_sha256"], content["shard_size"], content["items"], shards)
+
+
+def load_shard(run: RunFolder, manifest: ShardsManifest, name: str) -> list[dict[str, Any]]:
+    """The anchors of a shard; a damaged or missing one is quarantined and cut again from anchors.h5 first."""
+    path, entry = run.shard(name), manifest.entry(name)
+    try:
+        if path.exists():
+            return read_shard(path, entry.sha256)
+    except CorruptFile as problem:
+        quarantine(run.quarantine, path, problem.message)
+    with AnchorsFile(run.anchors_file) as anchors:
+        _write(run, anchors, manifest.anchors_sha256, manifest.shard_size, name)
+    return read_shard(path)
+
+
+def shard_name(position: int) -> str:
+    return f"shard-{position:06d}"
+
+
+def _cut(run: RunFolder, anchors_sha256: str, shard_size: int) -> ShardsManifest:
+    make_folder(run.shards)
+    entries: list[ShardEntry] = []
+    with AnchorsFile(run.anchors_file) as anchors:
+        for position in range(-(-len(anchors) // shard_size)):
+            name = shard_name(position)
+            entry = _found(run, name, anchors_sha256, shard_size)
+            entries.append(entry or _write(run, anchors, anchors_sha256, shard_size, name))
+        manifest = ShardsManifest(anchors_sha256, shard_size, len(anchors), tuple(entries))
+    write_document(run.shards_manifest, manifest.to_dict())
+    return manifest
+
+
+def _write(
+    run: RunFolder, anchors: AnchorsFile, anchors_sha256: str, shard_size: int, name: str
+) -> ShardEntry:
+    start = int(name.removeprefix("shard-")) * shard_size
+    rows = list(anchors.rows(start, start + shard_size))
+    header = {"anchors_sha256": anchors_sha256, "shard_size": shard_size, "start": start}
+    return write_shard(run.shard(name), rows, header, exclusive=True)
+
+
+def _found(run: RunFolder, name: str, anchors_sha256: str, shard_size: int) -> ShardEntry | None:
+    """The shard that lies there, if it is whole and of this partition; anything else goes to quarantine."""
+    path = run.shard(name)
+    if not path.exists():
+        return None
+    try:
+        header = read_header(path, SHARD)
+        if (header["anchors_sha256"], header["shard_size"]) == (anchors_sha256, shard_size):
+            return ShardEntry(name, header["rows"], header["sha256"])
+        reason = f"{path}: belongs to another partition"
+    except CorruptFile as problem:
+        reason = problem.message
+    quarantine(run.quarantine, path, reason)
+    return None
+
+
+def _is_whole(run: RunFolder, entry: ShardEntry, manifest: ShardsManifest) -> bool:
+    return _found(run, entry.name, manifest.anchors_sha256, manifest.shard_size) == entry
+
+
+def _existing(run: RunFolder) -> ShardsManifest | None:
+    if not run.shards_manifest.exists():
+        return None
+    try:
+        return read_shards_manifest(run)
+    except CorruptFile as problem:
+        quarantine(run.quarantine, run.shards_manifest, problem.message)
+        return None
+
+
+def _size_in_use(run: RunFolder, anchors_sha256: str) -> int | None:
+    """The size an interrupted partition was cutting to: results may refer to it if only its manifest was
+    lost.
+    """
+    path: Path = run.shard(shard_name(0))
+    try:
+        header = read_header(path, SHARD) if path.exists() else {}
+    except StoreError:
+        return None
+    return header.get("shard_size") if header.get("anchors_sha256") == anchors_sha256 else None
+
+
+def _anchors_sha256(run: RunFolder) -> str:
+    if not run.anchors_file.exists():
+        raise StoreError(f"{run.anchors_file}: no such file", f"sample first: kgqa sample {run.path}")
+    sha256: str = read_header(run.anchors_file, ANCHORS)["sha256"]
+    return sha256

@@ -1,0 +1,204 @@
+"""Tables of rows inside a sealed file, written in chunks and streamed by slices.
+
+A table is an HDF5 group with an attribute "rows" and one member per column:
+  text and JSON   a group with `offsets` int64 (rows+1,) and `bytes` uint8 (offsets[-1],): row i is the UTF-8
+                  text bytes[offsets[i]:offsets[i+1]]; the group's attribute "type" is "utf8" or "json"
+  numbers         a dataset (rows,)
+Big datasets are chunked, shuffled (numbers), gzipped and carry fletcher32; small ones are plain.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import pairwise
+from typing import Any
+
+import h5py
+import numpy as np
+import numpy.typing as npt
+
+from kgqa_hpc.store import canonical
+
+TEXT, JSON = "utf8", "json"
+# Below this, compression saves less than a chunk index costs.
+COMPRESS_FROM = 16 * 1024
+# Bytes of a chunk before compression: one inflate per slice of a few hundred rows.
+CHUNK_BYTES = 256 * 1024
+# A writer holds about so much per column before it hands it to HDF5.
+FLUSH_BYTES = 4 * 1024 * 1024
+
+
+class TableWriter:
+    """Appends rows to the group `group` of an open sealed file; `close` completes the table.
+
+    `columns` maps names to "utf8", "json" or the name of a numpy dtype. A row is a mapping with one value
+    per column; JSON columns take any JSON value. Memory is bounded by FLUSH_BYTES per column.
+    """
+
+    def __init__(self, group: h5py.Group, columns: Mapping[str, str]) -> None:
+        self._group = group
+        self._columns: dict[str, _TextColumn | _NumberColumn] = {
+            name: _TextColumn(group.create_group(name), kind)
+            if kind in (TEXT, JSON)
+            else _NumberColumn(group, name, np.dtype(kind))
+            for name, kind in columns.items()
+        }
+        self.rows = 0
+
+    def append(self, row: Mapping[str, Any]) -> None:
+        for name, column in self._columns.items():
+            column.append(row[name])
+        self.rows += 1
+
+    def close(self) -> None:
+        for column in self._columns.values():
+            column.close()
+        self._group.attrs["rows"] = np.int64(self.rows)
+
+
+class Table:
+    """A table of an open sealed file, read by slices."""
+
+    def __init__(self, group: h5py.Group) -> None:
+        self._group = group
+        self.rows = int(group.attrs["rows"])
+
+    def __len__(self) -> int:
+        return self.rows
+
+    def text(self, column: str, start: int = 0, stop: int | None = None) -> list[str]:
+        """Rows [start, stop) of a text column."""
+        return [bytes(row).decode("utf-8") for row in self.raw(column, start, stop)]
+
+    def json(self, column: str, start: int = 0, stop: int | None = None) -> list[Any]:
+        """Rows [start, stop) of a JSON column, parsed."""
+        return [canonical.loads(row) for row in self.raw(column, start, stop)]
+
+    def numbers(self, column: str, start: int = 0, stop: int | None = None) -> npt.NDArray[Any]:
+        """Rows [start, stop) of a number column."""
+        values: npt.NDArray[Any] = self._group[column][start : self.rows if stop is None else stop]
+        return values
+
+    def raw(self, column: str, start: int = 0, stop: int | None = None) -> Iterator[memoryview]:
+        """Rows [start, stop) of a text or JSON column as bytes."""
+        stop = self.rows if stop is None else min(stop, self.rows)
+        if start >= stop:
+            return
+        member = self._group[column]
+        offsets = member["offsets"][start : stop + 1].tolist()
+        blob = memoryview(member["bytes"][offsets[0] : offsets[-1]])
+        for begin, end in pairwise(offsets):
+            yield blob[begin - offsets[0] : end - offsets[0]]
+
+    def find(self, column: str, value: str) -> int | None:
+        """The first row whose text is `value`; one pass over the column's bytes, no index needed."""
+        member = self._group[column]
+        offsets = member["offsets"][:]
+        blob, needle = member["bytes"][:].tobytes(), value.encode("utf-8", "replace")
+        at = blob.find(needle)
+        while at >= 0 and needle:
+            row = int(np.searchsorted(offsets, at, side="right")) - 1
+            if offsets[row] == at and offsets[row + 1] == at + len(needle):
+                return row
+            at = blob.find(needle, at + 1)
+        return None
+
+
+def write_table(group: h5py.Group, columns: Mapping[str, str], rows: Sequence[Mapping[str, Any]]) -> None:
+    """Write a whole table at once."""
+    writer = TableWriter(group, columns)
+    for row in rows:
+        writer.append(row)
+    writer.close()
+
+
+class _TextColumn:
+    def __init__(self, group: h5py.Group, kind: str) -> None:
+        self._json = kind == JSON
+        group.attrs["type"] = kind
+        self._bytes = _Dataset(group, "bytes", np.dtype(np.uint8))
+        self._offsets = _Dataset(group, "offsets", np.dtype(np.int64))
+        self._buffer = bytearray()
+        self._ends = [0]
+        self._flushed = 0
+
+    def append(self, value: Any) -> None:
+        self._buffer += canonical.dumps(value) if self._json else value.encode("utf-8", "replace")
+        self._ends.append(self._flushed + len(self._buffer))
+        if len(self._buffer) >= FLUSH_BYTES or len(self._ends) * 8 >= FLUSH_BYTES:
+            self._flush()
+
+    def close(self) -> None:
+        self._flush()
+        self._bytes.close()
+        self._offsets.close()
+
+    def _flush(self) -> None:
+        self._flushed += len(self._buffer)
+        self._bytes.append(np.frombuffer(bytes(self._buffer), dtype=np.uint8))
+        self._offsets.append(np.array(self._ends, dtype=np.int64))
+        self._buffer, self._ends = bytearray(), []
+
+
+class _NumberColumn:
+    def __init__(self, group: h5py.Group, name: str, dtype: np.dtype[Any]) -> None:
+        self._dataset = _Dataset(group, name, dtype)
+        self._dtype = dtype
+        self._values: list[Any] = []
+
+    def append(self, value: Any) -> None:
+        self._values.append(value)
+        if len(self._values) * self._dtype.itemsize >= FLUSH_BYTES:
+            self._flush()
+
+    def close(self) -> None:
+        self._flush()
+        self._dataset.close()
+
+    def _flush(self) -> None:
+        self._dataset.append(np.array(self._values, dtype=self._dtype))
+        self._values = []
+
+
+class _Dataset:
+    """A one-dimensional dataset that grows; created when its size tells whether compression pays."""
+
+    def __init__(self, group: h5py.Group, name: str, dtype: np.dtype[Any]) -> None:
+        self._group, self._name, self._dtype = group, name, dtype
+        self._pending: list[npt.NDArray[Any]] = []
+        self._pending_bytes = 0
+        self._h5: h5py.Dataset | None = None
+
+    def append(self, values: npt.NDArray[Any]) -> None:
+        if self._h5 is not None:
+            size = self._h5.shape[0]
+            self._h5.resize((size + len(values),))
+            self._h5[size:] = values
+            return
+        self._pending.append(values)
+        self._pending_bytes += values.nbytes
+        if self._pending_bytes >= COMPRESS_FROM:
+            self._create()
+
+    def close(self) -> None:
+        if self._h5 is None:
+            self._group.create_dataset(self._name, data=self._take_pending(), track_times=False)
+
+    def _create(self) -> None:
+        values = self._take_pending()
+        self._h5 = self._group.create_dataset(
+            self._name,
+            data=values,
+            maxshape=(None,),
+            chunks=(CHUNK_BYTES // self._dtype.itemsize,),
+            compression="gzip",
+            compression_opts=4,
+            shuffle=self._dtype.itemsize > 1,
+            fletcher32=True,
+            track_times=False,
+        )
+
+    def _take_pending(self) -> npt.NDArray[Any]:
+        values = np.concatenate(self._pending) if self._pending else np.empty(0, self._dtype)
+        self._pending = []
+        return values

@@ -1,0 +1,190 @@
+"""Sealed HDF5 files: written once, whole, and every byte accounted for.
+
+The first 1024 bytes (HDF5's user block) hold one line of canonical JSON: format, version, size, sha256 of
+all that follows, and small counts; so 1 KiB tells what a file is, and any HDF5 program opens it as it is.
+`open_sealed` verifies every byte before HDF5 sees one. docs/format.md, section 3.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import zlib
+from collections.abc import Iterator
+from contextlib import contextmanager
+from io import RawIOBase
+from pathlib import Path
+from typing import Any
+
+import h5py
+
+from kgqa_hpc.errors import CorruptFile, StoreError
+from kgqa_hpc.store import atomic, canonical, disk
+from kgqa_hpc.store.document import read_bytes, require_kind
+
+HEADER_BYTES = 1024
+VERSION = 1
+# Superblock and object headers that every HDF5 since 1.8 reads.
+LIBVER = ("earliest", "v110")
+
+
+class SealedFile(h5py.File):
+    """A sealed file in the making: an h5py.File with the `header` that will stand in front of it.
+
+    `header` may be extended until the block ends (counts are known last). `committed` tells afterwards
+    whether this writer's file got the name: always, unless `exclusive`.
+    """
+
+    header: dict[str, Any]
+    committed = False
+
+
+@contextmanager
+def create_sealed(
+    path: Path,
+    kind: str,
+    *,
+    header: dict[str, Any] | None = None,
+    exclusive: bool = False,
+    version: int = VERSION,
+) -> Iterator[SealedFile]:
+    """Write a sealed file; it appears under `path` when the block ends without an exception.
+
+    The whole header has at most 1023 bytes. Raises DiskFull or StoreError with no temp file left;
+    ValueError when the header is too long.
+    """
+    with atomic.temp_file(path) as (fd, temp), atomic.disk_errors(path):
+        sink = _Sink(fd)
+        try:
+            with SealedFile(sink, "w", userblock_size=HEADER_BYTES, libver=LIBVER) as sealed:
+                sealed.header = dict(header or {})
+                yield sealed
+        except Exception:
+            # HDF5 reports a failed write in its own words, late or not at all; the first refusal is the
+            # truth.
+            if sink.refusal is not None:
+                raise sink.refusal from None
+            raise
+        if sink.refusal is not None:
+            raise sink.refusal
+        fields = {**sealed.header, "format": f"kgqa-{kind}", "version": version}
+        fields |= {"bytes": os.fstat(fd).st_size, "sha256": _body_sha256(fd)}
+        disk.pwrite_all(fd, render_header(fields), 0)
+        sealed.committed = atomic.commit(fd, temp, path, exclusive=exclusive)
+
+
+@contextmanager
+def open_sealed(path: Path, kind: str, version: int = VERSION) -> Iterator[h5py.File]:
+    """The verified file, open for reading. Raises CorruptFile, NewerFormat or StoreError."""
+    verify(path, kind, version)
+    try:
+        # Sealed files never change: no lock is needed, and many parallel file systems refuse them.
+        h5 = h5py.File(path, "r", locking=False)
+    except OSError as problem:
+        raise StoreError(f"{path}: HDF5 cannot open it: {problem}") from problem
+    with h5:
+        yield h5
+
+
+def verify(path: Path, kind: str, version: int = VERSION) -> dict[str, Any]:
+    """The header, after every byte of the file was checked against it."""
+    header = read_header(path, kind, version)
+    try:
+        with open(path, "rb", buffering=0) as file:
+            found = _body_sha256(file.fileno())
+    except OSError as problem:
+        raise atomic.disk_error(path, problem) from problem
+    if found != header["sha256"]:
+        raise CorruptFile(f"{path}: the checksum does not match the content")
+    return header
+
+
+def read_header(path: Path, kind: str, version: int = VERSION) -> dict[str, Any]:
+    """The header alone: one read of 1 KiB, its own check and the file's size verified, the body not."""
+    block = read_bytes(path, HEADER_BYTES)
+    header = _parse_header(block)
+    if header is None:
+        raise CorruptFile(f"{path}: not a sealed file, or its header is damaged")
+    require_kind(path, header, kind, version)
+    size = os.stat(path).st_size
+    if size != header.get("bytes") or "sha256" not in header:
+        raise CorruptFile(f"{path}: has {size} bytes instead of {header.get('bytes')}")
+    return header
+
+
+def render_header(fields: dict[str, Any]) -> bytes:
+    """The 1024 bytes: canonical JSON with a "check" (CRC-32 of the JSON without it), spaces, newline."""
+    check = f"{zlib.crc32(canonical.canonical(fields)):08x}"
+    line = canonical.canonical({**fields, "check": check})
+    if len(line) >= HEADER_BYTES:
+        raise ValueError(f"a header of {len(line)} bytes; {HEADER_BYTES - 1} are the limit")
+    return line.ljust(HEADER_BYTES - 1) + b"\n"
+
+
+def _parse_header(block: bytes) -> dict[str, Any] | None:
+    try:
+        fields = canonical.loads(block)
+    except ValueError:
+        return None
+    if not isinstance(fields, dict) or "check" not in fields:
+        return None
+    del fields["check"]
+    return fields if len(block) == HEADER_BYTES and render_header(fields) == block else None
+
+
+def _body_sha256(fd: int) -> str:
+    digest = hashlib.sha256()
+    offset = HEADER_BYTES
+    while block := os.pread(fd, 1 << 20, offset):
+        digest.update(block)
+        offset += len(block)
+    return digest.hexdigest()
+
+
+class _Sink(RawIOBase):
+    """What HDF5 writes through, so that every write passes `disk`.
+
+    After the first refusal (disk full, …) it swallows the rest: HDF5 can then close in peace, and
+    `create_sealed` reports the refusal. An exception inside HDF5's own calls would leave a handle that
+    cannot be closed.
+    """
+
+    def __init__(self, fd: int) -> None:
+        self._fd = fd
+        self._position = 0
+        self.refusal: OSError | None = None
+
+    def readinto(self, buffer: Any) -> int:
+        data = os.pread(self._fd, len(buffer), self._position)
+        buffer[: len(data)] = data
+        self._position += len(data)
+        return len(data)
+
+    def write(self, data: Any) -> int:
+        if self.refusal is None:
+            try:
+                disk.pwrite_all(self._fd, data, self._position)
+            except OSError as problem:
+                self.refusal = problem
+        self._position += len(data)
+        return len(data)
+
+    def seek(self, offset: int, whence: int = os.SEEK_SET) -> int:
+        base = {os.SEEK_SET: 0, os.SEEK_CUR: self._position, os.SEEK_END: os.fstat(self._fd).st_size}[whence]
+        self._position = base + offset
+        return self._position
+
+    def tell(self) -> int:
+        return self._position
+
+    def truncate(self, size: int | None = None) -> int:
+        size = self._position if size is None else size
+        if self.refusal is None:
+            try:
+                disk.truncate(self._fd, size)
+            except OSError as problem:
+                self.refusal = problem
+        return size
+
+    def flush(self) -> None:
+        """Nothing is buffered here; `commit` does the fsync."""

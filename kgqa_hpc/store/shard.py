@@ -1,0 +1,60 @@
+"""Immutable HDF5 shards of anchors: the unit of work.
+
+A shard is written once, by `write_shard`, and never changed. `read_shard` verifies the checksum before it
+returns a single anchor. docs/format.md, section 5.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from kgqa_hpc.errors import CorruptFile
+from kgqa_hpc.store.anchors import COLUMNS, GROUP, anchor_row
+from kgqa_hpc.store.rows import Table, write_table
+from kgqa_hpc.store.sealed import create_sealed, open_sealed, read_header
+
+KIND = "shard"
+
+
+@dataclass(frozen=True, slots=True)
+class ShardEntry:
+    """A shard as the manifest of shards lists it: file name without .h5, number of anchors, sha256 of its
+    body.
+    """
+
+    name: str
+    items: int
+    sha256: str
+
+    def to_dict(self) -> dict[str, Any]:
+        return asdict(self)
+
+
+def write_shard(
+    path: Path, rows: Sequence[dict[str, Any]], header: dict[str, Any], exclusive: bool = False
+) -> ShardEntry:
+    """Commit a shard. `exclusive`: leave a shard that is already there; the entry then describes that one."""
+    with create_sealed(path, KIND, header={**header, "rows": len(rows)}, exclusive=exclusive) as file:
+        write_table(file.create_group(GROUP), COLUMNS, [anchor_row(row) for row in rows])
+    return shard_entry(path)
+
+
+def shard_entry(path: Path) -> ShardEntry:
+    """What the header says; the body is not read. Raises CorruptFile, NewerFormat, StoreError."""
+    header = read_header(path, KIND)
+    return ShardEntry(path.stem, header["rows"], header["sha256"])
+
+
+def read_shard(path: Path, sha256: str | None = None) -> list[dict[str, Any]]:
+    """The anchors, after every byte was verified; with `sha256`, only if it is the very shard the manifest
+    lists.
+
+    Raises CorruptFile, NewerFormat or StoreError.
+    """
+    if sha256 is not None and read_header(path, KIND)["sha256"] != sha256:
+        raise CorruptFile(f"{path}: is not the shard that the manifest lists")
+    with open_sealed(path, KIND) as file:
+        return Table(file[GROUP]).json("anchor")
