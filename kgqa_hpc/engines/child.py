@@ -106,7 +106,7 @@ class _Child:
         if verb == "requests":
             self._intake.put([read_request(data) for data in content])
         elif verb == "cancel":
-            engine.cancel()
+            self._intake.cancel()  # not engine.cancel(): `generate` may not have begun yet
         elif verb == "close":
             self._intake.close()
         elif verb == "count":

@@ -39,16 +39,21 @@ def _never() -> bool:
 class EngineProcess:
     """The worker's end of an engine child.
 
-    `config` is an EngineConfig, `log` the file that collects what the child prints (appended), `stall_after`
-    the seconds without any answer or progress, while requests are in flight, after which the child counts as
-    stalled; also the longest silence of its heartbeat. `start` from a thread that lives as long as the
-    engine: the kernel ends the child together with the thread that started it.
+    `config` is an EngineConfig, `log` the file that collects what the child prints (appended). The child
+    counts as stalled after `stall_after` seconds without any answer or progress while requests are in flight,
+    or after `silent_after` seconds without a heartbeat (default: as long, but at least a minute: machines are
+    busy). `start` from a thread that lives as long as the engine: the kernel ends the child together with the
+    thread that started it.
     """
 
-    def __init__(self, config: BaseModel, log: Path, stall_after: float = 600.0) -> None:
+    def __init__(
+        self, config: BaseModel, log: Path, stall_after: float = 600.0, silent_after: float | None = None
+    ) -> None:
         self._config = config
         self._log = log
+        self._log_start = 0
         self._stall_after = stall_after
+        self._silent_after = max(stall_after, 60.0) if silent_after is None else silent_after
         self._info: EngineInfo | None = None
         self._process: subprocess.Popen[bytes] | None = None
         self._socket: socket.socket | None = None
@@ -179,6 +184,7 @@ class EngineProcess:
         ours, theirs = socket.socketpair()
         self._log.parent.mkdir(parents=True, exist_ok=True)
         with theirs, self._log.open("ab") as log:
+            self._log_start = log.tell()
             # A new process, not a fork: a forked child that uses a loaded runtime deadlocks. A session of its
             # own: signals to the worker's process group do not reach it.
             self._process = subprocess.Popen(
@@ -280,7 +286,7 @@ class EngineProcess:
         answered = len(heard) > len(beats)
         self._silent = 0.0 if heard else self._silent + elapsed
         self._idle = 0.0 if answered or moved or not working else self._idle + elapsed
-        if self._silent > self._stall_after:
+        if self._silent > self._silent_after:
             self._die(f"it showed no sign of life for {self._silent:.0f} s")
         if self._idle > self._stall_after:
             self._die(
@@ -292,7 +298,8 @@ class EngineProcess:
         assert self._process is not None
         reason = reason or _exit_words(self._process.pid) or "it closed its connection"
         self.kill()
-        raise EngineDied(f"the engine died: {reason}", f"see {self._log}")
+        words = _last_line(self._log, self._log_start)
+        raise EngineDied(f"the engine died: {reason}" + (f"; {words}" if words else ""), f"see {self._log}")
 
 
 def _exit_words(pid: int, patience: float = 5.0) -> str:
@@ -306,6 +313,14 @@ def _exit_words(pid: int, patience: float = 5.0) -> str:
             return f"killed by {name}" if by_signal else f"exit code {state.si_status}"
         time.sleep(0.01)
     return ""
+
+
+def _last_line(log: Path, start: int) -> str:
+    """The last thing printed after byte `start`, cut to a readable length."""
+    with log.open("rb") as file:
+        file.seek(max(file.seek(0, os.SEEK_END) - 2000, start))
+        lines = file.read().decode("utf-8", "replace").split("\n")
+    return next((line.strip()[:200] for line in reversed(lines) if line.strip()), "")
 
 
 def _refusal(content: dict[str, str]) -> InputError:
