@@ -1,7 +1,7 @@
 """Every item is accounted for: sampled = accepted + rejected + invalid + failed, per shape and in all.
 
-What was sampled is counted from anchors.h5, what became of it from the results: two sources that know nothing of
-each other. A merge of an unfinished run has a fifth term, `waiting`, and says so.
+What was sampled is counted from anchors.h5, what became of it from the results: two sources that know nothing
+of each other. A merge of an unfinished run has a fifth term, `waiting`, and says so.
 """
 
 from __future__ import annotations
@@ -35,7 +35,9 @@ class Tally:
         elif status in OUTCOMES:
             getattr(self, status)[reason or "no reason given"] += 1
         else:
-            raise AccountingError(f"an item ended with the status {status!r}, which is no outcome")
+            raise AccountingError(
+                f"an item ended with the status {status!r}, which is no outcome", "please report it"
+            )
 
     @property
     def ended(self) -> int:

@@ -1,7 +1,7 @@
 """The types of a dataset's columns, drawn from its records, so that Parquet and JSON lines hold the same.
 
-Everything is fixed except what judges say: the fields of `verdicts` follow from the prompts of a run, and so do
-the steps under `provenance`. They are gathered while merge streams over all records; no order matters.
+Everything is fixed except what judges say: the fields of `verdicts` follow from the prompts of a run, and so
+do the steps under `provenance`. They are gathered while merge streams over all records; no order matters.
 """
 
 from __future__ import annotations
@@ -24,12 +24,12 @@ class Columns:
         self._verdicts: dict[str, dict[str, set[str]]] = {}
         self._parameters: dict[str, dict[str, set[str]]] = {}
 
-    def add(self, record: dict[str, Any]) -> None:
-        """Take one record (record.build_record) into account."""
-        for step, verdict in record["verdicts"].items():
+    def add(self, verdicts: dict[str, dict[str, Any]], parameters: dict[str, dict[str, Any]]) -> None:
+        """Take the verdicts and the generation parameters of one record into account, each by step."""
+        for step, verdict in verdicts.items():
             _gather(self._verdicts.setdefault(step, {}), verdict)
-        for step, parameters in record["provenance"]["parameters"].items():
-            _gather(self._parameters.setdefault(step, {}), parameters)
+        for step, values in parameters.items():
+            _gather(self._parameters.setdefault(step, {}), values)
 
     def conform(self, record: dict[str, Any]) -> dict[str, Any]:
         """The record with every step and field of any, each of one type; null where it has none."""

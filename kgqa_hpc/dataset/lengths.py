@@ -1,9 +1,10 @@
 """The length filter: pairs whose question or answer is far longer or shorter than the others are left out.
 
 BioGraphletQA, section 3.2.2: a pair is an outlier when the length of its question or of its answer, in
-characters, lies more than three standard deviations from the mean over all parsed pairs. Sums are exact integers
-and the test is exact integer arithmetic, so the outcome depends on no order, no machine and no rounding. The
-standard deviation is that of the population: the pairs are the whole dataset, not a sample of it.
+characters, lies more than three standard deviations from the mean over all parsed pairs. Sums are exact
+integers and the test is exact integer arithmetic, so the outcome depends on no order, no machine and no
+rounding. The standard deviation is that of the population: the pairs are the whole dataset, not a sample of
+it.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The record of the published dataset: a question, its answer, the graphlet behind them, and their provenance.
+"""The record of the published dataset: a question, its answer, the graphlet behind them, and provenance.
 
 Built from an anchor and what happened to it, and from nothing else: no time, host, worker, path or restart
 enters, so the same results give the same bytes wherever they are merged. docs/dataset.md lists the fields.
@@ -6,21 +6,21 @@ enters, so the same results give the same bytes wherever they are merged. docs/d
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 from kgqa_hpc.anchors.anchor import Anchor
 
 TOKENS = ("prompt", "completion", "cached")
+PARAMETERS = ("temperature", "max_tokens", "seed")  # of a request, as its trace entry holds them
 
 
 @dataclass(frozen=True, slots=True)
 class Origin:
-    """What all records of a run share: its fingerprint, its seed, each step's generation parameters."""
+    """What all records of a run share: its fingerprint and its seed."""
 
     run: str
     seed: int
-    parameters: dict[str, dict[str, Any]] = field(default_factory=dict)
 
 
 def build_record(
@@ -29,8 +29,8 @@ def build_record(
     """The dataset's record of an item that has a question and an answer.
 
     `item` is the item's record as results hold it (steps/item.py). `rejected` is the reason it was left out,
-    None when it was accepted. `edges` are the edges as they stand in the graph, from source to target, parallel
-    ones each for itself, and `edge_labels` their types in the same order.
+    None when it was accepted. `edges` are the edges as they stand in the graph, from source to target,
+    parallel ones each for itself, and `edge_labels` their types in the same order.
     """
     return {
         "id": anchor.id,
@@ -50,18 +50,29 @@ def build_record(
 
 def provenance(anchor: Anchor, trace: list[dict[str, Any]], origin: Origin) -> dict[str, Any]:
     """Per step the prompt, engine and parameters of its last request, and the tokens of all requests."""
-    last = {entry["step"]: entry for entry in trace}
+    last = last_requests(trace)
     return {
         "run": origin.run,
         "seed": origin.seed,
         "anchor": {"id": anchor.id, "kind": anchor.kind, "weight": anchor.weight},
         "prompt": {step: dict(entry["prompt"]) for step, entry in last.items()},
         "engine": {step: dict(entry["engine"]) for step, entry in last.items()},
-        "parameters": {
-            step: {**origin.parameters.get(step, {}), "seed": entry["seed"]} for step, entry in last.items()
-        },
+        "parameters": parameters(trace),
         "tokens": {kind: sum(entry["tokens"][kind] for entry in trace) for kind in TOKENS},
         "attempts": attempts(trace),
+    }
+
+
+def last_requests(trace: list[dict[str, Any]]) -> dict[str, dict[str, Any]]:
+    """The last request of each step: the one whose answer counted."""
+    return {entry["step"]: entry for entry in trace}
+
+
+def parameters(trace: list[dict[str, Any]]) -> dict[str, dict[str, Any]]:
+    """Generation parameters of each step's last request."""
+    return {
+        step: {name: entry[name] for name in PARAMETERS if name in entry}
+        for step, entry in last_requests(trace).items()
     }
 
 

@@ -1,8 +1,9 @@
 """A folder that is replaced as a whole: after `kill -9` at any moment it is the old one or the new one.
 
-The new folder grows under a temporary name beside the target, is written through to the disk, and then changes
-places with it in one system call (renameat2, RENAME_EXCHANGE). File systems that cannot exchange get two renames;
-a kill between the two leaves the old folder complete beside the target, and `settle` puts it back.
+The new folder grows under a temporary name beside the target, is written through to the disk, and then
+changes places with it in one system call (renameat2, RENAME_EXCHANGE). File systems that cannot exchange get
+two renames; a kill between the two leaves the old folder complete beside the target, and `settle` puts it
+back.
 """
 
 from __future__ import annotations

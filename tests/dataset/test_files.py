@@ -59,7 +59,7 @@ def write(folder: Path, records: list[dict[str, Any]]) -> None:
     folder.mkdir(exist_ok=True)
     columns = Columns()
     for one in records:
-        columns.add(one)
+        columns.add(one["verdicts"], one["provenance"]["parameters"])
     with RecordFiles(folder, "accepted", columns) as out:
         for one in records:
             out.add(one)

@@ -1,0 +1,106 @@
+"""A run's finished work, streamed shard by shard: anchors and what became of them, each byte verified.
+
+What was sampled is read from anchors.h5, slice by slice beside the shards, so that nothing a shard or a
+result says about itself is taken for granted.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from kgqa_hpc.anchors.anchor import Anchor
+from kgqa_hpc.config import RunConfig, parse_config
+from kgqa_hpc.errors import AccountingError, CorruptFile, FingerprintMismatch, InputError
+from kgqa_hpc.store.anchors import KIND as ANCHORS
+from kgqa_hpc.store.anchors import AnchorsFile
+from kgqa_hpc.store.partition import ShardsManifest, load_shard, read_shards_manifest
+from kgqa_hpc.store.quarantine import quarantine
+from kgqa_hpc.store.queue import done_shards
+from kgqa_hpc.store.result import read_result
+from kgqa_hpc.store.run import RunFolder
+from kgqa_hpc.store.sealed import read_header
+from kgqa_hpc.store.shard import ShardEntry
+
+Pair = tuple[Anchor, dict[str, Any]]
+
+
+@dataclass(frozen=True, slots=True)
+class FinishedWork:
+    """The shards of a run whose last pass is done; `done` is fixed when it is opened.
+
+    `pass_name` is the last pass: its records carry everything that earlier passes did.
+    """
+
+    run: RunFolder
+    config: RunConfig
+    manifest: ShardsManifest
+    done: frozenset[str]
+    pass_name: str
+
+    @property
+    def missing(self) -> list[str]:
+        """Names of the shards that are not done."""
+        return [name for name in self.manifest.names if name not in self.done]
+
+    def pairs(self, entry: ShardEntry) -> list[Pair]:
+        """Anchors and records of a finished shard, in its order.
+
+        Raises CorruptFile, after the result was moved to quarantine, when it is damaged or not of this shard.
+        """
+        anchors = [Anchor.from_dict(row) for row in load_shard(self.run, self.manifest, entry.name)]
+        path = self.run.result(self.pass_name, entry.name)
+        try:
+            records = read_result(path)
+            if [record["id"] for record in records] != [anchor.id for anchor in anchors]:
+                raise CorruptFile(f"{path}: holds other items than its shard")
+        except CorruptFile as problem:
+            quarantine(self.run.quarantine, path, problem.message)
+            where = f"it lies in {self.run.quarantine} now"
+            raise CorruptFile(problem.message, f"{where}; `kgqa run {self.run.path}` redoes it") from problem
+        return list(zip(anchors, records, strict=True))
+
+    def rows(self) -> Iterator[tuple[int, Pair]]:
+        """Every finished item with its row in anchors.h5, a shard at a time in memory."""
+        for position, entry in enumerate(self.manifest.shards):
+            if entry.name in self.done:
+                start = position * self.manifest.shard_size
+                yield from enumerate(self.pairs(entry), start)
+
+    def sampled(self) -> Iterator[tuple[ShardEntry, list[tuple[str, int]]]]:
+        """For every shard the id and shape of each of its anchors, as anchors.h5 has them.
+
+        Raises AccountingError when the shards are not exactly the anchors.
+        """
+        with AnchorsFile(self.run.anchors_file) as anchors:
+            start = 0
+            for entry in self.manifest.shards:
+                rows = anchors.rows(start, start + entry.items)
+                yield entry, [(row["id"], row["shape"]) for row in rows]
+                start += entry.items
+            if start != len(anchors):
+                raise AccountingError(
+                    f"{self.run.anchors_file} holds {len(anchors):,} anchors, the shards together {start:,}",
+                    f"remove {self.run.shards_manifest} and run `kgqa run {self.run.path}` again",
+                )
+
+
+def open_work(run: RunFolder) -> FinishedWork:
+    """What is done of a run. Raises InputError when nothing was partitioned yet, StoreError and children."""
+    config = run_config(run)
+    if not run.shards_manifest.exists():
+        raise InputError(f"{run.path}: nothing was generated yet", f"first: kgqa run {run.path}")
+    manifest = read_shards_manifest(run)
+    if read_header(run.anchors_file, ANCHORS)["sha256"] != manifest.anchors_sha256:
+        raise FingerprintMismatch(
+            f"{run.shards} was cut from another anchors.h5", "use another run folder, or restore anchors.h5"
+        )
+    last = config.passes[-1].name
+    done = frozenset(done_shards(run, last)) & frozenset(manifest.names)
+    return FinishedWork(run, config, manifest, done, last)
+
+
+def run_config(run: RunFolder) -> RunConfig:
+    """The configuration of a run. Raises ConfigError."""
+    return parse_config(run.config(), str(run.config_file))

@@ -1,0 +1,54 @@
+"""What was asked of which model with which prompt, and how often the answer was of use.
+
+Counted from the traces of all items while merge streams over them. A request whose answer was of no use is
+one of three: `errors` (the engine gave none), `truncated` (it hit the token limit) or `unparseable` (it
+cannot be read).
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import orjson
+
+from kgqa_hpc.dataset.record import TOKENS
+
+_COUNTS = ("requests", "usable", "repaired", "unparseable", "truncated", "errors")
+
+
+class RequestTally:
+    """Counts of requests per step, prompt and engine."""
+
+    def __init__(self) -> None:
+        self._rows: dict[bytes, dict[str, Any]] = {}
+
+    def add(self, item: dict[str, Any]) -> None:
+        """Count all requests of an item's record."""
+        trace = item["trace"]
+        last = {entry["step"]: number for number, entry in enumerate(trace)}
+        if item["status"] in ("invalid", "failed") and trace:
+            del last[trace[-1]["step"]]  # the step that gave up had no usable answer
+        for number, entry in enumerate(trace):
+            self._count(entry, usable=last.get(entry["step"]) == number)
+
+    def _count(self, entry: dict[str, Any], usable: bool) -> None:
+        row = self._row(entry)
+        row["requests"] += 1
+        if usable:
+            row["usable"] += 1
+            row["repaired"] += bool(entry["repaired"])
+        else:
+            row[{"stop": "unparseable", "length": "truncated"}.get(entry["finish"], "errors")] += 1
+        for kind in TOKENS:
+            row["tokens"][kind] += entry["tokens"][kind]
+
+    def _row(self, entry: dict[str, Any]) -> dict[str, Any]:
+        identity = {key: entry[key] for key in ("step", "prompt", "engine")}
+        key = orjson.dumps(identity, option=orjson.OPT_SORT_KEYS)
+        if key not in self._rows:
+            self._rows[key] = {**identity, **dict.fromkeys(_COUNTS, 0), "tokens": dict.fromkeys(TOKENS, 0)}
+        return self._rows[key]
+
+    def rows(self) -> list[dict[str, Any]]:
+        """One row per step, prompt and engine, in an order that depends on their names alone."""
+        return [row for _, row in sorted(self._rows.items())]
