@@ -1,0 +1,1 @@
+"""The inner loops, compiled with numba. Nothing here knows of files, threads or Python objects."""

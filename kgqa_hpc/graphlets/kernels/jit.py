@@ -1,0 +1,151 @@
+"""Compiling the kernels with numba, and where the compiled code is kept.
+
+`kernel` compiles a function to machine code that runs without the interpreter lock. The code is cached in a
+folder named after a digest of the kernels' sources, so a changed source never meets old machine code.
+Candidates, in order:
+
+1. `$NUMBA_CACHE_DIR`; 2. the package's own `kernels/__pycache__`; 3. the user's cache folder; 4. a
+temporary folder that dies with the process. The first writable one is used. Where an earlier one holds
+compiled code but cannot be written (a container image, a read-only installation), its files are copied into
+the one that is used: numba itself would ignore them. With no writable place at all, kernels are compiled in
+memory.
+
+The first compilation in a process says on the log that it takes some seconds, once per machine.
+"""
+
+from __future__ import annotations
+
+import atexit
+import contextlib
+import functools
+import hashlib
+import logging
+import os
+import shutil
+import sys
+import tempfile
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import numba
+from numba.core import event
+
+_PACKAGE = Path(__file__).parent
+_log = logging.getLogger(__name__)
+
+
+def kernel(function: Callable[..., Any]) -> Any:
+    """Compile `function` on its first call (nopython, nogil), cached on disk where a disk lets us."""
+    with _numba_cache_dir(_cache_folder()):
+        try:
+            return numba.njit(nogil=True, cache=True, boundscheck=False)(function)
+        except RuntimeError:  # numba found no writable place
+            return numba.njit(nogil=True, boundscheck=False)(function)
+
+
+helper = numba.njit(nogil=True, boundscheck=False)
+"""For functions that only kernels call: compiled with them, not cached on their own."""
+
+
+@functools.cache
+def _cache_folder() -> Path | None:
+    name = f"kgqa-kernels-{_sources_digest()}"
+    candidates = [Path(base) / name for base in _bases()]
+    for number, folder in enumerate(candidates):
+        if _is_writable(folder):
+            for shipped in candidates[:number]:
+                _seed(folder, shipped)
+            return folder
+    return _temporary_folder(candidates)
+
+
+def _bases() -> list[Path]:
+    bases = [_PACKAGE / "__pycache__"]
+    if own := os.environ.get("NUMBA_CACHE_DIR"):
+        bases.insert(0, Path(own))
+    if user := os.environ.get("XDG_CACHE_HOME"):
+        bases.append(Path(user))
+    else:
+        with contextlib.suppress(RuntimeError):  # no home at all
+            bases.append(Path.home() / ".cache")
+    return bases
+
+
+def _temporary_folder(shipped: list[Path]) -> Path | None:
+    try:
+        folder = Path(tempfile.mkdtemp(prefix="kgqa-kernels-"))
+    except OSError:
+        return None
+    atexit.register(shutil.rmtree, folder, ignore_errors=True)
+    for source in shipped:
+        _seed(folder, source)
+    return folder
+
+
+def _sources_digest() -> str:
+    digest = hashlib.sha256(f"{sys.version} {numba.__version__}".encode())
+    for path in sorted(_PACKAGE.glob("*.py")):
+        digest.update(path.read_bytes())
+    return digest.hexdigest()[:16]
+
+
+def _is_writable(folder: Path) -> bool:
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        tempfile.TemporaryFile(dir=folder).close()
+    except OSError:
+        return False
+    return True
+
+
+def _seed(folder: Path, shipped: Path) -> None:
+    """Copy compiled code that is not there yet; each file by rename, for other processes may read them."""
+    for source in shipped.glob("*/*.nb[ic]"):
+        target = folder / source.parent.name / source.name
+        if target.exists():
+            continue
+        try:
+            target.parent.mkdir(exist_ok=True)
+            handle, temporary = tempfile.mkstemp(dir=target.parent)
+            os.close(handle)
+            shutil.copyfile(source, temporary)
+            os.replace(temporary, target)
+        except OSError as problem:  # a full disk costs compile time, nothing else
+            _log.warning("compiled kernels were not copied to %s: %s", folder, problem)
+            return
+
+
+@contextlib.contextmanager
+def _numba_cache_dir(folder: Path | None) -> Iterator[None]:
+    """numba reads this setting when a function is decorated and never again; others' functions keep
+    theirs.
+    """
+    settings: Any = numba.config
+    before = settings.CACHE_DIR
+    settings.CACHE_DIR = str(folder) if folder else before
+    try:
+        yield
+    finally:
+        settings.CACHE_DIR = before
+
+
+class _Announce(event.Listener):
+    """Says once per process that kernels are being compiled; numba fires this event on real compilations
+    only.
+    """
+
+    def __init__(self) -> None:
+        self.said = False
+
+    def on_start(self, event: Any) -> None:
+        module = event.data["dispatcher"].py_func.__module__
+        if not self.said and module.startswith("kgqa_hpc.graphlets"):
+            self.said = True
+            _log.warning("compiling the graphlet kernels for this machine: some 10-40 s, once")
+
+    def on_end(self, event: Any) -> None:
+        pass
+
+
+event.register("numba:compile", _Announce())

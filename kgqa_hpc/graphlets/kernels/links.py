@@ -1,0 +1,145 @@
+"""Sums over link graphs: the graph among the neighbours of one vertex.
+
+A shape with a vertex adjacent to all others is that vertex plus a smaller shape in its link (ESCAPE's view
+of wheels, gems and cliques). The link of v is built from the triangle lists, in local positions 0..d-1 of
+v's row, so all lookups stay in a few kilobytes. 5-cliques are counted on bit rows, 64 candidates a word
+(ours). O(sum of te^2) time.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from kgqa_hpc.graphlets.kernels.codegrees import carry_over
+from kgqa_hpc.graphlets.kernels.jit import helper, kernel
+
+GEM = 0  # over link edges: (da - 1) * (db - 1), link degrees; path of 4 or triangle
+WHEEL = 1  # over link pairs: C(codegree in the link, 2); each wheel four times
+CLIQUE_TRIANGLE = 2  # over slots: 4-cliques on the edge * (te - 2); each twice
+CLIQUE_MINUS = 3  # over link edges: C(link triangles, 2); each clique minus edge three times
+CLIQUE = 4  # 5-cliques, each once, at its last vertex
+LINK_SUMS = 5
+
+
+@kernel
+def link_sums(first, step, indptr, indices, starts, corners, cliques):
+    """Sums of the roots first, first + step, …; int64 (2, LINK_SUMS): low and high parts (see
+    kernels.codegrees).
+
+    Fills `cliques` int64 (n,): 4-cliques through each vertex.
+    """
+    n = indptr.shape[0] - 1
+    sums = np.zeros((2, LINK_SUMS), np.int64)
+    widest = 0
+    for v in range(n):
+        widest = max(widest, indptr[v + 1] - indptr[v])
+    place = np.zeros(n, np.int32)
+    begin = np.zeros(widest + 1, np.int64)
+    link = np.empty(1024, np.int32)
+    mark = np.zeros(widest + 1, np.uint8)
+    common = np.zeros(widest + 1, np.int32)
+    touched = np.empty(widest + 1, np.int32)
+    for v in range(first, n, step):
+        base = indptr[v]
+        d = indptr[v + 1] - base
+        size = starts[indptr[v + 1]] - starts[base]
+        if size == 0:
+            continue
+        if size > link.shape[0]:
+            link = np.empty(2 * size, np.int32)
+        for a in range(d):
+            place[indices[base + a]] = a
+        for a in range(d):
+            begin[a] = starts[base + a] - starts[base]
+            for i in range(starts[base + a], starts[base + a + 1]):
+                link[i - starts[base]] = place[corners[i]]
+        begin[d] = size
+        cliques[v] = _sums_of_link(d, begin, link, mark, common, touched, sums[0])
+        earlier = 0
+        while earlier < d and indices[base + earlier] < v:
+            earlier += 1
+        if earlier >= 4:
+            sums[0, CLIQUE] += _four_cliques(earlier, begin, link)
+        carry_over(sums[0], sums[1])
+    return sums
+
+
+@helper
+def _sums_of_link(d, begin, link, mark, common, touched, low):
+    """Adds the sums of one link; returns its triangles, that is the 4-cliques through the root."""
+    triangles = np.int64(0)
+    for a in range(d):
+        da = begin[a + 1] - begin[a]
+        if da == 0:
+            continue
+        for i in range(begin[a], begin[a + 1]):
+            mark[link[i]] = 1
+        reached = 0
+        on_slot = np.int64(0)
+        for i in range(begin[a], begin[a + 1]):
+            b = link[i]
+            shared = np.int64(0)
+            for j in range(begin[b], begin[b + 1]):
+                z = link[j]
+                shared += mark[z]
+                if z > a:  # each pair {a, z} once
+                    if common[z] == 0:
+                        touched[reached] = z
+                        reached += 1
+                    common[z] += 1
+            on_slot += shared
+            if a < b:
+                low[GEM] += (da - 1) * (begin[b + 1] - begin[b] - 1)
+                low[CLIQUE_MINUS] += shared * (shared - 1) // 2
+                triangles += shared
+        for i in range(reached):
+            w = np.int64(common[touched[i]])
+            low[WHEEL] += w * (w - 1) // 2
+            common[touched[i]] = 0
+        low[CLIQUE_TRIANGLE] += on_slot // 2 * (da - 2)
+        for i in range(begin[a], begin[a + 1]):
+            mark[link[i]] = 0
+    return triangles // 3
+
+
+@helper
+def _four_cliques(size, begin, link):
+    """4-cliques among the first `size` positions of a link; with the root, 5-cliques.
+
+    Row a holds the neighbours after a as bits, so row a & row b are the common ones after both.
+    """
+    words = (size + 63) // 64
+    rows = np.zeros((size, words), np.uint64)
+    both = np.zeros(words, np.uint64)
+    for a in range(size):
+        for i in range(begin[a], begin[a + 1]):
+            b = link[i]
+            if a < b < size:
+                rows[a, b >> 6] |= np.uint64(1) << np.uint64(b & 63)
+    cliques = np.int64(0)
+    for a in range(size):
+        for i in range(begin[a], begin[a + 1]):
+            b = link[i]
+            if b <= a or b >= size:
+                continue
+            any_bit = np.uint64(0)
+            for word in range(words):
+                both[word] = rows[a, word] & rows[b, word]
+                any_bit |= both[word]
+            if any_bit == 0:
+                continue
+            for k in range(begin[b], begin[b + 1]):
+                z = link[k]
+                if z > b and z < size and (both[z >> 6] >> np.uint64(z & 63)) & np.uint64(1):
+                    for word in range(z >> 6, words):
+                        cliques += _ones(both[word] & rows[z, word])
+    return cliques
+
+
+@helper
+def _ones(word):
+    """Number of set bits; the compiler knows this idiom and uses the machine's instruction."""
+    word -= (word >> np.uint64(1)) & np.uint64(0x5555555555555555)
+    word = (word & np.uint64(0x3333333333333333)) + ((word >> np.uint64(2)) & np.uint64(0x3333333333333333))
+    word = (word + (word >> np.uint64(4))) & np.uint64(0x0F0F0F0F0F0F0F0F)
+    return np.int64((word * np.uint64(0x0101010101010101)) >> np.uint64(56))

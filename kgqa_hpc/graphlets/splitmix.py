@@ -1,0 +1,67 @@
+"""Random numbers that never change: SplitMix64 used as a counter-based generator.
+
+numpy does not promise the streams of its generators across versions, so the samples would not be
+reproducible for ever. SplitMix64 (Steele, Lea, Flood 2014; finaliser of MurmurHash3 by Appleby, constants
+by Stafford) is a bijection of 64-bit words; number i of a stream is mix(key + i * odd constant), so any
+part of any stream can be had without the rest.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+_GOLDEN = np.uint64(0x9E3779B97F4A7C15)
+_FIRST = np.uint64(0xBF58476D1CE4E5B9)
+_SECOND = np.uint64(0x94D049BB133111EB)
+_STRIDE = np.uint64(0xD1342543DE82EF95)  # any odd number: spreads consecutive counters over the words
+MAX_TOTAL = 2**62  # of ranks: beyond, int64 sums of counts could wrap
+
+
+def mix(words: np.ndarray | int) -> np.ndarray:
+    """SplitMix64 of each 64-bit word; returns uint64 of the same shape."""
+    x = np.array(words, np.uint64)
+    with np.errstate(over="ignore"):
+        x += _GOLDEN
+        x ^= x >> np.uint64(30)
+        x *= _FIRST
+        x ^= x >> np.uint64(27)
+        x *= _SECOND
+        x ^= x >> np.uint64(31)
+    return x
+
+
+def key_of(*parts: int) -> int:
+    """One 64-bit key from several non-negative numbers (seed, shape, batch …); the order counts."""
+    key = 0
+    for part in parts:
+        key = int(mix((key ^ part) & 0xFFFFFFFFFFFFFFFF))
+    return key
+
+
+def distinct_ranks(total: int, size: int, *key: int) -> np.ndarray:
+    """`size` distinct numbers of [0, total), uniform among all such sets, ascending; int64.
+
+    A pure function of its arguments. All numbers when total <= size. Dense requests order all numbers by
+    keyed priorities; sparse ones take the first `size` different words of the stream, reduced exactly
+    (words beyond the last multiple of `total` are skipped). Raises OverflowError beyond 2**62.
+    """
+    if total > MAX_TOTAL:
+        raise OverflowError(f"{total:,} occurrences are too many to number")
+    if total <= size:
+        return np.arange(total, dtype=np.int64)
+    base = np.uint64(key_of(*key))
+    if total < 4 * size:
+        priority = mix(mix(np.arange(total, dtype=np.uint64) ^ base))
+        return np.sort(np.argsort(priority, kind="stable")[:size]).astype(np.int64)
+    limit = np.uint64(2**64 // total * total - 1)
+    found = np.zeros(0, np.int64)
+    counter = 0
+    while True:
+        with np.errstate(over="ignore"):
+            words = mix(np.arange(counter, counter + 2 * size, dtype=np.uint64) * _STRIDE + base)
+        counter += 2 * size
+        words = words[words <= limit]
+        found = np.concatenate([found, (words % np.uint64(total)).astype(np.int64)])
+        _, first = np.unique(found, return_index=True)
+        if len(first) >= size:
+            return np.sort(found[np.sort(first)[:size]])

@@ -1,0 +1,110 @@
+"""Exact counts against brute force, published counts and graphs that break things."""
+
+from __future__ import annotations
+
+import csv
+import gzip
+import math
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from kgqa_hpc.errors import InputError
+from kgqa_hpc.graphlets.census import count_graphlets
+from kgqa_hpc.graphlets.shapes import SHAPES
+
+DATA = Path(__file__).parents[3] / "shared" / "data" / "kg"
+
+
+def reduced_graph(folder: Path) -> tuple[np.ndarray, np.ndarray]:
+    """The published reduction: degrees 3 to 100 on the simple undirected graph, once. Edges in one direction only."""
+    with gzip.open(folder / "nodes.csv.gz", "rt", encoding="utf-8") as file:
+        number = {row["id"]: i for i, row in enumerate(csv.DictReader(file))}
+    with gzip.open(folder / "edges.csv.gz", "rt", encoding="utf-8") as file:
+        rows = [(number[row["source_id"]], number[row["target_id"]]) for row in csv.DictReader(file)]
+    edges = np.unique(np.sort(np.array([pair for pair in rows if pair[0] != pair[1]]), axis=1), axis=0)
+    degree = np.bincount(edges.ravel(), minlength=len(number))
+    keep = (degree >= 3) & (degree <= 100)
+    edges = (np.cumsum(keep) - 1)[edges[keep[edges].all(axis=1)]]
+    return np.concatenate([[0], np.cumsum(np.bincount(edges[:, 0], minlength=keep.sum()))]), edges[:, 1]
+
+
+def test_counts_equal_brute_force(small_graphs, occurrences):
+    seen = dict.fromkeys(SHAPES, 0)
+    for name, csr in small_graphs.items():
+        expected = {shape: len(sets) for shape, sets in occurrences(csr).items()}
+        assert count_graphlets(*csr) == expected, name
+        seen = {shape: seen[shape] + expected[shape] for shape in SHAPES}
+    assert all(seen.values()), "the graphs together should hold every shape"
+
+
+@pytest.mark.parametrize("name", ["hetionet_mini", "hetionet_disease", "hetionet_open"])
+def test_counts_equal_those_of_an_independent_counter(name):
+    if not DATA.exists():
+        pytest.skip("THE SHARED KNOWLEDGE GRAPHS ARE NOT HERE")
+    with (DATA / name / "graphlet_counts_reduced.csv").open() as file:
+        expected = {int(row["shape_id"]): int(row["induced_count"]) for row in csv.DictReader(file)}
+    assert count_graphlets(*reduced_graph(DATA / name)) == expected
+
+
+@pytest.mark.parametrize("n", [0, 1, 5])
+def test_a_graph_without_edges_has_no_graphlets(n):
+    counts = count_graphlets(np.zeros(n + 1, np.int64), np.zeros(0, np.int32))
+    assert counts == dict.fromkeys(SHAPES, 0)
+
+
+def test_loops_parallel_edges_and_isolated_nodes_change_nothing(small_graphs, graph_of):
+    indptr, indices = small_graphs["medium"]
+    n = len(indptr) - 1
+    source = np.repeat(np.arange(n), np.diff(indptr))
+    messy_source = np.concatenate([source, source, np.arange(n), np.arange(n)])
+    messy_target = np.concatenate([indices, indices, np.arange(n), np.arange(n)])
+    order = np.argsort(messy_source, kind="stable")
+    messy_indptr = np.concatenate([[0], np.cumsum(np.bincount(messy_source, minlength=n + 4))])
+    assert count_graphlets(messy_indptr, messy_target[order]) == count_graphlets(indptr, indices)
+
+
+def test_a_star_of_200_000_leaves_is_counted_exactly():
+    leaves = 200_000
+    indptr = np.concatenate([[0], np.full(leaves + 1, leaves)])
+    counts = count_graphlets(indptr, np.arange(1, leaves + 1))
+    expected = dict.fromkeys(SHAPES, 0)
+    expected[1], expected[4], expected[11] = (math.comb(leaves, k) for k in (2, 3, 4))
+    assert counts == expected
+    assert counts[11] > 2**63  # so it is Python integers that carry it
+
+
+def test_a_clique_of_300_is_counted_exactly():
+    n = 300
+    counts = count_graphlets(np.arange(n + 1) * n, np.tile(np.arange(n), n))
+    expected = dict.fromkeys(SHAPES, 0)
+    expected[2], expected[8], expected[29] = (math.comb(n, k) for k in (3, 4, 5))
+    assert counts == expected
+
+
+def test_threads_do_not_change_counts(small_graphs):
+    for csr in small_graphs.values():
+        assert count_graphlets(*csr, threads=1) == count_graphlets(*csr, threads=5)
+
+
+def test_progress_is_reported_to_the_end(small_graphs):
+    calls = []
+    count_graphlets(
+        *small_graphs["medium"], progress=lambda done, total, label: calls.append((done, total, label))
+    )
+    assert {label for done, total, label in calls if done == total} == {
+        "triangles",
+        "codegrees",
+        "links",
+        "5-cycles",
+    }
+
+
+@pytest.mark.parametrize(
+    ("indptr", "indices"),
+    [([0, 2], [0]), ([0, 1, 2], [1, 2]), ([0, 1, 2], [-1, 0]), ([1, 2], [0, 0]), ([0, 2, 1], [1])],
+)
+def test_arrays_that_are_no_graph_are_refused(indptr, indices):
+    with pytest.raises(InputError):
+        count_graphlets(np.array(indptr), np.array(indices))
