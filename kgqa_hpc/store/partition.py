@@ -91,7 +91,7 @@ def load_shard(run: RunFolder, manifest: ShardsManifest, name: str) -> list[dict
             return read_shard(path, entry.sha256)
     except CorruptFile as problem:
         quarantine(run.quarantine, path, problem.message)
-    with AnchorsFile(run.anchors_file) as anchors:
+    with AnchorsFile(run.anchors) as anchors:
         _write(run, anchors, manifest.anchors_sha256, manifest.shard_size, name)
     return read_shard(path)
 
@@ -103,7 +103,7 @@ def shard_name(position: int) -> str:
 def _cut(run: RunFolder, anchors_sha256: str, shard_size: int) -> ShardsManifest:
     make_folder(run.shards)
     entries: list[ShardEntry] = []
-    with AnchorsFile(run.anchors_file) as anchors:
+    with AnchorsFile(run.anchors) as anchors:
         for position in range(-(-len(anchors) // shard_size)):
             name = shard_name(position)
             entry = _found(run, name, anchors_sha256, shard_size)
@@ -165,7 +165,7 @@ def _size_in_use(run: RunFolder, anchors_sha256: str) -> int | None:
 
 
 def _anchors_sha256(run: RunFolder) -> str:
-    if not run.anchors_file.exists():
-        raise StoreError(f"{run.anchors_file}: no such file", f"sample first: kgqa sample {run.path}")
-    sha256: str = read_header(run.anchors_file, ANCHORS)["sha256"]
+    if not run.anchors.exists():
+        raise StoreError(f"{run.anchors}: no such file", f"sample first: kgqa sample {run.path}")
+    sha256: str = read_header(run.anchors, ANCHORS)["sha256"]
     return sha256

@@ -18,12 +18,13 @@ from typing import Any
 import yaml
 
 from kgqa_hpc import __version__
-from kgqa_hpc.errors import FingerprintMismatch, InputError
+from kgqa_hpc.errors import InputError
 from kgqa_hpc.store import atomic, disk
 from kgqa_hpc.store.document import read_document, write_document
-from kgqa_hpc.store.fingerprint import digest, fingerprint, require_same
+from kgqa_hpc.store.fingerprint import digest, require_same
 
 KIND = "run"
+Sections = Mapping[str, Mapping[str, Any]]
 _CURE = "use another run folder for the new configuration, or undo the change"
 
 
@@ -80,12 +81,16 @@ class RunFolder:
         return self.path / "manifest.json"
 
     @property
-    def graph_file(self) -> Path:
+    def kg(self) -> Path:
         return self.path / "kg.h5"
 
     @property
-    def anchors_file(self) -> Path:
+    def anchors(self) -> Path:
         return self.path / "anchors.h5"
+
+    # Other names of the two, in use elsewhere.
+    graph_file = kg
+    anchors_file = anchors
 
     @property
     def stats(self) -> Path:
@@ -136,34 +141,30 @@ class RunFolder:
     def leases(self, pass_name: str) -> Path:
         return self.path / "leases" / pass_name
 
-    def create(self, config: Mapping[str, Any], prompts: Mapping[str, str] | None = None) -> bool:
-        """Make the folder for a resolved configuration (plain data) and the sha256 of its prompt modules.
+    @classmethod
+    def create(cls, path: Path, config: Mapping[str, Any], sections: Sections) -> RunFolder:
+        """Make the folder for a resolved configuration (plain data) and its fingerprint
+        (store/fingerprint.py).
 
-        False when the run is there already with the same fingerprint; config.yaml then takes over what may
+        A run that is there already with the same fingerprint stays; its config.yaml takes over what may
         change (runtime, dataset). Raises FingerprintMismatch; InputError for a folder that holds something
         else; DiskFull, StoreError with nothing left behind.
         """
-        sections = fingerprint(config, prompts or {})
-        if self.manifest_file.exists():
-            return self._update(config, sections)
-        atomic.make_folder(self.path.resolve().parent)
-        temp = self.path.resolve().parent / f".{self.name}.{secrets.token_hex(6)}{atomic.TEMP_SUFFIX}"
-        created = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
+        run = cls(path)
+        if run.manifest_file.exists():
+            run._update(config, sections)
+            return run
+        place = path.resolve()
+        atomic.make_folder(place.parent)
+        temp = place.with_name(f".{place.name}.{secrets.token_hex(6)}{atomic.TEMP_SUFFIX}")
         try:
             atomic.make_folder(temp)
-            atomic.write_file(temp / "config.yaml", _yaml(config))
-            write_manifest(temp / "manifest.json", Manifest(created, f"kgqa_hpc {__version__}", sections))
-            with atomic.disk_errors(self.path):
-                try:
-                    disk.rename(temp, self.path.resolve())
-                except OSError as problem:
-                    if problem.errno not in (errno.ENOTEMPTY, errno.EEXIST, errno.ENOTDIR):
-                        raise
-                    return self._occupied(config, sections)
-                atomic.sync_folder(self.path.resolve().parent)
+            atomic.write_file(temp / run.config_file.name, _yaml(config))
+            write_manifest(temp / run.manifest_file.name, _new_manifest(sections))
+            run._take_place(temp, place, config, sections)
         finally:
             shutil.rmtree(temp, ignore_errors=True)
-        return True
+        return run
 
     @classmethod
     def open(cls, path: Path) -> RunFolder:
@@ -192,12 +193,16 @@ class RunFolder:
             raise InputError(f"{self.config_file}: is not a mapping of keys to values", "run kgqa init again")
         return data
 
-    def check(self, config: Mapping[str, Any], prompts: Mapping[str, str] | None = None) -> str:
-        """The fingerprint's digest, when `config` and `prompts` are those the run was made with.
+    def check(self, sections: Sections) -> str:
+        """The fingerprint's digest, when `sections` are those the run was made with.
 
         Raises FingerprintMismatch that names each key that changed, old → new.
         """
-        return self._require(fingerprint(config, prompts or {}))
+        manifest = self.manifest()
+        recorded = {name: section["values"] for name, section in manifest.sections.items()}
+        wanted = {name: section["values"] for name, section in sections.items()}
+        require_same(str(self.path), recorded, wanted, _CURE)
+        return manifest.digest
 
     def pin(self, name: str, values: Mapping[str, Any]) -> None:
         """Record a fact that is known only while running (weights' digest, graph's digest), once and for all.
@@ -212,27 +217,33 @@ class RunFolder:
                 str(self.path), {name: read_document(path, "pin")["values"]}, {name: dict(values)}, _CURE
             )
 
-    def _update(self, config: Mapping[str, Any], sections: dict[str, dict[str, Any]]) -> bool:
-        self._require(sections)
+    def _update(self, config: Mapping[str, Any], sections: Sections) -> None:
+        self.check(sections)
         if not self.config_file.exists() or self.config_file.read_bytes() != _yaml(config):
             atomic.write_file(self.config_file, _yaml(config))
-        return False
 
-    def _occupied(self, config: Mapping[str, Any], sections: dict[str, dict[str, Any]]) -> bool:
-        if self.manifest_file.exists():  # another process was faster
-            return self._update(config, sections)
-        raise InputError(
-            f"{self.path}: exists and is not a run folder", "choose another folder, or empty this one"
-        )
+    def _take_place(self, temp: Path, place: Path, config: Mapping[str, Any], sections: Sections) -> None:
+        with atomic.disk_errors(self.path):
+            try:
+                disk.rename(temp, place)
+            except OSError as problem:
+                if problem.errno not in (errno.ENOTEMPTY, errno.EEXIST, errno.ENOTDIR):
+                    raise
+            else:
+                atomic.sync_folder(place.parent)
+                return
+        if not self.manifest_file.exists():
+            raise InputError(
+                f"{self.path}: exists and is not a run folder", "choose another folder, or empty this one"
+            )
+        self._update(config, sections)  # another process was faster
 
-    def _require(self, sections: dict[str, dict[str, Any]]) -> str:
-        manifest = self.manifest()
-        recorded = {name: section["values"] for name, section in manifest.sections.items()}
-        wanted = {name: section["values"] for name, section in sections.items()}
-        require_same(str(self.path), recorded, wanted, _CURE)
-        if manifest.digest != digest(sections):
-            raise FingerprintMismatch(f"{self.path} was made with another configuration", _CURE)
-        return manifest.digest
+
+def _new_manifest(sections: Sections) -> Manifest:
+    created = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
+    return Manifest(
+        created, f"kgqa_hpc {__version__}", {name: dict(section) for name, section in sections.items()}
+    )
 
 
 def _yaml(config: Mapping[str, Any]) -> bytes:
