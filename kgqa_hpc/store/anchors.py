@@ -9,8 +9,8 @@ from typing import Any
 
 import numpy as np
 
-from kgqa_hpc.store.rows import JSON, TEXT, Table, TableWriter
-from kgqa_hpc.store.sealed import create_sealed, open_sealed
+from kgqa_hpc.store.rows import JSON, TEXT, TableWriter, open_table
+from kgqa_hpc.store.sealed import create_sealed
 
 KIND = "anchors"
 GROUP = "anchors"
@@ -50,8 +50,8 @@ class AnchorsFile:
     """
 
     def __init__(self, path: Path) -> None:
-        self._open = open_sealed(path, KIND)
-        self._table = Table(self._open.__enter__()[GROUP])
+        self._open = open_table(path, KIND, GROUP)
+        self._table = self._open.__enter__()
 
     def __len__(self) -> int:
         return len(self._table)

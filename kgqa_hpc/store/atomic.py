@@ -11,6 +11,7 @@ from __future__ import annotations
 import errno
 import os
 import secrets
+import shutil
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
@@ -85,7 +86,7 @@ def commit(fd: int, temp: Path, target: Path, *, exclusive: bool, durable: bool 
     if durable:
         disk.fsync(fd)
     if exclusive:
-        if not _link_or_guard(temp, target):
+        if not link_new(temp, target):
             return False
     else:
         disk.rename(temp, target)
@@ -113,23 +114,38 @@ def make_folder(folder: Path) -> None:
         return
     make_folder(folder.parent)
     with disk_errors(folder):
-        with suppress(FileExistsError):
+        try:
             disk.mkdir(folder)
+        except FileExistsError:
+            if not folder.is_dir():
+                raise StoreError(f"{folder}: is in the way: not a folder", "move it elsewhere") from None
         sync_folder(folder.parent)
 
 
-def sweep_temps(folder: Path, older_than: float = LITTER_AGE) -> int:
-    """Remove temp files in `folder` that nobody wrote to for `older_than` seconds. Returns how many."""
-    swept = 0
-    now = time.time()
-    with suppress(FileNotFoundError), os.scandir(folder) as entries:
-        for entry in entries:
-            if entry.name.startswith(".") and entry.name.endswith(TEMP_SUFFIX):
-                with suppress(FileNotFoundError):
-                    if now - entry.stat().st_mtime > older_than:
-                        disk.unlink(Path(entry.path))
-                        swept += 1
-    return swept
+def sweep_temps(folder: Path, older_than: float = LITTER_AGE, prefix: str = ".") -> int:
+    """Remove temp files and folders in `folder` in which nobody wrote for `older_than` seconds; how many."""
+    try:
+        entries = list(os.scandir(folder))
+    except FileNotFoundError:
+        return 0
+    litter = [
+        Path(entry.path)
+        for entry in entries
+        if entry.name.startswith(prefix) and entry.name.endswith(TEMP_SUFFIX)
+    ]
+    return sum(_sweep(path, time.time() - older_than) for path in litter)
+
+
+def _sweep(path: Path, before: float) -> bool:
+    # Another process may sweep at the same time.
+    with suppress(FileNotFoundError), disk_errors(path):
+        if max(entry.lstat().st_mtime for entry in (path, *path.rglob("*"))) < before:
+            if path.is_dir():
+                shutil.rmtree(path, ignore_errors=True)
+            else:
+                disk.unlink(path)
+            return True
+    return False
 
 
 def _remove_temp(fd: int, temp: Path) -> None:
@@ -140,7 +156,12 @@ def _remove_temp(fd: int, temp: Path) -> None:
         disk.unlink(temp)
 
 
-def _link_or_guard(temp: Path, target: Path) -> bool:
+def link_new(temp: Path, target: Path) -> bool:
+    """Give `temp` the name `target` unless that is taken (False). Raises OSError.
+
+    By a hard link; where the file system refuses those, by a rename that only the creator of a guard file
+    may do.
+    """
     try:
         disk.link(temp, target)
     except FileExistsError:

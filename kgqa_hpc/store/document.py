@@ -7,6 +7,7 @@ flip, not even in a space, goes unseen. docs/format.md, section 4.
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from typing import Any
 
@@ -43,11 +44,18 @@ def read_document(path: Path, kind: str | None = None, version: int = 1) -> dict
     return content
 
 
-def read_bytes(path: Path, limit: int | None = None) -> bytes:
-    """The file's bytes (the first `limit`). Raises StoreError when it is missing or unreadable."""
+def read_bytes(path: Path) -> bytes:
+    """All bytes of the file. Raises StoreError when it is missing or unreadable."""
+    return read_sized(path)[0]
+
+
+def read_sized(path: Path, limit: int = -1) -> tuple[bytes, int]:
+    """The file's bytes (the first `limit`) and its size. Raises StoreError when it is missing or
+    unreadable.
+    """
     try:
-        with open(path, "rb", buffering=0) as file:
-            return file.read() if limit is None else file.read(limit)
+        with open(path, "rb") as file:
+            return file.read(limit), os.fstat(file.fileno()).st_size
     except FileNotFoundError:
         raise StoreError(f"{path}: no such file") from None
     except OSError as problem:

@@ -193,7 +193,7 @@ def read_journal_header(path: Path) -> dict[str, Any] | None:
     """The header, or None when it is torn or damaged. Raises StoreError when the file is missing or
     unreadable.
     """
-    line, newline, _ = read_bytes(path, 1 << 16).partition(b"\n")
+    line, newline, _ = read_bytes(path).partition(b"\n")
     return _parse(line) if newline else None
 
 

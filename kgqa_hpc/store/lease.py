@@ -122,33 +122,9 @@ class Leases:
         return None
 
     def holder(self, name: str) -> Holder | None:
-        """Who holds `name`, or None when nobody does. A lease that cannot be read as one has no heartbeat."""
-        path = self.path(name)
-        with atomic.disk_errors(path):
-            try:
-                # Opening, unlike stat, makes network file systems ask the server.
-                fd = os.open(path, os.O_RDONLY)
-            except OSError as problem:
-                if problem.errno in _GONE:
-                    return None
-                raise
-            try:
-                status, data = os.fstat(fd), os.read(fd, 4096)
-            finally:
-                os.close(fd)
-        return self._holder(name, status, data)
-
-    def holders(self) -> Iterator[Holder]:
-        """Everyone who holds something in this pass (for `status`; lists the folder)."""
-        with suppress(FileNotFoundError):
-            for folder in sorted(os.scandir(self.folder), key=lambda entry: entry.name):
-                if not folder.is_dir():
-                    continue
-                for entry in sorted(os.listdir(folder.path)):
-                    if entry.endswith(SUFFIX) and not entry.startswith("."):
-                        holder = self.holder(entry.removesuffix(SUFFIX))
-                        if holder is not None:
-                            yield holder
+        """Who holds `name`, or None when nobody does. A lease that is not readable as one has no nonce."""
+        found = _read(self.path(name))
+        return None if found is None else _holder(name, *found, self.now())
 
     def expired(self, holder: Holder) -> bool:
         """Whether the lease may be taken over.
@@ -169,7 +145,13 @@ class Leases:
             return False
         return holder.age > self.expiry or unchanged > 2 * self.expiry
 
+    def beats(self, holder: Holder) -> bool:
+        """Whether this process saw the lease's heartbeat happen."""
+        watch = self._watched.get(holder.name)
+        return watch is not None and watch.saw_it_change
+
     def renew(self, lease: Lease) -> bool:
+        """`Lease.renew`."""
         path = self.path(lease.name)
         with atomic.disk_errors(path):
             try:
@@ -188,6 +170,7 @@ class Leases:
         return True
 
     def release(self, lease: Lease) -> None:
+        """`Lease.release`."""
         self.held.discard(lease.nonce)
         self._remove(lease.name, lambda status, data: _nonce(data) == lease.nonce)
 
@@ -216,21 +199,6 @@ class Leases:
             disk.touch(self._clock_file)
         return os.stat(self._clock_file).st_mtime
 
-    def _holder(self, name: str, status: os.stat_result, data: bytes) -> Holder:
-        now = self.now()
-        content = _content(data)
-        return Holder(
-            name=name,
-            worker=str(content.get("worker", "")),
-            host=str(content.get("host", "")),
-            pid=int(content.get("pid", 0)),
-            nonce=str(content.get("nonce", "")),
-            age=now - status.st_mtime,
-            held=now - float(content.get("claimed", status.st_mtime)),
-            inode=status.st_ino,
-            modified=status.st_mtime_ns,
-        )
-
     def _depose(self, holder: Holder) -> bool:
         """Remove an expired lease; False when it turned out to be another one, or to live."""
         beat = (holder.inode, holder.modified)
@@ -249,10 +217,52 @@ class Leases:
                 raise
             meant = is_meant(os.stat(tombstone), tombstone.read_bytes())
             if not meant:
-                with suppress(FileExistsError):
-                    disk.link(tombstone, path)
-            disk.unlink(tombstone)
+                atomic.link_new(tombstone, path)
+            with suppress(FileNotFoundError):
+                disk.unlink(tombstone)
         return meant
+
+
+def holders(folder: Path) -> Iterator[Holder]:
+    """Everyone who holds something in a pass's folder of leases (for `status`: it lists, and writes nothing).
+
+    Ages are by this machine's clock, or by the newest heartbeat when that is ahead of it.
+    """
+    found: list[tuple[str, os.stat_result, bytes]] = []
+    for path in sorted(folder.glob(f"[0-9a-f][0-9a-f]/*{SUFFIX}")):
+        content = None if path.name.startswith(".") else _read(path)
+        if content is not None:
+            found.append((path.name.removesuffix(SUFFIX), *content))
+    now = max([time.time(), *(status.st_mtime for _, status, _ in found)])
+    for name, status, data in found:
+        yield _holder(name, status, data, now)
+
+
+def _read(path: Path) -> tuple[os.stat_result, bytes] | None:
+    """State and content of a lease, None when it is gone. Opening, unlike stat, makes NFS ask its server."""
+    with atomic.disk_errors(path):
+        try:
+            with open(path, "rb", buffering=0) as file:
+                return os.fstat(file.fileno()), file.read(4096)
+        except OSError as problem:
+            if problem.errno in _GONE:
+                return None
+            raise
+
+
+def _holder(name: str, status: os.stat_result, data: bytes, now: float) -> Holder:
+    content = _content(data)
+    return Holder(
+        name=name,
+        worker=content.get("worker", ""),
+        host=content.get("host", ""),
+        pid=content.get("pid", 0),
+        nonce=content.get("nonce", ""),
+        age=now - status.st_mtime,
+        held=now - content.get("claimed", status.st_mtime),
+        inode=status.st_ino,
+        modified=status.st_mtime_ns,
+    )
 
 
 def _content(data: bytes) -> dict[str, Any]:
@@ -270,4 +280,5 @@ def _content(data: bytes) -> dict[str, Any]:
 
 
 def _nonce(data: bytes) -> str:
-    return str(_content(data).get("nonce", ""))
+    nonce: str = _content(data).get("nonce", "")
+    return nonce

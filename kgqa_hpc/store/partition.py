@@ -7,7 +7,8 @@ docs/format.md, section 5.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import re
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +24,7 @@ from kgqa_hpc.store.shard import KIND as SHARD
 from kgqa_hpc.store.shard import ShardEntry, read_shard, write_shard
 
 KIND = "shards"
+_NAME = re.compile(r"shard-[0-9]{6,9}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,9 +42,9 @@ class ShardsManifest:
 
     def entry(self, name: str) -> ShardEntry:
         """Raises KeyError for an unknown name."""
-        position = int(name.removeprefix("shard-")) if name.startswith("shard-") else -1
-        if 0 <= position < len(self.shards) and self.shards[position].name == name:
-            return self.shards[position]
+        for entry in self.shards[_position(name) : _position(name) + 1] if _NAME.fullmatch(name) else ():
+            if entry.name == name:
+                return entry
         raise KeyError(name)
 
     def to_dict(self) -> dict[str, Any]:
@@ -56,12 +58,13 @@ class ShardsManifest:
         }
 
 
-def partition(run: RunFolder, shard_size: int) -> ShardsManifest:
+def partition(run: RunFolder, shard_size: int, verify: bool = True) -> ShardsManifest:
     """Make all shards and their manifest, or verify those that are there (header and size of each).
 
     An existing partition is kept whatever `shard_size` says, because results refer to it. Corrupt shards go
-    to quarantine and are made again. Raises FingerprintMismatch when anchors.h5 is not the one that was
-    cut; CorruptFile when anchors.h5 is damaged; DiskFull, StoreError.
+    to quarantine and are made again. `verify=False` leaves the looking to `load_shard`, for the many of one
+    job. Raises FingerprintMismatch when anchors.h5 is not the one that was cut; CorruptFile when anchors.h5
+    is damaged; DiskFull, StoreError.
     """
     anchors_sha256 = _anchors_sha256(run)
     manifest = _existing(run)
@@ -71,65 +74,72 @@ def partition(run: RunFolder, shard_size: int) -> ShardsManifest:
         raise FingerprintMismatch(
             f"{run.shards} was cut from another anchors.h5", "use another run folder, or restore anchors.h5"
         )
-    if all(_is_whole(run, entry, manifest) for entry in manifest.shards):
-        return manifest
-    return _cut(run, anchors_sha256, manifest.shard_size)
+    if verify and not all(_found(run, manifest, entry.name) == entry for entry in manifest.shards):
+        return _cut(run, anchors_sha256, manifest.shard_size)
+    return manifest
 
 
 def read_shards_manifest(run: RunFolder) -> ShardsManifest:
     """Raises CorruptFile, NewerFormat, or StoreError when it is missing (nothing is partitioned yet)."""
     content = read_document(run.shards_manifest, KIND)
-    shards = tuple(ShardEntry(**entry) for entry in content["shards"])
-    return ShardsManifest(content["anchors_sha256"], content["shard_size"], content["items"], shards)
+    try:
+        shards = tuple(ShardEntry(**entry) for entry in content["shards"])
+        return ShardsManifest(content["anchors_sha256"], content["shard_size"], content["items"], shards)
+    except (KeyError, TypeError):
+        raise CorruptFile(f"{run.shards_manifest}: not a manifest of shards") from None
 
 
 def load_shard(run: RunFolder, manifest: ShardsManifest, name: str) -> list[dict[str, Any]]:
-    """The anchors of a shard; a damaged or missing one is quarantined and cut again from anchors.h5 first."""
-    path, entry = run.shard(name), manifest.entry(name)
-    try:
-        if path.exists():
-            return read_shard(path, entry.sha256)
-    except CorruptFile as problem:
-        quarantine(run.quarantine, path, problem.message)
+    """The anchors of a shard; a damaged, foreign or missing one is cut again from anchors.h5 first.
+
+    Raises KeyError for an unknown name; CorruptFile when anchors.h5 is damaged too; DiskFull, StoreError.
+    """
+    path = run.shard(manifest.entry(name).name)
+    if _found(run, manifest, name) is not None:
+        try:
+            return read_shard(path)
+        except CorruptFile as problem:
+            quarantine(run.quarantine, path, problem.message)
     with AnchorsFile(run.anchors) as anchors:
-        _write(run, anchors, manifest.anchors_sha256, manifest.shard_size, name)
+        _write(run, anchors, manifest, name)
     return read_shard(path)
 
 
 def shard_name(position: int) -> str:
+    """Names sort as the positions do, and never grow digits in the middle of a run."""
     return f"shard-{position:06d}"
 
 
 def _cut(run: RunFolder, anchors_sha256: str, shard_size: int) -> ShardsManifest:
     make_folder(run.shards)
-    entries: list[ShardEntry] = []
     with AnchorsFile(run.anchors) as anchors:
-        for position in range(-(-len(anchors) // shard_size)):
-            name = shard_name(position)
-            entry = _found(run, name, anchors_sha256, shard_size)
-            entries.append(entry or _write(run, anchors, anchors_sha256, shard_size, name))
-        manifest = ShardsManifest(anchors_sha256, shard_size, len(anchors), tuple(entries))
+        plan = ShardsManifest(anchors_sha256, shard_size, len(anchors), ())
+        names = [shard_name(position) for position in range(-(-len(anchors) // shard_size))]
+        entries = tuple(_found(run, plan, name) or _write(run, anchors, plan, name) for name in names)
+    manifest = replace(plan, shards=entries)
     write_document(run.shards_manifest, manifest.to_dict())
     return manifest
 
 
-def _write(
-    run: RunFolder, anchors: AnchorsFile, anchors_sha256: str, shard_size: int, name: str
-) -> ShardEntry:
-    start = int(name.removeprefix("shard-")) * shard_size
-    rows = list(anchors.rows(start, start + shard_size))
-    header = {"anchors_sha256": anchors_sha256, "shard_size": shard_size, "start": start}
-    return write_shard(run.shard(name), rows, header, exclusive=True)
+def _write(run: RunFolder, anchors: AnchorsFile, plan: ShardsManifest, name: str) -> ShardEntry:
+    start = _position(name) * plan.shard_size
+    rows = list(anchors.rows(start, start + plan.shard_size))
+    return write_shard(run.shard(name), rows, _origin(plan, name), exclusive=True)
 
 
-def _found(run: RunFolder, name: str, anchors_sha256: str, shard_size: int) -> ShardEntry | None:
-    """The shard that lies there, if it is whole and of this partition; anything else goes to quarantine."""
+def _found(run: RunFolder, plan: ShardsManifest, name: str) -> ShardEntry | None:
+    """The shard that lies there, if its header is whole and it is this one; anything else goes to quarantine.
+
+    It is known by its origin and not by the manifest's sha256: another build of HDF5 may compress the same
+    anchors into other bytes.
+    """
     path = run.shard(name)
     if not path.exists():
         return None
     try:
         header = read_header(path, SHARD)
-        if (header["anchors_sha256"], header["shard_size"]) == (anchors_sha256, shard_size):
+        origin = _origin(plan, name)
+        if {key: header.get(key) for key in origin} == origin:
             return ShardEntry(name, header["rows"], header["sha256"])
         reason = f"{path}: belongs to another partition"
     except CorruptFile as problem:
@@ -138,8 +148,17 @@ def _found(run: RunFolder, name: str, anchors_sha256: str, shard_size: int) -> S
     return None
 
 
-def _is_whole(run: RunFolder, entry: ShardEntry, manifest: ShardsManifest) -> bool:
-    return _found(run, entry.name, manifest.anchors_sha256, manifest.shard_size) == entry
+def _origin(plan: ShardsManifest, name: str) -> dict[str, Any]:
+    """Where a shard's anchors come from; stands in its header."""
+    return {
+        "anchors_sha256": plan.anchors_sha256,
+        "shard_size": plan.shard_size,
+        "start": _position(name) * plan.shard_size,
+    }
+
+
+def _position(name: str) -> int:
+    return int(name.removeprefix("shard-"))
 
 
 def _existing(run: RunFolder) -> ShardsManifest | None:

@@ -1,8 +1,9 @@
 """Which shard next? Every worker answers for itself, from what lies in the run folder.
 
 A worker goes through the shards in its own pseudo-random order, so that thousands rarely meet; it remembers
-what it saw done and when a lease it met can expire at the earliest. The folder of results is listed only
-when many shards in a row turn out to be done, not per claim.
+what it saw done and when to look at a lease again. The folder of results is listed only when many shards in
+a row turn out to be done, never per claim. What a look may cost is bounded for 3,200 workers at once:
+docs/format.md, section 8.
 """
 
 from __future__ import annotations
@@ -13,12 +14,21 @@ import time
 from collections import deque
 from pathlib import Path
 
-from kgqa_hpc.store.lease import SPECULATIVE, Lease, Leases
+from kgqa_hpc.store.lease import SPECULATIVE, Holder, Lease, Leases
 from kgqa_hpc.store.partition import read_shards_manifest
 from kgqa_hpc.store.run import RunFolder
 
 # So many shards found done in a row are worth one listing of all results.
 DONE_IN_A_ROW = 64
+# Seconds per shard left until a living lease is looked at again: four looks a second and worker, however
+# many wait.
+PACE = 0.25
+SOONEST = 5.0
+# So many leased shards are looked at for a result, or for speculation, each time a worker finds nothing to
+# do.
+SAMPLE = 16
+# Longest time between two attempts of a worker that finds nothing to do.
+LONGEST_WAIT = 15.0
 
 
 class ShardQueue:
@@ -35,10 +45,11 @@ class ShardQueue:
         self._todo = deque(names)
         self._not_before: dict[str, float] = {}
         self._done_in_a_row = 0
+        self._in_vain = 0
 
     @property
     def complete(self) -> bool:
-        """Every shard was seen done by this worker."""
+        """Every shard was seen done by this worker. `claim` (or `next`) has to be called for it to see."""
         return not self._todo
 
     def next(self) -> str | None:
@@ -48,37 +59,36 @@ class ShardQueue:
         """
         for _ in range(len(self._todo)):
             if not self._todo:
-                return None
+                break
             name = self._todo[0]
-            if self.is_done(name):
-                self._drop_done()
-                continue
-            self._todo.rotate(-1)
             if self._not_before.get(name, 0.0) > time.monotonic():
-                continue
-            holder = self.leases.holder(name)
-            if holder is None or self.leases.expired(holder):
-                return name
-            wait = min(max(self.leases.expiry - holder.age, 1.0), self.leases.expiry)
-            self._not_before[name] = time.monotonic() + self.jitter(wait)
+                self._todo.rotate(-1)
+            elif not self._drop_if_done():
+                holder = self.leases.holder(name)
+                if holder is None or self.leases.expired(holder):
+                    return name
+                self._look_later(name, holder)
+        for _ in range(min(SAMPLE, len(self._todo))):
+            if self._todo:
+                self._drop_if_done()
         return None
 
     def claim(self, slow_after: float | None = None) -> Lease | None:
-        """The lease of a shard to work on; None when there is none now (`complete` tells whether all is
-        done).
+        """The lease of a shard to work on; None when there is none now: wait `poll_interval`, or end if
+        `complete`.
 
         With `slow_after`, and nothing else left: a second, speculative lease on a shard that its owner has
         held for more than so many seconds. The first committed result wins.
         """
-        while (name := self.next()) is not None:
-            lease = self.leases.claim(name)
-            if lease is None:
-                self._not_before[name] = time.monotonic() + self.jitter(self.leases.expiry / 4)
-            elif self.is_done(name, surely=True):
-                lease.release()
-            else:
-                return lease
-        return None if slow_after is None else self._speculate(slow_after)
+        lease = self._claim_free()
+        if lease is None and slow_after is not None:
+            lease = self._claim_slow(slow_after)
+        self._in_vain = 0 if lease is not None else self._in_vain + 1
+        return lease
+
+    def poll_interval(self) -> float:
+        """Seconds to wait before the next `claim` after one in vain: from half a second up, with jitter."""
+        return self.jitter(min(0.5 * 1.5 ** min(self._in_vain, 20), LONGEST_WAIT))
 
     def is_done(self, name: str, surely: bool = False) -> bool:
         """Whether the shard has a result. `surely` makes a network file system ask its server first."""
@@ -101,26 +111,48 @@ class ShardQueue:
         """
         return seconds * self._random.uniform(0.75, 1.25)
 
-    def _drop_done(self) -> None:
-        self._todo.popleft()
+    def _claim_free(self) -> Lease | None:
+        while (name := self.next()) is not None:
+            lease = self.leases.claim(name)
+            self._not_before[name] = time.monotonic() + self.jitter(SOONEST)
+            if lease is not None:
+                if not self.is_done(name, surely=True):
+                    return lease
+                lease.release()
+        return None
+
+    def _claim_slow(self, slow_after: float) -> Lease | None:
+        for name in self._random.sample(self._todo, min(SAMPLE, len(self._todo))):
+            holder = self.leases.holder(name)
+            if holder is None or holder.held <= slow_after or holder.nonce in self.leases.held:
+                continue
+            lease = self.leases.claim(f"{name}{SPECULATIVE}")
+            if lease is not None:
+                if not self.is_done(name, surely=True):
+                    return lease
+                lease.release()
+        return None
+
+    def _drop_if_done(self) -> bool:
+        """Look whether the first shard is done; drop it then, put it last otherwise."""
+        if not self.is_done(self._todo[0]):
+            self._todo.rotate(-1)
+            self._done_in_a_row = 0
+            return False
+        self._not_before.pop(self._todo.popleft(), None)
         self._done_in_a_row += 1
         if self._done_in_a_row >= DONE_IN_A_ROW:
             done = self.done()
             self._todo = deque(name for name in self._todo if name not in done)
             self._done_in_a_row = 0
+        return True
 
-    def _speculate(self, slow_after: float) -> Lease | None:
-        for name in list(self._todo):
-            holder = self.leases.holder(name)
-            if holder is None or holder.held <= slow_after or holder.nonce in self.leases.held:
-                continue
-            lease = self.leases.claim(f"{name}{SPECULATIVE}")
-            if lease is None:
-                continue
-            if not self.is_done(name, surely=True):
-                return lease
-            lease.release()
-        return None
+    def _look_later(self, name: str, holder: Holder) -> None:
+        pause = max(SOONEST, PACE * len(self._todo))
+        if not self.leases.beats(holder):
+            # Perhaps a dead worker's: look when it would expire.
+            pause = min(pause, max(self.leases.expiry - holder.age, 0.0) + 1.0)
+        self._not_before[name] = time.monotonic() + self.jitter(pause)
 
 
 def done_shards(run: RunFolder, pass_name: str) -> set[str]:

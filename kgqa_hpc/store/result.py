@@ -13,7 +13,7 @@ from typing import Any
 
 from kgqa_hpc.store import canonical, sealed
 from kgqa_hpc.store.atomic import make_folder
-from kgqa_hpc.store.rows import JSON, TEXT, Table, write_table
+from kgqa_hpc.store.rows import JSON, TEXT, open_table, write_table
 
 KIND = "result"
 GROUP = "records"
@@ -48,8 +48,7 @@ def read_result(path: Path) -> list[dict[str, Any]]:
 
 def iter_result(path: Path) -> Iterator[dict[str, Any]]:
     """The same, a few hundred records at a time in memory."""
-    with sealed.open_sealed(path, KIND) as file:
-        table = Table(file[GROUP])
+    with open_table(path, KIND, GROUP) as table:
         for start in range(0, len(table), SLICE):
             yield from table.json("record", start, start + SLICE)
 

@@ -10,14 +10,18 @@ Big datasets are chunked, shuffled (numbers), gzipped and carry fletcher32; smal
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from itertools import pairwise
+from pathlib import Path
 from typing import Any
 
 import h5py
 import numpy as np
 import numpy.typing as npt
 
+from kgqa_hpc.errors import CorruptFile
 from kgqa_hpc.store import canonical
+from kgqa_hpc.store.sealed import open_sealed
 
 TEXT, JSON = "utf8", "json"
 # Below this, compression saves less than a chunk index costs.
@@ -102,6 +106,17 @@ class Table:
                 return row
             at = blob.find(needle, at + 1)
         return None
+
+
+@contextmanager
+def open_table(path: Path, kind: str, group: str) -> Iterator[Table]:
+    """The table `group` of a sealed file, verified. Raises CorruptFile, NewerFormat or StoreError."""
+    with open_sealed(path, kind) as file:
+        try:
+            table = Table(file[group])
+        except (KeyError, AttributeError):
+            raise CorruptFile(f"{path}: a kgqa-{kind} file without the table {group}") from None
+        yield table
 
 
 def write_table(group: h5py.Group, columns: Mapping[str, str], rows: Sequence[Mapping[str, Any]]) -> None:

@@ -18,7 +18,7 @@ from typing import Any
 import yaml
 
 from kgqa_hpc import __version__
-from kgqa_hpc.errors import InputError
+from kgqa_hpc.errors import CorruptFile, InputError
 from kgqa_hpc.store import atomic, disk
 from kgqa_hpc.store.document import read_document, write_document
 from kgqa_hpc.store.fingerprint import digest, require_same
@@ -59,7 +59,10 @@ def write_manifest(path: Path, manifest: Manifest) -> None:
 def read_manifest(path: Path) -> Manifest:
     """Raises CorruptFile, NewerFormat, or StoreError when it is missing."""
     content = read_document(path, KIND)
-    return Manifest(content["created"], content["program"], content["fingerprint"])
+    try:
+        return Manifest(content["created"], content["program"], content["fingerprint"])
+    except KeyError as problem:
+        raise CorruptFile(f"{path}: a manifest without {problem}") from None
 
 
 @dataclass(frozen=True)
@@ -156,6 +159,7 @@ class RunFolder:
             return run
         place = path.resolve()
         atomic.make_folder(place.parent)
+        atomic.sweep_temps(place.parent, prefix=f".{place.name}.")
         temp = place.with_name(f".{place.name}.{secrets.token_hex(6)}{atomic.TEMP_SUFFIX}")
         try:
             atomic.make_folder(temp)

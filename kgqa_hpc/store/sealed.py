@@ -1,7 +1,7 @@
 """Sealed HDF5 files: written once, whole, and every byte accounted for.
 
-The first 1024 bytes (HDF5's user block) hold one line of canonical JSON: format, version, size, sha256 of
-all that follows, and small counts; so 1 KiB tells what a file is, and any HDF5 program opens it as it is.
+The first 1024 bytes (HDF5's user block) hold one line of canonical JSON: format, version, size, sha256 of all
+that follows, and small counts; so 1 KiB tells what a file is, and any HDF5 program opens it as it is.
 `open_sealed` verifies every byte before HDF5 sees one. docs/format.md, section 3.
 """
 
@@ -20,12 +20,13 @@ import h5py
 
 from kgqa_hpc.errors import CorruptFile, StoreError
 from kgqa_hpc.store import atomic, canonical, disk
-from kgqa_hpc.store.document import read_bytes, require_kind
+from kgqa_hpc.store.document import read_sized, require_kind
 
 HEADER_BYTES = 1024
 VERSION = 1
 # Superblock and object headers that every HDF5 since 1.8 reads.
 LIBVER = ("earliest", "v110")
+_ESSENTIAL = {"format", "version", "bytes", "sha256", "rows"}
 
 
 class SealedFile(h5py.File):
@@ -59,6 +60,9 @@ def create_sealed(
             with SealedFile(sink, "w", userblock_size=HEADER_BYTES, libver=LIBVER) as sealed:
                 sealed.header = dict(header or {})
                 yield sealed
+                sealed.attrs["format"] = f"kgqa-{kind}"
+                sealed.attrs["version"] = version
+                sealed.attrs["header"] = canonical.canonical(sealed.header).decode()
         except Exception:
             # HDF5 reports a failed write in its own words, late or not at all; the first refusal is the
             # truth.
@@ -69,7 +73,7 @@ def create_sealed(
             raise sink.refusal
         fields = {**sealed.header, "format": f"kgqa-{kind}", "version": version}
         fields |= {"bytes": os.fstat(fd).st_size, "sha256": _body_sha256(fd)}
-        disk.pwrite_all(fd, render_header(fields), 0)
+        disk.pwrite_all(fd, _fitting_header(fields), 0)
         sealed.committed = atomic.commit(fd, temp, path, exclusive=exclusive)
 
 
@@ -100,25 +104,39 @@ def verify(path: Path, kind: str, version: int = VERSION) -> dict[str, Any]:
 
 
 def read_header(path: Path, kind: str, version: int = VERSION) -> dict[str, Any]:
-    """The header alone: one read of 1 KiB, its own check and the file's size verified, the body not."""
-    block = read_bytes(path, HEADER_BYTES)
+    """The header alone: 1 KiB read; its own check and the file's size are verified, the body is not."""
+    block, size = read_sized(path, HEADER_BYTES)
     header = _parse_header(block)
     if header is None:
         raise CorruptFile(f"{path}: not a sealed file, or its header is damaged")
     require_kind(path, header, kind, version)
-    size = os.stat(path).st_size
     if size != header.get("bytes") or "sha256" not in header:
         raise CorruptFile(f"{path}: has {size} bytes instead of {header.get('bytes')}")
     return header
 
 
 def render_header(fields: dict[str, Any]) -> bytes:
-    """The 1024 bytes: canonical JSON with a "check" (CRC-32 of the JSON without it), spaces, newline."""
+    """The 1024 bytes: canonical JSON with a "check" (CRC-32 of the JSON without it), spaces, newline.
+
+    Raises ValueError when it does not fit.
+    """
     check = f"{zlib.crc32(canonical.canonical(fields)):08x}"
     line = canonical.canonical({**fields, "check": check})
     if len(line) >= HEADER_BYTES:
         raise ValueError(f"a header of {len(line)} bytes; {HEADER_BYTES - 1} are the limit")
     return line.ljust(HEADER_BYTES - 1) + b"\n"
+
+
+def _fitting_header(fields: dict[str, Any]) -> bytes:
+    """The header without its largest members, as far as need be; "omitted" names them."""
+    fields = dict(fields)
+    for name in sorted(fields.keys() - _ESSENTIAL, key=lambda name: -len(canonical.canonical(fields[name]))):
+        try:
+            return render_header(fields)
+        except ValueError:
+            del fields[name]
+            fields["omitted"] = [*fields.get("omitted", []), name]
+    return render_header(fields)
 
 
 def _parse_header(block: bytes) -> dict[str, Any] | None:

@@ -13,8 +13,8 @@ from typing import Any
 
 from kgqa_hpc.errors import CorruptFile
 from kgqa_hpc.store.anchors import COLUMNS, GROUP, anchor_row
-from kgqa_hpc.store.rows import Table, write_table
-from kgqa_hpc.store.sealed import create_sealed, open_sealed, read_header
+from kgqa_hpc.store.rows import open_table, write_table
+from kgqa_hpc.store.sealed import create_sealed, read_header
 
 KIND = "shard"
 
@@ -56,5 +56,5 @@ def read_shard(path: Path, sha256: str | None = None) -> list[dict[str, Any]]:
     """
     if sha256 is not None and read_header(path, KIND)["sha256"] != sha256:
         raise CorruptFile(f"{path}: is not the shard that the manifest lists")
-    with open_sealed(path, KIND) as file:
-        return Table(file[GROUP]).json("anchor")
+    with open_table(path, KIND, GROUP) as table:
+        return table.json("anchor")
