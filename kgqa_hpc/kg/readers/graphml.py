@@ -19,7 +19,6 @@ none. The standard library's expat is used directly because it knows the line of
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 from xml.parsers import expat
@@ -45,23 +44,22 @@ def read_graphml(path: Path, policy: Policy = Policy()) -> KnowledgeGraph:  # no
     document = _Document(path.name)
     document.read(read_text(path))
     nodes, edges = document.nodes, document.edges
-    ids = _array(nodes.columns["id"])
-    named = nodes.has_any("name")
-    node_types = nodes.columns["type"] if nodes.has_any("type") else ["entity"] * len(ids)
-    edge_types = edges.columns["type"] if edges.has_any("type") else ["related_to"] * len(edges.lines)
+    ids = _array(nodes.required["id"])
+    names, types = nodes.columns
+    (edge_types,) = edges.columns
     return assemble(
         NodeTable(
             path.name,
             ids,
-            _array(nodes.columns["name"]) if named else ids,
-            _array(node_types),
+            _array(names.values) if names.given() else ids,
+            _array(types.labels() if types.given() else ["entity"] * len(ids)),
             nodes.lines.__getitem__,
         ),
         EdgeTable(
             path.name,
-            _array(edges.columns["source"]),
-            _array(edges.columns["target"]),
-            _array(edge_types),
+            _array(edges.required["source"]),
+            _array(edges.required["target"]),
+            _array(edge_types.labels() if edge_types.given() else ["related_to"] * len(edges.lines)),
             edges.lines.__getitem__,
         ),
         policy,
@@ -69,42 +67,52 @@ def read_graphml(path: Path, policy: Policy = Policy()) -> KnowledgeGraph:  # no
     )
 
 
-@dataclass
+@dataclass(slots=True)
+class _Column:
+    """What one property of all nodes or edges was found to be; `rank` tells how good the last value is."""
+
+    names: tuple[str, ...]  # of the attributes that may give it, best first
+    values: list[str] = field(default_factory=list)
+    rank: int = _ABSENT
+    default: str = ""
+    default_rank: int = _ABSENT
+
+    def offer(self, rank: int, value: str) -> None:
+        """Set the last value, unless a better one is there."""
+        if rank < self.rank:
+            self.rank = rank
+            self.values[-1] = value
+
+    def given(self) -> bool:
+        return any(self.values)
+
+    def labels(self) -> list[str]:
+        """The values as types: of Neo4j's ":Gene:Entity" the first."""
+        return [value.split(":")[1] if value.startswith(":") else value for value in self.values]
+
+
+@dataclass(slots=True)
 class _Elements:
-    """All nodes or all edges so far: one list per column, and the line each element begins on."""
+    """All nodes or all edges so far, and the line each begins on."""
 
-    required: tuple[str, ...]
-    wanted: dict[str, tuple[str, ...]]  # column -> the attribute names it may have, best first
-    columns: dict[str, list[str]] = field(default_factory=dict)
+    what: str
+    required: dict[str, list[str]]
+    columns: tuple[_Column, ...]
     lines: list[int] = field(default_factory=list)
-    ranks: dict[str, int] = field(default_factory=dict)  # of what the last element has been given
-    defaults: dict[str, tuple[int, str]] = field(default_factory=dict)
+    slots: dict[str, tuple[_Column, int] | None] = field(default_factory=dict)  # by key, as far as met
 
-    def __post_init__(self) -> None:
-        self.columns = {name: [] for name in (*self.required, *self.wanted)}
-
-    def slot(self, attribute: str) -> tuple[str, int] | None:
+    def slot(self, attribute: str) -> tuple[_Column, int] | None:
         """The column an attribute belongs to and its rank there."""
-        for column, names in self.wanted.items():
-            if attribute.lower() in names:
-                return column, names.index(attribute.lower())
+        for column in self.columns:
+            if attribute.lower() in column.names:
+                return column, column.names.index(attribute.lower())
         return None
 
     def begin(self, line: int) -> None:
         self.lines.append(line)
-        for column in self.wanted:
-            self.columns[column].append(self.defaults.get(column, (_ABSENT, ""))[1])
-            # A default counts less than anything the element itself says.
-            self.ranks[column] = _ABSENT
-
-    def offer(self, column: str, rank: int, value: str) -> None:
-        """Set a value of the last element, unless a better one is there."""
-        if rank < self.ranks[column]:
-            self.ranks[column] = rank
-            self.columns[column][-1] = _first_label(value) if column == "type" else value
-
-    def has_any(self, column: str) -> bool:
-        return any(self.columns[column])
+        for column in self.columns:
+            column.values.append(column.default)
+            column.rank = _ABSENT  # whatever the element itself says counts more than a default
 
 
 class _Document:
@@ -112,17 +120,18 @@ class _Document:
 
     def __init__(self, file: str) -> None:
         self.file = file
-        self.nodes = _Elements(("id",), {"name": _NAMES, "type": _NODE_TYPES})
-        self.edges = _Elements(("source", "target"), {"type": _EDGE_TYPES})
+        self.nodes = _Elements("node", {"id": []}, (_Column(_NAMES), _Column(_NODE_TYPES)))
+        self.edges = _Elements("edge", {"source": [], "target": []}, (_Column(_EDGE_TYPES),))
         self.keys: dict[str, str] = {}  # key id -> attr.name
-        self.slots: dict[tuple[int, str], tuple[str, int] | None] = {}
-        self.open: list[_Elements | None] = []  # the nodes and edges around the present position
-        self.inside_data = 0
-        self.text: list[str] = []
-        self.finish: Callable[[str], None] | None = (
-            None  # who wants the text of the present <data> or <default>
-        )
         self.key: tuple[str, str] | None = None  # id and domain of the present <key>
+        self.open: list[
+            _Elements | None
+        ] = []  # the nodes, edges and graphs (None) around the present position
+        self.closed = False  # the node around has had its nested graph; it can get no more data
+        self.inside_data = 0  # depth below and including <data> or <default>
+        self.slot: tuple[_Column, int] | None = None  # where the text of the present <data> goes
+        self.text: list[str] = []
+        self.prefix = ""
         self.parser = expat.ParserCreate()
 
     def read(self, data: bytes) -> None:
@@ -131,6 +140,7 @@ class _Document:
         parser.StartDoctypeDeclHandler = self._doctype
         parser.StartElementHandler = self._root
         parser.EndElementHandler = self._end
+        parser.CharacterDataHandler = self.text.append
         try:
             parser.Parse(data, True)
         except (expat.ExpatError, LookupError, ValueError) as problem:
@@ -139,106 +149,103 @@ class _Document:
                 refuse_other_encodings(data, self.file)
             line = getattr(problem, "lineno", parser.CurrentLineNumber)
             reason = str(problem).split(": line")[0]
-            raise GraphFormatError(f"{self.file} line {line:,}: not well-formed XML: {reason}") from None
+            raise GraphFormatError(
+                f"{self.file} line {line:,}: not well-formed XML: {reason}", "export or download it again"
+            ) from None
 
     def _fail(self, what: str, cure: str) -> GraphFormatError:
         return GraphFormatError(f"{self.file} line {self.parser.CurrentLineNumber:,}: {what}", cure)
 
     def _doctype(self, *_: object) -> None:
-        raise self._fail(
-            "a DOCTYPE is not allowed", "delete the <!DOCTYPE …> declaration; GraphML does not need it"
-        )
+        raise self._fail("a DOCTYPE is not allowed", "delete <!DOCTYPE …>; GraphML does not need it")
 
     def _root(self, tag: str, attributes: dict[str, str]) -> None:
-        if _local(tag) != "graphml":
-            raise self._fail(f"the document is {_local(tag)!r}, not GraphML", "export it as GraphML")
+        prefix, _, name = tag.rpartition(":")
+        if name != "graphml":
+            raise self._fail(f"the document is {name!r}, not GraphML", "export it as GraphML")
+        self.prefix = f"{prefix}:" if prefix else ""
         self.parser.StartElementHandler = self._start
 
     def _start(self, tag: str, attributes: dict[str, str]) -> None:
+        # Called for every element, a few million times: the frequent ones first, and no needless calls.
+        self.text.clear()
         if self.inside_data:
             self.inside_data += 1
             return
-        name = _local(tag)
+        name = tag.removeprefix(self.prefix)
         if name == "data":
             self.inside_data = 1
-            self._start_data(attributes.get("key", ""))
-        elif name == "node":
-            self._element(self.nodes, attributes)
-            if "labels" in attributes:
-                self.nodes.offer("type", _ABSENT - 1, attributes["labels"])
-            if "label" in attributes:
-                self.nodes.offer("name", _ABSENT - 1, attributes["label"])
+            elements = self.open[-1] if self.open else None
+            if elements is not None:
+                key = attributes.get("key", "")
+                self.slot = elements.slots[key] if key in elements.slots else self._learn(elements, key)
         elif name == "edge":
             self._element(self.edges, attributes)
             if "label" in attributes:
-                self.edges.offer("type", _ABSENT - 1, attributes["label"])
-        elif name == "graph":
+                self.edges.columns[0].offer(_ABSENT - 1, attributes["label"])
+        elif name == "node":
+            self._element(self.nodes, attributes)
+            for column, attribute in zip(self.nodes.columns, ("label", "labels"), strict=True):
+                if attribute in attributes:
+                    column.offer(_ABSENT - 1, attributes[attribute])
+        else:
+            self._rare(name, attributes)
+
+    def _element(self, elements: _Elements, attributes: dict[str, str]) -> None:
+        for name, values in elements.required.items():
+            if name not in attributes:
+                raise self._fail(f"the {elements.what} has no attribute {name!r}", "add it")
+            values.append(attributes[name])
+        elements.begin(self.parser.CurrentLineNumber)
+        self.open.append(elements)
+        self.closed = False
+
+    def _learn(self, elements: _Elements, key: str) -> tuple[_Column, int] | None:
+        elements.slots[key] = elements.slot(self.keys.get(key, key))
+        return elements.slots[key]
+
+    def _rare(self, name: str, attributes: dict[str, str]) -> None:
+        if name == "graph":
             self.open.append(None)  # its own <data> is not that of a node around it
         elif name == "key":
             self.key = attributes.get("id", ""), attributes.get("for", "all")
             self.keys[self.key[0]] = attributes.get("attr.name", self.key[0])
         elif name == "default" and self.key is not None:
             self.inside_data = 1
-            self._listen(self._default)
         elif name == "hyperedge":
             raise self._fail("hyperedges are not supported", "write each as edges between pairs of nodes")
-
-    def _element(self, elements: _Elements, attributes: dict[str, str]) -> None:
-        for required in elements.required:
-            value = attributes.get(required)
-            if value is None:
-                what = "node" if elements is self.nodes else "edge"
-                raise self._fail(f"the {what} has no attribute {required!r}", "add it")
-            elements.columns[required].append(value)
-        elements.begin(self.parser.CurrentLineNumber)
-        self.open.append(elements)
-
-    def _start_data(self, key: str) -> None:
-        elements = self.open[-1] if self.open else None
-        if elements is None:
-            return
-        cached = id(elements), key
-        if cached not in self.slots:
-            self.slots[cached] = elements.slot(self.keys.get(key, key))
-        slot = self.slots[cached]
-        if slot is not None:
-            column, rank = slot
-            self._listen(lambda text: elements.offer(column, rank, text))
-
-    def _listen(self, finish: Callable[[str], None]) -> None:
-        self.finish = finish
-        self.text = []
-        self.parser.CharacterDataHandler = self.text.append
 
     def _end(self, tag: str) -> None:
         if self.inside_data:
             self.inside_data -= 1
-            if not self.inside_data and self.finish is not None:
-                self.parser.CharacterDataHandler = None
-                self.finish("".join(self.text))
-                self.finish = None
+            if not self.inside_data:
+                if self.slot is not None:
+                    self._value("".join(self.text))
+                elif self.key is not None:
+                    self._default("".join(self.text))
             return
-        name = _local(tag)
-        if name in ("node", "edge", "graph"):
+        name = tag.removeprefix(self.prefix)
+        if name in ("edge", "node", "graph"):
             self.open.pop()
+            self.closed = name == "graph"
         elif name == "key":
             self.key = None
+
+    def _value(self, text: str) -> None:
+        assert self.slot is not None
+        column, rank = self.slot
+        self.slot = None
+        if self.closed:
+            raise self._fail("data of a node after the graph nested in it", "move it before the nested graph")
+        column.offer(rank, text)
 
     def _default(self, text: str) -> None:
         assert self.key is not None
         key, domain = self.key
-        for elements, own in ((self.nodes, "node"), (self.edges, "edge")):
-            slot = elements.slot(self.keys[key]) if domain in (own, "all") else None
-            if slot is not None and slot[1] < elements.defaults.get(slot[0], (_ABSENT, ""))[0]:
-                elements.defaults[slot[0]] = slot[1], text
-
-
-def _local(tag: str) -> str:
-    return tag[tag.rfind(":") + 1 :]
-
-
-def _first_label(value: str) -> str:
-    return value.split(":")[1] if value.startswith(":") else value
+        for elements in (self.nodes, self.edges):
+            slot = elements.slot(self.keys[key]) if domain in (elements.what, "all") else None
+            if slot is not None and slot[1] < slot[0].default_rank:
+                slot[0].default, slot[0].default_rank = text, slot[1]
 
 
 def _array(values: list[str]) -> pa.Array:

@@ -114,14 +114,13 @@ def _attributes(version: str, package: str) -> dict[str, str | int]:
         "package": package,
         "licence": f"HPO licence ({_LICENCE_URL})",
         "licence_url": _LICENCE_URL,
-        "licence_terms": "free use; cite HPO, state its version, do not change its content",
+        "licence_terms": (
+            "free use; cite HPO, state its version, do not change its content; "
+            "disease names: OMIM, Orphanet (CC BY 4.0), DECIPHER"
+        ),
         "citation": (
             "Gargano MA, et al. The Human Phenotype Ontology in 2024: phenotypes around the world. "
             "Nucleic Acids Research 52(D1):D1333-D1346, 2024. https://human-phenotype-ontology.github.io"
-        ),
-        "notice": (
-            "Disease names: OMIM, Orphanet (CC BY 4.0) and DECIPHER, as listed in HPO's phenotype.hpoa; "
-            "genes: NCBI Gene."
         ),
     }
 
