@@ -1,0 +1,213 @@
+"""The command line, as a user meets it: a whole run, the same command again, and every wrong input."""
+
+from __future__ import annotations
+
+import csv
+import json
+import os
+import random
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ENVIRONMENT = {k: v for k, v in os.environ.items() if not k.startswith(("SLURM_", "OMPI_", "PMI"))}
+
+
+def kgqa(*arguments: object, code: int = 0, **more: object) -> subprocess.CompletedProcess[str]:
+    """Run the command; check its exit code and that nobody ever sees a traceback."""
+    command = [sys.executable, "-m", "kgqa_hpc", *map(str, arguments)]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=600, env=ENVIRONMENT, **more)  # type: ignore[call-overload]
+    assert "Traceback" not in done.stderr, done.stderr
+    assert done.returncode == code, f"exit {done.returncode}\n{done.stdout}\n{done.stderr}"
+    return done
+
+
+def write_graph(folder: Path, *, nodes: int = 120, edges: int = 420, seed: int = 7) -> None:
+    """A random typed graph as nodes.csv and edges.csv."""
+    draw = random.Random(seed)
+    with (folder / "nodes.csv").open("w", newline="", encoding="utf-8") as file:
+        writer = csv.writer(file)
+        writer.writerow(["id", "name", "type"])
+        writer.writerows([f"N:{i}", f"entity {i}", draw.choice(["gene", "drug"])] for i in range(nodes))
+    pairs = {tuple(draw.sample(range(nodes), 2)) for _ in range(edges)}
+    with (folder / "edges.csv").open("w", newline="", encoding="utf-8") as file:
+        writer = csv.writer(file)
+        writer.writerow(["source_id", "target_id", "type"])
+        writer.writerows([f"N:{a}", f"N:{b}", "relates_to"] for a, b in sorted(pairs))
+
+
+CONFIG = """
+seed: 7
+graph: {source: csv, nodes: nodes.csv, edges: edges.csv}
+anchors: {kind: graphlet, per_shape: 6}
+engine: {kind: scripted}
+runtime: {shard_size: 32, commit_every: 1s}
+"""
+
+
+@pytest.fixture
+def project(tmp_path: Path) -> Path:
+    write_graph(tmp_path)
+    (tmp_path / "run.yaml").write_text(CONFIG, encoding="utf-8")
+    return tmp_path
+
+
+def test_a_run_goes_from_graph_to_report_and_every_verb_can_be_repeated(project: Path) -> None:
+    run = project / "run"
+    kgqa("init", project / "run.yaml", run)
+    for verb in ("import", "sample", "run", "merge", "report"):
+        first = kgqa(verb, run)
+        again = kgqa(verb, run)
+        if verb in ("import", "merge", "report"):
+            assert first.stdout == again.stdout
+    accounting = json.loads((run / "dataset" / "accounting.json").read_text(encoding="utf-8"))
+    text = json.dumps(accounting)
+    assert "accepted" in text
+    status = json.loads(kgqa("status", run, "--json").stdout)
+    assert status["complete"] is True
+    record = json.loads((run / "dataset" / "accepted.jsonl").read_text(encoding="utf-8").splitlines()[0])
+    story = kgqa("explain", run, record["id"])
+    assert record["question"][:30] in " ".join(story.stdout.split()) or record["id"] in story.stdout
+    assert (run / "report" / "index.html").stat().st_size > 10_000
+
+
+def test_all_in_one_command_resumes_and_ends_with_where_everything_lies(project: Path) -> None:
+    run = project / "run"
+    first = kgqa("all", project / "run.yaml", run)
+    assert str(run / "dataset") in first.stdout
+    before = (run / "dataset" / "accepted.jsonl").read_bytes()
+    assert kgqa("all", project / "run.yaml", run).stdout == first.stdout
+    assert (run / "dataset" / "accepted.jsonl").read_bytes() == before
+
+
+def test_sampling_twice_with_other_thread_counts_is_byte_identical(project: Path) -> None:
+    written = []
+    for threads in (1, 3):
+        run = project / f"run{threads}"
+        kgqa("init", project / "run.yaml", run)
+        kgqa("import", run)
+        kgqa("sample", run, "--threads", threads)
+        written.append((run / "anchors.h5").read_bytes())
+    assert written[0] == written[1]
+
+
+def test_count_prints_all_29_shapes_of_the_reduced_graph(project: Path) -> None:
+    out = kgqa("count", "--nodes", project / "nodes.csv", "--edges", project / "edges.csv", "--json").stdout
+    document = json.loads(out)
+    assert list(document) == ["nodes", "edges", "counts"]
+    assert list(document["counts"]) == [str(i) for i in range(1, 30)]
+    assert all(isinstance(n, int) for n in document["counts"].values())
+
+
+def test_another_configuration_is_refused_with_what_changed(project: Path) -> None:
+    run = project / "run"
+    kgqa("init", project / "run.yaml", run)
+    (project / "run.yaml").write_text(CONFIG.replace("seed: 7", "seed: 8"), encoding="utf-8")
+    before = {p: p.read_bytes() for p in run.rglob("*") if p.is_file()}
+    refused = kgqa("init", project / "run.yaml", run, code=2)
+    assert "seed: 7" in refused.stderr
+    assert "8" in refused.stderr
+    assert {p: p.read_bytes() for p in run.rglob("*") if p.is_file()} == before
+
+
+def _edit(path: Path, old: str, new: str) -> None:
+    path.write_text(path.read_text(encoding="utf-8").replace(old, new, 1), encoding="utf-8")
+
+
+@pytest.mark.parametrize(
+    ("file", "old", "new", "stage", "said"),
+    [
+        ("nodes.csv", "id,name,type", "id,label,type", "import", "name"),
+        ("nodes.csv", "N:5,", "N:4,", "import", "N:4"),
+        ("edges.csv", "source_id,", "from,", "import", "source_id"),
+        ("edges.csv", "N:0,", "N:999,", "import", "N:999"),
+        ("run.yaml", "per_shape: 6", "per_shap: 6", "init", "did you mean per_shape?"),
+        ("run.yaml", "kind: scripted", "kind: cpu, model: none.gguf", "run", "none.gguf"),
+        ("run.yaml", "edges: edges.csv}", "edges: edges.csv, min_degree: 90}", "sample", "degree"),
+        ("run.yaml", "per_shape: 6", "per_shape: 6, shapes: [29]", "sample", "graphlet"),
+        ("run.yaml", "seed: 7", "seed: 7\nprompts: {generate: p55}", "init", "p5"),
+    ],
+    ids=[
+        "missing column",
+        "duplicate id",
+        "missing edge column",
+        "unknown node",
+        "unknown key",
+        "no model file",
+        "nothing left",
+        "no graphlet of the shape",
+        "unknown prompt",
+    ],
+)
+def test_bad_input_is_one_clear_line_exit_2_and_nothing_half_written(
+    project: Path, file: str, old: str, new: str, stage: str, said: str
+) -> None:
+    _edit(project / file, old, new)
+    run = project / "run"
+    verbs = ["init", "import", "sample", "run"]
+    written = {
+        "init": run,
+        "import": run / "kg.h5",
+        "sample": run / "anchors.h5",
+        "run": run / "results" / "main",
+    }
+    for verb in verbs[: verbs.index(stage)]:
+        kgqa(verb, *([project / "run.yaml"] if verb == "init" else []), run)
+    refused = kgqa(stage, *([project / "run.yaml"] if stage == "init" else []), run, code=2)
+    assert sum(line.startswith("error: ") for line in refused.stderr.splitlines()) == 1
+    assert said in refused.stderr
+    target = written[stage]
+    assert not target.exists() or not any(target.glob("*.h5"))
+
+
+def test_a_prompt_with_an_undefined_variable_is_refused_at_init(project: Path) -> None:
+    own = project / "own"
+    own.mkdir()
+    source = (Path(__file__).parents[1] / "prompts" / "p5.md").read_text(encoding="utf-8")
+    (own / "p5.md").write_text(
+        source.replace("{% block user %}", "{% block user %}{{ nonsense }}"), encoding="utf-8"
+    )
+    _edit(project / "run.yaml", "seed: 7", "seed: 7\nprompts: {folder: own}")
+    refused = kgqa("init", project / "run.yaml", project / "run", code=2)
+    assert "nonsense" in refused.stderr
+    assert not (project / "run").exists()
+
+
+@pytest.mark.parametrize("verb", ["import", "sample", "run", "merge", "report", "status"])
+def test_a_folder_that_is_no_run_says_how_to_make_one(tmp_path: Path, verb: str) -> None:
+    assert "kgqa init" in kgqa(verb, tmp_path / "none", code=2).stderr
+
+
+def test_merging_unfinished_work_is_refused_with_what_is_left(project: Path) -> None:
+    run = project / "run"
+    for verb in ("init", "import", "sample"):
+        kgqa(verb, *([project / "run.yaml"] if verb == "init" else []), run)
+    refused = kgqa("merge", run, code=1)
+    assert "kgqa run" in refused.stderr
+    assert not (run / "dataset").exists()
+
+
+@pytest.mark.parametrize("verb", ["sample", "run"])
+def test_a_stage_that_comes_too_early_names_the_one_before(project: Path, verb: str) -> None:
+    run = project / "run"
+    kgqa("init", project / "run.yaml", run)
+    refused = kgqa(verb, run, code=2)
+    assert "kgqa " in refused.stderr
+
+
+def test_an_unreadable_gguf_is_refused_before_any_work(project: Path) -> None:
+    (project / "model.gguf").write_bytes(b"not a model at all" * 100)
+    _edit(project / "run.yaml", "kind: scripted", "kind: cpu, model: model.gguf")
+    run = project / "run"
+    for verb in ("init", "import", "sample"):
+        kgqa(verb, *([project / "run.yaml"] if verb == "init" else []), run)
+    refused = kgqa("run", run, code=2)
+    assert "model.gguf" in refused.stderr
+
+
+def test_the_version_and_the_help_are_there() -> None:
+    assert kgqa("--version").stdout.startswith("kgqa ")
+    assert "explain" in kgqa("--help").stdout
+    kgqa("nonsense", code=2)
