@@ -153,7 +153,7 @@ def assign_gpus(world: World, per_worker: int, environ: MutableMapping[str, str]
             devices = listed[first : first + per_worker]
         if len(devices) < per_worker:
             raise ConfigError(
-                f"worker {world.local_rank} of this node needs {per_worker} GPU(s) of CUDA_VISIBLE_DEVICES={seen}",
+                f"local rank {world.local_rank} needs {per_worker} GPU(s) of CUDA_VISIBLE_DEVICES={seen}",
                 "start one worker per GPU, for instance with --ntasks-per-node equal to the GPUs of a node",
             )
     if not devices:

@@ -1,0 +1,72 @@
+"""How fast it went: the number of ended items, noted by the lead every minute in logs/history.jsonl.
+
+Files have no times in them (equal work gives equal bytes), so rates need a note of their own. It is a
+convenience: when it is lost or damaged, only the rate and the time left are unknown for a while.
+"""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass
+from itertools import pairwise
+from pathlib import Path
+
+from kgqa_hpc.store import canonical
+from kgqa_hpc.store.atomic import disk_errors, make_folder
+
+NAME = "history.jsonl"
+IDLE = 600.0  # s without a note: nobody was working, the time does not count
+HOUR, DAY = 3600.0, 86_400.0
+TAIL = 1 << 20  # bytes; about two weeks of notes
+
+
+@dataclass(frozen=True, slots=True)
+class Rate:
+    """Items a day: over all time somebody was working, and in the last hour; None when unknown."""
+
+    overall: float | None = None
+    last_hour: float | None = None
+
+
+def note(logs: Path, ended: int, now: float | None = None) -> None:
+    """Append one line. Raises DiskFull, StoreError."""
+    make_folder(logs)
+    line = canonical.dumps({"time": round(time.time() if now is None else now, 1), "ended": ended})
+    path = logs / NAME
+    with disk_errors(path), path.open("ab") as file:
+        file.write(line + b"\n")
+
+
+def rate(logs: Path, now: float | None = None) -> Rate:
+    """The rates the notes give."""
+    notes = _read(logs / NAME)
+    overall = _slope(notes)
+    newest = time.time() if now is None else now
+    return Rate(overall, _slope([each for each in notes if each[0] > newest - HOUR]))
+
+
+def _read(path: Path) -> list[tuple[float, int]]:
+    try:
+        with path.open("rb") as file:
+            file.seek(max(file.seek(0, 2) - TAIL, 0))
+            lines = file.read().split(b"\n")
+    except FileNotFoundError:
+        return []
+    notes = []
+    for line in lines:
+        try:
+            entry = canonical.loads(line)
+            notes.append((float(entry["time"]), int(entry["ended"])))
+        except (ValueError, TypeError, KeyError):
+            continue  # cut at the front, torn at the end, or two leads at once: one note less
+    return notes
+
+
+def _slope(notes: list[tuple[float, int]]) -> float | None:
+    """Items a day over the stretches in which somebody was working."""
+    seconds = items = 0.0
+    for (before, ended_before), (after, ended_after) in pairwise(notes):
+        if 0 < after - before < IDLE and ended_after >= ended_before:
+            seconds += after - before
+            items += ended_after - ended_before
+    return items / seconds * DAY if seconds >= 1 else None

@@ -1,0 +1,80 @@
+"""Slurm as seen from a run: which jobs work on it, and what the queue says of them."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+import time
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+from kgqa_hpc.store import canonical
+from kgqa_hpc.store.atomic import disk_errors, make_folder
+
+NAME = "jobs.jsonl"
+PATIENCE = 5.0  # s for squeue; a busy controller must not block `kgqa status`
+
+
+@dataclass(frozen=True, slots=True)
+class Job:
+    """One line of squeue. `left` as Slurm writes it (D-HH:MM:SS)."""
+
+    id: str
+    name: str
+    state: str
+    left: str
+    reason: str
+
+    def to_dict(self) -> dict[str, str]:
+        return asdict(self)
+
+
+def record_job(logs: Path, job: str, what: str) -> None:
+    """Note that a job belongs to the run. Raises DiskFull, StoreError."""
+    make_folder(logs)
+    path = logs / NAME
+    line = canonical.dumps({"time": round(time.time(), 1), "job": job, "what": what})
+    with disk_errors(path), path.open("ab") as file:
+        file.write(line + b"\n")
+
+
+def recorded_jobs(logs: Path) -> list[str]:
+    """The ids of all jobs noted, oldest first, each once."""
+    try:
+        lines = (logs / NAME).read_bytes().split(b"\n")
+    except FileNotFoundError:
+        return []
+    jobs: dict[str, None] = {}
+    for line in lines:
+        try:
+            jobs[str(canonical.loads(line)["job"])] = None
+        except (ValueError, TypeError, KeyError):
+            continue  # a torn last line
+    return list(jobs)
+
+
+def own_job(environ: Mapping[str, str]) -> str | None:
+    """The id of the job this process belongs to, of an array the array's."""
+    return environ.get("SLURM_ARRAY_JOB_ID") or environ.get("SLURM_JOB_ID")
+
+
+def queue_state(logs: Path) -> list[Job] | None:
+    """The run's jobs that are pending or running; None where there is no Slurm, or it does not answer."""
+    jobs = recorded_jobs(logs)[-100:]
+    if not jobs or shutil.which("squeue") is None:
+        return None
+    try:
+        # Ended jobs in --jobs make squeue fail when it is asked for one only: ask for the user's, and choose.
+        answer = subprocess.run(
+            ["squeue", "--me", "--noheader", "--format=%F|%i|%j|%T|%L|%r"],
+            capture_output=True,
+            text=True,
+            timeout=PATIENCE,
+        )
+    except (subprocess.TimeoutExpired, OSError):
+        return None
+    if answer.returncode != 0:
+        return None
+    rows = [line.split("|") for line in answer.stdout.splitlines()]
+    return [Job(*row[1:]) for row in rows if len(row) == 6 and row[0] in jobs]
