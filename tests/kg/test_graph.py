@@ -1,0 +1,130 @@
+from __future__ import annotations
+
+from itertools import combinations, pairwise
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from kgqa_hpc.anchors.anchor import Node, Relation
+from kgqa_hpc.kg.graph import KnowledgeGraph, simple_csr
+
+NODES = 7
+EDGES = st.lists(
+    st.tuples(st.integers(0, NODES - 1), st.integers(0, NODES - 1), st.integers(0, 2)), max_size=40
+)
+
+
+def _neighbours_by_brute_force(nodes, edges):
+    pairs = {(a, b) for s, t, _ in edges for a, b in ((s, t), (t, s)) if s != t}
+    return [sorted(b for a, b in pairs if a == node) for node in range(nodes)]
+
+
+def _relations_by_brute_force(graph, nodes):
+    rows = set(
+        zip(graph.edge_source.tolist(), graph.edge_target.tolist(), graph.edge_type.tolist(), strict=True)
+    )
+    found = []
+    for i, j in combinations(range(len(nodes)), 2):
+        a, b = nodes[i], nodes[j]
+        here = [Relation(i, j, graph.edge_types[t]) for s, o, t in rows if (s, o) == (a, b) and a != b]
+        here += [Relation(j, i, graph.edge_types[t]) for s, o, t in rows if (s, o) == (b, a) and a != b]
+        low = i if a < b else j
+        found += sorted(here, key=lambda r: (graph.edge_types.index(r.type), r.source != low))
+    return tuple(found)
+
+
+@given(EDGES)
+def test_csr_holds_exactly_the_simple_undirected_neighbours(make_graph, edges):
+    indptr, indices = make_graph(NODES, edges).csr()
+    rows = [indices[a:b].tolist() for a, b in pairwise(indptr.tolist())]
+    assert rows == _neighbours_by_brute_force(NODES, edges)
+    assert (indptr.dtype, indices.dtype) == (np.int64, np.int32)
+
+
+def test_csr_of_no_edges_has_empty_rows():
+    indptr, indices = simple_csr(3, np.empty(0, np.int32), np.empty(0, np.int32))
+    assert indptr.tolist() == [0, 0, 0, 0]
+    assert len(indices) == 0
+
+
+def test_self_loops_and_parallel_edges_stay_typed_edges_and_leave_the_csr(make_graph):
+    graph = make_graph(3, [(0, 1, 0), (1, 0, 0), (0, 1, 1), (2, 2, 0)])
+    assert graph.num_edges == 4
+    assert len(graph.csr()[1]) == 2
+    assert graph.degrees().tolist() == [1, 1, 0]
+
+
+def test_csr_is_built_once_and_cannot_be_changed(make_graph):
+    graph = make_graph(2, [(0, 1, 0)])
+    assert graph.csr()[1] is graph.csr()[1]
+    with pytest.raises(ValueError, match="read-only"):
+        graph.csr()[1][0] = 0
+
+
+@given(EDGES, st.lists(st.lists(st.integers(-1, NODES - 1), min_size=5, max_size=5), min_size=1, max_size=6))
+def test_relations_are_the_typed_edges_between_the_nodes_one_by_one_and_in_bulk(make_graph, edges, rows):
+    graph = make_graph(NODES, edges)
+    expected = [_relations_by_brute_force(graph, row) for row in rows]
+    assert [graph.relations_between(row) for row in rows] == expected
+    assert list(graph.relations_for(np.array(rows, dtype=np.int32))) == expected
+
+
+def test_bulk_relations_continue_over_the_chunks(make_graph, monkeypatch):
+    monkeypatch.setattr("kgqa_hpc.kg.relations._ROWS", 3)
+    graph = make_graph(4, [(0, 1, 0), (2, 1, 1), (3, 0, 2)])
+    rows = np.array([[i % 4, (i + 1) % 4, -1] for i in range(10)], dtype=np.int32)
+    assert list(graph.relations_for(rows)) == [graph.relations_between(row) for row in rows]
+
+
+def test_relations_keep_direction_and_parallel_types_and_give_identical_rows_once(make_graph):
+    graph = make_graph(3, [(2, 0, 1), (0, 2, 0), (0, 2, 0), (0, 2, 2), (0, 0, 0)])
+    assert graph.relations_between([2, 0]) == (Relation(1, 0, "a"), Relation(0, 1, "b"), Relation(1, 0, "c"))
+
+
+def test_a_graph_without_edges_has_no_relations(make_graph):
+    graph = make_graph(3, [])
+    assert graph.relations_between([0, 1, 2]) == ()
+    assert list(graph.relations_for(np.array([[0, 1, 2]], dtype=np.int32))) == [()]
+
+
+def test_a_node_is_given_as_it_travels_in_anchors(make_graph):
+    assert make_graph(2, []).node(1) == Node("n1", "name 1", "disease")
+
+
+def test_a_subgraph_keeps_the_order_and_only_edges_between_kept_nodes(make_graph):
+    graph = make_graph(4, [(3, 1, 2), (0, 1, 0), (1, 1, 1), (1, 3, 0)])
+    part = graph.subgraph(np.array([False, True, False, True]))
+    assert part.node_ids.tolist() == ["n1", "n3"]
+    assert part.names.tolist() == ["name 1", "name 3"]
+    edges = zip(part.edge_source.tolist(), part.edge_target.tolist(), part.edge_type.tolist(), strict=True)
+    assert list(edges) == [(1, 0, 2), (0, 0, 1), (0, 1, 0)]
+
+
+def test_arrays_are_read_only_and_the_callers_stay_writable(make_graph):
+    source = np.array([0], dtype=np.int32)
+    graph = make_graph(2, [(0, 1, 0)])
+    copy = KnowledgeGraph(**{**graph.__dict__, "edge_source": source})
+    with pytest.raises(ValueError, match="read-only"):
+        copy.edge_source[0] = 1
+    source[0] = 1
+
+
+@pytest.mark.parametrize(
+    ("name", "values"),
+    [
+        ("edge_target", [2]),
+        ("edge_source", [-1]),
+        ("edge_type", [3]),
+        ("node_type", [0, 2]),
+        ("names", ["one"]),
+    ],
+)
+def test_arrays_that_do_not_fit_together_are_refused(make_graph, name, values):
+    fields = {
+        key: value for key, value in make_graph(2, [(0, 1, 0)]).__dict__.items() if not key.startswith("_")
+    }
+    kind = object if name == "names" else np.int32
+    with pytest.raises(ValueError, match=name):
+        KnowledgeGraph(**{**fields, name: np.array(values, dtype=kind)})

@@ -1,0 +1,90 @@
+from __future__ import annotations
+
+import h5py
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from kgqa_hpc.errors import CorruptFile
+from kgqa_hpc.kg.graph import KnowledgeGraph
+from kgqa_hpc.kg.hdf5 import KIND, read_graph, write_graph
+from kgqa_hpc.store.rows import Table
+from kgqa_hpc.store.sealed import open_sealed, read_header
+
+ARRAYS = ("node_ids", "names", "node_type", "edge_source", "edge_target", "edge_type")
+TEXTS = st.lists(st.text(st.characters(exclude_categories=["Cs"])), min_size=1, max_size=9)
+
+
+def _same(one: KnowledgeGraph, other: KnowledgeGraph) -> bool:
+    arrays = all(np.array_equal(getattr(one, name), getattr(other, name)) for name in ARRAYS)
+    kinds = all(getattr(one, name).dtype == getattr(other, name).dtype for name in ARRAYS)
+    types = (one.node_types, one.edge_types) == (other.node_types, other.edge_types)
+    return arrays and kinds and types and dict(one.attributes) == dict(other.attributes)
+
+
+@settings(max_examples=30)
+@given(TEXTS, st.data())
+def test_any_graph_comes_back_as_it_was_written(tmp_path_factory, names, data):
+    size = len(names)
+    edges = data.draw(st.lists(st.tuples(*[st.integers(0, size - 1)] * 2), max_size=9))
+    ends = np.array(edges, dtype=np.int32).reshape(-1, 2)
+    graph = KnowledgeGraph(
+        node_ids=np.array([f"{i}{name}" for i, name in enumerate(names)], dtype=object),
+        names=np.array(names, dtype=object),
+        node_type=np.zeros(size, dtype=np.int32),
+        node_types=(names[0],),
+        edge_source=ends[:, 0],
+        edge_target=ends[:, 1],
+        edge_type=np.zeros(len(ends), dtype=np.int32),
+        edge_types=(names[-1],),
+        attributes={"source": names[0], "dropped": size},
+    )
+    path = tmp_path_factory.mktemp("kg") / "kg.h5"
+    write_graph(path, graph, {})
+    assert _same(read_graph(path), graph)
+
+
+def test_a_graph_without_a_single_name_comes_back(make_graph, tmp_path):
+    graph = make_graph(2, [(0, 1, 0)], ["", ""])
+    write_graph(tmp_path / "kg.h5", graph, {})
+    assert _same(read_graph(tmp_path / "kg.h5"), graph)
+
+
+def test_a_graph_big_enough_to_be_compressed_comes_back_and_gives_the_same_bytes_again(make_graph, tmp_path):
+    edges = np.random.default_rng(1).integers(0, 3, (20_000, 3))
+    edges[:, :2] = np.random.default_rng(2).integers(0, 5_000, (20_000, 2))
+    graph = make_graph(5_000, edges)
+    write_graph(tmp_path / "one.h5", graph, {})
+    write_graph(tmp_path / "two.h5", read_graph(tmp_path / "one.h5"), {})
+    assert _same(read_graph(tmp_path / "two.h5"), graph)
+    assert (tmp_path / "one.h5").read_bytes() == (tmp_path / "two.h5").read_bytes()
+    with h5py.File(tmp_path / "one.h5") as file:
+        assert file["edges/source"].compression == "gzip"
+
+
+def test_the_header_alone_tells_size_and_licence(make_graph, tmp_path):
+    write_graph(tmp_path / "kg.h5", make_graph(3, [(0, 1, 0)]), {"licence": "CC0", "citation": "x" * 800})
+    header = read_header(tmp_path / "kg.h5", KIND)
+    assert (header["rows"], header["edges"]) == (3, 1)
+    assert header["attributes"] == {"licence": "CC0"}  # what is too long stands in the file only
+    assert read_graph(tmp_path / "kg.h5").attributes["citation"] == "x" * 800
+
+
+def test_the_file_is_made_of_the_stores_tables(make_graph, tmp_path):
+    write_graph(tmp_path / "kg.h5", make_graph(2, [(0, 1, 2)]), {})
+    with open_sealed(tmp_path / "kg.h5", KIND) as file:
+        assert Table(file["nodes"]).text("id") == ["n0", "n1"]
+        assert Table(file["nodes"]).find("name", "name 1") == 1
+        assert Table(file["edges"]).numbers("type").tolist() == [2]
+        assert Table(file["edge_types"]).text("name") == ["a", "b", "c"]
+
+
+def test_a_flipped_byte_is_found(make_graph, tmp_path):
+    path = tmp_path / "kg.h5"
+    write_graph(path, make_graph(2, [(0, 1, 2)]), {})
+    data = bytearray(path.read_bytes())
+    data[len(data) // 2] ^= 1
+    path.write_bytes(data)
+    with pytest.raises(CorruptFile):
+        read_graph(path)

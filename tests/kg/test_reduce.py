@@ -1,0 +1,101 @@
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from kgqa_hpc.errors import EmptyGraphError, InputError
+from kgqa_hpc.kg.reduce import reduce_graph, reduce_with_report
+
+NODES = 9
+EDGES = st.lists(
+    st.tuples(st.integers(0, NODES - 1), st.integers(0, NODES - 1), st.integers(0, 2)), max_size=60
+)
+
+
+def _slow_reduction(nodes, edges, names, excluded, low, high):
+    """The published order in plain sets: unnamed nodes and excluded types, then degrees, once."""
+    named = {i for i in range(nodes) if names[i].strip()}
+    edges = [(s, t, k) for s, t, k in edges if s in named and t in named and k not in excluded]
+    neighbours = {
+        i: {b for s, t, _ in edges for a, b in ((s, t), (t, s)) if a == i and b != i} for i in named
+    }
+    kept = [i for i in sorted(named) if low <= len(neighbours[i]) <= high]
+    return kept, [(s, t, k) for s, t, k in edges if s in kept and t in kept]
+
+
+@given(
+    EDGES,
+    st.lists(st.sampled_from(["named", "", " "]), min_size=NODES, max_size=NODES),
+    st.sets(st.integers(0, 2), max_size=2),
+    st.integers(0, 3),
+    st.integers(3, 6),
+)
+def test_reduction_equals_the_slow_reference(make_graph, edges, names, excluded, low, high):
+    kept, left = _slow_reduction(NODES, edges, names, excluded, low, high)
+    graph = make_graph(NODES, edges, names)
+    excluded_names = [graph.edge_types[code] for code in excluded]
+    arguments = {"exclude_edge_types": excluded_names, "min_degree": low, "max_degree": high}
+    if not any(s != t for s, t, _ in left):
+        with pytest.raises(EmptyGraphError):
+            reduce_graph(graph, **arguments)
+        return
+    report = reduce_with_report(graph, **arguments)
+    reduced = report.graph
+    assert report.kept.tolist() == kept
+    assert reduced.node_ids.tolist() == [f"n{i}" for i in kept]
+    ends = [(kept[s], kept[t]) for s, t in zip(reduced.edge_source, reduced.edge_target, strict=True)]
+    assert [(*pair, kind) for pair, kind in zip(ends, reduced.edge_type.tolist(), strict=True)] == left
+    assert len(kept) + report.unnamed + report.below + report.above == NODES
+    assert len(left) + sum(report.excluded_edges.values()) + report.lost_edges == len(edges)
+
+
+def test_degrees_are_counted_once_so_nodes_that_lose_a_neighbour_stay(make_graph):
+    # A triangle with a tail: the tail's end goes, and its neighbour (then of degree 1) stays.
+    graph = make_graph(5, [(0, 1, 0), (1, 2, 0), (2, 0, 0), (2, 3, 0), (3, 4, 0)])
+    reduced = reduce_graph(graph, min_degree=2, max_degree=9)
+    assert reduced.node_ids.tolist() == ["n0", "n1", "n2", "n3"]
+    assert reduced.degrees().tolist() == [2, 2, 3, 1]
+
+
+def test_parallel_edges_and_self_loops_do_not_raise_a_degree(make_graph):
+    graph = make_graph(4, [(0, 1, 0), (1, 0, 1), (0, 1, 2), (0, 0, 0), (1, 2, 0), (2, 3, 0)])
+    report = reduce_with_report(graph, min_degree=2, max_degree=2)
+    assert report.below == 2
+    assert report.graph.node_ids.tolist() == ["n1", "n2"]
+
+
+def test_both_degree_limits_are_inclusive(make_graph):
+    graph = make_graph(4, [(0, 1, 0), (1, 2, 0), (1, 3, 0), (2, 3, 0)])
+    assert reduce_graph(graph, min_degree=2, max_degree=3).node_ids.tolist() == ["n1", "n2", "n3"]
+
+
+def test_excluded_edges_are_gone_from_the_relations_too(make_graph):
+    graph = make_graph(3, [(0, 1, 0), (0, 1, 1), (1, 2, 0)])
+    reduced = reduce_graph(graph, exclude_edge_types=["b"], min_degree=0, max_degree=9)
+    assert [r.type for r in reduced.relations_between([0, 1])] == ["a"]
+
+
+def test_an_unknown_edge_type_is_refused_with_the_nearest_known_one(make_graph):
+    graph = make_graph(2, [(0, 1, 0)])
+    with pytest.raises(InputError, match=r"no edge type 'aa', did you mean 'a'\?\n +its edge types: a, b, c"):
+        reduce_graph(graph, exclude_edge_types=["aa"])
+
+
+def test_nothing_left_says_which_degrees_there_are(make_graph):
+    graph = make_graph(3, [(0, 1, 0), (1, 2, 0)])
+    with pytest.raises(EmptyGraphError, match=r"none of 3 named nodes has a degree from 3 to 100 .*1 to 2"):
+        reduce_graph(graph)
+    with pytest.raises(EmptyGraphError, match="no node with a name"):
+        reduce_graph(make_graph(2, [(0, 1, 0)], ["", " "]))
+
+
+def test_the_report_reads_as_one_sentence_and_as_plain_data(make_graph):
+    graph = make_graph(4, [(0, 1, 0), (1, 2, 0), (2, 0, 1), (2, 3, 2)], ["a", "b", "c", ""])
+    report = reduce_with_report(graph, exclude_edge_types=["c"], min_degree=2, max_degree=9)
+    assert str(report) == (
+        "4 nodes, 4 edges - 1 unnamed nodes - 1 edges of excluded types"
+        " - 0 nodes of degree < 2 - 0 of degree > 9 = 3 nodes, 3 simple edges"
+    )
+    assert report.counts()["excluded_edges"] == {"c": 1}
+    assert report.counts()["simple_edges"] == 3
