@@ -32,16 +32,16 @@ def graphlet_anchors(graph: KnowledgeGraph, sample: GraphletSample, seed: int) -
     """
     digests = np.array([_digest(graph, *row) for row in _rows(sample)], np.uint64)
     order = np.lexsort((digests, mix(digests ^ np.uint64(key_of(seed)))))
-    for i in order.tolist():
+    all_relations = graph.relations_for(sample.nodes[order])
+    for i, relations in zip(order.tolist(), all_relations, strict=True):
         shape = SHAPES[int(sample.shape[i])]
-        nodes = [int(node) for node in sample.nodes[i, : shape.k]]
         yield Anchor(
             id=f"g{shape.id:02d}-{int(digests[i]):016x}",
             kind=KIND,
             shape=shape.id,
-            nodes=tuple(graph.node(node) for node in nodes),
+            nodes=tuple(graph.node(node) for node in sample.nodes[i, : shape.k].tolist()),
             edges=shape.edges,
-            relations=graph.relations_between(nodes),
+            relations=relations,
             weight=float(sample.weight[i]),
         )
 

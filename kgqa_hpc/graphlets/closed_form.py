@@ -94,13 +94,11 @@ def copy_counts(
     """Not necessarily induced copies of the 29 shapes. The comments name what a product counts too often."""
     core = core_of(graph)
     lists = list_triangles(core, threads=threads, progress=progress)
-    n = graph.num_nodes
-    per_vertex = [np.zeros(n, np.int64) for _ in range(3)]
-    t, c4, k4 = per_vertex
+    t, k4 = np.zeros(graph.num_nodes, np.int64), np.zeros(graph.num_nodes, np.int64)
     slots = (core.indptr, core.indices)
     codegree = _sum_parts(
         lambda part: codegrees.codegree_sums(
-            part, PARTS, *slots, graph.degree, lists.te, lists.starts, lists.corners, t, c4
+            part, PARTS, *slots, graph.degree, lists.te, lists.starts, lists.corners, t
         ),
         "codegrees",
         threads,
@@ -119,7 +117,8 @@ def copy_counts(
         progress=progress,
         label="5-cycles",
     )
-    copies = _from_degrees(graph, t, c4, k4)
+    square = codegree[codegrees.SQUARE] // 2
+    copies = _from_degrees(graph, t, k4, square)
     copies[15] = sum(cycles)
     _add_sums(copies, codegree, link)
     return copies
@@ -131,11 +130,11 @@ def _sum_parts(function, label: str, threads: int | None, progress: Progress | N
     return [sum(int(p[0, i]) + (int(p[1, i]) << codegrees.CARRY_BITS) for p in parts) for i in range(width)]
 
 
-def _from_degrees(graph: OrderedGraph, t: np.ndarray, c4: np.ndarray, k4: np.ndarray) -> dict[int, int]:
-    """Shapes whose copies follow from degrees and from triangles, 4-cycles and 4-cliques per vertex.
+def _from_degrees(graph: OrderedGraph, t: np.ndarray, k4: np.ndarray, square: int) -> dict[int, int]:
+    """Shapes whose copies follow from degrees, triangles and 4-cliques per vertex, and the number of
+    4-cycles.
 
-    Three products are left raw, to be corrected by `_add_sums`: 13 (lollipop), 16 (banner) and 18
-    (butterfly).
+    Two products are left raw, to be corrected by `_add_sums`: 13 (lollipop) and 18 (butterfly).
     """
     d = graph.degree
     source = np.repeat(np.arange(graph.num_nodes, dtype=np.int32), d)
@@ -147,9 +146,9 @@ def _from_degrees(graph: OrderedGraph, t: np.ndarray, c4: np.ndarray, k4: np.nda
         k: sum(int(m) * math.comb(int(s), k) for s, m in zip(sizes, vertices, strict=True)) for k in (2, 3, 4)
     }
     triangle = exact_dot(t) // 3
-    square = exact_dot(c4) // 4
     corner_tails = exact_dot(t, d - 1)
-    paths5 = (exact_dot(ways, ways) - exact_dot(squares_of)) // 2
+    paths = (exact_dot(ways, ways) - exact_dot(squares_of)) // 2  # of four edges, by their middle
+    forks = exact_dot((d - 1) * (d - 2) // 2 * (d > 0), ways)
     return {
         1: stars[2],
         2: triangle,
@@ -158,39 +157,33 @@ def _from_degrees(graph: OrderedGraph, t: np.ndarray, c4: np.ndarray, k4: np.nda
         5: square,
         6: exact_dot(t, d - 2),
         8: exact_dot(k4) // 4,
-        9: paths5
-        - 4 * square
-        - 2 * corner_tails
-        + 3 * triangle,  # ends meet; end on the path; closed triangle
-        10: exact_dot((d - 1) * (d - 2) // 2 * (d > 0), ways)
-        - 2 * exact_dot(t, d - 2),  # far end = another leaf
+        # the ends meet; an end lies on the path (a closed triangle twice)
+        9: paths - 4 * square - 2 * corner_tails + 3 * triangle,
+        10: forks - 2 * exact_dot(t, d - 2),  # the far end is another leaf
         11: stars[4],
-        13: exact_dot(t, ways) - 2 * corner_tails,  # tail begins in the triangle
+        13: exact_dot(t, ways) - 2 * corner_tails,  # the tail begins in the triangle
         14: exact_dot(t, (d - 2) * (d - 3) // 2),
-        16: exact_dot(c4, d - 2),
         18: exact_dot(t, t - 1) // 2,
         23: exact_dot(k4, d - 3),
     }
 
 
 def _add_sums(copies: dict[int, int], codegree: list[int], link: list[int]) -> None:
-    """Add the shapes that need codegrees, triangles per edge or links; correct the three that were left
-    raw.
-    """
-    diamond = codegree[codegrees.DIAMOND] // 2
+    """Add the shapes that need codegrees, triangles per edge or links; correct the two that were left raw."""
+    diamond = codegree[codegrees.DIAMOND]
     clique4 = copies[8]
     copies[7] = diamond
-    copies[12] = codegree[codegrees.BULL] // 2
+    copies[12] = codegree[codegrees.BULL]
     copies[13] -= 4 * diamond  # tail ends in the triangle
-    copies[16] -= 2 * diamond  # tail ends in the opposite corner
-    copies[17] = codegree[codegrees.DART] // 2
+    copies[16] = codegree[codegrees.BANNER] - 2 * diamond  # tail ends in the opposite corner
+    copies[17] = codegree[codegrees.DART]
     copies[18] -= 2 * diamond  # the two triangles share an edge
     copies[19] = codegree[codegrees.KITE] // 2 - 12 * clique4  # tail ends in the other tip
-    copies[20] = codegree[codegrees.K23] // 2
+    copies[20] = codegree[codegrees.K23]
     copies[21] = codegree[codegrees.HOUSE] // 2 - 4 * diamond  # roof lies in the square
-    copies[22] = codegree[codegrees.BOOK] // 2
+    copies[22] = codegree[codegrees.BOOK]
     copies[24] = link[links.GEM] - 12 * clique4  # path of 4 closes to a triangle
-    copies[25] = codegree[codegrees.DIAMOND_PLUS] // 2
+    copies[25] = codegree[codegrees.DIAMOND_PLUS]
     copies[26] = link[links.CLIQUE_TRIANGLE] // 2
     copies[27] = link[links.WHEEL] // 2
     copies[28] = link[links.CLIQUE_MINUS] // 3
@@ -198,7 +191,7 @@ def _add_sums(copies: dict[int, int], codegree: list[int], link: list[int]) -> N
 
 
 def segment_sums(indptr: np.ndarray, values: np.ndarray) -> np.ndarray:
-    """Sums of `values` int64 (2m,) over the slots of each vertex, int64 (n,); exact while each one fits in
+    """Sums of `values` int64 (2m,) over the slots of each vertex, int64 (n,); exact while each fits in
     int64.
     """
     running = np.zeros(len(values) + 1, np.int64)

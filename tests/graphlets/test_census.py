@@ -18,7 +18,9 @@ DATA = Path(__file__).parents[3] / "shared" / "data" / "kg"
 
 
 def reduced_graph(folder: Path) -> tuple[np.ndarray, np.ndarray]:
-    """The published reduction: degrees 3 to 100 on the simple undirected graph, once. Edges in one direction only."""
+    """The published reduction: degrees 3 to 100 on the simple undirected graph, once. Edges in one
+    direction only.
+    """
     with gzip.open(folder / "nodes.csv.gz", "rt", encoding="utf-8") as file:
         number = {row["id"]: i for i, row in enumerate(csv.DictReader(file))}
     with gzip.open(folder / "edges.csv.gz", "rt", encoding="utf-8") as file:

@@ -1,9 +1,10 @@
 """Sums over codegrees and over triangles of edges: the ingredients of most closed forms.
 
-The codegree W(v, x) is the number of common neighbours of v and x; it is built per root v in O(sum of the
-neighbours' degrees), so a whole pass costs O(sum of d^2) (ESCAPE: Pinar, Seshadhri, Vishal 2017; the
-selection and arrangement of the sums is ours). Rows hold the 2-core only, `degree` the degrees in the whole
-graph: every cycle lies in the 2-core, tails may leave it.
+The codegree W(v, x) is the number of common neighbours of v and x. It is built per root v for the x above
+v, in the same walk over paths of two edges as Z(v, x), the triangles on the edges of those paths; a whole
+pass costs O(sum of d^2) (ESCAPE: Pinar, Seshadhri, Vishal 2017; the selection and arrangement of the sums
+and the single walk are ours). Rows hold the 2-core only, `degree` the degrees in the whole graph: every
+cycle lies in the 2-core, tails may leave it.
 
 Sums are int64 pairs (low, high) that stand for low + high * 2**CARRY_BITS; low is brought below
 2**CARRY_BITS after each root, so only what a single root adds must stay below 2**63.
@@ -18,16 +19,18 @@ from kgqa_hpc.graphlets.kernels.triangles import find_slot
 
 CARRY_BITS = 40
 
-# Names of the sums. "slot" = edge with a direction, te = triangles on its edge, c4 = 4-cycles on it.
-K23 = 0  # over x: C(W, 3); each K2,3 twice
-DIAMOND = 1  # over slots: C(te, 2); each diamond twice
-BOOK = 2  # over slots: C(te, 3); each twice
-DART = 3  # over slots: C(te, 2) * (tails at both ends); each twice
-BULL = 4  # over slots: triangles with one tail at each end; each twice
-KITE = 5  # over slots and third corners: (te - 1) * (tails at the corner)
-HOUSE = 6  # over slots: te * c4
-DIAMOND_PLUS = 7  # over diamonds rooted at a tip: common neighbours of the tips off the chord
-SUMS = 8
+# Names of the sums. pair: two vertices, W their codegree; slot: edge with a direction, te: triangles on it.
+SQUARE = 0  # over pairs: C(W, 2); each 4-cycle twice
+BANNER = 1  # over pairs: C(W, 2) * (tails at both)
+K23 = 2  # over pairs: C(W, 3)
+HOUSE = 3  # over pairs: (W - 1) * Z, that is over edges: te * 4-cycles on the edge, twice
+DIAMOND_PLUS = 4  # over pairs: (W - 2) * edges among the common neighbours
+DIAMOND = 5  # over edges: C(te, 2)
+BOOK = 6  # over edges: C(te, 3)
+DART = 7  # over edges: C(te, 2) * (tails at both ends)
+BULL = 8  # over edges: triangles with one tail at each end
+KITE = 9  # over slots and third corners: (te - 1) * (tails at the corner)
+SUMS = 10
 
 
 @helper
@@ -39,43 +42,47 @@ def carry_over(low, high):
 
 
 @kernel
-def codegree_sums(first, step, indptr, indices, degree, te, starts, corners, triangles, squares):
+def codegree_sums(first, step, indptr, indices, degree, te, starts, corners, triangles):
     """Sums of the roots first, first + step, …; int64 (2, SUMS): low and high parts.
 
-    Fills per vertex `triangles` and `squares` (4-cycles through it), int64 (n,). `te`, `starts` and
-    `corners` are those of kernels.triangles.
+    Fills `triangles` int64 (n,): triangles at each vertex. `te`, `starts` and `corners` are those of
+    kernels.triangles.
     """
     n = indptr.shape[0] - 1
     sums = np.zeros((2, SUMS), np.int64)
     low = sums[0]
-    common = np.zeros(n, np.int32)
+    walks = np.zeros((n, 2), np.int64)  # W and Z side by side: one cache line
     touched = np.empty(n, np.int32)
     for v in range(first, n, step):
         reached = 0
         for slot in range(indptr[v], indptr[v + 1]):
             u = indices[slot]
-            for other in range(indptr[u], indptr[u + 1]):
+            for other in range(indptr[u + 1] - 1, indptr[u] - 1, -1):
                 x = indices[other]
-                if common[x] == 0:
+                if x <= v:
+                    break
+                if walks[x, 0] == 0:
                     touched[reached] = x
                     reached += 1
-                common[x] += 1
-        through = np.int64(0)
+                walks[x, 0] += 1
+                walks[x, 1] += te[slot] + te[other]
+        triangles[v] = _triangle_sums(v, indptr, indices, degree, te, starts, corners, walks, low)
         for i in range(reached):
-            if touched[i] != v:
-                w = np.int64(common[touched[i]])
-                through += w * (w - 1) // 2
-                low[K23] += w * (w - 1) * (w - 2) // 6
-        squares[v] = through
-        triangles[v] = _triangle_sums(v, indptr, indices, degree, te, starts, corners, common, low)
-        for i in range(reached):
-            common[touched[i]] = 0
+            x = touched[i]
+            w = walks[x, 0]
+            pairs = w * (w - 1) // 2
+            low[SQUARE] += pairs
+            low[BANNER] += pairs * (degree[v] + degree[x] - 4)
+            low[K23] += pairs * (w - 2) // 3
+            low[HOUSE] += (w - 1) * walks[x, 1]
+            walks[x, 0] = 0
+            walks[x, 1] = 0
         carry_over(low, sums[1])
     return sums
 
 
 @helper
-def _triangle_sums(v, indptr, indices, degree, te, starts, corners, common, low):
+def _triangle_sums(v, indptr, indices, degree, te, starts, corners, walks, low):
     """Adds the sums over the slots of v that lie in triangles; returns the triangles at v."""
     twice = np.int64(0)
     for slot in range(indptr[v], indptr[v + 1]):
@@ -84,22 +91,21 @@ def _triangle_sums(v, indptr, indices, degree, te, starts, corners, common, low)
             continue
         twice += t
         u = indices[slot]
-        pairs = t * (t - 1) // 2
-        low[DIAMOND] += pairs
-        low[BOOK] += pairs * (t - 2) // 3
-        low[DART] += pairs * (degree[v] + degree[u] - 6)
-        low[BULL] += t * (degree[v] - 2) * (degree[u] - 2) - t * (t - 1)
-        squares_on_edge = -(np.int64(common[v]) - 1)  # v itself is among u's neighbours
-        for other in range(indptr[u], indptr[u + 1]):
-            squares_on_edge += common[indices[other]] - 1
-        low[HOUSE] += t * squares_on_edge
+        if v < u:
+            pairs = t * (t - 1) // 2
+            low[DIAMOND] += pairs
+            low[BOOK] += pairs * (t - 2) // 3
+            low[DART] += pairs * (degree[v] + degree[u] - 6)
+            low[BULL] += t * (degree[v] - 2) * (degree[u] - 2) - t * (t - 1)
         for i in range(starts[slot], starts[slot + 1]):
             w = corners[i]
             low[KITE] += (t - 1) * (degree[w] - 2)
-            if w > u:  # the chord {u, w} of diamonds with tip v
+            if (
+                w > u
+            ):  # {u, w} is the chord of diamonds with tip v; their other tips are the chord's third corners
                 chord = find_slot(indptr, indices, u, w)
-                beyond = -(np.int64(common[v]) - 2)  # v itself is a tip over its own chord
-                for j in range(starts[chord], starts[chord + 1]):
-                    beyond += common[corners[j]] - 2
-                low[DIAMOND_PLUS] += beyond
+                for j in range(starts[chord + 1] - 1, starts[chord] - 1, -1):
+                    if corners[j] <= v:
+                        break
+                    low[DIAMOND_PLUS] += walks[corners[j], 0] - 2
     return twice // 2

@@ -14,7 +14,7 @@ from kgqa_hpc.graphlets.kernels.codegrees import carry_over
 from kgqa_hpc.graphlets.kernels.jit import helper, kernel
 
 GEM = 0  # over link edges: (da - 1) * (db - 1), link degrees; path of 4 or triangle
-WHEEL = 1  # over link pairs: C(codegree in the link, 2); each wheel four times
+WHEEL = 1  # over link pairs: C(codegree in the link, 2); each wheel twice
 CLIQUE_TRIANGLE = 2  # over slots: 4-cliques on the edge * (te - 2); each twice
 CLIQUE_MINUS = 3  # over link edges: C(link triangles, 2); each clique minus edge three times
 CLIQUE = 4  # 5-cliques, each once, at its last vertex
@@ -39,6 +39,7 @@ def link_sums(first, step, indptr, indices, starts, corners, cliques):
     mark = np.zeros(widest + 1, np.uint8)
     common = np.zeros(widest + 1, np.int32)
     touched = np.empty(widest + 1, np.int32)
+    on_slots = np.zeros(widest + 1, np.int64)
     for v in range(first, n, step):
         base = indptr[v]
         d = indptr[v + 1] - base
@@ -54,7 +55,10 @@ def link_sums(first, step, indptr, indices, starts, corners, cliques):
             for i in range(starts[base + a], starts[base + a + 1]):
                 link[i - starts[base]] = place[corners[i]]
         begin[d] = size
-        cliques[v] = _sums_of_link(d, begin, link, mark, common, touched, sums[0])
+        if _is_dense(d, begin):
+            cliques[v] = _sums_of_dense_link(d, begin, link, mark, on_slots, sums[0])
+        else:
+            cliques[v] = _sums_of_link(d, begin, link, common, touched, on_slots, sums[0])
         earlier = 0
         while earlier < d and indices[base + earlier] < v:
             earlier += 1
@@ -65,40 +69,92 @@ def link_sums(first, step, indptr, indices, starts, corners, cliques):
 
 
 @helper
-def _sums_of_link(d, begin, link, mark, common, touched, low):
-    """Adds the sums of one link; returns its triangles, that is the 4-cliques through the root."""
+def _sums_of_link(d, begin, link, common, touched, on_slots, low):
+    """Adds the sums of one link; returns its triangles, that is the 4-cliques through the root.
+
+    The codegrees of a with all z above it tell the triangles on the edges {a, b} as well.
+    """
     triangles = np.int64(0)
+    on_slots[:d] = 0
     for a in range(d):
-        da = begin[a + 1] - begin[a]
-        if da == 0:
-            continue
-        for i in range(begin[a], begin[a + 1]):
-            mark[link[i]] = 1
         reached = 0
-        on_slot = np.int64(0)
         for i in range(begin[a], begin[a + 1]):
             b = link[i]
-            shared = np.int64(0)
-            for j in range(begin[b], begin[b + 1]):
+            for j in range(begin[b + 1] - 1, begin[b] - 1, -1):
                 z = link[j]
-                shared += mark[z]
-                if z > a:  # each pair {a, z} once
-                    if common[z] == 0:
-                        touched[reached] = z
-                        reached += 1
-                    common[z] += 1
-            on_slot += shared
-            if a < b:
-                low[GEM] += (da - 1) * (begin[b + 1] - begin[b] - 1)
-                low[CLIQUE_MINUS] += shared * (shared - 1) // 2
-                triangles += shared
+                if z <= a:
+                    break
+                if common[z] == 0:
+                    touched[reached] = z
+                    reached += 1
+                common[z] += 1
+        for i in range(begin[a + 1] - 1, begin[a] - 1, -1):
+            b = link[i]
+            if b < a:
+                break
+            _add_edge(begin[a + 1] - begin[a], begin[b + 1] - begin[b], np.int64(common[b]), low)
+            triangles += common[b]
+            on_slots[a] += common[b]
+            on_slots[b] += common[b]
         for i in range(reached):
             w = np.int64(common[touched[i]])
             low[WHEEL] += w * (w - 1) // 2
             common[touched[i]] = 0
-        low[CLIQUE_TRIANGLE] += on_slot // 2 * (da - 2)
+        low[CLIQUE_TRIANGLE] += on_slots[a] // 2 * (begin[a + 1] - begin[a] - 2)
+    return triangles // 3
+
+
+@helper
+def _add_edge(da, db, shared, low):
+    low[GEM] += (da - 1) * (db - 1)
+    low[CLIQUE_MINUS] += shared * (shared - 1) // 2
+
+
+@helper
+def _is_dense(d, begin):
+    """Whether comparing all pairs of bit rows is less work than walking all paths of two edges."""
+    steps = np.int64(0)
+    present = np.int64(0)
+    for a in range(d):
+        size = begin[a + 1] - begin[a]
+        steps += size * size
+        present += size > 0
+    return steps > 2 * present * present * ((d + 63) // 64)
+
+
+@helper
+def _sums_of_dense_link(d, begin, link, mark, on_slots, low):
+    """The same sums as `_sums_of_link` from bit rows."""
+    words = (d + 63) // 64
+    rows = np.zeros((d, words), np.uint64)
+    on_slots[:d] = 0
+    present = np.empty(d, np.int64)
+    size = 0
+    for a in range(d):
         for i in range(begin[a], begin[a + 1]):
-            mark[link[i]] = 0
+            rows[a, link[i] >> 6] |= np.uint64(1) << np.uint64(link[i] & 63)
+        if begin[a + 1] > begin[a]:
+            present[size] = a
+            size += 1
+    triangles = np.int64(0)
+    for i in range(size):
+        a = present[i]
+        for j in range(begin[a], begin[a + 1]):
+            mark[link[j]] = 1
+        for j in range(i + 1, size):
+            b = present[j]
+            shared = np.int64(0)
+            for word in range(words):
+                shared += _ones(rows[a, word] & rows[b, word])
+            low[WHEEL] += shared * (shared - 1) // 2
+            if mark[b]:
+                _add_edge(begin[a + 1] - begin[a], begin[b + 1] - begin[b], shared, low)
+                triangles += shared
+                on_slots[a] += shared
+                on_slots[b] += shared
+        for j in range(begin[a], begin[a + 1]):
+            mark[link[j]] = 0
+        low[CLIQUE_TRIANGLE] += on_slots[a] // 2 * (begin[a + 1] - begin[a] - 2)
     return triangles // 3
 
 

@@ -1,0 +1,104 @@
+"""Bulk ESU: every occurrence has exactly one rank, and no way of cutting the work shows in the result."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from kgqa_hpc.graphlets.enumeration import count_blocks, cut_units, enumerate_sample
+from kgqa_hpc.graphlets.order import order_graph
+from kgqa_hpc.graphlets.sample import arrange
+from kgqa_hpc.graphlets.shapes import SHAPES
+
+EVERYTHING = dict.fromkeys(SHAPES, 10**9)
+
+
+def rows_of(graph, found):
+    shape, nodes = arrange(graph, found)
+    return [(int(s), [int(v) for v in row if v >= 0]) for s, row in zip(shape, nodes, strict=True)]
+
+
+def test_unlimited_samples_hold_every_occurrence_exactly_once(small_graphs, occurrences):
+    for name, csr in small_graphs.items():
+        graph = order_graph(*csr)
+        totals, found = enumerate_sample(graph, EVERYTHING, seed=1)
+        expected = occurrences(csr)
+        assert totals == {shape: len(sets) for shape, sets in expected.items()}, name
+        rows = rows_of(graph, found)
+        assert len(rows) == sum(totals.values())
+        assert {(shape, frozenset(nodes)) for shape, nodes in rows} == {
+            (shape, nodes) for shape, sets in expected.items() for nodes in sets
+        }
+
+
+def test_every_row_is_labelled_as_its_template(small_graphs):
+    for csr in small_graphs.values():
+        graph = order_graph(*csr)
+        neighbours = [set(csr[1][a:b].tolist()) for a, b in zip(csr[0][:-1], csr[0][1:], strict=True)]
+        for shape_id, nodes in rows_of(graph, enumerate_sample(graph, EVERYTHING, seed=1)[1]):
+            shape = SHAPES[shape_id]
+            assert len(nodes) == shape.k
+            edges = {frozenset(edge) for edge in shape.edges}
+            for i in range(shape.k):
+                for j in range(i):
+                    assert (nodes[j] in neighbours[nodes[i]]) == (frozenset((i, j)) in edges)
+
+
+@pytest.mark.parametrize("largest", [3, 4, 5])
+def test_shapes_up_to_a_size_can_be_counted_alone(small_graphs, occurrences, largest):
+    csr = small_graphs["medium"]
+    sizes = {shape: 10**9 for shape in SHAPES if SHAPES[shape].k <= largest}
+    totals, found = enumerate_sample(order_graph(*csr), sizes, seed=1)
+    expected = {shape: len(sets) for shape, sets in occurrences(csr).items() if shape in sizes}
+    assert totals == expected
+    assert len(found.shape) == sum(expected.values())
+
+
+@pytest.mark.parametrize("blocks", [1, 2, 7, 100, 100_000])
+def test_blocks_and_threads_do_not_change_the_sample(small_graphs, blocks):
+    for csr in small_graphs.values():
+        graph = order_graph(*csr)
+        sizes = dict.fromkeys(SHAPES, 5)
+        expected_totals, expected = enumerate_sample(graph, sizes, seed=3, blocks=13, threads=1)
+        for threads in (1, 4):
+            totals, found = enumerate_sample(graph, sizes, seed=3, blocks=blocks, threads=threads)
+            assert totals == expected_totals
+            for name in ("shape", "nodes", "codes"):
+                assert getattr(found, name).tobytes() == getattr(expected, name).tobytes()
+
+
+def test_a_hub_is_split_among_blocks(graph_of):
+    graph = order_graph(*graph_of(60, {(0, leaf) for leaf in range(1, 60)}))
+    units = cut_units(graph, blocks=16)
+    assert (units.roots == 0).sum() > 8
+    assert count_blocks(graph, units)[:, 11].sum() == 59 * 58 * 57 * 56 // 24
+
+
+def test_units_cover_every_second_vertex_once(small_graphs):
+    for csr in small_graphs.values():
+        graph = order_graph(*csr)
+        units = cut_units(graph, blocks=11)
+        source = np.repeat(np.arange(graph.num_nodes), graph.degree)
+        later = np.bincount(source[graph.indices > source], minlength=graph.num_nodes)
+        covered = [set() for _ in later]
+        for root, first, last in zip(units.roots, units.firsts, units.lasts, strict=True):
+            assert not covered[root] & set(range(first, last))
+            covered[root] |= set(range(first, last))
+        assert [len(c) for c in covered] == later.tolist()
+        assert units.bounds[0] == 0
+        assert units.bounds[-1] == len(units.roots)
+
+
+def test_another_seed_gives_another_sample(small_graphs):
+    graph = order_graph(*small_graphs["medium"])
+    sizes = dict.fromkeys(SHAPES, 10)
+    samples = {enumerate_sample(graph, sizes, seed=seed)[1].nodes.tobytes() for seed in range(5)}
+    assert len(samples) == 5
+
+
+@pytest.mark.parametrize("n", [0, 1, 4])
+def test_graphs_without_edges_give_empty_samples(n):
+    graph = order_graph(np.zeros(n + 1, np.int64), np.zeros(0, np.int32))
+    totals, found = enumerate_sample(graph, EVERYTHING, seed=1)
+    assert set(totals.values()) == {0}
+    assert len(found.shape) == 0
