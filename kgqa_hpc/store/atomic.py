@@ -138,7 +138,7 @@ def sweep_temps(folder: Path, older_than: float = LITTER_AGE, prefix: str = ".")
 
 def _sweep(path: Path, before: float) -> bool:
     # Another process may sweep at the same time.
-    with suppress(FileNotFoundError), disk_errors(path):
+    with disk_errors(path), suppress(FileNotFoundError):
         if max(entry.lstat().st_mtime for entry in (path, *path.rglob("*"))) < before:
             if path.is_dir():
                 shutil.rmtree(path, ignore_errors=True)

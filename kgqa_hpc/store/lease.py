@@ -134,12 +134,7 @@ class Leases:
         """
         if not holder.nonce:
             return True
-        watch = self._watched.get(holder.name)
-        beat = (holder.inode, holder.modified)
-        if watch is None or watch.beat != beat:
-            watch = self._watched[holder.name] = _Watch(
-                beat, time.monotonic(), saw_it_change=watch is not None
-            )
+        watch = self._watch(holder)
         unchanged = time.monotonic() - watch.since
         if watch.saw_it_change and unchanged <= self.expiry:
             return False
@@ -189,6 +184,15 @@ class Leases:
     def path(self, name: str) -> Path:
         """Where the lease of `name` lies: fanned out over 256 folders, so that none grows long."""
         return self.folder / hashlib.blake2b(name.encode(), digest_size=1).hexdigest() / f"{name}{SUFFIX}"
+
+    def _watch(self, holder: Holder) -> _Watch:
+        beat = (holder.inode, holder.modified)
+        watch = self._watched.get(holder.name)
+        if watch is None or watch.beat != beat:
+            # A time that went back is no heartbeat.
+            alive = watch is not None and (watch.beat[0] != beat[0] or watch.beat[1] < beat[1])
+            watch = self._watched[holder.name] = _Watch(beat, time.monotonic(), alive)
+        return watch
 
     def _touched(self) -> float:
         try:

@@ -4,6 +4,7 @@ look.
 
 from __future__ import annotations
 
+import errno
 import os
 import secrets
 import socket
@@ -25,11 +26,11 @@ def quarantine(folder: Path, path: Path, reason: str) -> Path | None:
     _write_reason(target, path, reason)
     try:
         disk.rename(path, target)
-    except FileNotFoundError:
+    except OSError as problem:
         with suppress(OSError):
             disk.unlink(_reason_of(target))
-        return None
-    except OSError as problem:
+        if problem.errno == errno.ENOENT:
+            return None
         raise atomic.disk_error(path, problem) from problem
     with atomic.disk_errors(path):
         atomic.sync_folder(folder)

@@ -97,6 +97,11 @@ class ShardQueue:
             _revalidate(path.parent)
         return path.exists()
 
+    def mark_done(self, name: str) -> None:
+        """Drop a shard whose result this worker committed, or learnt to be committed."""
+        if name in self._todo:
+            self._todo.remove(name)
+
     def done(self) -> set[str]:
         """The shards that have a result, by one listing."""
         return done_shards(self._run, self._pass)

@@ -1,0 +1,262 @@
+"""queue: every shard is worked on, none twice at once, and looking costs little."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from kgqa_hpc.store import queue as queue_module
+from kgqa_hpc.store.anchors import write_anchors
+from kgqa_hpc.store.lease import Lease
+from kgqa_hpc.store.partition import partition
+from kgqa_hpc.store.queue import ShardQueue, done_shards
+from kgqa_hpc.store.result import write_result
+from kgqa_hpc.store.run import RunFolder
+
+
+@pytest.fixture
+def many(run: RunFolder, make_anchor: Callable[[int], dict[str, Any]]) -> RunFolder:
+    """A run of 80 shards of one anchor."""
+    write_anchors(run.anchors, (make_anchor(number) for number in range(80)), {})
+    partition(run, 1)
+    return run
+
+
+@pytest.fixture
+def clock(monkeypatch: pytest.MonkeyPatch) -> Callable[[float], None]:
+    """Moves the monotonic clock on."""
+    state = {"now": time.monotonic()}
+    monkeypatch.setattr(time, "monotonic", lambda: state["now"])
+    return lambda seconds: state.update(now=state["now"] + seconds)
+
+
+def commit(run: RunFolder, shard: str) -> None:
+    write_result(run.result("main", shard), [{"id": shard, "status": "accepted"}], {})
+
+
+def work_off(run: RunFolder, queue: ShardQueue) -> list[str]:
+    done = []
+    while (lease := queue.claim()) is not None:
+        commit(run, lease.shard)
+        queue.mark_done(lease.shard)
+        done.append(lease.shard)
+        lease.release()
+    return done
+
+
+def test_one_worker_gets_every_shard_once_and_then_is_complete(cut_run: RunFolder) -> None:
+    queue = ShardQueue(cut_run, "main", "w1")
+    assert not queue.complete
+    assert sorted(work_off(cut_run, queue)) == [f"shard-{k:06d}" for k in range(5)]
+    assert queue.complete
+    assert queue.done_count() == queue.total == 5
+    assert queue.claim() is None
+
+
+def test_workers_share_the_shards_and_none_is_worked_on_twice(many: RunFolder) -> None:
+    queues = [ShardQueue(many, "main", f"w{number}") for number in range(4)]
+    done: list[str] = []
+    while any(leases := [queue.claim() for queue in queues]):
+        held = [lease for lease in leases if lease]
+        assert len({lease.shard for lease in held}) == len(held)
+        for lease in held:
+            commit(many, lease.shard)
+            done.append(lease.shard)
+            lease.release()
+    assert sorted(done) == sorted(set(done))
+    assert len(done) == 80
+    for queue in queues:
+        for _ in range(80):
+            if not queue.complete:
+                assert queue.claim() is None
+        assert queue.complete
+        queue.mark_done("shard-000000")
+
+
+def test_each_worker_has_its_own_order_and_keeps_it_over_restarts(many: RunFolder) -> None:
+    def order(worker: str) -> list[str | None]:
+        queue = ShardQueue(many, "main", worker)
+        return [queue.next() for _ in range(80)]
+
+    assert order("w1") == order("w1")
+    assert order("w1") != order("w2")
+    assert sorted(filter(None, order("w1"))) == sorted(filter(None, order("w2")))
+
+
+def test_a_shard_that_another_worker_holds_is_passed_over(cut_run: RunFolder) -> None:
+    first, second = ShardQueue(cut_run, "main", "w1"), ShardQueue(cut_run, "main", "w2")
+    held = [first.claim(), first.claim()]
+    got = [second.claim() for _ in range(4)]
+    assert all(held)
+    assert [bool(lease) for lease in got] == [True, True, True, False]
+    assert not second.complete
+
+
+def test_a_dead_workers_shard_comes_back_when_its_lease_expires(
+    cut_run: RunFolder, clock: Callable[[float], None]
+) -> None:
+    dead, alive = ShardQueue(cut_run, "main", "w1"), ShardQueue(cut_run, "main", "w2")
+    lost = dead.claim()
+    assert lost is not None
+    assert len(work_off(cut_run, alive)) == 4
+    assert alive.claim() is None
+    path = alive.leases.path(lost.name)
+    os.utime(path, (1, 1))
+    clock(200)
+    assert work_off(cut_run, alive) == [lost.shard]
+    assert alive.complete
+    assert not lost.renew()
+
+
+def test_a_released_shard_comes_back_soon(cut_run: RunFolder, clock: Callable[[float], None]) -> None:
+    first, second = ShardQueue(cut_run, "main", "w1"), ShardQueue(cut_run, "main", "w2")
+    drained = first.claim()
+    assert drained is not None
+    work_off(cut_run, second)
+    drained.release()
+    clock(10)
+    assert work_off(cut_run, second) == [drained.shard]
+
+
+def test_a_result_that_appears_between_look_and_claim_is_not_done_again(cut_run: RunFolder) -> None:
+    queue = ShardQueue(cut_run, "main", "w1")
+    real = queue.leases.claim
+
+    def late(name: str) -> Lease | None:
+        commit(cut_run, name)
+        return real(name)
+
+    queue.leases.claim = late  # type: ignore[method-assign]
+    assert queue.claim() is None
+    assert queue.done_count() == 5
+    assert queue.leases.held == set()
+
+
+def test_a_claim_that_another_worker_wins_goes_on_to_the_next(cut_run: RunFolder) -> None:
+    queue, quick = ShardQueue(cut_run, "main", "w1"), ShardQueue(cut_run, "main", "w2")
+    real = queue.leases.claim
+    stolen: list[str] = []
+
+    def late(name: str) -> Lease | None:
+        if not stolen:
+            stolen.append(name)
+            quick.leases.claim(name)
+        return real(name)
+
+    queue.leases.claim = late  # type: ignore[method-assign]
+    lease = queue.claim()
+    assert lease is not None
+    assert lease.shard != stolen[0]
+
+
+def test_the_last_slow_shard_is_leased_a_second_time(cut_run: RunFolder) -> None:
+    slow, quick = ShardQueue(cut_run, "main", "w1"), ShardQueue(cut_run, "main", "w2")
+    held = slow.claim()
+    assert held is not None
+    work_off(cut_run, quick)
+    assert quick.claim() is None
+    assert quick.claim(slow_after=1000) is None
+    second = quick.claim(slow_after=-1)
+    assert second is not None
+    assert (second.speculative, second.shard) == (True, held.shard)
+    assert ShardQueue(cut_run, "main", "w3").claim(slow_after=-1) is None
+    assert slow.claim(slow_after=-1) is None  # not on its own
+    commit(cut_run, second.shard)
+    second.release()
+    assert quick.claim(slow_after=-1) is None
+    assert quick.complete
+
+
+def test_speculation_on_a_shard_that_is_just_done_or_free_ends_in_nothing(
+    cut_run: RunFolder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    slow, quick = ShardQueue(cut_run, "main", "w1"), ShardQueue(cut_run, "main", "w2")
+    held = slow.claim()
+    assert held is not None
+    work_off(cut_run, quick)
+    monkeypatch.setattr(quick, "is_done", lambda name, surely=False: surely)
+    assert quick.claim(slow_after=-1) is None
+    assert quick.leases.holder(f"{held.shard}.spec") is None
+    held.release()
+    assert quick.claim(slow_after=-1) is None
+
+
+def test_waiting_workers_look_at_few_shards_and_list_nothing(
+    many: RunFolder, clock: Callable[[float], None], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    busy = ShardQueue(many, "main", "w1")
+    while busy.claim():
+        pass
+    idle = ShardQueue(many, "main", "w2")
+    assert idle.claim() is None
+    looks: list[str] = []
+    real = queue_module.os.path.exists
+    monkeypatch.setattr(idle.leases, "holder", lambda name: looks.append(name))
+    monkeypatch.setattr(idle, "is_done", lambda name, surely=False: looks.append(name))
+    monkeypatch.setattr(idle, "done", lambda: pytest.fail("listed"))
+    assert idle.claim() is None
+    assert len(looks) <= queue_module.SAMPLE
+    assert real
+
+
+def test_a_nearly_complete_run_is_learnt_by_one_listing(
+    many: RunFolder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for number in range(79):
+        commit(many, f"shard-{number:06d}")
+    queue = ShardQueue(many, "main", "w1")
+    listings = []
+    real = queue.done
+    monkeypatch.setattr(queue, "done", lambda: listings.append(1) or real())
+    lease = queue.claim()
+    assert lease is not None
+    assert lease.shard == "shard-000079"
+    assert len(listings) <= 1
+    commit(many, lease.shard)
+    assert queue.claim() is None
+    assert queue.complete
+
+
+def test_a_living_lease_is_looked_at_less_often_the_more_shards_are_left(
+    many: RunFolder, clock: Callable[[float], None]
+) -> None:
+    busy, idle = ShardQueue(many, "main", "w1"), ShardQueue(many, "main", "w2")
+    leases = []
+    while lease := busy.claim():
+        leases.append(lease)
+    assert idle.claim() is None
+    for lease in leases:
+        os.utime(busy.leases.path(lease.name))  # everyone's heart beats
+    clock(70)
+    assert idle.claim() is None
+    longest = max(idle._not_before.values()) - time.monotonic()
+    assert 0.74 * 80 * queue_module.PACE <= longest <= 1.26 * 80 * queue_module.PACE
+
+
+def test_the_wait_grows_with_jitter_and_starts_anew_after_a_lease(cut_run: RunFolder) -> None:
+    first, queue = ShardQueue(cut_run, "main", "w1"), ShardQueue(cut_run, "main", "w2")
+    held = [first.claim() for _ in range(5)]
+    waits = []
+    for _ in range(40):
+        assert queue.claim() is None
+        waits.append(queue.poll_interval())
+    assert waits[0] < 1.0
+    assert 0.75 * queue_module.LONGEST_WAIT <= waits[-1] <= 1.25 * queue_module.LONGEST_WAIT
+    assert len(set(waits)) == 40
+    assert held[0] is not None
+    held[0].release()
+    queue._not_before.clear()
+    assert queue.claim() is not None
+    assert queue.poll_interval() < 1.0
+
+
+def test_results_and_nothing_else_count_as_done(cut_run: RunFolder) -> None:
+    assert done_shards(cut_run, "main") == set()
+    commit(cut_run, "shard-000003")
+    (cut_run.results("main") / "shard-000004.w0.journal").touch()
+    (cut_run.results("main") / ".shard-000002.h5.0.kgqa-tmp").touch()
+    assert done_shards(cut_run, "main") == {"shard-000003"}

@@ -1,0 +1,177 @@
+"""run: a run folder appears whole, and work of another configuration is refused with the reason."""
+
+from __future__ import annotations
+
+import errno
+import os
+import threading
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from kgqa_hpc.errors import CorruptFile, DiskFull, FingerprintMismatch, InputError
+from kgqa_hpc.store import atomic, disk
+from kgqa_hpc.store.document import write_document
+from kgqa_hpc.store.fingerprint import fingerprint
+from kgqa_hpc.store.run import RunFolder
+
+Dict = dict[str, Any]
+
+
+def test_a_new_run_holds_its_configuration_and_manifest(tmp_path: Path, config: Dict, sections: Dict) -> None:
+    run = RunFolder.create(tmp_path / "deep" / "run", config, sections)
+    assert sorted(os.listdir(run.path)) == ["config.yaml", "manifest.json"]
+    assert run.config() == config
+    assert run.manifest().sections == sections
+    assert run.manifest().program.startswith("kgqa_hpc ")
+    assert run.check(sections) == run.manifest().digest
+    assert os.listdir(tmp_path / "deep") == ["run"]
+    assert RunFolder.open(tmp_path / "deep" / "run") == run
+
+
+def test_creating_it_again_keeps_it_and_takes_over_what_may_change(run: RunFolder, config: Dict) -> None:
+    before = run.manifest_file.read_bytes()
+    config["runtime"]["shard_size"] = 9
+    RunFolder.create(run.path, config, run.manifest().sections)
+    assert run.manifest_file.read_bytes() == before
+    assert run.config()["runtime"]["shard_size"] == 9
+    written = run.config_file.stat().st_ino
+    RunFolder.create(run.path, config, run.manifest().sections)
+    assert run.config_file.stat().st_ino == written
+
+
+def test_another_configuration_is_refused_and_changes_nothing(run: RunFolder, config: Dict) -> None:
+    before = run.config_file.read_bytes()
+    config["seed"] = 7
+    with pytest.raises(FingerprintMismatch, match=r"sampling.seed: 42 → 7"):
+        RunFolder.create(run.path, config, fingerprint(config, {"p5": "aa", "filter": "bb"}))
+    assert run.config_file.read_bytes() == before
+
+
+def test_an_empty_folder_becomes_a_run_and_a_full_one_is_refused(
+    tmp_path: Path, config: Dict, sections: Dict
+) -> None:
+    (tmp_path / "empty").mkdir()
+    assert RunFolder.create(tmp_path / "empty", config, sections).manifest()
+    (tmp_path / "full").mkdir()
+    (tmp_path / "full" / "thesis.tex").touch()
+    (tmp_path / "file").touch()
+    for name in ("full", "file"):
+        with pytest.raises(InputError, match="is not a run folder"):
+            RunFolder.create(tmp_path / name, config, sections)
+    assert os.listdir(tmp_path / "full") == ["thesis.tex"]
+    assert sorted(os.listdir(tmp_path)) == ["empty", "file", "full"]
+
+
+def test_of_many_creators_all_get_the_same_run(tmp_path: Path, config: Dict, sections: Dict) -> None:
+    start, made = threading.Barrier(6), []
+
+    def create() -> None:
+        start.wait()
+        made.append(RunFolder.create(tmp_path / "run", config, sections).manifest())
+
+    threads = [threading.Thread(target=create) for _ in range(6)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert len(made) == 6
+    assert len({manifest.created for manifest in made}) == 1
+    assert os.listdir(tmp_path) == ["run"]
+
+
+@pytest.mark.parametrize("nth", range(1, 30))
+def test_a_refused_call_while_creating_leaves_nothing(
+    tmp_path: Path, config: Dict, sections: Dict, nth: int
+) -> None:
+    calls: list[str] = []
+
+    def probe(call: str, where: str) -> None:
+        calls.append(call)
+        if len(calls) == nth and call != "unlink":
+            raise OSError(errno.ENOSPC, "full")
+
+    with disk.watch(probe):
+        try:
+            RunFolder.create(tmp_path / "run", config, sections)
+        except DiskFull:
+            left = [name for name in os.listdir(tmp_path) if name != "run"]
+            assert left == []
+    if (tmp_path / "run").exists():
+        assert RunFolder.open(tmp_path / "run").check(sections)
+
+
+def test_what_killed_creators_left_is_swept(tmp_path: Path, config: Dict, sections: Dict) -> None:
+    litter = tmp_path / f".run.0123{atomic.TEMP_SUFFIX}"
+    other = tmp_path / f".walk.0123{atomic.TEMP_SUFFIX}"
+    past = time.time() - 2 * atomic.LITTER_AGE
+    for folder in (litter, other):
+        folder.mkdir()
+        os.utime(folder, (past, past))
+    RunFolder.create(tmp_path / "run", config, sections)
+    assert sorted(os.listdir(tmp_path)) == [other.name, "run"]
+
+
+def test_opening_what_is_no_run_says_how_to_make_one(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="no such run folder") as caught:
+        RunFolder.open(tmp_path / "run")
+    assert "kgqa init CONFIG" in caught.value.cure
+    with pytest.raises(InputError, match="is not a run folder"):
+        RunFolder.open(tmp_path)
+
+
+def test_a_damaged_manifest_is_found(run: RunFolder) -> None:
+    data = run.manifest_file.read_bytes()
+    run.manifest_file.write_bytes(data.replace(b"scripted", b"skripted"))
+    with pytest.raises(CorruptFile, match=r"manifest.json: the checksum"):
+        RunFolder.open(run.path)
+    write_document(run.manifest_file, {"format": "kgqa-run", "version": 1})
+    with pytest.raises(CorruptFile, match="without 'created'"):
+        RunFolder.open(run.path)
+
+
+@pytest.mark.parametrize("text", ["[1]", "a: [", "\x00"])
+def test_a_config_that_is_no_yaml_mapping_is_an_input_error(run: RunFolder, text: str) -> None:
+    run.config_file.write_text(text)
+    with pytest.raises(InputError, match=r"config.yaml: "):
+        run.config()
+
+
+def test_a_lost_config_is_written_again(run: RunFolder, config: Dict) -> None:
+    run.config_file.unlink()
+    with pytest.raises(InputError, match=r"config.yaml: cannot be read"):
+        run.config()
+    RunFolder.create(run.path, config, run.manifest().sections)
+    assert run.config() == config
+
+
+def test_a_pinned_fact_stays_and_another_value_is_refused(run: RunFolder) -> None:
+    run.pin("engine-main", {"digest": "abc", "model": "m"})
+    run.pin("engine-main", {"digest": "abc", "model": "m"})
+    with pytest.raises(FingerprintMismatch, match=r"engine-main.digest: abc → xyz"):
+        run.pin("engine-main", {"digest": "xyz", "model": "m"})
+
+
+def test_paths_are_those_of_the_specification(tmp_path: Path) -> None:
+    run = RunFolder(tmp_path / "r")
+    relative = {
+        "config.yaml": run.config_file,
+        "manifest.json": run.manifest_file,
+        "kg.h5": run.kg,
+        "anchors.h5": run.anchors,
+        "stats": run.stats,
+        "shards/manifest.json": run.shards_manifest,
+        "shards/shard-000000.h5": run.shard("shard-000000"),
+        "results/main/shard-000000.h5": run.result("main", "shard-000000"),
+        "leases/main": run.leases("main"),
+        "quarantine": run.quarantine,
+        "dataset": run.dataset,
+        "report": run.report,
+        "logs": run.logs,
+        "status.json": run.status_file,
+        "pins": run.pins,
+    }
+    assert {str(path.relative_to(run.path)): path for path in relative.values()} == relative
+    assert run.name == "r"
