@@ -53,11 +53,11 @@ def shape_totals(run: RunFolder) -> dict[int, int]:
 
 
 def _graph_attributes(run: RunFolder) -> dict[str, Any]:
-    if not run.graph_file.exists():
+    if not run.kg.exists():
         return {}
-    header = read_header(run.graph_file, GRAPH)
+    header = read_header(run.kg, GRAPH)
     return {**header, **(header.get("attributes") or {})}
 
 
 def _anchors_header(run: RunFolder) -> dict[str, Any]:
-    return read_header(run.anchors_file, ANCHORS)
+    return read_header(run.anchors, ANCHORS)

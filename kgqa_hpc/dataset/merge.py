@@ -94,7 +94,7 @@ class _Survey:
 
 
 def _require_same(sampled: list[tuple[str, int]], pairs: list[Pair], shard: str) -> None:
-    if sampled != [(anchor.id, anchor.shape) for anchor, _ in pairs]:
+    if sampled != [(anchor["id"], anchor["shape"]) for anchor, _ in pairs]:
         raise AccountingError(
             f"{shard} holds other anchors than its slice of anchors.h5", "restore anchors.h5, or run anew"
         )
@@ -116,7 +116,7 @@ def _write_records(folder: Path, work: FinishedWork, survey: _Survey, published:
         lost = stack.enter_context(JsonLines(folder / "lost.jsonl"))
         twin = stack.enter_context(JsonLines(folder / PUBLISHED)) if published else None
         number, shards = 0, survey.accounting.shards
-        for row, (anchor, item) in work.rows():
+        for row, anchor, item in work.items():
             tally = survey.accounting.tally(anchor.shape)
             pair = parsed_pair(item)
             status, reason = item["status"], item["reason"]

@@ -23,7 +23,7 @@ from kgqa_hpc.store.run import RunFolder
 from kgqa_hpc.store.sealed import read_header
 from kgqa_hpc.store.shard import ShardEntry
 
-Pair = tuple[Anchor, dict[str, Any]]
+Pair = tuple[dict[str, Any], dict[str, Any]]  # an anchor and a record, both as they are stored
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,15 +45,15 @@ class FinishedWork:
         return [name for name in self.manifest.names if name not in self.done]
 
     def pairs(self, entry: ShardEntry) -> list[Pair]:
-        """Anchors and records of a finished shard, in its order.
+        """Anchors and records of a finished shard as plain data, in its order.
 
         Raises CorruptFile, after the result was moved to quarantine, when it is damaged or not of this shard.
         """
-        anchors = [Anchor.from_dict(row) for row in load_shard(self.run, self.manifest, entry.name)]
+        anchors = load_shard(self.run, self.manifest, entry.name)
         path = self.run.result(self.pass_name, entry.name)
         try:
             records = read_result(path)
-            if [record["id"] for record in records] != [anchor.id for anchor in anchors]:
+            if [record["id"] for record in records] != [anchor["id"] for anchor in anchors]:
                 raise CorruptFile(f"{path}: holds other items than its shard")
         except CorruptFile as problem:
             quarantine(self.run.quarantine, path, problem.message)
@@ -61,19 +61,20 @@ class FinishedWork:
             raise CorruptFile(problem.message, f"{where}; `kgqa run {self.run.path}` redoes it") from problem
         return list(zip(anchors, records, strict=True))
 
-    def rows(self) -> Iterator[tuple[int, Pair]]:
-        """Every finished item with its row in anchors.h5, a shard at a time in memory."""
+    def items(self) -> Iterator[tuple[int, Anchor, dict[str, Any]]]:
+        """Row in anchors.h5, anchor and record of every finished item, a shard at a time in memory."""
         for position, entry in enumerate(self.manifest.shards):
             if entry.name in self.done:
                 start = position * self.manifest.shard_size
-                yield from enumerate(self.pairs(entry), start)
+                for row, (anchor, record) in enumerate(self.pairs(entry), start):
+                    yield row, Anchor.from_dict(anchor), record
 
     def sampled(self) -> Iterator[tuple[ShardEntry, list[tuple[str, int]]]]:
         """For every shard the id and shape of each of its anchors, as anchors.h5 has them.
 
         Raises AccountingError when the shards are not exactly the anchors.
         """
-        with AnchorsFile(self.run.anchors_file) as anchors:
+        with AnchorsFile(self.run.anchors) as anchors:
             start = 0
             for entry in self.manifest.shards:
                 rows = anchors.rows(start, start + entry.items)
@@ -81,7 +82,7 @@ class FinishedWork:
                 start += entry.items
             if start != len(anchors):
                 raise AccountingError(
-                    f"{self.run.anchors_file} holds {len(anchors):,} anchors, the shards together {start:,}",
+                    f"{self.run.anchors} holds {len(anchors):,} anchors, the shards together {start:,}",
                     f"remove {self.run.shards_manifest} and run `kgqa run {self.run.path}` again",
                 )
 
@@ -92,7 +93,7 @@ def open_work(run: RunFolder) -> FinishedWork:
     if not run.shards_manifest.exists():
         raise InputError(f"{run.path}: nothing was generated yet", f"first: kgqa run {run.path}")
     manifest = read_shards_manifest(run)
-    if read_header(run.anchors_file, ANCHORS)["sha256"] != manifest.anchors_sha256:
+    if read_header(run.anchors, ANCHORS)["sha256"] != manifest.anchors_sha256:
         raise FingerprintMismatch(
             f"{run.shards} was cut from another anchors.h5", "use another run folder, or restore anchors.h5"
         )

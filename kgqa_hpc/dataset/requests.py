@@ -9,8 +9,6 @@ from __future__ import annotations
 
 from typing import Any
 
-import orjson
-
 from kgqa_hpc.dataset.record import TOKENS
 
 _COUNTS = ("requests", "usable", "repaired", "unparseable", "truncated", "errors")
@@ -20,7 +18,7 @@ class RequestTally:
     """Counts of requests per step, prompt and engine."""
 
     def __init__(self) -> None:
-        self._rows: dict[bytes, dict[str, Any]] = {}
+        self._rows: dict[tuple[str, ...], dict[str, Any]] = {}
 
     def add(self, item: dict[str, Any]) -> None:
         """Count all requests of an item's record."""
@@ -43,9 +41,10 @@ class RequestTally:
             row["tokens"][kind] += entry["tokens"][kind]
 
     def _row(self, entry: dict[str, Any]) -> dict[str, Any]:
-        identity = {key: entry[key] for key in ("step", "prompt", "engine")}
-        key = orjson.dumps(identity, option=orjson.OPT_SORT_KEYS)
+        prompt, engine = entry["prompt"], entry["engine"]
+        key = (entry["step"], prompt["name"], prompt["sha256"], *engine.values())
         if key not in self._rows:
+            identity = {"step": entry["step"], "prompt": prompt, "engine": engine}
             self._rows[key] = {**identity, **dict.fromkeys(_COUNTS, 0), "tokens": dict.fromkeys(TOKENS, 0)}
         return self._rows[key]
 

@@ -1,0 +1,370 @@
+"""Merge assembles what was done: all of it, once, and nothing else."""
+
+from __future__ import annotations
+
+import csv
+import json
+import shutil
+import signal
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import orjson
+import pyarrow.parquet as pq
+import pytest
+import yaml
+
+from kgqa_hpc.dataset.accounting import OUTCOMES
+from kgqa_hpc.dataset.merge import merge
+from kgqa_hpc.errors import AccountingError, CorruptFile, FingerprintMismatch, InputError
+from kgqa_hpc.store.result import read_result, write_result
+
+FILES = {
+    "accepted.jsonl",
+    "accepted.parquet",
+    "rejected.jsonl",
+    "rejected.parquet",
+    "lost.jsonl",
+    "accounting.json",
+    "graphlets.csv",
+    "croissant.json",
+    "README.md",
+    "SHA256SUMS",
+}
+
+
+def lines(path: Path) -> list[dict[str, Any]]:
+    return [orjson.loads(line) for line in path.read_bytes().split(b"\n")[:-1]]
+
+
+def contents(folder: Path) -> dict[str, bytes]:
+    return {path.name: path.read_bytes() for path in sorted(folder.iterdir())}
+
+
+def flip(path: Path, at: int) -> None:
+    data = bytearray(path.read_bytes())
+    data[at] ^= 1
+    path.write_bytes(bytes(data))
+
+
+def rewrite(path: Path, change: Any) -> None:
+    """Replace a result by one whose records went through `change`."""
+    records = read_result(path)
+    path.unlink()
+    write_result(path, change(records), {})
+
+
+# A full disk as the operating system tells it: no file may grow beyond 10 kB.
+FULL = """
+import resource
+resource.setrlimit(resource.RLIMIT_FSIZE, (10_000, 10_000))
+try:
+    merge(run)
+except DiskFull as problem:
+    sys.exit(0 if "dataset" in problem.message else 3)
+"""
+KILLED = """
+def die(done, total, label):
+    if done == int(sys.argv[2]):
+        os.kill(os.getpid(), signal.SIGKILL)
+merge(run, progress=die)
+"""
+_PREAMBLE = """
+import os, signal, sys
+from pathlib import Path
+from kgqa_hpc.dataset.merge import merge
+from kgqa_hpc.errors import DiskFull
+from kgqa_hpc.store.run import RunFolder
+run = RunFolder(Path(sys.argv[1]))
+"""
+
+
+def in_child(code: str, *arguments: object) -> int:
+    """Run code in a process of its own; its exit code."""
+    command = [sys.executable, "-c", _PREAMBLE + code, *map(str, arguments)]
+    return subprocess.run(command, check=False).returncode
+
+
+def test_every_sampled_id_is_in_exactly_one_file_in_the_order_of_the_shards(make_run: Any) -> None:
+    run = make_run()
+    run.finish()
+    accounting = merge(run.folder)
+    accounting.check()
+    files = [lines(run.folder.dataset / f"{name}.jsonl") for name in ("accepted", "rejected", "lost")]
+    ids = [[record["id"] for record in records] for records in files]
+    assert sorted(sum(ids, [])) == sorted(run.ids)
+    assert all(one == [i for i in run.ids if i in set(one)] for one in ids)
+    total = accounting.total
+    assert [len(one) for one in ids] == [
+        total.accepted,
+        total.rejected.total(),
+        total.invalid.total() + total.failed.total(),
+    ]
+
+
+def test_each_fate_is_counted_under_its_reason(make_run: Any) -> None:
+    run = make_run()
+    run.finish()
+    document = merge(run.folder).to_dict()
+    assert document == json.loads((run.folder.dataset / "accounting.json").read_text())
+    assert document["sampled"] == 60
+    assert document["rejected"] == {"judge: invalid answer": 5, "judge: invalid question": 5, "length": 2}
+    assert document["invalid"] == {"generate: not_json": 5, "judge: truncated": 4}
+    assert document["failed"] == {"generate: engine error": 5}
+    assert document["accepted"] == 34
+    assert not document["partial"]
+    per_shape = document["shapes"].values()
+    assert sum(tally["sampled"] for tally in per_shape) == 60
+    for tally in per_shape:
+        assert tally["sampled"] == tally["accepted"] + sum(sum(tally[name].values()) for name in OUTCOMES[1:])
+
+
+def test_a_length_outlier_is_rejected_before_any_judge_is_heard(make_run: Any) -> None:
+    run = make_run()
+    run.finish()
+    merge(run.folder)
+    rejected = {r["id"]: r for r in lines(run.folder.dataset / "rejected.jsonl")}
+    accepted_by_judge, lost_by_judge = rejected[run.ids[run.LONG]], rejected[run.ids[run.LONG_AND_LOST]]
+    assert accepted_by_judge["reason"] == lost_by_judge["reason"] == "length"
+    assert accepted_by_judge["verdicts"]["judge"]["valid_question"] is True
+    assert lost_by_judge["verdicts"]["judge"] is None
+    limits = json.loads((run.folder.dataset / "accounting.json").read_text())["lengths"]
+    assert limits["pairs"] == 50
+    assert limits["answer"]["maximum"] < len(accepted_by_judge["answer"])
+
+
+def test_without_a_z_score_no_pair_is_too_long(make_run: Any) -> None:
+    run = make_run(dataset={"z_score": None})
+    run.finish()
+    document = merge(run.folder).to_dict()
+    assert "length" not in document["rejected"]
+    assert document["invalid"]["judge: truncated"] == 5
+
+
+def test_a_record_holds_its_graphlet_as_it_stands_in_the_graph_and_its_provenance(make_run: Any) -> None:
+    run = make_run()
+    run.finish()
+    merge(run.folder)
+    record = next(r for r in lines(run.folder.dataset / "accepted.jsonl") if r["id"] == run.ids[10])
+    assert record["question"] == "What links the nodes of number 0010?"
+    assert record["graphlet_id"] == 2
+    assert record["nodes"][1] == {"id": "N:10:1", "name": "näme 10-1", "type": "Gene"}
+    assert record["edges"] == [[1, 0], [2, 1], [0, 2], [0, 1]]
+    assert record["edge_labels"] == ["binds", "binds", "binds", "treats"]
+    assert record["num_nodes"] == 3
+    assert record["accepted"] is True
+    assert record["verdicts"]["judge"]["original_answer_valid"] is True
+    origin = record["provenance"]
+    assert origin["run"] == run.folder.manifest().digest
+    assert origin["seed"] == 7
+    assert origin["anchor"] == {"id": run.ids[10], "kind": "graphlet", "weight": 1.0}
+    assert origin["prompt"]["judge"] == run.chain[1].prompt.identity()
+    assert origin["engine"]["generate"]["model"] == "scripted-1"
+    assert origin["attempts"] == {"generate": 2, "judge": 2}
+    assert origin["tokens"] == {"prompt": 400, "completion": 40, "cached": 200}
+    assert origin["parameters"]["generate"]["temperature"] == run.chain[0].prompt.retry_temperature
+
+
+def test_parquet_and_json_lines_of_a_run_hold_the_same(make_run: Any) -> None:
+    run = make_run()
+    run.finish()
+    merge(run.folder)
+    for name in ("accepted", "rejected"):
+        table = pq.read_table(run.folder.dataset / f"{name}.parquet")
+        assert table.to_pylist() == lines(run.folder.dataset / f"{name}.jsonl")
+
+
+def test_the_dataset_is_the_same_to_the_byte_wherever_and_however_it_was_cut_and_made(make_run: Any) -> None:
+    one, other = make_run(name="here"), make_run(name="there/and/back", shard_size=25)
+    one.finish()
+    other.finish(*reversed(other.manifest.names))
+    for run in (one, other, one):
+        merge(run.folder)
+    ours, theirs = contents(one.folder.dataset), contents(other.folder.dataset)
+    assert set(ours) == FILES
+    differing = {name for name in FILES if ours[name] != theirs[name]}
+    # The number of shards is a fact about the run and stands in the accounting, hence in its checksum.
+    assert differing == {"accounting.json", "croissant.json", "SHA256SUMS"}
+    again = make_run(name="again")
+    again.finish()
+    merge(again.folder, published=False)
+    assert contents(again.folder.dataset) == ours
+
+
+def test_checksums_and_card_describe_the_files(make_run: Any) -> None:
+    run = make_run()
+    run.finish()
+    merge(run.folder, published=True)
+    folder = run.folder.dataset
+    assert {p.name for p in folder.iterdir()} == FILES | {"biographletqa.jsonl"}
+    subprocess.run(
+        ["sha256sum", "--check", "--strict", "SHA256SUMS"], cwd=folder, check=True, capture_output=True
+    )
+    front, body = (folder / "README.md").read_text().removeprefix("---\n").split("\n---\n", 1)
+    metadata = yaml.safe_load(front)
+    assert metadata["license"] == "other"
+    assert metadata["configs"][0]["data_files"] == "accepted.parquet"
+    assert "60 sampled = 34 accepted + 12 rejected + 9 invalid + 5 failed" in body
+    assert "| demo |" in body
+    assert "biographletqa.jsonl" in body
+
+
+def test_graphlets_csv_has_the_columns_of_the_papers_table(make_run: Any) -> None:
+    run = make_run()
+    run.finish()
+    merge(run.folder)
+    with (run.folder.dataset / "graphlets.csv").open() as file:
+        rows = {int(row["id"]): row for row in csv.DictReader(file)}
+    assert list(rows[1]) == ["id", "total", "ratio", "count", "generated", "accepted", "acceptance_ratio"]
+    assert (rows[2]["total"], rows[2]["count"], float(rows[2]["ratio"])) == ("40", "20", 0.5)
+    document = json.loads((run.folder.dataset / "accounting.json").read_text())
+    for shape, row in rows.items():
+        tally = document["shapes"][str(shape)]
+        unparsed = sum(tally["failed"].values()) + tally["invalid"].get("generate: not_json", 0)
+        generated = tally["sampled"] - unparsed - tally["rejected"].get("length", 0)
+        assert int(row["generated"]) == generated
+        assert float(row["acceptance_ratio"]) == pytest.approx(tally["accepted"] / generated)
+
+
+def test_requests_are_counted_per_prompt_and_model(make_run: Any) -> None:
+    run = make_run()
+    run.finish()
+    generate, judge = merge(run.folder).requests
+    assert (generate["step"], generate["prompt"]["name"], judge["prompt"]["name"]) == (
+        "generate",
+        "demo",
+        "demo_filter",
+    )
+    assert generate["requests"] == 45 + 5 * 2 + 5 * 3 + 5 * 3
+    assert (generate["usable"], generate["unparseable"], generate["errors"]) == (50, 20, 15)
+    assert (judge["usable"], judge["truncated"], judge["tokens"]["prompt"]) == (45, 15, 6500)
+
+
+def test_an_unfinished_run_is_refused_with_the_number_of_missing_shards(make_run: Any) -> None:
+    run = make_run()
+    run.finish("shard-000000", "shard-000003")
+    with pytest.raises(AccountingError, match=r"6 of 8 shards are not done") as caught:
+        merge(run.folder)
+    assert "kgqa run" in caught.value.cure
+    assert not run.folder.dataset.exists()
+
+
+def test_a_partial_merge_counts_what_is_waiting(make_run: Any) -> None:
+    run = make_run()
+    run.finish("shard-000000", "shard-000003")
+    document = merge(run.folder, partial=True).to_dict()
+    assert document["partial"]
+    assert document["waiting"] == 60 - 16
+    assert "partial merge: 6 of 8 shards" in (run.folder.dataset / "README.md").read_text()
+    run.finish(*[name for name in run.manifest.names if name not in ("shard-000000", "shard-000003")])
+    assert not merge(run.folder).to_dict()["partial"]
+
+
+def test_a_run_that_never_ran_is_bad_input(make_run: Any) -> None:
+    run = make_run()
+    run.folder.shards_manifest.unlink()
+    with pytest.raises(InputError, match="nothing was generated yet"):
+        merge(run.folder, partial=True)
+
+
+def test_a_damaged_result_is_named_set_aside_and_never_merged(make_run: Any) -> None:
+    run = make_run()
+    run.finish()
+    merge(run.folder)
+    before = contents(run.folder.dataset)
+    paths = [run.folder.result("main", name) for name in ("shard-000001", "shard-000005")]
+    flip(paths[0], 5000)
+    paths[1].write_bytes(paths[1].read_bytes()[:-7])
+    with pytest.raises(CorruptFile, match="2 results are damaged") as caught:
+        merge(run.folder)
+    assert "shard-000001" in caught.value.message
+    assert "shard-000005" in caught.value.message
+    assert "kgqa run" in caught.value.cure
+    assert not any(path.exists() for path in paths)
+    assert contents(run.folder.dataset) == before
+    run.finish("shard-000001", "shard-000005")
+    merge(run.folder)
+    assert contents(run.folder.dataset) == before
+
+
+def test_a_damaged_shard_is_cut_again_and_the_dataset_is_the_same(make_run: Any) -> None:
+    run = make_run()
+    run.finish()
+    merge(run.folder)
+    before = contents(run.folder.dataset)
+    flip(run.folder.shard("shard-000002"), 3000)
+    merge(run.folder)
+    assert contents(run.folder.dataset) == before
+    assert list(run.folder.quarantine.rglob("*shard-000002*"))
+
+
+def test_a_result_of_another_shard_is_not_believed(make_run: Any) -> None:
+    run = make_run()
+    run.finish()
+    shutil.copy(run.folder.result("main", "shard-000001"), run.folder.result("main", "shard-000002"))
+    with pytest.raises(CorruptFile, match="shard-000002.*holds other items"):
+        merge(run.folder)
+
+
+def test_a_result_that_lost_an_item_is_not_believed(make_run: Any) -> None:
+    run = make_run()
+    run.finish()
+    rewrite(run.folder.result("main", "shard-000002"), lambda records: records[:-1])
+    with pytest.raises(CorruptFile, match="shard-000002.*holds other items"):
+        merge(run.folder)
+
+
+def test_an_item_without_an_outcome_stops_the_merge(make_run: Any) -> None:
+    run = make_run()
+    run.finish()
+    rewrite(
+        run.folder.result("main", "shard-000002"), lambda records: [{**r, "status": "open"} for r in records]
+    )
+    with pytest.raises(AccountingError, match="'open'"):
+        merge(run.folder)
+    assert not run.folder.dataset.exists()
+
+
+def test_anchors_that_are_not_those_of_the_shards_are_refused(make_run: Any) -> None:
+    run, other = make_run(), make_run(items=59, name="other")
+    run.finish()
+    shutil.copy(other.folder.anchors, run.folder.anchors)
+    with pytest.raises(FingerprintMismatch, match="another anchors.h5"):
+        merge(run.folder)
+
+
+def test_a_run_where_nothing_was_accepted_still_has_a_dataset(make_run: Any) -> None:
+    run = make_run(items=1)
+    (run.folder.results("main")).mkdir(parents=True)
+    lost = {"id": run.ids[0], "status": "failed", "reason": "generate: engine died"}
+    record = {**lost, "output": {}, "verdicts": {}, "trace": []}
+    write_result(run.folder.result("main", "shard-000000"), [record], {})
+    merge(run.folder)
+    assert pq.read_table(run.folder.dataset / "accepted.parquet").num_rows == 0
+    assert lines(run.folder.dataset / "lost.jsonl")[0]["reason"] == "generate: engine died"
+
+
+def test_a_kill_in_the_middle_of_a_merge_leaves_the_old_dataset(make_run: Any) -> None:
+    run = make_run()
+    run.finish("shard-000000")
+    merge(run.folder, partial=True)
+    before = contents(run.folder.dataset)
+    run.finish(*run.manifest.names[1:])
+    for done in (1, 9, 12):  # of 16 steps, in either stream
+        assert in_child(KILLED, run.folder.path, done) == -signal.SIGKILL
+        assert contents(run.folder.dataset) == before
+    merge(run.folder)
+    assert set(contents(run.folder.dataset)) == FILES
+    assert not list(run.folder.path.glob(".dataset*"))
+
+
+def test_a_full_disk_is_one_clear_error_and_leaves_the_old_dataset(make_run: Any) -> None:
+    run = make_run()
+    run.finish()
+    merge(run.folder)
+    before = contents(run.folder.dataset)
+    assert in_child(FULL, run.folder.path) == 0
+    assert contents(run.folder.dataset) == before
+    assert not list(run.folder.path.glob(".dataset*"))
