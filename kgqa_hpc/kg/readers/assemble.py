@@ -125,7 +125,7 @@ def _first_of_each_id(nodes: NodeTable, policy: Policy) -> npt.NDArray[np.bool_]
             f"{nodes.file} line {nodes.line_of(row):,}: node id {nodes.ids[row].as_py()!r}"
             f" already stands in line {nodes.line_of(earlier):,}"
             + _more(int((~first).sum()) - 1, "such line"),
-            _cure("delete one of them", "--duplicate-nodes first", "keeps the first of each"),
+            "delete one of them, or set graph.duplicate_nodes: first, which keeps the first of each",
         )
     return first
 
@@ -140,7 +140,7 @@ def _names(nodes: NodeTable, first: npt.NDArray[np.bool_], policy: Policy) -> pa
         raise GraphFormatError(
             f"{nodes.file} line {nodes.line_of(row):,}: node {nodes.ids[row].as_py()!r} has no name"
             + _more(int(unnamed.sum()) - 1, "such node"),
-            _cure("name it", "--unnamed-nodes drop", "leaves such nodes out, as published"),
+            "name it, or set graph.unnamed_nodes: drop, which leaves such nodes out, as published",
         )
     return pc.if_else(blank, pa.scalar("", pa.large_string()), names).filter(pa.array(first))
 
@@ -161,7 +161,7 @@ def _ends(
             + _more(int((~known).sum()) - 1, "such edge"),
             "the node file has it without the spaces around it"
             if spaces
-            else _cure("add it there", "--unknown-nodes drop", "leaves such edges out"),
+            else "add it there, or run with --unknown-nodes drop (in a configuration graph.unknown_nodes: drop)",
         )
     return source, target, known
 
@@ -169,12 +169,6 @@ def _ends(
 def positions(values: pa.Array, ids: pa.Array) -> npt.NDArray[np.int32]:
     """Where each value stands in `ids`, int32; -1 where it does not."""
     return pc.fill_null(pc.index_in(values, value_set=ids), -1).to_numpy(zero_copy_only=False)
-
-
-def _cure(mend: str, option: str, effect: str) -> str:
-    key, value = option.removeprefix("--").split()
-    setting = f"graph.{key.replace('-', '_')}: {value}"
-    return f"{mend}, or run with {option} (in a configuration {setting}), which {effect}"
 
 
 def _more(count: int, what: str) -> str:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import csv
 import io
+import re
 import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -21,6 +22,7 @@ from kgqa_hpc.kg.readers.textfile import read_text, refuse_other_encodings
 
 # A record must fit into two blocks; long descriptions in columns we ignore do.
 _BLOCK_BYTES = 8 << 20
+_NOT_A_LINE_END = re.compile(rb"[^\r\n]")
 
 
 @dataclass(frozen=True)
@@ -77,7 +79,7 @@ class DelimitedFile:
         byte that is not UTF-8.
         """
         begin = self.first_end if header else 0
-        if not self.data[begin:].strip(b"\r\n"):
+        if _NOT_A_LINE_END.search(self.data, begin) is None:
             return {name: pa.array([], pa.large_string()) for name in wanted}
         self._refuse_open_quote()
         try:
@@ -87,7 +89,8 @@ class DelimitedFile:
                 parse_options=pa.csv.ParseOptions(
                     delimiter=self.dialect.separator,
                     quote_char='"' if self.dialect.quoted else False,
-                    newlines_in_values=self.dialect.quoted,
+                    # Without a single quote in the file rows can be told apart in parallel.
+                    newlines_in_values=self.dialect.quoted and b'"' in self.data,
                 ),
                 convert_options=pa.csv.ConvertOptions(
                     column_types=dict.fromkeys(wanted, pa.large_string()),

@@ -43,7 +43,7 @@ def read_text(path: Path) -> bytes:
     if data.startswith(_UTF16):
         raise GraphFormatError(f"{path.name}: is UTF-16, not UTF-8", "save it as UTF-8")
     data = data.removeprefix(_UTF8_BOM)
-    if not data.strip():
+    if re.search(rb"\S", data) is None:
         raise GraphFormatError(f"{path.name}: is empty", "is it the right file?")
     return data
 
