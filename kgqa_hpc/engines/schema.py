@@ -46,7 +46,7 @@ def resolve(schema: Schema, root: Schema) -> Schema:
         if reference is None:
             return schema
         schema = root
-        for part in str(reference).removeprefix("#/").split("/"):
+        for part in filter(None, str(reference).removeprefix("#").split("/")):
             if not isinstance(schema, Mapping) or part not in schema:
                 raise EngineConfigError(f"schema: {reference} leads nowhere")
             schema = schema[part]

@@ -1,0 +1,140 @@
+"""llama.cpp's server inside the process (xllamacpp): prompts to tokens, tokens to text.
+
+Completions go straight into the library; the chat template and the tokenizer are only reachable through its
+HTTP port, which is bound to loopback and locked with a random key.
+"""
+
+from __future__ import annotations
+
+import http.client
+import json
+import os
+import secrets
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit
+
+from kgqa_hpc.engines.engine import Finish
+from kgqa_hpc.errors import EngineConfigError
+
+# Threads that spin at a barrier while another waits for a core slow generation 10 to 50 times on a busy
+# machine.
+os.environ.setdefault("OMP_WAIT_POLICY", "passive")
+os.environ.setdefault("GOMP_SPINCOUNT", "0")
+
+
+@dataclass(slots=True)
+class Completion:
+    """What came back. `finish` is None when it was stopped on the way, or on an error."""
+
+    text: str = ""
+    finish: Finish | None = None
+    prompt_tokens: int = 0
+    completion_tokens: int = 0
+    cached_tokens: int = 0
+    error: str | None = None
+
+
+class LlamaServer:
+    """A loaded model with `places` independent contexts of `context` tokens each."""
+
+    def __init__(
+        self, model: Path, places: int, context: int, threads: int, chat_template: str | None
+    ) -> None:
+        try:
+            import xllamacpp
+        except ImportError as problem:
+            raise EngineConfigError(
+                f"the cpu engine needs the package xllamacpp: {problem}",
+                "pip install 'kgqa_hpc[cpu]'; it needs the system library libgomp.so.1",
+            ) from None
+        self._key = secrets.token_hex(16)
+        params = xllamacpp.CommonParams()
+        params.model.path = str(model)
+        params.model_alias = {model.name}
+        params.n_parallel = places
+        params.n_ctx = context * places
+        params.cpuparams.n_threads = params.cpuparams_batch.n_threads = threads
+        params.warmup = False
+        params.verbosity = 0
+        params.cache_ram_mib = 0  # else it keeps old prompts: 8 GB by default
+        params.ui = False
+        params.api_keys = [self._key]
+        if chat_template:
+            params.chat_template = chat_template
+        try:
+            self._server: Any = xllamacpp.Server(params)
+        except Exception as problem:  # noqa: BLE001 - whatever it is, the user hears it
+            raise EngineConfigError(
+                f"{model}: llama.cpp cannot load this model: {problem}",
+                "see the engine's log; a newer xllamacpp may know its architecture",
+            ) from None
+        address = urlsplit(self._server.listening_address)
+        self._address = (address.hostname or "127.0.0.1", address.port or 0)
+
+    def prompt_tokens(self, messages: Sequence[Mapping[str, str]]) -> list[int]:
+        """The prompt of a chat, as the model's own template writes it, in tokens."""
+        prompt = self._ask("/apply-template", {"messages": list(messages)})["prompt"]
+        return self.tokenize(prompt, special=True)
+
+    def tokenize(self, text: str, *, special: bool = False) -> list[int]:
+        """Tokens of a text; with `special`, markers such as <|im_start|> are the one token they name."""
+        body = {"content": text, "add_special": special, "parse_special": special}
+        return list(self._ask("/tokenize", body)["tokens"])
+
+    def check_grammar(self, text: str) -> None:
+        """Raises EngineConfigError when llama.cpp does not accept a grammar."""
+        body = {"prompt": "x", "max_tokens": 1, "grammar": text, "cache_prompt": False}
+        answer = self.complete(body)
+        if answer.error is not None:
+            raise EngineConfigError(f"schema: llama.cpp refuses its grammar: {answer.error}", "simplify it")
+
+    def complete(self, body: dict[str, Any], on_token: Callable[[], bool] | None = None) -> Completion:
+        """Complete a prompt. `on_token` is called with each piece of text; True stops."""
+        done = Completion()
+        pieces: list[str] = []
+
+        def on_chunk(chunk: dict[str, Any]) -> bool:
+            _read(chunk, done, pieces)
+            return on_token() if on_token is not None else False
+
+        self._server.handle_completions(
+            {**body, "stream": True, "stream_options": {"include_usage": True}}, on_chunk
+        )
+        done.text = "".join(pieces)
+        return done
+
+    def close(self) -> None:
+        """Free the model. Idempotent."""
+        self._server = None
+
+    def _ask(self, path: str, body: dict[str, Any]) -> Any:
+        connection = http.client.HTTPConnection(*self._address, timeout=600)
+        try:
+            head = {"Content-Type": "application/json", "Authorization": f"Bearer {self._key}"}
+            connection.request("POST", path, json.dumps(body), head)
+            answer = connection.getresponse()
+            data = json.loads(answer.read())
+        finally:
+            connection.close()
+        if answer.status != 200:
+            raise RuntimeError(f"llama.cpp {path}: {data.get('error', {}).get('message', data)}")
+        return data
+
+
+def _read(chunk: dict[str, Any], done: Completion, pieces: list[str]) -> None:
+    if "error" in chunk:
+        problem = chunk["error"]
+        done.error = str(problem.get("message", problem) if isinstance(problem, dict) else problem)
+        return
+    for choice in chunk.get("choices", ()):
+        pieces.append(choice.get("text") or "")
+        reason = choice.get("finish_reason")
+        if reason is not None:
+            done.finish = "length" if reason == "length" else "stop"
+    if usage := chunk.get("usage"):
+        done.prompt_tokens = usage["prompt_tokens"]
+        done.completion_tokens = usage["completion_tokens"]
+        done.cached_tokens = (usage.get("prompt_tokens_details") or {}).get("cached_tokens", 0)
