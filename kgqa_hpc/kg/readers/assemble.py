@@ -122,7 +122,7 @@ def _first_of_each_id(nodes: NodeTable, policy: Policy) -> npt.NDArray[np.bool_]
         row = int(np.argmin(first))
         earlier = int(np.argmax(codes == codes[row]))
         raise GraphFormatError(
-            f"{nodes.file} line {nodes.line_of(row):,}: node id {nodes.ids[row].as_py()!r}"
+            f"{nodes.file} line {nodes.line_of(row):,}: node id {_shown(nodes.ids[row])}"
             f" already stands in line {nodes.line_of(earlier):,}"
             + _more(int((~first).sum()) - 1, "such line"),
             "delete one of them, or set graph.duplicate_nodes: first, which keeps the first of each",
@@ -138,7 +138,7 @@ def _names(nodes: NodeTable, first: npt.NDArray[np.bool_], policy: Policy) -> pa
     if policy.unnamed_nodes == "error" and unnamed.any():
         row = int(np.argmax(unnamed))
         raise GraphFormatError(
-            f"{nodes.file} line {nodes.line_of(row):,}: node {nodes.ids[row].as_py()!r} has no name"
+            f"{nodes.file} line {nodes.line_of(row):,}: node {_shown(nodes.ids[row])} has no name"
             + _more(int(unnamed.sum()) - 1, "such node"),
             "name it, or set graph.unnamed_nodes: drop, which leaves such nodes out, as published",
         )
@@ -154,14 +154,14 @@ def _ends(
     if policy.unknown_nodes == "error" and not known.all():
         row = int(np.argmin(known))
         end, values = ("source", edges.sources) if source[row] < 0 else ("target", edges.targets)
-        value = values[row].as_py()
-        spaces = positions(pa.array([value.strip()], pa.large_string()), ids)[0] >= 0
+        stripped = pa.array([values[row].as_py().strip()], pa.large_string())
+        spaces = positions(stripped, ids)[0] >= 0
         raise GraphFormatError(
-            f"{edges.file} line {edges.line_of(row):,}: {end} {value!r} is not in {node_file}"
+            f"{edges.file} line {edges.line_of(row):,}: {end} {_shown(values[row])} is not in {node_file}"
             + _more(int((~known).sum()) - 1, "such edge"),
             "the node file has it without the spaces around it"
             if spaces
-            else "add it there, or run with --unknown-nodes drop (in a configuration graph.unknown_nodes: drop)",
+            else "add it there, or run with --unknown-nodes drop (configuration: graph.unknown_nodes: drop)",
         )
     return source, target, known
 
@@ -173,3 +173,9 @@ def positions(values: pa.Array, ids: pa.Array) -> npt.NDArray[np.int32]:
 
 def _more(count: int, what: str) -> str:
     return f" (and {count:,} more {what}{'s' if count > 1 else ''})" if count else ""
+
+
+def _shown(value: pa.Scalar) -> str:
+    """A value as it stands in a message: quoted, on one line, not longer than a line."""
+    text = value.as_py()
+    return repr(text if len(text) <= 80 else f"{text[:80]}…")

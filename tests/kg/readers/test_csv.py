@@ -95,13 +95,20 @@ def test_an_unknown_target_is_named_with_its_line_in_a_zipped_file(write):
     edges = gzip.compress(f"source_id,target_id,type\n{rows}G1,HP:0009999,r\nX,D1,r\n".encode())
     assert _error(write, edges=edges).splitlines() == [
         "edges.csv.gz line 1,204: target 'HP:0009999' is not in nodes.csv (and 1 more such edge)",
-        "       add it there, or run with --unknown-nodes drop (in a configuration graph.unknown_nodes: drop)",
+        "       add it there, or run with --unknown-nodes drop (configuration: graph.unknown_nodes: drop)",
     ]
 
 
 def test_lines_are_counted_as_an_editor_does_behind_quoted_line_ends_and_blank_lines(write):
     nodes = 'id,name,type\r\n\r\nG1,"a\r\nb\nc",gene\r\n\r\nG1,x,gene\r\n'
     assert "nodes.csv line 7: node id 'G1' already stands in line 3" in _error(write, nodes=nodes)
+
+
+def test_an_endless_id_does_not_flood_the_message(write):
+    endless = "x\ny" * 9_999
+    message = _error(write, edges=f'source_id,target_id,type\nG1,"{endless}",r\n')
+    assert "line 2: target 'x\\ny" in message
+    assert len(message) < 400
 
 
 def test_an_id_that_only_differs_by_spaces_is_told(write):
