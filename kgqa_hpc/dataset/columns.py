@@ -6,6 +6,7 @@ do the steps under `provenance`. They are gathered while merge streams over all 
 
 from __future__ import annotations
 
+from math import isfinite
 from typing import Any
 
 import orjson
@@ -93,7 +94,7 @@ def _gather(fields: dict[str, set[str]], values: dict[str, Any]) -> None:
 
 def _kind(value: Any) -> str:
     """Of what type a value is; `json` for what has no plain column type."""
-    if value is None:
+    if _is_nothing(value):
         return "null"
     if isinstance(value, bool):
         return "bool"
@@ -106,6 +107,11 @@ def _kind(value: Any) -> str:
     if isinstance(value, list) and all(isinstance(part, str) for part in value):
         return "strings"
     return "json"
+
+
+def _is_nothing(value: Any) -> bool:
+    # JSON has no NaN and no infinity: both files hold null for them.
+    return value is None or (isinstance(value, float) and not isfinite(value))
 
 
 _TYPES = {
@@ -135,7 +141,7 @@ def _fill(values: dict[str, Any] | None, fields: dict[str, set[str]]) -> dict[st
 
 
 def _cast(value: Any, kind: str) -> Any:
-    if value is None:
+    if _is_nothing(value):
         return None
     if kind == "json":
         return orjson.dumps(value, option=orjson.OPT_SORT_KEYS).decode()

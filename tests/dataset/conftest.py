@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -28,13 +28,44 @@ CONFIG: dict[str, Any] = {
     "seed": 7,
     "graph": {"source": "csv", "nodes": "nodes.csv", "edges": "edges.csv"},
     "anchors": {"per_shape": 40},
-    "prompts": {"generate": "demo", "judge": "demo_filter"},
+    "prompts": {"generate": "ask", "judge": "check"},
     "engine": {"kind": "scripted"},
 }
 HEADER = {
     "seed": 7,
     "reduction": {"nodes_before": 500, "nodes": 300, "simple_edges": 900},
     "totals": {"1": 1000, "2": 40, "3": 5000},
+}
+PROMPTS = {
+    "ask": """---
+step: generate
+schema:
+  type: object
+  properties: {question: {type: string, maxLength: 900}, answer: {type: string, maxLength: 900}}
+  required: [question, answer]
+  additionalProperties: false
+max_tokens: 300
+---
+{% block system %}Ask a question.{% endblock %}
+{% block user %}{% for number, name, type in nodes %}{{ name }}; {% endfor %}{% endblock %}
+""",
+    "check": """---
+step: judge
+schema:
+  type: object
+  properties:
+    question_reasoning: {type: string, maxLength: 900}
+    valid_question: {type: boolean}
+    my_answer: {type: string, maxLength: 900}
+    answer_reasoning: {type: string, maxLength: 900}
+    original_answer_valid: {type: boolean}
+  required: [question_reasoning, valid_question, my_answer, answer_reasoning, original_answer_valid]
+  additionalProperties: false
+max_tokens: 200
+---
+{% block system %}Check a pair.{% endblock %}
+{% block user %}{{ question }} | {{ answer }}{% endblock %}
+""",
 }
 # What becomes of item number i, by i % 12.
 FATES = {
@@ -102,11 +133,16 @@ class SyntheticRun:
     LONG, LONG_AND_LOST = LONG, LONG_AND_LOST
 
     def __init__(self, path: Path, items: int, shard_size: int, config: dict[str, Any]) -> None:
+        prompts = path.with_name("prompts")
+        prompts.mkdir(parents=True, exist_ok=True)
+        for name, text in PROMPTS.items():
+            (prompts / f"{name}.md").write_text(text)
+        config = {**config, "prompts": {**config["prompts"], "folder": str(prompts)}}
         self.config: RunConfig = parse_config(config, "test")
         self.chain = build_chain(self.config, self.config.passes[-1].name, ENGINE)
-        prompts = {step.prompt.name: step.prompt.sha256 for step in self.chain}
         plain = self.config.model_dump(mode="json")
-        self.folder = RunFolder.create(path, plain, fingerprint(plain, prompts))
+        digests = {step.prompt.name: step.prompt.sha256 for step in self.chain}
+        self.folder = RunFolder.create(path, plain, fingerprint(plain, digests))
         write_anchors(self.folder.anchors, (make_anchor(i).to_dict() for i in range(items)), HEADER)
         self.manifest = partition(self.folder, shard_size)
         self.ids = [make_anchor(i).id for i in range(items)]
@@ -127,13 +163,13 @@ MakeRun = Callable[..., SyntheticRun]
 
 
 @pytest.fixture
-def make_run(tmp_path: Path) -> Iterator[MakeRun]:
+def make_run(tmp_path: Path) -> MakeRun:
     """Make a run: make_run(items=60, shard_size=8, name="run", **changes to the configuration)."""
 
     def make(items: int = 60, shard_size: int = 8, name: str = "run", **changes: Any) -> SyntheticRun:
         return SyntheticRun(tmp_path / name, items, shard_size, {**CONFIG, **changes})
 
-    yield make
+    return make
 
 
 @pytest.fixture

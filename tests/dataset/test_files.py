@@ -17,7 +17,7 @@ from kgqa_hpc.dataset.columns import Columns
 from kgqa_hpc.dataset.files import RecordFiles, write_sums
 
 TEXT = st.text(st.characters(exclude_categories=["Cs"]), max_size=20)
-SCALAR = st.none() | st.booleans() | st.integers(-(2**63), 2**63 - 1) | st.floats(allow_nan=False) | TEXT
+SCALAR = st.none() | st.booleans() | st.integers(-(2**63), 2**63 - 1) | st.floats() | TEXT
 VALUE = SCALAR | st.lists(TEXT, max_size=3) | st.dictionaries(TEXT, SCALAR, max_size=2)
 VERDICTS = st.dictionaries(
     st.sampled_from(["judge", "panel"]),

@@ -30,5 +30,5 @@ def peak_of_merging(run: Path) -> int:
 def test_ten_times_the_records_take_no_more_memory(make_tiny_run: Any) -> None:
     small = peak_of_merging(make_tiny_run(6_000, SHARD, "small"))
     large = peak_of_merging(make_tiny_run(60_000, SHARD, "large"))
-    # Held as objects, 54,000 more records would be about 180 MB; 200,000 were tried by hand and passed as well.
+    # Held as objects, 54,000 more records would be about 180 MB. (200,000 were tried by hand and passed too.)
     assert large - small < 50 << 20

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import itertools
 import json
 import shutil
 import signal
@@ -94,7 +95,7 @@ def test_every_sampled_id_is_in_exactly_one_file_in_the_order_of_the_shards(make
     accounting.check()
     files = [lines(run.folder.dataset / f"{name}.jsonl") for name in ("accepted", "rejected", "lost")]
     ids = [[record["id"] for record in records] for records in files]
-    assert sorted(sum(ids, [])) == sorted(run.ids)
+    assert sorted(itertools.chain(*ids)) == sorted(run.ids)
     assert all(one == [i for i in run.ids if i in set(one)] for one in ids)
     total = accounting.total
     assert [len(one) for one in ids] == [
@@ -207,7 +208,7 @@ def test_checksums_and_card_describe_the_files(make_run: Any) -> None:
     assert metadata["license"] == "other"
     assert metadata["configs"][0]["data_files"] == "accepted.parquet"
     assert "60 sampled = 34 accepted + 12 rejected + 9 invalid + 5 failed" in body
-    assert "| demo |" in body
+    assert "| ask |" in body
     assert "biographletqa.jsonl" in body
 
 
@@ -234,8 +235,8 @@ def test_requests_are_counted_per_prompt_and_model(make_run: Any) -> None:
     generate, judge = merge(run.folder).requests
     assert (generate["step"], generate["prompt"]["name"], judge["prompt"]["name"]) == (
         "generate",
-        "demo",
-        "demo_filter",
+        "ask",
+        "check",
     )
     assert generate["requests"] == 45 + 5 * 2 + 5 * 3 + 5 * 3
     assert (generate["usable"], generate["unparseable"], generate["errors"]) == (50, 20, 15)
@@ -304,7 +305,7 @@ def test_a_result_of_another_shard_is_not_believed(make_run: Any) -> None:
     run = make_run()
     run.finish()
     shutil.copy(run.folder.result("main", "shard-000001"), run.folder.result("main", "shard-000002"))
-    with pytest.raises(CorruptFile, match="shard-000002.*holds other items"):
+    with pytest.raises(CorruptFile, match=r"shard-000002.*holds other items"):
         merge(run.folder)
 
 
@@ -312,7 +313,7 @@ def test_a_result_that_lost_an_item_is_not_believed(make_run: Any) -> None:
     run = make_run()
     run.finish()
     rewrite(run.folder.result("main", "shard-000002"), lambda records: records[:-1])
-    with pytest.raises(CorruptFile, match="shard-000002.*holds other items"):
+    with pytest.raises(CorruptFile, match=r"shard-000002.*holds other items"):
         merge(run.folder)
 
 
@@ -331,7 +332,7 @@ def test_anchors_that_are_not_those_of_the_shards_are_refused(make_run: Any) -> 
     run, other = make_run(), make_run(items=59, name="other")
     run.finish()
     shutil.copy(other.folder.anchors, run.folder.anchors)
-    with pytest.raises(FingerprintMismatch, match="another anchors.h5"):
+    with pytest.raises(FingerprintMismatch, match=r"another anchors.h5"):
         merge(run.folder)
 
 

@@ -1,0 +1,178 @@
+"""The whole story of one item: anchor, prompts as sent, raw answers, verdicts, versions, where it lies.
+
+Prompts are not stored with every item; they are rendered again from the prompt modules. Each request carries
+the sha256 of its module, so a text that has changed since is recognised, and then not shown as if it had been
+sent.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import orjson
+
+from kgqa_hpc import __version__
+from kgqa_hpc.anchors.anchor import Anchor
+from kgqa_hpc.config import RunConfig
+from kgqa_hpc.dataset.accounting import LENGTH
+from kgqa_hpc.dataset.lengths import FIELDS, parsed_pair
+from kgqa_hpc.dataset.read import run_config
+from kgqa_hpc.dataset.story import render
+from kgqa_hpc.errors import InputError, PromptError, StoreError
+from kgqa_hpc.steps.chain import build_chain
+from kgqa_hpc.steps.item import Item
+from kgqa_hpc.steps.step import Step
+from kgqa_hpc.store.anchors import AnchorsFile
+from kgqa_hpc.store.journal import journals_of, read_journal
+from kgqa_hpc.store.partition import read_shards_manifest, shard_name
+from kgqa_hpc.store.result import iter_result
+from kgqa_hpc.store.run import RunFolder
+
+__all__ = ["explain", "render"]
+
+
+@dataclass(frozen=True, slots=True)
+class _Place:
+    """Where an item's record was found, and how far that is from done."""
+
+    state: str  # finished | in flight | waiting
+    shard: str
+    row: int
+    file: Path | None = None
+    record: dict[str, Any] | None = None
+
+
+def explain(folder: Path, item: str) -> dict[str, Any]:
+    """The story of one item as plain data; `item` is an id or a beginning that only one id has.
+
+    Works while the run is going on. Raises InputError for an unknown id (with the nearest ones), CorruptFile.
+    """
+    run = RunFolder.open(folder)
+    config = run_config(run)
+    if not run.anchors.exists():
+        raise InputError(f"{run.path}: nothing was sampled yet", f"first: kgqa sample {run.path}")
+    row, anchor = _find(run, item)
+    try:
+        place = _locate(run, config, row, anchor.id)
+    except StoreError:
+        # A journal vanishes when its shard's result is committed: look again, and mean it.
+        place = _locate(run, config, row, anchor.id)
+    record = place.record or Item(anchor).to_record()
+    steps = _steps(config)
+    status, reason = _outcome(run, record)
+    return {
+        "id": anchor.id,
+        "state": place.state,
+        "status": status,
+        "reason": reason,
+        "where": {
+            "run": str(run.path),
+            "anchor": f"{run.anchors.name} row {row}",
+            "shard": place.shard,
+            "record": str(place.file.relative_to(run.path)) if place.file else None,
+        },
+        "anchor": anchor.to_dict(),
+        "output": record["output"],
+        "verdicts": record["verdicts"],
+        "requests": [
+            _request(entry, Item.from_record(anchor, record), steps, config) for entry in record["trace"]
+        ],
+        "versions": {
+            "program": __version__,
+            "run": run.manifest().digest,
+            "made_with": run.manifest().program,
+        },
+    }
+
+
+def _find(run: RunFolder, wanted: str) -> tuple[int, Anchor]:
+    with AnchorsFile(run.anchors) as anchors:
+        row = anchors.find(wanted)
+        if row is None:
+            row = _only_beginning(run, wanted, [anchor["id"] for anchor in anchors.rows()])
+        return row, Anchor.from_dict(next(iter(anchors.rows(row, row + 1))))
+
+
+def _only_beginning(run: RunFolder, wanted: str, ids: list[str]) -> int:
+    rows = [row for row, known in enumerate(ids) if wanted and known.startswith(wanted)]
+    if len(rows) == 1:
+        return rows[0]
+    if rows:
+        some = ", ".join(ids[row] for row in rows[:3])
+        raise InputError(f"{wanted}: {len(rows):,} items begin so: {some}, …", "give more of the id")
+    near = sorted(ids, key=lambda known: (-_common(known, wanted), known))[:3]
+    raise InputError(
+        f"{wanted}: no such item among the {len(ids):,} of {run.path}", f"the nearest are {', '.join(near)}"
+    )
+
+
+def _common(one: str, other: str) -> int:
+    """How many characters two ids share from their beginning."""
+    return next(
+        (n for n, (a, b) in enumerate(zip(one, other, strict=False)) if a != b), min(len(one), len(other))
+    )
+
+
+def _locate(run: RunFolder, config: RunConfig, row: int, item: str) -> _Place:
+    if not run.shards_manifest.exists():
+        return _Place("waiting", "not cut yet", row)
+    shard = shard_name(row // read_shards_manifest(run).shard_size)
+    last = config.passes[-1].name
+    for each in reversed(config.passes):
+        path = run.result(each.name, shard)
+        if path.exists():
+            record = next((r for r in iter_result(path) if r["id"] == item), None)
+            return _Place("finished" if each.name == last else "in flight", shard, row, path, record)
+        if found := _journaled(run, each.name, shard, item):
+            return _Place("in flight", shard, row, *found)
+    return _Place("waiting", shard, row)
+
+
+def _journaled(run: RunFolder, pass_name: str, shard: str, item: str) -> tuple[Path, dict[str, Any]] | None:
+    """The journal and the record in which the item got farthest."""
+    found = [
+        (path, record)
+        for path in journals_of(run.results(pass_name), shard)
+        for record in read_journal(path, {"pass": pass_name, "shard": shard})[0]
+        if record["id"] == item
+    ]
+    return max(found, key=lambda one: (one[1]["status"] != "open", len(one[1]["trace"])), default=None)
+
+
+def _outcome(run: RunFolder, record: dict[str, Any]) -> tuple[str, str | None]:
+    """Status and reason as the dataset has them: the length filter of the last merge comes first."""
+    pair, counts = parsed_pair(record), run.dataset / "accounting.json"
+    if pair and record["status"] != "open" and counts.exists():
+        limits = orjson.loads(counts.read_bytes())["lengths"]
+        for field in FIELDS:
+            low, high = limits[field]["minimum"], limits[field]["maximum"]
+            if low is not None and not low <= len(pair[field]) <= high:
+                return "rejected", LENGTH
+    return record["status"], record["reason"]
+
+
+def _steps(config: RunConfig) -> dict[str, Step | str]:
+    """The steps of all passes by name, or why a pass's prompts cannot be loaded any more."""
+    steps: dict[str, Step | str] = {}
+    for each in config.passes:
+        try:
+            steps |= {step.name: step for step in build_chain(config, each.name)}
+        except PromptError as problem:
+            steps |= dict.fromkeys(each.steps, problem.message)
+    return steps
+
+
+def _request(
+    entry: dict[str, Any], item: Item, steps: dict[str, Step | str], config: RunConfig
+) -> dict[str, Any]:
+    """A trace entry with the messages that were sent, or the reason why they cannot be shown."""
+    step = steps.get(entry["step"], "the configuration has no such step any more")
+    if isinstance(step, str):
+        return {**entry, "messages": None, "note": step}
+    if step.prompt.sha256 != entry["prompt"]["sha256"]:
+        changed = f"prompt {entry['prompt']['name']} has changed since: it is {step.prompt.sha256} now"
+        return {**entry, "messages": None, "note": changed}
+    messages = step.request(item, entry["attempt"], config.seed).messages
+    return {**entry, "messages": list(messages), "note": None}

@@ -1,0 +1,87 @@
+"""The story of an item (explain.py) as text for a terminal."""
+
+from __future__ import annotations
+
+import io
+import json
+from typing import Any
+
+from rich.console import Console
+from rich.padding import Padding
+from rich.rule import Rule
+from rich.table import Table
+from rich.text import Text
+
+WIDTH = 110
+
+
+def render(story: dict[str, Any], *, colour: bool = False, width: int = WIDTH) -> str:
+    """The text; with `colour` it holds terminal colours. Nothing in an item is taken for markup."""
+    out = io.StringIO()
+    console = Console(
+        file=out, width=width, force_terminal=colour, markup=False, highlight=False, emoji=False
+    )
+    _head(console, story)
+    _anchor(console, story["anchor"])
+    for request in story["requests"]:
+        _request(console, request)
+    _result(console, story)
+    return out.getvalue().rstrip("\n")
+
+
+def _head(console: Console, story: dict[str, Any]) -> None:
+    reason = f": {story['reason']}" if story["reason"] else ""
+    console.print(Text(story["id"], "bold"), Text(f"{story['state']}, {story['status']}{reason}"))
+    where = story["where"]
+    record = f", record in {where['record']}" if where["record"] else ""
+    console.print(Text(f"{where['run']}: {where['anchor']}, {where['shard']}{record}", "dim"))
+
+
+def _anchor(console: Console, anchor: dict[str, Any]) -> None:
+    console.print(Rule(f"anchor: {anchor['kind']}, shape {anchor['shape']}, weight {anchor['weight']:g}"))
+    nodes = Table(box=None, pad_edge=False)
+    for title in ("#", "id", "name", "type"):
+        nodes.add_column(title, overflow="fold")
+    for position, node in enumerate(anchor["nodes"]):
+        nodes.add_row(*(Text(str(cell)) for cell in (position, *node)))
+    console.print(nodes)
+    for source, target, kind in anchor["relations"]:
+        console.print(Text(f"{source} --{kind}--> {target}"))
+
+
+def _request(console: Console, request: dict[str, Any]) -> None:
+    prompt, engine = request["prompt"], request["engine"]
+    console.print(Rule(f"{request['step']}, attempt {request['attempt'] + 1}"))
+    console.print(Text(f"prompt  {prompt['name']} {prompt['sha256'][:16]}"))
+    console.print(Text("engine  " + " ".join(str(part) for part in engine.values() if part)))
+    settings = [f"{key} {request[key]}" for key in ("temperature", "max_tokens", "seed") if key in request]
+    tokens = [f"{number} {kind}" for kind, number in request["tokens"].items()]
+    repaired = " (repaired)" if request["repaired"] else ""
+    console.print(Text(f"asked   {', '.join(settings)}; tokens: {', '.join(tokens)}"))
+    if request["note"]:
+        console.print(Text(f"the messages cannot be shown: {request['note']}", "yellow"))
+    for message in request["messages"] or ():
+        _block(console, message["role"], message["content"])
+    ending = f"{request['finish']}{repaired}" + (f", {request['error']}" if request["error"] else "")
+    _block(console, f"answer ({ending})", request["text"])
+
+
+def _result(console: Console, story: dict[str, Any]) -> None:
+    for field, text in story["output"].items():
+        console.print(Rule(field))
+        console.print(Padding(Text(str(text)), (0, 2)))
+    for step, verdict in story["verdicts"].items():
+        console.print(Rule(f"verdict of {step}"))
+        console.print(Padding(Text(json.dumps(verdict, indent=1, ensure_ascii=False)), (0, 2)))
+    versions = ", ".join(f"{name} {version}" for name, version in story["versions"].items())
+    console.print(Rule(), Text(versions, "dim"))
+
+
+def _block(console: Console, title: str, text: str) -> None:
+    console.print(Text(f"[{title}]", "cyan"))
+    console.print(Padding(Text(_printable(text)), (0, 2)))
+
+
+def _printable(text: str) -> str:
+    """Without what would steer a terminal."""
+    return "".join(c if c.isprintable() or c in "\n\t" else "\N{REPLACEMENT CHARACTER}" for c in text)

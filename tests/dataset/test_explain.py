@@ -1,0 +1,148 @@
+"""An item's story is told from what lies on the disk, finished or not."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from kgqa_hpc.anchors.anchor import Anchor
+from kgqa_hpc.dataset.explain import explain, render
+from kgqa_hpc.dataset.merge import merge
+from kgqa_hpc.errors import CorruptFile, InputError
+from kgqa_hpc.store.journal import open_next
+from kgqa_hpc.store.shard import read_shard
+
+
+def prompts_of(run: Any) -> Path:
+    return run.folder.path.with_name("prompts")
+
+
+def test_a_finished_item_tells_its_prompts_answers_verdicts_and_place(make_run: Any) -> None:
+    run = make_run()
+    run.finish()
+    story = explain(run.folder.path, run.ids[10])
+    assert (story["state"], story["status"], story["reason"]) == ("finished", "accepted", None)
+    assert story["where"]["shard"] == "shard-000001"
+    assert story["where"]["record"] == "results/main/shard-000001.h5"
+    assert [(r["step"], r["attempt"]) for r in story["requests"]] == [
+        ("generate", 0),
+        ("generate", 1),
+        ("judge", 0),
+        ("judge", 1),
+    ]
+    first, second, *_, judged = story["requests"]
+    assert first["text"] == "I would rather not."
+    assert second["messages"][1]["content"] == "näme 10-0; näme 10-1; näme 10-2;"
+    assert judged["messages"][1]["content"].startswith("What links the nodes of number 0010? | It is")
+    assert story["verdicts"]["judge"]["original_answer_valid"] is True
+    assert story["versions"]["run"] == run.folder.manifest().digest
+    text = render(story)
+    for part in (
+        run.ids[10],
+        "näme 10-1",
+        "attempt 2",
+        "Check a pair.",
+        "I would rather not.",
+        "shard-000001",
+    ):
+        assert part in text
+
+
+def test_a_prompt_that_has_changed_since_is_not_shown_as_if_it_had_been_sent(make_run: Any) -> None:
+    run = make_run()
+    run.finish()
+    file = prompts_of(run) / "check.md"
+    file.write_text(file.read_text().replace("Check a pair.", "Be kind."))
+    generate, judge = explain(run.folder.path, run.ids[0])["requests"]
+    assert generate["messages"]
+    assert judge["messages"] is None
+    assert "has changed since" in judge["note"]
+    assert "Be kind." not in render(explain(run.folder.path, run.ids[0]))
+
+
+def test_a_prompt_that_is_gone_does_not_hide_the_rest_of_the_story(make_run: Any) -> None:
+    run = make_run()
+    run.finish()
+    (prompts_of(run) / "ask.md").unlink()
+    story = explain(run.folder.path, run.ids[0])
+    assert "no such prompt" in story["requests"][0]["note"]
+    assert story["requests"][0]["text"].startswith('{"question"')
+    assert "cannot be shown" in render(story)
+
+
+def test_an_item_in_flight_is_read_from_the_journal_in_which_it_got_farthest(make_run: Any) -> None:
+    run = make_run()
+    folder = run.folder.results("main")
+    folder.mkdir(parents=True)
+    header = {"pass": "main", "shard": "shard-000001", "fingerprint": "x", "shard_sha256": "y"}
+    whole = next(r for r in run.records("shard-000001") if r["id"] == run.ids[10])
+    half = {**whole, "status": "open", "trace": whole["trace"][:2], "verdicts": {}}
+    for record in (half, whole):
+        journal, _ = open_next(folder, "shard-000001", header)
+        journal.append({**record, "at": [0, 0]})
+        journal.close()
+    with (folder / "shard-000001.w1.journal").open("ab") as file:
+        file.write(b"0000 torn")
+    story = explain(run.folder.path, run.ids[10])
+    assert (story["state"], story["status"]) == ("in flight", "accepted")
+    assert story["where"]["record"] == "results/main/shard-000001.w1.journal"
+    assert len(story["requests"]) == 4
+
+
+def test_an_item_nobody_asked_yet_is_waiting(make_run: Any) -> None:
+    run = make_run()
+    run.finish("shard-000000")
+    story = explain(run.folder.path, run.ids[59])
+    assert (story["state"], story["status"], story["requests"]) == ("waiting", "open", [])
+    assert story["anchor"] == read_shard(run.folder.shard("shard-000007"))[3]
+    run.folder.shards_manifest.unlink()
+    assert explain(run.folder.path, run.ids[59])["state"] == "waiting"
+    assert "waiting" in render(story)
+
+
+def test_a_length_outlier_is_told_as_the_dataset_has_it(make_run: Any) -> None:
+    run = make_run()
+    run.finish()
+    assert explain(run.folder.path, run.ids[run.LONG])["status"] == "accepted"
+    merge(run.folder)
+    story = explain(run.folder.path, run.ids[run.LONG])
+    assert (story["status"], story["reason"]) == ("rejected", "length")
+
+
+def test_a_beginning_that_only_one_id_has_is_enough(make_run: Any) -> None:
+    run = make_run(items=12)
+    assert explain(run.folder.path, run.ids[11][:-1] + run.ids[11][-1])["id"] == run.ids[11]
+    assert explain(run.folder.path, "g03-000000000000000b")["id"] == run.ids[11]
+    with pytest.raises(InputError, match="4 items begin so"):
+        explain(run.folder.path, "g03-")
+
+
+@pytest.mark.parametrize("wanted", ["g01-00000000000000ff", "nonsense", "", "é"])
+def test_an_unknown_id_is_bad_input_with_the_nearest_ones(make_run: Any, wanted: str) -> None:
+    run = make_run(items=12)
+    with pytest.raises(InputError, match="no such item among the 12") as caught:
+        explain(run.folder.path, wanted)
+    assert "g01-0000000000000000" in caught.value.cure
+
+
+def test_a_damaged_result_is_an_error_and_not_a_story(make_run: Any) -> None:
+    run = make_run()
+    run.finish()
+    path = run.folder.result("main", "shard-000001")
+    path.write_bytes(path.read_bytes()[:-1])
+    with pytest.raises(CorruptFile):
+        explain(run.folder.path, run.ids[10])
+
+
+def test_names_and_answers_are_shown_as_they_are_and_steer_no_terminal(make_run: Any) -> None:
+    run = make_run()
+    run.finish()
+    story = explain(run.folder.path, run.ids[0])
+    story["anchor"] = Anchor.from_dict(story["anchor"]).to_dict()
+    story["anchor"]["nodes"][0][1] = "[bold]p53[/bold] :smile:"
+    story["requests"][0]["text"] = "evil \x1b[31mred"
+    text = render(story)
+    assert "[bold]p53[/bold] :smile:" in text
+    assert "\x1b" not in text
