@@ -1,4 +1,4 @@
-"""stats/graphlets.csv: how many graphlets of each shape there are and how many were drawn (paper, Table 1)."""
+"""stats/graphlets.csv: how many graphlets of each shape there are and how many were drawn (Table 1)."""
 
 from __future__ import annotations
 
