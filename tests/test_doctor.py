@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from kgqa_hpc import __version__, doctor, probes
-from kgqa_hpc.doctor import Check
+from kgqa_hpc import __version__, doctor
+from kgqa_hpc.doctor import Check, probes
 
 LIMIT = 120.0  # s; generous, for a loaded machine must not decide a test
 

