@@ -10,7 +10,6 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from kgqa_hpc.anchors.anchor import Anchor
 from kgqa_hpc.config import RunConfig, parse_config
 from kgqa_hpc.errors import AccountingError, CorruptFile, FingerprintMismatch, InputError
 from kgqa_hpc.store.anchors import KIND as ANCHORS
@@ -61,13 +60,11 @@ class FinishedWork:
             raise CorruptFile(problem.message, f"{where}; `kgqa run {self.run.path}` redoes it") from problem
         return list(zip(anchors, records, strict=True))
 
-    def items(self) -> Iterator[tuple[int, Anchor, dict[str, Any]]]:
-        """Row in anchors.h5, anchor and record of every finished item, a shard at a time in memory."""
+    def finished(self) -> Iterator[tuple[int, list[Pair]]]:
+        """Each finished shard's items with the row of the first one in anchors.h5."""
         for position, entry in enumerate(self.manifest.shards):
             if entry.name in self.done:
-                start = position * self.manifest.shard_size
-                for row, (anchor, record) in enumerate(self.pairs(entry), start):
-                    yield row, Anchor.from_dict(anchor), record
+                yield position * self.manifest.shard_size, self.pairs(entry)
 
     def sampled(self) -> Iterator[tuple[ShardEntry, list[tuple[str, int]]]]:
         """For every shard the id and shape of each of its anchors, as anchors.h5 has them.
