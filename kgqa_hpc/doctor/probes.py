@@ -180,7 +180,22 @@ def _apptainer(timeout: float) -> Check:
         return Check(
             "apptainer", False, "not on PATH", "load its module, or tools/install_system.sh apptainer"
         )
+    if _root_is_short_of_a_right() and "CAP_SYS_RESOURCE" not in os.environ.get("APPTAINER_DROP_CAPS", ""):
+        fix = "export APPTAINER_DROP_CAPS=CAP_SYS_RESOURCE"
+        return Check("apptainer", False, "cannot start: root lacks a right here that it expects", fix)
     return Check("apptainer", True, f"{text.split()[-1]}; {_building()}")
+
+
+def _root_is_short_of_a_right() -> bool:
+    """Root in a locked-down virtual machine or container: CAP_SYS_RESOURCE (bit 24) is withheld."""
+    if os.geteuid() != 0:
+        return False
+    try:
+        lines = Path("/proc/self/status").read_text().splitlines()
+    except OSError:
+        return False
+    permitted = next((line.split()[1] for line in lines if line.startswith("CapPrm:")), "ffffffffff")
+    return not int(permitted, 16) >> 24 & 1
 
 
 def _building() -> str:
