@@ -86,18 +86,10 @@ def parse_json(text: str, schema: Mapping[str, Any]) -> Parsed:
     if len(text) > SALVAGEABLE:
         raise Unparseable("not_json")
     try:
-        found = salvage(text, tuple(properties), lambda data: _fits(data, properties))
+        found = salvage(text, tuple(properties))
     except Refused as problem:
         raise Unparseable(str(problem)) from None
     return _parsed(found, properties, repaired=True)
-
-
-def _fits(data: Mapping[str, Any], properties: Mapping[str, Any]) -> bool:
-    try:
-        _parsed(data, properties, repaired=True)
-    except Unparseable:
-        return False
-    return True
 
 
 def _strict(text: str, properties: Mapping[str, Any]) -> dict[str, Any] | None:

@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Mapping
 from functools import lru_cache
 from typing import Any
 
@@ -39,19 +38,16 @@ def unwrap(text: str) -> str:
         text = text[match.end() :]
     if _OPEN_THOUGHT.match(text):
         return ""
-    end = _THOUGHT_END.search(text)
-    if end and text.count("{", 0, end.start()) == text.count("}", 0, end.start()):
-        text = text[end.end() :]
     text = text.strip()
+    end = None if text.startswith(("{", "[", "```")) else _THOUGHT_END.search(text)
+    if end and text.count("{", 0, end.start()) == text.count("}", 0, end.start()):
+        text = text[end.end() :].strip()
     fenced = _FENCED.match(text)
     return fenced[1].strip() if fenced else text
 
 
-def salvage(text: str, names: tuple[str, ...], fits: Callable[[Mapping[str, Any]], bool]) -> dict[str, Any]:
-    """The one object with the fields `names` in `text`. `fits` tells whether an object satisfies the schema.
-
-    Raises Refused with the reason.
-    """
+def salvage(text: str, names: tuple[str, ...]) -> dict[str, Any]:
+    """The one object with fields of `names` in `text`. Raises Refused with the reason."""
     objects, outside, depths = _complete_objects(text)
     rivals = [
         (found, depth) for found, depth in zip(objects, depths, strict=True) if any(n in found for n in names)
@@ -64,9 +60,8 @@ def salvage(text: str, names: tuple[str, ...], fits: Callable[[Mapping[str, Any]
     if depth != 0:
         raise Refused("ambiguous")  # inside braces that were never closed
     answer = {name: last[name] for name in names if name in last}
-    for found, _ in rivals[:-1]:
-        if fits(found) and {name: found[name] for name in names} != answer:
-            raise Refused("ambiguous")
+    if any(name in found and found[name] != answer.get(name) for found, _ in rivals for name in names):
+        raise Refused("ambiguous")
     return answer
 
 
@@ -174,4 +169,6 @@ def _same(value: Any, written: str) -> bool:
 def _unescape(match: re.Match[str]) -> str:
     if match[1]:
         return chr(int(match[1], 16))
+    if match[2] not in "\"\\/'bfnrt":
+        raise Refused("not_json")  # no escape there is: half a character, LaTeX, or a slip
     return " " if match[2] in "bfnrt" else match[2]

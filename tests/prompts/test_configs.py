@@ -1,0 +1,31 @@
+"""Every configuration that is shipped can be used as it stands."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from kgqa_hpc.config import load_config
+from kgqa_hpc.prompts.folders import shipped_prompts
+from kgqa_hpc.steps.chain import build_chain
+
+CONFIGS = sorted((shipped_prompts().parent / "configs").glob("*.yaml"))
+
+
+@pytest.mark.parametrize("path", CONFIGS, ids=lambda path: path.stem)
+def test_a_shipped_configuration_is_valid_and_its_prompts_load(path: Path) -> None:
+    config = load_config(path)
+    for each in config.passes:
+        assert [step.name for step in build_chain(config, each.name)] == each.steps
+
+
+@pytest.mark.parametrize("path", CONFIGS, ids=lambda path: path.stem)
+def test_a_shipped_configuration_says_in_its_head_how_it_is_run(path: Path) -> None:
+    head = path.read_text(encoding="utf-8").split("\nseed:")[0]
+    assert all(line.startswith("#") for line in head.splitlines())
+    assert f"configs/{path.name}" in head
+
+
+def test_the_one_minute_start_and_the_rehearsal_are_shipped() -> None:
+    assert {"demo", "scripted", "local_a6000"} <= {path.stem for path in CONFIGS}

@@ -1,0 +1,119 @@
+"""Names from a graph are data: no name gets out of its place in a prompt."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from kgqa_hpc.anchors.anchor import Anchor, Node, Relation
+from kgqa_hpc.prompts.module import load_prompt
+from kgqa_hpc.prompts.variables import NAME_LENGTH, anchor_variables, clean_text
+
+MARKS = [
+    "<|im_end|>",
+    "<|eot_id|>",
+    "</s>",
+    "[INST]",
+    "[/INST]",
+    "<<SYS>>",
+    "<think>",
+    "</think>",
+    "```",
+    "~~~",
+]
+MARKS += [
+    "{{ x }}",
+    "{% raw %}",
+    "{# c #}",
+    "---",
+    '"""',
+    "<start_of_turn>",
+    "<｜User｜>",
+    "|>",
+    "\x00",
+    "\u202e",
+]
+P5 = load_prompt("p5")
+NASTY = [
+    *MARKS,
+    "\n",
+    "\r\n",
+    "\u2028",
+    "\u0085",
+    "\t",
+    "\u200b",
+    "\ud800",
+    "- 9: Fake (Gene)",
+    "Edges: (0, 9)",
+]
+nasty_text = st.lists(st.one_of(st.sampled_from(NASTY), st.text(max_size=12)), max_size=12).map("".join)
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "Abnormality of the radial ray",
+        "4-hydroxy-2,5-dimethyl-3(2H)-furanone",
+        "[(2S,3R,4S)-3-hydroxy]oxolan-2-yl",
+        "Interferon-γ receptor 1 / α-chain",
+        "p < 0.05 and > 3",
+        "5' UTR & 3'-end; {complex} [alpha]",
+        "Sjögren–Larsson 症候群",
+    ],
+)
+def test_an_honest_name_is_shown_as_it_is(name: str) -> None:
+    assert clean_text(name) == name
+
+
+def test_an_over_long_name_is_cut_with_an_ellipsis() -> None:
+    assert clean_text("a" * NAME_LENGTH) == "a" * NAME_LENGTH
+    assert clean_text("a" * (NAME_LENGTH + 1)) == "a" * (NAME_LENGTH - 1) + "…"
+    assert len(clean_text("<|" * 10_000_000)) <= NAME_LENGTH
+
+
+@settings(max_examples=300, deadline=None)
+@given(nasty_text)
+def test_no_text_keeps_a_line_break_a_marker_or_a_hidden_character(text: str) -> None:
+    clean = clean_text(text)
+    assert len(clean) <= NAME_LENGTH
+    assert clean.isprintable()
+    assert clean == clean.strip()
+    assert len(clean.splitlines()) <= 1
+    for mark in (
+        "```",
+        "~~~",
+        "---",
+        '"""',
+        "<|",
+        "|>",
+        "</",
+        "<<",
+        "{{",
+        "{%",
+        "{#",
+        "}}",
+        "%}",
+        "[INST]",
+        "<think",
+    ):
+        assert mark not in clean
+    clean.encode("utf-8")
+
+
+@settings(max_examples=100, deadline=None)
+@given(st.lists(st.tuples(nasty_text, nasty_text), min_size=5, max_size=5), nasty_text)
+def test_no_name_gets_out_of_its_line_in_the_listing(names: list[tuple[str, str]], kind: str) -> None:
+    nodes = tuple(Node(str(i), name, type_) for i, (name, type_) in enumerate(names))
+    anchor = Anchor("a", "graphlet", 9, nodes, ((0, 1), (1, 2), (2, 3), (3, 4)), (Relation(0, 1, kind),))
+    lines = P5.render(anchor_variables(anchor, edge_types=True))[1]["content"].split("\n")
+    expected = [
+        "Nodes:",
+        *[rf"- {i}: .*\(.*\)" for i in range(5)],
+        r"Edges: \(0, 1\), \(1, 2\), \(2, 3\), \(3, 4\)",
+    ]
+    expected += ["Edge types:", r"- 0 -> 1:.*"]
+    assert len(lines) == len(expected)
+    assert all(re.fullmatch(pattern, line) for pattern, line in zip(expected, lines, strict=True))

@@ -1,0 +1,251 @@
+"""A model's text gives the right fields or a reason from a small vocabulary, never a wrong field."""
+
+from __future__ import annotations
+
+import json
+import re
+import time
+
+import pytest
+
+from kgqa_hpc.prompts.module import load_prompt
+from kgqa_hpc.steps.parse import LARGEST, REASONS, Unparseable, parse_json
+
+PAIR = {
+    "type": "object",
+    "properties": {
+        "question": {"type": "string", "minLength": 2, "maxLength": 60},
+        "answer": {"type": "string", "minLength": 2, "maxLength": 60},
+    },
+    "required": ["question", "answer"],
+    "additionalProperties": False,
+}
+Q, A = "What does it bind?", "It binds iron."
+GOOD = json.dumps({"question": Q, "answer": A})
+DRAFT = json.dumps({"question": "A draft?", "answer": "A draft."})
+EVIL = json.dumps({"question": "EVIL?", "answer": "EVIL!"})
+
+
+def reason_of(text: str, schema: dict = PAIR) -> str:
+    with pytest.raises(Unparseable) as caught:
+        parse_json(text, schema)
+    reason = caught.value.reason
+    assert any(reason == known or (known.endswith(":") and reason.startswith(known)) for known in REASONS)
+    return reason
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        GOOD,
+        f"  \n{GOOD}\n",
+        f"```json\n{GOOD}\n```",
+        f"```\n{GOOD}```",
+        f"<think>\nI could say {DRAFT}.\n</think>\n{GOOD}",
+        f"<think></think><think>again</think>\n\n```json\n{GOOD}\n```",
+        f"I could say {DRAFT}.\n</think>\n{GOOD}",
+        json.dumps({"answer": A, "question": Q}),
+        json.dumps({"question": f" {Q}\n", "answer": A}, indent=4),
+        GOOD.replace("iron", "\\u0069ron"),
+    ],
+)
+def test_an_intact_object_is_read_through_thoughts_and_fences(text: str) -> None:
+    parsed = parse_json(text, PAIR)
+    assert parsed.value == {"question": Q, "answer": A}
+    assert not parsed.repaired
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        f"Here is the pair:\n{GOOD}\nI hope this helps!",
+        f"Here is the pair:\n```json\n{GOOD}\n```\n**Changes made:** none.",
+        f'Roles: {{"question node": 0, "answer node": 2}}. Final: {GOOD}',
+        f"The set {{iron, zinc}} matters. {GOOD}",
+        f"{GOOD}\n{GOOD}",
+        GOOD[:-1] + ',"note": 1}',
+        GOOD[:-1] + ",}",
+        GOOD.replace('", "', '" "'),
+        GOOD.replace('"', "'"),
+        '{question: "What does it bind?", answer: "It binds iron."}',
+        "{“question”: “What does it bind?”, “answer”: “It binds iron.”}",
+    ],
+)
+def test_a_flaw_that_leaves_no_doubt_is_mended_and_counted(text: str) -> None:
+    parsed = parse_json(text, PAIR)
+    assert parsed.value == {"question": Q, "answer": A}
+    assert parsed.repaired
+
+
+def test_bare_quotation_marks_and_line_breaks_within_a_string_are_mended() -> None:
+    parsed = parse_json(
+        '{"question": "What is the "Warburg" effect?", "answer": "Glycolysis,\ndespite oxygen."}', PAIR
+    )
+    assert parsed.value == {
+        "question": 'What is the "Warburg" effect?',
+        "answer": "Glycolysis,\ndespite oxygen.",
+    }
+    assert parsed.repaired
+
+
+@pytest.mark.parametrize(
+    ("text", "reason"),
+    [
+        ("", "empty"),
+        (" \n", "empty"),
+        ("<think>and I never came to an end", "empty"),
+        ("<think>only this</think>", "empty"),
+        ("I cannot help with that.", "not_json"),
+        ("[]", "not_object"),
+        (f"[{GOOD}]", "not_object"),
+        ('"text"', "not_object"),
+        ("null", "not_object"),
+        (json.dumps(GOOD), "not_object"),
+        ("{}", "missing:question"),
+        (json.dumps({"question": Q}), "missing:answer"),
+        (json.dumps({"pair": {"question": Q, "answer": A}}), "missing:question"),
+        (json.dumps({"question": Q, "answer": 7}), "wrong_type:answer"),
+        (json.dumps({"question": Q, "answer": [A]}), "wrong_type:answer"),
+        (json.dumps({"question": Q, "answer": None}), "wrong_type:answer"),
+        (json.dumps({"question": Q, "answer": " "}), "empty:answer"),
+        (json.dumps({"question": Q, "answer": "."}), "too_short:answer"),
+        (json.dumps({"question": Q, "answer": "x" * 61}), "too_long:answer"),
+        (json.dumps({"question": Q, "answer": "a\x00b"}), "not_text:answer"),
+        ('{"question": "What?", "answer": "a\\ud800b"}', "not_text:answer"),
+        ('{"question": "What?", "answer": "a\ud800b"}', "not_text:answer"),
+        ('{"question": "What?", "answer": NaN}', "not_json"),
+        ('{"question": "What?", "answer": -Infinity}', "not_json"),
+        (GOOD[:-8], "truncated"),
+        (GOOD[:-1], "truncated"),
+        ('{"question": "The set {a}?", "answer": "It is', "truncated"),
+        ('{"question": "What', "truncated"),
+        ('```json\n{"question": "What', "truncated"),
+    ],
+)
+def test_what_is_no_answer_has_a_reason(text: str, reason: str) -> None:
+    assert reason_of(text) == reason
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        f"{DRAFT} or rather {GOOD}",
+        f"{GOOD} For example: {EVIL}",
+        f'First: {{"question": "Half an idea?"}}. Final: {GOOD}',
+        f"```json\n{DRAFT}\n```\nReflection.\n```json\n{GOOD}\n```",
+        '{"question": "One?", "question": "Two?", "answer": "It binds iron."}',
+        '{"question": "One?", "\\u0071uestion": "Two?", "answer": "It binds iron."}',
+        'Text {"question": "One?", "question": "Two?", "answer": "It binds iron."}',
+        f'{{"question": "What is {EVIL} here?", "answer": "Nothing."}}',
+        f'{{"question": "a}} {EVIL} {{b", "answer": "Nothing."}}',
+        f"{{ {EVIL}",
+        f'"question": "One?" {GOOD}',
+        '{"question": "One?", "answer": "a", "answer": "b",}',
+    ],
+)
+def test_two_readings_are_refused(text: str) -> None:
+    assert reason_of(text) in ("ambiguous", "not_json")
+
+
+def test_an_earlier_object_is_not_taken_because_the_last_one_is_unfinished() -> None:
+    assert reason_of(f'{GOOD} no, better: {{"question": "Unfinished?"}}') == "ambiguous"
+    assert reason_of('{"question": "One?"} no, better: {"question": "Two?"}') == "ambiguous"
+    assert reason_of('Well: {"question": "One?"}') == "missing:answer"
+
+
+def test_text_that_json_repair_would_drop_or_move_is_refused() -> None:
+    for text in (
+        '{"question": "One?", "answer": "It is "that", "note": "and more",}',
+        '{"question": "One?" and "answer": It binds iron.,}',
+        '{"question": "One?", "answer": "x" // really\n}',
+        '{"question": "One?", "answer": "x", "y"}',
+    ):
+        try:
+            parsed = parse_json(text, PAIR)
+        except Unparseable:
+            continue
+        pytest.fail(f"{text} gave {parsed.value}")
+
+
+def test_a_field_that_fills_its_bound_is_reported() -> None:
+    text = json.dumps({"question": Q, "answer": "x" * 60})
+    assert parse_json(text, PAIR).filled == ("answer",)
+    assert parse_json(GOOD, PAIR).filled == ()
+
+
+VERDICT = {
+    "question_reasoning": "Sound.",
+    "valid_question": True,
+    "my_answer": "Iron.",
+    "answer_reasoning": "Same.",
+    "original_answer_valid": False,
+}
+
+
+def test_verdicts_are_booleans_and_nothing_else() -> None:
+    schema = load_prompt("filter").schema
+    assert parse_json(json.dumps(VERDICT), schema).value == VERDICT
+    for other in ("true", 1, None, "yes", [True]):
+        assert (
+            reason_of(json.dumps({**VERDICT, "valid_question": other}), schema) == "wrong_type:valid_question"
+        )
+    python_like = json.dumps(VERDICT).replace("true", "True").replace("false", "False")
+    assert parse_json(python_like, schema).value == VERDICT
+
+
+def test_numbers_and_choices_are_checked() -> None:
+    schema = {
+        "properties": {
+            "score": {"type": "integer", "minimum": 1, "maximum": 5},
+            "share": {"type": "number"},
+            "kind": {"type": "string", "enum": ["a", "b"]},
+        }
+    }
+    assert parse_json('{"score": 3, "share": 0.5, "kind": "a"}', schema).value == {
+        "score": 3,
+        "share": 0.5,
+        "kind": "a",
+    }
+    assert reason_of('{"score": 6, "share": 0.5, "kind": "a"}', schema) == "not_allowed:score"
+    assert reason_of('{"score": 1.5, "share": 0.5, "kind": "a"}', schema) == "wrong_type:score"
+    assert reason_of('{"score": true, "share": 0.5, "kind": "a"}', schema) == "wrong_type:score"
+    assert reason_of('{"score": 1, "share": 1, "kind": "c"}', schema) == "not_allowed:kind"
+
+
+HUGE = {
+    "a string of 10 MB": '{"question": "' + "x" * 10_000_000 + '", "answer": "y"}',
+    "10 MB of braces": "{" * 10_000_000,
+    "a long string": '{"question": "' + "x" * 900_000 + '", "answer": "y"}',
+    "open objects": '{"a":' * 8_000,
+    "open lists": "[" * 900_000,
+    "open braces": "{" * 40_000,
+    "braces and quotes": '{"' * 20_000,
+    "quotes": '{"question": ' + '"' * 39_000 + "}",
+    "keys": '{"question": "", "answer": ' + "{'a':" * 7_000 + "}",
+    "commas": '{"question": ' + "," * 39_000 + "}",
+    "backslashes": '{"question": "' + "\\" * 39_000 + '"}',
+    "closed thoughts": "<think></think>" * 2_600,
+    "open thoughts": "<think>" * 5_000,
+    "fences": "```json\n" * 5_000,
+    "digits": '{"question": ' + "9" * 39_000 + ', "answer": "y"}',
+    "comments": '{"question": "One?", "answer": "y" ' + "/*" * 15_000 + "}",
+    "nested strings": '{"question": "' + '"a" ' * 9_000 + '", "answer": "y",}',
+    "objects": '{"a": 1}' * 5_000,
+    "white space": '{"question":' + " " * 39_000 + '"x", "answer": "y",}',
+}
+
+
+@pytest.mark.parametrize("name", HUGE)
+def test_huge_and_hostile_texts_cost_bounded_time(name: str) -> None:
+    began = time.process_time()
+    reason_of(HUGE[name])
+    # Most take milliseconds; the bound is wide because it is there to catch quadratic and endless ones.
+    assert time.process_time() - began < 20
+
+
+def test_a_text_above_the_bound_is_not_looked_at() -> None:
+    assert reason_of(GOOD + " " * LARGEST) == "too_large"
+
+
+def test_every_reason_is_a_word_and_at_most_a_field() -> None:
+    assert all(re.fullmatch(r"[a-z_]+:?", reason) for reason in REASONS)

@@ -1,0 +1,247 @@
+"""100,000 outputs of a model that went wrong in every way we know: never a crash, never a wrong field.
+
+Each case starts from a pair that is known, writes it as JSON, and damages or surrounds it. What may come out
+is told by the kind of damage: the pair itself, or a reason. Decoys carry a mark, and no field may hold it.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+import re
+from collections import Counter
+from collections.abc import Callable
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from kgqa_hpc.steps.parse import REASONS, Unparseable, parse_json
+
+CASES = 100_000
+SCHEMA = {
+    "properties": {
+        "question": {"type": "string", "minLength": 2, "maxLength": 400},
+        "answer": {"type": "string", "minLength": 2, "maxLength": 400},
+        "valid": {"type": "boolean"},
+    }
+}
+DECOY = "EVIL"
+WORDS = [
+    "iron",
+    "β-catenin",
+    "TP53",
+    "p < 0.05",
+    "5'-end",
+    "and",
+    "the",
+    "liver",
+    "1,000",
+    "症候群",
+    "\\frac",
+    "naïve",
+]
+FRAGMENTS = [
+    '"',
+    "'",
+    "{",
+    "}",
+    "[",
+    "]",
+    ",",
+    ":",
+    "\n",
+    "\t",
+    "\\",
+    "```",
+    "</think>",
+    "<think>",
+    "question",
+    "answer",
+]
+FRAGMENTS += [
+    '", "answer": "',
+    '{"question": "',
+    '"}',
+    "null",
+    "true",
+    "{{ x }}",
+    "//",
+    "/*",
+    "🧬",
+    "\u2028",
+    "“",
+    "”",
+]
+
+Pair = dict[str, object]
+Damage = Callable[[random.Random, str], str]
+
+
+def sentence(rng: random.Random, odd: float) -> str:
+    parts = [rng.choice(FRAGMENTS if rng.random() < odd else WORDS) for _ in range(rng.randint(3, 12))]
+    return ("x" + " ".join(parts) + "x").strip()
+
+
+def random_pair(rng: random.Random) -> Pair:
+    odd = rng.choice([0.0, 0.0, 0.2, 0.6])
+    return {"question": sentence(rng, odd), "answer": sentence(rng, odd), "valid": rng.random() < 0.5}
+
+
+def rival(rng: random.Random) -> str:
+    return json.dumps(
+        {"question": f"{DECOY} {sentence(rng, 0)}", "answer": f"{DECOY} {sentence(rng, 0)}", "valid": True}
+    )
+
+
+def decoy(rng: random.Random) -> str:
+    """A rival as it is, or as it looks within a string."""
+    return rival(rng) if rng.random() < 0.7 else json.dumps(rival(rng))[1:-1]
+
+
+# Surroundings and flaws that leave the pair what it is.
+KEEPING: dict[str, Damage] = {
+    "nothing": lambda rng, text: text,
+    "fence": lambda rng, text: f"```json\n{text}\n```",
+    "prose": lambda rng, text: f"Sure! Here it is:\n{text}\nDo you need more?",
+    "thought": lambda rng, text: f"<think>Perhaps {decoy(rng)}\nor not.</think>\n{text}",
+    "headless thought": lambda rng, text: f"Perhaps {decoy(rng)} or not.\n</think>\n{text}",
+    "thought in a fence": lambda rng, text: f"<think>{decoy(rng)}</think>```json\n{text}\n```",
+    "trailing comma": lambda rng, text: text[:-1] + ",}",
+    "extra field": lambda rng, text: text[:-1] + ', "note": "x"}',
+    "python literals": lambda rng, text: re.sub(r"(true|false)}$", lambda m: m[1].title() + "}", text),
+    "twice": lambda rng, text: f"{text}\n{text}",
+    "raw line break": lambda rng, text: text.replace("\\n", "\n"),
+}
+# Damage after which only a reason may come out, or the pair itself where the damage happened to do nothing.
+SPOILING: dict[str, Damage] = {
+    "cut": lambda rng, text: text[: rng.randrange(1, len(text))],
+    "decoy after": lambda rng, text: f"{text} {decoy(rng)}",
+    "decoy before": lambda rng, text: f"{decoy(rng)} {text}",
+    "rival after": lambda rng, text: f"{text} {rival(rng)}",
+    "rival before": lambda rng, text: f"{rival(rng)} {text}",
+    "decoy within": lambda rng, text: inserted(rng, text, decoy(rng)),
+    "field twice": lambda rng, text: f'{text[:-1]}, "answer": "{DECOY}"}}',
+    "field first": lambda rng, text: f'{{"question": "{DECOY}", {text[1:]}',
+    "not a number": lambda rng, text: re.sub(
+        r"(true|false)}$", rng.choice(["NaN}", "Infinity}", "1e999}"]), text
+    ),
+    "lone surrogate": lambda rng, text: inserted(rng, text, rng.choice(["\ud800", "\udfff"])),
+    "nested": lambda rng, text: '{"a":' * rng.choice([3, 50, 3000]) + text,
+    "unescaped": lambda rng, text: text.replace('\\"', '"'),
+    "single quotes": lambda rng, text: text.replace('"', "'"),
+    "bare keys": lambda rng, text: re.sub(r'"(question|answer|valid)":', r"\1:", text),
+}
+# Damage of a character or a few: each field may differ from the true one by those and no more.
+NUDGING: dict[str, Damage] = {
+    "deleted": lambda rng, text: (lambda at: text[:at] + text[at + 1 :])(rng.randrange(len(text))),
+    "replaced": lambda rng, text: (lambda at: text[:at] + rng.choice('"\\{}:,x') + text[at + 1 :])(
+        rng.randrange(len(text))
+    ),
+    "inserted": lambda rng, text: inserted(
+        rng, text, rng.choice(['"', "\\", "{", "}", ":", ",", "'", "\x00", "\n"])
+    ),
+}
+
+
+def inserted(rng: random.Random, text: str, what: str) -> str:
+    at = rng.randrange(len(text) + 1)
+    return text[:at] + what + text[at:]
+
+
+def plain(text: object) -> str:
+    """Without what mending may change: white space at line breaks, kinds of quotation marks, escapes."""
+    return re.sub(r"[\s\"'“”‘’\\]+", "", str(text))
+
+
+def shared(a: str, b: str) -> int:
+    """How many characters both begin with."""
+    return next((i for i, (x, y) in enumerate(zip(a, b, strict=False)) if x != y), min(len(a), len(b)))
+
+
+def ends_in_common(a: str, b: str) -> int:
+    """Characters that both begin with plus those that the rests end with."""
+    head = shared(a, b)
+    return head + shared(a[head:][::-1], b[head:][::-1])
+
+
+def nearly(one: object, other: object, slack: int) -> bool:
+    a, b = plain(one), plain(other)
+    return max(len(a), len(b)) - ends_in_common(a, b) <= slack
+
+
+def surrounds(longer: object, shorter: object) -> bool:
+    a, b = plain(longer), plain(shorter)
+    return ends_in_common(a, b) == len(b)
+
+
+def check(text: str, pair: Pair, kind: str) -> str:
+    """The reason, or 'read'. Fails on anything wrong."""
+    try:
+        value = parse_json(text, SCHEMA).value
+    except Unparseable as problem:
+        known = any(
+            problem.reason == r or (r.endswith(":") and problem.reason.startswith(r)) for r in REASONS
+        )
+        assert known, problem.reason
+        return problem.reason
+    assert list(value) == ["question", "answer", "valid"], text
+    assert value["valid"] is pair["valid"], text
+    for name in ("question", "answer"):
+        entry = value[name]
+        assert isinstance(entry, str)
+        entry.encode("utf-8")
+        if kind == "decoy within" and DECOY in entry:
+            # A decoy that fell into a string, escaped as JSON wants it, is part of it; all around it is there.
+            assert surrounds(entry, pair[name]), text
+            continue
+        assert DECOY not in entry, text
+        if kind in NUDGING:
+            assert nearly(entry, pair[name], 8), text
+        else:
+            assert plain(entry) == plain(pair[name]), text
+    return "read"
+
+
+def test_a_hundred_thousand_damaged_outputs_give_the_right_fields_or_a_reason() -> None:
+    seed = int(os.environ.get("KGQA_FUZZ_SEED", "1"))
+    print(f"seed {seed}")
+    rng = random.Random(seed)
+    damages = [*KEEPING.items(), *SPOILING.items(), *NUDGING.items()]
+    outcomes: dict[str, Counter[str]] = {kind: Counter() for kind, _ in damages}
+    for number in range(CASES):
+        kind, damage = damages[number % len(damages)]
+        pair = random_pair(rng)
+        text = damage(rng, json.dumps(pair, ensure_ascii=rng.random() < 0.5))
+        outcomes[kind][check(text, pair, kind)] += 1
+    for kind, counts in outcomes.items():
+        print(f"{kind:20} {dict(counts.most_common(5))}")
+    for kind in ("nothing", "fence", "thought", "thought in a fence", "extra field", "twice"):
+        assert set(outcomes[kind]) == {"read"}, kind
+    for kind in ("rival after", "rival before", "cut", "field twice", "field first", "not a number"):
+        assert outcomes[kind]["read"] == 0, kind
+
+
+json_like = st.recursive(
+    st.one_of(st.none(), st.booleans(), st.floats(), st.integers(), st.text(max_size=10)),
+    lambda inner: (
+        st.lists(inner, max_size=3) | st.dictionaries(st.sampled_from(list(SCHEMA["properties"])), inner)
+    ),
+    max_leaves=8,
+)
+
+
+@settings(max_examples=500, deadline=None)
+@given(
+    st.lists(
+        st.one_of(st.sampled_from(FRAGMENTS), json_like.map(json.dumps), st.text(max_size=8)), max_size=8
+    )
+)
+def test_no_text_at_all_makes_the_parser_fail(parts: list[str]) -> None:
+    text = "".join(parts)
+    try:
+        value = parse_json(text, SCHEMA).value
+    except Unparseable:
+        return
+    assert isinstance(value["question"], str)
+    assert isinstance(value["valid"], bool)
