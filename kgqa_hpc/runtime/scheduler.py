@@ -15,6 +15,7 @@ import time
 from collections import deque
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Protocol
 
 from kgqa_hpc.engines.engine import Request, Response
@@ -22,6 +23,7 @@ from kgqa_hpc.errors import EngineDied, EngineError
 from kgqa_hpc.steps.item import Item
 from kgqa_hpc.steps.step import Done, Outcome, Reject, Retry, Step, finish
 
+PAUSE, LONGEST_PAUSE = 0.1, 30.0  # s before the second restart of an engine in a row, and before a late one
 CANCEL_GRACE = 2.0  # s that an engine has to acknowledge a cancel before it is not waited for any longer
 
 
@@ -301,23 +303,37 @@ class Scheduler:
         self._moved(task, True)
 
     def _restart(self, death: EngineDied) -> None:
-        while not self._stopped():
-            if self._fruitless > self._limits.restarts:
-                raise EngineError(
-                    f"the engine died {self._fruitless} times without an answer: {death.message}",
-                    "its log in the run's logs/ tells more; everything finished is saved",
-                ) from death
-            self._back_off()
-            try:
-                self._engine.start(self._stopped)
-                return
-            except EngineDied as again:
-                self.counters.deaths += 1
-                self._fruitless += 1
-                death = again
+        before = self._fruitless
+        start = partial(self._engine.start, self._stopped)
+        self._fruitless = bring_up(start, self._limits.restarts, self._stopped, before, death)
+        self.counters.deaths += self._fruitless - before
 
-    def _back_off(self) -> None:
-        """The first restart at once, later ones after a growing pause of at most half a minute."""
-        until = time.monotonic() + min(0.1 * 2.0 ** max(self._fruitless - 2, 0), 30.0)
-        while self._fruitless > 1 and time.monotonic() < until and not self._stopped():
+
+def bring_up(
+    start: Callable[[], object],
+    restarts: int,
+    stopped: Callable[[], bool],
+    deaths: int = 0,
+    last: EngineDied | None = None,
+) -> int:
+    """Call `start` until the engine is up or `stopped()`; returns how often it has died in a row.
+
+    `deaths` and `last` tell of those before. The first restart comes at once, later ones after growing
+    pauses of at most half a minute. Raises EngineError after more than `restarts` deaths; what `start`
+    raises besides EngineDied passes through.
+    """
+    while not stopped():
+        if deaths > restarts:
+            raise EngineError(
+                f"the engine died {deaths} times without an answer: {last.message if last else ''}",
+                "its log in the run's logs/ tells more; everything finished is saved",
+            ) from last
+        until = time.monotonic() + min(PAUSE * 2.0 ** max(deaths - 2, 0), LONGEST_PAUSE)
+        while deaths > 1 and time.monotonic() < until and not stopped():
             time.sleep(0.05)
+        try:
+            start()
+            return deaths
+        except EngineDied as death:
+            deaths, last = deaths + 1, death
+    return deaths

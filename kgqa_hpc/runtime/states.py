@@ -7,11 +7,14 @@ worker that ends in order removes its own; the lead sweeps what the others left.
 from __future__ import annotations
 
 import os
+import socket
 import time
 from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
+
+import psutil
 
 from kgqa_hpc.store import canonical
 from kgqa_hpc.store.atomic import make_folder, write_file
@@ -49,6 +52,8 @@ def read_states(logs: Path) -> Iterator[dict[str, Any]]:
         except (FileNotFoundError, ValueError):
             continue
         if isinstance(state, dict):
+            if _is_dead(state):
+                age = max(age, ALIVE + 1)
             yield {**state, "age": round(max(age, 0.0), 1)}
 
 
@@ -59,6 +64,11 @@ def sweep_states(logs: Path) -> None:
         with suppress(FileNotFoundError):
             if now - path.stat().st_mtime > LITTER:
                 path.unlink()
+
+
+def _is_dead(state: dict[str, Any]) -> bool:
+    """Whether it is a process of this machine that is there no more; of others only age tells."""
+    return state.get("host") == socket.gethostname() and not psutil.pid_exists(int(state.get("pid", 0)))
 
 
 def _files(logs: Path) -> list[Path]:

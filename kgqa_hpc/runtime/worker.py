@@ -10,11 +10,12 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from dataclasses import asdict
 
 from kgqa_hpc.errors import CorruptFile, EngineDied, KgqaError
 from kgqa_hpc.runtime.claims import Claims
 from kgqa_hpc.runtime.openshard import OpenShard, Record
-from kgqa_hpc.runtime.scheduler import Limits, Scheduler, Task
+from kgqa_hpc.runtime.scheduler import Limits, Scheduler, Task, bring_up
 from kgqa_hpc.runtime.session import Session
 from kgqa_hpc.runtime.supervisor import EngineProcess
 from kgqa_hpc.steps.chain import build_chain, set_engine
@@ -92,7 +93,12 @@ class PassWorker:
             raise
         finally:
             self._queue.leases.close()
-        self._engine.close()
+        if self._stopped():
+            self._engine.kill()  # nothing in it is worth the seconds an orderly end may take
+        else:
+            self._engine.close()
+        if self._scheduler is not None:
+            self._log("pass-left", **{"pass": self._pass}, **asdict(self._scheduler.counters))
         for shard in list(self._open.values()):
             self._leave(shard, "stopped")
 
@@ -116,7 +122,7 @@ class PassWorker:
     def _take(self, lease: Lease) -> None:
         scheduler = self._scheduler or self._start_engine()
         before = self._results_before(lease)
-        if self._blocked:
+        if scheduler is None or self._blocked:
             self._give_back(lease)
             return
         anchors = load_shard(self._session.run, self._session.shards, lease.shard)
@@ -128,11 +134,14 @@ class PassWorker:
         if shard.complete:
             self._complete.append(shard)
 
-    def _start_engine(self) -> Scheduler:
+    def _start_engine(self) -> Scheduler | None:
+        """The engine is started when there is something to do for it; None when we are stopped meanwhile."""
         session, limits = self._session, self._runtime
         began = time.monotonic()
-        info = self._engine.start(self._stopped)
-        self._engine.preflight([step.prompt.schema for step in self._chain])
+        bring_up(self._start_once, limits.engine_restarts, self._stopped)
+        if self._stopped():
+            return None
+        info = self._engine.info
         session.run.pin(f"engine-{self._pass}", info.provenance())
         set_engine(self._chain, info)
         self._window = limits.window or 2 * info.max_batch
@@ -149,6 +158,10 @@ class PassWorker:
         seconds = round(time.monotonic() - began, 2)
         self._log("engine-started", engine=info.provenance(), window=self._window, seconds=seconds)
         return self._scheduler
+
+    def _start_once(self) -> None:
+        self._engine.start(self._stopped)
+        self._engine.preflight([step.prompt.schema for step in self._chain])
 
     def _results_before(self, lease: Lease) -> dict[str, Record] | None:
         """The records of the pass before; sets `_blocked` when they have to be made again."""

@@ -1,123 +1,30 @@
-"""Small runs with the scripted engine, and real `kgqa run` processes on them."""
+"""Fixtures for tests that start workers (tests/runtime/rig.py)."""
 
 from __future__ import annotations
 
-import json
-import os
-import signal
-import subprocess
 import sys
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 
-from kgqa_hpc.anchors.anchor import Anchor, Node, Relation
-from kgqa_hpc.config import parse_config
-from kgqa_hpc.runtime.fingerprint import fingerprint
-from kgqa_hpc.store.anchors import write_anchors
-from kgqa_hpc.store.result import read_result
-from kgqa_hpc.store.run import RunFolder
+# So that `tests.runtime.rig` is found however pytest was started.
+sys.path.insert(0, str(Path(__file__).parents[2]))
 
-PATIENCE = 300.0  # s; for conditions that take a second on an idle machine
-
-
-def anchors(count: int) -> Iterator[dict[str, Any]]:
-    """Edges between made-up nodes, each with its own id."""
-    for number in range(count):
-        nodes = tuple(Node(f"N{number}-{k}", f"node {number} {k}", "thing") for k in range(3))
-        relations = (Relation(0, 1, "touches"), Relation(1, 2, "is near"))
-        edges = ((0, 1), (1, 2))
-        yield Anchor(f"g01-{number:016x}", "graphlet", 1, nodes, edges, relations).to_dict()
-
-
-def make_run(folder: Path, items: int, **sections: Any) -> RunFolder:
-    """A run folder that is ready for `kgqa run`; `sections` of the configuration override the defaults."""
-    data: dict[str, Any] = {
-        "graph": {"source": "hpo"},
-        "engine": {"kind": "scripted", "latency": {"batch": 8}},
-        "runtime": {"shard_size": 20, "commit_every": 1},
-    }
-    for name, values in sections.items():
-        data[name] = {**data[name], **values} if isinstance(values, dict) and name in data else values
-    config = parse_config(data, "the test")
-    run = RunFolder.create(folder, config.model_dump(mode="json"), fingerprint(config))
-    write_anchors(run.anchors, anchors(items), {"seed": 1})
-    return run
-
-
-def records(run: RunFolder, pass_name: str = "main") -> dict[str, dict[str, Any]]:
-    """All records of a pass by id; fails when an id stands twice."""
-    found: dict[str, dict[str, Any]] = {}
-    for path in sorted(run.results(pass_name).glob("*.h5")):
-        for record in read_result(path):
-            assert record["id"] not in found, f"{record['id']} is there twice"
-            found[record["id"]] = record
-    return found
-
-
-def events(run: RunFolder, *names: str) -> list[dict[str, Any]]:
-    """Lines of all workers' logs, in time order; a torn last line of a killed worker is left out."""
-    lines = [line for path in run.logs.rglob("*.jsonl") for line in path.read_bytes().splitlines()]
-    parsed = []
-    for line in lines:
-        try:
-            entry = json.loads(line)
-        except ValueError:
-            continue
-        if entry.get("event") in names:
-            parsed.append(entry)
-    return sorted(parsed, key=lambda entry: entry["time"])
-
-
-def environment(**extra: str) -> dict[str, str]:
-    """This environment without any launcher's variables."""
-    foreign = ("SLURM_", "OMPI_", "PMI", "PRTE_", "KGQA_")
-    clean = {key: value for key, value in os.environ.items() if not key.startswith(foreign)}
-    return {**clean, **extra}
-
-
-class Processes:
-    """`kgqa run` processes, ended by their ids when the test ends."""
-
-    def __init__(self) -> None:
-        self.all: list[subprocess.Popen[str]] = []
-
-    def start(self, run: RunFolder, **extra: str) -> subprocess.Popen[str]:
-        process = subprocess.Popen(
-            [sys.executable, "-m", "kgqa_hpc", "run", str(run.path)],
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            text=True,
-            env=environment(**extra),
-        )
-        self.all.append(process)
-        return process
-
-    def finish(self, process: subprocess.Popen[str]) -> tuple[int, str]:
-        """Wait for the end: exit code and what it printed."""
-        output, _ = process.communicate(timeout=PATIENCE)
-        return process.returncode, output
-
-    def end(self) -> None:
-        for process in self.all:
-            if process.poll() is None:
-                process.send_signal(signal.SIGCONT)
-                process.kill()
-            process.communicate()
+from tests.runtime.rig import Nursery, Processes
 
 
 @pytest.fixture
 def processes() -> Iterator[Processes]:
+    """`kgqa run` processes, started as a user does."""
     started = Processes()
     yield started
     started.end()
 
 
-def wait_for(condition: Callable[[], bool], what: str, patience: float = PATIENCE) -> None:
-    until = time.monotonic() + patience
-    while not condition():
-        assert time.monotonic() < until, f"waited {patience:.0f} s in vain for {what}"
-        time.sleep(0.02)
+@pytest.fixture
+def nursery(tmp_path: Path) -> Iterator[Nursery]:
+    """`kgqa run` processes, forked: for tests that need hundreds."""
+    started = Nursery(tmp_path / "output.log")
+    yield started
+    started.end()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from types import SimpleNamespace
 from typing import Any
@@ -19,6 +19,13 @@ from kgqa_hpc.errors import EngineDied, EngineError
 from kgqa_hpc.runtime.scheduler import Limits, Scheduler, Task
 from kgqa_hpc.steps.item import Item
 from kgqa_hpc.steps.step import Done, Outcome, Reject, Retry
+
+
+@pytest.fixture(autouse=True, scope="module")
+def _no_pause() -> Iterator[None]:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("kgqa_hpc.runtime.scheduler.PAUSE", 0.0)
+        yield
 
 
 @dataclass
@@ -220,7 +227,6 @@ def test_whatever_dies_each_item_ends_once_and_only_poison_fails(
         return Response(request.id, chance.choice(["yes", "yes", "no", "hm"]), "stop")
 
     b = build(answer, window=window, item_deaths=8, restarts=10_000, attempts=2)
-    b.scheduler._back_off = lambda: None
     b.scheduler.add(tasks(count))
     run_out(b.scheduler)
     assert sorted(task.item.id for task in b.ended) == sorted(f"s{n}" for n in range(count))

@@ -1,0 +1,73 @@
+"""Starts `kgqa run` processes in a few milliseconds each: everything is imported once, then forked.
+
+Reads one line per process from standard input: RUN and LOG, separated by a tab; answers with its process
+id. When a child ends, prints "ended PID CODE" (minus the signal's number when it was killed). Ends with its
+standard input.
+"""
+
+from __future__ import annotations
+
+import os
+import select
+import sys
+from pathlib import Path
+
+import kgqa_hpc.runtime.run  # all rooms a worker needs, before the first fork
+from kgqa_hpc.errors import KgqaError
+
+
+def work(folder: str, log: str) -> int:
+    output = os.open(log, os.O_WRONLY | os.O_CREAT | os.O_APPEND)
+    os.dup2(output, 1)
+    os.dup2(output, 2)
+    os.close(0)
+    try:
+        kgqa_hpc.runtime.run.run_command(Path(folder))
+    except KgqaError as problem:
+        print(f"error: {problem}", file=sys.stderr)
+        return problem.exit_code
+    return 0
+
+
+def say(text: str) -> None:
+    sys.stdout.write(f"{text}\n")
+    sys.stdout.flush()
+
+
+def reap() -> None:
+    while True:
+        try:
+            pid, status = os.waitpid(-1, os.WNOHANG)
+        except ChildProcessError:
+            return
+        if pid == 0:
+            return
+        say(f"ended {pid} {os.waitstatus_to_exitcode(status)}")
+
+
+def start(line: str) -> None:
+    pid = os.fork()
+    if pid == 0:
+        code = 1
+        try:
+            code = work(*line.split("\t"))
+        finally:
+            sys.stderr.flush()
+            os._exit(code)
+    say(f"started {pid}")
+
+
+def main() -> None:
+    say("ready")
+    while True:
+        readable, _, _ = select.select([0], [], [], 0.05)
+        reap()
+        if readable:
+            line = os.read(0, 65536).decode()
+            if not line:
+                return
+            for each in line.splitlines():
+                start(each)
+
+
+main()
