@@ -65,7 +65,7 @@ if [ "$BASE" = debootstrap ] && [[ " ${NAMES[*]} " =~ \ (ci|graph)\  ]]; then
   if [ -z "$MIRROR" ]; then
     # shellcheck disable=SC2016  # apt expands these itself
     MIRROR=$(apt-get indextargets --format '$(REPO_URI) $(CODENAME) $(LABEL)' 'Created-By: Packages' 2>/dev/null |
-      awk '$3 == "Debian" && $2 !~ /-/ {print $1; exit}')
+      awk '$3 == "Debian" && $2 !~ /-/ {print $1; exit}' || true)
     [ -n "$MIRROR" ] || die "no Debian archive is known to apt on this machine" "containers/build.sh --mirror URL …"
   fi
 fi

