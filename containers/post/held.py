@@ -1,4 +1,4 @@
-"""Which version each Python package of an image must have: what its base image brought, and our pins for the rest.
+"""Which version each Python package of an image must have: the base image's own, and our pins for the rest.
 
 pip list --format=freeze | python held.py constraints.txt MPI_VERSION > held.txt
 """

@@ -1,7 +1,7 @@
 """One image for all tests of this folder, built once per checkout's content.
 
-It is kept in a cache folder outside the repository (${XDG_CACHE_HOME:-~/.cache}/kgqa_hpc/images) under a hash of
-everything that goes in, so a second run on the same sources starts at once and a fresh machine builds it.
+It is kept in a cache folder outside the repository (${XDG_CACHE_HOME:-~/.cache}/kgqa_hpc/images) under a hash
+of everything that goes in, so a second run on the same sources starts at once and a fresh machine builds it.
 KGQA_TEST_IMAGE=some.sif uses that one instead.
 """
 
@@ -36,11 +36,8 @@ def locked_down() -> bool:
 
 def host_environment() -> dict[str, str]:
     """A clean environment with this project's mpiexec and whatever apptainer needs."""
-    keep = {
-        name: value
-        for name, value in os.environ.items()
-        if not name.startswith(("OMPI", "PMI", "SLURM", "KGQA"))
-    }
+    launchers = ("OMPI", "PMI", "PRTE", "SLURM", "KGQA")
+    keep = {name: value for name, value in os.environ.items() if not name.startswith(launchers)}
     keep["PATH"] = f"{Path(sys.executable).parent}:{os.environ['PATH']}"
     if locked_down():
         keep["APPTAINER_DROP_CAPS"] = "CAP_SYS_RESOURCE"
@@ -69,7 +66,8 @@ class Image:
         """Run a command inside; never raises for its exit status."""
         return subprocess.run(
             ["apptainer", "--quiet", "exec", *options, self.path, *command],
-            env=host_environment(), capture_output=True, text=True, timeout=timeout, stdin=subprocess.DEVNULL, **popen,
+            env=host_environment(), capture_output=True, text=True, timeout=timeout,
+            stdin=subprocess.DEVNULL, **popen,
         )  # fmt: skip
 
     def apptainer(self, verb: str, *options: str, timeout: float = 900) -> subprocess.CompletedProcess[str]:
