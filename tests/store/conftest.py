@@ -4,15 +4,23 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
 from kgqa_hpc.config import parse_config
+from kgqa_hpc.store import atomic
 from kgqa_hpc.store.anchors import write_anchors
+from kgqa_hpc.store.document import read_document
 from kgqa_hpc.store.fingerprint import fingerprint
-from kgqa_hpc.store.partition import partition
+from kgqa_hpc.store.inflight import finish, resume
+from kgqa_hpc.store.journal import read_journal
+from kgqa_hpc.store.partition import load_shard, partition, read_shards_manifest
+from kgqa_hpc.store.queue import ShardQueue
+from kgqa_hpc.store.result import read_result
 from kgqa_hpc.store.run import RunFolder
+from kgqa_hpc.store.shard import read_shard
 
 Dict = dict[str, Any]
 
@@ -54,6 +62,71 @@ def make_anchor() -> Callable[[int], Dict]:
 @pytest.fixture
 def make_record() -> Callable[..., Dict]:
     return record
+
+
+def work(run: RunFolder, worker: str, generated: Callable[[str], object], expiry: float = 100.0) -> None:
+    """All of a worker's life on a run: partition, lease, journal, result, until nothing is left.
+
+    `generated(id)` is called when an item had to be made and its append has returned.
+    """
+    manifest = partition(run, 2)
+    queue = ShardQueue(run, "main", worker, expiry)
+    while (lease := queue.claim()) is not None:
+        entry = manifest.entry(lease.shard)
+        anchors = load_shard(run, manifest, lease.shard)
+        flight = resume(run, "main", entry, run.manifest().digest, worker)
+        records = flight.records
+        for row in anchors:
+            if row["id"] not in records:
+                records[row["id"]] = record(row["id"])
+                flight.journal.append(records[row["id"]])
+                generated(row["id"])
+                flight.journal.sync()
+            lease.renew()
+        ordered = [records[row["id"]] for row in anchors]
+        finish(run, "main", lease.shard, ordered, {"pass": "main"}, flight.journal)
+        queue.mark_done(lease.shard)
+        lease.release()
+    queue.leases.close()
+
+
+def check_whole(run: RunFolder) -> None:
+    """Every file that has its final name is whole, and every other one is recognisable litter."""
+    for path in run.path.rglob("*"):
+        if path.is_dir() or (path.name.startswith(".") and path.name.endswith(atomic.TEMP_SUFFIX)):
+            continue
+        if path.parent == run.shards and path.suffix == ".h5":
+            read_shard(path)
+        elif path.suffix == ".h5" and path != run.anchors:
+            read_result(path)
+        elif path.suffix == ".journal":
+            assert not read_journal(path, {"pass": "main"})[1]
+        elif path.suffix == ".json":
+            read_document(path)
+        else:
+            assert path.suffix in (".yaml", ".lease") or path == run.anchors
+    assert not run.quarantine.exists()
+
+
+def check_complete(run: RunFolder, number: int) -> None:
+    """Every anchor has its record exactly once, and nothing but results is left of the work."""
+    names = read_shards_manifest(run).names
+    records = [r for name in names for r in read_result(run.result("main", name))]
+    assert records == [record(anchor(k)["id"]) for k in range(number)]
+    left = {path.name for path in run.results("main").iterdir()}
+    assert {name for name in left if not name.startswith(".")} == {f"{name}.h5" for name in names}
+
+
+def temps(run: RunFolder) -> list[str]:
+    """Names of the temp files in a run, except the clocks of living workers."""
+    found = [path.name for path in run.path.rglob(f".*{atomic.TEMP_SUFFIX}")]
+    return [name for name in found if not name.startswith(".clock.")]
+
+
+@pytest.fixture
+def life() -> Any:
+    """The functions above, for tests of whole lives."""
+    return SimpleNamespace(work=work, check_whole=check_whole, check_complete=check_complete, temps=temps)
 
 
 @pytest.fixture
