@@ -5,8 +5,8 @@
 export LC_ALL=C.UTF-8
 export PATH="/opt/kgqa/venv/bin:$PATH"
 
-# The host's Python settings must not reach the image's Python.
-export PYTHONPATH="" PYTHONHOME="" VIRTUAL_ENV="" PYTHONNOUSERSITE=1
+# The host's Python settings must not reach the image's Python, nor a checkout that happens to be the current folder.
+export PYTHONPATH="" PYTHONHOME="" VIRTUAL_ENV="" PYTHONNOUSERSITE=1 PYTHONSAFEPATH=1
 
 # Caches lie on the node's own disk and belong to this user alone: compiled code is loaded from there.
 export TMPDIR=/tmp
