@@ -192,7 +192,7 @@ def check(text: str, pair: Pair, kind: str) -> str:
         assert isinstance(entry, str)
         entry.encode("utf-8")
         if kind == "decoy within" and DECOY in entry:
-            # A decoy that fell into a string, escaped as JSON wants it, is part of it; all around it is there.
+            # A decoy that fell into a string, escaped as JSON wants it, belongs to it; the rest is there.
             assert surrounds(entry, pair[name]), text
             continue
         assert DECOY not in entry, text

@@ -1,0 +1,116 @@
+"""Instructions are read once: nearly all tokens of p5 and filter are the same for every item.
+
+Measured with the real tokenizer and chat template of the bundled model.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterator
+
+import pytest
+
+from kgqa_hpc.anchors.anchor import Anchor, Node, Relation
+from kgqa_hpc.prompts.module import load_prompt
+from kgqa_hpc.prompts.variables import anchor_variables, pair_variables
+
+# Entries of the Human Phenotype Ontology and names that occur beside them.
+NAMES = [
+    ("Abnormality of body height", "Phenotype"),
+    ("Global developmental delay", "Phenotype"),
+    ("Autosomal recessive inheritance", "Phenotype"),
+    ("Decreased circulating ceruloplasmin concentration", "Phenotype"),
+    ("Aplasia/Hypoplasia of the distal phalanges of the hand", "Phenotype"),
+    ("Bilateral sensorineural hearing impairment", "Phenotype"),
+    ("Hypertrophic cardiomyopathy", "Phenotype"),
+    ("FGFR3", "Gene"),
+    ("COL2A1", "Gene"),
+    ("SCN1A", "Gene"),
+    ("Spondyloepiphyseal dysplasia congenita", "Disease"),
+    ("Developmental and epileptic encephalopathy 42", "Disease"),
+    ("Charcot-Marie-Tooth disease axonal type 2Z", "Disease"),
+    ("Ehlers-Danlos syndrome, hypermobility type", "Disease"),
+]
+SHAPES = [
+    (3, [(0, 1), (1, 2)]),
+    (4, [(0, 1), (0, 2), (0, 3)]),
+    (5, [(0, 1), (1, 2), (2, 3), (3, 4)]),
+    (5, [(0, 1), (1, 2), (2, 3), (3, 4), (0, 2), (0, 3), (0, 4), (1, 3), (1, 4), (2, 4)]),
+]
+# As long as the published pairs are: about 220 and 530 characters (3.2.2 and the published records).
+QUESTION = (
+    "In a child with disproportionate short stature and bilateral sensorineural hearing impairment, which "
+    "skeletal dysplasia caused by a defect of type II collagen accounts for both findings and for the early "
+    "high myopia?"
+)
+ANSWER = (
+    "Spondyloepiphyseal dysplasia congenita. Heterozygous variants of COL2A1 impair the assembly of type II "
+    "collagen, the main fibrillar collagen of hyaline cartilage, of the vitreous and of the inner ear. Growth "
+    "plates and vertebral bodies ossify late, which shortens the trunk; the same defect in the vitreous leads "
+    "to high myopia, and in the cochlea to hearing loss. The shared molecular cause thus explains why skeletal, "
+    "ocular and auditory findings occur together in one patient, and why the eyes need regular examination."
+)
+
+
+def anchors(count: int) -> Iterator[Anchor]:
+    rng = random.Random(7)
+    for number in range(count):
+        size, edges = SHAPES[number % len(SHAPES)]
+        nodes = tuple(Node(str(i), *entry) for i, entry in enumerate(rng.sample(NAMES, size)))
+        relations = tuple(Relation(a, b, "is associated with") for a, b in edges)
+        yield Anchor(f"a{number}", "graphlet", number % 29 + 1, nodes, tuple(edges), relations)
+
+
+@pytest.fixture(scope="module")
+def tokenizer():
+    pytest.importorskip("xllamacpp", reason="THE SHARE OF THE COMMON PREFIX IS NOT MEASURED: no xllamacpp")
+    from kgqa_hpc.engines.cpu import bundled_model
+    from kgqa_hpc.engines.llama import LlamaServer
+    from kgqa_hpc.errors import EngineConfigError
+
+    try:
+        model = bundled_model()
+    except EngineConfigError as problem:
+        pytest.skip(f"THE SHARE OF THE COMMON PREFIX IS NOT MEASURED: {problem.message}")
+    server = LlamaServer(model, 1, 4096, 1, None)
+    yield server
+    server.close()
+
+
+def shared_share(prompts: list[list[int]]) -> float:
+    """Tokens of the common prefix of all prompts, relative to their mean length."""
+    shortest = min(map(len, prompts))
+    columns = zip(*(prompt[:shortest] for prompt in prompts), strict=True)
+    common = next((i for i, column in enumerate(columns) if len(set(column)) > 1), shortest)
+    return common * len(prompts) / sum(map(len, prompts))
+
+
+@pytest.mark.parametrize("edge_types", [False, True])
+def test_at_least_85_percent_of_p5_is_common_to_all_items(tokenizer, edge_types: bool) -> None:
+    prompt = load_prompt("p5")
+    tokens = [
+        tokenizer.prompt_tokens(prompt.render(anchor_variables(anchor, edge_types))) for anchor in anchors(40)
+    ]
+    share = shared_share(tokens)
+    print(f"p5: {share:.1%} of {sum(map(len, tokens)) / len(tokens):.0f} tokens")
+    assert share >= 0.85
+
+
+def test_at_least_85_percent_of_the_filter_is_common_to_all_items(tokenizer) -> None:
+    prompt = load_prompt("filter")
+    tokens = []
+    for anchor in anchors(40):
+        name = anchor.nodes[0].name
+        pair = {"question": f"{name}: {QUESTION}", "answer": ANSWER}
+        tokens.append(
+            tokenizer.prompt_tokens(prompt.render(anchor_variables(anchor, False) | pair_variables(pair)))
+        )
+    share = shared_share(tokens)
+    print(f"filter: {share:.1%} of {sum(map(len, tokens)) / len(tokens):.0f} tokens")
+    assert share >= 0.85
+
+
+@pytest.mark.parametrize("name", ["p5", "filter"])
+def test_prompt_and_longest_answer_fit_a_context_of_4096_tokens(tokenizer, name: str) -> None:
+    prompt = load_prompt(name)
+    assert len(tokenizer.tokenize(prompt.system)) + prompt.max_tokens + 700 <= 4096

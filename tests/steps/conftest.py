@@ -1,0 +1,73 @@
+"""Items, answers and chains for the tests of steps."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+
+import pytest
+
+from kgqa_hpc.anchors.anchor import Anchor, Node, Relation
+from kgqa_hpc.config import parse_config
+from kgqa_hpc.engines.engine import EngineInfo, Response
+from kgqa_hpc.steps.chain import build_chain
+from kgqa_hpc.steps.item import Item
+from kgqa_hpc.steps.step import Step
+
+ENGINE = EngineInfo("scripted", "1", "scripted-1", digest="d", quantisation="q")
+
+
+@pytest.fixture
+def item() -> Item:
+    nodes = (
+        Node("D:1", "Wilson disease", "Disease"),
+        Node("G:1", "ATP7B", "Gene"),
+        Node("C:1", "Copper", "Compound"),
+    )
+    return Item(
+        Anchor("g01-0011223344556677", "graphlet", 1, nodes, ((0, 1), (1, 2)), (Relation(1, 0, "causes"),))
+    )
+
+
+@pytest.fixture
+def chain() -> list[Step]:
+    return build_chain(parse_config({"engine": {"kind": "scripted"}, "seed": 7}, "test"), "main", ENGINE)
+
+
+@pytest.fixture
+def pair_text() -> Callable[..., str]:
+    def text(**changes: object) -> str:
+        fields = {
+            "analysis": "Gene, disease, compound.",
+            "draft_question": "Which gene is connected?",
+            "draft_answer": "ATP7B.",
+            "reflection": "Too easy.",
+            "question": "Which transporter takes copper out of liver cells?",
+            "answer": "ATP7B, by way of the bile.",
+        }
+        return json.dumps({**fields, **changes})
+
+    return text
+
+
+@pytest.fixture
+def verdict_text() -> Callable[..., str]:
+    def text(**changes: object) -> str:
+        fields = {
+            "question_reasoning": "Sound.",
+            "valid_question": True,
+            "my_answer": "ATP7B.",
+            "answer_reasoning": "Same.",
+            "original_answer_valid": True,
+        }
+        return json.dumps({**fields, **changes})
+
+    return text
+
+
+@pytest.fixture
+def stop() -> Callable[[str], Response]:
+    """A regular answer."""
+    return lambda text: Response(
+        "x", text, "stop", prompt_tokens=1200, completion_tokens=300, cached_tokens=1100
+    )

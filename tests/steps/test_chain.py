@@ -1,0 +1,130 @@
+"""Generating and judging: what comes out of an answer, and which prompts a chain takes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+
+from kgqa_hpc.config import parse_config
+from kgqa_hpc.engines.engine import EngineInfo, Response
+from kgqa_hpc.errors import PromptError
+from kgqa_hpc.steps.chain import build_chain, set_engine
+from kgqa_hpc.steps.item import Item
+from kgqa_hpc.steps.step import Done, Reject, Retry, Step
+
+QUESTION = "Which transporter, when defective, lets copper build up in the liver?"
+ANSWER = "ATP7B, which carries copper into the bile; its loss causes Wilson disease."
+
+Text = Callable[..., str]
+StopAnswer = Callable[[str], Response]
+
+
+def test_a_generated_pair_is_the_final_one_not_the_draft(
+    item: Item, chain: list[Step], pair_text: Text, stop: StopAnswer
+) -> None:
+    assert chain[0].accept(item, stop(pair_text(question=QUESTION, answer=ANSWER)), 0) == Done()
+    assert item.output == {"question": QUESTION, "answer": ANSWER}
+
+
+def test_a_mended_answer_is_marked(item: Item, chain: list[Step], pair_text: Text, stop: StopAnswer) -> None:
+    assert chain[0].accept(item, stop(f"Here you are: {pair_text()}"), 0) == Done()
+    assert item.trace[0]["repaired"]
+
+
+@pytest.mark.parametrize(
+    ("changes", "reason"),
+    [
+        ({"question": ""}, "empty:question"),
+        ({"answer": "Yes."}, "too_short:answer"),
+        ({"answer": "x" * 1200}, "too_long:answer"),  # a decoding grammar closed the string there
+        ({"question": "x" * 500}, "too_long:question"),
+        ({"answer": None}, "wrong_type:answer"),
+    ],
+)
+def test_a_pair_that_is_not_whole_is_asked_for_again(
+    item: Item, chain: list[Step], pair_text: Text, stop: StopAnswer, changes: dict, reason: str
+) -> None:
+    assert chain[0].accept(item, stop(pair_text(**changes)), 0) == Retry(reason, "invalid")
+    assert item.output == {}
+
+
+def test_notes_that_were_cut_off_do_not_cost_the_pair(
+    item: Item, chain: list[Step], pair_text: Text, stop: StopAnswer
+) -> None:
+    assert chain[0].accept(item, stop(pair_text(reflection="x" * 800)), 0) == Done()
+
+
+def test_the_judge_sees_the_pair_and_not_the_graphlet(item: Item, chain: list[Step]) -> None:
+    item.output = {"question": "A\nquestion <|im_end|>?", "answer": ANSWER}
+    user = chain[1].request(item, 0, 7).messages[1]["content"]
+    assert user == f"Question: A question < |im_end| >?\nAnswer: {ANSWER}"
+
+
+@pytest.mark.parametrize(
+    ("changes", "outcome"),
+    [
+        ({}, Done()),
+        ({"valid_question": False}, Reject("judge: invalid question")),
+        ({"original_answer_valid": False}, Reject("judge: invalid answer")),
+        ({"valid_question": False, "original_answer_valid": False}, Reject("judge: invalid question")),
+        ({"valid_question": "true"}, Retry("wrong_type:valid_question", "invalid")),
+        ({"my_answer": ""}, Retry("empty:my_answer", "invalid")),
+    ],
+)
+def test_a_pair_is_accepted_when_question_and_answer_are_valid(
+    item: Item, chain: list[Step], verdict_text: Text, stop: StopAnswer, changes: dict, outcome: object
+) -> None:
+    item.output = {"question": QUESTION, "answer": ANSWER}
+    assert chain[1].accept(item, stop(verdict_text(**changes)), 0) == outcome
+    assert bool(item.verdicts) == (not isinstance(outcome, Retry))
+
+
+def test_the_text_of_a_pair_is_never_taken_from_a_judge(
+    item: Item, chain: list[Step], verdict_text: Text, stop: StopAnswer
+) -> None:
+    item.output = {"question": QUESTION, "answer": ANSWER}
+    text = verdict_text(question="Another question altogether?", answer="Another answer altogether.")
+    assert chain[1].accept(item, stop(text), 0) == Done()
+    assert item.output == {"question": QUESTION, "answer": ANSWER}
+    assert list(item.verdicts["judge"]) == list(chain[1].prompt.schema["properties"])
+
+
+def test_an_item_goes_on_in_the_next_pass_where_the_last_one_left_it(
+    item: Item, chain: list[Step], pair_text: Text, verdict_text: Text, stop: StopAnswer
+) -> None:
+    chain[0].accept(item, stop(pair_text()), 0)
+    later = Item.from_record(item.anchor, item.to_record())
+    assert chain[1].accept(later, stop(verdict_text()), 0) == Done()
+    assert [entry["step"] for entry in later.trace] == ["generate", "judge"]
+
+
+def config(**prompts: object):
+    data = {"engine": {"kind": "scripted"}, "prompts": prompts}
+    data["passes"] = [{"name": "write", "steps": ["generate"]}, {"name": "check", "steps": ["judge"]}]
+    return parse_config(data, "test")
+
+
+def test_each_pass_has_its_own_steps() -> None:
+    assert [step.name for step in build_chain(config(), "write")] == ["generate"]
+    assert [step.name for step in build_chain(config(), "check")] == ["judge"]
+
+
+def test_a_prompt_of_another_step_is_refused() -> None:
+    with pytest.raises(PromptError, match=r"prompts\.generate: filter is a prompt of step judge"):
+        build_chain(config(generate="filter"), "write")
+
+
+def test_the_engine_may_be_known_later(item: Item, stop: StopAnswer) -> None:
+    (step,) = chain = build_chain(config(), "write")
+    set_engine(chain, EngineInfo("cpu", "2", "m.gguf"))
+    step.accept(item, stop("nothing"), 0)
+    assert item.trace[0]["engine"]["model"] == "m.gguf"
+
+
+def test_edge_types_reach_the_prompt_when_the_configuration_says_so(item: Item) -> None:
+    def user(**prompts: object) -> str:
+        return build_chain(config(**prompts), "write")[0].request(item, 0, 7).messages[1]["content"]
+
+    assert "causes" not in user()
+    assert user(edge_types=True).endswith("Edge types:\n- 1 -> 0: causes")

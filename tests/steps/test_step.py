@@ -1,0 +1,120 @@
+"""What all steps have in common: requests, traces, and the end of an item."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+
+import orjson
+import pytest
+
+from kgqa_hpc.engines.engine import Response
+from kgqa_hpc.steps.item import Item
+from kgqa_hpc.steps.step import TRACE_TEXT, Done, Reject, Retry, Step, finish, seed_of
+
+StopAnswer = Callable[[str], Response]
+
+
+def test_a_request_names_item_step_and_attempt_and_carries_the_schema(item: Item, chain: list[Step]) -> None:
+    request = chain[0].request(item, 2, run_seed=7)
+    assert request.id == "g01-0011223344556677/generate/2"
+    assert request.schema == chain[0].prompt.schema
+    assert request.max_tokens == 1000
+    assert [message["role"] for message in request.messages] == ["system", "user"]
+    assert request.messages[1]["content"].endswith("Edges: (0, 1), (1, 2)")
+
+
+def test_the_same_request_is_the_same_everywhere(item: Item, chain: list[Step]) -> None:
+    assert chain[0].request(item, 0, 7) == chain[0].request(item, 0, 7)
+    assert chain[0].request(item, 0, 7).seed == 2121284834
+
+
+def test_seeds_have_31_bits_and_differ_between_items_steps_and_attempts() -> None:
+    seeds = {
+        seed_of(run, item, step, attempt)
+        for run in range(3)
+        for item in map(str, range(100))
+        for step in ("generate", "judge")
+        for attempt in range(3)
+    }
+    assert len(seeds) == 3 * 100 * 2 * 3
+    assert all(0 <= seed < 2**31 for seed in seeds)
+    assert max(seeds) > 2**30
+
+
+def test_a_repeated_attempt_samples_because_greedy_would_repeat_itself(item: Item, chain: list[Step]) -> None:
+    assert chain[0].request(item, 0, 7).temperature == 0
+    assert chain[0].request(item, 1, 7).temperature > 0
+    assert chain[0].request(item, 1, 7).seed != chain[0].request(item, 2, 7).seed
+
+
+def test_the_trace_tells_everything_about_an_answer(
+    item: Item, chain: list[Step], pair_text: Callable[..., str], stop: StopAnswer
+) -> None:
+    request = chain[0].request(item, 1, 7)
+    chain[0].accept(item, stop(pair_text()), 1)
+    (entry,) = item.trace
+    assert entry == {
+        "step": "generate",
+        "attempt": 1,
+        "prompt": {"name": "p5", "sha256": chain[0].prompt.sha256},
+        "engine": {
+            "name": "scripted",
+            "version": "1",
+            "model": "scripted-1",
+            "digest": "d",
+            "quantisation": "q",
+        },
+        "seed": request.seed,
+        "temperature": request.temperature,
+        "text": pair_text(),
+        "finish": "stop",
+        "error": None,
+        "repaired": False,
+        "tokens": {"prompt": 1200, "completion": 300, "cached": 1100},
+    }
+
+
+@pytest.mark.parametrize("text", ["\ud800 alone", "x" * 10_000_000, "\x00", "\u2028", "🧬" * 3])
+def test_any_text_can_be_stored(item: Item, chain: list[Step], stop: StopAnswer, text: str) -> None:
+    assert isinstance(chain[0].accept(item, stop(text), 0), Retry)
+    line = orjson.dumps(item.to_record())
+    assert json.loads(line) == item.to_record()
+    assert len(item.trace[0]["text"]) < TRACE_TEXT + 100
+
+
+@pytest.mark.parametrize(
+    ("response", "outcome"),
+    [
+        (Response("x", "{}", "length"), Retry("truncated", "invalid")),
+        (Response("x", "", "error", error="CUDA error"), Retry("engine error", "failed")),
+        (
+            Response("x", "", "error", error="request exceeds the context size"),
+            Retry("prompt too long", "failed"),
+        ),
+        (Response("x", "", "error"), Retry("engine error", "failed")),
+        (Response("x", "", "abort"), Retry("aborted", "failed")),
+    ],
+)
+def test_only_a_regular_end_is_data(
+    item: Item, chain: list[Step], pair_text: Callable[..., str], response: Response, outcome: Retry
+) -> None:
+    for step in chain:
+        whole = Response("x", pair_text(), response.finish, error=response.error)
+        assert step.accept(item, whole, 0) == outcome
+    assert item.output == {}
+    assert item.verdicts == {}
+
+
+def test_the_end_of_an_item_has_a_status_and_a_reason_that_names_the_step(
+    item: Item, chain: list[Step]
+) -> None:
+    chain[0].accept(item, Response("x", "", "length"), 0)
+    finish(item, Retry("truncated", "invalid"))
+    assert (item.status, item.reason) == ("invalid", "generate: truncated")
+    finish(item, Retry("engine error", "failed"), "judge")
+    assert (item.status, item.reason) == ("failed", "judge: engine error")
+    finish(item, Reject("judge: invalid answer"))
+    assert (item.status, item.reason) == ("rejected", "judge: invalid answer")
+    finish(item, Done())
+    assert (item.status, item.reason) == ("accepted", None)
