@@ -14,7 +14,7 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 from kgqa_hpc.dataset.accounting import OUTCOMES, Accounting, sentence
 
 # Licence identifiers the Hub knows, of those that graphs carry.
-_HUB_LICENCES = {"apache-2.0", "mit", "unlicense", "cc0-1.0", "odbl", "odc-by", "pddl"}
+_HUB_LICENCES = {"apache-2.0", "mit", "unlicense", "cc0-1.0", "odbl", "odc-by", "pddl", "unknown"}
 _HUB_LICENCES |= {f"cc-by{kind}-{v}" for kind in ("", "-sa", "-nc", "-nd", "-nc-sa") for v in ("3.0", "4.0")}
 _SIZES = {10**3: "n<1K", 10**4: "1K<n<10K", 10**5: "10K<n<100K", 10**6: "100K<n<1M", 10**7: "1M<n<10M"}
 
@@ -35,7 +35,8 @@ class Facts:
     @property
     def title(self) -> str:
         """The dataset's human name."""
-        return f"Knowledge graph questions and answers ({self.graph.get('source', 'a knowledge graph')})"
+        name = self.graph.get("title") or self.graph.get("source", "a knowledge graph")
+        return _line(f"Questions and answers from a knowledge graph ({name})")
 
 
 def render_card(facts: Facts, accounting: Accounting, published: str | None = None) -> str:
@@ -68,7 +69,7 @@ def licence_fields(licence: str) -> dict[str, str]:
     identifier = licence.strip().lower().replace(" ", "-")
     if identifier in _HUB_LICENCES:
         return {"license": identifier}
-    return {"license": "other", "license_name": licence.strip()}
+    return {"license": "other", "license_name": _line(licence)}
 
 
 def _front_matter(facts: Facts, accounting: Accounting) -> str:
@@ -109,4 +110,8 @@ def _models(accounting: Accounting) -> list[list[Any]]:
 def _cell(value: object) -> str:
     """Text that stays within its table cell."""
     text = f"{value:,}" if isinstance(value, int) and not isinstance(value, bool) else str(value)
-    return " ".join(text.split()).replace("|", "\\|")
+    return _line(text).replace("|", "\\|")
+
+
+def _line(text: str) -> str:
+    return " ".join(text.split())

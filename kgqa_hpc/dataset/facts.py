@@ -12,9 +12,9 @@ from kgqa_hpc.store.run import RunFolder
 from kgqa_hpc.store.sealed import read_header
 
 GRAPH = "knowledge-graph"
-UNKNOWN_LICENCE = "unknown (state it with dataset.licence)"
+UNKNOWN_LICENCE = "unknown"  # an identifier of the Hub; `dataset.licence` in the configuration states it
 # What graph sources say about themselves, in the order of the card.
-_ATTRIBUTES = ("source", "version", "licence", "licence_url", "licence_terms", "citation")
+_ATTRIBUTES = ("title", "source", "version", "licence", "licence_url", "licence_terms", "citation")
 _COUNTS = {
     "nodes_before": "nodes",
     "edges_before": "edges",

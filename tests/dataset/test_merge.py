@@ -205,7 +205,7 @@ def test_checksums_and_card_describe_the_files(make_run: Any) -> None:
     )
     front, body = (folder / "README.md").read_text().removeprefix("---\n").split("\n---\n", 1)
     metadata = yaml.safe_load(front)
-    assert metadata["license"] == "other"
+    assert metadata["license"] == "unknown"
     assert metadata["configs"][0]["data_files"] == "accepted.parquet"
     assert "60 sampled = 34 accepted + 12 rejected + 9 invalid + 5 failed" in body
     assert "| ask |" in body
