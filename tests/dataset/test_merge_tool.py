@@ -1,0 +1,62 @@
+"""tools/merge_dataset is `kgqa merge` from anywhere, without kgqa on the PATH."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+TOOL = Path(__file__).parents[2] / "tools" / "merge_dataset"
+SHELLCHECK = Path(sys.executable).with_name("shellcheck")
+
+
+def call(*arguments: object, cwd: Path, python: str = sys.executable) -> subprocess.CompletedProcess[str]:
+    environ = {"PATH": "/usr/bin:/bin", "KGQA_PYTHON": python, "HOME": os.environ.get("HOME", "/")}
+    command = [str(TOOL), *map(str, arguments)]
+    return subprocess.run(command, cwd=cwd, env=environ, capture_output=True, text=True, check=False)
+
+
+def test_it_merges_a_run_named_relative_to_where_one_stands(make_run: Any) -> None:
+    run = make_run()
+    run.finish()
+    done = call("run", "--json", cwd=run.folder.path.parent)
+    assert done.returncode == 0, done.stderr
+    assert json.loads(done.stdout)["sampled"] == 60
+    assert (run.folder.dataset / "accepted.parquet").exists()
+
+
+def test_it_ends_as_kgqa_does(make_run: Any, tmp_path: Path) -> None:
+    run = make_run()
+    run.finish("shard-000000")
+    unfinished = call(run.folder.path, cwd=tmp_path)
+    assert unfinished.returncode == 1
+    assert "7 of 8 shards are not done" in unfinished.stderr
+    nothing = call(tmp_path / "nothing", cwd=tmp_path)
+    assert nothing.returncode == 2
+    assert "Traceback" not in unfinished.stderr + nothing.stderr
+
+
+def test_without_a_python_that_has_the_packages_it_says_what_to_do(tmp_path: Path) -> None:
+    checkout = tmp_path / "checkout" / "tools"
+    checkout.mkdir(parents=True)
+    bare = tmp_path / "bin" / "python3"
+    bare.parent.mkdir()
+    bare.write_text("#!/bin/sh\nexit 1\n")
+    bare.chmod(0o755)
+    tool = shutil.copy(TOOL, checkout)
+    environ = {"PATH": f"{bare.parent}:/usr/bin:/bin"}
+    done = subprocess.run([tool, "run"], env=environ, capture_output=True, text=True, check=False)
+    assert done.returncode == 2
+    assert "KGQA_PYTHON" in done.stderr
+
+
+@pytest.mark.skipif(not SHELLCHECK.exists(), reason="SHELLCHECK IS NOT INSTALLED")
+def test_shellcheck_has_nothing_to_say() -> None:
+    found = subprocess.run([SHELLCHECK, TOOL], capture_output=True, text=True, check=False)
+    assert found.stdout == ""
