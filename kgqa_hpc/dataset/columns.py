@@ -1,7 +1,8 @@
 """The types of a dataset's columns, drawn from its records, so that Parquet and JSON lines hold the same.
 
 Everything is fixed except what judges say: the fields of `verdicts` follow from the prompts of a run, and so
-do the steps under `provenance`. They are gathered while merge streams over all records; no order matters.
+do the steps under `provenance`. They are gathered while merge streams over all records, and stand in the
+order in which they first occur, which is that of the steps and of the prompts' schemas.
 """
 
 from __future__ import annotations
@@ -35,10 +36,10 @@ class Columns:
     def conform(self, record: dict[str, Any]) -> dict[str, Any]:
         """The record with every step and field of any, each of one type; null where it has none."""
         origin = record["provenance"]
-        steps = sorted(self._parameters)
+        steps = list(self._parameters)
         return {
             **record,
-            "verdicts": {s: _fill(record["verdicts"].get(s), f) for s, f in sorted(self._verdicts.items())},
+            "verdicts": {s: _fill(record["verdicts"].get(s), f) for s, f in self._verdicts.items()},
             "provenance": {
                 **origin,
                 "prompt": {step: origin["prompt"].get(step) for step in steps},
@@ -69,7 +70,7 @@ class Columns:
         return pa.schema([(name, kind) for name, kind in fields if not _is_empty(kind)])
 
     def _provenance(self) -> pa.DataType:
-        steps = sorted(self._parameters)
+        steps = list(self._parameters)
         prompt = pa.struct([("name", pa.string()), ("sha256", pa.string())])
         engine = pa.struct([(key, pa.string()) for key in _ENGINE])
         anchor = pa.struct([("id", pa.string()), ("kind", pa.string()), ("weight", pa.float64())])
@@ -137,7 +138,7 @@ def _common(kinds: set[str]) -> str:
 def _fill(values: dict[str, Any] | None, fields: dict[str, set[str]]) -> dict[str, Any] | None:
     if values is None:
         return None
-    return {name: _cast(values.get(name), _common(kinds)) for name, kinds in sorted(fields.items())}
+    return {name: _cast(values.get(name), _common(kinds)) for name, kinds in fields.items()}
 
 
 def _cast(value: Any, kind: str) -> Any:
@@ -149,12 +150,12 @@ def _cast(value: Any, kind: str) -> Any:
 
 
 def _steps_type(steps: dict[str, dict[str, set[str]]]) -> pa.DataType:
-    inner = [(step, _fields_type(fields)) for step, fields in sorted(steps.items())]
+    inner = [(step, _fields_type(fields)) for step, fields in steps.items()]
     return pa.struct([(step, kind) for step, kind in inner if not _is_empty(kind)])
 
 
 def _fields_type(fields: dict[str, set[str]]) -> pa.DataType:
-    return pa.struct([(name, _TYPES[_common(kinds)]) for name, kinds in sorted(fields.items())])
+    return pa.struct([(name, _TYPES[_common(kinds)]) for name, kinds in fields.items()])
 
 
 def _is_empty(kind: pa.DataType) -> bool:

@@ -55,8 +55,8 @@ def shape_totals(run: RunFolder) -> dict[int, int]:
 def _graph_attributes(run: RunFolder) -> dict[str, Any]:
     if not run.kg.exists():
         return {}
-    header = read_header(run.kg, GRAPH)
-    return {**header, **(header.get("attributes") or {})}
+    attributes: dict[str, Any] = read_header(run.kg, GRAPH).get("attributes") or {}
+    return attributes
 
 
 def _anchors_header(run: RunFolder) -> dict[str, Any]:

@@ -26,7 +26,7 @@ def render(story: dict[str, Any], *, colour: bool = False, width: int = WIDTH) -
     for request in story["requests"]:
         _request(console, request)
     _result(console, story)
-    return out.getvalue().rstrip("\n")
+    return "\n".join(line.rstrip() for line in out.getvalue().splitlines())
 
 
 def _head(console: Console, story: dict[str, Any]) -> None:

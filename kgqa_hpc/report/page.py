@@ -32,6 +32,7 @@ def write_report(run: RunFolder) -> Path:
     """
     figures.require_matplotlib()
     findings = read_findings(run)
+    notes = _notes(run.logs / "history.jsonl")
     page = (
         _environment()
         .get_template("page.html.j2")
@@ -42,7 +43,8 @@ def write_report(run: RunFolder) -> Path:
             reasons=_reasons(findings.accounting),
             shapes=_shapes(findings, shape_totals(run)),
             requests=[_rates(row) for row in findings.accounting["requests"]],
-            figures=_figures(findings, _notes(run.logs / "history.jsonl")),
+            figures=_figures(findings, notes),
+            pace=_pace(notes),
             nodes=_top_nodes(findings),
             used_nodes=len(findings.usage),
             samples=[_sample(record) for record in findings.samples],
@@ -112,7 +114,7 @@ def _figures(findings: Findings, notes: list[tuple[float, int]]) -> dict[str, st
         "answer": figures.lengths(findings, "answer"),
         "usage": figures.node_usage(findings),
     }
-    return {**images, "pace": figures.pace(notes)} if len(notes) > 1 else images
+    return {**images, "pace": figures.pace(notes)} if _pace(notes) else images
 
 
 def _notes(path: Path) -> list[tuple[float, int]]:
@@ -127,6 +129,12 @@ def _notes(path: Path) -> list[tuple[float, int]]:
         except (ValueError, TypeError, KeyError):
             continue
     return notes
+
+
+def _pace(notes: list[tuple[float, int]]) -> dict[str, float] | None:
+    """Items and hours between the first and the last note."""
+    hours = (notes[-1][0] - notes[0][0]) / 3600 if notes else 0.0
+    return {"items": notes[-1][1] - notes[0][1], "hours": hours} if hours > 0 else None
 
 
 def _top_nodes(findings: Findings) -> list[tuple[str, str, int]]:

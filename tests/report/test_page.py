@@ -162,7 +162,9 @@ def test_the_pace_is_drawn_from_the_notes_that_can_be_read(make_run: Any) -> Non
     run.folder.logs.mkdir()
     notes = '{"time": 1000.0, "ended": 0}\nnonsense\n{"time": 4600.0, "ended": 60}\n{"time": 46'
     (run.folder.logs / "history.jsonl").write_text(notes)
-    assert len(report(run).images) == 5
+    page = report(run)
+    assert len(page.images) == 5
+    assert "60 items ended in 1.00 hours, pauses included: 1440 a day." in page.text
 
 
 def test_without_a_dataset_the_error_says_what_comes_first(make_run: Any) -> None:
