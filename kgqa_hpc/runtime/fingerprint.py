@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from kgqa_hpc.config import RunConfig, parse_config
+from kgqa_hpc.engines.config import OPERATIONAL
 from kgqa_hpc.steps.chain import step_prompt
 from kgqa_hpc.store import fingerprint as sections
 from kgqa_hpc.store.run import RunFolder
@@ -15,9 +16,8 @@ def fingerprint(config: RunConfig) -> dict[str, dict[str, Any]]:
     """The sections that must not change in a run, prompts by their sha256. Raises PromptError."""
     steps = [step for each in config.passes for step in each.steps]
     prompts = [step_prompt(config.prompts, step) for step in steps]
-    return sections.fingerprint(
-        config.model_dump(mode="json"), {prompt.name: prompt.sha256 for prompt in prompts}
-    )
+    digests = {prompt.name: prompt.sha256 for prompt in prompts}
+    return sections.fingerprint(config.model_dump(mode="json"), digests, OPERATIONAL)
 
 
 def open_run(folder: Path) -> tuple[RunFolder, RunConfig]:

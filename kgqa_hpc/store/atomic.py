@@ -34,6 +34,8 @@ _FULL = {
     errno.EIO: "the device reports an I/O error: check it, then run the same command again",
     errno.EFBIG: "the file size limit is reached: raise it (ulimit -f), then run the same command again",
 }
+# What "it is not there" may look like, on network file systems too.
+GONE = (errno.ENOENT, errno.ENOTDIR, errno.ESTALE)
 # What file systems without hard links answer (FAT, some FUSE and network file systems).
 _NO_LINKS = {errno.EPERM, errno.EOPNOTSUPP, errno.ENOSYS, errno.EXDEV, errno.EMLINK, errno.EINVAL}
 
@@ -106,6 +108,18 @@ def sync_folder(folder: Path) -> None:
             raise
     finally:
         os.close(fd)
+
+
+def exists(path: Path) -> bool:
+    """Whether `path` is there. Raises StoreError when the file system cannot tell."""
+    with disk_errors(path):
+        try:
+            os.stat(path)
+        except OSError as problem:
+            if problem.errno in GONE:
+                return False
+            raise
+    return True
 
 
 def make_folder(folder: Path) -> None:

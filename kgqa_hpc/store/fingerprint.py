@@ -2,32 +2,33 @@
 
 Left out is what may change between two starts without changing what an item becomes: the runtime section,
 what merge keeps, folders in which things lie (contents count, by digest), and the settings of engines that
-only place or speed up the work (engines/config.py, OPERATIONAL).
+only place or speed up the work.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import Any
 
-from kgqa_hpc.engines.config import OPERATIONAL
 from kgqa_hpc.errors import FingerprintMismatch
 from kgqa_hpc.store import canonical
 
 ABSENT = "(not set)"
 
 
-def fingerprint(config: Mapping[str, Any], prompts: Mapping[str, str]) -> dict[str, dict[str, Any]]:
-    """Sections {name: {"sha256", "values"}} of a resolved configuration
-    (`RunConfig.model_dump(mode="json")`).
+def fingerprint(
+    config: Mapping[str, Any], prompts: Mapping[str, str], operational: Mapping[str, Collection[str]]
+) -> dict[str, dict[str, Any]]:
+    """Sections {name: {"sha256", "values"}} of a resolved configuration (`model_dump(mode="json")`).
 
-    `prompts` gives the sha256 of each prompt module by name.
+    `prompts` gives the sha256 of each prompt module by name; `operational`, per kind of engine, the
+    settings to leave out (engines/config.py).
     """
     sections = {
         "graph": dict(config["graph"]),
         "sampling": {"seed": config["seed"], **config["anchors"]},
         "prompts": {**config["prompts"], "modules": dict(prompts)},
-        "passes": _passes(config),
+        "passes": _passes(config, operational),
     }
     sections["prompts"].pop("folder", None)
     plain = {name: _without_folders(values) for name, values in sections.items()}
@@ -53,15 +54,15 @@ def require_same(where: str, recorded: Mapping[str, Any], wanted: Mapping[str, A
         )
 
 
-def _passes(config: Mapping[str, Any]) -> dict[str, Any]:
+def _passes(config: Mapping[str, Any], operational: Mapping[str, Collection[str]]) -> dict[str, Any]:
     passes: dict[str, Any] = {}
     for position, one in enumerate(config["passes"]):
         engine = one.get("engine") or config["engine"]
-        operational = OPERATIONAL.get(engine["kind"], frozenset())
+        left_out = operational.get(engine["kind"], ())
         passes[one["name"]] = {
             "position": position,
             "steps": list(one["steps"]),
-            "engine": {key: value for key, value in engine.items() if key not in operational},
+            "engine": {key: value for key, value in engine.items() if key not in left_out},
         }
     return passes
 

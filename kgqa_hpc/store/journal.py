@@ -20,7 +20,7 @@ from typing import Any
 
 from kgqa_hpc.errors import CorruptFile, StoreError
 from kgqa_hpc.store import canonical, disk
-from kgqa_hpc.store.atomic import disk_error, disk_errors, make_folder, sync_folder
+from kgqa_hpc.store.atomic import disk_error, disk_errors, exists, make_folder, sync_folder
 from kgqa_hpc.store.document import read_bytes, require_kind
 
 KIND = "journal"
@@ -153,7 +153,7 @@ def journal_path(folder: Path, shard: str, number: int) -> Path:
 def journals_of(folder: Path, shard: str) -> list[Path]:
     """All journals of a shard, oldest first. Numbers have no gaps, so none is listed for it."""
     found: list[Path] = []
-    while (path := journal_path(folder, shard, len(found))).exists():
+    while exists(path := journal_path(folder, shard, len(found))):
         found.append(path)
     return found
 

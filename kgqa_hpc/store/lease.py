@@ -13,7 +13,6 @@ docs/format.md, section 8.
 
 from __future__ import annotations
 
-import errno
 import hashlib
 import os
 import secrets
@@ -29,7 +28,6 @@ from kgqa_hpc.store import atomic, canonical, disk
 
 SUFFIX = ".lease"
 SPECULATIVE = ".spec"
-_GONE = (errno.ENOENT, errno.ESTALE)
 # The file system's clock is read again after so long; in between the monotonic clock carries it on.
 CLOCK_AGE = 5.0
 
@@ -152,7 +150,7 @@ class Leases:
             try:
                 fd = os.open(path, os.O_RDONLY)
             except OSError as problem:
-                if problem.errno in _GONE:
+                if problem.errno in atomic.GONE:
                     return False
                 raise
             try:
@@ -216,7 +214,7 @@ class Leases:
             try:
                 disk.rename(path, tombstone)
             except OSError as problem:
-                if problem.errno in _GONE:
+                if problem.errno in atomic.GONE:
                     return False
                 raise
             meant = is_meant(os.stat(tombstone), tombstone.read_bytes())
@@ -249,7 +247,7 @@ def _read(path: Path) -> tuple[os.stat_result, bytes] | None:
             with open(path, "rb", buffering=0) as file:
                 return os.fstat(file.fileno()), file.read(4096)
         except OSError as problem:
-            if problem.errno in _GONE:
+            if problem.errno in atomic.GONE:
                 return None
             raise
 

@@ -15,7 +15,7 @@ from typing import Any
 from kgqa_hpc.errors import CorruptFile, FingerprintMismatch, StoreError
 from kgqa_hpc.store.anchors import KIND as ANCHORS
 from kgqa_hpc.store.anchors import AnchorsFile
-from kgqa_hpc.store.atomic import make_folder
+from kgqa_hpc.store.atomic import exists, make_folder
 from kgqa_hpc.store.document import read_document, write_document
 from kgqa_hpc.store.quarantine import quarantine
 from kgqa_hpc.store.run import RunFolder
@@ -134,7 +134,7 @@ def _found(run: RunFolder, plan: ShardsManifest, name: str) -> ShardEntry | None
     anchors into other bytes.
     """
     path = run.shard(name)
-    if not path.exists():
+    if not exists(path):
         return None
     try:
         header = read_header(path, SHARD)
@@ -162,7 +162,7 @@ def _position(name: str) -> int:
 
 
 def _existing(run: RunFolder) -> ShardsManifest | None:
-    if not run.shards_manifest.exists():
+    if not exists(run.shards_manifest):
         return None
     try:
         return read_shards_manifest(run)
@@ -177,14 +177,14 @@ def _size_in_use(run: RunFolder, anchors_sha256: str) -> int | None:
     """
     path: Path = run.shard(shard_name(0))
     try:
-        header = read_header(path, SHARD) if path.exists() else {}
+        header = read_header(path, SHARD) if exists(path) else {}
     except StoreError:
         return None
     return header.get("shard_size") if header.get("anchors_sha256") == anchors_sha256 else None
 
 
 def _anchors_sha256(run: RunFolder) -> str:
-    if not run.anchors.exists():
+    if not exists(run.anchors):
         raise StoreError(f"{run.anchors}: no such file", f"sample first: kgqa sample {run.path}")
     sha256: str = read_header(run.anchors, ANCHORS)["sha256"]
     return sha256

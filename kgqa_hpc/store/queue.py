@@ -12,8 +12,10 @@ import os
 import random
 import time
 from collections import deque
+from contextlib import suppress
 from pathlib import Path
 
+from kgqa_hpc.store import atomic
 from kgqa_hpc.store.lease import SPECULATIVE, Holder, Lease, Leases
 from kgqa_hpc.store.partition import read_shards_manifest
 from kgqa_hpc.store.run import RunFolder
@@ -44,6 +46,7 @@ class ShardQueue:
         self._random.shuffle(names)
         self._todo = deque(names)
         self._not_before: dict[str, float] = {}
+        self._claimed: dict[str, Lease] = {}
         self._done_in_a_row = 0
         self._in_vain = 0
 
@@ -61,7 +64,9 @@ class ShardQueue:
             if not self._todo:
                 break
             name = self._todo[0]
-            if self._not_before.get(name, 0.0) > time.monotonic():
+            if name in self._claimed:
+                self._settle(name)
+            elif self._not_before.get(name, 0.0) > time.monotonic():
                 self._todo.rotate(-1)
             elif not self._drop_if_done():
                 holder = self.leases.holder(name)
@@ -95,12 +100,7 @@ class ShardQueue:
         path = self._run.result(self._pass, name)
         if surely:
             _revalidate(path.parent)
-        return path.exists()
-
-    def mark_done(self, name: str) -> None:
-        """Drop a shard whose result this worker committed, or learnt to be committed."""
-        if name in self._todo:
-            self._todo.remove(name)
+        return atomic.exists(path)
 
     def done(self) -> set[str]:
         """The shards that have a result, by one listing."""
@@ -122,21 +122,32 @@ class ShardQueue:
             self._not_before[name] = time.monotonic() + self.jitter(SOONEST)
             if lease is not None:
                 if not self.is_done(name, surely=True):
+                    self._claimed[name] = lease
                     return lease
                 lease.release()
         return None
 
     def _claim_slow(self, slow_after: float) -> Lease | None:
         for name in self._random.sample(self._todo, min(SAMPLE, len(self._todo))):
-            holder = self.leases.holder(name)
-            if holder is None or holder.held <= slow_after or holder.nonce in self.leases.held:
+            holder = None if name in self._claimed else self.leases.holder(name)
+            if holder is None or holder.held <= slow_after:
                 continue
             lease = self.leases.claim(f"{name}{SPECULATIVE}")
             if lease is not None:
                 if not self.is_done(name, surely=True):
+                    self._claimed[name] = lease
                     return lease
                 lease.release()
         return None
+
+    def _settle(self, name: str) -> None:
+        """The first shard was claimed here: drop it if it is done; it is nobody's to claim until it is
+        released.
+
+        Not even when its lease was lost meanwhile: this worker may not know yet, and must not open it twice.
+        """
+        if not self._drop_if_done() and self._claimed[name].nonce not in self.leases.held:
+            del self._claimed[name]
 
     def _drop_if_done(self) -> bool:
         """Look whether the first shard is done; drop it then, put it last otherwise."""
@@ -144,7 +155,9 @@ class ShardQueue:
             self._todo.rotate(-1)
             self._done_in_a_row = 0
             return False
-        self._not_before.pop(self._todo.popleft(), None)
+        name = self._todo.popleft()
+        self._not_before.pop(name, None)
+        self._claimed.pop(name, None)
         self._done_in_a_row += 1
         if self._done_in_a_row >= DONE_IN_A_ROW:
             done = self.done()
@@ -161,18 +174,14 @@ class ShardQueue:
 
 
 def done_shards(run: RunFolder, pass_name: str) -> set[str]:
-    """The shards of a pass that have a result, by one listing of the folder."""
-    try:
-        names = os.listdir(run.results(pass_name))
-    except FileNotFoundError:
-        return set()
+    """The shards of a pass that have a result, by one listing of the folder. Raises StoreError."""
+    folder = run.results(pass_name)
+    with atomic.disk_errors(folder):
+        names = os.listdir(folder) if atomic.exists(folder) else []
     return {name.removesuffix(".h5") for name in names if name.endswith(".h5") and not name.startswith(".")}
 
 
 def _revalidate(folder: Path) -> None:
-    # Opening a folder makes NFS compare its change time with the server's and forget cached "no such file"
-    # answers.
-    try:
+    # Opening a folder makes NFS ask for its change time and forget cached "no such file" answers.
+    with atomic.disk_errors(folder), suppress(FileNotFoundError):
         os.close(os.open(folder, os.O_RDONLY | os.O_DIRECTORY))
-    except FileNotFoundError:
-        return

@@ -154,7 +154,7 @@ class RunFolder:
         else; DiskFull, StoreError with nothing left behind.
         """
         run = cls(path)
-        if run.manifest_file.exists():
+        if atomic.exists(run.manifest_file):
             run._update(config, sections)
             return run
         place = path.resolve()
@@ -176,7 +176,7 @@ class RunFolder:
         manifest.
         """
         run = cls(path)
-        if not run.manifest_file.exists():
+        if not atomic.exists(run.manifest_file):
             what = "is not a run folder (no manifest.json)" if path.exists() else "no such run folder"
             raise InputError(f"{path}: {what}", f"make it with: kgqa init CONFIG {path}")
         run.manifest()
@@ -223,7 +223,7 @@ class RunFolder:
 
     def _update(self, config: Mapping[str, Any], sections: Sections) -> None:
         self.check(sections)
-        if not self.config_file.exists() or self.config_file.read_bytes() != _yaml(config):
+        if not atomic.exists(self.config_file) or self.config_file.read_bytes() != _yaml(config):
             atomic.write_file(self.config_file, _yaml(config))
 
     def _take_place(self, temp: Path, place: Path, config: Mapping[str, Any], sections: Sections) -> None:
@@ -236,7 +236,7 @@ class RunFolder:
             else:
                 atomic.sync_folder(place.parent)
                 return
-        if not self.manifest_file.exists():
+        if not atomic.exists(self.manifest_file):
             raise InputError(
                 f"{self.path}: exists and is not a run folder", "choose another folder, or empty this one"
             )

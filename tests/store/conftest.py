@@ -10,15 +10,15 @@ from typing import Any
 import pytest
 
 from kgqa_hpc.config import parse_config
+from kgqa_hpc.engines.config import OPERATIONAL
 from kgqa_hpc.store import atomic
 from kgqa_hpc.store.anchors import write_anchors
 from kgqa_hpc.store.document import read_document
 from kgqa_hpc.store.fingerprint import fingerprint
-from kgqa_hpc.store.inflight import finish, resume
-from kgqa_hpc.store.journal import read_journal
+from kgqa_hpc.store.journal import open_next, read_journal, remove_journals
 from kgqa_hpc.store.partition import load_shard, partition, read_shards_manifest
 from kgqa_hpc.store.queue import ShardQueue
-from kgqa_hpc.store.result import read_result
+from kgqa_hpc.store.result import read_result, write_result
 from kgqa_hpc.store.run import RunFolder
 from kgqa_hpc.store.shard import read_shard
 
@@ -72,20 +72,20 @@ def work(run: RunFolder, worker: str, generated: Callable[[str], object], expiry
     manifest = partition(run, 2)
     queue = ShardQueue(run, "main", worker, expiry)
     while (lease := queue.claim()) is not None:
-        entry = manifest.entry(lease.shard)
+        header = {"pass": "main", "shard": lease.shard, "shard_sha256": manifest.entry(lease.shard).sha256}
         anchors = load_shard(run, manifest, lease.shard)
-        flight = resume(run, "main", entry, run.manifest().digest, worker)
-        records = flight.records
+        journal, before = open_next(run.results("main"), lease.shard, {**header, "worker": worker})
+        records = {r["id"]: r for path in before if path.exists() for r in read_journal(path, header)[0]}
         for row in anchors:
             if row["id"] not in records:
                 records[row["id"]] = record(row["id"])
-                flight.journal.append(records[row["id"]])
+                journal.append(records[row["id"]])
                 generated(row["id"])
-                flight.journal.sync()
+                journal.sync()
             lease.renew()
-        ordered = [records[row["id"]] for row in anchors]
-        finish(run, "main", lease.shard, ordered, {"pass": "main"}, flight.journal)
-        queue.mark_done(lease.shard)
+        write_result(run.result("main", lease.shard), [records[row["id"]] for row in anchors], header)
+        journal.close()
+        remove_journals(run.results("main"), lease.shard)
         lease.release()
     queue.leases.close()
 
@@ -137,7 +137,7 @@ def config() -> Dict:
 
 @pytest.fixture
 def sections(config: Dict) -> Dict:
-    return fingerprint(config, {"p5": "aa", "filter": "bb"})
+    return fingerprint(config, {"p5": "aa", "filter": "bb"}, OPERATIONAL)
 
 
 @pytest.fixture

@@ -177,6 +177,16 @@ def test_a_file_where_a_folder_should_be_is_named(tmp_path: Path) -> None:
         atomic.make_folder(tmp_path / "a")
 
 
+def test_what_the_file_system_cannot_tell_is_an_error_and_not_a_no(tmp_path: Path) -> None:
+    (tmp_path / "f").touch()
+    assert atomic.exists(tmp_path / "f")
+    assert not atomic.exists(tmp_path / "g")
+    assert not atomic.exists(tmp_path / "f" / "g")
+    (tmp_path / "loop").symlink_to(tmp_path / "loop")
+    with pytest.raises(StoreError, match="symbolic links"):
+        atomic.exists(tmp_path / "loop")
+
+
 def test_old_temp_files_are_swept_and_young_ones_stay(tmp_path: Path) -> None:
     names = [f".{name}{atomic.TEMP_SUFFIX}" for name in ("old", "young", "old-folder", "busy-folder")]
     old, young, folder, busy = (tmp_path / name for name in names)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from kgqa_hpc.store import canonical
@@ -26,12 +26,14 @@ ANYTHING = st.recursive(
 )
 
 
+@settings(deadline=None)
 @given(JSON)
 def test_json_comes_back_as_it_was(value: Any) -> None:
     for render in (canonical.dumps, canonical.canonical, canonical.pretty):
         assert canonical.loads(render(value)) == _finite(value)
 
 
+@settings(deadline=None)
 @given(ANYTHING)
 def test_anything_can_be_written_and_is_stable_from_then_on(value: Any) -> None:
     once = canonical.dumps(value)

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from kgqa_hpc.errors import CorruptFile, NewerFormat, StoreError
@@ -19,6 +19,7 @@ VALUES = st.dictionaries(
 )
 
 
+@settings(deadline=None)
 @given(content=VALUES)
 def test_what_was_written_is_read(tmp_path_factory: pytest.TempPathFactory, content: dict[str, Any]) -> None:
     path = tmp_path_factory.mktemp("documents") / "d.json"

@@ -9,11 +9,17 @@ from typing import Any
 import pytest
 
 from kgqa_hpc.config import parse_config
+from kgqa_hpc.engines.config import OPERATIONAL
 from kgqa_hpc.errors import FingerprintMismatch
-from kgqa_hpc.store.fingerprint import digest, fingerprint, require_same
+from kgqa_hpc.store import fingerprint as module
+from kgqa_hpc.store.fingerprint import digest, require_same
 
 Dict = dict[str, Any]
 PROMPTS = {"p5": "aa", "filter": "bb"}
+
+
+def fingerprint(config: Dict, prompts: dict[str, str]) -> dict[str, Dict]:
+    return module.fingerprint(config, prompts, OPERATIONAL)
 
 
 def changed(config: Dict, change: Callable[[Dict], Any]) -> Dict:
@@ -70,8 +76,6 @@ def test_the_same_files_elsewhere_are_the_same() -> None:
 
 @pytest.mark.parametrize("engine", ["cpu", "openai", "lmdeploy"])
 def test_operational_settings_are_real_settings_and_left_out(engine: str) -> None:
-    from kgqa_hpc.engines.config import OPERATIONAL
-
     model = None if engine == "cpu" else "m"
     config = parse_config({"engine": {"kind": engine, "model": model}}, "t").model_dump(mode="json")
     assert OPERATIONAL[engine] <= config["engine"].keys()

@@ -42,7 +42,6 @@ def work_off(run: RunFolder, queue: ShardQueue) -> list[str]:
     done = []
     while (lease := queue.claim()) is not None:
         commit(run, lease.shard)
-        queue.mark_done(lease.shard)
         done.append(lease.shard)
         lease.release()
     return done
@@ -74,7 +73,6 @@ def test_workers_share_the_shards_and_none_is_worked_on_twice(many: RunFolder) -
             if not queue.complete:
                 assert queue.claim() is None
         assert queue.complete
-        queue.mark_done("shard-000000")
 
 
 def test_each_worker_has_its_own_order_and_keeps_it_over_restarts(many: RunFolder) -> None:
@@ -151,6 +149,44 @@ def test_a_claim_that_another_worker_wins_goes_on_to_the_next(cut_run: RunFolder
     lease = queue.claim()
     assert lease is not None
     assert lease.shard != stolen[0]
+
+
+def test_a_worker_is_never_given_a_shard_that_it_still_holds(
+    cut_run: RunFolder, clock: Callable[[float], None]
+) -> None:
+    """Its heart stopped, its lease expired or went to another worker, and it does not know yet."""
+    zombie, other = ShardQueue(cut_run, "main", "w1"), ShardQueue(cut_run, "main", "w2")
+    mine = zombie.claim()
+    assert mine is not None
+    work_off(cut_run, other)
+    os.utime(zombie.leases.path(mine.name), (1, 1))
+    clock(1000)
+    assert zombie.claim(slow_after=-1) is None
+    second = other.claim()
+    assert second is not None
+    os.utime(other.leases.path(second.name), (2, 2))
+    clock(1000)
+    assert zombie.claim(slow_after=-1) is None
+    mine.release()
+    assert zombie.claim() is None  # learns that it is free to ask again
+    again = zombie.claim()
+    assert again is not None
+    assert again.shard == mine.shard
+
+
+def test_a_speculating_worker_is_not_given_the_same_shard_again(
+    cut_run: RunFolder, clock: Callable[[float], None]
+) -> None:
+    dead, quick = ShardQueue(cut_run, "main", "w1"), ShardQueue(cut_run, "main", "w2")
+    held = dead.claim()
+    assert held is not None
+    work_off(cut_run, quick)
+    second = quick.claim(slow_after=-1)
+    assert second is not None
+    assert second.speculative
+    os.utime(dead.leases.path(held.name), (1, 1))
+    clock(1000)
+    assert quick.claim(slow_after=-1) is None
 
 
 def test_the_last_slow_shard_is_leased_a_second_time(cut_run: RunFolder) -> None:
