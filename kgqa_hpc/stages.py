@@ -10,7 +10,7 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 from kgqa_hpc.config import GraphConfig, RunConfig, load_config
 from kgqa_hpc.errors import EmptyGraphError, InputError
@@ -132,7 +132,7 @@ def count(
     min_degree: int,
     max_degree: int,
     unknown_nodes: str,
-    backend: str,
+    backend: Literal["native", "graph-tool"],
     threads: int | None,
 ) -> dict[str, Any]:
     """Exact counts of a reduced graph in two CSV files: {"nodes", "edges", "counts": {"1": …, "29": …}}."""

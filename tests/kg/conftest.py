@@ -7,13 +7,8 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from hypothesis import settings
 
 from kgqa_hpc.kg.graph import KnowledgeGraph
-
-# A loaded machine must not fail a property: only examples count, not their time.
-settings.register_profile("any-speed", deadline=None, print_blob=True)
-settings.load_profile("any-speed")
 
 Edges = Sequence[tuple[int, int, int]]
 

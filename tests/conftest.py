@@ -1,0 +1,10 @@
+"""For all tests: random tests print how to repeat them, and no deadline, for a loaded machine is not a defect."""
+
+from __future__ import annotations
+
+from hypothesis import HealthCheck, settings
+
+settings.register_profile(
+    "kgqa", deadline=None, print_blob=True, derandomize=True, suppress_health_check=[HealthCheck.too_slow]
+)
+settings.load_profile("kgqa")
