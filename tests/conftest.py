@@ -1,4 +1,4 @@
-"""For all tests: random tests print how to repeat them, and no deadline, for a loaded machine is not a defect."""
+"""For all tests: random tests are repeatable and have no deadline: a loaded machine is not a defect."""
 
 from __future__ import annotations
 
