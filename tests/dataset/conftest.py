@@ -12,11 +12,11 @@ import pytest
 from kgqa_hpc.anchors.anchor import Anchor, Node, Relation
 from kgqa_hpc.config import RunConfig, parse_config
 from kgqa_hpc.engines.engine import EngineInfo, Response
+from kgqa_hpc.runtime.fingerprint import fingerprint
 from kgqa_hpc.steps.chain import build_chain
 from kgqa_hpc.steps.item import Item
 from kgqa_hpc.steps.step import Done, Retry, Step, finish
 from kgqa_hpc.store.anchors import write_anchors
-from kgqa_hpc.store.fingerprint import fingerprint
 from kgqa_hpc.store.partition import partition, read_shards_manifest
 from kgqa_hpc.store.result import write_result
 from kgqa_hpc.store.run import RunFolder
@@ -139,10 +139,10 @@ class SyntheticRun:
             (prompts / f"{name}.md").write_text(text)
         config = {**config, "prompts": {**config["prompts"], "folder": str(prompts)}}
         self.config: RunConfig = parse_config(config, "test")
-        self.chain = build_chain(self.config, self.config.passes[-1].name, ENGINE)
+        self.passes = [one.name for one in self.config.passes]
+        self.chain = [step for name in self.passes for step in build_chain(self.config, name, ENGINE)]
         plain = self.config.model_dump(mode="json")
-        digests = {step.prompt.name: step.prompt.sha256 for step in self.chain}
-        self.folder = RunFolder.create(path, plain, fingerprint(plain, digests))
+        self.folder = RunFolder.create(path, plain, fingerprint(self.config))
         write_anchors(self.folder.anchors, (make_anchor(i).to_dict() for i in range(items)), HEADER)
         self.manifest = partition(self.folder, shard_size)
         self.ids = [make_anchor(i).id for i in range(items)]
@@ -152,9 +152,9 @@ class SyntheticRun:
         return [work_on(Item(Anchor.from_dict(a)), self.chain, self.config.seed) for a in anchors]
 
     def finish(self, *names: str) -> None:
-        """Write the results of the named shards; of all when none is named."""
+        """Write the last pass's results of the named shards; of all when none is named."""
         for name in names or tuple(read_shards_manifest(self.folder).names):
-            path = self.folder.result("main", name)
+            path = self.folder.result(self.passes[-1], name)
             path.parent.mkdir(parents=True, exist_ok=True)
             write_result(path, self.records(name), {"shard": name})
 

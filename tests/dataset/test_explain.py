@@ -12,6 +12,7 @@ from kgqa_hpc.dataset.explain import explain, render
 from kgqa_hpc.dataset.merge import merge
 from kgqa_hpc.errors import CorruptFile, InputError
 from kgqa_hpc.store.journal import open_next
+from kgqa_hpc.store.result import write_result
 from kgqa_hpc.store.shard import read_shard
 
 
@@ -89,6 +90,18 @@ def test_an_item_in_flight_is_read_from_the_journal_in_which_it_got_farthest(mak
     assert (story["state"], story["status"]) == ("in flight", "accepted")
     assert story["where"]["record"] == "results/main/shard-000001.w1.journal"
     assert len(story["requests"]) == 4
+
+
+def test_an_item_between_two_passes_is_in_flight(make_run: Any) -> None:
+    run = make_run(passes=[{"name": "draft", "steps": ["generate"]}, {"name": "check", "steps": ["judge"]}])
+    run.folder.results("draft").mkdir(parents=True)
+    drafts = [
+        {**r, "status": "open", "verdicts": {}, "trace": r["trace"][:1]} for r in run.records("shard-000000")
+    ]
+    write_result(run.folder.result("draft", "shard-000000"), drafts, {})
+    story = explain(run.folder.path, run.ids[0])
+    assert (story["state"], story["status"]) == ("in flight", "open")
+    assert story["where"]["record"] == "results/draft/shard-000000.h5"
 
 
 def test_an_item_nobody_asked_yet_is_waiting(make_run: Any) -> None:

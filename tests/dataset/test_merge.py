@@ -16,11 +16,14 @@ import orjson
 import pyarrow.parquet as pq
 import pytest
 import yaml
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
 
 from kgqa_hpc.dataset.accounting import OUTCOMES
 from kgqa_hpc.dataset.merge import merge
 from kgqa_hpc.errors import AccountingError, CorruptFile, FingerprintMismatch, InputError
 from kgqa_hpc.store.result import read_result, write_result
+from kgqa_hpc.store.run import RunFolder
 
 FILES = {
     "accepted.jsonl",
@@ -241,6 +244,57 @@ def test_requests_are_counted_per_prompt_and_model(make_run: Any) -> None:
     assert generate["requests"] == 45 + 5 * 2 + 5 * 3 + 5 * 3
     assert (generate["usable"], generate["unparseable"], generate["errors"]) == (50, 20, 15)
     assert (judge["usable"], judge["truncated"], judge["tokens"]["prompt"]) == (45, 15, 6500)
+
+
+def test_the_last_pass_counts_and_carries_what_earlier_ones_did(make_run: Any) -> None:
+    passes = [{"name": "draft", "steps": ["generate"]}, {"name": "check", "steps": ["judge"]}]
+    run = make_run(passes=passes)
+    run.folder.results("draft").mkdir(parents=True)
+    with pytest.raises(AccountingError, match="8 of 8 shards"):
+        merge(run.folder)
+    run.finish()
+    one = make_run(name="one")
+    one.finish()
+    two_passes, one_pass = merge(run.folder).to_dict(), merge(one.folder).to_dict()
+    assert {name: two_passes[name] for name in OUTCOMES} == {name: one_pass[name] for name in OUTCOMES}
+    assert (
+        lines(run.folder.dataset / "accepted.jsonl")[0]["provenance"]["prompt"]["generate"]["name"] == "ask"
+    )
+
+
+@settings(max_examples=15, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(fates=st.lists(st.sampled_from(OUTCOMES), min_size=9, max_size=9), data=st.data())
+def test_the_identity_holds_whatever_becomes_of_the_items(
+    tmp_path_factory: pytest.TempPathFactory, fates: list[str], data: Any, template: Any
+) -> None:
+    run = template(tmp_path_factory.mktemp("run"))
+    records = read_result(run.result("main", "shard-000000"))
+    for record, fate in zip(records, fates, strict=True):
+        fate = fate if record["output"] or fate != "accepted" else "failed"  # nothing can be accepted
+        record["status"], record["reason"] = fate, data.draw(st.sampled_from(["judge: a", "generate: b"]))
+        if fate in ("invalid", "failed") and data.draw(st.booleans()):
+            record["output"] = {}
+    rewrite(run.result("main", "shard-000000"), lambda _: records)
+    accounting = merge(run)
+    accounting.check()
+    assert accounting.total.sampled == len(fates)
+    files = [lines(run.dataset / f"{name}.jsonl") for name in ("accepted", "rejected", "lost")]
+    assert sorted(record["id"] for one in files for record in one) == sorted(
+        record["id"] for record in records
+    )
+
+
+@pytest.fixture
+def template(make_run: Any) -> Any:
+    """Copies of one finished run, each in a folder of its own."""
+    run = make_run(items=9, shard_size=9, dataset={"z_score": None})
+    run.finish()
+
+    def copy(folder: Path) -> RunFolder:
+        shutil.copytree(run.folder.path, folder / "run")
+        return RunFolder(folder / "run")
+
+    return copy
 
 
 def test_an_unfinished_run_is_refused_with_the_number_of_missing_shards(make_run: Any) -> None:
