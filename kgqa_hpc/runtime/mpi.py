@@ -16,6 +16,7 @@ from typing import Any, NoReturn
 
 from kgqa_hpc import __version__
 from kgqa_hpc.errors import InputError
+from kgqa_hpc.launcher import refuse_foreign_launcher
 from kgqa_hpc.runtime.world import World
 
 FINALIZE_LIMIT = 10.0  # s; MPI_Finalize waits for ever for a rank that died
@@ -80,6 +81,7 @@ def shake_hands(world: World, run_folder: Path) -> Ranks | None:
     mpi4py.rc.finalize = False
     from mpi4py import MPI
 
+    refuse_foreign_launcher(MPI.Get_library_version())  # it would wait for ranks it can never reach
     # Funneled is enough: only the main thread ever calls MPI.
     MPI.Init_thread(MPI.THREAD_FUNNELED)
     comm = MPI.COMM_WORLD
