@@ -91,10 +91,6 @@ class RunFolder:
     def anchors(self) -> Path:
         return self.path / "anchors.h5"
 
-    # Other names of the two, in use elsewhere.
-    graph_file = kg
-    anchors_file = anchors
-
     @property
     def stats(self) -> Path:
         return self.path / "stats"
