@@ -76,13 +76,14 @@ def _run(folder: Path, world: World, wish: str | None) -> None:
     run, config = open_run(folder)
     if not run.anchors.exists():
         raise InputError(f"{run.anchors} is missing", f"first: kgqa sample {folder}")
-    gpus = assign_gpus(world, _gpus_per_worker(config), os.environ)
-    stop = Stop(deadline_of(config.runtime.time_limit, os.environ), config.runtime.margin)
+    assign_gpus(world, _gpus_per_worker(config), os.environ)
+    job_end = slurm.job_end(os.environ, ask=world.launcher in ("alone", "array") or world.size == 1)
+    stop = Stop(deadline_of(config.runtime.time_limit, job_end), config.runtime.margin)
     stop.install()
     worker = worker_name(world, wish)
     log_name = f"{slurm.own_job(os.environ) or 'local'}/{worker}.jsonl"
     with Logbook(run.logs / log_name, worker) as log:
-        facts = _facts(world, gpus)
+        facts = _facts(world)
         log.write("started", **facts, deadline=_seconds_to(stop.deadline))
         if world.rank == 0:
             record_own_job(run)
@@ -160,12 +161,18 @@ def _await_shards(run: RunFolder, reporter: Reporter, stop: Stop) -> ShardsManif
 
 
 def _gpus_per_worker(config: RunConfig) -> int:
-    """GPUs the most demanding engine of the run needs; 0 when none does."""
+    """GPUs the most demanding engine of the run needs; 0 when none does.
+
+    KGQA_GPUS_PER_WORKER overrules it, for an engine that starts a server of its own (openai, `command`).
+    """
+    wish = os.environ.get("KGQA_GPUS_PER_WORKER", "")
+    if wish.isdigit():
+        return int(wish)
     engines = [config.engine_of(each.name) for each in config.passes]
     return max((engine.tp for engine in engines if isinstance(engine, LmdeployEngineConfig)), default=0)
 
 
-def _facts(world: World, gpus: str | None) -> dict[str, Any]:
+def _facts(world: World) -> dict[str, Any]:
     return {
         "rank": world.rank,
         "size": world.size,
@@ -175,7 +182,7 @@ def _facts(world: World, gpus: str | None) -> dict[str, Any]:
         "pid": os.getpid(),
         "job": os.environ.get("SLURM_JOB_ID"),
         "restart": os.environ.get("SLURM_RESTART_COUNT"),
-        "gpus": gpus,
+        "gpus": os.environ.get("CUDA_VISIBLE_DEVICES"),
     }
 
 

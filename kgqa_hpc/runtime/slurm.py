@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import shutil
 import subprocess
 import time
@@ -59,22 +60,50 @@ def own_job(environ: Mapping[str, str]) -> str | None:
     return environ.get("SLURM_ARRAY_JOB_ID") or environ.get("SLURM_JOB_ID")
 
 
+def job_end(environ: Mapping[str, str], ask: bool) -> float | None:
+    """When the job this process belongs to will be ended, in seconds since 1970; None when nobody knows.
+
+    Slurm 23.02 and later, and the scripts in slurm/, say it in SLURM_JOB_END_TIME. `ask`: otherwise ask the
+    controller (not from thousands of ranks at once).
+    """
+    job = environ.get("SLURM_JOB_ID")
+    if job is None:
+        return None
+    told = environ.get("SLURM_JOB_END_TIME", "")
+    if told.isdigit():
+        return float(told)
+    left = _seconds(_squeue("--jobs", job, "--format=%L")) if ask else None
+    return None if left is None else time.time() + left
+
+
+def _seconds(text: str | None) -> float | None:
+    """Seconds from Slurm's [D-]HH:MM:SS or MM:SS; None for UNLIMITED and the like."""
+    match = re.fullmatch(r"(?:(\d+)-)?(?:(\d+):)?(\d+):(\d+)", (text or "").strip())
+    if match is None:
+        return None
+    days, hours, minutes, seconds = (int(part or 0) for part in match.groups())
+    return float(((days * 24 + hours) * 60 + minutes) * 60 + seconds)
+
+
 def queue_state(logs: Path) -> list[Job] | None:
     """The run's jobs that are pending or running; None where there is no Slurm, or it does not answer."""
     jobs = recorded_jobs(logs)[-100:]
-    if not jobs or shutil.which("squeue") is None:
+    # Of ended jobs squeue knows nothing and fails: ask for all of the user's, and choose.
+    answer = _squeue("--me", "--format=%F|%i|%j|%T|%L|%r") if jobs else None
+    if answer is None:
+        return None
+    rows = [line.split("|") for line in answer.splitlines()]
+    return [Job(*row[1:]) for row in rows if len(row) == 6 and row[0] in jobs]
+
+
+def _squeue(*options: str) -> str | None:
+    """What squeue prints; None where there is none, or it fails or takes too long."""
+    if shutil.which("squeue") is None:
         return None
     try:
-        # Ended jobs in --jobs make squeue fail when it is asked for one only: ask for the user's, and choose.
         answer = subprocess.run(
-            ["squeue", "--me", "--noheader", "--format=%F|%i|%j|%T|%L|%r"],
-            capture_output=True,
-            text=True,
-            timeout=PATIENCE,
+            ["squeue", "--noheader", *options], capture_output=True, text=True, timeout=PATIENCE
         )
     except (subprocess.TimeoutExpired, OSError):
         return None
-    if answer.returncode != 0:
-        return None
-    rows = [line.split("|") for line in answer.stdout.splitlines()]
-    return [Job(*row[1:]) for row in rows if len(row) == 6 and row[0] in jobs]
+    return answer.stdout if answer.returncode == 0 else None

@@ -1,9 +1,9 @@
 """When to stop: a signal, or the clock.
 
 Signals only set a flag; the worker looks at it between two rounds, drains, commits and leaves with exit
-code 75. SIGUSR1 is the scheduler's early warning: what is in flight may be finished. SIGTERM and SIGINT
-mean now: what is in flight is cancelled after a short grace. A second SIGINT ends the process at once (the
-files allow it). The clock is the earlier of the configured limit and the end of the Slurm job.
+code 75. SIGUSR1 and 2 are a batch system's early warning: what is in flight may be finished. SIGTERM and
+SIGINT mean now: what is in flight is cancelled after a short grace. A second SIGINT ends the process at
+once (the files allow it). The clock is the earlier of the configured limit and the end of the Slurm job.
 """
 
 from __future__ import annotations
@@ -12,14 +12,15 @@ import os
 import signal
 import threading
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from types import FrameType
 
 GRACE = 5.0  # s between SIGTERM and the cancelling; Slurm's KillWait is 30 s, a preemption's often less
 PATIENCE = (
     60.0  # s after SIGUSR1; the scripts ask for the signal 15 minutes ahead, sites for as little as one
 )
-_SIGNALS = (signal.SIGTERM, signal.SIGINT, signal.SIGUSR1)
+_EARLY = (signal.SIGUSR1, signal.SIGUSR2)  # 1 from our scripts, 2 from submitit
+_SIGNALS = (signal.SIGTERM, signal.SIGINT, *_EARLY)
 
 
 class Stop:
@@ -36,7 +37,9 @@ class Stop:
         now: Callable[[], float] = time.monotonic,
     ) -> None:
         self.deadline = deadline
-        self._margin = margin
+        # A debug queue's job may be shorter than the margin meant for two days: it shall work most of its
+        # time.
+        self._margin = margin if deadline is None else min(margin, max(deadline - now(), 0.0) / 4)
         self._now = now
         self._reason: str | None = None
         self._drain_by = 0.0
@@ -84,7 +87,7 @@ class Stop:
         return self.reason is not None
 
     def install(self) -> None:
-        """Handle SIGTERM, SIGINT and SIGUSR1. Main thread only."""
+        """Handle SIGTERM, SIGINT, SIGUSR1 and 2. Main thread only."""
         for number in _SIGNALS:
             signal.signal(number, self._on_signal)
 
@@ -92,7 +95,7 @@ class Stop:
         if number == signal.SIGINT and self._reason is not None:
             signal.signal(signal.SIGINT, signal.SIG_DFL)
             os.kill(os.getpid(), signal.SIGINT)
-        self.request(signal.Signals(number).name, PATIENCE if number == signal.SIGUSR1 else GRACE)
+        self.request(signal.Signals(number).name, PATIENCE if number in _EARLY else GRACE)
 
     def _set(self, reason: str, drain_by: float) -> None:
         if self.deadline is not None:
@@ -104,14 +107,12 @@ class Stop:
         self._event.set()
 
 
-def deadline_of(time_limit: float | None, environ: Mapping[str, str]) -> float | None:
+def deadline_of(time_limit: float | None, job_end: float | None) -> float | None:
     """The monotonic time at which this process will be killed, or None.
 
-    `time_limit` is in seconds from now; a Slurm job's own end is in SLURM_JOB_END_TIME (Slurm 22.05 and
-    later).
+    `time_limit` is in seconds from now, `job_end` in seconds since 1970 (runtime/slurm.py).
     """
     ends = [] if time_limit is None else [time.monotonic() + time_limit]
-    job_end = environ.get("SLURM_JOB_END_TIME", "")
-    if job_end.isdigit() and "SLURM_JOB_ID" in environ:
-        ends.append(time.monotonic() + int(job_end) - time.time())
+    if job_end is not None:
+        ends.append(time.monotonic() + job_end - time.time())
     return min(ends, default=None)

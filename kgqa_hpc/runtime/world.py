@@ -43,7 +43,11 @@ def discover(environ: Mapping[str, str]) -> World:
     if wish == "alone":
         return World()
     for launcher, look in (("mpi", _mpi), ("srun", _srun), ("array", _array)):
-        if wish in ("", launcher) and (world := look(environ)) is not None:
+        if wish not in ("", launcher) or (world := look(environ)) is None:
+            continue
+        # A launcher that started one process has nothing to say: an array task may use srun, a site srun
+        # for all.
+        if wish or world.size > 1 or launcher == "array":
             return world
     if wish:
         raise ConfigError(f"KGQA_LAUNCHER={wish}, but nothing in the environment says so", "unset it")

@@ -43,10 +43,26 @@ OPENMPI = {
             | {"SLURM_ARRAY_TASK_STEP": "3"},
             World(2, 6, 0, 1, "array"),
         ),
+        (
+            BATCH | STEP | {"SLURM_STEP_NUM_TASKS": "1", "SLURM_PROCID": "0"} | {"SLURM_ARRAY_TASK_ID": "0"},
+            World(0, 1, 0, 1, "array"),
+        ),
         (OPENMPI | {"KGQA_LAUNCHER": "alone"}, World()),
         (BATCH | STEP | OPENMPI | {"KGQA_LAUNCHER": "srun"}, World(3, 5, 1, 2, "srun")),
     ],
-    ids=["alone", "batch", "srun", "mpiexec", "mpiexec-in-job", "pmi", "pmix", "array", "wish", "wish-srun"],
+    ids=[
+        "alone",
+        "batch",
+        "srun",
+        "mpiexec",
+        "mpiexec-in-job",
+        "pmi",
+        "pmix",
+        "array",
+        "array-srun",
+        "wish",
+        "wish-srun",
+    ],
 )
 def test_the_world_is_what_the_launcher_says(environ: dict[str, str], world: World) -> None:
     assert discover(environ) == world

@@ -1,0 +1,105 @@
+# shellcheck shell=bash
+# What the scripts of this folder share. Sourced by them, never run.
+#
+# Variables a user may set (site/local.sh is the place for those that never change):
+#   KGQA_LLM_IMAGE    Apptainer image for generating and judging; without it `kgqa` of the plain environment
+#   KGQA_GRAPH_IMAGE  Apptainer image for the graph side (import, sample, merge, report)
+#   KGQA_BINDS        what Apptainer shall bind besides the current folder, the run and the site's defaults
+#   KGQA_APPTAINER    more options for `apptainer exec`, for instance --nv (the default when there is a GPU)
+#   KGQA_COMMAND      how to call kgqa without an image, default: kgqa
+#   KGQA_MPIEXEC      default: mpiexec
+#   KGQA_MPI_OPTIONS  default: --with-ft ulfm (Open MPI 5: survivors of a dead rank go on)
+#   KGQA_SITE         another site file than site/local.sh
+
+# shellcheck source=site/example.sh
+source_site() { # FOLDER OF THE SCRIPTS
+  local site=${KGQA_SITE:-$1/site/local.sh}
+  if [ -n "${KGQA_SITE:-}" ] && [ ! -f "$site" ]; then
+    echo "error: KGQA_SITE=$site: no such file" >&2
+    exit 2
+  fi
+  # shellcheck disable=SC1090
+  [ ! -f "$site" ] || source "$site"
+}
+
+# Sets the array KGQA to the words that run kgqa: in the image, or in the plain environment when none is given.
+use_image() { # IMAGE-OR-EMPTY RUN
+  if [ -z "$1" ]; then
+    read -ra KGQA <<<"${KGQA_COMMAND:-kgqa}"
+    if ! command -v "${KGQA[0]}" >/dev/null; then
+      echo "error: ${KGQA[0]} is not on PATH and no image is given" >&2
+      echo "       activate the environment kgqa is installed in, or: export KGQA_LLM_IMAGE=kgqa-llm.sif" >&2
+      exit 2
+    fi
+    return
+  fi
+  if [ ! -f "$1" ]; then
+    echo "error: image $1: no such file" >&2
+    echo "       build it with containers/build.sh, or unset the variable to use the plain environment" >&2
+    exit 2
+  fi
+  local binds options=()
+  binds="$PWD,$(cd "$(dirname "$2")" && pwd)${KGQA_BINDS:+,$KGQA_BINDS}"
+  [ ! -e /dev/nvidiactl ] || options=(--nv)
+  [ -z "${KGQA_APPTAINER:-}" ] || read -ra options <<<"$KGQA_APPTAINER"
+  KGQA=(apptainer exec "${options[@]}" --bind "$binds" "$1" kgqa)
+}
+
+# Runs a command in the background, hands Slurm's early warning (USR1) and TERM on to it, and returns its exit code.
+# In the foreground the shell would look at a signal only after the command's end.
+run_and_forward() { # COMMAND...
+  local pid code caught
+  "$@" &
+  pid=$!
+  trap 'caught=1; kill -USR1 "$pid" 2>/dev/null || true' USR1
+  trap 'caught=1; kill -TERM "$pid" 2>/dev/null || true' TERM
+  while :; do
+    caught='' code=0
+    wait "$pid" || code=$?
+    [ -n "$caught" ] || break # a trapped signal interrupts `wait`: wait again
+  done
+  trap - USR1 TERM
+  return "$code"
+}
+
+# Prints "yes MARK" when the run is complete, "no MARK" when work is left. MARK changes with every answer kept.
+run_state() { # RUN
+  "${KGQA[@]}" status "$1" --json | awk '
+    /^  "complete":/ { complete = ($2 ~ /true/) ? "yes" : "no" }
+    /^    "done":/ && !done { done = $2 }
+    /^  "journal_bytes":/ { bytes = $2 }
+    END { print complete, done bytes }'
+}
+
+# Ends the job well when the run is complete; puts it back into the queue when it is not. Gives up when this start
+# brought nothing, because the next one would not either.
+requeue_unless_complete() { # RUN STATE-AT-START EXIT-CODE
+  local now
+  now=$(run_state "$1")
+  case $now in yes*)
+    echo "complete: $1"
+    exit 0
+    ;;
+  esac
+  if [ "$now" = "$2" ]; then
+    echo "error: this start made no progress (exit code $3); not requeued" >&2
+    echo "       see above and $1/logs, mend it, and submit again: what is done stays done" >&2
+    exit 1
+  fi
+  if [ "$3" = 2 ]; then
+    echo "error: bad input (exit code 2); not requeued" >&2
+    exit 2
+  fi
+  echo "not complete yet (exit code $3): back into the queue"
+  scontrol requeue "$SLURM_JOB_ID"
+  sleep 300 # Slurm ends this script; an exit of our own would count as the job's end
+  exit 1
+}
+
+# Tells the workers when this job will be ended; Slurm itself does since 23.02.
+tell_job_end() {
+  local end
+  [ -z "${SLURM_JOB_END_TIME:-}" ] || return 0
+  end=$(date -d "$(squeue --noheader --job "${SLURM_JOB_ID:-0}" --format=%e)" +%s) || return 0 # no limit, no end
+  export SLURM_JOB_END_TIME=$end
+}
