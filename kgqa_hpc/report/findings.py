@@ -41,7 +41,7 @@ def read_findings(run: RunFolder) -> Findings:
     counts = run.dataset / "accounting.json"
     if not counts.exists():
         raise InputError(f"{run.path}: there is no dataset yet", f"first: kgqa merge {run.path}")
-    findings = Findings(orjson.loads(counts.read_bytes()))
+    findings = Findings(_by_number(orjson.loads(counts.read_bytes())))
     for name in ("accepted", "rejected"):
         _read_lengths(findings, run.dataset / f"{name}.parquet", name)
     if len(findings.lengths["accepted"]["question"]) != findings.accounting["accepted"]:
@@ -51,6 +51,11 @@ def read_findings(run: RunFolder) -> Findings:
         )
     findings.samples = _samples(run.dataset / "accepted.jsonl", findings.accounting)
     return findings
+
+
+def _by_number(accounting: dict[str, Any]) -> dict[str, Any]:
+    """With the shapes in the order of their ids; the document sorts them as text."""
+    return {**accounting, "shapes": dict(sorted(accounting["shapes"].items(), key=lambda one: int(one[0])))}
 
 
 def _read_lengths(findings: Findings, path: Path, name: str) -> None:

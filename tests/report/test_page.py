@@ -164,7 +164,18 @@ def test_the_pace_is_drawn_from_the_notes_that_can_be_read(make_run: Any) -> Non
     (run.folder.logs / "history.jsonl").write_text(notes)
     page = report(run)
     assert len(page.images) == 5
-    assert "60 items ended in 1.00 hours, pauses included: 1440 a day." in page.text
+    assert "60 items ended in 1.00 hours, pauses included: 1,440 a day." in page.text
+
+
+def test_shapes_stand_in_the_order_of_their_ids(make_run: Any) -> None:
+    run = make_run()
+    report(run)
+    path = run.folder.dataset / "accounting.json"
+    document = json.loads(path.read_text())
+    nothing = {**document["shapes"]["1"], "accepted": 0}
+    document["shapes"] = {"1": document["shapes"]["1"], "10": nothing, "11": nothing, **document["shapes"]}
+    path.write_text(json.dumps(document))
+    assert list(read_findings(run.folder).accounting["shapes"]) == ["1", "2", "3", "10", "11"]
 
 
 def test_without_a_dataset_the_error_says_what_comes_first(make_run: Any) -> None:
