@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from typing import Annotated, Literal
+from urllib.parse import urlsplit
 
 from pydantic import BaseModel, ConfigDict, Field, field_validator
 
@@ -91,7 +92,22 @@ class OpenAIEngineConfig(_Strict):
     )
     health_path: str = "/health"
     start_timeout_s: float = Field(900.0, gt=0)
-    extra_body: dict[str, object] = Field(default_factory=dict)
+    extra_body: dict[str, object] = Field(
+        default_factory=dict, description="Sent along with each request, for options of one server."
+    )
+
+    @field_validator("base_url")
+    @classmethod
+    def _plain_addresses(cls, value: str | list[str]) -> str | list[str]:
+        for url in [value] if isinstance(value, str) else value:
+            parts = urlsplit(url)
+            if parts.username or parts.password or "key=" in parts.query:
+                raise ValueError("must not hold a key: the key comes from the environment (api_key_env)")
+            if parts.scheme not in ("http", "https") or not parts.hostname:
+                raise ValueError("must be an address such as http://host:8000/v1")
+        if not value:
+            raise ValueError("must name at least one server")
+        return value
 
 
 class LmdeployEngineConfig(_Strict):
@@ -125,8 +141,8 @@ EngineConfig = Annotated[
     Field(discriminator="kind"),
 ]
 
-# Settings that place, pace or speed up the work and never change an answer. The fingerprint of a run leaves them out,
-# so that it may go on with other machines, servers or batch sizes.
+# Settings that place, pace or speed up the work and never change an answer. The fingerprint of a run leaves them
+# out, so that it may go on with other machines, servers or batch sizes.
 OPERATIONAL: dict[str, frozenset[str]] = {
     "cpu": frozenset({"slots", "threads"}),
     "scripted": frozenset({"latency"}),

@@ -56,6 +56,14 @@ class Intake:
             self._closed = True
             self._changed.notify_all()
 
+    def fail(self, problem: BaseException) -> None:
+        """The engine cannot go on: `wait` raises `problem`, and nobody gets a wrong answer."""
+        with self._changed:
+            self._failure = problem
+            self._closed, self._end_told = True, False
+            self._requests.clear()
+            self._changed.notify_all()
+
     def cancel(self) -> None:
         """Wake the engine to abort what it has."""
         with self._changed:

@@ -1,0 +1,81 @@
+"""A model server that the engine starts itself (`engine.command`), waits for, and takes down."""
+
+from __future__ import annotations
+
+import http.client
+import socket
+import subprocess
+import sys
+import time
+from contextlib import suppress
+
+from kgqa_hpc.errors import EngineConfigError
+
+LOOK_EVERY_S = 0.2
+
+
+class LocalServer:
+    """A running server on a free loopback port. `{port}` in the command is replaced by its number.
+
+    It lives on a leash (engines/leash.py): it ends with this process, however this process ends.
+    """
+
+    def __init__(self, command: list[str]) -> None:
+        self.port = _free_port()
+        self._name = command[0]
+        words = [word.replace("{port}", str(self.port)) for word in command]
+        self._leash = subprocess.Popen(
+            [sys.executable, "-m", "kgqa_hpc.engines.leash", *words],
+            stdin=subprocess.PIPE,
+            start_new_session=True,  # survives a kill of the engine's group, to take the server down
+        )
+
+    @property
+    def base_url(self) -> str:
+        return f"http://127.0.0.1:{self.port}/v1"
+
+    @property
+    def exit_code(self) -> int | None:
+        """None while it runs."""
+        return self._leash.poll()
+
+    def wait_until_healthy(self, path: str, patience_s: float) -> None:
+        """Wait for status 200 at `path`. Raises EngineConfigError when the server ends or takes too long."""
+        deadline = time.monotonic() + patience_s
+        while not self._is_healthy(path):
+            if self.exit_code is not None:
+                raise EngineConfigError(
+                    f"engine.command: {self._name} ended with exit code {self.exit_code} before it was ready",
+                    "its last words are in the engine's log",
+                )
+            if time.monotonic() > deadline:
+                self.close()
+                raise EngineConfigError(
+                    f"engine.command: {self._name} was not ready within {patience_s:.0f} s (GET {path})",
+                    "raise engine.start_timeout_s, or check engine.health_path",
+                )
+            time.sleep(LOOK_EVERY_S)
+
+    def close(self) -> None:
+        """Take the server down, orderly if it can. Idempotent."""
+        if self._leash.stdin is not None and not self._leash.stdin.closed:
+            with suppress(BrokenPipeError):
+                self._leash.stdin.write(b"x")
+                self._leash.stdin.close()
+        self._leash.wait()
+
+    def _is_healthy(self, path: str) -> bool:
+        connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=5)
+        try:
+            connection.request("GET", path)
+            return connection.getresponse().status == 200
+        except (OSError, http.client.HTTPException):
+            return False
+        finally:
+            connection.close()
+
+
+def _free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])

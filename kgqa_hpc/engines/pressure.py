@@ -1,0 +1,85 @@
+"""How many requests each of several servers gets at once: additive increase, multiplicative decrease.
+
+A server that answers gets one more, one that is overloaded gets fewer and a pause; requests go to where there
+is most room. As TCP does it (Chiu and Jain, 1989), so that several workers share a server fairly without
+talking.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Sequence
+
+DECREASE = 0.7
+LONGEST_PAUSE_S = 60.0
+
+
+class Lane:
+    """One server's share. `limit` moves between 1 and `most`."""
+
+    def __init__(self, most: int) -> None:
+        self.most = most
+        self.limit = float(most)
+        self.in_flight = 0
+        self.not_before = 0.0
+        self._latency = 0.0
+        self._decreased = 0.0
+
+    def succeeded(self, seconds: float) -> None:
+        """An answer came after so many seconds."""
+        self._latency = seconds if self._latency == 0 else 0.9 * self._latency + 0.1 * seconds
+        if self.in_flight + 1 >= self.limit:  # only a full lane proves that more would fit
+            self.limit = min(self.limit + 1 / self.limit, self.most)
+
+    def overloaded(self, now: float, pause: float) -> None:
+        """It said so, or kept us waiting too long. One decrease a round trip: many refusals are one event."""
+        self.not_before = max(self.not_before, now + min(pause, LONGEST_PAUSE_S))
+        if now - self._decreased > self._latency:
+            self.limit = max(self.limit * DECREASE, 1.0)
+            self._decreased = now
+
+    def room(self, now: float) -> float:
+        """Free places as a share of the limit; none while it rests."""
+        if now < self.not_before or self.in_flight >= int(self.limit):
+            return 0.0
+        return 1.0 - self.in_flight / self.limit
+
+
+class Lanes:
+    """All servers of one model; used from one event loop."""
+
+    def __init__(self, servers: int, most: int) -> None:
+        self.lanes = [Lane(most) for _ in range(servers)]
+        self._changed = asyncio.Event()
+
+    async def enter(self, avoid: int | None = None) -> int:
+        """Wait for a place; the number of its server. Not `avoid`, who just failed, if others have room."""
+        while True:
+            now = time.monotonic()
+            rooms = [lane.room(now) for lane in self.lanes]
+            if avoid is not None and any(r > 0 for i, r in enumerate(rooms) if i != avoid):
+                rooms[avoid] = 0.0
+            best = max(range(len(rooms)), key=rooms.__getitem__)
+            if rooms[best] > 0:
+                self.lanes[best].in_flight += 1
+                return best
+            await self._wait(_next_time(self.lanes, now))
+
+    def leave(self, server: int) -> None:
+        """Give the place back."""
+        self.lanes[server].in_flight -= 1
+        self._changed.set()
+
+    async def _wait(self, seconds: float | None) -> None:
+        self._changed.clear()
+        try:
+            await asyncio.wait_for(self._changed.wait(), seconds)
+        except TimeoutError:
+            return
+
+
+def _next_time(lanes: Sequence[Lane], now: float) -> float | None:
+    """Seconds until the first rest ends; None when nobody rests."""
+    rests = [lane.not_before - now for lane in lanes if lane.not_before > now]
+    return min(rests) if rests else None
