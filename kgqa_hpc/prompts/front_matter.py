@@ -21,7 +21,7 @@ class FrontMatter:
 
     `schema` is the JSON schema of the answer, or the name of a module file that holds it. A first attempt
     is decoded at `temperature` (0: greedy), a repeated one at `retry_temperature`: greedy again would give
-    the same text again.
+    the same text again. `allow_cut` takes a question or answer that was cut off at its maxLength.
     """
 
     step: str
@@ -29,6 +29,7 @@ class FrontMatter:
     max_tokens: int
     temperature: float = 0.0
     retry_temperature: float = 0.7
+    allow_cut: bool = False
     description: str = ""
 
 
@@ -75,6 +76,9 @@ def read_front_matter(head: str, file: Path, folders: Folders) -> FrontMatter:
             _refuse(
                 file, head, key, f"{key} must be a {'whole ' if whole else ''}number from {low} to {high}"
             )
+    for key, kind in (("allow_cut", bool), ("description", str)):
+        if not isinstance(data.get(key, kind()), kind):
+            _refuse(file, head, key, f"{key} must be {'true or false' if kind is bool else 'a text'}")
     if isinstance(data["schema"], str):
         data["schema"] = _schema_of_file(data["schema"], data["step"], file, head, folders)
     else:

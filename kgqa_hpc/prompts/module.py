@@ -51,6 +51,7 @@ class Prompt:
     max_tokens: int
     temperature: float
     retry_temperature: float
+    allow_cut: bool
     system: str
     _template: Template = field(repr=False, compare=False)
 
@@ -95,6 +96,7 @@ def load_prompt(name: str, folder: str | Path | None = None) -> Prompt:
         max_tokens=front.max_tokens,
         temperature=front.temperature,
         retry_temperature=front.retry_temperature,
+        allow_cut=front.allow_cut,
         system=_block(template, "system", {}),
         _template=template,
     )

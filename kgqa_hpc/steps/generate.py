@@ -34,7 +34,7 @@ class Generate:
             return Retry(problem.reason, lost_as="invalid")
         entry["repaired"] = parsed.repaired
         for name in ("question", "answer"):
-            if name in parsed.filled:
+            if name in parsed.filled and not self.prompt.allow_cut:
                 return Retry(f"too_long:{name}", lost_as="invalid")
         item.output = {"question": parsed.value["question"], "answer": parsed.value["answer"]}
         return Done()

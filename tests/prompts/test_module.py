@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 import yaml
 
+from kgqa_hpc.engines.schema import check
 from kgqa_hpc.errors import PromptError
 from kgqa_hpc.prompts.folders import Folders, shipped_prompts
 from kgqa_hpc.prompts.module import Prompt, load_prompt
@@ -105,6 +106,11 @@ def test_a_prompt_of_the_ablation_consists_of_the_published_modules(name: str) -
     assert (module_text("instructions") in system.split("\n")) == bool(set(parts) - {"example_simple"})
 
 
+@pytest.mark.parametrize("name", SHIPPED)
+def test_every_engine_can_enforce_the_schema_of_a_shipped_prompt(name: str) -> None:
+    check(load_prompt(name).schema)
+
+
 def test_the_judge_reasons_before_each_verdict() -> None:
     for name in ("filter", "demo_filter"):
         assert list(load_prompt(name).schema["properties"]) == [
@@ -191,6 +197,12 @@ def test_a_missing_folder_is_refused(tmp_path: Path) -> None:
             "max_tokens: 100\ntemperature: hot",
             "own.md line 5: temperature must be a number",
         ),
+        (
+            "max_tokens: 100",
+            "max_tokens: 100\nallow_cut: 1",
+            "own.md line 5: allow_cut must be true or false",
+        ),
+        ("max_tokens: 100", "description: [a]\nmax_tokens: 1", "own.md line 4: description must be a text"),
         ("max_tokens: 100", "max_tokens: 'a' 'b'", "own.md line 4: not YAML"),
         ("schema_qa", "schema_qq", "own.md line 3: modules/schema_qq.yaml does not exist, did you mean"),
         ("modules/schema_qa.yaml", "{type: object}", "own.md line 3: schema needs properties"),

@@ -45,10 +45,11 @@ QUESTION = (
 )
 ANSWER = (
     "Spondyloepiphyseal dysplasia congenita. Heterozygous variants of COL2A1 impair the assembly of type II "
-    "collagen, the main fibrillar collagen of hyaline cartilage, of the vitreous and of the inner ear. Growth "
-    "plates and vertebral bodies ossify late, which shortens the trunk; the same defect in the vitreous leads "
-    "to high myopia, and in the cochlea to hearing loss. The shared molecular cause thus explains why skeletal, "
-    "ocular and auditory findings occur together in one patient, and why the eyes need regular examination."
+    "collagen, the main fibrillar collagen of hyaline cartilage, of the vitreous and of the inner ear. "
+    "Growth plates and vertebral bodies ossify late, which shortens the trunk; the same defect in the "
+    "vitreous leads to high myopia, and in the cochlea to hearing loss. The shared molecular cause thus "
+    "explains why skeletal, ocular and auditory findings occur together in one patient, and why the eyes "
+    "need regular examination."
 )
 
 

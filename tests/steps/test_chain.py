@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 
 import pytest
@@ -53,6 +54,13 @@ def test_notes_that_were_cut_off_do_not_cost_the_pair(
     item: Item, chain: list[Step], pair_text: Text, stop: StopAnswer
 ) -> None:
     assert chain[0].accept(item, stop(pair_text(reflection="x" * 800)), 0) == Done()
+
+
+def test_a_cut_off_answer_is_taken_only_if_the_prompt_allows_it(item: Item, stop: StopAnswer) -> None:
+    (step,) = build_chain(config(generate="demo"), "write")
+    text = json.dumps({"question": "What is so long about this?", "answer": "x" * 240})
+    assert step.prompt.schema["properties"]["answer"]["maxLength"] == 240
+    assert step.accept(item, stop(text), 0) == Done()
 
 
 def test_the_judge_sees_the_pair_and_not_the_graphlet(item: Item, chain: list[Step]) -> None:
