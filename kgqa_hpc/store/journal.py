@@ -189,14 +189,6 @@ def read_journal(path: Path, expected_header: Mapping[str, Any]) -> tuple[list[d
     return [r for r in parsed if r is not None and "id" in r], Damage(path, torn=tail, lines=bad)
 
 
-def read_journal_header(path: Path) -> dict[str, Any] | None:
-    """The header, or None when it is torn or damaged. Raises StoreError when the file is missing or
-    unreadable.
-    """
-    line, newline, _ = read_bytes(path).partition(b"\n")
-    return _parse(line) if newline else None
-
-
 def _refusal(path: Path, header: dict[str, Any] | None, expected: Mapping[str, Any]) -> str:
     if header is None:
         return "the header line is damaged"

@@ -21,6 +21,21 @@ def test_a_file_holds_what_was_written_and_no_temp_file_stays(tmp_path: Path) ->
     assert os.listdir(tmp_path) == ["f"]
 
 
+@pytest.mark.parametrize(("exclusive", "naming"), [(False, "rename"), (True, "link")])
+def test_bytes_are_durable_before_the_name_and_the_name_before_success(
+    tmp_path: Path, exclusive: bool, naming: str
+) -> None:
+    """What a power cut may leave cannot be tested here; the order of the calls that rules it out can."""
+    calls: list[str] = []
+    with disk.watch(lambda call, where: calls.append(call)):
+        atomic.write_file(tmp_path / "f", b"data", exclusive=exclusive)
+    assert calls == ["open", "write", "fsync", naming, "open", "fsync", "close", "unlink"]
+    calls.clear()
+    with disk.watch(lambda call, where: calls.append(call)):
+        atomic.write_file(tmp_path / "g", b"data", exclusive=exclusive, durable=False)
+    assert calls == ["open", "write", naming, "close", "unlink"]
+
+
 def test_an_exclusive_write_leaves_the_first_file_alone(tmp_path: Path) -> None:
     assert atomic.write_file(tmp_path / "f", b"one", exclusive=True)
     assert not atomic.write_file(tmp_path / "f", b"two", exclusive=True)

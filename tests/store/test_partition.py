@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 from kgqa_hpc.errors import CorruptFile, FingerprintMismatch, StoreError
+from kgqa_hpc.store import disk
 from kgqa_hpc.store import partition as partition_module
 from kgqa_hpc.store.anchors import write_anchors
 from kgqa_hpc.store.document import write_document
@@ -36,6 +37,16 @@ def test_the_shards_together_are_the_anchors_in_order(run: RunFolder, make_ancho
     together = [row for e in manifest.shards for row in read_shard(run.shard(e.name), e.sha256)]
     assert together == rows
     assert read_shards_manifest(run) == manifest
+
+
+def test_the_manifest_comes_last(run: RunFolder, make_anchor: Make) -> None:
+    write_anchors(run.anchors, [make_anchor(number) for number in range(6)], {})
+    named: list[str] = []
+    with disk.watch(
+        lambda call, where: named.append(Path(where).name) if call in ("link", "rename") else None
+    ):
+        partition(run, 2)
+    assert named == ["shard-000000.h5", "shard-000001.h5", "shard-000002.h5", "manifest.json"]
 
 
 def test_cutting_again_changes_no_byte(cut_run: RunFolder) -> None:

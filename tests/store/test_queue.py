@@ -255,6 +255,20 @@ def test_a_nearly_complete_run_is_learnt_by_one_listing(
     assert queue.complete
 
 
+def test_a_worker_that_waits_learns_by_one_listing_that_the_others_are_done(
+    cut_run: RunFolder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(queue_module, "DONE_IN_A_ROW", 2)
+    busy, idle = ShardQueue(cut_run, "main", "w1"), ShardQueue(cut_run, "main", "w2")
+    held = [busy.claim() for _ in range(5)]
+    assert idle.claim() is None
+    for lease in held:
+        assert lease is not None
+        commit(cut_run, lease.shard)
+    assert idle.claim() is None
+    assert idle.complete
+
+
 def test_a_living_lease_is_looked_at_less_often_the_more_shards_are_left(
     many: RunFolder, clock: Callable[[float], None]
 ) -> None:

@@ -144,6 +144,42 @@ def test_a_file_size_limit_of_the_system_is_disk_full_and_leaves_nothing(tmp_pat
         assert os.listdir(tmp_path) == []
 
 
+def fill_more_than_hdf5_keeps_in_memory(file: h5py.File) -> None:
+    """Chunks are written out, read back and changed."""
+    numbers = file.create_dataset("n", (200, 1 << 16), "i8", chunks=(1, 1 << 16), fletcher32=True)
+    for row in range(200):
+        numbers[row, :] = row
+    for row in range(200):
+        numbers[row, 7] = -row
+
+
+def test_what_hdf5_reads_back_while_writing_is_what_it_wrote(tmp_path: Path) -> None:
+    with create_sealed(tmp_path / "f.h5", "thing") as file:
+        fill_more_than_hdf5_keeps_in_memory(file)
+    with open_sealed(tmp_path / "f.h5", "thing") as read:
+        assert read["n"][:, 7].tolist() == [-row for row in range(200)]
+        assert read["n"][:, 8].tolist() == list(range(200))
+
+
+@pytest.mark.parametrize("nth", [40, 150])
+def test_the_refusal_is_told_and_not_what_hdf5_makes_of_it(tmp_path: Path, nth: int) -> None:
+    """After a refused write HDF5 reads what is not there and complains about checksums."""
+    writes: list[str] = []
+
+    def probe(call: str, where: str) -> None:
+        writes.append(call)
+        if writes.count("pwrite") >= nth and call == "pwrite":
+            raise OSError(errno.ENOSPC, "full")
+
+    def fill() -> None:
+        with create_sealed(tmp_path / "f.h5", "thing") as file:
+            fill_more_than_hdf5_keeps_in_memory(file)
+
+    with disk.watch(probe), pytest.raises(DiskFull, match="No space left"):
+        fill()
+    assert os.listdir(tmp_path) == []
+
+
 def test_a_newer_version_says_so_and_is_not_called_corrupt(tmp_path: Path) -> None:
     write(tmp_path / "f.h5", version=2)
     with pytest.raises(NewerFormat, match="version 2 of kgqa-thing") as caught:
