@@ -180,11 +180,11 @@ def test_a_folder_that_is_no_run_says_how_to_make_one(tmp_path: Path, verb: str)
     assert "kgqa init" in kgqa(verb, tmp_path / "none", code=2).stderr
 
 
-def test_merging_unfinished_work_is_refused_with_what_is_left(project: Path) -> None:
+def test_merging_before_anything_was_generated_names_the_stage_before(project: Path) -> None:
     run = project / "run"
     for verb in ("init", "import", "sample"):
         kgqa(verb, *([project / "run.yaml"] if verb == "init" else []), run)
-    refused = kgqa("merge", run, code=1)
+    refused = kgqa("merge", run, code=2)
     assert "kgqa run" in refused.stderr
     assert not (run / "dataset").exists()
 
