@@ -22,6 +22,8 @@ def is_valid(value: Any, schema: dict[str, Any]) -> bool:
     """Whether `value` follows `schema`, for the keywords that engines here serve."""
     if "enum" in schema:
         return any(value == option and type(value) is type(option) for option in schema["enum"])
+    if "const" in schema:
+        return bool(value == schema["const"])
     if "anyOf" in schema:
         return any(is_valid(value, branch) for branch in schema["anyOf"])
     types = schema["type"] if isinstance(schema["type"], list) else [schema["type"]]
