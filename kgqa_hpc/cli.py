@@ -106,6 +106,54 @@ def run_(
 
 
 @app.command()
+def submit(
+    run: Run,
+    workers: Annotated[int, typer.Option(min=1, help="Jobs that generate and judge, side by side.")] = 1,
+    time: Annotated[str, typer.Option(help="Limit of each job: 2-00:00:00, 4h, 90m.")] = "2-00:00:00",
+    gpus: Annotated[int, typer.Option(min=0, help="GPUs of each worker.")] = 1,
+    cpus: Annotated[int, typer.Option(min=1, help="Cores of each worker.")] = 4,
+    memory: Annotated[str, typer.Option(help="Memory of each worker.")] = "32G",
+    partition: Annotated[str | None, typer.Option(help="Slurm partition.")] = None,
+    account: Annotated[str | None, typer.Option(help="Slurm account.")] = None,
+    option: Annotated[list[str] | None, typer.Option(help="NAME=VALUE, an #SBATCH line as it is.")] = None,
+    cluster: Annotated[
+        Literal["slurm", "local"], typer.Option(help="local: processes on this machine.")
+    ] = "slurm",
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Print the scripts, submit nothing.")] = False,
+    as_json: AsJson = False,
+) -> None:
+    """Submit what the run still needs to Slurm, chained by dependencies."""
+    from kgqa_hpc.config import parse_duration
+    from kgqa_hpc.errors import InputError
+    from kgqa_hpc.runtime import submit as room
+
+    try:
+        seconds = parse_duration(time)
+    except ValueError as problem:
+        raise InputError(f"--time {time!r} {problem}") from None
+    pairs = [pair.partition("=") for pair in option or []]
+    if bad := [name for name, equals, _ in pairs if not (name and equals)]:
+        raise InputError(f"--option {bad[0]!r} is not NAME=VALUE")
+    resources = room.Resources(
+        workers=workers,
+        time=float(str(seconds)),
+        gpus=gpus,
+        cpus=cpus,
+        memory=memory,
+        partition=partition,
+        account=account,
+        options={name: value for name, _, value in pairs},
+    )
+    jobs = room.submit(run, resources, cluster=cluster, dry_run=dry_run)
+    if as_json:
+        _print_json(jobs)
+    elif dry_run:
+        print("\n".join(job["script"] for job in jobs))
+    else:
+        print("\n".join(f"{job['name']:<9} {job['job']}" for job in jobs))
+
+
+@app.command()
 def merge(
     run: Run,
     partial: Annotated[
