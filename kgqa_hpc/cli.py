@@ -52,6 +52,16 @@ def _print_json(document: Any) -> None:
     print(json.dumps(document, indent=2, ensure_ascii=False))
 
 
+def _seconds(option: str, text: str) -> float:
+    from kgqa_hpc.config import parse_duration
+    from kgqa_hpc.errors import InputError
+
+    try:
+        return float(str(parse_duration(text)))
+    except ValueError as problem:
+        raise InputError(f"{option} {text!r} {problem}") from None
+
+
 def _version(wanted: bool) -> None:
     if wanted:
         print(f"kgqa {__version__}")
@@ -123,20 +133,15 @@ def submit(
     as_json: AsJson = False,
 ) -> None:
     """Submit what the run still needs to Slurm, chained by dependencies."""
-    from kgqa_hpc.config import parse_duration
     from kgqa_hpc.errors import InputError
     from kgqa_hpc.runtime import submit as room
 
-    try:
-        seconds = parse_duration(time)
-    except ValueError as problem:
-        raise InputError(f"--time {time!r} {problem}") from None
     pairs = [pair.partition("=") for pair in option or []]
     if bad := [name for name, equals, _ in pairs if not (name and equals)]:
         raise InputError(f"--option {bad[0]!r} is not NAME=VALUE")
     resources = room.Resources(
         workers=workers,
-        time=float(str(seconds)),
+        time=_seconds("--time", time),
         gpus=gpus,
         cpus=cpus,
         memory=memory,
@@ -206,6 +211,37 @@ def status(
         _print_json(room.status(run))
     else:
         print(room.render(room.status(run)))
+
+
+@app.command()
+def plan(
+    run: Run,
+    gpus: Annotated[int, typer.Option(min=1, help="GPUs that work side by side.")] = 1,
+    time: Annotated[
+        str | None, typer.Option(help="Limit of a job; default: runtime.time_limit or 2 days.")
+    ] = None,
+    pilot: Annotated[
+        Path | None, typer.Option(help="A small run on the same engine to measure from.")
+    ] = None,
+    pilot_gpus: Annotated[int, typer.Option(min=1, help="GPUs the pilot ran on.")] = 1,
+    tokens_per_second: Annotated[float | None, typer.Option(min=0.01, help="What one GPU generates.")] = None,
+    as_json: AsJson = False,
+) -> None:
+    """GPU-hours, wall time, jobs and disk before anything is spent, with the assumptions."""
+    from kgqa_hpc.runtime import plan as room
+
+    document = room.plan(
+        run,
+        gpus=gpus,
+        limit=None if time is None else _seconds("--time", time),
+        pilot=pilot,
+        pilot_gpus=pilot_gpus,
+        tokens_per_s=tokens_per_second,
+    )
+    if as_json:
+        _print_json(document)
+    else:
+        print(room.render(document))
 
 
 @app.command()

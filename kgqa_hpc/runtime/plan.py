@@ -1,0 +1,166 @@
+"""What a run will cost before anything is spent: GPU-hours, wall time, jobs and disk, assumptions stated.
+
+The time an item takes comes from the first of these that is known: tokens per second given by the user
+together with the answer lengths of a pilot; the rate of a pilot on the chosen engine; published figures.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from kgqa_hpc.config import RunConfig
+from kgqa_hpc.errors import InputError
+from kgqa_hpc.runtime.fingerprint import open_run
+from kgqa_hpc.runtime.status import duration
+from kgqa_hpc.runtime.survey import Status, survey
+from kgqa_hpc.store.run import RunFolder
+from kgqa_hpc.store.sealed import read_header
+
+DAY = 86_400.0  # s
+QUEUE_LIMIT = 172_800.0  # s; the published runs had two days (Appendix A)
+START_UP = 300.0  # s until a job's engine answers; chosen: loading 40 GB of weights at 200 MB/s
+ENOUGH = 20  # items a pilot must have ended before its rate counts
+
+# BioGraphletQA on one A6000 with a 4-bit 70B model: questions generated and judged a day, tokens/s while
+# generating (sections 3.2.2 and 3.3).
+PUBLISHED_PER_DAY = {"generate": 27_821.0, "judge": 45_674.0}
+PUBLISHED_TOKENS_PER_S = 241.0
+PUBLISHED_TOKENS = {
+    "generate": PUBLISHED_TOKENS_PER_S * DAY / PUBLISHED_PER_DAY["generate"],
+    "judge": PUBLISHED_TOKENS_PER_S * DAY / PUBLISHED_PER_DAY["judge"],
+}
+# Bytes an answer token leaves on the disk, results and dataset together, when no pilot measured it; chosen:
+# four characters a token, stored compressed in a result and plain in JSON lines and Parquet.
+BYTES_PER_TOKEN = 12.0
+
+
+@dataclass(frozen=True, slots=True)
+class Pace:
+    """GPU-seconds, answer tokens and bytes of one item through all steps, and where the figures come from."""
+
+    seconds: float
+    tokens: float
+    bytes: float
+    source: str
+
+
+def plan(
+    folder: Path,
+    *,
+    gpus: int = 1,
+    limit: float | None = None,
+    pilot: Path | None = None,
+    pilot_gpus: int = 1,
+    tokens_per_s: float | None = None,
+) -> dict[str, Any]:
+    """The forecast as plain data.
+
+    `gpus` work side by side in jobs of at most `limit` seconds; `pilot` is a run whose measured tokens and
+    rate count (default: this run, once it has ended some items), made with `pilot_gpus`; `tokens_per_s` is
+    what one GPU generates, all requests together. Raises InputError for a folder that is no run or a pilot
+    that measured nothing.
+    """
+    run, config = open_run(folder)
+    measured = _measured(pilot or folder, required=pilot is not None)
+    pace = item_pace(_steps(config), measured, pilot_gpus, tokens_per_s)
+    total = _items(run, config)
+    left = total - (survey(folder)["items"]["ended"] if run.shards_manifest.exists() else 0)
+    return forecast(
+        left, pace, gpus, limit or config.runtime.time_limit or QUEUE_LIMIT, config.runtime.margin
+    )
+
+
+def item_pace(
+    steps: list[str], measured: Status | None, pilot_gpus: int = 1, tokens_per_s: float | None = None
+) -> Pace:
+    """The pace of one item through `steps` on one GPU, from the best figures there are."""
+    tokens, size, source = _tokens(steps, measured)
+    if tokens_per_s is not None:
+        return Pace(
+            tokens / tokens_per_s, tokens, size, f"{tokens_per_s:g} tokens/s per GPU as given; {source}"
+        )
+    if measured is not None and measured["rate"]["per_day"]:
+        per_day = measured["rate"]["per_day"] / pilot_gpus
+        return Pace(
+            DAY / per_day, tokens, size, f"pilot {measured['run']}: {per_day:,.0f} items a day per GPU"
+        )
+    seconds = sum(DAY / PUBLISHED_PER_DAY[step] for step in steps)
+    return Pace(seconds, tokens, size, "the published rates of one A6000 with a 4-bit 70B model (3.2.2, 3.3)")
+
+
+def forecast(items: int, pace: Pace, gpus: int, limit: float, margin: float) -> dict[str, Any]:
+    """GPU-hours, wall time, jobs and disk for `items` at a pace; `limit` and `margin` in seconds."""
+    usable = limit - margin - START_UP
+    if usable <= 0:
+        raise InputError(
+            f"a limit of {duration(limit)} leaves no time between {duration(START_UP)} to start"
+            f" and a margin of {duration(margin)}",
+            "ask for longer jobs or set runtime.margin lower",
+        )
+    wall = items * pace.seconds / gpus
+    per_gpu = math.ceil(wall / usable) if items else 0
+    return {
+        "items": items,
+        "gpus": gpus,
+        "gpu_hours": (items * pace.seconds + per_gpu * gpus * START_UP) / 3600,
+        "wall_seconds": wall + per_gpu * START_UP,
+        "jobs": per_gpu * gpus,
+        "limit_seconds": limit,
+        "disk_bytes": round(items * pace.bytes),
+        "answer_tokens": round(items * pace.tokens),
+        "assumptions": [
+            pace.source,
+            f"{pace.seconds:.2f} GPU-seconds and {pace.tokens:.0f} answer tokens per item",
+            f"{gpus} GPUs share the work evenly and start at once; time in the queue is not counted",
+            f"a job takes {duration(START_UP)} to load the model, stops {duration(margin)} before its limit",
+            f"{BYTES_PER_TOKEN:g} bytes on the disk per answer token",
+        ],
+    }
+
+
+def render(document: dict[str, Any]) -> str:
+    """The forecast for a person."""
+    lines = [
+        f"items     {document['items']:,} left · {document['answer_tokens']:,} answer tokens",
+        f"GPU       {document['gpu_hours']:,.0f} hours on {document['gpus']} GPUs",
+        f"time      {duration(document['wall_seconds'])} without waiting in the queue",
+        f"jobs      {document['jobs']:,} of at most {duration(document['limit_seconds'])}, one GPU each",
+        f"disk      {document['disk_bytes'] / 1e9:,.2f} GB for results and dataset",
+    ]
+    return "\n".join([*lines, *(f"assumed   {each}" for each in document["assumptions"])])
+
+
+def _steps(config: RunConfig) -> list[str]:
+    return [step for each in config.passes for step in each.steps]
+
+
+def _items(run: RunFolder, config: RunConfig) -> int:
+    """Items of all passes: sampled ones, or as many as the configuration asks for."""
+    if run.anchors.exists():
+        return int(read_header(run.anchors, "anchors")["rows"]) * len(config.passes)
+    return config.anchors.per_shape * len(config.anchors.shapes or range(29)) * len(config.passes)
+
+
+def _measured(folder: Path, *, required: bool) -> Status | None:
+    state = survey(folder)
+    if sum(each["items"] for each in state["passes"]) >= ENOUGH:
+        return state
+    if required:
+        raise InputError(
+            f"{folder}: a pilot needs {ENOUGH} items in finished shards",
+            "kgqa run it to its end with a small anchors.per_shape and runtime.shard_size",
+        )
+    return None
+
+
+def _tokens(steps: list[str], measured: Status | None) -> tuple[float, float, str]:
+    """Answer tokens and disk bytes of an item, and where they come from."""
+    if measured is None:
+        tokens = sum(PUBLISHED_TOKENS[step] for step in steps)
+        return tokens, tokens * BYTES_PER_TOKEN, "answer lengths as published"
+    items = max(each["items"] for each in measured["passes"])
+    tokens = sum(each["tokens"].get("completion", 0) for each in measured["passes"]) / items
+    return tokens, tokens * BYTES_PER_TOKEN, f"answer lengths of pilot {measured['run']}"
