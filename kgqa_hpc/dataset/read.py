@@ -7,6 +7,7 @@ result says about itself is taken for granted.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
@@ -71,7 +72,9 @@ class FinishedWork:
 
         Raises AccountingError when the shards are not exactly the anchors.
         """
-        with AnchorsFile(self.run.anchors) as anchors:
+        with _curable_anchors(self.run):
+            file = AnchorsFile(self.run.anchors)
+        with file as anchors:
             start = 0
             for entry in self.manifest.shards:
                 rows = anchors.rows(start, start + entry.items)
@@ -90,13 +93,25 @@ def open_work(run: RunFolder) -> FinishedWork:
     if not run.shards_manifest.exists():
         raise InputError(f"{run.path}: nothing was generated yet", f"first: kgqa run {run.path}")
     manifest = read_shards_manifest(run)
-    if read_header(run.anchors, ANCHORS)["sha256"] != manifest.anchors_sha256:
+    with _curable_anchors(run):
+        anchors_sha256 = read_header(run.anchors, ANCHORS)["sha256"]
+    if anchors_sha256 != manifest.anchors_sha256:
         raise FingerprintMismatch(
             f"{run.shards} was cut from another anchors.h5", "use another run folder, or restore anchors.h5"
         )
     last = config.passes[-1].name
     done = frozenset(done_shards(run, last)) & frozenset(manifest.names)
     return FinishedWork(run, config, manifest, done, last)
+
+
+@contextmanager
+def _curable_anchors(run: RunFolder) -> Iterator[None]:
+    """Say how a damaged anchors.h5 is mended: the same seed gives the same file again."""
+    try:
+        yield
+    except CorruptFile as problem:
+        cure = f"remove it and run `kgqa sample {run.path}` again: the same seed gives the same anchors"
+        raise CorruptFile(problem.message, cure) from problem
 
 
 def run_config(run: RunFolder) -> RunConfig:

@@ -355,6 +355,16 @@ def test_a_damaged_shard_is_cut_again_and_the_dataset_is_the_same(make_run: Any)
     assert list(run.folder.quarantine.rglob("*shard-000002*"))
 
 
+@pytest.mark.parametrize("at", [40, 5000])
+def test_damaged_anchors_are_an_error_with_its_cure(make_run: Any, at: int) -> None:
+    run = make_run()
+    run.finish()
+    flip(run.folder.anchors, at)
+    with pytest.raises(CorruptFile, match=r"anchors\.h5") as caught:
+        merge(run.folder)
+    assert "kgqa sample" in caught.value.cure
+
+
 def test_a_result_of_another_shard_is_not_believed(make_run: Any) -> None:
     run = make_run()
     run.finish()
