@@ -141,8 +141,8 @@ EngineConfig = Annotated[
     Field(discriminator="kind"),
 ]
 
-# Settings that place, pace or speed up the work and never change an answer. The fingerprint of a run leaves them
-# out, so that it may go on with other machines, servers or batch sizes.
+# Settings that place, pace or speed up the work and never change an answer. The fingerprint of a run leaves
+# them out, so that it may go on with other machines, servers or batch sizes.
 OPERATIONAL: dict[str, frozenset[str]] = {
     "cpu": frozenset({"slots", "threads"}),
     "scripted": frozenset({"latency"}),
