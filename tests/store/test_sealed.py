@@ -228,6 +228,15 @@ def test_a_missing_or_vanishing_file_is_a_store_error(
         verify(tmp_path / "f.h5", "thing")
 
 
+@pytest.mark.parametrize("size", [1024, 3000, 99_999])
+def test_the_header_alone_tells_a_truncated_or_longer_file(tmp_path: Path, size: int) -> None:
+    write(tmp_path / "f.h5")
+    whole = (tmp_path / "f.h5").stat().st_size
+    os.truncate(tmp_path / "f.h5", size)
+    with pytest.raises(CorruptFile, match=f"has {size} bytes instead of {whole}"):
+        read_header(tmp_path / "f.h5", "thing")
+
+
 def test_a_header_too_long_even_without_extras_is_an_error() -> None:
     with pytest.raises(ValueError, match="1023 are the limit"):
         sealed.render_header({"format": "x" * 2000})
