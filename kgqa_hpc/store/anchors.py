@@ -45,8 +45,9 @@ def anchor_row(anchor: dict[str, Any]) -> dict[str, Any]:
 
 
 class AnchorsFile:
-    """An open, verified anchors.h5; a context manager. Raises CorruptFile, NewerFormat or StoreError when
-    opened.
+    """An open, verified anchors.h5; a context manager.
+
+    Opening raises CorruptFile, NewerFormat or StoreError.
     """
 
     def __init__(self, path: Path) -> None:

@@ -2,8 +2,8 @@
 
 Temp file beside the target, write, fsync, then the name: `rename` where the newest writer wins, `link`
 where the first one does, and last an fsync of the folder. What the operating system refuses becomes
-DiskFull (or StoreError) with the path and the cure, and the temp file is removed. docs/format.md, section
-2.
+DiskFull (or StoreError) with the path and the cure, and the temp file is removed.
+docs/format.md, section 2.
 """
 
 from __future__ import annotations
@@ -71,9 +71,7 @@ def write_file(path: Path, data: disk.Bytes, *, exclusive: bool = False, durable
 
 @contextmanager
 def temp_file(target: Path) -> Iterator[tuple[int, Path]]:
-    """A fresh temp file beside `target`, open for reading and writing; closed and removed at the end in any
-    case.
-    """
+    """A fresh temp file beside `target`, open for reading and writing; at the end closed and removed."""
     temp = target.with_name(f".{target.name}.{secrets.token_hex(6)}{TEMP_SUFFIX}")
     with disk_errors(target):
         fd = disk.open_(temp, os.O_RDWR | os.O_CREAT | os.O_EXCL)
@@ -95,6 +93,54 @@ def commit(fd: int, temp: Path, target: Path, *, exclusive: bool, durable: bool 
     if durable:
         sync_folder(target.parent)
     return True
+
+
+def link_new(temp: Path, target: Path) -> bool:
+    """Give `temp` the name `target` unless that is taken (False). Raises OSError.
+
+    By a hard link; where the file system refuses those, by a rename that only the creator of a guard file
+    may do.
+    """
+    try:
+        disk.link(temp, target)
+    except FileExistsError:
+        # NFS: the answer to a link that succeeded may get lost and its repetition fail. Two names tell.
+        return os.stat(temp).st_nlink == 2 and os.path.samefile(temp, target)
+    except OSError as problem:
+        if problem.errno not in _NO_LINKS:
+            raise
+        return _guarded_rename(temp, target)
+    return True
+
+
+def _guarded_rename(temp: Path, target: Path) -> bool:
+    """First writer wins without hard links: only who creates the guard may look and rename.
+
+    A guard whose owner died is removed after GUARD_AGE. Should two writers then both rename, the later
+    whole file replaces the earlier whole file: still never a torn one.
+    """
+    guard = target.with_name(f".{target.name}.guard{TEMP_SUFFIX}")
+    waiting_since = time.monotonic()
+    while True:
+        if target.exists():
+            return False
+        try:
+            disk.close(disk.open_(guard, os.O_WRONLY | os.O_CREAT | os.O_EXCL))
+            break
+        except FileExistsError:
+            if time.monotonic() - waiting_since > GUARD_AGE:
+                with suppress(FileNotFoundError):
+                    disk.unlink(guard)
+                waiting_since = time.monotonic()
+            time.sleep(0.05)
+    try:
+        if target.exists():
+            return False
+        disk.rename(temp, target)
+        return True
+    finally:
+        with suppress(OSError):
+            disk.unlink(guard)
 
 
 def sync_folder(folder: Path) -> None:
@@ -124,9 +170,11 @@ def exists(path: Path) -> bool:
 
 def make_folder(folder: Path) -> None:
     """Create a folder and its parents, durably. Existing ones are fine. Raises DiskFull or StoreError."""
-    if folder.is_dir():
-        return
-    make_folder(folder.parent)
+    with disk_errors(folder):
+        if folder.is_dir():
+            return
+    if folder != folder.parent:
+        make_folder(folder.parent)
     with disk_errors(folder):
         try:
             disk.mkdir(folder)
@@ -168,52 +216,3 @@ def _remove_temp(fd: int, temp: Path) -> None:
         disk.close(fd)
     with suppress(OSError):
         disk.unlink(temp)
-
-
-def link_new(temp: Path, target: Path) -> bool:
-    """Give `temp` the name `target` unless that is taken (False). Raises OSError.
-
-    By a hard link; where the file system refuses those, by a rename that only the creator of a guard file
-    may do.
-    """
-    try:
-        disk.link(temp, target)
-    except FileExistsError:
-        # NFS: the answer to a link that succeeded may get lost and the repetition fail. Two names tell the
-        # truth.
-        return os.stat(temp).st_nlink == 2 and os.path.samefile(temp, target)
-    except OSError as problem:
-        if problem.errno not in _NO_LINKS:
-            raise
-        return _guarded_rename(temp, target)
-    return True
-
-
-def _guarded_rename(temp: Path, target: Path) -> bool:
-    """First writer wins without hard links: only who creates the guard may look and rename.
-
-    A guard whose owner died is removed after GUARD_AGE. Should two writers then both rename, the later
-    whole file replaces the earlier whole file: still never a torn one.
-    """
-    guard = target.with_name(f".{target.name}.guard{TEMP_SUFFIX}")
-    waiting_since = time.monotonic()
-    while True:
-        if target.exists():
-            return False
-        try:
-            disk.close(disk.open_(guard, os.O_WRONLY | os.O_CREAT | os.O_EXCL))
-            break
-        except FileExistsError:
-            if time.monotonic() - waiting_since > GUARD_AGE:
-                with suppress(FileNotFoundError):
-                    disk.unlink(guard)
-                waiting_since = time.monotonic()
-            time.sleep(0.05)
-    try:
-        if target.exists():
-            return False
-        disk.rename(temp, target)
-        return True
-    finally:
-        with suppress(OSError):
-            disk.unlink(guard)

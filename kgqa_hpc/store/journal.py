@@ -159,9 +159,7 @@ def journals_of(folder: Path, shard: str) -> list[Path]:
 
 
 def remove_journals(folder: Path, shard: str) -> None:
-    """Remove all journals of a shard whose result is committed; the newest first, so that no gap ever
-    arises.
-    """
+    """Remove all journals of a shard that has a result; the newest first, so that no gap ever arises."""
     for path in reversed(journals_of(folder, shard)):
         with disk_errors(path), suppress(FileNotFoundError):
             disk.unlink(path)

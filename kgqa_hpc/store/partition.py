@@ -172,9 +172,7 @@ def _existing(run: RunFolder) -> ShardsManifest | None:
 
 
 def _size_in_use(run: RunFolder, anchors_sha256: str) -> int | None:
-    """The size an interrupted partition was cutting to: results may refer to it if only its manifest was
-    lost.
-    """
+    """The size of the shards that lie there: results may refer to them when only the manifest was lost."""
     path: Path = run.shard(shard_name(0))
     try:
         header = read_header(path, SHARD) if exists(path) else {}

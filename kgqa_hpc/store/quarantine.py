@@ -1,6 +1,4 @@
-"""Set a corrupt file aside, with the reason beside it, so that its work can be done again and somebody can
-look.
-"""
+"""Set a corrupt file aside with the reason beside it: its work is done again, and somebody can look."""
 
 from __future__ import annotations
 

@@ -79,11 +79,11 @@ class ShardQueue:
         return None
 
     def claim(self, slow_after: float | None = None) -> Lease | None:
-        """The lease of a shard to work on; None when there is none now: wait `poll_interval`, or end if
-        `complete`.
+        """The lease of a shard to work on; None when there is none now.
 
-        With `slow_after`, and nothing else left: a second, speculative lease on a shard that its owner has
-        held for more than so many seconds. The first committed result wins.
+        Then wait `poll_interval` and ask again, unless all is `complete`. With `slow_after`, and nothing
+        else left: a second, speculative lease on a shard that its owner has held for more than so many
+        seconds. The first committed result wins.
         """
         lease = self._claim_free()
         if lease is None and slow_after is not None:
@@ -111,9 +111,7 @@ class ShardQueue:
         return len(self.done())
 
     def jitter(self, seconds: float) -> float:
-        """A random time around `seconds`, so that thousands of waiting workers do not look at the same
-        moment.
-        """
+        """A time around `seconds`, so that thousands of waiting workers do not look at the same moment."""
         return seconds * self._random.uniform(0.75, 1.25)
 
     def _claim_free(self) -> Lease | None:
@@ -141,10 +139,10 @@ class ShardQueue:
         return None
 
     def _settle(self, name: str) -> None:
-        """The first shard was claimed here: drop it if it is done; it is nobody's to claim until it is
+        """The first shard was claimed here: drop it if it is done, and do not give it out until it is
         released.
 
-        Not even when its lease was lost meanwhile: this worker may not know yet, and must not open it twice.
+        Not even when its lease was lost: this worker may not know yet, and must not open a shard twice.
         """
         if not self._drop_if_done() and self._claimed[name].nonce not in self.leases.held:
             del self._claimed[name]

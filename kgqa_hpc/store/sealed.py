@@ -51,8 +51,8 @@ def create_sealed(
 ) -> Iterator[SealedFile]:
     """Write a sealed file; it appears under `path` when the block ends without an exception.
 
-    The whole header has at most 1023 bytes. Raises DiskFull or StoreError with no temp file left;
-    ValueError when the header is too long.
+    `header` holds small facts; those that do not fit into 1 KiB stand in the root attribute "header" only.
+    Raises DiskFull or StoreError with no temp file left.
     """
     with atomic.temp_file(path) as (fd, temp), atomic.disk_errors(path):
         sink = _Sink(fd)
@@ -64,8 +64,7 @@ def create_sealed(
                 sealed.attrs["version"] = version
                 sealed.attrs["header"] = canonical.canonical(sealed.header).decode()
         except Exception:
-            # HDF5 reports a failed write in its own words, late or not at all; the first refusal is the
-            # truth.
+            # HDF5 reports a failed write late, in its own words, or not at all; the first refusal counts.
             if sink.refusal is not None:
                 raise sink.refusal from None
             raise

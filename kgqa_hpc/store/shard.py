@@ -21,9 +21,7 @@ KIND = "shard"
 
 @dataclass(frozen=True, slots=True)
 class ShardEntry:
-    """A shard as the manifest of shards lists it: file name without .h5, number of anchors, sha256 of its
-    body.
-    """
+    """A shard as the manifest lists it: file name without .h5, number of anchors, sha256 of the body."""
 
     name: str
     items: int
@@ -49,8 +47,7 @@ def shard_entry(path: Path) -> ShardEntry:
 
 
 def read_shard(path: Path, sha256: str | None = None) -> list[dict[str, Any]]:
-    """The anchors, after every byte was verified; with `sha256`, only if it is the very shard the manifest
-    lists.
+    """The anchors, after every byte was verified; with `sha256`, only those of the shard that has it.
 
     Raises CorruptFile, NewerFormat or StoreError.
     """
