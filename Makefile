@@ -24,7 +24,7 @@ lint:
 	@$(BIN)/ruff check .
 	@$(BIN)/ruff format --check .
 	@$(BIN)/mypy
-	@git ls-files '*.sh' '*.sbatch' | xargs -r $(BIN)/shellcheck
+	@grep -rlE '^#!/(usr/bin/env |bin/)(ba)?sh' .ci containers slurm tools | xargs -r $(BIN)/shellcheck -x
 
 test: lint system
 	@PATH="$(abspath $(BIN)):$$PATH" $(BIN)/python -m pytest $(PYTEST)
