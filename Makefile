@@ -24,7 +24,7 @@ lint:
 	@$(BIN)/ruff check .
 	@$(BIN)/ruff format --check .
 	@$(BIN)/mypy
-	@grep -rlE '^#!/(usr/bin/env |bin/)(ba)?sh' .ci containers slurm tools | xargs -r $(BIN)/shellcheck -x
+	@grep -rlE '^#!/(usr/bin/env |bin/)(ba)?sh' .ci containers slurm tools | xargs -r $(BIN)/shellcheck -x -P SCRIPTDIR
 
 test: lint system
 	@PATH="$(abspath $(BIN)):$$PATH" $(BIN)/python -m pytest $(PYTEST)
