@@ -79,6 +79,12 @@ class Image:
 
 
 @pytest.fixture(scope="session")
+def environment() -> dict[str, str]:
+    """A clean environment with this project's mpiexec and whatever apptainer needs."""
+    return host_environment()
+
+
+@pytest.fixture(scope="session")
 def image() -> Image:
     """The ci image of this checkout, built by containers/build.sh unless the cache holds it."""
     if APPTAINER is None:
