@@ -18,10 +18,11 @@ from typing import Any
 import yaml
 
 from kgqa_hpc import __version__
-from kgqa_hpc.errors import CorruptFile, InputError
+from kgqa_hpc.errors import CorruptFile, FingerprintMismatch, InputError
 from kgqa_hpc.store import atomic, disk
 from kgqa_hpc.store.document import read_document, write_document
 from kgqa_hpc.store.fingerprint import digest, require_same
+from kgqa_hpc.store.quarantine import quarantine
 
 KIND = "run"
 Sections = Mapping[str, Mapping[str, Any]]
@@ -58,11 +59,14 @@ def write_manifest(path: Path, manifest: Manifest) -> None:
 
 def read_manifest(path: Path) -> Manifest:
     """Raises CorruptFile, NewerFormat, or StoreError when it is missing."""
-    content = read_document(path, KIND)
+    cure = "kgqa init with the run's own configuration makes it again"
     try:
+        content = read_document(path, KIND)
         return Manifest(content["created"], content["program"], content["fingerprint"])
     except KeyError as problem:
-        raise CorruptFile(f"{path}: a manifest without {problem}") from None
+        raise CorruptFile(f"{path}: a manifest without {problem}", cure) from None
+    except CorruptFile as problem:
+        raise CorruptFile(problem.message, cure) from None
 
 
 @dataclass(frozen=True)
@@ -218,9 +222,27 @@ class RunFolder:
             )
 
     def _update(self, config: Mapping[str, Any], sections: Sections) -> None:
-        self.check(sections)
+        try:
+            self.check(sections)
+        except CorruptFile as problem:
+            self._mend(sections, problem)
         if not atomic.exists(self.config_file) or self.config_file.read_bytes() != _yaml(config):
             atomic.write_file(self.config_file, _yaml(config))
+
+    def _mend(self, sections: Sections, problem: CorruptFile) -> None:
+        """Make a damaged manifest again, when the results that are there were made with this fingerprint."""
+        from kgqa_hpc.store.sealed import read_header  # HDF5 takes a while to load, and is needed here only
+
+        for path in sorted(self.path.glob("results/*/shard-*.h5")):
+            try:
+                found = read_header(path, "result").get("fingerprint")
+            except CorruptFile:
+                continue  # tells nothing; the next run sets it aside
+            if found != digest(sections):
+                where = f"{self.path} (its manifest is damaged, but {path} tells)"
+                raise FingerprintMismatch(f"{where} was made with another configuration", _CURE)
+        quarantine(self.quarantine, self.manifest_file, problem.message)
+        write_manifest(self.manifest_file, _new_manifest(sections))
 
     def _take_place(self, temp: Path, place: Path, config: Mapping[str, Any], sections: Sections) -> None:
         with atomic.disk_errors(self.path):

@@ -15,6 +15,7 @@ from kgqa_hpc.errors import CorruptFile, DiskFull, FingerprintMismatch, InputErr
 from kgqa_hpc.store import atomic, disk
 from kgqa_hpc.store.document import write_document
 from kgqa_hpc.store.fingerprint import fingerprint
+from kgqa_hpc.store.result import write_result
 from kgqa_hpc.store.run import RunFolder
 
 Dict = dict[str, Any]
@@ -130,6 +131,28 @@ def test_a_damaged_manifest_is_found(run: RunFolder) -> None:
     write_document(run.manifest_file, {"format": "kgqa-run", "version": 1})
     with pytest.raises(CorruptFile, match="without 'created'"):
         RunFolder.open(run.path)
+
+
+def test_a_damaged_manifest_is_made_again_by_init(run: RunFolder, config: Dict, sections: Dict) -> None:
+    write_result(run.result("main", "shard-000000"), [], {"fingerprint": run.manifest().digest})
+    run.result("main", "shard-000001").write_bytes(b"damaged too")
+    run.manifest_file.write_bytes(b"")
+    with pytest.raises(CorruptFile, match="not a JSON document") as caught:
+        RunFolder.open(run.path)
+    assert "kgqa init" in caught.value.cure
+    RunFolder.create(run.path, config, sections)
+    assert RunFolder.open(run.path).check(sections)
+    assert len(list(run.quarantine.glob("*manifest*"))) == 2
+
+
+def test_a_damaged_manifest_does_not_let_another_configuration_in(
+    run: RunFolder, config: Dict, sections: Dict
+) -> None:
+    write_result(run.result("main", "shard-000000"), [], {"fingerprint": "of another one"})
+    run.manifest_file.write_bytes(b"")
+    with pytest.raises(FingerprintMismatch, match=r"shard-000000\.h5 tells"):
+        RunFolder.create(run.path, config, sections)
+    assert run.manifest_file.read_bytes() == b""
 
 
 @pytest.mark.parametrize("text", ["[1]", "a: [", "\x00"])
