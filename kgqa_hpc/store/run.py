@@ -217,9 +217,12 @@ class RunFolder:
         atomic.make_folder(self.pins)
         content = {"format": "kgqa-pin", "version": 1, "values": dict(values)}
         if not write_document(path, content, exclusive=True):
-            require_same(
-                str(self.path), {name: read_document(path, "pin")["values"]}, {name: dict(values)}, _CURE
-            )
+            try:
+                recorded = read_document(path, "pin")["values"]
+            except CorruptFile as problem:
+                cure = "the results tell the values they were made with; remove it to take the present ones"
+                raise CorruptFile(problem.message, cure) from None
+            require_same(str(self.path), {name: recorded}, {name: dict(values)}, _CURE)
 
     def _update(self, config: Mapping[str, Any], sections: Sections) -> None:
         try:

@@ -22,7 +22,7 @@ NAME = "shard-000007"
 @pytest.fixture
 def leases(tmp_path: Path) -> Callable[..., Leases]:
     """Makes workers' views of one folder of leases."""
-    return lambda worker="w1", expiry=100.0: Leases(tmp_path / "leases" / "main", worker, expiry)
+    return lambda worker="w1", expiry=10_000.0: Leases(tmp_path / "leases" / "main", worker, expiry)
 
 
 def age(path: Path, seconds: float) -> None:
@@ -63,9 +63,9 @@ def test_a_lease_without_heartbeat_is_taken_over_and_its_owner_learns_it(
     first, second = leases("w1"), leases("w2")
     mine = first.claim(NAME)
     assert mine is not None
-    age(first.path(NAME), 99)
+    age(first.path(NAME), 5_000)
     assert second.claim(NAME) is None
-    age(first.path(NAME), 101)
+    age(first.path(NAME), 20_000)
     theirs = second.claim(NAME)
     assert theirs is not None
     assert not mine.renew()
@@ -78,7 +78,7 @@ def test_a_heartbeat_keeps_a_lease(leases: Callable[..., Leases]) -> None:
     first = leases("w1")
     mine = first.claim(NAME)
     assert mine is not None
-    age(first.path(NAME), 500)
+    age(first.path(NAME), 50_000)
     assert mine.renew()
     assert leases("w2").claim(NAME) is None
 
@@ -86,7 +86,7 @@ def test_a_heartbeat_keeps_a_lease(leases: Callable[..., Leases]) -> None:
 def test_of_many_claimants_one_gets_it(leases: Callable[..., Leases]) -> None:
     dead = leases("w0")
     assert dead.claim(NAME)
-    age(dead.path(NAME), 500)
+    age(dead.path(NAME), 50_000)
     start, got = threading.Barrier(8), []
 
     def claim(worker: str) -> None:
@@ -110,7 +110,7 @@ def test_a_takeover_that_hits_a_fresh_lease_puts_it_back(leases: Callable[..., L
     """Between a claimant's look and its rename another one took over and claimed."""
     dead, quick, slow = leases("w0"), leases("w1"), leases("w2")
     assert dead.claim(NAME)
-    age(dead.path(NAME), 500)
+    age(dead.path(NAME), 50_000)
     fresh = []
 
     def probe(call: str, where: str) -> None:
@@ -127,7 +127,7 @@ def test_an_owner_that_beats_in_the_last_moment_keeps_its_lease(leases: Callable
     zombie, other = leases("w0"), leases("w1")
     mine = zombie.claim(NAME)
     assert mine is not None
-    age(zombie.path(NAME), 500)
+    age(zombie.path(NAME), 50_000)
 
     def probe(call: str, where: str) -> None:
         if call == "rename":
@@ -141,7 +141,7 @@ def test_an_owner_that_beats_in_the_last_moment_keeps_its_lease(leases: Callable
 def test_a_lease_that_vanishes_under_a_takeover_is_nobodys(leases: Callable[..., Leases]) -> None:
     dead, other = leases("w0"), leases("w1")
     assert dead.claim(NAME)
-    age(dead.path(NAME), 500)
+    age(dead.path(NAME), 50_000)
 
     def probe(call: str, where: str) -> None:
         if call == "rename":
@@ -190,7 +190,7 @@ def test_a_stopped_worker_that_wakes_up_does_no_harm(leases: Callable[..., Lease
         finally:
             os._exit(status)
     os.waitpid(child, os.WUNTRACED)
-    age(leases().path(NAME), 500)
+    age(leases().path(NAME), 50_000)
     theirs = leases("w2").claim(NAME)
     assert theirs is not None
     os.kill(child, signal.SIGCONT)
@@ -210,7 +210,7 @@ def test_a_killed_worker_leaves_nothing_that_blocks(leases: Callable[..., Leases
         _, status = os.waitpid(child, 0)
         path = leases().path(name)
         if path.exists():
-            age(path, 500)
+            age(path, 50_000)
         assert leases("w2").claim(name) is not None
         if os.WIFEXITED(status):
             assert os.WEXITSTATUS(status) == 0
@@ -246,7 +246,7 @@ def test_a_clock_that_is_behind_does_not_cost_a_beating_worker_its_lease(
     assert owner.claim(NAME)
     now = time.monotonic()
     for beat in range(5):  # an owner whose heartbeats carry a time long past
-        age(owner.path(NAME), 100_000 - beat)
+        age(owner.path(NAME), 1_000_000 - beat)
         holder = other.holder(NAME)
         assert holder is not None
         if beat:
@@ -255,7 +255,7 @@ def test_a_clock_that_is_behind_does_not_cost_a_beating_worker_its_lease(
         else:
             other.expired(holder)
     assert other.claim(NAME) is None
-    monkeypatch.setattr(time, "monotonic", lambda: now + 102)
+    monkeypatch.setattr(time, "monotonic", lambda: now + 20_000)
     assert other.claim(NAME) is not None
 
 
@@ -264,12 +264,12 @@ def test_a_dead_worker_with_a_clock_ahead_is_replaced_all_the_same(
 ) -> None:
     owner, other = leases("w1"), leases("w2")
     assert owner.claim(NAME)
-    age(owner.path(NAME), -100_000)
+    age(owner.path(NAME), -1_000_000)
     now = time.monotonic()
     assert other.claim(NAME) is None
-    monkeypatch.setattr(time, "monotonic", lambda: now + 199)
+    monkeypatch.setattr(time, "monotonic", lambda: now + 15_000)
     assert other.claim(NAME) is None
-    monkeypatch.setattr(time, "monotonic", lambda: now + 201)
+    monkeypatch.setattr(time, "monotonic", lambda: now + 40_000)
     assert other.claim(NAME) is not None
 
 
@@ -282,8 +282,8 @@ def test_the_time_is_the_file_systems_and_not_this_machines(
     assert other.claim(NAME) is None
     holder = other.holder(NAME)
     assert holder is not None
-    assert abs(holder.age) < 60
-    assert abs(holder.held) < 60
+    assert abs(holder.age) < 3600
+    assert abs(holder.held) < 3600
 
 
 def test_the_clock_is_touched_seldom_and_survives_being_swept(leases: Callable[..., Leases]) -> None:

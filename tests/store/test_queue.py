@@ -34,6 +34,11 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> Callable[[float], None]:
     return lambda seconds: state.update(now=state["now"] + seconds)
 
 
+def queue_of(run: RunFolder, worker: str) -> ShardQueue:
+    """A worker's queue; leases do not expire by themselves, however slow the machine is."""
+    return ShardQueue(run, "main", worker, expiry=100_000.0)
+
+
 def commit(run: RunFolder, shard: str) -> None:
     write_result(run.result("main", shard), [{"id": shard, "status": "accepted"}], {})
 
@@ -48,7 +53,7 @@ def work_off(run: RunFolder, queue: ShardQueue) -> list[str]:
 
 
 def test_one_worker_gets_every_shard_once_and_then_is_complete(cut_run: RunFolder) -> None:
-    queue = ShardQueue(cut_run, "main", "w1")
+    queue = queue_of(cut_run, "w1")
     assert not queue.complete
     assert sorted(work_off(cut_run, queue)) == [f"shard-{k:06d}" for k in range(5)]
     assert queue.complete
@@ -57,7 +62,7 @@ def test_one_worker_gets_every_shard_once_and_then_is_complete(cut_run: RunFolde
 
 
 def test_workers_share_the_shards_and_none_is_worked_on_twice(many: RunFolder) -> None:
-    queues = [ShardQueue(many, "main", f"w{number}") for number in range(4)]
+    queues = [queue_of(many, f"w{number}") for number in range(4)]
     done: list[str] = []
     while any(leases := [queue.claim() for queue in queues]):
         held = [lease for lease in leases if lease]
@@ -77,7 +82,7 @@ def test_workers_share_the_shards_and_none_is_worked_on_twice(many: RunFolder) -
 
 def test_each_worker_has_its_own_order_and_keeps_it_over_restarts(many: RunFolder) -> None:
     def order(worker: str) -> list[str | None]:
-        queue = ShardQueue(many, "main", worker)
+        queue = queue_of(many, worker)
         return [queue.next() for _ in range(80)]
 
     assert order("w1") == order("w1")
@@ -86,7 +91,7 @@ def test_each_worker_has_its_own_order_and_keeps_it_over_restarts(many: RunFolde
 
 
 def test_a_shard_that_another_worker_holds_is_passed_over(cut_run: RunFolder) -> None:
-    first, second = ShardQueue(cut_run, "main", "w1"), ShardQueue(cut_run, "main", "w2")
+    first, second = queue_of(cut_run, "w1"), queue_of(cut_run, "w2")
     held = [first.claim(), first.claim()]
     got = [second.claim() for _ in range(4)]
     assert all(held)
@@ -97,7 +102,7 @@ def test_a_shard_that_another_worker_holds_is_passed_over(cut_run: RunFolder) ->
 def test_a_dead_workers_shard_comes_back_when_its_lease_expires(
     cut_run: RunFolder, clock: Callable[[float], None]
 ) -> None:
-    dead, alive = ShardQueue(cut_run, "main", "w1"), ShardQueue(cut_run, "main", "w2")
+    dead, alive = queue_of(cut_run, "w1"), queue_of(cut_run, "w2")
     lost = dead.claim()
     assert lost is not None
     assert len(work_off(cut_run, alive)) == 4
@@ -111,7 +116,7 @@ def test_a_dead_workers_shard_comes_back_when_its_lease_expires(
 
 
 def test_a_released_shard_comes_back_soon(cut_run: RunFolder, clock: Callable[[float], None]) -> None:
-    first, second = ShardQueue(cut_run, "main", "w1"), ShardQueue(cut_run, "main", "w2")
+    first, second = queue_of(cut_run, "w1"), queue_of(cut_run, "w2")
     drained = first.claim()
     assert drained is not None
     work_off(cut_run, second)
@@ -121,7 +126,7 @@ def test_a_released_shard_comes_back_soon(cut_run: RunFolder, clock: Callable[[f
 
 
 def test_a_result_that_appears_between_look_and_claim_is_not_done_again(cut_run: RunFolder) -> None:
-    queue = ShardQueue(cut_run, "main", "w1")
+    queue = queue_of(cut_run, "w1")
     real = queue.leases.claim
 
     def late(name: str) -> Lease | None:
@@ -135,7 +140,7 @@ def test_a_result_that_appears_between_look_and_claim_is_not_done_again(cut_run:
 
 
 def test_a_claim_that_another_worker_wins_goes_on_to_the_next(cut_run: RunFolder) -> None:
-    queue, quick = ShardQueue(cut_run, "main", "w1"), ShardQueue(cut_run, "main", "w2")
+    queue, quick = queue_of(cut_run, "w1"), queue_of(cut_run, "w2")
     real = queue.leases.claim
     stolen: list[str] = []
 
@@ -155,7 +160,7 @@ def test_a_worker_is_never_given_a_shard_that_it_still_holds(
     cut_run: RunFolder, clock: Callable[[float], None]
 ) -> None:
     """Its heart stopped, its lease expired or went to another worker, and it does not know yet."""
-    zombie, other = ShardQueue(cut_run, "main", "w1"), ShardQueue(cut_run, "main", "w2")
+    zombie, other = queue_of(cut_run, "w1"), queue_of(cut_run, "w2")
     mine = zombie.claim()
     assert mine is not None
     work_off(cut_run, other)
@@ -177,7 +182,7 @@ def test_a_worker_is_never_given_a_shard_that_it_still_holds(
 def test_a_speculating_worker_is_not_given_the_same_shard_again(
     cut_run: RunFolder, clock: Callable[[float], None]
 ) -> None:
-    dead, quick = ShardQueue(cut_run, "main", "w1"), ShardQueue(cut_run, "main", "w2")
+    dead, quick = queue_of(cut_run, "w1"), queue_of(cut_run, "w2")
     held = dead.claim()
     assert held is not None
     work_off(cut_run, quick)
@@ -190,7 +195,7 @@ def test_a_speculating_worker_is_not_given_the_same_shard_again(
 
 
 def test_the_last_slow_shard_is_leased_a_second_time(cut_run: RunFolder) -> None:
-    slow, quick = ShardQueue(cut_run, "main", "w1"), ShardQueue(cut_run, "main", "w2")
+    slow, quick = queue_of(cut_run, "w1"), queue_of(cut_run, "w2")
     held = slow.claim()
     assert held is not None
     work_off(cut_run, quick)
@@ -199,7 +204,7 @@ def test_the_last_slow_shard_is_leased_a_second_time(cut_run: RunFolder) -> None
     second = quick.claim(slow_after=-1)
     assert second is not None
     assert (second.speculative, second.shard) == (True, held.shard)
-    assert ShardQueue(cut_run, "main", "w3").claim(slow_after=-1) is None
+    assert queue_of(cut_run, "w3").claim(slow_after=-1) is None
     assert slow.claim(slow_after=-1) is None  # not on its own
     commit(cut_run, second.shard)
     second.release()
@@ -210,7 +215,7 @@ def test_the_last_slow_shard_is_leased_a_second_time(cut_run: RunFolder) -> None
 def test_speculation_on_a_shard_that_is_just_done_or_free_ends_in_nothing(
     cut_run: RunFolder, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    slow, quick = ShardQueue(cut_run, "main", "w1"), ShardQueue(cut_run, "main", "w2")
+    slow, quick = queue_of(cut_run, "w1"), queue_of(cut_run, "w2")
     held = slow.claim()
     assert held is not None
     work_off(cut_run, quick)
@@ -224,10 +229,10 @@ def test_speculation_on_a_shard_that_is_just_done_or_free_ends_in_nothing(
 def test_waiting_workers_look_at_few_shards_and_list_nothing(
     many: RunFolder, clock: Callable[[float], None], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    busy = ShardQueue(many, "main", "w1")
+    busy = queue_of(many, "w1")
     while busy.claim():
         pass
-    idle = ShardQueue(many, "main", "w2")
+    idle = queue_of(many, "w2")
     assert idle.claim() is None
     looks: list[str] = []
     monkeypatch.setattr(idle.leases, "holder", lambda name: looks.append(name))
@@ -242,7 +247,7 @@ def test_a_nearly_complete_run_is_learnt_by_one_listing(
 ) -> None:
     for number in range(79):
         commit(many, f"shard-{number:06d}")
-    queue = ShardQueue(many, "main", "w1")
+    queue = queue_of(many, "w1")
     listings = []
     real = queue.done
     monkeypatch.setattr(queue, "done", lambda: listings.append(1) or real())
@@ -259,7 +264,7 @@ def test_a_worker_that_waits_learns_by_one_listing_that_the_others_are_done(
     cut_run: RunFolder, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(queue_module, "DONE_IN_A_ROW", 2)
-    busy, idle = ShardQueue(cut_run, "main", "w1"), ShardQueue(cut_run, "main", "w2")
+    busy, idle = queue_of(cut_run, "w1"), queue_of(cut_run, "w2")
     held = [busy.claim() for _ in range(5)]
     assert idle.claim() is None
     for lease in held:
@@ -272,7 +277,7 @@ def test_a_worker_that_waits_learns_by_one_listing_that_the_others_are_done(
 def test_a_living_lease_is_looked_at_less_often_the_more_shards_are_left(
     many: RunFolder, clock: Callable[[float], None]
 ) -> None:
-    busy, idle = ShardQueue(many, "main", "w1"), ShardQueue(many, "main", "w2")
+    busy, idle = queue_of(many, "w1"), queue_of(many, "w2")
     leases = []
     while lease := busy.claim():
         leases.append(lease)
@@ -286,7 +291,7 @@ def test_a_living_lease_is_looked_at_less_often_the_more_shards_are_left(
 
 
 def test_the_wait_grows_with_jitter_and_starts_anew_after_a_lease(cut_run: RunFolder) -> None:
-    first, queue = ShardQueue(cut_run, "main", "w1"), ShardQueue(cut_run, "main", "w2")
+    first, queue = queue_of(cut_run, "w1"), queue_of(cut_run, "w2")
     held = [first.claim() for _ in range(5)]
     waits = []
     for _ in range(40):

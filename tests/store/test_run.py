@@ -175,6 +175,10 @@ def test_a_pinned_fact_stays_and_another_value_is_refused(run: RunFolder) -> Non
     run.pin("engine-main", {"digest": "abc", "model": "m"})
     with pytest.raises(FingerprintMismatch, match=r"engine-main.digest: abc → xyz"):
         run.pin("engine-main", {"digest": "xyz", "model": "m"})
+    (run.pins / "engine-main.json").write_bytes(b"")
+    with pytest.raises(CorruptFile, match=r"engine-main.json: not a JSON document") as caught:
+        run.pin("engine-main", {"digest": "abc", "model": "m"})
+    assert "remove it" in caught.value.cure
 
 
 def test_paths_are_those_of_the_specification(tmp_path: Path) -> None:
