@@ -28,7 +28,7 @@ class Relation:
 class Anchor:
     """The evidence of one question.
 
-    `id` depends on the content alone (kind, shape, node ids), so the same graphlet has the same id in every run.
+    `id` depends on the content alone (kind, shape, node ids): the same graphlet has the same id in every run.
     `edges` are undirected pairs of positions, for a graphlet those of its shape's published template;
     `relations` are all typed edges between the nodes, with direction, parallel ones included.
     `weight` is 1 / (inclusion probability relative to uniform sampling within the shape): 1.0 when uniform.
