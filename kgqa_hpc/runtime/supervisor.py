@@ -207,9 +207,13 @@ class EngineProcess:
     def _ask(self, verb: str, content: Any, answer: str) -> Any:
         self._post(frame(verb, content))
         while True:
+            replies = []
             for got, reply in self._listen(0.2, working=True):
                 if got == "responses":
                     self._early += self._accept(reply)
+                elif got != "beat":
+                    replies.append((got, reply))
+            for got, reply in replies:  # after all frames were seen: an answer may have come behind the reply
                 if got == "refused":
                     raise _refusal(reply)
                 if got == answer:

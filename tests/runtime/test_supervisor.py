@@ -16,6 +16,7 @@ import pytest
 
 from kgqa_hpc.engines.config import CpuEngineConfig, ScriptedEngineConfig
 from kgqa_hpc.engines.engine import Request, Response
+from kgqa_hpc.engines.wire import Frames, frame
 from kgqa_hpc.errors import EngineConfigError, EngineDied
 from kgqa_hpc.runtime.supervisor import EngineProcess
 
@@ -207,6 +208,16 @@ def test_counting_tokens_loses_no_answer_that_comes_meanwhile(engine: EngineProc
     engine.send([request(n) for n in range(50)])
     assert engine.count_tokens(["", "12345678"]) == [0, 2]
     assert len(receive_all(engine, 50)) == 50
+
+
+def test_an_answer_right_behind_a_reply_is_kept(engine: EngineProcess) -> None:
+    engine._in_flight.add("r")
+    late = frame("responses", [Response("r", "text", "stop")])
+    heard = [("counts", [3]), ("beat", 0), *Frames().feed(late)]
+    engine._listen = lambda timeout, working: heard  # type: ignore[method-assign]
+    assert engine.count_tokens(["abc"]) == [3]
+    del engine._listen
+    assert [a.id for a in engine.receive(0.0)] == ["r"]
 
 
 def test_cancel_aborts_what_is_in_flight_and_the_engine_serves_on(log: Path) -> None:
