@@ -4,7 +4,7 @@ VENV ?= .venv
 BIN := $(VENV)/bin
 export VENV
 
-.PHONY: help demo test lint system clean
+.PHONY: help demo test lint system lmdeploy clean
 
 help:
 	@echo "make demo    install into $(VENV) and make a small dataset from the HPO graph in runs/demo"
@@ -19,6 +19,10 @@ demo:
 system:
 	@tools/install_system.sh all
 
+# A second environment: LMDeploy's own Python code with a CPU torch, for the contract tests of its engine.
+lmdeploy:
+	@tools/install_lmdeploy_cpu.sh
+
 lint:
 	@tools/setup_venv.sh test
 	@$(BIN)/ruff check .
@@ -26,7 +30,7 @@ lint:
 	@$(BIN)/mypy
 	@grep -rlE '^#!/(usr/bin/env |bin/)(ba)?sh' .ci containers slurm tools | xargs -r $(BIN)/shellcheck -x -P SCRIPTDIR
 
-test: lint system
+test: lint system lmdeploy
 	@PATH="$(abspath $(BIN)):$$PATH" $(BIN)/python -m pytest $(PYTEST)
 
 clean:
