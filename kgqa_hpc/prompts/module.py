@@ -8,6 +8,7 @@ version of the prompt. docs/prompts.md shows one and lists the variables.
 
 from __future__ import annotations
 
+import difflib
 import hashlib
 import json
 import re
@@ -83,6 +84,7 @@ def load_prompt(name: str, folder: str | Path | None = None) -> Prompt:
     source = _expand(body, file, offset, folders, ())
     tree = _parse(source, file, 0)
     _check_layout(tree, file)
+    _check_names(tree, front.step, file)
     template = _jinja.from_string(source)
     _try_out(template, front.step, file)
     digest = hashlib.sha256(
@@ -153,6 +155,17 @@ def _check_layout(tree: nodes.Template, file: Path) -> None:
         names = ", ".join(sorted(used))
         raise PromptError(
             f"{file}: the system block uses {names}", "it must be constant; move variables to the user block"
+        )
+
+
+def _check_names(tree: nodes.Template, step: str, file: Path) -> None:
+    """Every name is known, in branches too that the sample does not take."""
+    known = sample_variables(step, False).keys()
+    for name in sorted(find_undeclared_variables(tree) - known - _jinja.globals.keys()):
+        near = difflib.get_close_matches(name, known, n=1, cutoff=0.5)
+        hint = f", did you mean {near[0]}?" if near else ""
+        raise PromptError(
+            f"{file}: '{name}' is undefined{hint}", f"step {step} has the variables {', '.join(known)}"
         )
 
 

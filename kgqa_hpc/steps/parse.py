@@ -151,7 +151,7 @@ def _check_string(name: str, entry: Any, field: Mapping[str, Any]) -> str:
         if entry not in field["enum"]:
             raise Unparseable(f"not_allowed:{name}")
         return entry
-    if len(entry) > field["maxLength"]:
+    if len(entry) > field.get("maxLength", LARGEST):
         raise Unparseable(f"too_long:{name}")
     if not entry.isprintable() and _NOT_TEXT.search(entry):
         raise Unparseable(f"not_text:{name}")

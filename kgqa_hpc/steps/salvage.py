@@ -75,10 +75,14 @@ def _complete_objects(text: str) -> tuple[list[dict[str, Any]], str, list[int]]:
     while start >= 0:
         try:
             found, end = _decoder.raw_decode(text, start)
-        except (ValueError, RecursionError) as problem:
+        except Refused:
+            raise
+        except RecursionError:
+            raise Refused("not_json") from None
+        except ValueError:
             failures += 1
-            if isinstance(problem, Refused) or failures > _ATTEMPTS:
-                raise Refused("ambiguous" if isinstance(problem, Refused) else "not_json") from None
+            if failures > _ATTEMPTS:
+                raise Refused("not_json") from None
             start = text.find("{", start + 1)
             continue
         between = text[done:start]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import shutil
 from pathlib import Path
 
 import pytest
@@ -10,6 +11,7 @@ import yaml
 
 from kgqa_hpc.engines.schema import check
 from kgqa_hpc.errors import PromptError
+from kgqa_hpc.prompts import folders
 from kgqa_hpc.prompts.folders import Folders, shipped_prompts
 from kgqa_hpc.prompts.module import Prompt, load_prompt
 from kgqa_hpc.prompts.variables import SAMPLE_ANCHOR, anchor_variables, sample_variables
@@ -112,14 +114,15 @@ def test_every_engine_can_enforce_the_schema_of_a_shipped_prompt(name: str) -> N
 
 
 def test_the_judge_reasons_before_each_verdict() -> None:
-    for name in ("filter", "demo_filter"):
-        assert list(load_prompt(name).schema["properties"]) == [
-            "question_reasoning",
-            "valid_question",
-            "my_answer",
-            "answer_reasoning",
-            "original_answer_valid",
-        ]
+    fields = list(load_prompt("filter").schema["properties"])
+    assert fields == [
+        "question_reasoning",
+        "valid_question",
+        "my_answer",
+        "answer_reasoning",
+        "original_answer_valid",
+    ]
+    assert list(load_prompt("demo_filter").schema["properties"]) == [f for f in fields if f != "my_answer"]
 
 
 def test_edge_types_are_shown_only_on_request() -> None:
@@ -172,6 +175,15 @@ def test_a_users_folder_overrides_a_prompt_or_a_single_module_by_name(tmp_path: 
     assert changed.system.endswith(load_prompt("p5").system[-500:])
 
 
+def test_an_installed_package_finds_its_own_copy(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    shutil.copytree(shipped_prompts(), tmp_path / "kgqa_hpc" / "_shipped" / "prompts")
+    (tmp_path / "prompts").mkdir()  # of another package: without a pyproject.toml beside it not ours
+    expected = load_prompt("p5")
+    monkeypatch.setattr(folders, "_PACKAGE", tmp_path / "kgqa_hpc")
+    assert shipped_prompts() == tmp_path / "kgqa_hpc" / "_shipped" / "prompts"
+    assert load_prompt("p5").sha256 == expected.sha256
+
+
 def test_an_unknown_prompt_is_refused_with_the_nearest_known() -> None:
     with pytest.raises(PromptError, match=r"prompt fliter: no such prompt, did you mean filter\?"):
         load_prompt("fliter")
@@ -220,7 +232,16 @@ def test_a_missing_folder_is_refused(tmp_path: Path) -> None:
         ('{% include "modules/task.md" %}', "{{ 1|shout }}", "own.md line 7: No filter named 'shout'"),
         ('{% include "modules/task.md" %}', "{{ nodes }}", "own.md: the system block uses nodes"),
         ('{% include "modules/task.md" %}', "{{ lipsum() }}", "own.md: the system block uses lipsum"),
-        ('{% include "modules/anchor.md" %}', "{{ nods }}", "own.md: 'nods' is undefined"),
+        (
+            '{% include "modules/anchor.md" %}',
+            "{{ nods }}",
+            "own.md: 'nods' is undefined, did you mean nodes?",
+        ),
+        (
+            '{% include "modules/anchor.md" %}',
+            "{% if nodes|length > 9 %}{{ edgs }}{% endif %}",
+            "own.md: 'edgs' is undefined, did you mean edges?",
+        ),
         ('{% include "modules/anchor.md" %}', "{{ question }}", "own.md: 'question' is undefined"),
         ('{% include "modules/anchor.md" %}', "{{ nodes + 1 }}", "own.md: can only concatenate list"),
         ('{% include "modules/anchor.md" %}', "{{ 1 / 0 }}", "own.md: division by zero"),

@@ -212,6 +212,11 @@ def test_numbers_and_choices_are_checked() -> None:
     assert reason_of('{"score": 1, "share": 1, "kind": "c"}', schema) == "not_allowed:kind"
 
 
+def test_a_string_without_a_bound_is_read_too() -> None:
+    schema = {"properties": {"question": {"type": "string"}}}
+    assert parse_json('{"question": ""}', schema).value == {"question": ""}
+
+
 HUGE = {
     "a string of 10 MB": '{"question": "' + "x" * 10_000_000 + '", "answer": "y"}',
     "10 MB of braces": "{" * 10_000_000,

@@ -13,6 +13,7 @@ import re
 from collections import Counter
 from collections.abc import Callable
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -203,6 +204,8 @@ def check(text: str, pair: Pair, kind: str) -> str:
     return "read"
 
 
+@pytest.mark.slow
+@pytest.mark.timeout(3600)  # half a minute on a quiet core; it must not fail on a busy one
 def test_a_hundred_thousand_damaged_outputs_give_the_right_fields_or_a_reason() -> None:
     seed = int(os.environ.get("KGQA_FUZZ_SEED", "1"))
     print(f"seed {seed}")
