@@ -173,8 +173,7 @@ def make_folder(folder: Path) -> None:
     with disk_errors(folder):
         if folder.is_dir():
             return
-    if folder != folder.parent:
-        make_folder(folder.parent)
+    make_folder(folder.parent)
     with disk_errors(folder):
         try:
             disk.mkdir(folder)

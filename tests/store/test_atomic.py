@@ -186,6 +186,16 @@ def test_a_folder_that_another_process_makes_first_is_fine(tmp_path: Path) -> No
         atomic.make_folder(tmp_path / "a")
 
 
+def test_a_folder_below_one_that_was_removed_is_an_error_and_no_endless_search(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "gone").mkdir()
+    monkeypatch.chdir(tmp_path / "gone")
+    (tmp_path / "gone").rmdir()
+    with pytest.raises(StoreError, match="No such file"):
+        atomic.make_folder(Path("run"))
+
+
 def test_a_file_where_a_folder_should_be_is_named(tmp_path: Path) -> None:
     (tmp_path / "a").touch()
     with pytest.raises(StoreError, match="a: is in the way"):

@@ -138,6 +138,26 @@ def test_an_owner_that_beats_in_the_last_moment_keeps_its_lease(leases: Callable
     assert mine.renew()
 
 
+def test_a_zombies_heartbeat_never_reaches_its_successors_lease(leases: Callable[..., Leases]) -> None:
+    """Between the zombie's look at its nonce and its heartbeat, another one took over and stopped beating."""
+    zombie, other = leases("w0"), leases("w1")
+    mine = zombie.claim(NAME)
+    assert mine is not None
+    age(zombie.path(NAME), 50_000)
+    theirs = []
+
+    def probe(call: str, where: str) -> None:
+        if call == "utime" and not theirs:
+            theirs.append(None)
+            theirs.append(other.claim(NAME))
+            age(other.path(NAME), 40_000)
+
+    with disk.watch(probe):
+        mine.renew()
+    assert theirs[1].name == NAME
+    assert leases("w2").claim(NAME) is not None
+
+
 def test_a_lease_that_vanishes_under_a_takeover_is_nobodys(leases: Callable[..., Leases]) -> None:
     dead, other = leases("w0"), leases("w1")
     assert dead.claim(NAME)

@@ -18,6 +18,7 @@ from kgqa_hpc.store.anchors import write_anchors
 from kgqa_hpc.store.document import write_document
 from kgqa_hpc.store.partition import ShardsManifest, load_shard, partition, read_shards_manifest
 from kgqa_hpc.store.run import RunFolder
+from kgqa_hpc.store.sealed import read_header
 from kgqa_hpc.store.shard import read_shard, write_shard
 
 Make = Callable[[int], dict[str, Any]]
@@ -181,6 +182,26 @@ def test_processes_that_cut_at_once_agree(run: RunFolder, make_anchor: Make) -> 
     assert len(manifest.shards) == 30
     assert all(read_shard(run.shard(entry.name), entry.sha256) for entry in manifest.shards)
     assert sorted(files(run)) == sorted([f"{name}.h5" for name in manifest.names] + ["manifest.json"])
+
+
+def test_of_two_builds_that_cut_at_once_the_first_ones_shard_is_listed(
+    run: RunFolder, make_anchor: Make
+) -> None:
+    """Their bytes may differ (another zlib); what the manifest lists must be what lies there."""
+    write_anchors(run.anchors, [make_anchor(number) for number in range(2)], {})
+    origin = {"anchors_sha256": read_header(run.anchors, "anchors")["sha256"], "shard_size": 2, "start": 0}
+    first = []
+
+    def probe(call: str, where: str) -> None:
+        if call == "link" and not first:
+            first.append(None)
+            rows = [make_anchor(number) for number in range(2)]
+            first.append(write_shard(Path(where), rows, {**origin, "build": "another"}))
+
+    with disk.watch(probe):
+        manifest = partition(run, 2)
+    assert manifest.shards == (first[1],)
+    assert read_shard(run.shard("shard-000000"), manifest.shards[0].sha256)
 
 
 def test_an_unknown_shard_is_a_key_error(cut_run: RunFolder) -> None:
