@@ -115,7 +115,7 @@ def content_hash() -> str:
     return digest.hexdigest()[:16]
 
 
-def keep_only_newest(cache: Path, count: int = 1) -> None:
+def keep_only_newest(cache: Path, count: int = 2) -> None:
     folders = sorted(
         (f for f in cache.iterdir() if f.is_dir()), key=lambda f: f.stat().st_mtime, reverse=True
     )
