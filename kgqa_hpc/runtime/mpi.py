@@ -7,9 +7,9 @@ launcher.
 
 from __future__ import annotations
 
+import faulthandler
 import os
 import sys
-import threading
 import time
 from pathlib import Path
 from typing import Any, NoReturn
@@ -38,8 +38,7 @@ class Ranks:
         """
         sys.stdout.flush()
         sys.stderr.flush()
-        if self._all_here(patience):
-            _end_within(FINALIZE_LIMIT, code)
+        if patience > 0 and self._all_here(patience):
             self._finalize()
         os._exit(code)
 
@@ -62,7 +61,13 @@ class Ranks:
     def _finalize(self) -> None:
         from mpi4py import MPI
 
-        MPI.Finalize()
+        # A rank that is killed in this very moment blocks MPI_Finalize, which keeps Python's lock: only a
+        # timer beside the interpreter can still end the process (with exit code 1; the files tell the
+        # truth).
+        with open(os.devnull, "w") as nowhere:
+            faulthandler.dump_traceback_later(FINALIZE_LIMIT, exit=True, file=nowhere)
+            MPI.Finalize()
+            faulthandler.cancel_dump_traceback_later()
 
 
 def shake_hands(world: World, run_folder: Path) -> Ranks | None:
@@ -117,9 +122,3 @@ def _compare(facts: list[tuple[int, int, str, Any]], world: World, folder: Path)
                 f"{folder}: rank 0 and rank {rank} do not see the same folder ({identity} and {seen})",
                 "put the run on a file system that all nodes share",
             )
-
-
-def _end_within(seconds: float, code: int) -> None:
-    timer = threading.Timer(seconds, os._exit, (code,))
-    timer.daemon = True
-    timer.start()

@@ -16,6 +16,7 @@ from kgqa_hpc.runtime.lead import Lead
 from kgqa_hpc.runtime.progress import Progress
 from kgqa_hpc.runtime.session import Activity, describe
 from kgqa_hpc.runtime.states import remove_state, write_state
+from kgqa_hpc.runtime.survey import survey
 from kgqa_hpc.store import canonical
 from kgqa_hpc.store.run import RunFolder
 
@@ -63,9 +64,11 @@ class Reporter:
         if self._thread.is_alive():
             self._thread.join()
         try:
-            if self._lead.leading and not failed and self._trouble is None:
-                self._lead.duties(last=True)
-                self._look()
+            if not failed and self._trouble is None:
+                if self._lead.leading:
+                    self._lead.duties(last=True)
+                if self._progress is not None:
+                    self._seen = (self._lead.status or survey(self._run.path), self._activity.ended)
             remove_state(self._run.logs, self._worker)
         finally:
             self._close_progress()

@@ -127,11 +127,13 @@ def _count(folder: Path, ending: str) -> int:
 
 
 def _journal_bytes(folder: Path) -> int:
-    """Grows with every answer, so two looks tell whether anything happened."""
+    """Bytes of journaled items. They grow with every answer, so two looks tell whether anything was kept."""
     total = 0
     for path in folder.glob("*.journal"):
         try:
-            total += path.stat().st_size
+            with path.open("rb") as file:
+                header = file.readline()
+                total += file.seek(0, 2) - len(header)
         except FileNotFoundError:
             continue  # its shard was finished just now
     return total

@@ -36,9 +36,10 @@ class Tally:
         if self.counted - done:
             self.__init__(self.pass_name)  # type: ignore[misc]
         self.corrupt &= done
+        folder = run.results(self.pass_name)
         for shard in sorted(done - self.counted):
             try:
-                self._add(shard, read_summary(run.result(self.pass_name, shard)))
+                self._add(shard, read_summary(folder / f"{shard}.h5"))
             except CorruptFile:
                 self.corrupt.add(shard)
 
@@ -46,9 +47,9 @@ class Tally:
         self.counted.add(shard)
         self.corrupt.discard(shard)
         self.items += header["rows"]
-        self.counts.update(header["counts"])
-        self.reasons.update(header["reasons"])
-        self.tokens.update(header["tokens"])
+        for sums, key in ((self.counts, "counts"), (self.reasons, "reasons"), (self.tokens, "tokens")):
+            for name, number in header[key].items():  # Counter.update is ten times as slow on so few
+                sums[name] += number
         self.requests += header["requests"]
         self.repaired += header["repaired"]
 

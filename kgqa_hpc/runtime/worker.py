@@ -25,6 +25,9 @@ from kgqa_hpc.store.quarantine import quarantine
 from kgqa_hpc.store.queue import ShardQueue
 from kgqa_hpc.store.result import read_result
 
+RESERVE = (
+    8  # a shard is opened when less than this part of the window waits: time enough to claim and read it
+)
 TICK = 0.2  # s: the longest a round waits, and so the longest until a signal is noticed
 
 
@@ -103,11 +106,14 @@ class PassWorker:
             self._leave(shard, "stopped")
 
     def _refill(self) -> None:
-        """Open shards until a window's worth of items waits, so that the engine never runs empty."""
+        """Open the next shard before this one runs out, so that the engine never runs empty.
+
+        Not much before: what waits here cannot be given to a worker that has nothing to do.
+        """
         self._session.check()
         while not self._blocked and self._stop.reason is None:
             waiting = self._scheduler.waiting if self._scheduler else 0
-            if self._scheduler and waiting > self._window:
+            if self._scheduler and waiting > self._window // RESERVE:
                 return
             lease = self._claims.next(idle=not self._open)
             if lease is None:

