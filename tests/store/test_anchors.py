@@ -68,6 +68,7 @@ def test_shape_and_weight_can_be_read_without_parsing(tmp_path: Path, make_ancho
 
 
 @pytest.mark.slow
+@pytest.mark.timeout(3600)
 def test_memory_does_not_grow_with_the_number_of_anchors(tmp_path: Path) -> None:
     program = """
         import resource, sys

@@ -65,6 +65,7 @@ def run_in_child(work: Callable[[], None], probe: disk.Probe) -> tuple[bool, int
 
 
 @pytest.mark.slow
+@pytest.mark.timeout(3600)
 @pytest.mark.parametrize("torn", [False, True], ids=["between calls", "inside a write"])
 def test_recovery_holds_after_a_kill_at_every_call(fresh: Any, life: Any, tmp_path: Path, torn: bool) -> None:
     calls: list[str] = []
@@ -114,6 +115,7 @@ def test_creating_a_run_is_atomic_under_a_kill_at_every_call(
 
 
 @pytest.mark.slow
+@pytest.mark.timeout(3600)
 def test_workers_killed_again_and_again_finish_the_run(fresh: Any, life: Any) -> None:
     seed = random.randrange(2**32)
     print(f"seed {seed}")

@@ -63,6 +63,7 @@ def full_from(nth: int, number: int) -> disk.Probe:
 
 
 @pytest.mark.slow
+@pytest.mark.timeout(3600)
 @pytest.mark.parametrize("fault", [refuse_once, full_from])
 def test_every_refused_call_is_one_clear_error_and_the_next_start_goes_on(
     fresh: Any, life: Any, fault: Callable[[int, int], disk.Probe]

@@ -79,12 +79,14 @@ def _quiet(read: Callable[[], object], what: str) -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.timeout(3600)
 def test_a_shard(cut_run: RunFolder) -> None:
     path = cut_run.shard("shard-000001")
     expect_found(path, lambda: read_shard(path), HEADER_BYTES)
 
 
 @pytest.mark.slow
+@pytest.mark.timeout(3600)
 def test_a_result(tmp_path: Path, make_record: Make) -> None:
     path = tmp_path / "r.h5"
     write_result(path, [make_record("g01-a"), make_record("g01-b")], {"pass": "main"})
@@ -92,11 +94,13 @@ def test_a_result(tmp_path: Path, make_record: Make) -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.timeout(3600)
 def test_anchors(cut_run: RunFolder) -> None:
     expect_found(cut_run.anchors, lambda: AnchorsFile(cut_run.anchors).close(), stride=7)
 
 
 @pytest.mark.slow
+@pytest.mark.timeout(3600)
 def test_a_compressed_sealed_file_such_as_a_graphs(tmp_path: Path) -> None:
     path = tmp_path / "kg.h5"
     with create_sealed(path, "knowledge-graph") as file:

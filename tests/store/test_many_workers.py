@@ -52,6 +52,7 @@ def work(run: RunFolder, worker: str) -> tuple[int, int, int]:
 
 
 @pytest.mark.slow
+@pytest.mark.timeout(3600)
 def test_every_shard_is_claimed_and_done_once(run: RunFolder, tmp_path: Path) -> None:
     began = time.monotonic()
     children = []
