@@ -31,7 +31,7 @@ lint:
 	@grep -rlE '^#!/(usr/bin/env |bin/)(ba)?sh' .ci containers slurm tools | xargs -r $(BIN)/shellcheck -x -P SCRIPTDIR
 
 test: lint system lmdeploy
-	@PATH="$(abspath $(BIN)):$$PATH" $(BIN)/python -m pytest $(PYTEST)
+	@PATH="$(abspath $(BIN)):$$PATH" tools/run_tests.sh $(PYTEST)
 
 clean:
 	rm -rf $(VENV) runs/demo
