@@ -26,7 +26,13 @@ say "MPI, two ranks of $(head -n 1 <<<"$ranks" | cut -d' ' -f2-)"
 { echo id,name,type; for i in 1 2 3 4 5; do echo "$i,node $i,thing"; done; } >nodes.csv
 { echo source_id,target_id,type; for i in 1 2 3 4; do for ((j = i + 1; j <= 5; j++)); do echo "$i,$j,meets"; done; done; } >edges.csv
 backends=(native)
-[[ " $* " != *" graph "* ]] || backends+=(graph-tool)
+if [[ " $* " = *" graph "* ]]; then
+  version=$("$KGQA_GRAPH_TOOL_PYTHON" -c 'import graph_tool; print(graph_tool.__version__.split()[0])')
+  say "graph-tool $version"
+  # The backend that asks it came later than the images.
+  ! python -c 'import importlib.util as u, sys; sys.exit(u.find_spec("kgqa_hpc.graphlets.graph_tool") is None)' ||
+    backends+=(graph-tool)
+fi
 for backend in "${backends[@]}"; do
   kgqa count --nodes nodes.csv --edges edges.csv --min-degree 0 --backend "$backend" --json >"$backend.json"
   python -c 'import json, sys
