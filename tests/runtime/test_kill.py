@@ -35,6 +35,9 @@ FAULTS = {"garbage": 0.04, "truncate": 0.02, "error": 0.02}
 SLOW = {"batch": 4, "per_request_s": 0.1, "jitter": 0.5}
 FAST = {"batch": 32}
 
+# What SIGTERM makes of a worker: it drains, or, when it has only just started, it simply ends.
+TERMINATED = {75, -signal.SIGTERM}
+
 
 def run_with(folder: Path, latency: dict[str, float], items: int = ITEMS, lease: float = 3.0) -> RunFolder:
     return make_run(
@@ -171,7 +174,7 @@ def test_chaos_of_kills_stops_and_changing_numbers_leaves_the_same_results(
                 asleep[pid] = time.monotonic() + chance.uniform(0.1, 4.0)
             case "term":
                 os.kill(pid, signal.SIGTERM)
-                assert nursery.code(pid) == 75
+                assert nursery.code(pid) in TERMINATED
             case "engine":
                 murder(nursery, "engine", pid)
     for pid in asleep:
@@ -179,7 +182,7 @@ def test_chaos_of_kills_stops_and_changing_numbers_leaves_the_same_results(
     reconfigure(run, engine={"latency": FAST})
     for pid in sorted(nursery.look()):
         os.kill(pid, signal.SIGTERM)
-        assert nursery.code(pid) == 75
+        assert nursery.code(pid) in TERMINATED
     finish(nursery, run)
     assert result_files(run) == undisturbed
 
