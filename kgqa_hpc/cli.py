@@ -270,6 +270,7 @@ def doctor(as_json: AsJson = False) -> None:
         _print_json([room.to_dict(check) for check in checks])
     else:
         print(room.render(checks))
+    raise typer.Exit(room.exit_code(checks))
 
 
 @app.command()
