@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from kgqa_hpc.errors import DiskFull, StoreError
-from kgqa_hpc.store import atomic, disk
+from kgqa_hpc.store import disk
 from kgqa_hpc.store.lease import Leases, holders
 
 NAME = "shard-000007"
@@ -257,69 +257,6 @@ def _cycle_killed_at(mine: Leases, name: str, nth: int) -> None:
         status = 0
     finally:
         os._exit(status)
-
-
-def test_a_clock_that_is_behind_does_not_cost_a_beating_worker_its_lease(
-    leases: Callable[..., Leases], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    owner, other = leases("w1"), leases("w2")
-    assert owner.claim(NAME)
-    now = time.monotonic()
-    for beat in range(5):  # an owner whose heartbeats carry a time long past
-        age(owner.path(NAME), 1_000_000 - beat)
-        holder = other.holder(NAME)
-        assert holder is not None
-        if beat:
-            assert not other.expired(holder)
-            assert other.beats(holder)
-        else:
-            other.expired(holder)
-    assert other.claim(NAME) is None
-    monkeypatch.setattr(time, "monotonic", lambda: now + 20_000)
-    assert other.claim(NAME) is not None
-
-
-def test_a_dead_worker_with_a_clock_ahead_is_replaced_all_the_same(
-    leases: Callable[..., Leases], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    owner, other = leases("w1"), leases("w2")
-    assert owner.claim(NAME)
-    age(owner.path(NAME), -1_000_000)
-    now = time.monotonic()
-    assert other.claim(NAME) is None
-    monkeypatch.setattr(time, "monotonic", lambda: now + 15_000)
-    assert other.claim(NAME) is None
-    monkeypatch.setattr(time, "monotonic", lambda: now + 40_000)
-    assert other.claim(NAME) is not None
-
-
-def test_the_time_is_the_file_systems_and_not_this_machines(
-    leases: Callable[..., Leases], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    owner, other = leases("w1"), leases("w2")
-    assert owner.claim(NAME)
-    monkeypatch.setattr(time, "time", lambda: 10_000_000_000.0)
-    assert other.claim(NAME) is None
-    holder = other.holder(NAME)
-    assert holder is not None
-    assert abs(holder.age) < 3600
-    assert abs(holder.held) < 3600
-
-
-def test_the_clock_is_touched_seldom_and_survives_being_swept(leases: Callable[..., Leases]) -> None:
-    mine = leases()
-    calls: list[str] = []
-    with disk.watch(lambda call, where: calls.append(call)):
-        for number in range(20):
-            mine.claim(f"shard-{number:06d}")
-        assert calls.count("utime") <= 1 + 20  # more only on a machine slower than a claim in five seconds
-        for file in mine.folder.glob(f".clock*{atomic.TEMP_SUFFIX}"):
-            file.unlink()
-        mine._clock = None
-        assert mine.now() > 0
-    mine.close()
-    mine.close()
-    assert not list(mine.folder.glob(".clock*"))
 
 
 def test_everyone_who_holds_something_is_listed_without_writing(leases: Callable[..., Leases]) -> None:
