@@ -7,22 +7,48 @@ standard input.
 
 from __future__ import annotations
 
+import errno
 import os
 import select
+import signal
 import sys
+from contextlib import nullcontext
 from pathlib import Path
 
 import kgqa_hpc.runtime.run  # all rooms a worker needs, before the first fork
 from kgqa_hpc.errors import KgqaError
+from kgqa_hpc.store import disk
 
 
-def work(folder: str, log: str) -> int:
+class Fault:
+    """A probe for store/disk.py: counts the calls and strikes at the k-th."""
+
+    def __init__(self, text: str) -> None:
+        self.kind, _, number = text.partition("@")
+        self.at = int(number)
+        self.calls = 0
+
+    def __call__(self, call: str, where: str) -> int | None:
+        if call in ("close", "unlink"):  # what cleans up may do so
+            return None
+        self.calls += 1
+        if self.calls < self.at:
+            return None
+        if self.kind == "KILL":
+            os.kill(os.getpid(), signal.SIGKILL)
+        if self.kind == "SHORT":
+            return 1 if self.calls == self.at and "write" in call else None
+        raise OSError(getattr(errno, self.kind), os.strerror(getattr(errno, self.kind)))
+
+
+def work(folder: str, log: str, fault: str) -> int:
     output = os.open(log, os.O_WRONLY | os.O_CREAT | os.O_APPEND)
     os.dup2(output, 1)
     os.dup2(output, 2)
     os.close(0)
     try:
-        kgqa_hpc.runtime.run.run_command(Path(folder))
+        with disk.watch(Fault(fault)) if fault else nullcontext():
+            kgqa_hpc.runtime.run.run_command(Path(folder))
     except KgqaError as problem:
         print(f"error: {problem}", file=sys.stderr)
         return problem.exit_code

@@ -136,9 +136,9 @@ class Nursery:
         threading.Thread(target=self._read, daemon=True).start()
         self._expect("ready")
 
-    def start(self, run: RunFolder) -> int:
+    def start(self, run: RunFolder, fault: str = "") -> int:
         assert self._process.stdin is not None
-        self._process.stdin.write(f"{run.path}\t{self._log}\n".encode())
+        self._process.stdin.write(f"{run.path}\t{self._log}\t{fault}\n".encode())
         self._process.stdin.flush()
         pid = int(self._expect("started")[0])
         self.alive.add(pid)
