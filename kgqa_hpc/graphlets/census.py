@@ -6,6 +6,7 @@ from typing import Literal
 
 import numpy as np
 
+from kgqa_hpc.graphlets import graph_tool
 from kgqa_hpc.graphlets.closed_form import closed_form_counts
 from kgqa_hpc.graphlets.order import order_graph
 from kgqa_hpc.graphlets.threads import Progress
@@ -30,4 +31,6 @@ def count_graphlets(
     graph.
     """
     graph = order_graph(np.asarray(indptr), np.asarray(indices))
+    if backend == "graph-tool":
+        return graph_tool.count(graph, threads=threads)
     return closed_form_counts(graph, threads=threads, progress=progress)

@@ -9,11 +9,16 @@ Time O(sum of d^2 + sum of te^2 + 5-cycle term) over the 2-core, memory O(m + tr
 int64/int32; every total is an exact Python integer: what only depends on degrees and per-vertex counts is
 summed in unbounded integers, the rest in int64 pairs whose only limit is that one root's share stays below
 2**63.
+
+The three expensive passes can be left out; then the copies that depend on them are missing, and so are the
+induced counts of all shapes that are contained in such a shape. Passes also leave behind how many copies
+each root has, the weights that structure sampling draws roots with.
 """
 
 from __future__ import annotations
 
 import math
+from collections.abc import Callable, Collection
 from dataclasses import dataclass
 
 import numpy as np
@@ -23,14 +28,17 @@ from kgqa_hpc.graphlets.order import OrderedGraph
 from kgqa_hpc.graphlets.shapes import SHAPES, SUBCOPIES
 from kgqa_hpc.graphlets.threads import Progress, run_parts
 
-PARTS = 64  # of the roots, dealt round robin: neighbours in the order have similar cost
+PARTS = 64  # of the roots at most, dealt round robin: neighbours in the order have similar cost
+PART_EDGES = 1000  # edges per part at least
+PASSES = ("links", "codegrees", "5-cycles")
 _SAFE = float(2**62)
 
 
 @dataclass(frozen=True)
 class TriangleLists:
-    """Per slot: number of triangles te int32 (2m,), their third corners in corners[starts[slot]:starts[slot
-    + 1]].
+    """Triangles of a graph, listed per slot.
+
+    te int32 (2m,): their number; their third corners are corners[starts[slot]:starts[slot + 1]], ascending.
     """
 
     te: np.ndarray
@@ -38,41 +46,65 @@ class TriangleLists:
     corners: np.ndarray
 
 
+@dataclass(frozen=True)
+class CopyCounts:
+    """Not necessarily induced copies of the shapes that were counted, and the copies rooted at each vertex.
+
+    squares int64 (n, 3): squares, banners and K2,3 of the pairs whose smaller label is the vertex; cliques
+    int64 (n, 2): 4-cliques through it, and these with a triangle on an edge at it; cycles int64 (n,): see
+    kernels.pentagons. Rows stay zero where a pass was left out.
+    """
+
+    copies: dict[int, int]
+    squares: np.ndarray
+    cliques: np.ndarray
+    cycles: np.ndarray
+
+
 def closed_form_counts(
     graph: OrderedGraph, *, threads: int | None = None, progress: Progress | None = None
 ) -> dict[int, int]:
     """Exact induced counts of the 29 shapes."""
-    return induced_counts(copy_counts(graph, threads=threads, progress=progress))
+    lists = list_triangles(graph, threads=threads, progress=progress)
+    return induced_counts(copy_counts(graph, lists, threads=threads, progress=progress).copies)
 
 
 def induced_counts(copies: dict[int, int]) -> dict[int, int]:
-    """Induced counts from the numbers of not necessarily induced copies, densest shapes first."""
+    """Induced counts from the numbers of copies, densest shapes first; only where all that it takes is
+    known.
+    """
     induced: dict[int, int] = {}
     for shape in sorted(SHAPES.values(), key=lambda shape: -len(shape.edges)):
-        hidden = sum(SUBCOPIES[denser].get(shape.id, 0) * count for denser, count in induced.items())
-        induced[shape.id] = copies[shape.id] - hidden
+        denser = [t for t, inner in SUBCOPIES.items() if shape.id in inner and t != shape.id]
+        if shape.id in copies and all(t in induced for t in denser):
+            hidden = sum(SUBCOPIES[t][shape.id] * induced[t] for t in denser)
+            induced[shape.id] = copies[shape.id] - hidden
     return dict(sorted(induced.items()))
 
 
-def core_of(graph: OrderedGraph) -> OrderedGraph:
-    """The 2-core under the same labels (rows of other vertices are empty)."""
+def restrict_to_core(graph: OrderedGraph, lists: TriangleLists) -> tuple[OrderedGraph, TriangleLists]:
+    """The 2-core under the same labels (rows of other vertices are empty), and its triangles, which are
+    all.
+    """
     inside = triangles.two_core(graph.indptr, graph.indices)
     if inside.all():
-        return graph
-    source = np.repeat(inside, graph.degree)
-    keep = source & inside[graph.indices]
+        return graph, lists
+    keep = np.repeat(inside, graph.degree) & inside[graph.indices]
     kept = np.concatenate([[0], np.cumsum(keep)])
-    return OrderedGraph(kept[graph.indptr], graph.indices[keep], graph.original)
+    core = OrderedGraph(kept[graph.indptr], graph.indices[keep], graph.original)
+    starts = np.append(lists.starts[:-1][keep], lists.starts[-1])
+    return core, TriangleLists(lists.te[keep], starts, lists.corners)
 
 
 def list_triangles(
     graph: OrderedGraph, *, threads: int | None = None, progress: Progress | None = None
 ) -> TriangleLists:
     """All triangles, listed per slot; 24 bytes per triangle and 12 per slot."""
+    parts = _parts_of(graph)
     te = np.zeros(len(graph.indices), np.int32)
     run_parts(
-        lambda part: triangles.count_triangles(part, PARTS, graph.indptr, graph.indices, te),
-        range(PARTS),
+        lambda part: triangles.count_triangles(part, parts, graph.indptr, graph.indices, te),
+        range(parts),
         threads=threads,
         progress=progress,
         label="triangles",
@@ -81,60 +113,73 @@ def list_triangles(
     np.cumsum(te, out=starts[1:])
     corners = np.empty(starts[-1], np.int32)
     run_parts(
-        lambda part: triangles.list_triangles(part, PARTS, graph.indptr, graph.indices, starts, corners),
-        range(PARTS),
+        lambda part: triangles.list_triangles(part, parts, graph.indptr, graph.indices, starts, corners),
+        range(parts),
         threads=threads,
     )
     return TriangleLists(te, starts, corners)
 
 
 def copy_counts(
-    graph: OrderedGraph, *, threads: int | None = None, progress: Progress | None = None
-) -> dict[int, int]:
-    """Not necessarily induced copies of the 29 shapes. The comments name what a product counts too often."""
-    core = core_of(graph)
-    lists = list_triangles(core, threads=threads, progress=progress)
-    t, k4 = np.zeros(graph.num_nodes, np.int64), np.zeros(graph.num_nodes, np.int64)
-    slots = (core.indptr, core.indices)
-    codegree = _sum_parts(
-        lambda part: codegrees.codegree_sums(
-            part, PARTS, *slots, graph.degree, lists.te, lists.starts, lists.corners, t
-        ),
-        "codegrees",
-        threads,
-        progress,
+    graph: OrderedGraph,
+    lists: TriangleLists,
+    *,
+    passes: Collection[str] = PASSES,
+    threads: int | None = None,
+    progress: Progress | None = None,
+) -> CopyCounts:
+    """Copies of all shapes, or of those that need no pass outside `passes` (of `PASSES`)."""
+    core, lists = restrict_to_core(graph, lists)
+    rows = (core.indptr, core.indices)
+    n, parts = graph.num_nodes, _parts_of(graph)
+    squares, cliques = np.zeros((n, codegrees.ROOTED), np.int64), np.zeros((n, 2), np.int64)
+    cycles = np.zeros(n, np.int64)
+    corners = (lists.starts, lists.corners)
+
+    def sums_of(function: Callable[[int], np.ndarray], label: str) -> list[int]:
+        return _whole(run_parts(function, range(parts), threads=threads, progress=progress, label=label))
+
+    edge = sums_of(
+        lambda part: triangles.edge_sums(part, parts, *rows, graph.degree, lists.te, *corners), "edges"
     )
-    link = _sum_parts(
-        lambda part: links.link_sums(part, PARTS, *slots, lists.starts, lists.corners, k4),
-        "links",
-        threads,
-        progress,
-    )
-    cycles = run_parts(
-        lambda part: int(pentagons.count_pentagons(part, PARTS, *slots)),
-        range(PARTS),
-        threads=threads,
-        progress=progress,
-        label="5-cycles",
-    )
-    square = codegree[codegrees.SQUARE] // 2
-    copies = _from_degrees(graph, t, k4, square)
-    copies[15] = sum(cycles)
-    _add_sums(copies, codegree, link)
-    return copies
+    copies, paths = _from_triangles(graph, segment_sums(core.indptr, lists.te.astype(np.int64)) // 2, edge)
+    if "links" in passes:
+        link = sums_of(lambda part: links.link_sums(part, parts, *rows, *corners, cliques), "links")
+        _add_cliques(copies, graph, link, cliques[:, 0], edge)
+    if "codegrees" in passes:
+        codegree = sums_of(
+            lambda part: codegrees.codegree_sums(
+                part, parts, *rows, graph.degree, lists.te, *corners, squares
+            ),
+            "codegrees",
+        )
+        _add_squares(copies, codegree, paths)
+    if "5-cycles" in passes:
+        pentagon = run_parts(
+            lambda part: int(pentagons.count_pentagons(part, parts, *rows, cycles)),
+            range(parts),
+            threads=threads,
+            progress=progress,
+            label="5-cycles",
+        )
+        copies[15] = sum(pentagon)
+    return CopyCounts(copies, squares, cliques, cycles)
 
 
-def _sum_parts(function, label: str, threads: int | None, progress: Progress | None) -> list[int]:
-    parts = run_parts(function, range(PARTS), threads=threads, progress=progress, label=label)
+def _parts_of(graph: OrderedGraph) -> int:
+    return min(PARTS, 1 + graph.num_edges // PART_EDGES)
+
+
+def _whole(parts: list[np.ndarray]) -> list[int]:
     width = parts[0].shape[1]
-    return [sum(int(p[0, i]) + (int(p[1, i]) << codegrees.CARRY_BITS) for p in parts) for i in range(width)]
+    return [sum(int(p[0, i]) + (int(p[1, i]) << triangles.CARRY_BITS) for p in parts) for i in range(width)]
 
 
-def _from_degrees(graph: OrderedGraph, t: np.ndarray, k4: np.ndarray, square: int) -> dict[int, int]:
-    """Shapes whose copies follow from degrees, triangles and 4-cliques per vertex, and the number of
-    4-cycles.
+def _from_triangles(graph: OrderedGraph, t: np.ndarray, edge: list[int]) -> tuple[dict[int, int], int]:
+    """Shapes whose copies follow from degrees and triangles; and the paths of four edges, 4-cycles
+    included.
 
-    Two products are left raw, to be corrected by `_add_sums`: 13 (lollipop) and 18 (butterfly).
+    The comments name what a product counts too often.
     """
     d = graph.degree
     source = np.repeat(np.arange(graph.num_nodes, dtype=np.int32), d)
@@ -142,52 +187,55 @@ def _from_degrees(graph: OrderedGraph, t: np.ndarray, k4: np.ndarray, square: in
     ways = segment_sums(graph.indptr, other)  # paths of two edges that leave a vertex
     squares_of = segment_sums(graph.indptr, other * other)
     sizes, vertices = np.unique(d, return_counts=True)
-    stars = {
+    star = {
         k: sum(int(m) * math.comb(int(s), k) for s, m in zip(sizes, vertices, strict=True)) for k in (2, 3, 4)
     }
     triangle = exact_dot(t) // 3
+    diamond = edge[triangles.DIAMOND]
     corner_tails = exact_dot(t, d - 1)
-    paths = (exact_dot(ways, ways) - exact_dot(squares_of)) // 2  # of four edges, by their middle
+    paths = (exact_dot(ways, ways) - exact_dot(squares_of)) // 2  # by their middle
     forks = exact_dot((d - 1) * (d - 2) // 2 * (d > 0), ways)
-    return {
-        1: stars[2],
+    copies = {
+        1: star[2],
         2: triangle,
         3: exact_dot(d[source] - 1, other) // 2 - 3 * triangle,  # both tails end in one vertex
-        4: stars[3],
-        5: square,
+        4: star[3],
         6: exact_dot(t, d - 2),
-        8: exact_dot(k4) // 4,
-        # the ends meet; an end lies on the path (a closed triangle twice)
-        9: paths - 4 * square - 2 * corner_tails + 3 * triangle,
+        7: diamond,
         10: forks - 2 * exact_dot(t, d - 2),  # the far end is another leaf
-        11: stars[4],
-        13: exact_dot(t, ways) - 2 * corner_tails,  # the tail begins in the triangle
+        11: star[4],
+        12: edge[triangles.BULL],
+        13: exact_dot(t, ways) - 2 * corner_tails - 4 * diamond,  # the tail begins, or ends, in the triangle
         14: exact_dot(t, (d - 2) * (d - 3) // 2),
-        18: exact_dot(t, t - 1) // 2,
-        23: exact_dot(k4, d - 3),
+        17: edge[triangles.DART],
+        18: exact_dot(t, t - 1) // 2 - 2 * diamond,  # the triangles share an edge
+        22: edge[triangles.BOOK],
     }
+    return copies, paths - 2 * corner_tails + 3 * triangle  # an end on the path; a closed triangle twice
 
 
-def _add_sums(copies: dict[int, int], codegree: list[int], link: list[int]) -> None:
-    """Add the shapes that need codegrees, triangles per edge or links; correct the two that were left raw."""
-    diamond = codegree[codegrees.DIAMOND]
-    clique4 = copies[8]
-    copies[7] = diamond
-    copies[12] = codegree[codegrees.BULL]
-    copies[13] -= 4 * diamond  # tail ends in the triangle
-    copies[16] = codegree[codegrees.BANNER] - 2 * diamond  # tail ends in the opposite corner
-    copies[17] = codegree[codegrees.DART]
-    copies[18] -= 2 * diamond  # the two triangles share an edge
-    copies[19] = codegree[codegrees.KITE] // 2 - 12 * clique4  # tail ends in the other tip
-    copies[20] = codegree[codegrees.K23]
-    copies[21] = codegree[codegrees.HOUSE] // 2 - 4 * diamond  # roof lies in the square
-    copies[22] = codegree[codegrees.BOOK]
-    copies[24] = link[links.GEM] - 12 * clique4  # path of 4 closes to a triangle
-    copies[25] = codegree[codegrees.DIAMOND_PLUS]
+def _add_cliques(
+    copies: dict[int, int], graph: OrderedGraph, link: list[int], k4: np.ndarray, edge: list[int]
+) -> None:
+    clique = exact_dot(k4) // 4
+    copies[8] = clique
+    copies[19] = edge[triangles.KITE] - 12 * clique  # the tail ends in the other tip
+    copies[23] = exact_dot(k4, graph.degree - 3)
+    copies[24] = link[links.GEM] - 12 * clique  # the path of 4 closes to a triangle
     copies[26] = link[links.CLIQUE_TRIANGLE] // 2
     copies[27] = link[links.WHEEL] // 2
     copies[28] = link[links.CLIQUE_MINUS] // 3
     copies[29] = link[links.CLIQUE]
+
+
+def _add_squares(copies: dict[int, int], codegree: list[int], paths: int) -> None:
+    diamond = copies[7]
+    copies[5] = codegree[codegrees.SQUARE] // 2
+    copies[9] = paths - 4 * copies[5]  # the ends meet
+    copies[16] = codegree[codegrees.BANNER] - 2 * diamond  # the tail ends in the opposite corner
+    copies[20] = codegree[codegrees.K23]
+    copies[21] = codegree[codegrees.HOUSE] // 2 - 4 * diamond  # the roof lies in the square
+    copies[25] = codegree[codegrees.DIAMOND_PLUS]
 
 
 def segment_sums(indptr: np.ndarray, values: np.ndarray) -> np.ndarray:

@@ -26,7 +26,8 @@ from kgqa_hpc.graphlets.shapes import SHAPE_OF, SHAPES, SLOTS
 from kgqa_hpc.graphlets.splitmix import distinct_ranks
 from kgqa_hpc.graphlets.threads import Progress, run_parts
 
-BLOCKS = 2048
+BLOCKS = 2048  # at most
+BLOCK_COST = 1e5  # of a block at least, about a tenth of a millisecond
 
 
 def _bulk_tables() -> tuple[np.ndarray, ...]:
@@ -73,7 +74,7 @@ class Units:
         return self.roots[here], self.firsts[here], self.lasts[here]
 
 
-def cut_units(graph: OrderedGraph, blocks: int = BLOCKS) -> Units:
+def cut_units(graph: OrderedGraph, blocks: int | None = None) -> Units:
     """Cut the roots into at most about 2 * `blocks` blocks of similar cost; hubs into slices of second
     vertices.
 
@@ -83,6 +84,7 @@ def cut_units(graph: OrderedGraph, blocks: int = BLOCKS) -> Units:
     source = np.repeat(np.arange(n, dtype=np.int32), graph.degree)
     later = np.bincount(source[graph.indices > source], minlength=n).astype(np.int64)
     cost = later.astype(float) ** 3 + 1
+    blocks = blocks or int(min(BLOCKS, 1 + cost.sum() / BLOCK_COST))
     share = cost.sum() / blocks if n else 1.0
     slices = np.clip(np.ceil(cost / share), 1, np.maximum(later, 1)).astype(np.int64)
     roots = np.repeat(np.arange(n, dtype=np.int64), slices)
@@ -153,16 +155,17 @@ def enumerate_sample(
     sizes: dict[int, int],
     seed: int,
     *,
-    blocks: int = BLOCKS,
+    largest: int | None = None,
+    blocks: int | None = None,
     threads: int | None = None,
     progress: Progress | None = None,
 ) -> tuple[dict[int, int], Found]:
     """Exact counts and `sizes[shape]` occurrences of each shape, uniform without replacement; all where
     there are fewer.
 
-    The counts cover the shapes up to the largest one in `sizes`.
+    The counts cover the shapes of up to `largest` nodes (default: those of the largest shape in `sizes`).
     """
-    largest = max((SHAPES[shape].k for shape in sizes), default=3)
+    largest = largest or max((SHAPES[shape].k for shape in sizes), default=3)
     units = cut_units(graph, blocks)
     per_block = count_blocks(graph, units, largest=largest, threads=threads, progress=progress)
     totals = {shape: int(per_block[:, shape].sum()) for shape in SHAPES if SHAPES[shape].k <= largest}

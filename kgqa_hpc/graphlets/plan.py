@@ -1,18 +1,205 @@
-"""What sampling will do, why, and how long it will take."""
+"""The planner: what sampling will do, why, and how long it will take.
+
+It looks at the exact totals (or estimates) and at a cost model in steps of the kernels, so its decisions
+depend on the graph and the request alone, never on the machine, its load or the number of threads. Rates
+turn steps into seconds for the message; they were measured on one core of a 2.5 GHz Xeon with
+tools/bench_graphlets.py.
+"""
 
 from __future__ import annotations
 
+import math
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from typing import Literal
 
+import numpy as np
+
+from kgqa_hpc.graphlets.closed_form import PASSES, TriangleLists, restrict_to_core
+from kgqa_hpc.graphlets.kernels.pentagons import pentagon_steps
+from kgqa_hpc.graphlets.order import OrderedGraph
+from kgqa_hpc.graphlets.shapes import SUBCOPIES
+from kgqa_hpc.graphlets.structures import STRUCTURES
+
 Method = Literal["auto", "enumerate", "structure"]
+
+# Core-seconds per step.
+ENUMERATION_RATE = 1.5e-9  # per occurrence, both passes
+PASS_RATES = {"links": 4e-9, "codegrees": 5e-9, "5-cycles": 3e-9}
+FAR_FACTOR = 3.0  # of passes that hop over all vertices, when these no longer fit into a core's cache
+CACHED_VERTICES = 1 << 16
+DRAW_RATES = {"rows": 1.2e-6, "squares": 2.5e-6, "pentagons": 5e-6, "cliques": 4e-6}
+ROW_SETUP_RATE = 2e-8  # per slot, to weigh the roots of a structure
+
+EXACT_SECONDS = 30.0  # a pass of the closed forms that would take longer is left out when sampling
+SHORT_SECONDS = 20.0  # enumeration up to here needs no better idea
+SHAPE_SECONDS = 120.0  # the most that is spent on drawing one shape whose total is known
+BLIND_SECONDS = 8.0  # and one whose total is an estimate
 
 
 @dataclass(frozen=True)
 class Plan:
-    """The planner's decision: `method`, a sentence that says why, and the predicted seconds on one core."""
+    """The planner's decision.
+
+    method: enumerate or structure; text: what, why and how long, for people; core_seconds: prediction for
+    one core; shapes: per sampled shape how it is (or was) done.
+    """
 
     method: str
     text: str
     core_seconds: float
     shapes: dict[int, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Assignment:
+    """Shape `shape` is read off the stream of `structure`: a draw hits it with `probability`, `draws` are
+    expected.
+    """
+
+    shape: int
+    structure: int
+    probability: float
+    draws: float
+
+
+def pass_seconds(graph: OrderedGraph, lists: TriangleLists) -> dict[str, float]:
+    """Predicted core-seconds of each expensive pass of the closed forms."""
+    core, lists = restrict_to_core(graph, lists)
+    degree = core.degree.astype(float)
+    te = lists.te.astype(float)
+    far = FAR_FACTOR if graph.num_nodes > CACHED_VERTICES else 1.0
+    return {
+        "links": float((te * te).sum()) / 2 * PASS_RATES["links"],
+        "codegrees": float((degree * (degree - 1)).sum()) / 2 * PASS_RATES["codegrees"] * far,
+        "5-cycles": _pentagon_steps(core) * PASS_RATES["5-cycles"] * far,
+    }
+
+
+def _pentagon_steps(graph: OrderedGraph) -> float:
+    """Steps of the 5-cycle pass from about 60 roots: they fall with the label, so between probes a mean
+    will do.
+    """
+    n = graph.num_nodes
+    if n < 2:
+        return 0.0
+    probes = np.unique(np.geomspace(1, n, 60).astype(np.int64)) - 1
+    steps = pentagon_steps(probes, graph.indptr, graph.indices)
+    return float(((steps[1:] + steps[:-1]) / 2 * np.diff(probes)).sum() + steps[0])
+
+
+def affordable_passes(seconds: Mapping[str, float], limit: float = EXACT_SECONDS) -> frozenset[str]:
+    """The passes whose predicted time on one core stays below `limit` seconds."""
+    return frozenset(name for name in PASSES if seconds[name] <= limit)
+
+
+def expected_draws(total: float, size: int, probability: float) -> float:
+    """Draws until `size` different ones of `total` occurrences are hit, each draw hitting one with
+    `probability`.
+    """
+    if size >= total:
+        tries = total * (math.log(max(total, 1.0)) + 0.5772) + 0.5
+    else:
+        tries = -total * math.log1p(-size / total)
+    return max(tries, size) / probability
+
+
+def assign(
+    totals: Mapping[int, float],
+    sizes: Mapping[int, int],
+    copies: Mapping[int, float],
+    passes: Mapping[str, float],
+    slots: int,
+) -> tuple[list[Assignment], float]:
+    """Choose for every shape the structure whose stream it is read off; and the predicted seconds on one
+    core.
+
+    `totals` of the shapes, `sizes` wanted, `copies` that one draw of each available structure chooses from.
+    Hardest shapes first; a stream that is drawn anyway costs only the draws beyond.
+    """
+    options = {
+        shape: [
+            _option(shape, s, totals[shape], min(size, math.ceil(totals[shape])), copies[s])
+            for s in copies
+            if _holds(shape, s, copies)
+        ]
+        for shape, size in sizes.items()
+        if totals[shape] > 0 and size > 0
+    }
+    planned: dict[int, float] = {}
+    chosen = []
+    alone = {
+        shape: min(_cost(o, {}, passes, slots) for o in choices)
+        for shape, choices in options.items()
+        if choices
+    }
+    for shape in sorted(alone, key=lambda shape: (-alone[shape], shape)):
+        best = min(options[shape], key=lambda o: (_cost(o, planned, passes, slots), o.structure))
+        planned[best.structure] = max(planned.get(best.structure, 0.0), best.draws)
+        chosen.append(best)
+    seconds = sum(_stream_cost(s, draws, passes, slots) for s, draws in planned.items())
+    return sorted(chosen, key=lambda a: a.shape), seconds
+
+
+def _holds(shape: int, structure: int, copies: Mapping[int, float]) -> bool:
+    return structure in SUBCOPIES[shape] and copies[structure] > 0
+
+
+def _option(shape: int, structure: int, total: float, size: int, copies: float) -> Assignment:
+    probability = min(1.0, total * SUBCOPIES[shape][structure] / copies)
+    return Assignment(shape, structure, probability, expected_draws(total, size, probability))
+
+
+def _cost(option: Assignment, planned: Mapping[int, float], passes: Mapping[str, float], slots: int) -> float:
+    already = planned.get(option.structure, 0.0)
+    whole = _stream_cost(option.structure, max(option.draws, already), passes, slots)
+    return whole - (_stream_cost(option.structure, already, passes, slots) if already else 0.0)
+
+
+def _stream_cost(structure: int, draws: float, passes: Mapping[str, float], slots: int) -> float:
+    """Seconds on one core: weighing the roots, and for pair-, cycle- and clique-rooted draws about one more
+    pass.
+    """
+    kind = STRUCTURES[structure]
+    setup = slots * ROW_SETUP_RATE + (passes[kind.needs] if kind.needs else 0.0)
+    return setup + draws * DRAW_RATES[kind.family]
+
+
+def enumeration_seconds(totals: Mapping[int, float]) -> float:
+    """Predicted core-seconds of counting and sampling by enumeration."""
+    return sum(totals.values()) * ENUMERATION_RATE
+
+
+def draw_limits(assignments: list[Assignment], known: Collection[int]) -> dict[int, int]:
+    """Draws after which the stream of a shape is given up: ten times what is expected, within a time
+    limit.
+    """
+    limits = {}
+    for a in assignments:
+        seconds = SHAPE_SECONDS if a.shape in known else BLIND_SECONDS
+        most = seconds / DRAW_RATES[STRUCTURES[a.structure].family]
+        limits[a.shape] = int(min(10 * a.draws + 2e5, most))
+    return limits
+
+
+def explain(
+    method: str, totals: Mapping[int, float], inexact: int, enumerated: float, drawn: float | None
+) -> str:
+    """The sentence of a plan: what is done, why, and how long it takes."""
+    total = sum(totals.values())
+    size = f"about {total:.2g} occurrences" if inexact else f"{int(total):,} occurrences"
+    if method == "enumerate":
+        return f"{size}: all are walked through and sampled by rank, about {duration(enumerated)} on one core"
+    why = f"{size} would take {duration(enumerated)} to enumerate"
+    text = f"{why}: samples are drawn from streams of structures, about {duration(drawn or 0.0)} on one core"
+    if inexact:
+        text += f"; the totals of {inexact} shapes are estimates with standard errors"
+    return text
+
+
+def duration(seconds: float) -> str:
+    """A duration in words that fit its size."""
+    for unit, size in (("years", 31_557_600), ("days", 86_400), ("hours", 3_600), ("minutes", 60)):
+        if seconds >= 2 * size:
+            return f"{seconds / size:,.0f} {unit}"
+    return f"{seconds:.1f} s"

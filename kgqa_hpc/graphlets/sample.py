@@ -2,18 +2,33 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 from kgqa_hpc.errors import InputError
+from kgqa_hpc.graphlets import balance, graph_tool
 from kgqa_hpc.graphlets.census import Backend
-from kgqa_hpc.graphlets.closed_form import closed_form_counts
+from kgqa_hpc.graphlets.closed_form import copy_counts, induced_counts, list_triangles
+from kgqa_hpc.graphlets.drawing import Tally, draw_samples, pilot
 from kgqa_hpc.graphlets.enumeration import Found, enumerate_sample
 from kgqa_hpc.graphlets.order import OrderedGraph, order_graph
-from kgqa_hpc.graphlets.plan import Method, Plan
+from kgqa_hpc.graphlets.plan import (
+    SHORT_SECONDS,
+    Assignment,
+    Method,
+    Plan,
+    affordable_passes,
+    assign,
+    draw_limits,
+    enumeration_seconds,
+    explain,
+    pass_seconds,
+)
 from kgqa_hpc.graphlets.shapes import SHAPES, template_order
+from kgqa_hpc.graphlets.splitmix import MAX_TOTAL
+from kgqa_hpc.graphlets.structures import Ground, root_copies
 from kgqa_hpc.graphlets.threads import Progress
 
 
@@ -44,6 +59,16 @@ class GraphletSample:
         return {shape: int(sizes[shape]) for shape in SHAPES}
 
 
+@dataclass(frozen=True)
+class _Drawn:
+    """What a method found, in the labels of the ordered graph."""
+
+    totals: dict[int, int]
+    errors: dict[int, float]
+    found: Found
+    plan: Plan
+
+
 def sample_graphlets(
     indptr: np.ndarray,
     indices: np.ndarray,
@@ -54,6 +79,7 @@ def sample_graphlets(
     method: Method = "auto",
     backend: Backend = "native",
     max_per_node: int | None = None,
+    node_type: np.ndarray | None = None,
     threads: int | None = None,
     progress: Progress | None = None,
 ) -> GraphletSample:
@@ -61,16 +87,130 @@ def sample_graphlets(
     there are fewer.
 
     `indptr` (n+1,) and `indices` (2m,) are the CSR arrays of a graph. `shapes` restricts what is sampled
-    (counts are always complete). The sample is a pure function of graph, per_shape, seed, shapes and
-    method. Raises InputError on arrays that are no graph and on unknown shapes.
+    (counts are always complete). `method`: `enumerate` walks through all occurrences, `structure` draws
+    (for graphs with hubs), `auto` leaves it to the planner (graphlets.plan). With `max_per_node` no node
+    stands in more sampled graphlets; with `node_type`, int (n,), each shape's sample is spread evenly over
+    the types of its nodes; both record weights that undo it (graphlets.balance). Backend `graph-tool`
+    samples as published: independently, about `per_shape` of each.
+
+    The sample is a pure function of the graph, seed and these options; `threads` and the machine do not
+    matter. Raises InputError on arrays that are no graph, unknown shapes, and more occurrences than can be
+    enumerated.
     """
-    wanted = _wanted_sizes(per_shape, shapes)
+    wanted = _wanted_sizes(per_shape, shapes, max_per_node, node_type)
+    balanced = max_per_node is not None or node_type is not None
+    sizes = {shape: size * (balance.POOL_FACTOR if balanced else 1) for shape, size in wanted.items()}
     graph = order_graph(np.asarray(indptr), np.asarray(indices))
-    totals = closed_form_counts(graph, threads=threads, progress=progress)
-    _, found = enumerate_sample(graph, wanted, seed, threads=threads, progress=progress)
-    plan = Plan("enumerate", f"{sum(totals.values()):,} occurrences are few enough to walk through", 0.0)
-    shape, nodes = arrange(graph, found)
-    return GraphletSample(totals, dict.fromkeys(SHAPES, 0.0), shape, nodes, np.ones(len(shape)), plan)
+    if backend == "graph-tool":
+        drawn = _published(graph, sizes, seed)
+    else:
+        drawn = _draw(graph, sizes, seed, method, threads, progress)
+    shape, nodes = arrange(graph, drawn.found)
+    weight, plan = np.ones(len(shape)), drawn.plan
+    if balanced:
+        if max_per_node is not None:
+            kept = balance.cap_nodes(shape, nodes, per_shape, max_per_node, seed)
+            how = f"no node stands in more than {max_per_node:,}"
+        else:
+            kept = balance.spread_types(shape, nodes, per_shape, np.asarray(node_type), seed)
+            how = "each shape is spread over the types of its nodes"
+        plan = replace(plan, text=f"{plan.text}; {len(kept.rows):,} of these {len(shape):,} are kept: {how}")
+        shape, nodes, weight = shape[kept.rows], nodes[kept.rows], kept.weight
+    return GraphletSample(drawn.totals, drawn.errors, shape, nodes, weight, plan)
+
+
+def _draw(
+    graph: OrderedGraph,
+    sizes: Mapping[int, int],
+    seed: int,
+    method: Method,
+    threads: int | None,
+    progress: Progress | None,
+) -> _Drawn:
+    """Count what can be counted in reasonable time, decide, and draw."""
+    lists = list_triangles(graph, threads=threads, progress=progress)
+    seconds = pass_seconds(graph, lists)
+    passes = affordable_passes(seconds)
+    counts = copy_counts(graph, lists, passes=passes, threads=threads, progress=progress)
+    exact = induced_counts(counts.copies)
+    complete = len(exact) == len(SHAPES)
+    wanted = {shape: size for shape, size in sizes.items() if exact.get(shape, 1) > 0}
+    if method == "enumerate" or (
+        method == "auto" and complete and enumeration_seconds(exact) <= SHORT_SECONDS
+    ):
+        return _enumerate(graph, exact, wanted, seed, threads, progress)
+    ground = Ground(graph, lists, counts, passes)
+    tally = Tally()
+    guess: dict[int, float] = {shape: float(total) for shape, total in exact.items()}
+    if not complete:
+        tally = pilot(ground, seed, threads=threads, progress=progress)
+        estimates, errors = tally.estimate()
+        guess = {shape: guess.get(shape, estimates[shape] or errors[shape]) for shape in SHAPES}
+    copies = {s: root_copies(ground, s) for s in ground.structures()}
+    assignments, drawing = assign(guess, wanted, copies, seconds, len(graph.indices))
+    if method == "auto" and complete and enumeration_seconds(exact) <= drawing:
+        return _enumerate(graph, exact, wanted, seed, threads, progress)
+    limits = draw_limits(assignments, exact)
+    found = draw_samples(ground, assignments, wanted, limits, seed, tally, threads=threads, progress=progress)
+    return _estimated(exact, tally, found, assignments, guess, drawing)
+
+
+def _published(graph: OrderedGraph, sizes: Mapping[int, int], seed: int) -> _Drawn:
+    totals, found = graph_tool.sample(graph, sizes, seed)
+    text = f"{sum(totals.values()):,} occurrences, each kept with its shape's ratio by graph-tool (RAND-ESU)"
+    done = {shape: f"{int((found.shape == shape).sum()):,} of {totals[shape]:,}" for shape in sizes}
+    return _Drawn(totals, dict.fromkeys(SHAPES, 0.0), found, Plan("graph-tool", text, 0.0, done))
+
+
+def _enumerate(
+    graph: OrderedGraph,
+    exact: dict[int, int],
+    sizes: Mapping[int, int],
+    seed: int,
+    threads: int | None,
+    progress: Progress | None,
+) -> _Drawn:
+    if sum(exact.values()) > MAX_TOTAL:
+        raise InputError(
+            f"{sum(exact.values()):,} occurrences cannot be enumerated", "leave the method to the planner"
+        )
+    largest = None if len(exact) == len(SHAPES) else 5
+    counted, found = enumerate_sample(
+        graph, dict(sizes), seed, largest=largest, threads=threads, progress=progress
+    )
+    totals = dict(sorted({**counted, **exact}.items()))
+    seconds = enumeration_seconds(totals)
+    taken = np.bincount(found.shape, minlength=max(SHAPES) + 1)
+    done = {shape: _share(int(taken[shape]), totals[shape]) + " by rank" for shape in sizes}
+    plan = Plan("enumerate", explain("enumerate", totals, 0, seconds, None), seconds, done)
+    return _Drawn(totals, dict.fromkeys(SHAPES, 0.0), found, plan)
+
+
+def _estimated(
+    exact: Mapping[int, int],
+    tally: Tally,
+    found: Found,
+    assignments: Iterable[Assignment],
+    guess: Mapping[int, float],
+    seconds: float,
+) -> _Drawn:
+    estimates, errors = tally.estimate()
+    taken = np.bincount(found.shape, minlength=max(SHAPES) + 1)
+    totals = {s: exact.get(s, max(round(estimates[s]), int(taken[s]))) for s in SHAPES}
+    errors = {s: 0.0 if s in exact else errors[s] for s in SHAPES}
+    done = {
+        a.shape: f"{_share(int(taken[a.shape]), totals[a.shape], errors[a.shape])} from draws of "
+        f"{SHAPES[a.structure].name} ({a.probability:.2g} of them hit)"
+        for a in assignments
+    }
+    text = explain("structure", guess, len(SHAPES) - len(exact), enumeration_seconds(guess), seconds)
+    return _Drawn(totals, errors, found, Plan("structure", text, seconds, done))
+
+
+def _share(taken: int, total: int, error: float = 0.0) -> str:
+    if error:
+        return f"{taken:,} of about {total:.3g}"
+    return f"all {total:,}" if taken == total else f"{taken:,} of {total:,}"
 
 
 def arrange(graph: OrderedGraph, found: Found) -> tuple[np.ndarray, np.ndarray]:
@@ -90,11 +230,21 @@ def arrange(graph: OrderedGraph, found: Found) -> tuple[np.ndarray, np.ndarray]:
     return np.concatenate(shapes), np.concatenate(rows)
 
 
-def _wanted_sizes(per_shape: int, shapes: Iterable[int] | None) -> dict[int, int]:
+def _wanted_sizes(
+    per_shape: int, shapes: Iterable[int] | None, max_per_node: int | None, node_type: np.ndarray | None
+) -> dict[int, int]:
     wanted = sorted(SHAPES if shapes is None else set(shapes))
     unknown = [shape for shape in wanted if shape not in SHAPES]
     if unknown:
         raise InputError(f"no shape has the id {unknown[0]}", f"shapes are numbered 1 to {max(SHAPES)}")
     if per_shape < 0:
         raise InputError(f"per_shape is {per_shape}", "it is the number of graphlets to draw of each shape")
+    if max_per_node is not None and max_per_node < 1:
+        raise InputError(
+            f"max_per_node is {max_per_node}", "it is the number of graphlets a node may stand in"
+        )
+    if max_per_node is not None and node_type is not None:
+        raise InputError(
+            "a cap per node and a spread over types cannot be had together", "choose one of them"
+        )
     return dict.fromkeys(wanted, per_shape)

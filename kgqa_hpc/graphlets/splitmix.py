@@ -65,3 +65,20 @@ def distinct_ranks(total: int, size: int, *key: int) -> np.ndarray:
         _, first = np.unique(found, return_index=True)
         if len(first) >= size:
             return np.sort(found[np.sort(first)[:size]])
+
+
+def scaled(key: int, numbers: np.ndarray, total: int | float) -> np.ndarray:
+    """A uniform number of [0, total) for each counter in `numbers`, a pure function of (key, counter,
+    total).
+
+    Integers, exactly uniform, when `total` is an integer up to 2**62; float64 with 53 random bits
+    otherwise.
+    """
+    with np.errstate(over="ignore"):
+        words = mix(np.asarray(numbers, np.uint64) * _STRIDE + np.uint64(key))
+        if isinstance(total, float):
+            return (words >> np.uint64(11)).astype(np.float64) * (float(total) / 2**53)
+        limit = np.uint64(2**64 // int(total) * int(total) - 1) if total else np.uint64(0)
+        while (again := words > limit).any():
+            words[again] = mix(words[again] + np.uint64(key))
+    return (words % np.uint64(total)).astype(np.int64)

@@ -10,8 +10,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from kgqa_hpc.graphlets.kernels.codegrees import carry_over
 from kgqa_hpc.graphlets.kernels.jit import helper, kernel
+from kgqa_hpc.graphlets.kernels.triangles import carry_over
 
 GEM = 0  # over link edges: (da - 1) * (db - 1), link degrees; path of 4 or triangle
 WHEEL = 1  # over link pairs: C(codegree in the link, 2); each wheel twice
@@ -22,11 +22,11 @@ LINK_SUMS = 5
 
 
 @kernel
-def link_sums(first, step, indptr, indices, starts, corners, cliques):
-    """Sums of the roots first, first + step, …; int64 (2, LINK_SUMS): low and high parts (see
-    kernels.codegrees).
+def link_sums(first, step, indptr, indices, starts, corners, rooted):
+    """Sums of the roots first, first + step, …; int64 (2, LINK_SUMS): low and high parts, see
+    triangles.carry_over.
 
-    Fills `cliques` int64 (n,): 4-cliques through each vertex.
+    Fills `rooted` int64 (n, 2) with the 4-cliques through each vertex, and its share of CLIQUE_TRIANGLE.
     """
     n = indptr.shape[0] - 1
     sums = np.zeros((2, LINK_SUMS), np.int64)
@@ -56,9 +56,12 @@ def link_sums(first, step, indptr, indices, starts, corners, cliques):
                 link[i - starts[base]] = place[corners[i]]
         begin[d] = size
         if _is_dense(d, begin):
-            cliques[v] = _sums_of_dense_link(d, begin, link, mark, on_slots, sums[0])
+            rooted[v, 0] = _sums_of_dense_link(d, begin, link, mark, on_slots, sums[0])
         else:
-            cliques[v] = _sums_of_link(d, begin, link, common, touched, on_slots, sums[0])
+            rooted[v, 0] = _sums_of_link(d, begin, link, common, touched, on_slots, sums[0])
+        for a in range(d):
+            rooted[v, 1] += on_slots[a] // 2 * (begin[a + 1] - begin[a] - 2)
+        sums[0, CLIQUE_TRIANGLE] += rooted[v, 1]
         earlier = 0
         while earlier < d and indices[base + earlier] < v:
             earlier += 1
@@ -72,6 +75,7 @@ def link_sums(first, step, indptr, indices, starts, corners, cliques):
 def _sums_of_link(d, begin, link, common, touched, on_slots, low):
     """Adds the sums of one link; returns its triangles, that is the 4-cliques through the root.
 
+    on_slots[a] becomes twice the 4-cliques on the edge of slot a.
     The codegrees of a with all z above it tell the triangles on the edges {a, b} as well.
     """
     triangles = np.int64(0)
@@ -100,7 +104,6 @@ def _sums_of_link(d, begin, link, common, touched, on_slots, low):
             w = np.int64(common[touched[i]])
             low[WHEEL] += w * (w - 1) // 2
             common[touched[i]] = 0
-        low[CLIQUE_TRIANGLE] += on_slots[a] // 2 * (begin[a + 1] - begin[a] - 2)
     return triangles // 3
 
 
@@ -154,7 +157,6 @@ def _sums_of_dense_link(d, begin, link, mark, on_slots, low):
                 on_slots[b] += shared
         for j in range(begin[a], begin[a + 1]):
             mark[link[j]] = 0
-        low[CLIQUE_TRIANGLE] += on_slots[a] // 2 * (begin[a + 1] - begin[a] - 2)
     return triangles // 3
 
 

@@ -13,8 +13,11 @@ from kgqa_hpc.graphlets.kernels.jit import kernel
 
 
 @kernel
-def count_pentagons(first, step, indptr, indices):
+def count_pentagons(first, step, indptr, indices, rooted):
     """Not necessarily induced 5-cycles whose smallest label is one of first, first + step, …; int64.
+
+    Fills `rooted` int64 (n,): W(x) * W(y) over the edges {x, y}, the weight of each root in
+    kernels.pentagon_draws.
 
     A cycle v-u-x-y-w is two paths v-u-x and v-w-y and the edge {x, y}. With W(x) the number of such u
     (labels above v only), an edge gives W(x) * W(y) choices, less those with u = y, w = x or u = w; the
@@ -22,7 +25,7 @@ def count_pentagons(first, step, indptr, indices):
     neighbours below it.
     """
     n = indptr.shape[0] - 1
-    ways = np.zeros(n, np.int64)
+    ways = np.zeros(n, np.int32)
     touched = np.empty(n, np.int32)
     near = np.zeros(n, np.uint8)
     below = np.zeros(n, np.int64)
@@ -32,6 +35,7 @@ def count_pentagons(first, step, indptr, indices):
         while start < indptr[v + 1] and indices[start] < v:
             start += 1
         below_v = start - indptr[v]
+        weight = np.int64(0)
         reached = 0
         for slot in range(start, indptr[v + 1]):
             u = indices[slot]
@@ -47,13 +51,13 @@ def count_pentagons(first, step, indptr, indices):
             below[u] = last - indptr[u]
         for i in range(reached):
             x = touched[i]
-            wx = ways[x]
+            wx = np.int64(ways[x])
             x_near = np.int64(near[x])
             for slot in range(indptr[x + 1] - 1, indptr[x] - 1, -1):
                 y = indices[slot]
                 if y <= x:
                     break
-                wy = ways[y]
+                wy = np.int64(ways[y])
                 if wy == 0:
                     continue
                 if near[y]:
@@ -61,8 +65,33 @@ def count_pentagons(first, step, indptr, indices):
                     if x_near:
                         total += 1 - below_v - below[x] - below[y]
                 total += wx * (wy - x_near)
+                weight += wx * wy
+        rooted[v] = weight
         for i in range(reached):
             ways[touched[i]] = 0
         for slot in range(start, indptr[v + 1]):
             near[indices[slot]] = 0
     return total
+
+
+@kernel
+def pentagon_steps(roots, indptr, indices):
+    """Inner steps that `count_pentagons` takes for each of `roots`; float64 (len(roots),)."""
+    n = indptr.shape[0] - 1
+    seen = np.full(n, -1, np.int32)
+    steps = np.zeros(roots.shape[0])
+    for i in range(roots.shape[0]):
+        v = roots[i]
+        for slot in range(indptr[v + 1] - 1, indptr[v] - 1, -1):
+            u = indices[slot]
+            if u < v:
+                break
+            for other in range(indptr[u + 1] - 1, indptr[u] - 1, -1):
+                x = indices[other]
+                if x <= v:
+                    break
+                steps[i] += 1
+                if seen[x] != i:
+                    seen[x] = i
+                    steps[i] += (indptr[x + 1] - indptr[x]) // 2
+    return steps

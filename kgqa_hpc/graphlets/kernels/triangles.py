@@ -25,6 +25,18 @@ def find_slot(indptr, indices, row, value):
     return low
 
 
+CARRY_BITS = 40
+
+
+@helper
+def carry_over(low, high):
+    """Keep sums as low + high * 2**CARRY_BITS, so that only what one root adds must stay below 2**63."""
+    for i in range(low.shape[0]):
+        carry = low[i] >> 40
+        high[i] += carry
+        low[i] -= carry << 40
+
+
 @kernel
 def two_core(indptr, indices):
     """Mask (n,) of the 2-core: what is left when vertices of degree below 2 are peeled off again and
@@ -103,3 +115,37 @@ def list_triangles(first, step, indptr, indices, starts, corners):
                     there += 1
         for slot in range(indptr[v], indptr[v + 1]):
             near[indices[slot]] = 0
+
+
+# Names of the sums over edges; te: triangles on an edge.
+DIAMOND = 0  # C(te, 2)
+BOOK = 1  # C(te, 3)
+DART = 2  # C(te, 2) * (tails at both ends)
+BULL = 3  # triangles with one tail at each end
+KITE = 4  # over edges and third corners: (te - 1) * (tails at the corner)
+EDGE_SUMS = 5
+
+
+@kernel
+def edge_sums(first, step, indptr, indices, degree, te, starts, corners):
+    """Sums over the edges below the roots first, first + step, …; int64 (2, EDGE_SUMS), see `carry_over`."""
+    n = indptr.shape[0] - 1
+    sums = np.zeros((2, EDGE_SUMS), np.int64)
+    low = sums[0]
+    for v in range(first, n, step):
+        for slot in range(indptr[v], indptr[v + 1]):
+            u = indices[slot]
+            t = np.int64(te[slot])
+            if u < v or t == 0:
+                continue
+            pairs = t * (t - 1) // 2
+            low[DIAMOND] += pairs
+            low[BOOK] += pairs * (t - 2) // 3
+            low[DART] += pairs * (degree[v] + degree[u] - 6)
+            low[BULL] += t * (degree[v] - 2) * (degree[u] - 2) - t * (t - 1)
+            tails = np.int64(0)
+            for i in range(starts[slot], starts[slot + 1]):
+                tails += degree[corners[i]] - 2
+            low[KITE] += (t - 1) * tails
+        carry_over(low, sums[1])
+    return sums

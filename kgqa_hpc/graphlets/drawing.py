@@ -1,0 +1,215 @@
+"""Samples and estimates from streams of draws: the regime of graphs with hubs.
+
+A shape's sample is the first so many *different* occurrences that its stream hits. Draws that land in a
+shape are uniform on its occurrences, and which of them come first is symmetric in them: so the sample is
+exactly uniform without replacement, for whatever size, and a pure function of (graph, seed, shape, stream).
+Ours.
+
+Where totals are not known exactly they are estimated from all streams together: shape T is hit in
+proportion to its occurrences times an exposure that is known exactly, so hits / exposure is unbiased, with
+a binomial standard error.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from kgqa_hpc.graphlets.enumeration import Found
+from kgqa_hpc.graphlets.plan import Assignment
+from kgqa_hpc.graphlets.shapes import SHAPE_OF, SHAPES, SLOTS, SUBCOPIES
+from kgqa_hpc.graphlets.structures import Ground, Stream
+from kgqa_hpc.graphlets.threads import Progress
+
+BATCH = 1 << 20  # draws at most at a time: 40 MB
+PILOT = 1 << 17  # draws of each structure before anything is known
+
+
+@dataclass
+class Tally:
+    """What streams have hit so far: per structure its copies, its draws, and the hits of each shape int64
+    (30,).
+    """
+
+    copies: dict[int, float] = field(default_factory=dict)
+    draws: dict[int, int] = field(default_factory=dict)
+    hits: dict[int, np.ndarray] = field(default_factory=dict)
+
+    def add(self, structure: int, copies: float, shapes: np.ndarray) -> None:
+        """Count draws by the shape they hit (0: rejected)."""
+        self.copies[structure] = copies
+        self.draws[structure] = self.draws.get(structure, 0) + len(shapes)
+        hits = self.hits.setdefault(structure, np.zeros(SLOTS, np.int64))
+        hits += np.bincount(shapes, minlength=SLOTS)
+
+    def estimate(self) -> tuple[dict[int, float], dict[int, float]]:
+        """Unbiased estimates of the totals and their standard errors.
+
+        Without a hit the estimate is 0 and the error that of one hit; without any exposure both are 0.
+        """
+        totals, errors = dict.fromkeys(SHAPES, 0.0), dict.fromkeys(SHAPES, 0.0)
+        for shape in SHAPES:
+            rates = {
+                s: SUBCOPIES[shape][s] / self.copies[s]
+                for s in self.draws
+                if s in SUBCOPIES[shape] and self.copies[s]
+            }
+            exposure = sum(self.draws[s] * rate for s, rate in rates.items())
+            if not exposure:
+                continue
+            hits = sum(int(self.hits[s][shape]) for s in rates)
+            totals[shape] = hits / exposure
+            chances = ((self.draws[s], min(1.0, totals[shape] * rate)) for s, rate in rates.items())
+            variance = sum(draws * p * (1 - p) for draws, p in chances)
+            errors[shape] = math.sqrt(variance if hits else 1.0) / exposure
+        return totals, errors
+
+
+class _Collector:
+    """The different occurrences of one shape in the order in which they are hit, up to `size`."""
+
+    def __init__(self, size: int) -> None:
+        self.size = size
+        self.nodes = np.zeros((0, 5), np.int32)
+        self.codes = np.zeros(0, np.int64)
+        self._stale = 0  # hits since the last new occurrence
+
+    @property
+    def missing(self) -> int:
+        return self.size - len(self.codes)
+
+    @property
+    def exhausted(self) -> bool:
+        """Whether there are hardly others: one that is as likely as each of those seen was missed ten times
+        as often.
+        """
+        return self._stale > 10 * len(self.codes) + 20
+
+    def add(self, nodes: np.ndarray, codes: np.ndarray) -> None:
+        """Take the next hits; only as many at a time as are likely to be needed."""
+        start = 0
+        while self.missing > 0 and start < len(codes):
+            stop = start + max(2 * self.missing, 1 << 14)
+            had = len(self.codes)
+            all_nodes = np.concatenate([self.nodes, nodes[start:stop]])
+            all_codes = np.concatenate([self.codes, codes[start:stop]])
+            first = np.sort(_first_of_each(all_nodes))[: self.size]
+            fresh = first[first >= had]
+            self._stale = (
+                len(all_codes) - 1 - int(fresh[-1]) if len(fresh) else self._stale + len(all_codes) - had
+            )
+            self.nodes, self.codes = all_nodes[first], all_codes[first]
+            start = stop
+
+
+def _first_of_each(nodes: np.ndarray) -> np.ndarray:
+    """Index of the first row of every different set of nodes."""
+    sets = np.sort(nodes, axis=1)
+    order = np.lexsort(sets.T)  # stable: equal sets keep their order
+    ordered = sets[order]
+    fresh = np.ones(len(nodes), bool)
+    fresh[1:] = (ordered[1:] != ordered[:-1]).any(axis=1)
+    return order[fresh]
+
+
+def pilot(
+    ground: Ground,
+    seed: int,
+    *,
+    draws: int = PILOT,
+    threads: int | None = None,
+    progress: Progress | None = None,
+) -> Tally:
+    """Draws of every available structure, to learn how often each shape is hit."""
+    tally = Tally()
+    available = ground.structures()
+    for done, structure in enumerate(available, 1):
+        stream = Stream(ground, structure, seed)
+        if stream.copies:
+            _, _, shapes = _classified(stream, 0, draws, threads)
+            tally.add(structure, stream.copies, shapes)
+        if progress:
+            progress(done, len(available), "estimating")
+    return tally
+
+
+def _classified(
+    stream: Stream, first: int, count: int, threads: int | None
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    nodes, codes = stream.draw(first, count, threads=threads)
+    shape_of = SHAPE_OF[SHAPES[stream.structure.shape].k]
+    return nodes, codes, np.where(codes >= 0, shape_of[np.maximum(codes, 0)], 0)
+
+
+def draw_samples(
+    ground: Ground,
+    assignments: Iterable[Assignment],
+    sizes: Mapping[int, int],
+    limits: Mapping[int, int],
+    seed: int,
+    tally: Tally,
+    *,
+    threads: int | None = None,
+    progress: Progress | None = None,
+) -> Found:
+    """`sizes[shape]` occurrences of every assigned shape, or what its stream hits within `limits[shape]`
+    draws.
+
+    Streams are read from their beginning, so the pilot's draws are drawn again; `tally` counts those beyond
+    them.
+    """
+    by_structure: dict[int, list[Assignment]] = {}
+    for assignment in assignments:
+        by_structure.setdefault(assignment.structure, []).append(assignment)
+    collectors = {a.shape: _Collector(sizes[a.shape]) for group in by_structure.values() for a in group}
+    for done, (structure, group) in enumerate(sorted(by_structure.items()), 1):
+        stream = Stream(ground, structure, seed)
+        _read_stream(stream, group, collectors, limits, tally, threads)
+        if progress:
+            progress(done, len(by_structure), "sampling")
+    return _found(collectors)
+
+
+def _read_stream(
+    stream: Stream,
+    group: list[Assignment],
+    collectors: Mapping[int, _Collector],
+    limits: Mapping[int, int],
+    tally: Tally,
+    threads: int | None,
+) -> None:
+    structure = stream.structure.shape
+    known = tally.draws.get(structure, 0)
+    position = 0
+    expected = max(a.draws for a in group)
+    while True:
+        waiting = [a for a in group if _is_open(collectors[a.shape]) and position < limits[a.shape]]
+        if not waiting:
+            return
+        ahead = expected - position if position < expected else 0.25 * position
+        count = int(min(BATCH, max(1024, 1.05 * ahead), max(limits[a.shape] for a in waiting) - position))
+        nodes, codes, shapes = _classified(stream, position, count, threads)
+        if position + count > known:
+            tally.add(structure, stream.copies, shapes[max(known - position, 0) :])
+        for a in waiting:
+            hits = np.flatnonzero(shapes[: limits[a.shape] - position] == a.shape)
+            collectors[a.shape].add(nodes[hits], codes[hits])
+        position += count
+
+
+def _is_open(collector: _Collector) -> bool:
+    return collector.missing > 0 and not collector.exhausted
+
+
+def _found(collectors: Mapping[int, _Collector]) -> Found:
+    ordered = [(shape, collectors[shape]) for shape in sorted(collectors)]
+    if not ordered:
+        return Found(np.zeros(0, np.int64), np.zeros((0, 5), np.int32), np.zeros(0, np.int64))
+    return Found(
+        np.concatenate([np.full(len(c.codes), shape, np.int64) for shape, c in ordered]),
+        np.concatenate([c.nodes for _, c in ordered]),
+        np.concatenate([c.codes for _, c in ordered]),
+    )

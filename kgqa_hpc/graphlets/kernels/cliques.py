@@ -1,0 +1,114 @@
+"""Draws of copies that hold a 4-clique: the clique itself, with a tail, with a triangle on an edge.
+
+The clique is found in the link of its root: an edge {a, b} of the link in proportion to the triangles on
+it, then the third corner. The link is rebuilt once per root with draws, O(sum of its degrees squared).
+Ours.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from kgqa_hpc.graphlets.kernels.jit import helper, kernel
+from kgqa_hpc.graphlets.kernels.random import begin_draw, below, induced_code, other_neighbour, weighted
+from kgqa_hpc.graphlets.kernels.triangles import find_slot
+
+
+@kernel
+def draw_cliques(structure, size, known, key, numbers, roots, indptr, indices, starts, corners, nodes, codes):
+    """Draw copies of 4-clique (8), with tail (23) or with triangle (26); arguments as in
+    kernels.rows.draw_rows.
+    """
+    n = indptr.shape[0] - 1
+    state = np.zeros(1, np.uint64)
+    row = np.zeros(5, np.int64)
+    marks = np.zeros(n, np.uint8)
+    heads = np.empty(1024, np.int64)  # slot of the root that each link slot leaves from
+    tails = np.empty(1024, np.int32)  # vertex it leads to
+    weights = np.empty(1024, np.int64)
+    last = np.int64(-1)
+    reached = 0
+    for i in range(numbers.shape[0]):
+        v = np.int64(roots[i])
+        if v != last:
+            last = v
+            reached = starts[indptr[v + 1]] - starts[indptr[v]]
+            if reached > heads.shape[0]:
+                heads = np.empty(2 * reached, np.int64)
+                tails = np.empty(2 * reached, np.int32)
+                weights = np.empty(2 * reached, np.int64)
+            _weigh_link(structure, v, indptr, indices, starts, corners, marks, heads, tails, weights)
+        begin_draw(state, key, numbers[i])
+        at = weighted(state, weights, reached)
+        slot = heads[at]
+        a = np.int64(indices[slot])
+        b = np.int64(tails[at])
+        z = _third(state, v, slot, b, indptr, indices, starts, corners)
+        row[0], row[1], row[2], row[3] = v, a, b, z
+        if structure == 23:
+            row[4] = other_neighbour(state, indptr, indices, v, a, b, z)
+        elif structure == 26:
+            row[0], row[1], row[2], row[3] = b, v, z, a
+            row[4] = b
+            while row[4] == b or row[4] == z:
+                row[4] = corners[starts[slot] + below(state, starts[slot + 1] - starts[slot])]
+        for j in range(size):
+            nodes[i, j] = row[j]
+        codes[i] = induced_code(indptr, indices, row, size, known)
+
+
+@helper
+def _weigh_link(structure, v, indptr, indices, starts, corners, marks, heads, tails, weights):
+    """Running weights of the link's slots (a, b): common neighbours of v, a and b, times what may hang on
+    {v, a}.
+    """
+    total = np.int64(0)
+    at = 0
+    for slot in range(indptr[v], indptr[v + 1]):
+        te = starts[slot + 1] - starts[slot]
+        for i in range(starts[slot], starts[slot + 1]):
+            marks[corners[i]] = 1
+        for i in range(starts[slot], starts[slot + 1]):
+            b = corners[i]
+            shared = np.int64(0)
+            third = find_slot(indptr, indices, v, b)
+            for j in range(starts[third], starts[third + 1]):
+                shared += marks[corners[j]]
+            total += shared * (te - 2) if structure == 26 else shared
+            heads[at] = slot
+            tails[at] = b
+            weights[at] = total
+            at += 1
+        for i in range(starts[slot], starts[slot + 1]):
+            marks[corners[i]] = 0
+
+
+@helper
+def _third(state, v, slot, b, indptr, indices, starts, corners):
+    """Uniform third corner of the triangles on {a, b} in the link: in both lists of corners, which are
+    sorted.
+    """
+    third = find_slot(indptr, indices, v, b)
+    shared = 0
+    i = starts[slot]
+    j = starts[third]
+    while i < starts[slot + 1] and j < starts[third + 1]:
+        shared += corners[i] == corners[j]
+        if corners[i] <= corners[j]:
+            i += 1
+        else:
+            j += 1
+    goal = below(state, shared)
+    i = starts[slot]
+    j = starts[third]
+    while True:
+        if corners[i] == corners[j]:
+            if goal == 0:
+                return np.int64(corners[i])
+            goal -= 1
+            i += 1
+            j += 1
+        elif corners[i] < corners[j]:
+            i += 1
+        else:
+            j += 1

@@ -1,0 +1,111 @@
+"""Draws of 5-cycles, rooted at their smallest label as kernels.pentagons counts them.
+
+The edge {x, y} opposite the root is drawn in proportion to the pairs of paths that lead to it, then one
+path to each end; draws whose paths meet are rejected. O(edges two steps away) per root with draws,
+O(degrees) per draw. Ours.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from kgqa_hpc.graphlets.kernels.jit import helper, kernel
+from kgqa_hpc.graphlets.kernels.random import begin_draw, below, induced_code, weighted
+
+
+@kernel
+def draw_pentagons(known, key, numbers, roots, indptr, indices, nodes, codes):
+    """Draw copies of the pentagon (15); arguments as in kernels.rows.draw_rows."""
+    n = indptr.shape[0] - 1
+    state = np.zeros(1, np.uint64)
+    row = np.zeros(5, np.int64)
+    ways = np.zeros(n, np.int32)
+    near = np.zeros(n, np.uint8)
+    touched = np.empty(n, np.int32)
+    weights = np.empty(n, np.int64)
+    last = np.int64(-1)
+    reached = 0
+    for i in range(numbers.shape[0]):
+        v = np.int64(roots[i])
+        if v != last:
+            if last >= 0:
+                for j in range(reached):
+                    ways[touched[j]] = 0
+                for slot in range(indptr[last], indptr[last + 1]):
+                    near[indices[slot]] = 0
+            reached = _paths_above(v, indptr, indices, ways, near, touched)
+            _weigh_edges(reached, touched, ways, indptr, indices, weights)
+            last = v
+        begin_draw(state, key, numbers[i])
+        x = np.int64(touched[weighted(state, weights, reached)])
+        y = _opposite_end(state, x, ways, indptr, indices)
+        u = _step_back(state, x, np.int64(ways[x]), near, indptr, indices)
+        w = _step_back(state, y, np.int64(ways[y]), near, indptr, indices)
+        if u in (w, y) or w == x:
+            codes[i] = -1
+            continue
+        row[0], row[1], row[2], row[3], row[4] = v, u, x, y, w
+        for j in range(5):
+            nodes[i, j] = row[j]
+        codes[i] = induced_code(indptr, indices, row, 5, known)
+
+
+@helper
+def _paths_above(v, indptr, indices, ways, near, touched):
+    """ways[x]: common neighbours above v of v and each x above v; near: neighbours above v."""
+    reached = 0
+    for slot in range(indptr[v + 1] - 1, indptr[v] - 1, -1):
+        u = indices[slot]
+        if u < v:
+            break
+        near[u] = 1
+        for other in range(indptr[u + 1] - 1, indptr[u] - 1, -1):
+            x = indices[other]
+            if x <= v:
+                break
+            if ways[x] == 0:
+                touched[reached] = x
+                reached += 1
+            ways[x] += 1
+    return reached
+
+
+@helper
+def _weigh_edges(reached, touched, ways, indptr, indices, weights):
+    total = np.int64(0)
+    for i in range(reached):
+        x = touched[i]
+        total += ways[x] * _ways_beyond(x, ways, indptr, indices)
+        weights[i] = total
+
+
+@helper
+def _ways_beyond(x, ways, indptr, indices):
+    beyond = np.int64(0)
+    for slot in range(indptr[x + 1] - 1, indptr[x] - 1, -1):
+        if indices[slot] <= x:
+            break
+        beyond += ways[indices[slot]]
+    return beyond
+
+
+@helper
+def _opposite_end(state, x, ways, indptr, indices):
+    """A neighbour y above x, in proportion to the paths that lead to it."""
+    goal = below(state, _ways_beyond(x, ways, indptr, indices))
+    slot = indptr[x + 1]
+    while goal >= 0:
+        slot -= 1
+        goal -= ways[indices[slot]]
+    return np.int64(indices[slot])
+
+
+@helper
+def _step_back(state, x, paths, near, indptr, indices):
+    """One of the `paths` vertices between x and the root."""
+    goal = below(state, paths)
+    slot = indptr[x] - 1
+    while goal >= 0:
+        slot += 1
+        goal -= near[indices[slot]]
+    return np.int64(indices[slot])

@@ -1,0 +1,91 @@
+"""Random choices inside kernels: SplitMix64 with one stream per draw, and exact choices from it.
+
+The stream of draw i of a key does not depend on which other draws are made, where, or in what order. All
+choices are exact (numbers beyond the last full multiple are skipped), so no rounding enters a probability.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from kgqa_hpc.graphlets.kernels.jit import helper
+from kgqa_hpc.graphlets.kernels.triangles import find_slot
+
+_STRIDE = np.uint64(0xD1342543DE82EF95)  # the same as in graphlets.splitmix
+
+
+@helper
+def next_word(state):
+    """The next 64 random bits; state is uint64 (1,)."""
+    state[0] += np.uint64(0x9E3779B97F4A7C15)
+    x = state[0]
+    x = (x ^ (x >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+    x = (x ^ (x >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+    return x ^ (x >> np.uint64(31))
+
+
+@helper
+def begin_draw(state, key, number):
+    """Set the state to the start of stream `number` of `key`."""
+    state[0] = np.uint64(key) ^ (np.uint64(number) * _STRIDE)
+    state[0] = next_word(state)
+
+
+@helper
+def below(state, n):
+    """Uniform integer of [0, n), int64; n > 0."""
+    size = np.uint64(n)
+    while True:
+        word = next_word(state)
+        rest = word % size
+        if word - rest <= np.uint64(0) - size:  # the last, incomplete multiple is skipped
+            return np.int64(rest)
+
+
+@helper
+def weighted(state, cumulative, size):
+    """Index i < size with probability proportional to cumulative[i] - cumulative[i - 1] (int64, last one >
+    0).
+    """
+    goal = below(state, cumulative[size - 1])
+    low = 0
+    high = size - 1
+    while low < high:
+        middle = (low + high) >> 1
+        if cumulative[middle] > goal:
+            high = middle
+        else:
+            low = middle + 1
+    return low
+
+
+@helper
+def other_neighbour(state, indptr, indices, vertex, a, b, c):
+    """Uniform neighbour of `vertex` that is none of a, b, c; the caller knows that there is one."""
+    start = indptr[vertex]
+    degree = indptr[vertex + 1] - start
+    while True:
+        x = np.int64(indices[start + below(state, degree)])
+        if x != a and x != b and x != c:
+            return x
+
+
+@helper
+def adjacent(indptr, indices, a, b):
+    """Whether {a, b} is an edge, by a search in the shorter row."""
+    if indptr[a + 1] - indptr[a] > indptr[b + 1] - indptr[b]:
+        a, b = b, a
+    slot = find_slot(indptr, indices, a, b)
+    return slot < indptr[a + 1] and indices[slot] == b
+
+
+@helper
+def induced_code(indptr, indices, row, size, known):
+    """Adjacency code of the nodes row[:size]; pairs in the code `known` are edges already."""
+    code = known
+    for j in range(1, size):
+        for i in range(j):
+            bit = np.int64(1) << (j * (j - 1) // 2 + i)
+            if code & bit == 0 and adjacent(indptr, indices, row[i], row[j]):
+                code |= bit
+    return code

@@ -1,0 +1,36 @@
+"""Compile all kernels ahead of time: `python -m kgqa_hpc.graphlets.warm`.
+
+For container images and shared installations: compiled code that lies in the package (or in
+$NUMBA_CACHE_DIR) is used even where it cannot be written later, see kernels.jit. It is compiled for the
+machine's own processor; set NUMBA_CPU_NAME=generic both here and at run time when an image is to run on
+others.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from kgqa_hpc.graphlets.closed_form import PASSES, copy_counts, list_triangles
+from kgqa_hpc.graphlets.enumeration import enumerate_sample
+from kgqa_hpc.graphlets.order import order_graph
+from kgqa_hpc.graphlets.plan import pass_seconds
+from kgqa_hpc.graphlets.shapes import SHAPES
+from kgqa_hpc.graphlets.structures import STRUCTURES, Ground, Stream
+
+
+def warm() -> None:
+    """Run every kernel once on a small clique with a tail."""
+    n = 12
+    source, target = np.nonzero(~np.eye(n, dtype=bool))
+    indptr = np.concatenate([[0], np.cumsum(np.bincount(source, minlength=n)), [len(source) + 1]])
+    graph = order_graph(indptr, np.append(target, 0))
+    lists = list_triangles(graph)
+    pass_seconds(graph, lists)
+    ground = Ground(graph, lists, copy_counts(graph, lists), frozenset(PASSES))
+    for structure in STRUCTURES:
+        Stream(ground, structure, seed=0).draw(0, 1)
+    enumerate_sample(graph, dict.fromkeys(SHAPES, 1), seed=0)
+
+
+if __name__ == "__main__":
+    warm()

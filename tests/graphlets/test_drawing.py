@@ -1,0 +1,116 @@
+"""Samples and estimates from streams: exactly uniform without replacement, complete where rare, honest
+errors.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+
+from kgqa_hpc.graphlets.closed_form import PASSES, copy_counts, induced_counts, list_triangles
+from kgqa_hpc.graphlets.drawing import Tally, draw_samples, pilot
+from kgqa_hpc.graphlets.order import order_graph
+from kgqa_hpc.graphlets.plan import assign, draw_limits, expected_draws
+from kgqa_hpc.graphlets.shapes import SHAPES
+from kgqa_hpc.graphlets.structures import Ground, root_copies
+
+NO_TIME = dict.fromkeys(PASSES, 0.0)
+
+
+@pytest.fixture(scope="module")
+def ground(small_graphs):
+    graph = order_graph(*small_graphs["hub"])
+    lists = list_triangles(graph)
+    return Ground(graph, lists, copy_counts(graph, lists), frozenset(PASSES))
+
+
+def drawn(ground, size, seed, **options):
+    totals = {s: float(t) for s, t in induced_counts(ground.counts.copies).items()}
+    sizes = dict.fromkeys(SHAPES, size)
+    copies = {s: root_copies(ground, s) for s in ground.structures()}
+    assignments, _ = assign(totals, sizes, copies, NO_TIME, len(ground.graph.indices))
+    limits = draw_limits(assignments, SHAPES)
+    return draw_samples(ground, assignments, sizes, limits, seed, Tally(), **options)
+
+
+def test_nothing_is_drawn_twice(ground):
+    found = drawn(ground, 20, seed=1)
+    keys = {(int(s), *sorted(row)) for s, row in zip(found.shape, found.nodes.tolist(), strict=True)}
+    assert len(keys) == len(found.shape)
+
+
+def test_threads_do_not_change_the_sample(ground):
+    one, many = drawn(ground, 20, seed=1, threads=1), drawn(ground, 20, seed=1, threads=4)
+    assert one.nodes.tobytes() == many.nodes.tobytes()
+    assert one.codes.tobytes() == many.codes.tobytes()
+
+
+def test_a_larger_sample_begins_with_the_smaller_one(ground):
+    """Streams are read from their beginning, so sizes are nested (for the same assignment of streams)."""
+    small, large = drawn(ground, 10, seed=4), drawn(ground, 11, seed=4)
+    for shape in SHAPES:
+        few, more = small.nodes[small.shape == shape], large.nodes[large.shape == shape]
+        assert {tuple(sorted(r)) for r in few.tolist()} <= {tuple(sorted(r)) for r in more.tolist()}
+
+
+def test_the_limit_of_draws_is_kept(ground):
+    totals = {s: float(t) for s, t in induced_counts(ground.counts.copies).items()}
+    copies = {s: root_copies(ground, s) for s in ground.structures()}
+    assignments, _ = assign(totals, dict.fromkeys(SHAPES, 1000), copies, NO_TIME, 1)
+    tally = Tally()
+    limits = {a.shape: 7 for a in assignments}
+    found = draw_samples(ground, assignments, dict.fromkeys(SHAPES, 1000), limits, 1, tally)
+    assert set(tally.draws.values()) == {7}
+    assert len(found.shape) <= 7 * len(tally.draws) * len(SHAPES)
+
+
+def test_estimates_miss_by_their_standard_errors(small_graphs):
+    """z = (estimate - exact) / standard error over seeds, shapes and graphs has mean 0 and standard
+    deviation 1.
+    """
+    scores = []
+    for name in ("medium", "hub", "dense"):
+        graph = order_graph(*small_graphs[name])
+        lists = list_triangles(graph)
+        counts = copy_counts(graph, lists)
+        exact = induced_counts(counts.copies)
+        ground = Ground(graph, lists, counts, frozenset(PASSES))
+        for seed in range(12):
+            totals, errors = pilot(ground, seed, draws=1500).estimate()
+            hits = {s: totals[s] / errors[s] for s in SHAPES if errors[s] > 0}
+            scores += [(totals[s] - exact[s]) / errors[s] for s in hits if hits[s] > 8]
+    assert len(scores) > 500
+    assert abs(np.mean(scores)) < 0.15
+    assert 0.85 < np.std(scores) < 1.15
+
+
+def test_a_shape_that_was_never_hit_has_the_error_of_one_hit():
+    tally = Tally()
+    tally.add(9, 1000.0, np.zeros(500, np.int64))
+    totals, errors = tally.estimate()
+    assert totals[15] == 0.0
+    assert errors[15] == pytest.approx(1000.0 / 500 / 5)  # a pentagon holds five paths
+    assert errors[2] == 0.0  # paths of five say nothing about triangles
+
+
+@pytest.mark.parametrize(("total", "size"), [(50, 50), (50, 20), (1e9, 10_000)])
+def test_expected_draws_are_those_of_the_coupon_collector(total, size):
+    if total < 1000:
+        exact = sum(total / (total - i) for i in range(size))
+    else:
+        exact = total * math.log(total / (total - size))
+    assert expected_draws(total, size, 0.5) == pytest.approx(exact / 0.5, rel=0.03)
+
+
+def test_a_stream_is_left_when_it_brings_nothing_new(ground):
+    """Totals that are estimates do not say when a shape is complete; its hits do."""
+    totals = {s: 2.0 * t for s, t in induced_counts(ground.counts.copies).items()}
+    copies = {s: root_copies(ground, s) for s in ground.structures()}
+    assignments, _ = assign(totals, dict.fromkeys(SHAPES, 10**6), copies, NO_TIME, 1)
+    tally = Tally()
+    limits = {a.shape: 10**9 for a in assignments}
+    found = draw_samples(ground, assignments, dict.fromkeys(SHAPES, 10**6), limits, 1, tally)
+    assert max(tally.draws.values()) < 10**7
+    assert len(found.shape) == sum(induced_counts(ground.counts.copies).values())

@@ -1,0 +1,145 @@
+"""graph-tool as a witness: the same counts by other means, and the same form of samples."""
+
+from __future__ import annotations
+
+import random
+import sys
+
+import numpy as np
+import pytest
+
+from kgqa_hpc.errors import InputError, KgqaError
+from kgqa_hpc.graphlets import graph_tool
+from kgqa_hpc.graphlets.census import count_graphlets
+from kgqa_hpc.graphlets.sample import sample_graphlets
+from kgqa_hpc.graphlets.shapes import SHAPES
+
+
+@pytest.fixture
+def witness():
+    if graph_tool.find_interpreter() is None:
+        pytest.skip("GRAPH-TOOL IS NOT INSTALLED: NO WITNESS (apt install python3-graph-tool)")
+
+
+def karate_club():
+    """Zachary 1977, 34 members, 78 ties; each row: a member and those with higher numbers tied to it."""
+    ties = {
+        0: [1, 2, 3, 4, 5, 6, 7, 8, 10, 11, 12, 13, 17, 19, 21, 31], 1: [2, 3, 7, 13, 17, 19, 21, 30],
+        2: [3, 7, 8, 9, 13, 27, 28, 32], 3: [7, 12, 13], 4: [6, 10], 5: [6, 10, 16], 6: [16], 8: [30, 32, 33],
+        9: [33], 13: [33], 14: [32, 33], 15: [32, 33], 18: [32, 33], 19: [33], 20: [32, 33], 22: [32, 33],
+        23: [25, 27, 29, 32, 33], 24: [25, 27, 31], 25: [31], 26: [29, 33], 27: [33], 28: [31, 33],
+        29: [32, 33], 30: [32, 33], 31: [32, 33], 32: [33],
+    }  # fmt: skip
+    return 34, {(a, b) for a, others in ties.items() for b in others}
+
+
+def small_world(n, neighbours, p, seed):
+    """Watts and Strogatz 1998: a ring whose edges are moved with probability p."""
+    rng = random.Random(seed)
+    edges = set()
+    for v in range(n):
+        for step in range(1, neighbours // 2 + 1):
+            other = rng.randrange(n) if rng.random() < p else (v + step) % n
+            if other != v:
+                edges.add((min(v, other), max(v, other)))
+    return n, edges
+
+
+def bipartite(left, right, p, seed):
+    """Two-mode, like women and the events they attended."""
+    rng = random.Random(seed)
+    return left + right, {(a, left + b) for a in range(left) for b in range(right) if rng.random() < p}
+
+
+def random_graph(n, p, seed):
+    """Erdős and Rényi 1959."""
+    rng = random.Random(seed)
+    return n, {(a, b) for a in range(n) for b in range(a + 1, n) if rng.random() < p}
+
+
+GRAPHS = {
+    "karate club": karate_club(),
+    "random": random_graph(60, 0.12, 1),
+    "dense random": random_graph(26, 0.55, 2),
+    "small world": small_world(80, 6, 0.2, 3),
+    "bipartite": bipartite(18, 14, 0.35, 4),
+}
+
+
+def orders(n, edges):
+    """The graph under three numberings: as it is, reversed, shuffled."""
+    shuffled = list(range(n))
+    random.Random(5).shuffle(shuffled)
+    for number in (list(range(n)), list(range(n))[::-1], shuffled):
+        yield {(min(number[a], number[b]), max(number[a], number[b])) for a, b in edges}
+
+
+@pytest.mark.parametrize("name", GRAPHS)
+def test_counts_equal_those_of_graph_tool_in_three_vertex_orders(witness, graph_of, name):
+    n, edges = GRAPHS[name]
+    for renamed in orders(n, edges):
+        csr = graph_of(n, renamed)
+        assert count_graphlets(*csr) == count_graphlets(*csr, backend="graph-tool")
+
+
+def test_the_karate_club_is_whole(graph_of):
+    n, edges = karate_club()
+    counts = count_graphlets(*graph_of(n, edges))
+    assert len(edges) == 78
+    assert counts[2] == 45  # its published number of triangles
+
+
+def test_samples_have_the_form_of_the_native_ones(witness, graph_of):
+    n, edges = GRAPHS["random"]
+    csr = graph_of(n, edges)
+    neighbours = [set(csr[1][a:b].tolist()) for a, b in zip(csr[0][:-1], csr[0][1:], strict=True)]
+    drawn = sample_graphlets(*csr, per_shape=100, seed=1, backend="graph-tool")
+    assert drawn.totals == count_graphlets(*csr)
+    assert drawn.plan.method == "graph-tool"
+    native = sample_graphlets(*csr, per_shape=10**6, seed=1)
+    everything = {(int(s), *row) for s, row in zip(native.shape, native.nodes.tolist(), strict=True)}
+    assert {(int(s), *row) for s, row in zip(drawn.shape, drawn.nodes.tolist(), strict=True)} <= everything
+    for shape_id, row in zip(drawn.shape, drawn.nodes.tolist(), strict=True):
+        assert all(row[b] in neighbours[row[a]] for a, b in SHAPES[int(shape_id)].edges)
+    for shape, size in drawn.sampled().items():
+        total = drawn.totals[shape]
+        if total <= 100:
+            assert size == total
+        else:  # binomial
+            assert abs(size - 100) < 6 * np.sqrt(100 * (1 - 100 / total))
+
+
+def test_samples_are_reproducible_and_seeded(witness, graph_of):
+    csr = graph_of(*GRAPHS["small world"])
+    first, again, other = (
+        sample_graphlets(*csr, per_shape=20, seed=seed, backend="graph-tool").nodes.tobytes()
+        for seed in (1, 1, 2)
+    )
+    assert first == again
+    assert first != other
+
+
+def test_a_graph_without_edges_is_no_trouble(witness):
+    drawn = sample_graphlets(
+        np.zeros(4, np.int64), np.zeros(0, np.int32), per_shape=5, seed=1, backend="graph-tool"
+    )
+    assert len(drawn) == 0
+    assert set(drawn.totals.values()) == {0}
+
+
+def test_without_graph_tool_one_is_told_what_to_do(monkeypatch, graph_of):
+    monkeypatch.setattr(graph_tool, "find_interpreter", lambda: None)
+    with pytest.raises(InputError, match="KGQA_GRAPH_TOOL_PYTHON"):
+        count_graphlets(*graph_of(*karate_club()), backend="graph-tool")
+
+
+def test_an_interpreter_without_graph_tool_is_not_taken(monkeypatch, tmp_path):
+    monkeypatch.setenv(graph_tool.VARIABLE, str(tmp_path / "no-python"))
+    monkeypatch.setattr(graph_tool, "_SYSTEM", str(tmp_path / "none"))
+    assert graph_tool.find_interpreter() in (None, sys.executable)
+
+
+def test_a_failing_worker_is_one_clear_error(monkeypatch, graph_of):
+    monkeypatch.setattr(graph_tool, "find_interpreter", lambda: "/bin/false")
+    with pytest.raises(KgqaError, match="graph-tool in /bin/false failed"):
+        count_graphlets(*graph_of(*karate_club()), backend="graph-tool")

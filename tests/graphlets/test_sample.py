@@ -1,0 +1,210 @@
+"""Sampling as its callers see it: uniform in both regimes, reproducible, complete where rare, weights that
+are right.
+"""
+
+from __future__ import annotations
+
+import functools
+import itertools
+
+import numpy as np
+import pytest
+from scipy import stats
+
+from kgqa_hpc.errors import InputError
+from kgqa_hpc.graphlets import plan, sample
+from kgqa_hpc.graphlets.drawing import pilot
+from kgqa_hpc.graphlets.sample import sample_graphlets
+from kgqa_hpc.graphlets.shapes import SHAPES
+
+METHODS = ("enumerate", "structure")
+
+
+def rows_of(drawn):
+    return [
+        (int(s), frozenset(v for v in row if v >= 0))
+        for s, row in zip(drawn.shape, drawn.nodes.tolist(), strict=True)
+    ]
+
+
+@pytest.fixture(scope="module")
+def variety(small_graphs):
+    """One graph that holds all 29 shapes, each a handful of times at least: the small graphs side by side."""
+    indptr, indices, offset = [np.zeros(1, np.int64)], [], 0
+    for name in ("medium", "dense", "bipartite", "wheel"):
+        part = small_graphs[name]
+        indptr.append(part[0][1:] + indptr[-1][-1])
+        indices.append(part[1] + offset)
+        offset += len(part[0]) - 1
+    return np.concatenate(indptr), np.concatenate(indices)
+
+
+@pytest.mark.parametrize(("method", "seeds"), [("enumerate", 120), ("structure", 60)])
+def test_every_occurrence_is_equally_likely_to_be_in_a_sample(variety, occurrences, method, seeds):
+    """Inclusion chi-square of all shapes over many seeds, with the finite-population correction."""
+    exact = occurrences(variety)
+    hits = {shape: dict.fromkeys(sets, 0) for shape, sets in exact.items()}
+    sizes = {shape: min(7, len(sets)) for shape, sets in exact.items()}
+    for seed in range(seeds):
+        drawn = sample_graphlets(*variety, per_shape=7, seed=seed, method=method)
+        rows = rows_of(drawn)
+        assert len(set(rows)) == len(rows)
+        assert drawn.sampled() == sizes
+        for shape, nodes in rows:
+            hits[shape][nodes] += 1
+    p_values = {}
+    for shape, counts in hits.items():
+        total, share = len(counts), sizes[shape] / len(counts)
+        if share == 1.0:
+            assert set(counts.values()) == {seeds}
+            continue
+        spread = np.array(list(counts.values())) - seeds * share
+        statistic = (spread**2).sum() / (seeds * share * (1 - share)) * (total - 1) / total
+        p_values[shape] = stats.chi2.sf(statistic, total - 1)
+    assert len(p_values) > 20
+    assert min(p_values.values()) > 1e-3 / len(p_values), p_values
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_shapes_with_few_occurrences_are_complete(small_graphs, occurrences, method):
+    for name in ("sparse", "medium", "hub", "clique with pendants", "star"):
+        csr = small_graphs[name]
+        drawn = sample_graphlets(*csr, per_shape=10**6, seed=2, method=method)
+        exact = occurrences(csr)
+        assert drawn.totals == {shape: len(sets) for shape, sets in exact.items()}
+        assert set(drawn.errors.values()) == {0.0}
+        assert set(rows_of(drawn)) == {(shape, nodes) for shape, sets in exact.items() for nodes in sets}
+        assert len(drawn) == sum(drawn.totals.values())
+
+
+def test_both_methods_label_an_occurrence_alike(small_graphs):
+    csr = small_graphs["medium"]
+    everything = [sample_graphlets(*csr, per_shape=10**6, seed=2, method=method) for method in METHODS]
+    assert everything[0].nodes.tobytes() == everything[1].nodes.tobytes()
+    assert everything[0].shape.tobytes() == everything[1].shape.tobytes()
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_the_same_seed_gives_the_same_bytes_whatever_the_threads(variety, method):
+    first = sample_graphlets(*variety, per_shape=25, seed=9, method=method, threads=1)
+    for threads in (2, 5):
+        again = sample_graphlets(*variety, per_shape=25, seed=9, method=method, threads=threads)
+        for name in ("shape", "nodes", "weight"):
+            assert getattr(again, name).tobytes() == getattr(first, name).tobytes()
+        assert again.plan == first.plan
+    other = sample_graphlets(*variety, per_shape=25, seed=10, method=method)
+    assert other.nodes.tobytes() != first.nodes.tobytes()
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_only_the_wanted_shapes_are_sampled_but_all_are_counted(small_graphs, method):
+    csr = small_graphs["medium"]
+    drawn = sample_graphlets(*csr, per_shape=5, seed=1, shapes=[6, 2], method=method)
+    assert set(drawn.shape.tolist()) == {2, 6}
+    assert drawn.totals == sample_graphlets(*csr, per_shape=0, seed=1).totals
+
+
+@pytest.mark.parametrize("method", ["auto", *METHODS])
+@pytest.mark.parametrize("n", [0, 1, 6])
+def test_a_graph_without_edges_gives_an_empty_sample(n, method):
+    drawn = sample_graphlets(
+        np.zeros(n + 1, np.int64), np.zeros(0, np.int32), per_shape=3, seed=1, method=method
+    )
+    assert len(drawn) == 0
+    assert drawn.nodes.shape == (0, 5)
+    assert set(drawn.totals.values()) == {0}
+
+
+def test_a_star_of_200_000_leaves_is_sampled():
+    leaves = 200_000
+    indptr = np.concatenate([[0], np.full(leaves + 1, leaves)])
+    drawn = sample_graphlets(indptr, np.arange(1, leaves + 1), per_shape=50, seed=1)
+    assert drawn.plan.method == "structure"
+    assert {s: n for s, n in drawn.sampled().items() if n} == {1: 50, 4: 50, 11: 50}
+    assert (drawn.nodes[drawn.shape == 11][:, 0] == 0).all()
+
+
+def test_too_many_occurrences_are_not_enumerated():
+    leaves = 200_000
+    indptr = np.concatenate([[0], np.full(leaves + 1, leaves)])
+    with pytest.raises(InputError, match="cannot be enumerated"):
+        sample_graphlets(indptr, np.arange(1, leaves + 1), per_shape=5, seed=1, method="enumerate")
+
+
+def test_where_exact_counts_cost_too_much_totals_are_estimates_with_errors(variety, monkeypatch):
+    """The same graph once with all passes and once with none that costs anything."""
+    exact = sample_graphlets(*variety, per_shape=0, seed=1).totals
+    monkeypatch.setattr(sample, "affordable_passes", lambda seconds: frozenset())
+    monkeypatch.setattr(sample, "pilot", functools.partial(pilot, draws=2000))
+    monkeypatch.setattr(plan, "BLIND_SECONDS", 0.004)
+    scores = []
+    for seed in range(8):
+        drawn = sample_graphlets(*variety, per_shape=10, seed=seed)
+        assert drawn.plan.method == "structure"
+        assert "estimates" in drawn.plan.text
+        for shape in SHAPES:
+            if drawn.errors[shape] > 3:  # rounding to whole graphlets does not matter
+                scores.append((drawn.totals[shape] - exact[shape]) / drawn.errors[shape])
+            elif not drawn.errors[shape]:
+                assert drawn.totals[shape] == exact[shape]
+    assert len(scores) > 60
+    assert np.max(np.abs(scores)) < 5
+    assert 0.7 < np.std(scores) < 1.3
+
+
+def test_the_planner_enumerates_small_graphs_and_draws_on_graphs_with_hubs(graph_of, monkeypatch):
+    csr = graph_of(400, {(hub, leaf) for hub in range(3) for leaf in range(3, 400)})
+    small = sample_graphlets(*csr, per_shape=20, seed=1)
+    assert small.plan.method == "enumerate"
+    assert "by rank" in small.plan.text
+    for module in (plan, sample):
+        monkeypatch.setattr(module, "SHORT_SECONDS", 0.0)
+    drawn = sample_graphlets(*csr, per_shape=20, seed=1)
+    assert drawn.plan.method == "structure"
+    assert drawn.plan.shapes.keys() == {s for s, total in drawn.totals.items() if total}
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"shapes": [30]},
+        {"shapes": [0]},
+        {"per_shape": -1},
+        {"max_per_node": 0},
+        {"max_per_node": 3, "node_type": []},
+    ],
+)
+def test_impossible_wishes_are_refused(small_graphs, options):
+    with pytest.raises(InputError):
+        sample_graphlets(*small_graphs["star"], **{"per_shape": 5, "seed": 1, **options})
+
+
+def test_a_cap_per_node_holds_over_all_shapes_together(graph_of):
+    edges = {(0, leaf) for leaf in range(1, 60)} | {(a, a + 1) for a in range(1, 59)}
+    csr = graph_of(60, edges | {(a, a + 7) for a in range(1, 50, 3)})
+    for cap in (1, 10, 60):
+        drawn = sample_graphlets(*csr, per_shape=30, seed=3, max_per_node=cap)
+        load = np.bincount(drawn.nodes[drawn.nodes >= 0], minlength=60)
+        assert load.max() <= cap
+        assert len(drawn) > 0
+        assert len(set(rows_of(drawn))) == len(drawn)
+
+
+def test_a_cap_that_does_not_bind_changes_nothing(small_graphs):
+    csr = small_graphs["sparse"]
+    drawn = sample_graphlets(*csr, per_shape=3, seed=3, max_per_node=10**6)
+    assert (drawn.weight == 1.0).all()
+
+
+def test_the_planner_speaks_of_the_balance(small_graphs):
+    drawn = sample_graphlets(*small_graphs["hub"], per_shape=5, seed=3, max_per_node=20)
+    assert "no node stands in more than 20" in drawn.plan.text
+
+
+def test_samples_of_a_clique_are_found_by_either_method():
+    n = 60
+    indptr, indices = np.arange(n + 1) * n, np.tile(np.arange(n), n)
+    for method in METHODS:
+        drawn = sample_graphlets(indptr, indices, per_shape=100, seed=1, method=method)
+        assert {s: k for s, k in drawn.sampled().items() if k} == {2: 100, 8: 100, 29: 100}
+        assert len(set(itertools.chain(rows_of(drawn)))) == 300

@@ -1,0 +1,111 @@
+"""Streams of draws: every copy equally likely, hit rates as predicted, and each draw a pure function of its
+number.
+"""
+
+from __future__ import annotations
+
+import functools
+
+import numpy as np
+import pytest
+from scipy import stats
+
+from kgqa_hpc.graphlets.closed_form import PASSES, copy_counts, induced_counts, list_triangles
+from kgqa_hpc.graphlets.order import order_graph
+from kgqa_hpc.graphlets.shapes import SHAPE_OF, SHAPES, SUBCOPIES
+from kgqa_hpc.graphlets.structures import STRUCTURES, Ground, Stream, root_copies
+
+DRAWS = 30_000
+
+
+@pytest.fixture(scope="module")
+def grounds(small_graphs):
+    """Graphs that together hold all structures."""
+    made = []
+    for name in ("medium", "dense", "hub", "bipartite", "clique with pendants"):
+        graph = order_graph(*small_graphs[name])
+        lists = list_triangles(graph)
+        made.append(Ground(graph, lists, copy_counts(graph, lists), frozenset(PASSES)))
+    return made
+
+
+@pytest.fixture(scope="module")
+def draws_of(grounds):
+    """draws_of(structure) -> for each graph that has any: induced counts, copies, sorted nodes, shapes of
+    DRAWS draws.
+    """
+
+    @functools.cache
+    def draw(structure):
+        made = []
+        for ground in grounds:
+            stream = Stream(ground, structure, seed=11)
+            if not stream.copies:
+                continue
+            assert stream.copies == root_copies(ground, structure)
+            nodes, codes = stream.draw(0, DRAWS)
+            assert (nodes[codes < 0] == -1).all()
+            shape_of = SHAPE_OF[SHAPES[structure].k]
+            shapes = np.where(codes >= 0, shape_of[np.maximum(codes, 0)], 0)
+            induced = induced_counts(ground.counts.copies)
+            made.append((induced, stream.copies, np.sort(nodes, axis=1), shapes))
+        return made
+
+    return draw
+
+
+@pytest.mark.parametrize("structure", STRUCTURES)
+def test_copies_are_hit_as_often_as_predicted(draws_of, structure):
+    """Each shape T is hit with probability I_T * SUBCOPIES / copies: binomial z-scores over several
+    graphs.
+    """
+    z_scores = []
+    for induced, copies, _, shapes in draws_of(structure):
+        hits = np.bincount(shapes, minlength=30)
+        for shape in SHAPES:
+            p = induced[shape] * SUBCOPIES[shape].get(structure, 0) / copies
+            if p == 0 or p > 1 - 1e-12:
+                assert hits[shape] == (DRAWS if p else 0)
+            elif DRAWS * p > 20:
+                z_scores.append((hits[shape] - DRAWS * p) / np.sqrt(DRAWS * p * (1 - p)))
+    assert np.max(np.abs(z_scores), initial=0) < 4.5
+
+
+@pytest.mark.parametrize("structure", STRUCTURES)
+def test_occurrences_of_a_shape_are_equally_likely(draws_of, structure):
+    p_values = []
+    for induced, _, nodes, shapes in draws_of(structure):
+        keys = (nodes.astype(np.int64) + 1) @ (64 ** np.arange(5))
+        for shape, count in induced.items():
+            hits = keys[shapes == shape]
+            if count > 1 and len(hits) >= 10 * count:
+                _, seen = np.unique(hits, return_counts=True)
+                p_values.append(stats.chisquare(np.append(seen, np.zeros(count - len(seen)))).pvalue)
+    assert p_values
+    assert min(p_values) > 1e-4 / len(p_values)
+
+
+@pytest.mark.parametrize("structure", STRUCTURES)
+def test_a_draw_depends_on_its_number_alone(grounds, structure):
+    ground = grounds[1]
+    nodes, codes = Stream(ground, structure, seed=5).draw(0, 9000, threads=1)
+    for first, count, threads in ((0, 9000, 3), (100, 400, 2), (499, 1, 1)):
+        part_nodes, part_codes = Stream(ground, structure, seed=5).draw(first, count, threads=threads)
+        assert part_nodes.tobytes() == nodes[first : first + count].tobytes()
+        assert part_codes.tobytes() == codes[first : first + count].tobytes()
+    other, _ = Stream(ground, structure, seed=6).draw(0, 9000)
+    assert other.tobytes() != nodes.tobytes()
+
+
+def test_weights_beyond_64_bits_fall_back_to_floating_point():
+    leaves = 200_000
+    indptr = np.concatenate([[0], np.full(leaves + 1, leaves)])
+    graph = order_graph(indptr, np.arange(1, leaves + 1))
+    lists = list_triangles(graph)
+    ground = Ground(graph, lists, copy_counts(graph, lists), frozenset(PASSES))
+    stream = Stream(ground, 11, seed=1)
+    assert stream.copies > 2**63
+    nodes, codes = stream.draw(0, 1000)
+    assert (SHAPE_OF[5][codes] == 11).all()
+    assert (nodes[:, 0] == 0).all()
+    assert len(np.unique(nodes[:, 1:])) > 3900
