@@ -9,6 +9,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
+from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -87,6 +88,10 @@ def _sample(run: RunFolder, config: RunConfig, threads: int | None) -> str:
         )
     make_folder(run.stats)
     write_file(run.stats / "graphlets.csv", statistics_csv(drawn).encode())
+    if find_spec("matplotlib"):  # the extra `report`; the figures of the CSV file are the same
+        from kgqa_hpc.graphlets.figure import shapes_png
+
+        write_file(run.stats / "graphlets.png", shapes_png(drawn))
     header = {"seed": config.seed, "reduction": reduction.counts(), "totals": _keys_as_text(drawn.totals)}
     anchors = (anchor.to_dict() for anchor in graphlet_anchors(graph, drawn, config.seed))
     total = write_anchors(run.anchors, anchors, header)
