@@ -21,6 +21,7 @@ import functools
 import hashlib
 import logging
 import os
+import pickle
 import shutil
 import sys
 import tempfile
@@ -35,8 +36,27 @@ _PACKAGE = Path(__file__).parent
 _log = logging.getLogger(__name__)
 
 
-def kernel(function: Callable[..., Any]) -> Any:
-    """Compile `function` on its first call (nopython, nogil), cached on disk where a disk lets us."""
+def kernel(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Compile `function` on its first call (nopython, nogil), cached on disk where a disk lets us.
+
+    A cache that cannot be written or read (disk full, file cut short) costs a compilation, never the call.
+    """
+    compiled = _cached(function)
+
+    @functools.wraps(function)
+    def call(*arguments: Any) -> Any:
+        nonlocal compiled
+        try:
+            return compiled(*arguments)
+        except (OSError, EOFError, pickle.UnpicklingError) as problem:  # kernels do nothing that raises these
+            _log.warning("compiled kernels are not cached: %s", problem)
+            compiled = numba.njit(nogil=True, boundscheck=False)(function)
+            return compiled(*arguments)
+
+    return call
+
+
+def _cached(function: Callable[..., Any]) -> Any:
     with _numba_cache_dir(_cache_folder()):
         try:
             return numba.njit(nogil=True, cache=True, boundscheck=False)(function)
@@ -106,7 +126,7 @@ def _seed(folder: Path, shipped: Path) -> None:
         if target.exists():
             continue
         try:
-            target.parent.mkdir(exist_ok=True)
+            target.parent.mkdir(parents=True, exist_ok=True)
             handle, temporary = tempfile.mkstemp(dir=target.parent)
             os.close(handle)
             shutil.copyfile(source, temporary)
