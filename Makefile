@@ -21,7 +21,7 @@ system:
 
 # A second environment: LMDeploy's own Python code with a CPU torch, for the contract tests of its engine.
 lmdeploy:
-	@tools/install_lmdeploy_cpu.sh
+	@tools/install_lmdeploy_cpu.sh || echo "LMDEPLOY CONTRACT TESTS WILL BE SKIPPED: ITS INSTALLATION FAILED"
 
 lint:
 	@tools/setup_venv.sh test
