@@ -4,11 +4,12 @@ VENV ?= .venv
 BIN := $(VENV)/bin
 export VENV
 
-.PHONY: help demo test lint system lmdeploy clean
+.PHONY: help demo test test-all lint system lmdeploy clean
 
 help:
 	@echo "make demo    install into $(VENV) and make a small dataset from the HPO graph in runs/demo"
 	@echo "make test    install with test extras and run the whole test-suite"
+	@echo "make test-all  the same with image builds, Slurm pipelines and LMDeploy's contract"
 	@echo "make lint    ruff, mypy and shellcheck only"
 	@echo "make clean   remove $(VENV) and runs/demo"
 
@@ -30,7 +31,15 @@ lint:
 	@$(BIN)/mypy
 	@grep -rlE '^#!/(usr/bin/env |bin/)(ba)?sh' .ci containers slurm tools | xargs -r $(BIN)/shellcheck -x -P SCRIPTDIR
 
-test: lint system lmdeploy
+# Not yet shown to pass in time on a slow machine, so not yet in `make test`: the image builds, the real Slurm
+# pipelines (real MPI is in), and LMDeploy's contract, which installs 1.6 GB.
+SLOW := --ignore=tests/containers --ignore=tests/cluster/test_slurm.py
+
+test: lint system
+	@echo "NOT RUN HERE: CONTAINER IMAGES, SLURM PIPELINES, LMDEPLOY CONTRACT (make test-all RUNS THEM)"
+	@PATH="$(abspath $(BIN)):$$PATH" tools/run_tests.sh $(SLOW) $(PYTEST)
+
+test-all: lint system lmdeploy
 	@PATH="$(abspath $(BIN)):$$PATH" tools/run_tests.sh $(PYTEST)
 
 clean:
