@@ -119,7 +119,7 @@ class Resources:
     memory: str = "32G"
     partition: str | None = None
     account: str | None = None
-    notice: int = 900  # s before the limit at which the workers are told
+    notice: int = 900  # s before the limit at which the workers are told; at most a quarter of the time
     options: dict[str, str] = field(default_factory=dict)
 
 
@@ -156,7 +156,7 @@ def _plans(run: RunFolder, resources: Resources, cluster: Cluster) -> list[Plan]
     missing = not run.anchors.exists()
 
     def commands(*parts: list[list[str]]) -> Commands:
-        return Commands([command for part in parts for command in part], path, resources.notice)
+        return Commands([command for part in parts for command in part], path, _notice(resources))
 
     if cluster == "local":
         if missing and resources.workers > 1:
@@ -171,6 +171,10 @@ def _plans(run: RunFolder, resources: Resources, cluster: Cluster) -> list[Plan]
     plans = [Plan("kgqa-graphlets", commands(prepare), 1, processors)] if missing else []
     plans.append(Plan("kgqa-run", commands(work), resources.workers, {**processors, **gpus}))
     return [*plans, Plan("kgqa-merge", commands(collect), 1, processors)]
+
+
+def _notice(resources: Resources) -> int:
+    return min(resources.notice, int(resources.time // 4))
 
 
 def _kgqa(image: str | None, run: str) -> list[str]:
@@ -195,7 +199,7 @@ def _executor(
     minutes = max(int(resources.time // 60), 1)
     if cluster == "local":
         executor: Any = submitit.LocalExecutor(folder, max_num_timeout=REQUEUES)
-        executor.update_parameters(timeout_min=minutes, signal_delay_s=min(resources.notice, minutes * 30))
+        executor.update_parameters(timeout_min=minutes, signal_delay_s=_notice(resources))
         return executor
     try:
         executor = submitit.SlurmExecutor(folder, max_num_timeout=REQUEUES)
@@ -211,7 +215,7 @@ def _executor(
     executor.update_parameters(
         job_name=plan.name,
         time=minutes,
-        signal_delay_s=resources.notice,
+        signal_delay_s=_notice(resources),
         additional_parameters=more,
         ntasks_per_node=1,
         **{key: value for key in ("partition", "account") if (value := getattr(resources, key))},

@@ -6,7 +6,6 @@ import json
 import os
 import random
 import signal
-import sys
 import time
 from contextlib import suppress
 from pathlib import Path
@@ -19,12 +18,7 @@ from tests.runtime.rig import answers_kept, events, records
 
 pytestmark = [needs_slurm, pytest.mark.cluster, pytest.mark.slow]
 
-SUBMIT = (
-    "import sys; from pathlib import Path; from kgqa_hpc.runtime.submit import Resources, submit\n"
-    "want = Resources(workers=3, cpus=1, gpus=1, memory='500M', time=600, notice=30)\n"
-    "jobs = submit(Path('oregano'), want)\n"
-    "print(*[job['job'] for job in jobs])"
-)
+SUBMIT = ["--cpus=1", "--memory=500M", "--time=10m", "--json"]
 ARRAY = ["--cpus-per-task=1", "--mem=500M", "--gpus-per-task=1"]
 
 
@@ -96,10 +90,11 @@ def test_kgqa_submit_makes_the_same_and_status_shows_its_jobs(
     place: Place, slurm: Slurm, undisturbed: dict[str, bytes]
 ) -> None:
     place.kgqa("init", place.config(0.02), "oregano")
-    *_, merge = place(sys.executable, "-c", SUBMIT).split()
+    jobs = json.loads(place.kgqa("submit", "oregano", "--workers=3", *SUBMIT))
+    assert [job["name"] for job in jobs] == ["kgqa-graphlets", "kgqa-run", "kgqa-merge"]
     queue = json.loads(place.kgqa("status", "oregano", "--json"))["queue"]
     assert {job["name"] for job in queue} >= {"kgqa-run", "kgqa-merge"}
-    slurm.wait(merge)
+    slurm.wait(jobs[-1]["job"])
     assert dataset(place.run("oregano")) == undisturbed
 
 
@@ -107,7 +102,7 @@ def test_a_submitted_job_that_is_told_to_stop_drains_requeues_and_finishes(
     place: Place, slurm: Slurm
 ) -> None:
     run = place.prepared(0.3)
-    work, _merge = place(sys.executable, "-c", SUBMIT.replace("workers=3", "workers=1")).split()
+    work = json.loads(place.kgqa("submit", "oregano", *SUBMIT))[0]["job"]
     wait_for(lambda: answers_kept(run) > 20_000, "answers")
     slurm("scancel", "--signal=USR2", work)
     wait_for(lambda: slurm.restarts(work) == 1, "the requeue")
