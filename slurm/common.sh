@@ -49,9 +49,11 @@ use_image() { # IMAGE-OR-EMPTY RUN
 # In the foreground the shell would look at a signal only after the command's end.
 run_and_forward() { # COMMAND...
   local pid code caught
-  "$@" &
+  # Ignored until the program has a handler for it: a warning while it is still starting must not kill it …
+  (trap '' USR1 && exec "$@") &
   pid=$!
-  trap 'caught=1; kill -USR1 "$pid" 2>/dev/null || true' USR1
+  # … so the warning is repeated until it is heeded.
+  trap 'caught=1; (while kill -USR1 "$pid" && sleep 5; do :; done) 2>/dev/null &' USR1
   trap 'caught=1; kill -TERM "$pid" 2>/dev/null || true' TERM
   while :; do
     caught='' code=0
@@ -71,24 +73,21 @@ run_state() { # RUN
     END { print complete, done bytes }'
 }
 
-# Ends the job well when the run is complete; puts it back into the queue when it is not. Gives up when this start
-# brought nothing, because the next one would not either.
+# Ends the job well when the run is complete; puts it back into the queue when it is not. Gives up when a start brought
+# nothing: at once when it failed, after a second try when it was only stopped.
 requeue_unless_complete() { # RUN STATE-AT-START EXIT-CODE
-  local now
+  local now stopped=''
+  [ "$3" != 75 ] && [ "$3" -le 128 ] || stopped=1
   now=$(run_state "$1")
   case $now in yes*)
     echo "complete: $1"
     exit 0
     ;;
   esac
-  if [ "$now" = "$2" ]; then
+  if [ "$now" = "$2" ] && { [ -z "$stopped" ] || [ "${SLURM_RESTART_COUNT:-0}" -gt 0 ]; }; then
     echo "error: this start made no progress (exit code $3); not requeued" >&2
     echo "       see above and $1/logs, mend it, and submit again: what is done stays done" >&2
     exit 1
-  fi
-  if [ "$3" = 2 ]; then
-    echo "error: bad input (exit code 2); not requeued" >&2
-    exit 2
   fi
   echo "not complete yet (exit code $3): back into the queue"
   scontrol requeue "$SLURM_JOB_ID"

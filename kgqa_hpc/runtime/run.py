@@ -79,10 +79,9 @@ def _run(folder: Path, world: World, wish: str | None) -> None:
     assign_gpus(world, _gpus_per_worker(config), os.environ)
     job_end = slurm.job_end(os.environ, ask=world.launcher in ("alone", "array") or world.size == 1)
     stop = Stop(deadline_of(config.runtime.time_limit, job_end), config.runtime.margin)
-    stop.install()
     worker = worker_name(world, wish)
     log_name = f"{slurm.own_job(os.environ) or 'local'}/{worker}.jsonl"
-    with Logbook(run.logs / log_name, worker) as log:
+    with stop.listening(), Logbook(run.logs / log_name, worker) as log:
         facts = _facts(world)
         log.write("started", **facts, deadline=_seconds_to(stop.deadline))
         if world.rank == 0:

@@ -12,7 +12,8 @@ import os
 import signal
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from types import FrameType
 
 GRACE = 5.0  # s between SIGTERM and the cancelling; Slurm's KillWait is 30 s, a preemption's often less
@@ -86,10 +87,20 @@ class Stop:
             self._event.wait(min(left, 0.2))
         return self.reason is not None
 
-    def install(self) -> None:
-        """Handle SIGTERM, SIGINT, SIGUSR1 and 2. Main thread only."""
-        for number in _SIGNALS:
-            signal.signal(number, self._on_signal)
+    @contextmanager
+    def listening(self) -> Iterator[None]:
+        """Handle SIGTERM, SIGINT, SIGUSR1 and 2 in this block. Main thread only.
+
+        After a stop the early warnings stay ignored: a repeated one must not kill a process that is on its
+        way out, which loses its handlers some time before its end.
+        """
+        before = {number: signal.signal(number, self._on_signal) for number in _SIGNALS}
+        try:
+            yield
+        finally:
+            for number, handler in before.items():
+                leaving = self._reason is not None and number in _EARLY
+                signal.signal(number, signal.SIG_IGN if leaving else handler)
 
     def _on_signal(self, number: int, frame: FrameType | None) -> None:
         if number == signal.SIGINT and self._reason is not None:

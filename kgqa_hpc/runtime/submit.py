@@ -42,7 +42,7 @@ class Commands:
     def __call__(self) -> None:
         self._mark = progress_mark(Path(self.run))
         for command in self.commands:
-            process = subprocess.Popen(command)
+            process = subprocess.Popen(command, preexec_fn=_ignore_warnings)
             self._child = process.pid
             while process.poll() is None:
                 time.sleep(0.1)
@@ -68,13 +68,20 @@ class Commands:
         return DelayedSubmission(Commands(self.commands, self.run, self.notice))
 
     def _drain(self) -> None:
-        if _has_ended(self._child):
-            return
-        os.kill(self._child, signal.SIGUSR1)
-        # Not Popen.wait: the interrupted main thread may be inside it.
+        # Not Popen.wait: the interrupted main thread may be inside it. Again and again: it may still be
+        # starting.
         until = time.monotonic() + min(self.notice, DRAIN)
         while not _has_ended(self._child) and time.monotonic() < until:
-            time.sleep(0.1)
+            os.kill(self._child, signal.SIGUSR1)
+            time.sleep(0.5)
+
+
+def _ignore_warnings() -> None:
+    """In the child, until it has handlers of its own: Slurm signals every process of a step, also
+    starting ones.
+    """
+    for number in (signal.SIGUSR1, signal.SIGUSR2):
+        signal.signal(number, signal.SIG_IGN)
 
 
 def submitit_signal() -> signal.Signals:

@@ -14,7 +14,7 @@ import pytest
 
 from kgqa_hpc.store.run import RunFolder
 from tests.cluster.conftest import ROOT, Place, Slurm, dataset, make_place, needs_slurm, quicken, wait_for
-from tests.runtime.rig import answers_kept, events, records
+from tests.runtime.rig import answers_kept, events, reconfigure, records
 
 pytestmark = [needs_slurm, pytest.mark.cluster, pytest.mark.slow]
 
@@ -115,10 +115,10 @@ def test_a_submitted_job_that_is_told_to_stop_drains_requeues_and_finishes(
 def test_a_real_time_limit_is_noticed_the_job_requeues_itself_and_finishes(
     place: Place, slurm: Slurm
 ) -> None:
-    run = place.prepared(0.35)
+    run = place.prepared(0.7)
     script = str(ROOT / "slurm" / "run_array.sbatch")
     job = place(
-        *["sbatch", "--parsable", "--array=0", "--time=1", "--signal=B:USR1@25", *ARRAY, script, "oregano"]
+        *["sbatch", "--parsable", "--array=0", "--time=2", "--signal=B:USR1@50", *ARRAY, script, "oregano"]
     ).strip()
     wait_for(lambda: events(run, "drained"), "the drain")
     quicken(run, 0)
@@ -131,15 +131,24 @@ def test_a_real_time_limit_is_noticed_the_job_requeues_itself_and_finishes(
     assert "back into the queue" in next(place.folder.glob("kgqa-run-*.log")).read_text()
 
 
-def test_a_start_without_progress_is_not_repeated(place: Place, slurm: Slurm) -> None:
+def test_a_second_start_without_progress_is_the_last(place: Place, slurm: Slurm) -> None:
     run = place.prepared(3600)
+    reconfigure(run, runtime={"time_limit": 8, "margin": 2})  # stops itself before the first answer
     script = str(ROOT / "slurm" / "run_array.sbatch")
     job = place(*["sbatch", "--parsable", "--array=0", *ARRAY, script, "oregano"]).strip()
-    wait_for(lambda: events(run, "shard-opened"), "work")
-    slurm("scancel", "--batch", "--signal=TERM", job)
+    slurm.wait(job, "FAILED")
+    assert slurm.restarts(job) == 1
+    assert "made no progress (exit code 75)" in next(place.folder.glob("kgqa-run-*.log")).read_text()
+
+
+def test_a_start_that_fails_at_once_is_the_last(place: Place, slurm: Slurm) -> None:
+    run = place.prepared(0)
+    run.config_file.write_text(run.config_file.read_text().replace("accept: 0.45", "accept: 0.55"))
+    script = str(ROOT / "slurm" / "run_array.sbatch")
+    job = place(*["sbatch", "--parsable", "--array=0", *ARRAY, script, "oregano"]).strip()
     slurm.wait(job, "FAILED")
     assert slurm.restarts(job) == 0
-    assert "made no progress" in next(place.folder.glob("kgqa-run-*.log")).read_text()
+    assert "0.45 → 0.55" in next(place.folder.glob("kgqa-run-*.log")).read_text()
 
 
 def test_kills_stops_requeues_and_changing_numbers_leave_the_same_dataset(

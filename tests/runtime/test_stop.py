@@ -29,14 +29,6 @@ def clock() -> Clock:
     return Clock()
 
 
-@pytest.fixture
-def _signals() -> Iterator[None]:
-    kept = {number: signal.getsignal(number) for number in (signal.SIGTERM, signal.SIGINT, signal.SIGUSR1)}
-    yield
-    for number, handler in kept.items():
-        signal.signal(number, handler)
-
-
 def test_without_limit_and_signal_there_is_no_reason_to_stop(clock: Clock) -> None:
     stop = Stop(None, now=clock)
     clock.time += 1e9
@@ -81,20 +73,46 @@ def test_the_shortest_grace_holds(clock: Clock) -> None:
     assert stop.reason == "SIGUSR1", "the first reason is the one that is told"
 
 
+ALL = [signal.SIGTERM, signal.SIGINT, signal.SIGUSR1, signal.SIGUSR2]
+
+
+@pytest.fixture
+def _signals() -> Iterator[None]:
+    kept = {number: signal.getsignal(number) for number in ALL}
+    yield
+    for number, handler in kept.items():
+        signal.signal(number, handler)
+
+
 @pytest.mark.usefixtures("_signals")
-@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGUSR1])
+@pytest.mark.parametrize("number", ALL)
 def test_a_signal_ends_a_wait_and_is_named(number: signal.Signals) -> None:
     stop = Stop(None)
-    stop.install()
-    os.kill(os.getpid(), number)
-    assert stop.wait(3600)
+    with stop.listening():
+        os.kill(os.getpid(), number)
+        assert stop.wait(3600)
     assert stop.reason == number.name
+
+
+@pytest.mark.usefixtures("_signals")
+def test_afterwards_the_signals_are_whose_they_were_and_repeated_warnings_are_ignored() -> None:
+    before = signal.getsignal(signal.SIGINT)
+    with Stop(None).listening():
+        pass
+    assert signal.getsignal(signal.SIGINT) == before
+    stop = Stop(None)
+    with stop.listening():
+        stop.request("enough")
+    assert signal.getsignal(signal.SIGINT) == before
+    os.kill(os.getpid(), signal.SIGUSR1)
+    os.kill(os.getpid(), signal.SIGUSR2)
+    assert stop.reason == "enough"
 
 
 def test_a_second_sigint_ends_the_process_at_once() -> None:
     code = (
         "import time; from kgqa_hpc.runtime.stop import Stop\n"
-        "s = Stop(None); s.install(); print('up', flush=True)\n"
+        "s = Stop(None); h = s.listening(); h.__enter__(); print('up', flush=True)\n"
         "while True: time.sleep(0.05); print(s.reason, flush=True)"
     )
     process = subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, text=True)
