@@ -19,8 +19,8 @@ from urllib.parse import urlsplit
 from kgqa_hpc.engines.engine import Finish
 from kgqa_hpc.errors import EngineConfigError
 
-# Threads that spin at a barrier for long while another waits for a core slow generation 10 to 50 times on a busy
-# machine; threads that never spin lose a quarter on an idle one. So: some ten microseconds.
+# Threads that spin at a barrier for long while another waits for a core slow generation 10 to 50 times on a
+# busy machine; threads that never spin lose a quarter on an idle one. So: some ten microseconds.
 os.environ.setdefault("OMP_WAIT_POLICY", "passive")
 os.environ.setdefault("GOMP_SPINCOUNT", "10000")
 
