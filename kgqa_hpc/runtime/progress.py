@@ -9,6 +9,7 @@ from contextlib import contextmanager
 from typing import Any
 
 LINE_EVERY = 60.0  # s between two lines of a log
+SHORT = 2.0  # s; stages that are done sooner show nothing
 
 StageProgress = Callable[[int, int, str], None]
 
@@ -51,28 +52,61 @@ class Progress:
 
 
 @contextmanager
-def stage_progress() -> Iterator[StageProgress]:
-    """A `progress(done, total, label)` for a stage of its own: a bar per label, or a line per finished
-    label.
+def stage_progress(interactive: bool | None = None) -> Iterator[StageProgress]:
+    """A `progress(done, total, label)` for a stage of its own, silent for its first `SHORT` seconds.
+
+    On a terminal a bar for each label that is still at work then; in a log a line for each label that takes
+    longer: as soon as it does, every `LINE_EVERY` seconds, and when it is done.
     """
-    if not sys.stderr.isatty():
-        yield _line_when_done
+    if not (sys.stderr.isatty() if interactive is None else interactive):
+        yield _StageLines().update
         return
-    bar = _bar()
-    tasks: dict[str, Any] = {}
-
-    def show(done: int, total: int, label: str) -> None:
-        if label not in tasks:
-            tasks[label] = bar.add_task(label, total=total)
-        bar.update(tasks[label], completed=done, total=total)
-
-    with bar:
-        yield show
+    bars = _StageBars()
+    try:
+        yield bars.update
+    finally:
+        bars.close()
 
 
-def _line_when_done(done: int, total: int, label: str) -> None:
-    if done >= total:
-        print(f"{label}: {total:,}", file=sys.stderr, flush=True)
+class _StageLines:
+    """The work of a label begins when that of the one before was last heard of."""
+
+    def __init__(self) -> None:
+        self._label = ""
+        self._began = self._heard = time.monotonic()
+        self._next = 0.0
+
+    def update(self, done: int, total: int, label: str) -> None:
+        now = time.monotonic()
+        if label != self._label:
+            self._label, self._began, self._next = label, self._heard, SHORT
+        self._heard = now
+        spent = now - self._began
+        if spent >= self._next or (done >= total and spent >= SHORT):
+            self._next = spent + LINE_EVERY
+            text = f"{label}: {done:,} of {total:,}, {spent:.0f} s"
+            print(f"{time.strftime('%H:%M:%S')} {text}", file=sys.stderr, flush=True)
+
+
+class _StageBars:
+    def __init__(self) -> None:
+        self._began = time.monotonic()
+        self._bar: Any = None
+        self._tasks: dict[str, Any] = {}
+
+    def update(self, done: int, total: int, label: str) -> None:
+        if label not in self._tasks:
+            if done >= total or time.monotonic() - self._began < SHORT:
+                return
+            if self._bar is None:
+                self._bar = _bar()
+                self._bar.start()
+            self._tasks[label] = self._bar.add_task(label, total=total)
+        self._bar.update(self._tasks[label], completed=done, total=total)
+
+    def close(self) -> None:
+        if self._bar is not None:
+            self._bar.stop()
 
 
 def _bar() -> Any:
