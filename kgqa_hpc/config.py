@@ -99,6 +99,17 @@ class AnchorConfig(_Strict):
     max_per_node: int | None = Field(
         None, ge=1, description="Balanced sampling: a node is in at most so many."
     )
+    spread: Literal["types"] | None = Field(
+        None, description="Balanced sampling: each shape is spread evenly over the types of its nodes."
+    )
+
+    @model_validator(mode="after")
+    def _combinations(self) -> AnchorConfig:
+        if self.max_per_node is not None and self.spread is not None:
+            raise ValueError("max_per_node and spread cannot be had together, choose one of them")
+        if self.backend == "graph-tool" and self.method != "auto":
+            raise ValueError(f"backend graph-tool knows no method {self.method}, leave method at auto")
+        return self
 
 
 class PromptConfig(_Strict):

@@ -79,6 +79,7 @@ def _sample(run: RunFolder, config: RunConfig, threads: int | None) -> str:
             method=settings.method,
             backend=settings.backend,
             max_per_node=settings.max_per_node,
+            node_type=graph.node_type if settings.spread == "types" else None,
             threads=threads,
             progress=progress,
         )

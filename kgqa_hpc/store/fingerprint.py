@@ -41,8 +41,12 @@ def digest(sections: Mapping[str, Mapping[str, Any]]) -> str:
 
 
 def require_same(where: str, recorded: Mapping[str, Any], wanted: Mapping[str, Any], cure: str) -> None:
-    """Raises FingerprintMismatch that names each key that differs, old → new."""
-    old, new = _flat(recorded), _flat(wanted)
+    """Raises FingerprintMismatch that names each key that differs, old → new.
+
+    A setting that is null is one that is not set: a later version may add such a setting, and goes on with
+    runs that were made before.
+    """
+    old, new = _set(recorded), _set(wanted)
     changed = [
         f"  {key}: {_show(old.get(key, ABSENT))} → {_show(new.get(key, ABSENT))}"
         for key in sorted(old.keys() | new.keys())
@@ -85,6 +89,10 @@ def _flat(value: Any, prefix: str = "") -> dict[str, Any]:
             flat |= _flat(inner, f"{prefix}.{key}" if prefix else str(key))
         return flat
     return {prefix: value}
+
+
+def _set(values: Mapping[str, Any]) -> dict[str, Any]:
+    return {key: value for key, value in _flat(values).items() if value is not None}
 
 
 def _show(value: Any) -> str:

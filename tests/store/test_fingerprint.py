@@ -98,3 +98,9 @@ def test_the_message_names_each_changed_key_old_and_new_and_the_cure() -> None:
     assert caught.value.cure == "use another run folder"
     assert caught.value.exit_code == 2
     require_same("runs/x", old, copy.deepcopy(old), "")
+
+
+def test_a_setting_that_came_with_a_later_version_and_is_not_set_changes_nothing() -> None:
+    require_same("runs/x", {"sampling": {"seed": 1}}, {"sampling": {"seed": 1, "spread": None}}, "")
+    with pytest.raises(FingerprintMismatch, match=r"sampling.spread: \(not set\) → types"):
+        require_same("runs/x", {"sampling": {"seed": 1}}, {"sampling": {"seed": 1, "spread": "types"}}, "")

@@ -1,0 +1,95 @@
+"""Balanced sampling as a user asks for it: by the configuration, with the weights in the run's anchors."""
+
+from __future__ import annotations
+
+import collections
+import csv
+import random
+
+import pytest
+
+from kgqa_hpc import stages
+from kgqa_hpc.config import load_config
+from kgqa_hpc.errors import ConfigError
+from kgqa_hpc.store.anchors import AnchorsFile
+
+HUBS = 2
+
+
+@pytest.fixture
+def sampled(tmp_path):
+    """sampled(anchors section) -> the anchors of a run on a graph with two hubs, a drug in ten nodes."""
+    draw = random.Random(3)
+    rows = [[f"N:{i}", f"entity {i}", "drug" if i % 10 == 9 else "gene"] for i in range(90)]
+    pairs = {(hub, leaf) for hub in range(HUBS) for leaf in range(HUBS, 80)}
+    pairs |= {(a, b) for a, b in (sorted(draw.sample(range(90), 2)) for _ in range(150)) if a != b}
+    for name, header, body in (
+        ("nodes.csv", ["id", "name", "type"], rows),
+        ("edges.csv", ["source_id", "target_id", "type"], [[f"N:{a}", f"N:{b}", "x"] for a, b in pairs]),
+    ):
+        with (tmp_path / name).open("w", newline="", encoding="utf-8") as file:
+            csv.writer(file).writerows([header, *sorted(body)])
+
+    def sample(section):
+        graph = "{source: csv, nodes: nodes.csv, edges: edges.csv, min_degree: 1}"
+        text = f"seed: 5\ngraph: {graph}\nanchors: {section}\nengine: {{kind: scripted}}\n"
+        (tmp_path / "run.yaml").write_text(text, encoding="utf-8")
+        run = stages.init(tmp_path / "run.yaml", tmp_path / f"run{len(list(tmp_path.iterdir()))}")
+        stages.import_graph(run.path)
+        told = stages.sample(run.path)
+        with AnchorsFile(run.anchors) as anchors:
+            return list(anchors.rows()), told
+
+    return sample
+
+
+def signatures(rows, shape):
+    return collections.Counter(
+        tuple(sorted(kind for _, _, kind in row["nodes"])) for row in rows if row["shape"] == shape
+    )
+
+
+def test_uniform_anchors_weigh_one(sampled):
+    rows, _ = sampled("{per_shape: 40}")
+    assert {row["weight"] for row in rows} == {1.0}
+
+
+def test_a_spread_over_types_is_even_and_its_weights_are_in_the_anchors(sampled):
+    plain, _ = sampled("{per_shape: 40, shapes: [1, 4]}")
+    rows, told = sampled("{per_shape: 40, shapes: [1, 4], spread: types}")
+    assert "each shape is spread over the types of its nodes" in told
+    for shape in (1, 4):
+        assert sum(row["shape"] == shape for row in rows) == 40
+        common = ("gene",) * (3 if shape == 1 else 4)
+        assert signatures(rows, shape)[common] < 0.8 * signatures(plain, shape)[common]
+        assert max(signatures(rows, shape).values()) <= 20
+        weights = {row["weight"] for row in rows if row["shape"] == shape}
+        assert min(weights) < 1 < max(weights)
+        assert sum(row["weight"] for row in rows if row["shape"] == shape) == pytest.approx(40)
+
+
+def test_a_cap_per_node_holds_and_its_weights_are_in_the_anchors(sampled):
+    rows, told = sampled("{per_shape: 40, max_per_node: 25}")
+    load = collections.Counter(node for row in rows for node, _, _ in row["nodes"])
+    assert max(load.values()) <= 25
+    assert "no node stands in more than 25" in told
+    assert len({row["weight"] for row in rows}) > 5
+
+
+@pytest.mark.parametrize(
+    ("section", "line"),
+    [
+        ("{max_per_node: 3, spread: types}", "anchors: max_per_node and spread cannot be had together"),
+        ("{spread: shapes}", "anchors.spread: "),
+        ("{max_per_node: 0}", "anchors.max_per_node: "),
+        ("{spraed: types}", "anchors.spraed: unknown key, did you mean spread?"),
+        ("{backend: graph-tool, method: structure}", "anchors: backend graph-tool knows no method structure"),
+    ],
+)
+def test_a_section_that_cannot_work_is_refused_in_one_line(tmp_path, section, line):
+    path = tmp_path / "run.yaml"
+    path.write_text(f"anchors: {section}\nengine: {{kind: scripted}}\n", encoding="utf-8")
+    with pytest.raises(ConfigError) as caught:
+        load_config(path)
+    assert f"{path}: {line}" in caught.value.message
+    assert len(caught.value.message.splitlines()) == 1
