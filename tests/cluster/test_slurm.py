@@ -19,6 +19,7 @@ from tests.runtime.rig import answers_kept, events, reconfigure, records
 pytestmark = [needs_slurm, pytest.mark.cluster, pytest.mark.slow]
 
 SUBMIT = ["--cpus=1", "--memory=500M", "--time=10m", "--json"]
+LEASE = 3.0  # s; of the chaos
 ARRAY = ["--cpus-per-task=1", "--mem=500M", "--gpus-per-task=1"]
 
 
@@ -157,40 +158,47 @@ def test_kills_stops_requeues_and_changing_numbers_leave_the_same_dataset(
     seed = int(os.environ.get("KGQA_TEST_SEED", random.SystemRandom().randrange(2**31)))
     print("KGQA_TEST_SEED =", seed)
     chance = random.Random(seed)
-    run = place.prepared(0.25, lease=3)
+    run = place.prepared(0.8, lease=LEASE)
     script = str(ROOT / "slurm" / "run_array.sbatch")
     jobs: list[str] = []
-    asleep: list[int] = []
-    for _ in range(8):
+    asleep: list[tuple[int, float]] = []  # processes, and when they may wake: past their leases
+    for _ in range(20):
         number = chance.choice([1, 2, 3])
         jobs.append(
             place(*["sbatch", "--parsable", f"--array=0-{number - 1}", *ARRAY, script, "oregano"]).strip()
         )
         kept = answers_kept(run)
         wait_for(lambda kept=kept: answers_kept(run) != kept, "progress")
-        for pid in asleep:
-            with suppress(ProcessLookupError):
-                os.kill(pid, signal.SIGCONT)
+        asleep = wake(asleep)
         match chance.choice(["kill", "stop", "requeue", "cancel"]):
             case "kill":
                 hit(run, signal.SIGKILL, chance)
             case "stop":
-                asleep += hit(run, signal.SIGSTOP, chance)
+                asleep += [(pid, time.monotonic() + 2 * LEASE) for pid in hit(run, signal.SIGSTOP, chance)]
             case "requeue":
                 place("scontrol", "requeue", chance.choice(jobs), check=False)  # refused while it is pending
             case "cancel":
                 slurm("scancel", jobs.pop(chance.randrange(len(jobs))))
         time.sleep(chance.uniform(0, 1))
-    for pid in asleep:
-        with suppress(ProcessLookupError):
-            os.kill(pid, signal.SIGCONT)
-    quicken(run, 0, lease=3)
+    while asleep := wake(asleep):
+        time.sleep(0.1)
+    quicken(run, 0, lease=LEASE)
     for job in jobs:
         slurm("scancel", job)
     last = place(*["sbatch", "--parsable", "--array=0-1", *ARRAY, script, "oregano"]).strip()
     slurm.wait(last)
     place.kgqa("merge", "oregano")
     assert dataset(run) == undisturbed
+
+
+def wake(asleep: list[tuple[int, float]]) -> list[tuple[int, float]]:
+    """Let those go on whose time has come; the others."""
+    now = time.monotonic()
+    for pid, when in asleep:
+        if when <= now:
+            with suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGCONT)
+    return [(pid, when) for pid, when in asleep if when > now]
 
 
 def hit(run: RunFolder, number: signal.Signals, chance: random.Random) -> list[int]:
