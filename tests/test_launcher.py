@@ -63,6 +63,9 @@ def test_a_foreign_mpiexec_is_refused_with_reason_and_cure() -> None:
     assert "use an mpiexec of Open MPI 5" in refusal.value.cure
 
 
-def test_the_own_mpiexec_and_none_at_all_are_welcome() -> None:
-    refuse_foreign_launcher(LIBRARY, {"OMPI_COMM_WORLD_SIZE": "2", "OMPI_VERSION": "5.0.8"})
-    refuse_foreign_launcher(LIBRARY, {})
+@pytest.mark.parametrize("environ", [{"OMPI_COMM_WORLD_SIZE": "2", "OMPI_VERSION": "5.0.8"}, {}])
+def test_the_own_mpiexec_and_none_at_all_are_welcome(environ: dict[str, str]) -> None:
+    try:
+        refuse_foreign_launcher(LIBRARY, environ)
+    except InputError as refusal:
+        pytest.fail(f"refused: {refusal.message}")

@@ -6,8 +6,7 @@ from kgqa_hpc.engines.engine import Request, Response
 from kgqa_hpc.prompts.module import Prompt
 from kgqa_hpc.prompts.variables import anchor_variables, pair_variables
 from kgqa_hpc.steps.item import Item
-from kgqa_hpc.steps.parse import Unparseable, parse_json
-from kgqa_hpc.steps.step import Done, Outcome, Reject, Retry, StepContext, request_for, trace_entry, unusable
+from kgqa_hpc.steps.step import Done, Outcome, Reject, Retry, StepContext, read_answer, request_for
 
 
 class Judge:
@@ -24,15 +23,9 @@ class Judge:
         return request_for(self.name, self.prompt, item, variables, attempt, run_seed)
 
     def accept(self, item: Item, response: Response, attempt: int) -> Outcome:
-        entry = trace_entry(self.name, self.prompt, self.context, item, response, attempt)
-        item.trace.append(entry)
-        if trouble := unusable(response):
-            return trouble
-        try:
-            parsed = parse_json(response.text, self.prompt.schema)
-        except Unparseable as problem:
-            return Retry(problem.reason, lost_as="invalid")
-        entry["repaired"] = parsed.repaired
+        parsed = read_answer(self.name, self.prompt, self.context, item, response, attempt)
+        if isinstance(parsed, Retry):
+            return parsed
         item.verdicts[self.name] = parsed.value
         if not parsed.value["valid_question"]:
             return Reject("judge: invalid question")

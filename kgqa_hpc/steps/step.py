@@ -20,6 +20,7 @@ from typing import Any, Literal, Protocol
 from kgqa_hpc.engines.engine import EngineInfo, Request, Response
 from kgqa_hpc.prompts.module import Prompt
 from kgqa_hpc.steps.item import Item
+from kgqa_hpc.steps.parse import Parsed, Unparseable, parse_json
 
 TRACE_TEXT = 100_000  # characters of a raw answer that are kept
 
@@ -114,6 +115,22 @@ def trace_entry(
             "cached": response.cached_tokens,
         },
     }
+
+
+def read_answer(
+    step: str, prompt: Prompt, context: StepContext, item: Item, response: Response, attempt: int
+) -> Parsed | Retry:
+    """Keep the answer in the item's trace and read its JSON; a Retry when there is none to be had."""
+    entry = trace_entry(step, prompt, context, item, response, attempt)
+    item.trace.append(entry)
+    if trouble := unusable(response):
+        return trouble
+    try:
+        parsed = parse_json(response.text, prompt.schema)
+    except Unparseable as problem:
+        return Retry(problem.reason, lost_as="invalid")
+    entry["repaired"] = parsed.repaired
+    return parsed
 
 
 def storable(text: str) -> str:

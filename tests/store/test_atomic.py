@@ -184,6 +184,7 @@ def test_a_folder_that_another_process_makes_first_is_fine(tmp_path: Path) -> No
 
     with disk.watch(probe):
         atomic.make_folder(tmp_path / "a")
+    assert (tmp_path / "a").is_dir()
 
 
 def test_a_folder_below_one_that_was_removed_is_an_error_and_no_endless_search(
