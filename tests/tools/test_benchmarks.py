@@ -58,10 +58,39 @@ def test_real_processes_lease_every_shard_and_none_twice(tmp_path: Path) -> None
 @pytest.mark.slow
 def test_the_overhead_of_a_worker_is_measured_on_a_real_run() -> None:
     done = subprocess.run(
-        [sys.executable, TOOLS / "bench_scheduler.py", "--items", "300", "--shard-size", "100"],
+        [sys.executable, TOOLS / "bench_scheduler.py", "--items", "300", "--busy-items", "0"],
         capture_output=True,
         text=True,
         timeout=500,
     )
     assert done.returncode == 0, done.stderr
     assert "300 items in" in done.stdout
+
+
+def test_the_worker_keeps_the_model_gpu_busy_and_busier_than_barriers_do(tmp_path: Path) -> None:
+    """In the model's own time, so that no load of this machine changes the outcome."""
+    bench = load("bench_scheduler")
+    gpu = bench.keep_busy(tmp_path, items=3000)
+    assert [len(tokens) for tokens in gpu.lengths.values()] == [3000, 3000]
+    assert gpu.busy.share >= 0.97
+    for calls in bench.CALLS:
+        barrier = bench.with_barriers(gpu.lengths, calls)
+        assert gpu.busy.share / barrier.share > 1
+        assert gpu.busy.hours < barrier.hours
+    ratio = gpu.busy.share / bench.with_barriers(gpu.lengths, bench.PUBLISHED_CALLS).share
+    assert any(f"{ratio:.4f}" in line and "original" in line for line in bench.comparison(gpu, bench.BATCH))
+
+
+def test_the_busy_share_is_the_same_in_every_run(tmp_path: Path) -> None:
+    bench = load("bench_scheduler")
+    first, second = (bench.keep_busy(tmp_path / name, items=200, batch=8, shard_size=32) for name in "ab")
+    assert first.busy == second.busy
+    assert first.lengths == second.lengths
+
+
+def test_a_barrier_leaves_places_empty_until_the_last_answer_of_its_call() -> None:
+    bench = load("bench_scheduler")
+    lengths = {"generate": [100, 50, 100, 50], "judge": [50, 50, 50, 50]}
+    barrier = bench.with_barriers(lengths, {"generate": 2, "judge": 4}, batch=2)
+    assert barrier.share == pytest.approx(500 / (2 * 300))
+    assert barrier.hours == pytest.approx(300 / (bench.PUBLISHED_TOKENS_PER_S / 2) / 3600)
