@@ -231,9 +231,12 @@ def test_cancel_aborts_what_runs_and_what_waits_and_the_engine_serves_on(start: 
 
 
 def test_no_session_is_left_behind(start: Start) -> None:
-    engine, _ = start()
-    ask(engine, [request("boom"), request("fine"), request("x" * 900), request("oom")])
+    engine, native = start()
+    answers = ask(engine, [request("boom"), request("fine"), request("x" * 900), request("oom")])
     wait_until(lambda: not engine._engine.session_mgr.sessions)
+    assert len(answers) == 4
+    assert len(native.calls) == 3, "all but the long one had a session in the native engine"
+    assert native.running == 0
 
 
 def test_close_in_flight_comes_back_and_leaves_no_process(start: Start) -> None:
