@@ -119,13 +119,15 @@ def pilot(
     ground: Ground,
     seed: int,
     *,
+    unknown: Iterable[int] = tuple(SHAPES),
     draws: int = PILOT,
     threads: int | None = None,
     progress: Progress | None = None,
 ) -> Tally:
-    """Draws of every available structure, to learn how often each shape is hit."""
+    """Draws of every available structure that `unknown` shapes contain, to learn how often these are hit."""
     tally = Tally()
-    available = ground.structures()
+    contained = set().union(*(SUBCOPIES[shape] for shape in unknown))
+    available = [s for s in ground.structures() if s in contained]
     for done, structure in enumerate(available, 1):
         stream = Stream(ground, structure, seed)
         if stream.copies:

@@ -34,7 +34,7 @@ ROW_SETUP_RATE = 2e-8  # per slot, to weigh the roots of a structure
 EXACT_SECONDS = 30.0  # a pass of the closed forms that would take longer is left out when sampling
 SHORT_SECONDS = 20.0  # enumeration up to here needs no better idea
 SHAPE_SECONDS = 120.0  # the most that is spent on drawing one shape whose total is known
-BLIND_SECONDS = 8.0  # and one whose total is an estimate
+BLIND_SECONDS = 60.0  # and one whose total is an estimate
 
 
 @dataclass(frozen=True)

@@ -143,7 +143,8 @@ def _draw(
     tally = Tally()
     guess: dict[int, float] = {shape: float(total) for shape, total in exact.items()}
     if not complete:
-        tally = pilot(ground, seed, threads=threads, progress=progress)
+        unknown = [shape for shape in SHAPES if shape not in exact]
+        tally = pilot(ground, seed, unknown=unknown, threads=threads, progress=progress)
         estimates, errors = tally.estimate()
         guess = {shape: guess.get(shape, estimates[shape] or errors[shape]) for shape in SHAPES}
     copies = {s: root_copies(ground, s) for s in ground.structures()}

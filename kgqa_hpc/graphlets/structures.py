@@ -15,7 +15,7 @@ built once.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 
@@ -87,6 +87,7 @@ class Ground:
     lists: TriangleLists
     counts: CopyCounts
     passes: frozenset[str]
+    _sums: dict[int, np.ndarray] = field(default_factory=dict, compare=False)  # of `_row_sums`, once made
 
     def structures(self) -> list[int]:
         """The structures whose roots can be weighed."""
@@ -137,17 +138,21 @@ def _choose(n: np.ndarray, k: int) -> np.ndarray:
 
 def _row_sums(ground: Ground, kind: int, dtype: type) -> np.ndarray:
     """Sum of the slots' weights in each row, as kernels.rows weighs them."""
+    if kind not in ground._sums:
+        ground._sums[kind] = segment_sums(ground.graph.indptr, _slot_weights(ground, kind))
+    return ground._sums[kind].astype(dtype)
+
+
+def _slot_weights(ground: Ground, kind: int) -> np.ndarray:
     te = ground.lists.te.astype(np.int64)
     if kind == rows.TRIANGLES:
-        weights = te
-    elif kind == rows.PAIRS:
-        weights = te * (te - 1) // 2
-    elif kind == rows.TRIPLES:
-        weights = te * (te - 1) * (te - 2) // 6
-    else:
-        degree = ground.graph.degree[ground.graph.indices]
-        weights = degree - 1 if kind == rows.TAILS else te * (degree - 2)
-    return segment_sums(ground.graph.indptr, weights).astype(dtype)
+        return te
+    if kind == rows.PAIRS:
+        return te * (te - 1) // 2
+    if kind == rows.TRIPLES:
+        return te * (te - 1) * (te - 2) // 6
+    degree = ground.graph.degree[ground.graph.indices]
+    return degree - 1 if kind == rows.TAILS else te * (degree - 2)
 
 
 class Stream:

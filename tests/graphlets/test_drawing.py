@@ -86,6 +86,13 @@ def test_estimates_miss_by_their_standard_errors(small_graphs):
     assert 0.85 < np.std(scores) < 1.15
 
 
+def test_the_pilot_draws_only_what_shapes_of_unknown_total_contain(ground):
+    """Clique streams are costly to set up, and no pentagon holds a clique."""
+    tally = pilot(ground, 1, unknown=[15], draws=100)
+    assert set(tally.draws) == {9, 15}
+    assert pilot(ground, 1, unknown=[], draws=100).draws == {}
+
+
 def test_a_shape_that_was_never_hit_has_the_error_of_one_hit():
     tally = Tally()
     tally.add(9, 1000.0, np.zeros(500, np.int64))

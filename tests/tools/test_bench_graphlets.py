@@ -1,0 +1,65 @@
+"""The benchmark of graphlets runs, counts alike everywhere, and says what it could not do."""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+TOOL = Path(__file__).resolve().parents[2] / "tools" / "bench_graphlets.py"
+
+
+@pytest.fixture(scope="module")
+def bench():
+    spec = importlib.util.spec_from_file_location("bench_graphlets", TOOL)
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+@pytest.mark.slow
+def test_the_quick_benchmark_measures_ours_beside_the_peers(bench):
+    done = subprocess.run(
+        [sys.executable, str(TOOL), "--quick", "--json"], capture_output=True, text=True, timeout=900
+    )
+    assert done.returncode == 0, done.stderr
+    (result,) = json.loads(done.stdout)
+    rows = {(row["program"], row["task"]): row for row in result["rows"]}
+    assert set(rows) == {("kgqa", "count"), ("kgqa", "sample"), ("igraph", "count"), ("graph-tool", "count")}
+    for (program, task), row in rows.items():
+        if row["basis"]:
+            assert row["basis"] == "NOT INSTALLED"
+            assert program != "kgqa"
+            continue
+        assert row["occurrences"] == result["occurrences"]
+        assert row["user"] > 0
+        assert row["peak_mb"] > 20
+        assert set(row["ratio"]) == {"count", "sample"}
+        assert program != "kgqa" or row["ratio"][task] == 1.0
+    assert rows["kgqa", "sample"]["sampled"] > 10_000
+    text = bench.text_of(result)
+    assert len(text.splitlines()) == 6
+    assert "graph-tool" in text
+
+
+def test_a_peer_that_would_take_too_long_counts_a_part_and_the_basis_is_said(bench, tmp_path, monkeypatch):
+    path = tmp_path / "small.npz"
+    bench.make("small", path)
+    monkeypatch.setitem(bench.PEER_OCCURRENCES, "graph-tool", 1000)
+    part = bench.thin("graph-tool", path, 1e6)
+    assert 0 < part["share"] < 1
+    assert part["occurrences"] <= 1000
+    assert bench.thin("igraph", path, 900)["share"] == 1.0
+
+
+def test_a_missing_peer_is_said(bench, tmp_path, monkeypatch):
+    figures = {"user": 1.0, "wall": 1.0, "peak_mb": 99.0, "slow": 1.0, "occurrences": 10}
+    facts = {"nodes": 3, "edges": 2, "max_degree": 2}
+    monkeypatch.setattr(bench, "interpreters", lambda: {"igraph": None, "graph-tool": None})
+    monkeypatch.setattr(bench, "_child", lambda python, what, *rest: facts if what == "--make" else figures)
+    text = bench.text_of(bench.compare("small", tmp_path, True))
+    assert text.count("NOT INSTALLED") == 2
