@@ -26,6 +26,9 @@ DONE_IN_A_ROW = 64
 # many wait.
 PACE = 0.25
 SOONEST = 5.0
+# So many living leases are looked at in one search. Near the end nearly all that is left is leased: thousands
+# who each look at all of it at once would be two million calls a second (tools/simulate_workers.py --looks).
+LOOKS = 32
 # So many leased shards are looked at for a result, or for speculation, each time a worker finds nothing to
 # do.
 SAMPLE = 16
@@ -56,13 +59,16 @@ class ShardQueue:
         return not self._todo
 
     def next(self) -> str | None:
-        """A shard that is neither done nor leased, or whose lease has expired; None when there is none now.
+        """A shard that is neither done nor leased, or whose lease has expired; None when none was found.
 
-        Looks, but does not claim: `claim` does both.
+        The next call goes on where this one gave up. Looks, but does not claim: `claim` does both.
         """
+        looks = 0
         for _ in range(len(self._todo)):
             if not self._todo:
                 break
+            if looks == LOOKS:
+                return None
             name = self._todo[0]
             if name in self._claimed:
                 self._settle(name)
@@ -73,6 +79,7 @@ class ShardQueue:
                 if holder is None or self.leases.expired(holder):
                     return name
                 self._look_later(name, holder)
+                looks += 1
         for _ in range(min(SAMPLE, len(self._todo))):
             if self._todo:
                 self._drop_if_done()

@@ -52,6 +52,12 @@ def work_off(run: RunFolder, queue: ShardQueue) -> list[str]:
     return done
 
 
+def look_at_all(queue: ShardQueue) -> None:
+    """Search in vain until every shard was looked at."""
+    for _ in range(-(-queue.total // queue_module.LOOKS)):
+        assert queue.claim() is None
+
+
 def test_one_worker_gets_every_shard_once_and_then_is_complete(cut_run: RunFolder) -> None:
     queue = queue_of(cut_run, "w1")
     assert not queue.complete
@@ -233,13 +239,36 @@ def test_waiting_workers_look_at_few_shards_and_list_nothing(
     while busy.claim():
         pass
     idle = queue_of(many, "w2")
-    assert idle.claim() is None
+    look_at_all(idle)
     looks: list[str] = []
     monkeypatch.setattr(idle.leases, "holder", lambda name: looks.append(name))
     monkeypatch.setattr(idle, "is_done", lambda name, surely=False: looks.append(name))
     monkeypatch.setattr(idle, "done", lambda: pytest.fail("listed"))
     assert idle.claim() is None
     assert len(looks) <= queue_module.SAMPLE
+
+
+def test_a_search_looks_at_few_of_many_leases_and_the_next_one_goes_on(
+    many: RunFolder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    busy = queue_of(many, "w1")
+    leases = []
+    while lease := busy.claim():
+        leases.append(lease)
+    idle = queue_of(many, "w2")
+    order = list(idle._todo)
+    free = next(lease for lease in leases if lease.shard == order[-1])
+    free.release()
+    looks: list[str] = []
+    real = idle.leases.holder
+    monkeypatch.setattr(idle.leases, "holder", lambda name: looks.append(name) or real(name))
+    assert idle.claim() is None
+    assert looks == order[: queue_module.LOOKS]
+    assert idle.claim() is None
+    lease = idle.claim()
+    assert lease is not None
+    assert lease.shard == free.shard
+    assert looks[:80] == order, "each was looked at once, in the worker's own order"
 
 
 def test_a_nearly_complete_run_is_learnt_by_one_listing(
@@ -281,11 +310,11 @@ def test_a_living_lease_is_looked_at_less_often_the_more_shards_are_left(
     leases = []
     while lease := busy.claim():
         leases.append(lease)
-    assert idle.claim() is None
+    look_at_all(idle)
     for lease in leases:
         os.utime(busy.leases.path(lease.name))  # everyone's heart beats
     clock(70)
-    assert idle.claim() is None
+    look_at_all(idle)
     longest = max(idle._not_before.values()) - time.monotonic()
     assert 0.74 * 80 * queue_module.PACE <= longest <= 1.26 * 80 * queue_module.PACE
 
