@@ -276,11 +276,11 @@ def text_of(result: dict) -> str:
     for row in result["rows"]:
         work = "count" if row["task"] == "count" else f"count, {PER_SHAPE:,} each"
         cells = [
-            f"{row['user']:,.2f}" if "user" in row else "-",
+            (f"{row['user']:,.2f}" if row["user"] < 1e6 else f"{row['user']:.3g}") if "user" in row else "-",
             f"{row['wall']:,.2f}" if row.get("wall") is not None else "-",
             f"{row['peak_mb']:,.0f}" if row.get("peak_mb") is not None else "-",
             f"{row['slow']:.1f}" if "slow" in row else "-",
-            *(f"{row['ratio'][task]:,.1f}x" if task in row["ratio"] else "-" for task in BOTH),
+            *(f"{row['ratio'][task]:,.4g}x" if task in row["ratio"] else "-" for task in BOTH),
         ]
         widths = (11, 9, 9, 6, 11, 11)
         numbers = "".join(f"{cell:>{width}}" for cell, width in zip(cells, widths, strict=True))

@@ -9,6 +9,7 @@ import math
 import numpy as np
 import pytest
 
+from kgqa_hpc.graphlets import drawing, structures
 from kgqa_hpc.graphlets.closed_form import PASSES, copy_counts, induced_counts, list_triangles
 from kgqa_hpc.graphlets.drawing import Tally, draw_samples, pilot
 from kgqa_hpc.graphlets.order import order_graph
@@ -45,6 +46,16 @@ def test_threads_do_not_change_the_sample(ground):
     one, many = drawn(ground, 20, seed=1, threads=1), drawn(ground, 20, seed=1, threads=4)
     assert one.nodes.tobytes() == many.nodes.tobytes()
     assert one.codes.tobytes() == many.codes.tobytes()
+
+
+@pytest.mark.parametrize(("batch", "segment"), [(1024, 64), (5000, 5000), (1 << 22, 333)])
+def test_batches_and_segments_do_not_change_the_sample(ground, monkeypatch, batch, segment):
+    expected = drawn(ground, 20, seed=1)
+    monkeypatch.setattr(drawing, "BATCH", batch)
+    monkeypatch.setattr(structures, "SEGMENT", segment)
+    found = drawn(ground, 20, seed=1, threads=3)
+    for name in ("shape", "nodes", "codes"):
+        assert getattr(found, name).tobytes() == getattr(expected, name).tobytes()
 
 
 def test_a_larger_sample_begins_with_the_smaller_one(ground):

@@ -104,6 +104,27 @@ def test_only_the_wanted_shapes_are_sampled_but_all_are_counted(small_graphs, me
     assert drawn.totals == sample_graphlets(*csr, per_shape=0, seed=1).totals
 
 
+@pytest.mark.parametrize("method", METHODS)
+def test_a_raw_graph_gives_the_sample_of_the_simple_one(variety, method):
+    """Loops, parallel edges in both directions, rows in any order."""
+    indptr, indices = variety
+    n = len(indptr) - 1
+    source = np.repeat(np.arange(n), np.diff(indptr))
+    once = source < indices
+    draw = np.random.default_rng(2)
+    again = draw.integers(0, once.sum(), 60)
+    a = np.concatenate([source[once], indices[once][again], source[once][again], np.arange(n)])
+    b = np.concatenate([indices[once], source[once][again], indices[once][again], np.arange(n)])
+    order = draw.permutation(len(a))
+    order = order[np.argsort(a[order], kind="stable")]
+    raw = np.concatenate([[0], np.cumsum(np.bincount(a, minlength=n))]), b[order]
+    simple, drawn = (
+        sample_graphlets(*graph, per_shape=25, seed=9, method=method) for graph in (variety, raw)
+    )
+    assert drawn.totals == simple.totals
+    assert drawn.nodes.tobytes() == simple.nodes.tobytes()
+
+
 @pytest.mark.parametrize("method", ["auto", *METHODS])
 @pytest.mark.parametrize("n", [0, 1, 6])
 def test_a_graph_without_edges_gives_an_empty_sample(n, method):
