@@ -2,30 +2,43 @@
 """What the engine process costs: round trips a second with an engine that takes no time, and the embedded
 engine beside a bare loop over the same prompts.
 
-    tools/bench_engine_overhead.py                  both
-    tools/bench_engine_overhead.py --requests 50000 --prompts 0      the first only
+    tools/bench_engine_overhead.py                                   both, about two minutes
+    tools/bench_engine_overhead.py --requests 50000 --seconds 0      the first only
 
-Prints one line each. The two loops of the second take turns, request by request, so that a busy machine slows
-both alike.
+Prints one line each. The two loops of the second take turns over the demo's prompts, request by request, so
+that a busy machine slows both alike; the standard error says how well. Every answer ends at the same number
+of tokens, so that both do the same work, and there is one thread: several that wait for each other on a busy
+machine spend processor time on it.
 """
 
 from __future__ import annotations
 
 import argparse
 import os
+import statistics
 import tempfile
 import time
+from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import psutil
+
+from kgqa_hpc.anchors.anchor import Anchor, Node, Relation
 from kgqa_hpc.engines.config import CpuEngineConfig, ScriptedEngineConfig
 from kgqa_hpc.engines.engine import Request
+from kgqa_hpc.prompts.module import load_prompt
+from kgqa_hpc.prompts.variables import anchor_variables
 from kgqa_hpc.runtime.supervisor import EngineProcess
 
 STATIC = "Write one question about the nodes below and its answer, as JSON. " + " ".join(
     f"Rule {n}: use only what the graph shows, and name node {n} if there is one." for n in range(12)
 )
 WINDOW = 512
+MAX_TOKENS = 64  # of each of the embedded engine's answers; about what the demo's have
+NAMES = ("Ataxia", "Seizure", "Delayed speech and language development", "Microcephaly", "Short stature")
+FEWEST = 3  # prompts, however slow the machine
 SCHEMA = {
     "type": "object",
     "properties": {
@@ -34,6 +47,12 @@ SCHEMA = {
     },
     "required": ["question", "answer"],
 }
+# Never said to its end within MAX_TOKENS.
+ENDLESS = {
+    "type": "object",
+    "properties": {"question": {"type": "string", "minLength": 500, "maxLength": 600}},
+    "required": ["question"],
+}
 
 
 def request(number: int, **settings: Any) -> Request:
@@ -41,6 +60,16 @@ def request(number: int, **settings: Any) -> Request:
     nodes = f"Nodes:\n- 0: Ataxia {number}\n- 1: Scoliosis\n- 2: Hypotonia {number % 7}"
     messages = ({"role": "system", "content": STATIC}, {"role": "user", "content": nodes})
     return Request(f"item-{number}/generate/0", messages, seed=number, schema=SCHEMA, **settings)
+
+
+def graphlet(number: int) -> tuple[dict[str, str], ...]:
+    """The demo's prompt for a path of four nodes."""
+    names = [NAMES[(number + step) % len(NAMES)] for step in (0, 1, 3, 4)]
+    nodes = tuple(Node(f"HP:{number:07d}", name, "phenotype") for name in names)
+    edges = ((0, 1), (1, 2), (2, 3))
+    relations = tuple(Relation(a, b, "is a") for a, b in edges)
+    anchor = Anchor(f"g04-{number:016x}", "graphlet", 4, nodes, edges, relations)
+    return load_prompt("demo").render(anchor_variables(anchor, edge_types=True))
 
 
 def round_trips(count: int, folder: Path) -> str:
@@ -63,46 +92,80 @@ def round_trips(count: int, folder: Path) -> str:
     )
 
 
-def beside_a_bare_loop(count: int, folder: Path) -> str:
-    """Seconds of the embedded engine in its process, and of llama.cpp called as simply as can be."""
+@dataclass
+class Spent:
+    """Tokens written, and what they took: seconds of the clock and of all processors."""
+
+    tokens: int = 0
+    clock: float = 0.0
+    processor: float = 0.0
+
+    def add(self, other: Spent) -> None:
+        self.tokens += other.tokens
+        self.clock += other.clock
+        self.processor += other.processor
+
+
+def beside_a_bare_loop(seconds: float, threads: int, folder: Path) -> str:
+    """The embedded engine in its process, and llama.cpp called as simply as can be, for about `seconds`."""
     from kgqa_hpc.engines import grammar
-    from kgqa_hpc.engines.cpu import bundled_model, usable_cores
+    from kgqa_hpc.engines.cpu import bundled_model
     from kgqa_hpc.engines.llama import LlamaServer
 
-    bare = LlamaServer(bundled_model(), 1, 4096, usable_cores(), None)
-    rules = grammar.gbnf(SCHEMA, ascii_only=True)
-    spent = {"bare": 0.0, "ours": 0.0}
-    tokens = {"bare": 0, "ours": 0}
-    with EngineProcess(CpuEngineConfig(), folder / "cpu.log") as engine:
+    bare_server = LlamaServer(bundled_model(), 1, 4096, threads, None)
+    rules = grammar.gbnf(ENDLESS, ascii_only=True)
+    with EngineProcess(CpuEngineConfig(threads=threads), folder / "cpu.log") as engine:
         engine.start()
-        for number in range(-1, count):  # the first is for warming up
-            asked = request(number, max_tokens=300, temperature=0.8)
-            began = time.perf_counter()
-            prompt = "".join(f"<|im_start|>{m['role']}\n{m['content']}<|im_end|>\n" for m in asked.messages)
-            answer = bare.complete(
-                {
-                    "prompt": f"{prompt}<|im_start|>assistant\n",
-                    "max_tokens": 300,
-                    "temperature": 0.8,
-                    "seed": number,
-                    "grammar": rules,
-                    "cache_prompt": True,
-                }
-            )
-            between = time.perf_counter()
+        child = psutil.Process(engine.pid)
+
+        def bare(asked: Request) -> int:
+            chat = "".join(f"<|im_start|>{m['role']}\n{m['content']}<|im_end|>\n" for m in asked.messages)
+            settings = {
+                "max_tokens": MAX_TOKENS,
+                "temperature": 0.8,
+                "seed": asked.seed,
+                "cache_prompt": True,
+            }
+            prompt = f"{chat}<|im_start|>assistant\n"
+            return bare_server.complete({"prompt": prompt, "grammar": rules, **settings}).completion_tokens
+
+        def ours(asked: Request) -> int:
             engine.send([asked])
             while not (answers := engine.receive(60.0)):
                 pass
-            if number >= 0:
-                spent["bare"] += between - began
-                spent["ours"] += time.perf_counter() - between
-                tokens["bare"] += answer.completion_tokens
-                tokens["ours"] += answers[0].completion_tokens
-    rates = {name: tokens[name] / spent[name] for name in spent}
+            return answers[0].completion_tokens
+
+        def measure(ask: Callable[[Request], int], asked: Request) -> Spent:
+            clock, processor = time.perf_counter(), _cpu() + sum(child.cpu_times()[:2])
+            tokens = ask(asked)
+            used = _cpu() + sum(child.cpu_times()[:2]) - processor
+            return Spent(tokens, time.perf_counter() - clock, used)
+
+        totals, pairs, number = (Spent(), Spent()), [], 0
+        for ask in (bare, ours):
+            ask(Request("warm-up", graphlet(-1), 1, schema=ENDLESS))  # both read the instructions
+        began = time.perf_counter()
+        while time.perf_counter() - began < seconds or number < FEWEST:
+            asked = Request(f"item-{number}", graphlet(number), MAX_TOKENS, 0.8, seed=number, schema=ENDLESS)
+            # Turn about: who comes second has the machine's caches against it.
+            order = (bare, ours) if number % 2 else (ours, bare)
+            spent = {ask: measure(ask, asked) for ask in order}
+            for total, ask in zip(totals, (bare, ours), strict=True):
+                total.add(spent[ask])
+            pairs.append(_rate(spent[ours]) / _rate(spent[bare]))
+            number += 1
+    error = statistics.stdev(pairs) / number**0.5
+    by_processor = totals[1].tokens / totals[1].processor / (totals[0].tokens / totals[0].processor)
     return (
-        f"cpu engine    {rates['ours']:.1f} tokens a second, a bare loop {rates['bare']:.1f}: "
-        f"{rates['ours'] / rates['bare']:.3f} of it over {count} prompts"
+        f"cpu engine    {_rate(totals[1]):.1f} tokens a second, a bare loop {_rate(totals[0]):.1f}: "
+        f"{_rate(totals[1]) / _rate(totals[0]):.3f} of it by the clock (standard error {error:.3f}), "
+        f"{by_processor:.3f} by processor time, over {number} prompts"
     )
+
+
+def _rate(spent: Spent) -> float:
+    """Tokens per second of the clock."""
+    return spent.tokens / spent.clock
 
 
 def _cpu() -> float:
@@ -117,14 +180,15 @@ def _children_cpu() -> float:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n\n")[0])
-    parser.add_argument("--requests", type=int, default=50_000, help="for the round trips")
-    parser.add_argument("--prompts", type=int, default=24, help="for the embedded engine")
+    parser.add_argument("--requests", type=int, default=20_000, help="for the round trips")
+    parser.add_argument("--seconds", type=float, default=45.0, help="for the embedded engine")
+    parser.add_argument("--threads", type=int, default=1, help="of both; several wait for each other")
     options = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder:
         if options.requests:
             print(round_trips(options.requests, Path(folder)), flush=True)
-        if options.prompts:
-            print(beside_a_bare_loop(options.prompts, Path(folder)), flush=True)
+        if options.seconds:
+            print(beside_a_bare_loop(options.seconds, options.threads, Path(folder)), flush=True)
 
 
 if __name__ == "__main__":

@@ -94,3 +94,17 @@ def test_a_barrier_leaves_places_empty_until_the_last_answer_of_its_call() -> No
     barrier = bench.with_barriers(lengths, {"generate": 2, "judge": 4}, batch=2)
     assert barrier.share == pytest.approx(500 / (2 * 300))
     assert barrier.hours == pytest.approx(300 / (bench.PUBLISHED_TOKENS_PER_S / 2) / 3600)
+
+
+@pytest.mark.slow
+def test_the_cost_of_the_engine_process_is_measured() -> None:
+    """Its part without a model; the embedded engine takes a minute."""
+    done = subprocess.run(
+        [sys.executable, TOOLS / "bench_engine_overhead.py", "--requests", "600", "--seconds", "0"],
+        capture_output=True,
+        text=True,
+        timeout=500,
+    )
+    assert done.returncode == 0, done.stderr
+    assert "round trips" in done.stdout
+    assert "cpu engine" not in done.stdout
