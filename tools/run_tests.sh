@@ -12,7 +12,7 @@ COMPONENTS=(tests/cluster tests/containers tests/tools/test_slurm_sandbox.py tes
 LOG=$(mktemp)
 
 lane() { # NAME PYTEST-OPTIONS...
-  local code=0 pytest=("$VENV/bin/python" -m pytest -o "cache_dir=.pytest_cache/$1" "${@:2}")
+  local code=0 pytest=("$VENV/bin/python" -m pytest --durations=12 -o "cache_dir=.pytest_cache/$1" "${@:2}")
   "${pytest[@]}" || code=$?
   [ "$code" != 5 ] || return 0 # the options left nothing to this lane
   [ "$code" = 1 ] || return "$code"
