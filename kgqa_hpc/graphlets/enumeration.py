@@ -1,20 +1,21 @@
 """Bulk ESU over a whole graph: exact counts, and uniform samples without replacement by rank.
 
-Pass 1 counts the occurrences of each shape in each *block* of consecutive units of work; for each shape
-distinct ranks are drawn from [0, total); pass 2 walks the blocks that hold ranks and writes the occurrences
-that have them. A unit is a root, or a slice of a hub's second vertices, so no thread is left alone with a
-hub.
+For each shape distinct ranks are drawn from [0, total), and one walk looks up who has them. It goes window
+by window of *blocks*: the occurrences of each shape in each block are counted, and how many begin with each
+3-prefix is taken down; then it is known which ranks fall into which block, and only the prefixes they fall
+into are gone through one by one. A block is some consecutive units of work; a unit is a root, or a slice of
+a hub's second vertices, so no thread is left alone with a hub.
 
 Ranks depend on graph and seed alone, hence so does the sample: not on threads, blocks, or who ran which.
-Time about 0.7 ns per occurrence on one core (tools/bench_graphlets.py), twice for samples; memory 5 bytes
-per vertex and thread, 100 bytes per block, 44 bytes per sampled graphlet. Counts are int64: totals up to
+Time about 0.7 ns per occurrence on one core (tools/bench_graphlets.py); memory 5 bytes per vertex and
+thread, 240 bytes per 3-prefix of a window, 44 bytes per sampled graphlet. Counts are int64: totals up to
 2**62.
 """
 
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterable
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -28,6 +29,7 @@ from kgqa_hpc.graphlets.threads import Progress, run_parts
 
 BLOCKS = 2048  # at most
 BLOCK_COST = 1e5  # of a block at least, about a tenth of a millisecond
+WINDOW_PREFIXES = 50_000  # 3-prefixes of a window, about; 12 MB
 
 
 def _bulk_tables() -> tuple[np.ndarray, ...]:
@@ -69,6 +71,11 @@ class Units:
     lasts: np.ndarray
     bounds: np.ndarray
 
+    @property
+    def blocks(self) -> int:
+        """How many there are."""
+        return len(self.bounds) - 1
+
     def block(self, b: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         here = slice(self.bounds[b], self.bounds[b + 1])
         return self.roots[here], self.firsts[here], self.lasts[here]
@@ -107,36 +114,13 @@ class _Scratch(threading.local):
         self.cursor = self._start.copy()
         self.marks = np.zeros(graph.num_nodes, np.uint8)
         self.extension = np.zeros(graph.num_nodes + 1, np.int32)
-        self._root = 0
+        self._reached = 0
 
-    def at(self, root: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        if root < self._root:
+    def through(self, roots: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        if roots[0] < self._reached:
             self.cursor[:] = self._start
-        self._root = root
+        self._reached = int(roots[-1])
         return self.cursor, self.marks, self.extension
-
-
-def count_blocks(
-    graph: OrderedGraph,
-    units: Units,
-    *,
-    largest: int = 5,
-    threads: int | None = None,
-    progress: Progress | None = None,
-) -> np.ndarray:
-    """Induced occurrences of each shape in each block; int64 (blocks, 30)."""
-    scratch = _Scratch(graph)
-
-    def count(block: int) -> np.ndarray:
-        roots, firsts, lasts = units.block(block)
-        arrays = scratch.at(int(roots[0]))
-        return kernels.count_units(
-            roots, firsts, lasts, largest, graph.indptr, graph.indices, arrays, _TABLES
-        )
-
-    blocks = range(len(units.bounds) - 1)
-    counts = run_parts(count, blocks, threads=threads, progress=progress, label="counting")
-    return np.array(counts, np.int64).reshape(len(blocks), SLOTS)
 
 
 @dataclass(frozen=True)
@@ -150,74 +134,159 @@ class Found:
     codes: np.ndarray
 
 
-def enumerate_sample(
+class _Walk:
+    """Counts blocks and looks up ranks in them; any thread may do any block."""
+
+    def __init__(self, graph: OrderedGraph, units: Units) -> None:
+        self._graph = graph
+        self._units = units
+        self._scratch = _Scratch(graph)
+
+    def prefixes(self, block: int) -> int:
+        """3-prefixes of a block: connected vertex sets of three."""
+        return int(self.count(block, 3, np.empty((0, SLOTS), np.int64)).sum())
+
+    def count(self, block: int, largest: int, trail: np.ndarray) -> np.ndarray:
+        """Occurrences of each shape, int64 (30,); how many begin with each 3-prefix goes to `trail`, int64
+        (prefixes, 30).
+        """
+        counts: np.ndarray = kernels.count_units(*self._of(block, largest), _TABLES, trail)
+        return counts
+
+    def look_up(
+        self, block: int, largest: int, trail: np.ndarray, ranks: np.ndarray, starts: np.ndarray, found: Found
+    ) -> None:
+        """Write the occurrences with ranks[starts[0, s]:starts[1, s]] of each shape s, counted within the
+        block.
+        """
+        targets, ends = starts[0].copy(), starts[1]
+        kernels.emit_units(
+            *self._of(block, largest), _TABLES, trail, ranks, targets, ends, found.nodes, found.codes
+        )
+
+    def _of(self, block: int, largest: int) -> tuple[Any, ...]:
+        roots, firsts, lasts = self._units.block(block)
+        graph, scratch = self._graph, self._scratch.through(roots)
+        return roots, firsts, lasts, largest, graph.indptr, graph.indices, scratch
+
+
+def count_by_enumeration(
     graph: OrderedGraph,
-    sizes: dict[int, int],
-    seed: int,
     *,
-    largest: int | None = None,
+    largest: int = 5,
     blocks: int | None = None,
     threads: int | None = None,
     progress: Progress | None = None,
-) -> tuple[dict[int, int], Found]:
-    """Exact counts and `sizes[shape]` occurrences of each shape, uniform without replacement; all where
-    there are fewer.
-
-    The counts cover the shapes of up to `largest` nodes (default: those of the largest shape in `sizes`).
-    """
-    largest = largest or max((SHAPES[shape].k for shape in sizes), default=3)
+) -> dict[int, int]:
+    """Exact induced occurrences of every shape of up to `largest` nodes."""
     units = cut_units(graph, blocks)
-    per_block = count_blocks(graph, units, largest=largest, threads=threads, progress=progress)
-    totals = {shape: int(per_block[:, shape].sum()) for shape in SHAPES if SHAPES[shape].k <= largest}
-    ranks = {shape: distinct_ranks(totals[shape], size, seed, shape) for shape, size in sorted(sizes.items())}
-    found = _look_up(graph, units, per_block, ranks, largest, threads, progress)
-    return totals, found
+    walk = _Walk(graph, units)
+
+    def count(block: int) -> np.ndarray:
+        return walk.count(block, largest, np.empty((walk.prefixes(block), SLOTS), np.int64))
+
+    counts = run_parts(count, range(units.blocks), threads=threads, progress=progress, label="counting")
+    total = np.array(counts, np.int64).reshape(-1, SLOTS).sum(axis=0)
+    return {shape: int(total[shape]) for shape in SHAPES if SHAPES[shape].k <= largest}
 
 
-def _look_up(
+def enumerate_sample(
     graph: OrderedGraph,
-    units: Units,
-    per_block: np.ndarray,
-    ranks: dict[int, np.ndarray],
-    largest: int,
-    threads: int | None,
-    progress: Progress | None,
+    totals: Mapping[int, int],
+    sizes: Mapping[int, int],
+    seed: int,
+    *,
+    blocks: int | None = None,
+    window: int = WINDOW_PREFIXES,
+    threads: int | None = None,
+    progress: Progress | None = None,
 ) -> Found:
-    """The occurrences that have the given ranks, in the order of shapes and ranks."""
-    blocks = len(per_block)
-    local, starts = _split_ranks(per_block, ranks)
+    """`sizes[shape]` occurrences of each shape, uniform without replacement; all where there are fewer.
+
+    `totals` are the exact counts of at least these shapes. Raises RuntimeError when the walk, in which they
+    are counted again, finds others: a defect of this program.
+    """
+    largest = max((SHAPES[shape].k for shape in sizes), default=3)
+    ranks = {shape: distinct_ranks(totals[shape], size, seed, shape) for shape, size in sorted(sizes.items())}
     found = Found(
         np.repeat(np.array(list(ranks), np.int64), [len(r) for r in ranks.values()]),
-        np.full((len(local), 5), -1, np.int32),
-        np.zeros(len(local), np.int64),
+        np.full((sum(map(len, ranks.values())), 5), -1, np.int32),
+        np.zeros(sum(map(len, ranks.values())), np.int64),
     )
-    scratch = _Scratch(graph)
-
-    def emit(block: int) -> None:
-        roots, firsts, lasts = units.block(block)
-        arrays: Any = scratch.at(int(roots[0]))
-        kernels.emit_units(
-            roots, firsts, lasts, largest, graph.indptr, graph.indices, arrays, _TABLES,
-            local, starts[block].copy(), starts[block + 1], found.nodes, found.codes,
-        )  # fmt: skip
-
-    active: Iterable[int] = [b for b in range(blocks) if (starts[b] < starts[b + 1]).any()]
-    run_parts(emit, active, threads=threads, progress=progress, label="sampling")
+    units = cut_units(graph, blocks)
+    walk = _Walk(graph, units)
+    prefixes = np.array(run_parts(walk.prefixes, range(units.blocks), threads=threads), np.int64)
+    windows = list(_windows(prefixes, window))
+    trail = np.empty((max((prefixes[a:b].sum() for a, b in windows), default=0), SLOTS), np.int64)
+    before = np.zeros(SLOTS, np.int64)
+    for first, last in windows:
+        parts = np.split(trail, np.cumsum(prefixes[first:last]))
+        before += _go_through(walk, range(first, last), largest, parts, before, ranks, found, threads)
+        if progress:
+            progress(last, units.blocks, "sampling")
+    wrong = [shape for shape in sizes if before[shape] != totals[shape]]
+    if wrong:
+        raise RuntimeError(f"shape {wrong[0]}: {before[wrong[0]]:,} enumerated, {totals[wrong[0]]:,} counted")
     return found
 
 
-def _split_ranks(per_block: np.ndarray, ranks: dict[int, np.ndarray]) -> tuple[np.ndarray, np.ndarray]:
-    """Ranks counted within their blocks, int64 (m,), shape after shape; and starts int64 (blocks + 1, 30).
+def _go_through(
+    walk: _Walk,
+    blocks: range,
+    largest: int,
+    trails: list[np.ndarray],
+    before: np.ndarray,
+    ranks: Mapping[int, np.ndarray],
+    found: Found,
+    threads: int | None,
+) -> np.ndarray:
+    """Count the blocks of a window, `before` of which lie all others, and look up the ranks in them; their
+    occurrences.
+    """
 
-    The ranks of shape s in block b are local[starts[b, s]:starts[b + 1, s]].
+    def count(at: int) -> np.ndarray:
+        return walk.count(blocks[at], largest, trails[at])
+
+    per_block = np.array(run_parts(count, range(len(blocks)), threads=threads))
+    local, starts = _split_ranks(per_block, before, ranks)
+
+    def look_up(at: int) -> None:
+        walk.look_up(blocks[at], largest, trails[at], local, starts[at : at + 2], found)
+
+    active = [at for at in range(len(blocks)) if (starts[at] < starts[at + 1]).any()]
+    run_parts(look_up, active, threads=threads)
+    total: np.ndarray = per_block.sum(axis=0)
+    return total
+
+
+def _windows(prefixes: np.ndarray, most: int) -> Iterator[tuple[int, int]]:
+    """Consecutive blocks first..last of about `most` prefixes together, at least one block each."""
+    ends = np.cumsum(prefixes)
+    first = 0
+    while first < len(prefixes):
+        reached = ends[first] - prefixes[first] + most
+        last = max(int(np.searchsorted(ends, reached, side="right")), first + 1)
+        yield first, last
+        first = last
+
+
+def _split_ranks(
+    per_block: np.ndarray, before: np.ndarray, ranks: Mapping[int, np.ndarray]
+) -> tuple[np.ndarray, np.ndarray]:
+    """Ranks counted within their blocks, int64 (m,), shape after shape, those of other blocks being 0; and
+    starts int64 (blocks + 1, 30).
+
+    `before` (30,) are the occurrences ahead of the first block. The ranks of shape s in block b are
+    local[starts[b, s]:starts[b + 1, s]].
     """
     starts = np.zeros((len(per_block) + 1, SLOTS), np.int64)
-    local = []
+    local = np.zeros(sum(map(len, ranks.values())), np.int64)
     offset = 0
     for shape, wanted in ranks.items():
-        before = np.concatenate([[0], np.cumsum(per_block[:, shape])])
-        cuts = np.searchsorted(wanted, before, side="left")
+        ahead = before[shape] + np.concatenate([[0], np.cumsum(per_block[:, shape])])
+        cuts = np.searchsorted(wanted, ahead, side="left")
         starts[:, shape] = offset + cuts
-        local.append(wanted - np.repeat(before[:-1], np.diff(cuts)))
+        inside = wanted[cuts[0] : cuts[-1]]
+        local[offset + cuts[0] : offset + cuts[-1]] = inside - np.repeat(ahead[:-1], np.diff(cuts))
         offset += len(wanted)
-    return np.concatenate(local) if local else np.zeros(0, np.int64), starts
+    return local, starts

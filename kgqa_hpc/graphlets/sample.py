@@ -12,7 +12,7 @@ from kgqa_hpc.graphlets import balance, graph_tool
 from kgqa_hpc.graphlets.census import Backend
 from kgqa_hpc.graphlets.closed_form import copy_counts, induced_counts, list_triangles
 from kgqa_hpc.graphlets.drawing import Tally, draw_samples, pilot
-from kgqa_hpc.graphlets.enumeration import Found, enumerate_sample
+from kgqa_hpc.graphlets.enumeration import Found, count_by_enumeration, enumerate_sample
 from kgqa_hpc.graphlets.order import OrderedGraph, order_graph
 from kgqa_hpc.graphlets.plan import (
     SHORT_SECONDS,
@@ -175,11 +175,10 @@ def _enumerate(
         raise InputError(
             f"{sum(exact.values()):,} occurrences cannot be enumerated", "leave the method to the planner"
         )
-    largest = None if len(exact) == len(SHAPES) else 5
-    counted, found = enumerate_sample(
-        graph, dict(sizes), seed, largest=largest, threads=threads, progress=progress
-    )
-    totals = dict(sorted({**counted, **exact}.items()))
+    totals = exact
+    if len(exact) < len(SHAPES):
+        totals = count_by_enumeration(graph, threads=threads, progress=progress)
+    found = enumerate_sample(graph, totals, sizes, seed, threads=threads, progress=progress)
     seconds = enumeration_seconds(totals)
     taken = np.bincount(found.shape, minlength=max(SHAPES) + 1)
     done = {shape: _share(int(taken[shape]), totals[shape]) + " by rank" for shape in sizes}

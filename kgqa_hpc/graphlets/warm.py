@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from kgqa_hpc.graphlets.closed_form import PASSES, copy_counts, list_triangles
+from kgqa_hpc.graphlets.closed_form import PASSES, copy_counts, induced_counts, list_triangles
 from kgqa_hpc.graphlets.enumeration import enumerate_sample
 from kgqa_hpc.graphlets.order import order_graph
 from kgqa_hpc.graphlets.plan import pass_seconds
@@ -26,10 +26,11 @@ def warm() -> None:
     graph = order_graph(indptr, np.append(target, 0))
     lists = list_triangles(graph)
     pass_seconds(graph, lists)
-    ground = Ground(graph, lists, copy_counts(graph, lists), frozenset(PASSES))
+    copies = copy_counts(graph, lists)
+    ground = Ground(graph, lists, copies, frozenset(PASSES))
     for structure in STRUCTURES:
         Stream(ground, structure, seed=0).draw(0, 1)
-    enumerate_sample(graph, dict.fromkeys(SHAPES, 1), seed=0)
+    enumerate_sample(graph, induced_counts(copies.copies), dict.fromkeys(SHAPES, 1), seed=0)
 
 
 if __name__ == "__main__":

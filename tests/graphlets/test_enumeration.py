@@ -5,12 +5,18 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from kgqa_hpc.graphlets.enumeration import count_blocks, cut_units, enumerate_sample
-from kgqa_hpc.graphlets.order import order_graph
+from kgqa_hpc.graphlets.enumeration import Found, count_by_enumeration, cut_units, enumerate_sample
+from kgqa_hpc.graphlets.order import OrderedGraph, order_graph
 from kgqa_hpc.graphlets.sample import arrange
 from kgqa_hpc.graphlets.shapes import SHAPES
 
 EVERYTHING = dict.fromkeys(SHAPES, 10**9)
+
+
+def counted_and_sampled(graph: OrderedGraph, sizes, seed: int, **options) -> tuple[dict[int, int], Found]:
+    largest = max(SHAPES[shape].k for shape in sizes)
+    totals = count_by_enumeration(graph, largest=largest, blocks=options.get("blocks"))
+    return totals, enumerate_sample(graph, totals, sizes, seed, **options)
 
 
 def rows_of(graph, found):
@@ -21,7 +27,7 @@ def rows_of(graph, found):
 def test_unlimited_samples_hold_every_occurrence_exactly_once(small_graphs, occurrences):
     for name, csr in small_graphs.items():
         graph = order_graph(*csr)
-        totals, found = enumerate_sample(graph, EVERYTHING, seed=1)
+        totals, found = counted_and_sampled(graph, EVERYTHING, seed=1)
         expected = occurrences(csr)
         assert totals == {shape: len(sets) for shape, sets in expected.items()}, name
         rows = rows_of(graph, found)
@@ -35,7 +41,7 @@ def test_every_row_is_labelled_as_its_template(small_graphs):
     for csr in small_graphs.values():
         graph = order_graph(*csr)
         neighbours = [set(csr[1][a:b].tolist()) for a, b in zip(csr[0][:-1], csr[0][1:], strict=True)]
-        for shape_id, nodes in rows_of(graph, enumerate_sample(graph, EVERYTHING, seed=1)[1]):
+        for shape_id, nodes in rows_of(graph, counted_and_sampled(graph, EVERYTHING, seed=1)[1]):
             shape = SHAPES[shape_id]
             assert len(nodes) == shape.k
             edges = {frozenset(edge) for edge in shape.edges}
@@ -48,20 +54,22 @@ def test_every_row_is_labelled_as_its_template(small_graphs):
 def test_shapes_up_to_a_size_can_be_counted_alone(small_graphs, occurrences, largest):
     csr = small_graphs["medium"]
     sizes = {shape: 10**9 for shape in SHAPES if SHAPES[shape].k <= largest}
-    totals, found = enumerate_sample(order_graph(*csr), sizes, seed=1)
+    totals, found = counted_and_sampled(order_graph(*csr), sizes, seed=1)
     expected = {shape: len(sets) for shape, sets in occurrences(csr).items() if shape in sizes}
     assert totals == expected
     assert len(found.shape) == sum(expected.values())
 
 
-@pytest.mark.parametrize("blocks", [1, 2, 7, 100, 100_000])
-def test_blocks_and_threads_do_not_change_the_sample(small_graphs, blocks):
+@pytest.mark.parametrize(("blocks", "window"), [(1, 1), (2, 10), (7, 1), (100, 50), (100_000, 10**6)])
+def test_blocks_windows_and_threads_do_not_change_the_sample(small_graphs, blocks, window):
     for csr in small_graphs.values():
         graph = order_graph(*csr)
         sizes = dict.fromkeys(SHAPES, 5)
-        expected_totals, expected = enumerate_sample(graph, sizes, seed=3, blocks=13, threads=1)
+        expected_totals, expected = counted_and_sampled(graph, sizes, seed=3, blocks=13, threads=1)
         for threads in (1, 4):
-            totals, found = enumerate_sample(graph, sizes, seed=3, blocks=blocks, threads=threads)
+            totals, found = counted_and_sampled(
+                graph, sizes, seed=3, blocks=blocks, window=window, threads=threads
+            )
             assert totals == expected_totals
             for name in ("shape", "nodes", "codes"):
                 assert getattr(found, name).tobytes() == getattr(expected, name).tobytes()
@@ -71,7 +79,14 @@ def test_a_hub_is_split_among_blocks(graph_of):
     graph = order_graph(*graph_of(60, {(0, leaf) for leaf in range(1, 60)}))
     units = cut_units(graph, blocks=16)
     assert (units.roots == 0).sum() > 8
-    assert count_blocks(graph, units)[:, 11].sum() == 59 * 58 * 57 * 56 // 24
+    assert count_by_enumeration(graph, blocks=16)[11] == 59 * 58 * 57 * 56 // 24
+
+
+def test_wrong_totals_are_found_out(small_graphs):
+    graph = order_graph(*small_graphs["medium"])
+    totals = count_by_enumeration(graph)
+    with pytest.raises(RuntimeError, match=r"shape 7: .* enumerated, .* counted"):
+        enumerate_sample(graph, {**totals, 7: totals[7] + 1}, dict.fromkeys(SHAPES, 5), seed=1)
 
 
 def test_units_cover_every_second_vertex_once(small_graphs):
@@ -92,13 +107,13 @@ def test_units_cover_every_second_vertex_once(small_graphs):
 def test_another_seed_gives_another_sample(small_graphs):
     graph = order_graph(*small_graphs["medium"])
     sizes = dict.fromkeys(SHAPES, 10)
-    samples = {enumerate_sample(graph, sizes, seed=seed)[1].nodes.tobytes() for seed in range(5)}
+    samples = {counted_and_sampled(graph, sizes, seed=seed)[1].nodes.tobytes() for seed in range(5)}
     assert len(samples) == 5
 
 
 @pytest.mark.parametrize("n", [0, 1, 4])
 def test_graphs_without_edges_give_empty_samples(n):
     graph = order_graph(np.zeros(n + 1, np.int64), np.zeros(0, np.int32))
-    totals, found = enumerate_sample(graph, EVERYTHING, seed=1)
+    totals, found = counted_and_sampled(graph, EVERYTHING, seed=1)
     assert set(totals.values()) == {0}
     assert len(found.shape) == 0

@@ -111,19 +111,21 @@ def _add_bulk(pattern, five, members, meetings, four, fresh, apart, joined, coun
 
 
 @kernel
-def count_units(roots, firsts, lasts, largest, indptr, indices, scratch, tables):
+def count_units(roots, firsts, lasts, largest, indptr, indices, scratch, tables, trail):
     """Induced occurrences in the given units of work; int64 (30,) by shape id.
 
     Unit i is root roots[i] with its second vertices of extension positions firsts[i] <= position <
     lasts[i]; roots ascend. `largest` (3, 4 or 5) bounds the nodes of a shape. `scratch` = (cursor int64
     (n,) at or before each vertex's first neighbour above the first root, marks uint8 (n,) zero, extension
-    int32 (n + 1,)).
+    int32 (n + 1,)). Beyond three nodes, `trail` int64 (3-prefixes of these units, 30) takes down how many
+    larger occurrences begin with each.
     """
     cursor, marks, extension = scratch
     three, four, fresh, apart, joined = tables
     members = np.zeros(8, np.int64)
     meetings = np.zeros(128, np.int64)
     counts = np.zeros(30, np.int64)
+    step = 0
     for unit in range(roots.shape[0]):
         v = roots[unit]
         n1 = _extend_from_root(v, indptr, indices, cursor, marks, extension)
@@ -141,19 +143,14 @@ def count_units(roots, firsts, lasts, largest, indptr, indices, scratch, tables)
                 if largest > 3:
                     n3 = _extend(w, 4, v, n2, indptr, indices, cursor, marks, extension)
                     _scan_extension(
-                        j + 1,
-                        n3,
-                        v,
-                        largest == 5,
-                        indptr,
-                        indices,
-                        cursor,
-                        marks,
-                        extension,
-                        members,
-                        meetings,
-                    )
-                    _add_bulk(pattern, largest == 5, members, meetings, four, fresh, apart, joined, counts)
+                        j + 1, n3, v, largest == 5, indptr, indices, cursor, marks, extension,
+                        members, meetings,
+                    )  # fmt: skip
+                    begun = trail[step]
+                    begun[:] = 0
+                    _add_bulk(pattern, largest == 5, members, meetings, four, fresh, apart, joined, begun)
+                    counts += begun
+                    step += 1
                     _unmark(w, 4, indptr, indices, cursor, marks)
             for j in range(i + 1, n2):
                 marks[extension[j]] &= ~np.uint8(IN_SET)
@@ -192,22 +189,22 @@ def emit_units(
     indices,
     scratch,
     tables,
+    trail,
     ranks,
     targets,
     ends,
     out_nodes,
     out_codes,
 ):
-    """Look up ranked occurrences in units of work (see `count_units`).
+    """Look up ranked occurrences in units of work, with the `trail` that `count_units` left there.
 
     ranks[targets[s]:ends[s]] int64 are the wanted ranks of shape s, ascending, counted from the first of
     these units; each is written to the same row of out_nodes int32 (m, 5) and out_codes int64 (m,).
     `targets` is used up.
     """
     cursor, marks, extension = scratch
-    three, four, fresh, apart, joined = tables
+    three = tables[0]
     members = np.zeros(8, np.int64)
-    meetings = np.zeros(128, np.int64)
     counts = np.zeros(30, np.int64)
     delta = np.zeros(30, np.int64)
     prefix = np.zeros(5, np.int64)
@@ -216,6 +213,7 @@ def emit_units(
         if targets[shape] < ends[shape]:
             due[shape] = ranks[targets[shape]]
     goal = (due, targets, ranks, ends, out_nodes, out_codes)
+    step = 0
     for unit in range(roots.shape[0]):
         v = roots[unit]
         prefix[0] = v
@@ -237,35 +235,33 @@ def emit_units(
                 counts[shape] += 1
                 marks[w] |= IN_SET
                 if largest > 3:
-                    n3 = _extend(w, 4, v, n2, indptr, indices, cursor, marks, extension)
-                    _scan_extension(
-                        j + 1,
-                        n3,
-                        v,
-                        largest == 5,
-                        indptr,
-                        indices,
-                        cursor,
-                        marks,
-                        extension,
-                        members,
-                        meetings,
-                    )
-                    delta[:] = 0
-                    _add_bulk(pattern, largest == 5, members, meetings, four, fresh, apart, joined, delta)
-                    if _any_due(counts, delta, due):
+                    begun = trail[step]
+                    step += 1
+                    if _any_due(counts, begun, due):
+                        n3 = _extend(w, 4, v, n2, indptr, indices, cursor, marks, extension)
+                        _count_members(j + 1, n3, v, indptr, indices, cursor, marks, extension, members)
                         _refine(
                             j + 1, n3, pattern, largest == 5, indptr, indices, cursor, marks, extension,
                             tables, members, prefix, counts, delta, goal,
                         )  # fmt: skip
+                        _unmark(w, 4, indptr, indices, cursor, marks)
                     else:
-                        counts += delta
-                    _unmark(w, 4, indptr, indices, cursor, marks)
+                        counts += begun
             for j in range(i + 1, n2):
                 marks[extension[j]] &= ~np.uint8(IN_SET)
             _unmark(u, 2, indptr, indices, cursor, marks)
         for i in range(n1):
             marks[extension[i]] = 0
+
+
+@helper
+def _count_members(begin, end, root, indptr, indices, cursor, marks, extension, members):
+    """members[p]: vertices of E with pattern p; their cursors are brought beyond the root."""
+    members[:] = 0
+    for i in range(begin, end):
+        x = extension[i]
+        members[marks[x]] += 1
+        _advance(cursor, indptr, indices, x, root)
 
 
 @helper
