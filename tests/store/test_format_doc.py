@@ -57,7 +57,8 @@ def test_the_numbers_of_the_page_are_the_programs() -> None:
         f"`{atomic.TEMP_SUFFIX}`",
         f"after {queue.PACE} s per shard left, at least {queue.SOONEST:.0f} s",
         f"only when {queue.DONE_IN_A_ROW} shards in a row",
-        f"waits 0.5 to {queue.LONGEST_WAIT:.0f} s with jitter and then looks at {queue.SAMPLE} shards",
+        f"met {queue.LOOKS} living leases gives up",
+        f"waits 0.5 to {queue.LONGEST_WAIT:.0f} s with jitter, and looks at {queue.SAMPLE} shards",
     ):
         assert said in text, said
     assert (atomic.LITTER_AGE, atomic.GUARD_AGE) == (3600, 60)  # "for an hour", "for a minute"
