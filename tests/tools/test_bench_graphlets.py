@@ -46,14 +46,28 @@ def test_the_quick_benchmark_measures_ours_beside_the_peers(bench):
     assert "graph-tool" in text
 
 
-def test_a_peer_that_would_take_too_long_counts_a_part_and_the_basis_is_said(bench, tmp_path, monkeypatch):
+def test_a_peer_that_would_take_too_long_counts_a_part(bench, tmp_path, monkeypatch):
     path = tmp_path / "small.npz"
-    bench.make("small", path)
+    nodes = bench.make("small", path)["nodes"]
+    assert bench.part_of("igraph", path, 900) == {"roots": 1.0, "nodes": 1.0, "path": str(path)}
     monkeypatch.setitem(bench.PEER_OCCURRENCES, "graph-tool", 1000)
-    part = bench.thin("graph-tool", path, 1e6)
-    assert 0 < part["share"] < 1
+    some = 1000 / bench.FEWEST_ROOTS * nodes / 2
+    assert bench.part_of("graph-tool", path, some)["roots"] == pytest.approx(1000 / some)
+    part = bench.part_of("graph-tool", path, 1e9)  # as if it had hubs: hardly a root could be afforded
+    assert part["roots"] == 1.0
+    assert 0 < part["nodes"] < 1
     assert part["occurrences"] <= 1000
-    assert bench.thin("igraph", path, 900)["share"] == 1.0
+
+
+def test_the_basis_of_an_extrapolation_is_said(bench, tmp_path, monkeypatch):
+    figures = {"user": 2.0, "wall": 2.0, "peak_mb": 99.0, "slow": 1.0, "occurrences": 1000}
+    part = {"roots": 0.01, "nodes": 1.0, "path": "x"}
+    answers = {"--make": {"nodes": 3, "edges": 2, "max_degree": 2}, "--part": part, "--one": figures}
+    monkeypatch.setattr(bench, "interpreters", lambda: {"igraph": "python"})
+    monkeypatch.setattr(bench, "_child", lambda python, what, *rest: dict(answers[what]))
+    peer = bench.compare("small", tmp_path, True)["rows"][-1]
+    assert peer["basis"] == "extrapolated: 2e+03 us an occurrence, 1e+03 in 1.00% of the roots"
+    assert peer["user"] == pytest.approx(2.0)
 
 
 def test_a_missing_peer_is_said(bench, tmp_path, monkeypatch):
