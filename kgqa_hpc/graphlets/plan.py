@@ -24,7 +24,7 @@ from kgqa_hpc.graphlets.structures import STRUCTURES
 Method = Literal["auto", "enumerate", "structure"]
 
 # Core-seconds per step.
-ENUMERATION_RATE = 1.5e-9  # per occurrence, both passes
+ENUMERATION_RATE = 1.5e-9  # per occurrence
 PASS_RATES = {"links": 4e-9, "codegrees": 5e-9, "5-cycles": 3e-9}
 FAR_FACTOR = 3.0  # of passes that hop over all vertices, when these no longer fit into a core's cache
 CACHED_VERTICES = 1 << 16
