@@ -6,6 +6,7 @@ cannot end a fence, close a listing, open a chat turn or be taken for template c
 
 from __future__ import annotations
 
+import functools
 import re
 from typing import Any
 
@@ -24,6 +25,7 @@ _FENCE = re.compile(r"([`~=#\"'-])\1{2,}")
 _OPENING = re.compile(r"<(?=[|/<｜A-Za-z])|\[(?=/?[A-Z_]+\])|\{(?=[{%#])|[|｜](?=>)|[}%#](?=\})")
 
 
+@functools.lru_cache(maxsize=1 << 15)  # the names of hubs and types come again and again
 def clean_text(text: str, longest: int = NAME_LENGTH) -> str:
     """`text` on one line, without hidden characters and markers, cut to `longest` with an ellipsis."""
     if len(text) <= longest and not (_UNUSUAL.search(text) or "---" in text or "'''" in text or "  " in text):
