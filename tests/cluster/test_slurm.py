@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 
+from kgqa_hpc.store.partition import load_shard, read_shards_manifest
 from kgqa_hpc.store.run import RunFolder
 from tests.cluster.conftest import ROOT, Place, Slurm, dataset, make_place, needs_slurm, quicken, wait_for
 from tests.runtime.rig import answers_kept, events, reconfigure, records
@@ -158,17 +159,19 @@ def test_kills_stops_requeues_and_changing_numbers_leave_the_same_dataset(
     seed = int(os.environ.get("KGQA_TEST_SEED", random.SystemRandom().randrange(2**31)))
     print("KGQA_TEST_SEED =", seed)
     chance = random.Random(seed)
-    run = place.prepared(0.8, lease=LEASE)
+    run = place.prepared(2.5, lease=LEASE)  # ten minutes of one worker's time: it outlasts the chaos
     script = str(ROOT / "slurm" / "run_array.sbatch")
     jobs: list[str] = []
     asleep: list[tuple[int, float]] = []  # processes, and when they may wake: past their leases
-    for _ in range(20):
+    rounds = 0
+    while rounds < 20 and not complete(run):
+        rounds += 1
         number = chance.choice([1, 2, 3])
         jobs.append(
             place(*["sbatch", "--parsable", f"--array=0-{number - 1}", *ARRAY, script, "oregano"]).strip()
         )
         kept = answers_kept(run)
-        wait_for(lambda kept=kept: answers_kept(run) != kept, "progress")
+        wait_for(lambda kept=kept: answers_kept(run) != kept or complete(run), "progress")
         asleep = wake(asleep)
         match chance.choice(["kill", "stop", "requeue", "cancel"]):
             case "kill":
@@ -189,6 +192,14 @@ def test_kills_stops_requeues_and_changing_numbers_leave_the_same_dataset(
     slurm.wait(last)
     place.kgqa("merge", "oregano")
     assert dataset(run) == undisturbed
+    assert rounds > 3
+
+
+def complete(run: RunFolder) -> bool:
+    if not run.shards_manifest.exists():
+        return False  # nobody has cut it into shards yet
+    done = {path.stem for path in run.results("main").glob("*.h5")}
+    return done >= set(read_shards_manifest(run).names)
 
 
 def wake(asleep: list[tuple[int, float]]) -> list[tuple[int, float]]:
@@ -214,8 +225,6 @@ def hit(run: RunFolder, number: signal.Signals, chance: random.Random) -> list[i
 
 
 def shards(run: RunFolder) -> list[list[str]]:
-    from kgqa_hpc.store.partition import load_shard, read_shards_manifest
-
     manifest = read_shards_manifest(run)
     return [[row["id"] for row in load_shard(run, manifest, name)] for name in manifest.names]
 
