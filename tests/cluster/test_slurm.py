@@ -164,7 +164,7 @@ def test_kills_stops_requeues_and_changing_numbers_leave_the_same_dataset(
     jobs: list[str] = []
     asleep: list[tuple[int, float]] = []  # processes, and when they may wake: past their leases
     rounds = 0
-    while rounds < 20 and not complete(run):
+    while rounds < 45 and not complete(run):
         rounds += 1
         number = chance.choice([1, 2, 3])
         jobs.append(
