@@ -26,7 +26,7 @@ from kgqa_hpc.engines.config import EngineConfig
 from kgqa_hpc.engines.engine import Engine, Response
 from kgqa_hpc.engines.intake import Intake
 from kgqa_hpc.engines.start import start_engine
-from kgqa_hpc.engines.wire import Frames, frame, read_request, write_info
+from kgqa_hpc.engines.wire import Frames, frame, read_requests, write_info, write_responses
 from kgqa_hpc.errors import InputError
 
 BEAT_EVERY_S = 1.0
@@ -104,7 +104,7 @@ class _Child:
 
     def _obey(self, engine: Engine, verb: str, content: Any) -> None:
         if verb == "requests":
-            self._intake.put([read_request(data) for data in content])
+            self._intake.put(read_requests(content))
         elif verb == "cancel":
             self._intake.cancel()  # not engine.cancel(): `generate` may not have begun yet
         elif verb == "close":
@@ -128,7 +128,7 @@ class _Child:
 
     def _flush(self) -> None:
         if self._ready:
-            self._send("responses", self._ready)
+            self._send("responses", write_responses(self._ready))
             self._ready = []
 
     def _send(self, verb: str, content: Any = None) -> None:

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Literal, Protocol
+from typing import Any, Literal, NamedTuple, Protocol
 
 Finish = Literal["stop", "length", "error", "abort"]
 
 
-@dataclass(frozen=True, slots=True)
-class Request:
+class Request(NamedTuple):  # as Response: made three times as quickly as a frozen dataclass
     """One prompt. `id` is unique among the requests in flight; `messages` are {"role", "content"} objects.
 
     `schema` is the JSON schema the answer must follow (enforced while decoding where the engine can), `seed`
@@ -25,8 +24,7 @@ class Request:
     schema: dict[str, Any] | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Response:
+class Response(NamedTuple):
     """The answer to the request of the same id. Only `finish == "stop"` is data.
 
     `length` (token limit hit), `error` (this request failed) and `abort` (cancelled) are states to retry

@@ -115,7 +115,7 @@ class OpenAIEngine:
         sizes = [
             self._run(
                 self._apis[0].ask(
-                    replace(PROBE, messages=({"role": "user", "content": words},), max_tokens=1), "none"
+                    PROBE._replace(messages=({"role": "user", "content": words},), max_tokens=1), "none"
                 )
             )
             for words in (text, "")
@@ -142,7 +142,7 @@ class OpenAIEngine:
         for api in self._apis:
             while True:
                 try:
-                    if self._run(api.obeys(replace(PROBE, schema=dict(schema)), self._mode)):
+                    if self._run(api.obeys(PROBE._replace(schema=dict(schema)), self._mode)):
                         break
                     self._weaken(f"{api.url} ignores response_format {self._mode}")
                 except Trouble as trouble:

@@ -3,17 +3,19 @@
 A frame is four bytes (length of the body, little-endian) and a body, the JSON array [verb, content]:
 
     worker → engine   hello {config, memory}   preflight [schemas]   count [texts]
-                      requests [requests]      cancel                close
+                      requests [shared, rows]  cancel                close
     engine → worker   ready {info}   refused {error, message, cure}   checked   counts [n]
-                      responses [responses]   beat progress
+                      responses [rows]   beat progress
 
-Many requests or responses travel in one frame, so that a round trip costs microseconds.
+Many requests or responses travel in one frame, so that a round trip costs microseconds. A row is a request
+or response as the array of its members; messages and schemas of requests stand in `shared`, each once, and in
+the rows their places there: the long instructions are the same for all.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import asdict, is_dataclass
+from collections.abc import Iterable, Iterator
+from dataclasses import asdict
 from typing import Any
 
 import orjson
@@ -29,7 +31,7 @@ class GarbledStream(ValueError):
 
 
 def frame(verb: str, content: Any = None) -> bytes:
-    """One frame. Dataclasses are written as objects; lone surrogates, which UTF-8 cannot hold, become '?'."""
+    """One frame. Lone surrogates, which UTF-8 cannot hold, become '?'."""
     try:
         body = orjson.dumps([verb, content])
     except TypeError:
@@ -60,14 +62,41 @@ class Frames:
             yield verb, content
 
 
-def read_request(data: dict[str, Any]) -> Request:
-    """A request as it came over the wire."""
-    return Request(**{**data, "messages": tuple(data["messages"])})
+def write_requests(requests: Iterable[Request]) -> list[Any]:
+    """Requests as they go over the wire. What is the same object in several of them is written once."""
+    shared: list[Any] = []
+    places: dict[int, int] = {}
+
+    def place(value: Any) -> int:
+        found = places.setdefault(id(value), len(shared))
+        if found == len(shared):
+            shared.append(value)
+        return found
+
+    rows = [
+        (name, [*map(place, messages)], max_tokens, temperature, seed, place(schema))
+        for name, messages, max_tokens, temperature, seed, schema in requests
+    ]
+    return [shared, rows]
 
 
-def read_response(data: dict[str, Any]) -> Response:
-    """A response as it came over the wire."""
-    return Response(**data)
+def read_requests(content: list[Any]) -> list[Request]:
+    """Requests as they came over the wire."""
+    shared, rows = content
+    return [
+        Request(name, tuple([shared[n] for n in messages]), max_tokens, temperature, seed, shared[schema])
+        for name, messages, max_tokens, temperature, seed, schema in rows
+    ]
+
+
+def write_responses(responses: Iterable[Response]) -> list[Any]:
+    """Responses as they go over the wire."""
+    return [tuple(response) for response in responses]
+
+
+def read_responses(content: list[Any]) -> list[Response]:
+    """Responses as they came over the wire."""
+    return [Response(*row) for row in content]
 
 
 def write_info(info: EngineInfo) -> dict[str, Any]:
@@ -78,8 +107,6 @@ def write_info(info: EngineInfo) -> dict[str, Any]:
 def _speakable(value: Any) -> Any:
     if isinstance(value, str):
         return value.encode("utf-8", "replace").decode("utf-8")
-    if is_dataclass(value) and not isinstance(value, type):
-        return _speakable(asdict(value))
     if isinstance(value, dict):
         return {_speakable(key): _speakable(inner) for key, inner in value.items()}
     if isinstance(value, list | tuple):

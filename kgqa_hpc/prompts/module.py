@@ -14,6 +14,7 @@ import json
 import re
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -43,7 +44,9 @@ _RENDERING = (
 
 @dataclass(frozen=True)
 class Prompt:
-    """A loaded prompt. `sha256` is its version; `system` its constant part."""
+    """A loaded prompt. `sha256` is its version; `system` its constant part, `variables` all names that the
+    rest may ask for.
+    """
 
     name: str
     sha256: str
@@ -54,7 +57,12 @@ class Prompt:
     retry_temperature: float
     allow_cut: bool
     system: str
+    variables: frozenset[str]
     _template: Template = field(repr=False, compare=False)
+
+    @cached_property
+    def _constant(self) -> dict[str, str]:
+        return {"role": "system", "content": self.system}
 
     def render(self, variables: Mapping[str, Any]) -> tuple[dict[str, str], ...]:
         """The messages for one item. Raises PromptError for a variable that `variables` does not have."""
@@ -64,7 +72,7 @@ class Prompt:
             raise PromptError(
                 f"prompt {self.name}: {problem}", "see docs/prompts.md for the variables"
             ) from None
-        return ({"role": "system", "content": self.system}, {"role": "user", "content": user})
+        return (self._constant, {"role": "user", "content": user})
 
     def identity(self) -> dict[str, str]:
         """What provenance and fingerprints store."""
@@ -100,12 +108,15 @@ def load_prompt(name: str, folder: str | Path | None = None) -> Prompt:
         retry_temperature=front.retry_temperature,
         allow_cut=front.allow_cut,
         system=_block(template, "system", {}),
+        variables=frozenset(find_undeclared_variables(tree)),
         _template=template,
     )
 
 
 def _block(template: Template, name: str, variables: Mapping[str, Any]) -> str:
-    return "".join(template.blocks[name](template.new_context(dict(variables)))).strip()
+    # template.new_context() does the same at several times the price: it goes through all globals twice.
+    context = _jinja.context_class(_jinja, {**_jinja.globals, **variables}, template.name, template.blocks)
+    return "".join(template.blocks[name](context)).strip()
 
 
 def _expand(source: str, file: Path, offset: int, folders: Folders, within: tuple[Path, ...]) -> str:

@@ -19,16 +19,16 @@ TEXT_LENGTH = 8_000  # characters of a question or an answer shown to a judge; s
 
 # What nearly all names and sentences consist of: nothing here needs a closer look.
 _UNUSUAL = re.compile(r"[^A-Za-z0-9 ,.;:()/+_%*&'?!α-ωΑ-Ω–-]")
+_USUAL = bytes(code for code in range(128) if not _UNUSUAL.match(chr(code)))
 _FENCE = re.compile(r"([`~=#\"'-])\1{2,}")
 # A bracket that opens a chat turn (<|im_start|>, </s>, [INST]), a thought (<think>) or a template tag ({{,
 # {%).
 _OPENING = re.compile(r"<(?=[|/<｜A-Za-z])|\[(?=/?[A-Z_]+\])|\{(?=[{%#])|[|｜](?=>)|[}%#](?=\})")
 
 
-@functools.lru_cache(maxsize=1 << 15)  # the names of hubs and types come again and again
 def clean_text(text: str, longest: int = NAME_LENGTH) -> str:
     """`text` on one line, without hidden characters and markers, cut to `longest` with an ellipsis."""
-    if len(text) <= longest and not (_UNUSUAL.search(text) or "---" in text or "'''" in text or "  " in text):
+    if len(text) <= longest and _is_usual(text):
         return text.strip()
     text = " ".join(text[: 4 * longest].split())
     if not text.isprintable():
@@ -38,18 +38,27 @@ def clean_text(text: str, longest: int = NAME_LENGTH) -> str:
     return text if len(text) <= longest else text[: longest - 1].rstrip() + "…"
 
 
+_clean_name = functools.lru_cache(maxsize=1 << 15)(clean_text)  # those of hubs and types come again and again
+
+
+def _is_usual(text: str) -> bool:
+    # For ASCII, what is left without the usual: several times as quick as the search, on a long answer.
+    odd = text.encode().translate(None, _USUAL) if text.isascii() else _UNUSUAL.search(text)
+    return not (odd or "---" in text or "'''" in text or "  " in text)
+
+
 def anchor_variables(anchor: Anchor, edge_types: bool) -> dict[str, Any]:
     """Variables of every template, as plain tuples.
 
     nodes: (number, name, type); edges: (number, number); relations: (source number, target number, type),
     empty unless `edge_types`. Numbers are positions in the anchor.
     """
-    nodes = [(number, clean_text(n.name), clean_text(n.type)) for number, n in enumerate(anchor.nodes)]
-    relations = [(r.source, r.target, clean_text(r.type)) for r in anchor.relations] if edge_types else []
+    nodes = [(number, _clean_name(n.name), _clean_name(n.type)) for number, n in enumerate(anchor.nodes)]
+    relations = [(r.source, r.target, _clean_name(r.type)) for r in anchor.relations] if edge_types else []
     return {"nodes": nodes, "edges": anchor.edges, "relations": relations}
 
 
-def pair_variables(output: dict[str, Any]) -> dict[str, str]:
+def pair_variables(output: dict[str, Any]) -> dict[str, Any]:
     """The question and answer that a judge sees, each on one line."""
     return {key: clean_text(output[key], TEXT_LENGTH) for key in ("question", "answer")}
 

@@ -25,7 +25,7 @@ from pydantic import BaseModel
 
 from kgqa_hpc import errors
 from kgqa_hpc.engines.engine import EngineInfo, Request, Response
-from kgqa_hpc.engines.wire import Frames, GarbledStream, frame, read_response
+from kgqa_hpc.engines.wire import Frames, GarbledStream, frame, read_responses, write_requests
 from kgqa_hpc.errors import EngineDied, InputError
 
 START_LIMIT_S = 3600.0  # a 70B model from a cold parallel file system takes minutes, not an hour
@@ -129,7 +129,7 @@ class EngineProcess:
         """Give the engine requests; returns at once, what the pipe cannot hold goes out with `receive`."""
         if requests:
             self._in_flight.update(request.id for request in requests)
-            self._post(frame("requests", requests))
+            self._post(frame("requests", write_requests(requests)))
 
     def receive(self, timeout: float) -> list[Response]:
         """The answers that are there, waiting up to `timeout` seconds for the first; [] when there is none.
@@ -219,8 +219,8 @@ class EngineProcess:
                 if got == answer:
                     return reply
 
-    def _accept(self, content: list[dict[str, Any]]) -> list[Response]:
-        answers = [read_response(data) for data in content]
+    def _accept(self, content: list[Any]) -> list[Response]:
+        answers = read_responses(content)
         for answer in answers:
             if answer.id not in self._in_flight:
                 self._die(f"it answered {answer.id!r}, which nobody had asked or was answered already")

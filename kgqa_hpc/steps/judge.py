@@ -19,7 +19,9 @@ class Judge:
         self.context = context
 
     def request(self, item: Item, attempt: int, run_seed: int) -> Request:
-        variables = anchor_variables(item.anchor, self.context.edge_types) | pair_variables(item.output)
+        variables = pair_variables(item.output)
+        if not self.prompt.variables <= variables.keys():  # most judges are not shown the anchor
+            variables |= anchor_variables(item.anchor, self.context.edge_types)
         return request_for(self.name, self.prompt, item, variables, attempt, run_seed)
 
     def accept(self, item: Item, response: Response, attempt: int) -> Outcome:

@@ -82,7 +82,7 @@ def parse_json(text: str, schema: Mapping[str, Any]) -> Parsed:
             raise Unparseable("empty")
         data = _strict(text, properties)
     if data is not None:
-        return _parsed(data, properties, repaired=any(name not in properties for name in data))
+        return _parsed(data, properties, repaired=not data.keys() <= properties.keys(), clean=_is_clean(text))
     if len(text) > SALVAGEABLE:
         raise Unparseable("not_json")
     try:
@@ -100,6 +100,10 @@ def _strict(text: str, properties: Mapping[str, Any]) -> dict[str, Any] | None:
         return None
     if not isinstance(data, dict):
         raise Unparseable("not_object")
+    # Two quotes for each key and each string: then there is no key but these, and none stands twice.
+    strings = [*map(type, data.values())].count(str)
+    if text.count('"') == 2 * (len(data) + strings):
+        return data
     # A key that stands twice needs the slow reader; `"name"` can hardly occur elsewhere, for quotes in
     # strings are escaped. \\u00 may spell a key with escapes.
     if "\\u00" in text or any(text.count(f'"{name}"') > 1 for name in properties):
@@ -122,7 +126,14 @@ def refuse_repeated_keys(text: str) -> None:
         raise Unparseable("not_json") from None
 
 
-def _parsed(data: Mapping[str, Any], properties: Mapping[str, Mapping[str, Any]], repaired: bool) -> Parsed:
+def _is_clean(text: str) -> bool:
+    """Whether the strings in the JSON `text` surely need no search for what is not text: most need none."""
+    return text.isascii() and "\\" not in text and "\x7f" not in text
+
+
+def _parsed(
+    data: Mapping[str, Any], properties: Mapping[str, Mapping[str, Any]], repaired: bool, clean: bool = False
+) -> Parsed:
     """Check the schema's fields, strip strings, leave other keys out. Raises Unparseable."""
     value: dict[str, Any] = {}
     filled: list[str] = []
@@ -132,9 +143,11 @@ def _parsed(data: Mapping[str, Any], properties: Mapping[str, Mapping[str, Any]]
         entry = data[name]
         kind = field["type"]
         if kind == "string":
-            if isinstance(entry, str) and len(entry) == field.get("maxLength"):
+            if not isinstance(entry, str):
+                raise Unparseable(f"wrong_type:{name}")
+            if len(entry) == field.get("maxLength"):
                 filled.append(name)
-            entry = _check_string(name, entry, field)
+            entry = _checked_string(name, entry, field, clean)
         elif kind == "boolean":
             if entry is not True and entry is not False:
                 raise Unparseable(f"wrong_type:{name}")
@@ -144,16 +157,14 @@ def _parsed(data: Mapping[str, Any], properties: Mapping[str, Mapping[str, Any]]
     return Parsed(value, repaired, tuple(filled))
 
 
-def _check_string(name: str, entry: Any, field: Mapping[str, Any]) -> str:
-    if not isinstance(entry, str):
-        raise Unparseable(f"wrong_type:{name}")
+def _checked_string(name: str, entry: str, field: Mapping[str, Any], clean: bool) -> str:
     if "enum" in field:
         if entry not in field["enum"]:
             raise Unparseable(f"not_allowed:{name}")
         return entry
     if len(entry) > field.get("maxLength", LARGEST):
         raise Unparseable(f"too_long:{name}")
-    if not entry.isprintable() and _NOT_TEXT.search(entry):
+    if not (clean or entry.isprintable()) and _NOT_TEXT.search(entry):
         raise Unparseable(f"not_text:{name}")
     entry = entry.strip()
     if len(entry) < field.get("minLength", 0):

@@ -16,7 +16,7 @@ import pytest
 
 from kgqa_hpc.engines.config import CpuEngineConfig, ScriptedEngineConfig
 from kgqa_hpc.engines.engine import Request, Response
-from kgqa_hpc.engines.wire import Frames, frame
+from kgqa_hpc.engines.wire import Frames, frame, write_responses
 from kgqa_hpc.errors import EngineConfigError, EngineDied
 from kgqa_hpc.runtime.supervisor import EngineProcess
 
@@ -212,7 +212,7 @@ def test_counting_tokens_loses_no_answer_that_comes_meanwhile(engine: EngineProc
 
 def test_an_answer_right_behind_a_reply_is_kept(engine: EngineProcess) -> None:
     engine._in_flight.add("r")
-    late = frame("responses", [Response("r", "text", "stop")])
+    late = frame("responses", write_responses([Response("r", "text", "stop")]))
     heard = [("counts", [3]), ("beat", 0), *Frames().feed(late)]
     engine._listen = lambda timeout, working: heard  # type: ignore[method-assign]
     assert engine.count_tokens(["abc"]) == [3]

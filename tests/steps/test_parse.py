@@ -141,6 +141,11 @@ def test_what_is_no_answer_has_a_reason(text: str, reason: str) -> None:
         f"{{ {EVIL}",
         f'"question": "One?" {GOOD}',
         '{"question": "One?", "answer": "a", "answer": "b",}',
+        '{"question": 1, "question": "One?", "answer": "a"}',
+        '{"question": "One?", "answer": 1, "answer": "a"}',
+        '{"question": {"answer": "b"}, "question": "One?", "answer": "a"}',
+        '{"question": "One?", "answer": "a", "\\u0061nswer": "b"}',
+        '{"question": "One?", "answer": "a", "answer" : "a"}',
     ],
 )
 def test_two_readings_are_refused(text: str) -> None:
