@@ -7,29 +7,27 @@ into are gone through one by one. A block is some consecutive units of work; a u
 a hub's second vertices, so no thread is left alone with a hub.
 
 Ranks depend on graph and seed alone, hence so does the sample: not on threads, blocks, or who ran which.
-Time about 0.7 ns per occurrence on one core (tools/bench_graphlets.py); memory 5 bytes per vertex and
-thread, 240 bytes per 3-prefix of a window, 44 bytes per sampled graphlet. Counts are int64: totals up to
-2**62.
+Time grows with the connected sets of three and four vertices, not with those of five (kernels.esu_counts);
+memory is 29 bytes per vertex and thread, twice, 240 bytes per 3-prefix of a window, 44 bytes per sampled
+graphlet. Counts are int64: totals up to 2**62.
 """
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
-from kgqa_hpc.graphlets.kernels import enumerate as kernels
+from kgqa_hpc.graphlets.closed_form import TriangleLists, list_triangles
+from kgqa_hpc.graphlets.kernels import esu_counts, esu_ranks
 from kgqa_hpc.graphlets.order import OrderedGraph
 from kgqa_hpc.graphlets.shapes import SHAPE_OF, SHAPES, SLOTS
 from kgqa_hpc.graphlets.splitmix import distinct_ranks
-from kgqa_hpc.graphlets.threads import Progress, run_parts
+from kgqa_hpc.graphlets.threads import Progress, run_parts, usable_cores
+from kgqa_hpc.graphlets.units import Scratches, Units, cut_units
 
-BLOCKS = 2048  # at most
-BLOCK_COST = 1e5  # of a block at least, about a tenth of a millisecond
-WINDOW_PREFIXES = 50_000  # 3-prefixes of a window, about; 12 MB
+WINDOW_PREFIXES = 32_000  # 3-prefixes of a window per thread, about; 8 MB
 
 
 def _bulk_tables() -> tuple[np.ndarray, ...]:
@@ -37,7 +35,8 @@ def _bulk_tables() -> tuple[np.ndarray, ...]:
     (and q).
 
     three[t]; four[t, p]; fresh[t, p]: fifth vertex adjacent to the fourth only; apart and joined[t, p, q]:
-    fourth and fifth vertex non-adjacent, adjacent.
+    fourth and fifth vertex non-adjacent, adjacent. larger[t, p]: the shapes of five nodes that begin so, as
+    bits.
     """
     three = np.zeros(4, np.int64)
     four, fresh = np.zeros((4, 8), np.int64), np.zeros((4, 8), np.int64)
@@ -52,75 +51,13 @@ def _bulk_tables() -> tuple[np.ndarray, ...]:
             for q in range(1, 8):
                 apart[t, p, q] = SHAPE_OF[5][quadruple | (q << 6)]
                 joined[t, p, q] = SHAPE_OF[5][quadruple | ((q | 8) << 6)]
-    return three, four, fresh, apart, joined
+    larger = 1 << fresh
+    for q in range(1, 8):
+        larger |= (1 << apart[:, :, q]) | (1 << joined[:, :, q])
+    return three, four, fresh, apart, joined, larger
 
 
 _TABLES = _bulk_tables()
-
-
-@dataclass(frozen=True)
-class Units:
-    """Work in order: unit i is the second vertices firsts[i]..lasts[i] (extension positions) of root
-    roots[i].
-
-    All int64. Block b is the units bounds[b]..bounds[b + 1].
-    """
-
-    roots: np.ndarray
-    firsts: np.ndarray
-    lasts: np.ndarray
-    bounds: np.ndarray
-
-    @property
-    def blocks(self) -> int:
-        """How many there are."""
-        return len(self.bounds) - 1
-
-    def block(self, b: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        here = slice(self.bounds[b], self.bounds[b + 1])
-        return self.roots[here], self.firsts[here], self.lasts[here]
-
-
-def cut_units(graph: OrderedGraph, blocks: int | None = None) -> Units:
-    """Cut the roots into at most about 2 * `blocks` blocks of similar cost; hubs into slices of second
-    vertices.
-
-    The cost of a root is taken as the cube of its later neighbours, enough for balance.
-    """
-    n = graph.num_nodes
-    source = np.repeat(np.arange(n, dtype=np.int32), graph.degree)
-    later = np.bincount(source[graph.indices > source], minlength=n).astype(np.int64)
-    cost = later.astype(float) ** 3 + 1
-    blocks = blocks or int(min(BLOCKS, 1 + cost.sum() / BLOCK_COST))
-    share = cost.sum() / blocks if n else 1.0
-    slices = np.clip(np.ceil(cost / share), 1, np.maximum(later, 1)).astype(np.int64)
-    roots = np.repeat(np.arange(n, dtype=np.int64), slices)
-    number = np.arange(len(roots)) - np.repeat(np.cumsum(slices) - slices, slices)
-    firsts = later[roots] * number // slices[roots]
-    lasts = later[roots] * (number + 1) // slices[roots]
-    filled = np.cumsum(cost[roots] / slices[roots])
-    cuts = np.searchsorted(filled, share * np.arange(1, blocks), side="right")
-    bounds = np.unique(np.concatenate([[0], cuts, [len(roots)]]))
-    return Units(roots, firsts, lasts, bounds)
-
-
-class _Scratch(threading.local):
-    """Working arrays of one thread. The cursors only move forward, so they start afresh when roots step
-    back.
-    """
-
-    def __init__(self, graph: OrderedGraph) -> None:
-        self._start = graph.indptr[:-1]
-        self.cursor = self._start.copy()
-        self.marks = np.zeros(graph.num_nodes, np.uint8)
-        self.extension = np.zeros(graph.num_nodes + 1, np.int32)
-        self._reached = 0
-
-    def through(self, roots: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        if roots[0] < self._reached:
-            self.cursor[:] = self._start
-        self._reached = int(roots[-1])
-        return self.cursor, self.marks, self.extension
 
 
 @dataclass(frozen=True)
@@ -137,20 +74,27 @@ class Found:
 class _Walk:
     """Counts blocks and looks up ranks in them; any thread may do any block."""
 
-    def __init__(self, graph: OrderedGraph, units: Units) -> None:
-        self._graph = graph
+    def __init__(self, graph: OrderedGraph, lists: TriangleLists, units: Units) -> None:
+        self._rows = graph.indptr, graph.indices
+        self._triangles = lists.starts, lists.corners
         self._units = units
-        self._scratch = _Scratch(graph)
+        self._counting, self._looking_up = Scratches(graph), Scratches(graph)
 
-    def prefixes(self, block: int) -> int:
-        """3-prefixes of a block: connected vertex sets of three."""
-        return int(self.count(block, 3, np.empty((0, SLOTS), np.int64)).sum())
+    def triples(self, block: int) -> np.ndarray:
+        """Connected vertex sets of three by shape, int64 (30,); their sum is the block's 3-prefixes."""
+        work = self._units.block(block)
+        with self._counting.lent(work[0][0]) as scratch:
+            counts: np.ndarray = esu_counts.count_triples(*work, *self._rows, scratch, _TABLES)
+        return counts
 
     def count(self, block: int, largest: int, trail: np.ndarray) -> np.ndarray:
-        """Occurrences of each shape, int64 (30,); how many begin with each 3-prefix goes to `trail`, int64
-        (prefixes, 30).
+        """Occurrences of each shape of four nodes or more, int64 (30,); how many begin with each 3-prefix
+        goes to `trail`, int64 (prefixes, 30).
         """
-        counts: np.ndarray = kernels.count_units(*self._of(block, largest), _TABLES, trail)
+        work = self._units.block(block)
+        graph = *self._rows, *self._triangles
+        with self._counting.lent(work[0][0]) as scratch:
+            counts: np.ndarray = esu_counts.count_units(*work, largest == 5, *graph, scratch, _TABLES, trail)
         return counts
 
     def look_up(
@@ -159,15 +103,10 @@ class _Walk:
         """Write the occurrences with ranks[starts[0, s]:starts[1, s]] of each shape s, counted within the
         block.
         """
-        targets, ends = starts[0].copy(), starts[1]
-        kernels.emit_units(
-            *self._of(block, largest), _TABLES, trail, ranks, targets, ends, found.nodes, found.codes
-        )
-
-    def _of(self, block: int, largest: int) -> tuple[Any, ...]:
-        roots, firsts, lasts = self._units.block(block)
-        graph, scratch = self._graph, self._scratch.through(roots)
-        return roots, firsts, lasts, largest, graph.indptr, graph.indices, scratch
+        work = self._units.block(block)
+        wanted = ranks, starts[0].copy(), starts[1], found.nodes, found.codes
+        with self._looking_up.lent(work[0][0]) as scratch:
+            esu_ranks.emit_units(*work, largest, *self._rows, scratch, _TABLES, trail, *wanted)
 
 
 def count_by_enumeration(
@@ -180,31 +119,36 @@ def count_by_enumeration(
 ) -> dict[int, int]:
     """Exact induced occurrences of every shape of up to `largest` nodes."""
     units = cut_units(graph, blocks)
-    walk = _Walk(graph, units)
+    walk = _Walk(graph, list_triangles(graph, threads=threads), units)
+
+    triples = run_parts(walk.triples, range(units.blocks), threads=threads)
 
     def count(block: int) -> np.ndarray:
-        return walk.count(block, largest, np.empty((walk.prefixes(block), SLOTS), np.int64))
+        return walk.count(block, largest, np.empty((triples[block].sum(), SLOTS), np.int64))
 
-    counts = run_parts(count, range(units.blocks), threads=threads, progress=progress, label="counting")
+    counts = list(triples)
+    if largest > 3:
+        counts += run_parts(count, range(units.blocks), threads=threads, progress=progress, label="counting")
     total = np.array(counts, np.int64).reshape(-1, SLOTS).sum(axis=0)
     return {shape: int(total[shape]) for shape in SHAPES if SHAPES[shape].k <= largest}
 
 
 def enumerate_sample(
     graph: OrderedGraph,
+    lists: TriangleLists,
     totals: Mapping[int, int],
     sizes: Mapping[int, int],
     seed: int,
     *,
     blocks: int | None = None,
-    window: int = WINDOW_PREFIXES,
+    window: int | None = None,
     threads: int | None = None,
     progress: Progress | None = None,
 ) -> Found:
     """`sizes[shape]` occurrences of each shape, uniform without replacement; all where there are fewer.
 
-    `totals` are the exact counts of at least these shapes. Raises RuntimeError when the walk, in which they
-    are counted again, finds others: a defect of this program.
+    `lists` are the graph's triangles, `totals` the exact counts of at least these shapes. Raises RuntimeError
+    when the walk, in which they are counted again, finds others: a defect of this program.
     """
     largest = max((SHAPES[shape].k for shape in sizes), default=3)
     ranks = {shape: distinct_ranks(totals[shape], size, seed, shape) for shape, size in sorted(sizes.items())}
@@ -214,14 +158,17 @@ def enumerate_sample(
         np.zeros(sum(map(len, ranks.values())), np.int64),
     )
     units = cut_units(graph, blocks)
-    walk = _Walk(graph, units)
-    prefixes = np.array(run_parts(walk.prefixes, range(units.blocks), threads=threads), np.int64)
-    windows = list(_windows(prefixes, window))
+    walk = _Walk(graph, lists, units)
+    triples = np.array(run_parts(walk.triples, range(units.blocks), threads=threads), np.int64)
+    prefixes = triples.reshape(-1, SLOTS).sum(axis=1)
+    windows = list(_windows(prefixes, window or WINDOW_PREFIXES * (threads or usable_cores())))
     trail = np.empty((max((prefixes[a:b].sum() for a, b in windows), default=0), SLOTS), np.int64)
     before = np.zeros(SLOTS, np.int64)
     for first, last in windows:
         parts = np.split(trail, np.cumsum(prefixes[first:last]))
-        before += _go_through(walk, range(first, last), largest, parts, before, ranks, found, threads)
+        before += _go_through(
+            walk, range(first, last), largest, triples[first:last], parts, before, ranks, found, threads
+        )
         if progress:
             progress(last, units.blocks, "sampling")
     wrong = [shape for shape in sizes if before[shape] != totals[shape]]
@@ -234,6 +181,7 @@ def _go_through(
     walk: _Walk,
     blocks: range,
     largest: int,
+    triples: np.ndarray,
     trails: list[np.ndarray],
     before: np.ndarray,
     ranks: Mapping[int, np.ndarray],
@@ -247,7 +195,9 @@ def _go_through(
     def count(at: int) -> np.ndarray:
         return walk.count(blocks[at], largest, trails[at])
 
-    per_block = np.array(run_parts(count, range(len(blocks)), threads=threads))
+    per_block = triples
+    if largest > 3:
+        per_block = triples + np.array(run_parts(count, range(len(blocks)), threads=threads))
     local, starts = _split_ranks(per_block, before, ranks)
 
     def look_up(at: int) -> None:

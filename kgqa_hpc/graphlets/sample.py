@@ -10,7 +10,7 @@ import numpy as np
 from kgqa_hpc.errors import InputError
 from kgqa_hpc.graphlets import balance, graph_tool
 from kgqa_hpc.graphlets.census import Backend
-from kgqa_hpc.graphlets.closed_form import copy_counts, induced_counts, list_triangles
+from kgqa_hpc.graphlets.closed_form import TriangleLists, copy_counts, induced_counts, list_triangles
 from kgqa_hpc.graphlets.drawing import Tally, draw_samples, pilot
 from kgqa_hpc.graphlets.enumeration import Found, count_by_enumeration, enumerate_sample
 from kgqa_hpc.graphlets.order import OrderedGraph, order_graph
@@ -138,7 +138,7 @@ def _draw(
     if method == "enumerate" or (
         method == "auto" and complete and enumeration_seconds(exact) <= SHORT_SECONDS
     ):
-        return _enumerate(graph, exact, wanted, seed, threads, progress)
+        return _enumerate(graph, lists, exact, wanted, seed, threads, progress)
     ground = Ground(graph, lists, counts, passes)
     tally = Tally()
     guess: dict[int, float] = {shape: float(total) for shape, total in exact.items()}
@@ -150,7 +150,7 @@ def _draw(
     copies = {s: root_copies(ground, s) for s in ground.structures()}
     assignments, drawing = assign(guess, wanted, copies, seconds, len(graph.indices))
     if method == "auto" and complete and enumeration_seconds(exact) <= drawing:
-        return _enumerate(graph, exact, wanted, seed, threads, progress)
+        return _enumerate(graph, lists, exact, wanted, seed, threads, progress)
     limits = draw_limits(assignments, exact)
     found = draw_samples(ground, assignments, wanted, limits, seed, tally, threads=threads, progress=progress)
     return _estimated(exact, tally, found, assignments, guess, drawing)
@@ -165,6 +165,7 @@ def _published(graph: OrderedGraph, sizes: Mapping[int, int], seed: int) -> _Dra
 
 def _enumerate(
     graph: OrderedGraph,
+    lists: TriangleLists,
     exact: dict[int, int],
     sizes: Mapping[int, int],
     seed: int,
@@ -178,7 +179,7 @@ def _enumerate(
     totals = exact
     if len(exact) < len(SHAPES):
         totals = count_by_enumeration(graph, threads=threads, progress=progress)
-    found = enumerate_sample(graph, totals, sizes, seed, threads=threads, progress=progress)
+    found = enumerate_sample(graph, lists, totals, sizes, seed, threads=threads, progress=progress)
     seconds = enumeration_seconds(totals)
     taken = np.bincount(found.shape, minlength=max(SHAPES) + 1)
     done = {shape: _share(int(taken[shape]), totals[shape]) + " by rank" for shape in sizes}

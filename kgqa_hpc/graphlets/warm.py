@@ -30,7 +30,7 @@ def warm() -> None:
     ground = Ground(graph, lists, copies, frozenset(PASSES))
     for structure in STRUCTURES:
         Stream(ground, structure, seed=0).draw(0, 1)
-    enumerate_sample(graph, induced_counts(copies.copies), dict.fromkeys(SHAPES, 1), seed=0)
+    enumerate_sample(graph, lists, induced_counts(copies.copies), dict.fromkeys(SHAPES, 1), seed=0)
 
 
 if __name__ == "__main__":

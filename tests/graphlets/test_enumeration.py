@@ -5,7 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from kgqa_hpc.graphlets.enumeration import Found, count_by_enumeration, cut_units, enumerate_sample
+from kgqa_hpc.graphlets.closed_form import closed_form_counts, list_triangles
+from kgqa_hpc.graphlets.enumeration import Found, count_by_enumeration, enumerate_sample
 from kgqa_hpc.graphlets.order import OrderedGraph, order_graph
 from kgqa_hpc.graphlets.sample import arrange
 from kgqa_hpc.graphlets.shapes import SHAPES
@@ -16,7 +17,7 @@ EVERYTHING = dict.fromkeys(SHAPES, 10**9)
 def counted_and_sampled(graph: OrderedGraph, sizes, seed: int, **options) -> tuple[dict[int, int], Found]:
     largest = max(SHAPES[shape].k for shape in sizes)
     totals = count_by_enumeration(graph, largest=largest, blocks=options.get("blocks"))
-    return totals, enumerate_sample(graph, totals, sizes, seed, **options)
+    return totals, enumerate_sample(graph, list_triangles(graph), totals, sizes, seed, **options)
 
 
 def rows_of(graph, found):
@@ -75,33 +76,23 @@ def test_blocks_windows_and_threads_do_not_change_the_sample(small_graphs, block
                 assert getattr(found, name).tobytes() == getattr(expected, name).tobytes()
 
 
-def test_a_hub_is_split_among_blocks(graph_of):
-    graph = order_graph(*graph_of(60, {(0, leaf) for leaf in range(1, 60)}))
-    units = cut_units(graph, blocks=16)
-    assert (units.roots == 0).sum() > 8
-    assert count_by_enumeration(graph, blocks=16)[11] == 59 * 58 * 57 * 56 // 24
+@pytest.mark.parametrize("density", [0.02, 0.1, 0.4, 0.9])
+def test_counts_equal_the_closed_forms_at_any_density_and_however_cut(graph_of, density):
+    for seed in range(5):
+        source, target = np.nonzero(np.triu(np.random.default_rng(seed).random((60, 60)) < density, 1))
+        graph = order_graph(*graph_of(60, set(zip(source.tolist(), target.tolist(), strict=True))))
+        expected = closed_form_counts(graph)
+        for blocks in (1, 7, 500):
+            assert count_by_enumeration(graph, blocks=blocks, threads=2) == expected
 
 
 def test_wrong_totals_are_found_out(small_graphs):
     graph = order_graph(*small_graphs["medium"])
     totals = count_by_enumeration(graph)
     with pytest.raises(RuntimeError, match=r"shape 7: .* enumerated, .* counted"):
-        enumerate_sample(graph, {**totals, 7: totals[7] + 1}, dict.fromkeys(SHAPES, 5), seed=1)
-
-
-def test_units_cover_every_second_vertex_once(small_graphs):
-    for csr in small_graphs.values():
-        graph = order_graph(*csr)
-        units = cut_units(graph, blocks=11)
-        source = np.repeat(np.arange(graph.num_nodes), graph.degree)
-        later = np.bincount(source[graph.indices > source], minlength=graph.num_nodes)
-        covered = [set() for _ in later]
-        for root, first, last in zip(units.roots, units.firsts, units.lasts, strict=True):
-            assert not covered[root] & set(range(first, last))
-            covered[root] |= set(range(first, last))
-        assert [len(c) for c in covered] == later.tolist()
-        assert units.bounds[0] == 0
-        assert units.bounds[-1] == len(units.roots)
+        enumerate_sample(
+            graph, list_triangles(graph), {**totals, 7: totals[7] + 1}, dict.fromkeys(SHAPES, 5), seed=1
+        )
 
 
 def test_another_seed_gives_another_sample(small_graphs):

@@ -1,0 +1,104 @@
+"""Cutting an enumeration into units and blocks of work, and the working arrays that threads need for them.
+
+A unit is a root, or a slice of a hub's second vertices; a block is some consecutive units, about as much work
+as any other block, and what a thread does at a time.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+
+from kgqa_hpc.graphlets.order import OrderedGraph
+
+BLOCK_PREFIXES = 8_000  # 3-prefixes, about; some milliseconds
+
+
+@dataclass(frozen=True)
+class Units:
+    """Work in order: unit i is the second vertices firsts[i]..lasts[i] (extension positions) of root
+    roots[i].
+
+    All int64. Block b is the units bounds[b]..bounds[b + 1].
+    """
+
+    roots: np.ndarray
+    firsts: np.ndarray
+    lasts: np.ndarray
+    bounds: np.ndarray
+
+    @property
+    def blocks(self) -> int:
+        """How many there are."""
+        return len(self.bounds) - 1
+
+    def block(self, b: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        here = slice(self.bounds[b], self.bounds[b + 1])
+        return self.roots[here], self.firsts[here], self.lasts[here]
+
+
+def cut_units(graph: OrderedGraph, blocks: int | None = None) -> Units:
+    """Cut the roots into blocks of about BLOCK_PREFIXES 3-prefixes, or into about `blocks`; hubs into slices
+    of second vertices.
+
+    The 3-prefixes of a root are estimated from above: pairs of its later neighbours, and their neighbours.
+    """
+    n = graph.num_nodes
+    source = np.repeat(np.arange(n, dtype=np.int32), graph.degree)
+    up = graph.indices > source
+    later = np.bincount(source[up], minlength=n).astype(np.int64)
+    beyond = np.bincount(source[up], weights=graph.degree[graph.indices[up]], minlength=n)
+    cost = later * (later - 1) / 2 + beyond + 1
+    share = cost.sum() / blocks if blocks else BLOCK_PREFIXES
+    slices = np.clip(np.ceil(cost / share), 1, np.maximum(later, 1)).astype(np.int64)
+    roots = np.repeat(np.arange(n, dtype=np.int64), slices)
+    number = np.arange(len(roots)) - np.repeat(np.cumsum(slices) - slices, slices)
+    firsts = later[roots] * number // slices[roots]
+    lasts = later[roots] * (number + 1) // slices[roots]
+    filled = np.cumsum(cost[roots] / slices[roots])
+    cuts = np.searchsorted(filled, share * np.arange(1, math.ceil(cost.sum() / share)), side="right")
+    bounds = np.unique(np.concatenate([[0], cuts, [len(roots)]]))
+    return Units(roots, firsts, lasts, bounds)
+
+
+class Scratches:
+    """Working arrays for as many threads as there are, lent block by block.
+
+    They know the root that they have reached; blocks come in ascending order, so they start afresh only when
+    another round begins.
+    """
+
+    def __init__(self, graph: OrderedGraph) -> None:
+        self._graph = graph
+        self._idle: list[tuple[np.ndarray, ...]] = []
+
+    @contextlib.contextmanager
+    def lent(self, root: int) -> Iterator[tuple[np.ndarray, ...]]:
+        """(reached int64 (1,), cursor int64 (n,), marks uint8 (n,), extension int32 (n + 1,), near int32
+        (n, 4)) for walks from `root` on, see kernels.esu.
+        """
+        try:
+            scratch = self._idle.pop()
+        except IndexError:
+            scratch = self._new()
+        if scratch[0][0] > root:
+            self._restart(scratch)
+        yield scratch
+        self._idle.append(scratch)
+
+    def _new(self) -> tuple[np.ndarray, ...]:
+        n = self._graph.num_nodes
+        arrays = np.zeros(n, np.int64), np.zeros(n, np.uint8), np.zeros(n + 1, np.int32)
+        scratch = np.zeros(1, np.int64), *arrays, np.zeros((n, 4), np.int32)
+        self._restart(scratch)
+        return scratch
+
+    def _restart(self, scratch: tuple[np.ndarray, ...]) -> None:
+        reached, cursor, _, _, near = scratch
+        reached[0] = -1
+        cursor[:] = self._graph.indptr[:-1]
+        near[:, 0] = self._graph.degree
