@@ -160,10 +160,10 @@ def _move(w, side, rows, marks, near, size, around):
     w is done with, so it leaves the rows of its neighbours, class `side`.
     """
     indptr, indices, cursor = rows
-    for a in range(4):
-        size[a] = 0
+    for c in range(4):
+        size[c] = 0
         for b in range(4):
-            around[a, b] = 0
+            around[c, b] = 0
     for slot in range(cursor[w], indptr[w + 1]):
         x = indices[slot]
         near[x, side] -= 1
@@ -178,9 +178,9 @@ def _move(w, side, rows, marks, near, size, around):
 def _count_inside(w, rows, starts, corners, marks, inside):
     """inside[a, b]: adjacent neighbours of w, the smaller label of class a, the larger of class b."""
     indptr, indices, cursor = rows
-    for a in range(4):
+    for c in range(4):
         for b in range(4):
-            inside[a, b] = 0
+            inside[c, b] = 0
     first, last = cursor[w], indptr[w + 1]
     if starts[first] == starts[last]:
         return
