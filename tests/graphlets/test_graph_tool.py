@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 import sys
 
+import networkx
 import numpy as np
 import pytest
 
@@ -21,16 +22,15 @@ def witness():
         pytest.skip("GRAPH-TOOL IS NOT INSTALLED: NO WITNESS (apt install python3-graph-tool)")
 
 
+def textbook(graph):
+    """A well-known graph of networkx, its nodes numbered in its order."""
+    number = {node: i for i, node in enumerate(graph)}
+    return len(number), {(min(number[a], number[b]), max(number[a], number[b])) for a, b in graph.edges}
+
+
 def karate_club():
-    """Zachary 1977, 34 members, 78 ties; each row: a member and those with higher numbers tied to it."""
-    ties = {
-        0: [1, 2, 3, 4, 5, 6, 7, 8, 10, 11, 12, 13, 17, 19, 21, 31], 1: [2, 3, 7, 13, 17, 19, 21, 30],
-        2: [3, 7, 8, 9, 13, 27, 28, 32], 3: [7, 12, 13], 4: [6, 10], 5: [6, 10, 16], 6: [16], 8: [30, 32, 33],
-        9: [33], 13: [33], 14: [32, 33], 15: [32, 33], 18: [32, 33], 19: [33], 20: [32, 33], 22: [32, 33],
-        23: [25, 27, 29, 32, 33], 24: [25, 27, 31], 25: [31], 26: [29, 33], 27: [33], 28: [31, 33],
-        29: [32, 33], 30: [32, 33], 31: [32, 33], 32: [33],
-    }  # fmt: skip
-    return 34, {(a, b) for a, others in ties.items() for b in others}
+    """Zachary 1977: 34 members, 78 ties."""
+    return textbook(networkx.karate_club_graph())
 
 
 def small_world(n, neighbours, p, seed):
@@ -59,6 +59,8 @@ def random_graph(n, p, seed):
 
 GRAPHS = {
     "karate club": karate_club(),
+    "Les Misérables": textbook(networkx.les_miserables_graph()),
+    "Davis's southern women": textbook(networkx.davis_southern_women_graph()),
     "random": random_graph(60, 0.12, 1),
     "dense random": random_graph(26, 0.55, 2),
     "small world": small_world(80, 6, 0.2, 3),
