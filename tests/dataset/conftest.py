@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -202,3 +203,16 @@ def make_tiny_run(tmp_path: Path) -> Callable[[int, int, str], Path]:
         return run.path
 
     return make
+
+
+@pytest.fixture
+def template(make_run: Any) -> Any:
+    """Copies of one finished run, each in a folder of its own."""
+    run = make_run(items=9, shard_size=9, dataset={"z_score": None})
+    run.finish()
+
+    def copy(folder: Path) -> RunFolder:
+        shutil.copytree(run.folder.path, folder / "run")
+        return RunFolder(folder / "run")
+
+    return copy

@@ -1,0 +1,191 @@
+"""Merge refuses what is unfinished, damaged or another run's, and leaves the old dataset when it dies."""
+
+from __future__ import annotations
+
+import shutil
+import signal
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from kgqa_hpc.dataset.merge import merge
+from kgqa_hpc.errors import AccountingError, CorruptFile, FingerprintMismatch, InputError
+from kgqa_hpc.store.result import read_result, write_result
+
+
+def contents(folder: Path) -> dict[str, bytes]:
+    return {path.name: path.read_bytes() for path in sorted(folder.iterdir())}
+
+
+def flip(path: Path, at: int) -> None:
+    data = bytearray(path.read_bytes())
+    data[at] ^= 1
+    path.write_bytes(bytes(data))
+
+
+def rewrite(path: Path, change: Any) -> None:
+    """Replace a result by one whose records went through `change`."""
+    records = read_result(path)
+    path.unlink()
+    write_result(path, change(records), {})
+
+
+# A full disk as the operating system tells it: no file may grow beyond 10 kB.
+FULL = """
+import resource
+resource.setrlimit(resource.RLIMIT_FSIZE, (10_000, 10_000))
+try:
+    merge(run)
+except DiskFull as problem:
+    sys.exit(0 if "dataset" in problem.message else 3)
+"""
+KILLED = """
+def die(done, total, label):
+    if done == int(sys.argv[2]):
+        os.kill(os.getpid(), signal.SIGKILL)
+merge(run, progress=die)
+"""
+_PREAMBLE = """
+import os, signal, sys
+from pathlib import Path
+from kgqa_hpc.dataset.merge import merge
+from kgqa_hpc.errors import DiskFull
+from kgqa_hpc.store.run import RunFolder
+run = RunFolder(Path(sys.argv[1]))
+"""
+
+
+def in_child(code: str, *arguments: object) -> int:
+    """Run code in a process of its own; its exit code."""
+    command = [sys.executable, "-c", _PREAMBLE + code, *map(str, arguments)]
+    return subprocess.run(command, check=False).returncode
+
+
+def test_an_unfinished_run_is_refused_with_the_number_of_missing_shards(make_run: Any) -> None:
+    run = make_run()
+    run.finish("shard-000000", "shard-000003")
+    with pytest.raises(AccountingError, match=r"6 of 8 shards are not done") as caught:
+        merge(run.folder)
+    assert "kgqa run" in caught.value.cure
+    assert not run.folder.dataset.exists()
+
+
+def test_a_partial_merge_counts_what_is_waiting(make_run: Any) -> None:
+    run = make_run()
+    run.finish("shard-000000", "shard-000003")
+    document = merge(run.folder, partial=True).to_dict()
+    assert document["partial"]
+    assert document["waiting"] == 60 - 16
+    assert "partial merge: 6 of 8 shards" in (run.folder.dataset / "README.md").read_text()
+    run.finish(*[name for name in run.manifest.names if name not in ("shard-000000", "shard-000003")])
+    assert not merge(run.folder).to_dict()["partial"]
+
+
+def test_a_run_that_never_ran_is_bad_input(make_run: Any) -> None:
+    run = make_run()
+    run.folder.shards_manifest.unlink()
+    with pytest.raises(InputError, match="nothing was generated yet"):
+        merge(run.folder, partial=True)
+
+
+def test_a_damaged_result_is_named_set_aside_and_never_merged(make_run: Any) -> None:
+    run = make_run()
+    run.finish()
+    merge(run.folder)
+    before = contents(run.folder.dataset)
+    paths = [run.folder.result("main", name) for name in ("shard-000001", "shard-000005")]
+    flip(paths[0], 5000)
+    paths[1].write_bytes(paths[1].read_bytes()[:-7])
+    with pytest.raises(CorruptFile, match="2 results are damaged") as caught:
+        merge(run.folder)
+    assert "shard-000001" in caught.value.message
+    assert "shard-000005" in caught.value.message
+    assert "kgqa run" in caught.value.cure
+    assert not any(path.exists() for path in paths)
+    assert contents(run.folder.dataset) == before
+    run.finish("shard-000001", "shard-000005")
+    merge(run.folder)
+    assert contents(run.folder.dataset) == before
+
+
+def test_a_damaged_shard_is_cut_again_and_the_dataset_is_the_same(make_run: Any) -> None:
+    run = make_run()
+    run.finish()
+    merge(run.folder)
+    before = contents(run.folder.dataset)
+    flip(run.folder.shard("shard-000002"), 3000)
+    merge(run.folder)
+    assert contents(run.folder.dataset) == before
+    assert list(run.folder.quarantine.rglob("*shard-000002*"))
+
+
+@pytest.mark.parametrize("at", [40, 5000])
+def test_damaged_anchors_are_an_error_with_its_cure(make_run: Any, at: int) -> None:
+    run = make_run()
+    run.finish()
+    flip(run.folder.anchors, at)
+    with pytest.raises(CorruptFile, match=r"anchors\.h5") as caught:
+        merge(run.folder)
+    assert "kgqa sample" in caught.value.cure
+
+
+def test_a_result_of_another_shard_is_not_believed(make_run: Any) -> None:
+    run = make_run()
+    run.finish()
+    shutil.copy(run.folder.result("main", "shard-000001"), run.folder.result("main", "shard-000002"))
+    with pytest.raises(CorruptFile, match=r"shard-000002.*holds other items"):
+        merge(run.folder)
+
+
+def test_a_result_that_lost_an_item_is_not_believed(make_run: Any) -> None:
+    run = make_run()
+    run.finish()
+    rewrite(run.folder.result("main", "shard-000002"), lambda records: records[:-1])
+    with pytest.raises(CorruptFile, match=r"shard-000002.*holds other items"):
+        merge(run.folder)
+
+
+def test_an_item_without_an_outcome_stops_the_merge(make_run: Any) -> None:
+    run = make_run()
+    run.finish()
+    rewrite(
+        run.folder.result("main", "shard-000002"), lambda records: [{**r, "status": "open"} for r in records]
+    )
+    with pytest.raises(AccountingError, match="'open'"):
+        merge(run.folder)
+    assert not run.folder.dataset.exists()
+
+
+def test_anchors_that_are_not_those_of_the_shards_are_refused(make_run: Any) -> None:
+    run, other = make_run(), make_run(items=59, name="other")
+    run.finish()
+    shutil.copy(other.folder.anchors, run.folder.anchors)
+    with pytest.raises(FingerprintMismatch, match=r"another anchors.h5"):
+        merge(run.folder)
+
+
+def test_a_kill_in_the_middle_of_a_merge_leaves_the_old_dataset(make_run: Any) -> None:
+    run = make_run()
+    run.finish("shard-000000")
+    merge(run.folder, partial=True)
+    before = contents(run.folder.dataset)
+    run.finish(*run.manifest.names[1:])
+    for done in (1, 8, 12):  # of 16 steps, in either stream
+        assert in_child(KILLED, run.folder.path, done) == -signal.SIGKILL
+        assert contents(run.folder.dataset) == before
+    merge(run.folder)
+    assert set(contents(run.folder.dataset)) == set(before)
+    assert not list(run.folder.path.glob(".dataset*"))
+
+
+def test_a_full_disk_is_one_clear_error_and_leaves_the_old_dataset(make_run: Any) -> None:
+    run = make_run()
+    run.finish()
+    merge(run.folder)
+    before = contents(run.folder.dataset)
+    assert in_child(FULL, run.folder.path) == 0
+    assert contents(run.folder.dataset) == before
+    assert not list(run.folder.path.glob(".dataset*"))
