@@ -28,6 +28,7 @@ from kgqa_hpc.prompts.front_matter import read_front_matter, split_front_matter
 from kgqa_hpc.prompts.variables import sample_variables
 
 _INCLUDE = re.compile(r"""\{%-?\s*include\s+["']([^"']+)["']\s*-?%\}\n?""")
+_CODE = re.compile(r"\{[{%#]")
 _DEEPEST = 8  # includes within includes
 
 _jinja = ImmutableSandboxedEnvironment(undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True)
@@ -93,7 +94,7 @@ def load_prompt(name: str, folder: str | Path | None = None) -> Prompt:
     tree = _parse(source, file, 0)
     _check_layout(tree, file)
     _check_names(tree, front.step, file)
-    template = _jinja.from_string(source)
+    template = _jinja.from_string(tree)
     _try_out(template, front.step, file)
     digest = hashlib.sha256(
         f"{json.dumps(asdict(front), ensure_ascii=False)}\n---\n{source}".encode()
@@ -124,7 +125,8 @@ def _expand(source: str, file: Path, offset: int, folders: Folders, within: tupl
     if file in within or len(within) > _DEEPEST:
         chain = " -> ".join(path.name for path in (*within, file))
         raise PromptError(f"{file}: includes itself: {chain}", "break the circle")
-    _parse(source, file, offset)
+    if _CODE.search(source):  # most modules are nothing but text
+        _parse(source, file, offset)
 
     def text_of(match: re.Match[str]) -> str:
         line = offset + source.count("\n", 0, match.start()) + 1
@@ -136,8 +138,9 @@ def _expand(source: str, file: Path, offset: int, folders: Folders, within: tupl
 
 def _parse(source: str, file: Path, offset: int) -> nodes.Template:
     try:
-        _jinja.compile(source, raw=True)  # finds unknown filters and tests too
-        return _jinja.parse(source)
+        tree = _jinja.parse(source)
+        _jinja.compile(tree, raw=True)  # finds unknown filters and tests
+        return tree
     except TemplateSyntaxError as problem:
         raise PromptError(
             f"{file} line {offset + problem.lineno}: {problem.message}", "mend the template"

@@ -85,8 +85,8 @@ class OpenShard:
         record = task.item.to_record()
         self._journal.append({**record, AT: [task.step, task.attempt]})
         if ended:
-            self._records[task.item.id] = record
-            self._left.discard(task.item.id)
+            self._records[record["id"]] = record
+            self._left.discard(record["id"])
 
     def sync(self) -> None:
         """Make everything journaled so far durable. Raises DiskFull, StoreError."""

@@ -7,6 +7,7 @@ on where it stopped.
 
 from __future__ import annotations
 
+import gc
 import os
 import random
 import socket
@@ -35,6 +36,9 @@ from kgqa_hpc.store.run import RunFolder
 
 # s that a rank waits at the end for the others, which end within one look at the queue of each other.
 TOGETHER = 20.0
+# New objects between two searches for dead cycles (CPython: 700). Items make none, but the search goes through
+# the records of all open shards: 8 % of a worker's work (tools/bench_scheduler.py).
+GC_AFTER = 20_000
 
 
 def run_command(folder: Path, worker: str | None = None) -> None:
@@ -73,6 +77,7 @@ def _last_words(problem: BaseException, world: World) -> tuple[int, float]:
 
 
 def _run(folder: Path, world: World, wish: str | None) -> None:
+    gc.set_threshold(GC_AFTER)
     run, config = open_run(folder)
     if not run.anchors.exists():
         raise InputError(f"{run.anchors} is missing", f"first: kgqa sample {folder}")

@@ -224,7 +224,8 @@ class Scheduler:
             self._doubt_engine("answered with errors", response.error)
         else:
             self._streak = 0
-            self._release()
+            if self._held:
+                self._release()
         self._advance(task, self._chain[task.step].accept(task.item, response, task.attempt))
 
     def _count(self, response: Response, duration: float) -> None:

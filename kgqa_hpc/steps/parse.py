@@ -15,8 +15,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import orjson
 
@@ -51,8 +50,7 @@ class Unparseable(ValueError):
         self.reason = reason
 
 
-@dataclass(frozen=True, slots=True)
-class Parsed:
+class Parsed(NamedTuple):
     """The fields of the schema, in its order.
 
     `repaired`: the text had to be mended to get at them. `filled`: strings exactly as long as they may be;

@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import hashlib
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any, Literal, Protocol
 
 from kgqa_hpc.engines.engine import EngineInfo, Request, Response
@@ -74,6 +75,7 @@ class StepContext:
     engine: EngineInfo | None = None
 
 
+@lru_cache(maxsize=1 << 14)  # asked for by the request, and again by the trace of its answer
 def seed_of(run_seed: int, item_id: str, step: str, attempt: int) -> int:
     """31 bits that differ between items, steps and attempts and never depend on who asks or when."""
     text = f"{run_seed}/{item_id}/{step}/{attempt}".encode()

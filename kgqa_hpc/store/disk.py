@@ -93,8 +93,8 @@ def touch(target: int | Path) -> None:
 def write_all(fd: int, data: Bytes) -> None:
     """Write every byte, however short the single writes fall."""
     rest = memoryview(data)
-    while rest:
-        rest = rest[write(fd, rest) :]
+    while (written := write(fd, rest)) < len(rest):
+        rest = rest[written:]
 
 
 def pwrite_all(fd: int, data: Bytes, offset: int) -> None:

@@ -12,8 +12,8 @@ from __future__ import annotations
 import os
 import time
 import zlib
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager, suppress
+from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -84,11 +84,13 @@ class Journal:
     def sync(self) -> None:
         """Make every append so far durable. Raises DiskFull or StoreError; the journal then takes no more."""
         if self._unsynced:
-            with self._or_broken():
-                disk.fsync(self._fd)
+            try:
+                disk.fsync(self._open_fd())
                 if not self._named:
                     sync_folder(self.path.parent)
                     self._named = True
+            except OSError as problem:
+                raise self._broken(problem) from problem
         self._unsynced = 0
         self._synced_at = time.monotonic()
 
@@ -105,20 +107,21 @@ class Journal:
         self.close()
 
     def _write(self, value: Mapping[str, Any]) -> None:
-        with self._or_broken():
-            disk.write_all(self._fd, _line(value))
+        try:
+            disk.write_all(self._open_fd(), _line(value))
+        except OSError as problem:
+            raise self._broken(problem) from problem
 
-    @contextmanager
-    def _or_broken(self) -> Iterator[None]:
-        # After a refused write the tail may be torn, after a refused fsync pages may be lost: no second
-        # try, the next process reads what is whole and opens a journal of its own.
+    def _open_fd(self) -> int:
         if self._fd < 0:
             raise StoreError(f"{self.path}: the journal is closed")
-        try:
-            yield
-        except OSError as problem:
-            self._close()
-            raise disk_error(self.path, problem) from problem
+        return self._fd
+
+    def _broken(self, problem: OSError) -> StoreError:
+        # After a refused write the tail may be torn, after a refused fsync pages may be lost: no second
+        # try, the next process reads what is whole and opens a journal of its own.
+        self._close()
+        return disk_error(self.path, problem)
 
     def _close(self) -> None:
         fd, self._fd = self._fd, -1
