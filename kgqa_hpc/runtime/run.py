@@ -36,8 +36,8 @@ from kgqa_hpc.store.run import RunFolder
 
 # s that a rank waits at the end for the others, which end within one look at the queue of each other.
 TOGETHER = 20.0
-# New objects between two searches for dead cycles (CPython: 700). Items make none, but the search goes through
-# the records of all open shards: 8 % of a worker's work (tools/bench_scheduler.py).
+# New objects between two searches for dead cycles (CPython: 700). Items make none, but the search goes
+# through the records of all open shards: 8 % of a worker's work (tools/bench_scheduler.py).
 GC_AFTER = 20_000
 
 

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 
 from kgqa_hpc.config import parse_config
 from kgqa_hpc.engines.engine import EngineInfo, Response
 from kgqa_hpc.errors import PromptError
+from kgqa_hpc.prompts.folders import shipped_prompts
 from kgqa_hpc.steps.chain import build_chain, set_engine
 from kgqa_hpc.steps.item import Item
 from kgqa_hpc.steps.step import Done, Reject, Retry, Step
@@ -136,3 +138,16 @@ def test_edge_types_reach_the_prompt_when_the_configuration_says_so(item: Item) 
 
     assert "causes" not in user()
     assert user(edge_types=True).endswith("Edge types:\n- 1 -> 0: causes")
+
+
+def test_a_judge_is_shown_the_anchor_only_if_its_prompt_asks_for_it(
+    item: Item, chain: list[Step], pair_text: Text, stop: StopAnswer, tmp_path: Path
+) -> None:
+    chain[0].accept(item, stop(pair_text()), 0)
+    assert "Wilson" not in chain[1].request(item, 0, 7).messages[1]["content"]
+    shipped = (shipped_prompts() / "filter.md").read_text(encoding="utf-8")
+    asks = "{% block user %}\n{% if nodes[0][1] != question %}About {{ nodes[0][1] }}.{% endif %}\n"
+    (tmp_path / "strict.md").write_text(shipped.replace("{% block user %}\n", asks), encoding="utf-8")
+    (strict,) = build_chain(config(judge="strict", folder=str(tmp_path)), "check")
+    assert strict.prompt.variables == {"nodes", "question", "answer"}
+    assert strict.request(item, 0, 7).messages[1]["content"].startswith("About Wilson disease.")
