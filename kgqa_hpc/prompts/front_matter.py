@@ -14,6 +14,9 @@ from kgqa_hpc.errors import PromptError
 from kgqa_hpc.prompts.flat_schema import NEEDED, schema_problems
 from kgqa_hpc.prompts.folders import Folders, read_text
 
+# The same, in C, where PyYAML was built with it.
+_LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+
 
 @dataclass(frozen=True)
 class FrontMatter:
@@ -97,7 +100,7 @@ def _schema_of_file(name: str, step: str, file: Path, head: str, folders: Folder
 
 def _load_yaml(text: str, file: Path, first_line: int) -> dict[str, Any]:
     try:
-        data = yaml.safe_load(text)
+        data = yaml.load(text, Loader=_LOADER)
     except yaml.YAMLError as problem:
         mark = getattr(problem, "problem_mark", None)
         line = first_line + (mark.line if mark else 0)

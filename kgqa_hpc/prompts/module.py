@@ -93,7 +93,7 @@ def load_prompt(name: str, folder: str | Path | None = None) -> Prompt:
     source = _expand(body, file, offset, folders, ())
     tree = _parse(source, file, 0)
     _check_layout(tree, file)
-    _check_names(tree, front.step, file)
+    names = _check_names(tree, front.step, file)
     template = _jinja.from_string(tree)
     _try_out(template, front.step, file)
     digest = hashlib.sha256(
@@ -109,7 +109,7 @@ def load_prompt(name: str, folder: str | Path | None = None) -> Prompt:
         retry_temperature=front.retry_temperature,
         allow_cut=front.allow_cut,
         system=_block(template, "system", {}),
-        variables=frozenset(find_undeclared_variables(tree)),
+        variables=names,
         _template=template,
     )
 
@@ -125,8 +125,9 @@ def _expand(source: str, file: Path, offset: int, folders: Folders, within: tupl
     if file in within or len(within) > _DEEPEST:
         chain = " -> ".join(path.name for path in (*within, file))
         raise PromptError(f"{file}: includes itself: {chain}", "break the circle")
-    if _CODE.search(source):  # most modules are nothing but text
-        _parse(source, file, offset)
+    rest = _INCLUDE.sub(lambda match: "\n" * match[0].count("\n"), source)
+    if _CODE.search(rest):  # most modules are nothing but text
+        _parse(rest, file, offset)
 
     def text_of(match: re.Match[str]) -> str:
         line = offset + source.count("\n", 0, match.start()) + 1
@@ -172,15 +173,17 @@ def _check_layout(tree: nodes.Template, file: Path) -> None:
         )
 
 
-def _check_names(tree: nodes.Template, step: str, file: Path) -> None:
-    """Every name is known, in branches too that the sample does not take."""
+def _check_names(tree: nodes.Template, step: str, file: Path) -> frozenset[str]:
+    """All names in the template; every one is known, in branches too that the sample does not take."""
     known = sample_variables(step, False).keys()
-    for name in sorted(find_undeclared_variables(tree) - known - _jinja.globals.keys()):
+    names = frozenset(find_undeclared_variables(tree))
+    for name in sorted(names - known - _jinja.globals.keys()):
         near = difflib.get_close_matches(name, known, n=1, cutoff=0.5)
         hint = f", did you mean {near[0]}?" if near else ""
         raise PromptError(
             f"{file}: '{name}' is undefined{hint}", f"step {step} has the variables {', '.join(known)}"
         )
+    return names
 
 
 def _try_out(template: Template, step: str, file: Path) -> None:

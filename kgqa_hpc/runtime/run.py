@@ -38,7 +38,7 @@ from kgqa_hpc.store.run import RunFolder
 TOGETHER = 20.0
 # New objects between two searches for dead cycles (CPython: 700). Items make none, but the search goes
 # through the records of all open shards: 8 % of a worker's work (tools/bench_scheduler.py).
-GC_AFTER = 20_000
+GC_AFTER = 50_000
 
 
 def run_command(folder: Path, worker: str | None = None) -> None:

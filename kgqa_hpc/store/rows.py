@@ -150,7 +150,7 @@ class _TextColumn:
 
     def _flush(self) -> None:
         self._flushed += len(self._buffer)
-        self._bytes.append(np.frombuffer(bytes(self._buffer), dtype=np.uint8))
+        self._bytes.append(np.frombuffer(self._buffer, dtype=np.uint8))  # a view; nobody writes there again
         self._offsets.append(np.array(self._ends, dtype=np.int64))
         self._buffer, self._ends = bytearray(), []
 
@@ -214,6 +214,7 @@ class _Dataset:
         )
 
     def _take_pending(self) -> npt.NDArray[Any]:
-        values = np.concatenate(self._pending) if self._pending else np.empty(0, self._dtype)
-        self._pending = []
-        return values
+        pending, self._pending = self._pending, []
+        if len(pending) == 1:
+            return pending[0]
+        return np.concatenate(pending) if pending else np.empty(0, self._dtype)
