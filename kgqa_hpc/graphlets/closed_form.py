@@ -24,12 +24,12 @@ from dataclasses import dataclass
 import numpy as np
 
 from kgqa_hpc.graphlets.kernels import codegrees, links, pentagons, triangles
-from kgqa_hpc.graphlets.order import OrderedGraph
+from kgqa_hpc.graphlets.order import OrderedGraph, row_ranges
 from kgqa_hpc.graphlets.shapes import SHAPES, SUBCOPIES
 from kgqa_hpc.graphlets.threads import Progress, run_parts
 
 PARTS = 64  # of the roots at most, dealt round robin: neighbours in the order have similar cost
-PART_EDGES = 1000  # edges per part at least
+PART_EDGES = 12_000  # edges per part at least: each has arrays of its own
 PASSES = ("links", "codegrees", "5-cycles")
 _SAFE = float(2**62)
 
@@ -82,18 +82,28 @@ def induced_counts(copies: dict[int, int]) -> dict[int, int]:
     return dict(sorted(induced.items()))
 
 
-def restrict_to_core(graph: OrderedGraph, lists: TriangleLists) -> tuple[OrderedGraph, TriangleLists]:
+def restrict_to_core(
+    graph: OrderedGraph, lists: TriangleLists, *, threads: int | None = None
+) -> tuple[OrderedGraph, TriangleLists]:
     """The 2-core under the same labels (rows of other vertices are empty), and its triangles, which are
     all.
     """
     inside = triangles.two_core(graph.indptr, graph.indices)
     if inside.all():
         return graph, lists
-    keep = np.repeat(inside, graph.degree) & inside[graph.indices]
-    kept = np.concatenate([[0], np.cumsum(keep)])
-    core = OrderedGraph(kept[graph.indptr], graph.indices[keep], graph.original)
-    starts = np.append(lists.starts[:-1][keep], lists.starts[-1])
-    return core, TriangleLists(lists.te[keep], starts, lists.corners)
+    rows, n = (graph.indptr, graph.indices, inside), graph.num_nodes
+    ranges = row_ranges(graph.indptr)
+    indptr = np.zeros(n + 1, np.int64)
+    run_parts(lambda here: triangles.inner_degrees(*here, *rows, indptr[1:]), ranges, threads=threads)
+    np.cumsum(indptr, out=indptr)
+    indices, te = np.empty(indptr[-1], np.int32), np.empty(indptr[-1], np.int32)
+    starts = np.empty(indptr[-1] + 1, np.int64)
+    starts[-1] = lists.starts[-1]
+    new = (indptr, indices, te, starts)
+    run_parts(
+        lambda here: triangles.inner_rows(*here, *rows, lists.te, lists.starts, *new), ranges, threads=threads
+    )
+    return OrderedGraph(indptr, indices, graph.original), TriangleLists(te, starts, lists.corners)
 
 
 def list_triangles(
@@ -129,7 +139,8 @@ def copy_counts(
     progress: Progress | None = None,
 ) -> CopyCounts:
     """Copies of all shapes, or of those that need no pass outside `passes` (of `PASSES`)."""
-    core, lists = restrict_to_core(graph, lists)
+    te = lists.te
+    core, lists = restrict_to_core(graph, lists, threads=threads)
     rows = (core.indptr, core.indices)
     n, parts = graph.num_nodes, _parts_of(graph)
     squares, cliques = np.zeros((n, codegrees.ROOTED), np.int64), np.zeros((n, 2), np.int64)
@@ -142,7 +153,7 @@ def copy_counts(
     edge = sums_of(
         lambda part: triangles.edge_sums(part, parts, *rows, graph.degree, lists.te, *corners), "edges"
     )
-    copies, paths = _from_triangles(graph, segment_sums(core.indptr, lists.te.astype(np.int64)) // 2, edge)
+    copies, paths = _from_triangles(graph, te, edge, threads)
     if "links" in passes:
         link = sums_of(lambda part: links.link_sums(part, parts, *rows, *corners, cliques), "links")
         _add_cliques(copies, graph, link, cliques[:, 0], edge)
@@ -175,17 +186,23 @@ def _whole(parts: list[np.ndarray]) -> list[int]:
     return [sum(int(p[0, i]) + (int(p[1, i]) << triangles.CARRY_BITS) for p in parts) for i in range(width)]
 
 
-def _from_triangles(graph: OrderedGraph, t: np.ndarray, edge: list[int]) -> tuple[dict[int, int], int]:
+def _from_triangles(
+    graph: OrderedGraph, te: np.ndarray, edge: list[int], threads: int | None
+) -> tuple[dict[int, int], int]:
     """Shapes whose copies follow from degrees and triangles; and the paths of four edges, 4-cycles
     included.
 
     The comments name what a product counts too often.
     """
     d = graph.degree
-    source = np.repeat(np.arange(graph.num_nodes, dtype=np.int32), d)
-    other = d[graph.indices] - 1  # further neighbours of a slot's head
-    ways = segment_sums(graph.indptr, other)  # paths of two edges that leave a vertex
-    squares_of = segment_sums(graph.indptr, other * other)
+    # Paths of two edges that leave a vertex, the squares of what its neighbours contribute, its triangles.
+    ways, squares_of, t = (np.empty(graph.num_nodes, np.int64) for _ in range(3))
+    run_parts(
+        lambda here: triangles.vertex_sums(*here, graph.indptr, graph.indices, te, ways, squares_of, t),
+        row_ranges(graph.indptr),
+        threads=threads,
+    )
+    t //= 2
     sizes, vertices = np.unique(d, return_counts=True)
     star = {
         k: sum(int(m) * math.comb(int(s), k) for s, m in zip(sizes, vertices, strict=True)) for k in (2, 3, 4)
@@ -198,7 +215,7 @@ def _from_triangles(graph: OrderedGraph, t: np.ndarray, edge: list[int]) -> tupl
     copies = {
         1: star[2],
         2: triangle,
-        3: exact_dot(d[source] - 1, other) // 2 - 3 * triangle,  # both tails end in one vertex
+        3: exact_dot(d - 1, ways) // 2 - 3 * triangle,  # both tails end in one vertex
         4: star[3],
         6: exact_dot(t, d - 2),
         7: diamond,
@@ -223,7 +240,7 @@ def _add_cliques(
     copies[23] = exact_dot(k4, graph.degree - 3)
     copies[24] = link[links.GEM] - 12 * clique  # the path of 4 closes to a triangle
     copies[26] = link[links.CLIQUE_TRIANGLE] // 2
-    copies[27] = link[links.WHEEL] // 2
+    copies[27] = link[links.WHEEL]
     copies[28] = link[links.CLIQUE_MINUS] // 3
     copies[29] = link[links.CLIQUE]
 
@@ -238,21 +255,14 @@ def _add_squares(copies: dict[int, int], codegree: list[int], paths: int) -> Non
     copies[25] = codegree[codegrees.DIAMOND_PLUS]
 
 
-def segment_sums(indptr: np.ndarray, values: np.ndarray) -> np.ndarray:
-    """Sums of `values` int64 (2m,) over the slots of each vertex, int64 (n,); exact while each fits in
-    int64.
-    """
-    running = np.zeros(len(values) + 1, np.int64)
-    np.cumsum(values, out=running[1:])  # may wrap, the differences do not
-    return running[indptr[1:]] - running[indptr[:-1]]
-
-
 def exact_dot(a: np.ndarray, b: np.ndarray | None = None) -> int:
     """Sum of a * b (or of a) as a Python integer, for int64 arrays of one length, without overflow."""
-    total = 0
-    for start in range(0, len(a), 4096):
-        left = a[start : start + 4096]
-        right = np.ones_like(left) if b is None else b[start : start + 4096]
+    total, start = 0, 0
+    while start < len(a):
+        stop = start + max(4096, start)  # large numbers stand first, where degrees are large
+        left = a[start:stop]
+        right = np.ones_like(left) if b is None else b[start:stop]
+        start = stop
         bound = float(np.abs(left).max()) * float(np.abs(right).max()) * len(left)
         if bound < _SAFE:
             total += int(np.dot(left, right))

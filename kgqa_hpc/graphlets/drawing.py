@@ -21,10 +21,11 @@ import numpy as np
 from kgqa_hpc.graphlets.enumeration import Found
 from kgqa_hpc.graphlets.plan import Assignment
 from kgqa_hpc.graphlets.shapes import SHAPE_OF, SHAPES, SLOTS, SUBCOPIES
-from kgqa_hpc.graphlets.structures import Ground, Stream
+from kgqa_hpc.graphlets.streams import Stream
+from kgqa_hpc.graphlets.structures import Ground
 from kgqa_hpc.graphlets.threads import Progress
 
-BATCH = 1 << 20  # draws at most at a time: 40 MB
+BATCH = 1 << 21  # draws at most at a time: 65 MB
 PILOT = 1 << 17  # draws of each structure before anything is known
 
 
@@ -142,8 +143,8 @@ def _classified(
     stream: Stream, first: int, count: int, threads: int | None
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     nodes, codes = stream.draw(first, count, threads=threads)
-    shape_of = SHAPE_OF[SHAPES[stream.structure.shape].k]
-    return nodes, codes, np.where(codes >= 0, shape_of[np.maximum(codes, 0)], 0)
+    shape_of = np.append(SHAPE_OF[SHAPES[stream.structure.shape].k], 0).astype(np.int8)  # code -1: the last
+    return nodes, codes, shape_of[codes]
 
 
 def draw_samples(

@@ -19,7 +19,8 @@ from kgqa_hpc.graphlets.closed_form import PASSES, TriangleLists, restrict_to_co
 from kgqa_hpc.graphlets.kernels.pentagons import pentagon_steps
 from kgqa_hpc.graphlets.order import OrderedGraph
 from kgqa_hpc.graphlets.shapes import SUBCOPIES
-from kgqa_hpc.graphlets.structures import STRUCTURES
+from kgqa_hpc.graphlets.structures import STRUCTURES, Structure, way_of
+from kgqa_hpc.graphlets.threads import run_parts
 
 Method = Literal["auto", "enumerate", "structure"]
 
@@ -28,9 +29,10 @@ ENUMERATION_RATE = 1.5e-9  # per occurrence
 PASS_RATES = {"links": 4e-9, "codegrees": 5e-9, "5-cycles": 3e-9}
 FAR_FACTOR = 3.0  # of passes that hop over all vertices, when these no longer fit into a core's cache
 CACHED_VERTICES = 1 << 16
-DRAW_RATES = {"rows": 1.2e-6, "squares": 2.5e-6, "pentagons": 5e-6, "cliques": 4e-6}
+DRAW_RATES = {"rows": 8e-7, "squares": 2.5e-6, "pentagons": 5e-6, "cliques": 4e-6}
 ROW_SETUP_RATE = 2e-8  # per slot, to weigh the roots of a structure
 
+PROBE_PARTS = 4  # of the roots that are probed, each with 4 bytes per vertex
 EXACT_SECONDS = 30.0  # a pass of the closed forms that would take longer is left out when sampling
 SHORT_SECONDS = 20.0  # enumeration up to here needs no better idea
 SHAPE_SECONDS = 120.0  # the most that is spent on drawing one shape whose total is known
@@ -54,13 +56,14 @@ class Plan:
 @dataclass(frozen=True)
 class Assignment:
     """Shape `shape` is read off the stream of `structure`: a draw hits it with `probability`, `draws` are
-    expected.
+    expected, each takes `rate` core-seconds.
     """
 
     shape: int
     structure: int
     probability: float
     draws: float
+    rate: float
 
 
 def pass_seconds(graph: OrderedGraph, lists: TriangleLists) -> dict[str, float]:
@@ -70,7 +73,7 @@ def pass_seconds(graph: OrderedGraph, lists: TriangleLists) -> dict[str, float]:
     te = lists.te.astype(float)
     far = FAR_FACTOR if graph.num_nodes > CACHED_VERTICES else 1.0
     return {
-        "links": float((te * te).sum()) / 2 * PASS_RATES["links"],
+        "links": float(te @ te) / 2 * PASS_RATES["links"],
         "codegrees": float((degree * (degree - 1)).sum()) / 2 * PASS_RATES["codegrees"] * far,
         "5-cycles": _pentagon_steps(core) * PASS_RATES["5-cycles"] * far,
     }
@@ -84,7 +87,14 @@ def _pentagon_steps(graph: OrderedGraph) -> float:
     if n < 2:
         return 0.0
     probes = np.unique(np.geomspace(1, n, 60).astype(np.int64)) - 1
-    steps = pentagon_steps(probes, graph.indptr, graph.indices)
+    parts = range(PROBE_PARTS)
+    steps = np.empty(len(probes))
+    for part, found in zip(
+        parts,
+        run_parts(lambda i: pentagon_steps(probes[i::PROBE_PARTS], graph.indptr, graph.indices), parts),
+        strict=True,
+    ):
+        steps[part::PROBE_PARTS] = found
     return float(((steps[1:] + steps[:-1]) / 2 * np.diff(probes)).sum() + steps[0])
 
 
@@ -119,7 +129,7 @@ def assign(
     """
     options = {
         shape: [
-            _option(shape, s, totals[shape], min(size, math.ceil(totals[shape])), copies[s])
+            _option(shape, s, totals[shape], min(size, math.ceil(totals[shape])), copies[s], passes)
             for s in copies
             if _holds(shape, s, copies)
         ]
@@ -145,9 +155,16 @@ def _holds(shape: int, structure: int, copies: Mapping[int, float]) -> bool:
     return structure in SUBCOPIES[shape] and copies[structure] > 0
 
 
-def _option(shape: int, structure: int, total: float, size: int, copies: float) -> Assignment:
+def _option(
+    shape: int, structure: int, total: float, size: int, copies: float, passes: Mapping[str, float]
+) -> Assignment:
     probability = min(1.0, total * SUBCOPIES[shape][structure] / copies)
-    return Assignment(shape, structure, probability, expected_draws(total, size, probability))
+    rate = DRAW_RATES[_way_of(structure, passes).family]
+    return Assignment(shape, structure, probability, expected_draws(total, size, probability), rate)
+
+
+def _way_of(structure: int, passes: Mapping[str, float]) -> Structure:
+    return way_of(structure, affordable_passes(passes)) or STRUCTURES[structure]
 
 
 def _cost(option: Assignment, planned: Mapping[int, float], passes: Mapping[str, float], slots: int) -> float:
@@ -160,7 +177,7 @@ def _stream_cost(structure: int, draws: float, passes: Mapping[str, float], slot
     """Seconds on one core: weighing the roots, and for pair-, cycle- and clique-rooted draws about one more
     pass.
     """
-    kind = STRUCTURES[structure]
+    kind = _way_of(structure, passes)
     setup = slots * ROW_SETUP_RATE + (passes[kind.needs] if kind.needs else 0.0)
     return setup + draws * DRAW_RATES[kind.family]
 
@@ -177,7 +194,7 @@ def draw_limits(assignments: list[Assignment], known: Collection[int]) -> dict[i
     limits = {}
     for a in assignments:
         seconds = SHAPE_SECONDS if a.shape in known else BLIND_SECONDS
-        most = seconds / DRAW_RATES[STRUCTURES[a.structure].family]
+        most = seconds / a.rate
         limits[a.shape] = int(min(10 * a.draws + 2e5, most))
     return limits
 

@@ -1,4 +1,4 @@
-"""The structures that can be drawn directly, and streams of their draws.
+"""The structures that can be drawn directly, and what their roots and slots weigh.
 
 A structure is a shape whose copies (not necessarily induced) can be drawn exactly uniformly: a root in
 proportion to the copies it roots, the rest within the root's row (kernels.rows, squares, pentagon_draws,
@@ -7,30 +7,21 @@ draws of S that turn out to be T are uniform on the occurrences of T with no fur
 sampling: Jha, Seshadhri, Pinar 2015; the other structures and the reading of one stream for all shapes are
 ours).
 
-Draw number i of a stream depends on (graph, seed, structure, i) alone: any part of a stream can be drawn at
-any time by any number of threads. Draws are made in batches sorted by root, so that what a root needs is
-built once.
+Weights are int64 where their sum is below 2**62, else float64; per slot and kind they take 8 bytes.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Collection
 from dataclasses import dataclass, field
 
 import numpy as np
 
-from kgqa_hpc.graphlets.closed_form import CopyCounts, TriangleLists, segment_sums
-from kgqa_hpc.graphlets.kernels import codegrees, rows
-from kgqa_hpc.graphlets.kernels.cliques import draw_cliques
-from kgqa_hpc.graphlets.kernels.pentagon_draws import draw_pentagons
-from kgqa_hpc.graphlets.kernels.squares import draw_squares
-from kgqa_hpc.graphlets.order import OrderedGraph
-from kgqa_hpc.graphlets.shapes import SHAPES, code_of
-from kgqa_hpc.graphlets.splitmix import MAX_TOTAL, key_of, scaled
-from kgqa_hpc.graphlets.threads import Progress, run_parts
-
-SEGMENTS = 32  # of a batch at most, drawn in parallel
-SEGMENT = 4096  # draws at least
+from kgqa_hpc.graphlets.closed_form import CopyCounts, TriangleLists
+from kgqa_hpc.graphlets.kernels import adjacency, codegrees, rows
+from kgqa_hpc.graphlets.order import PARTS, OrderedGraph, row_ranges
+from kgqa_hpc.graphlets.shapes import SHAPES, Edge
+from kgqa_hpc.graphlets.threads import run_parts
 
 
 @dataclass(frozen=True)
@@ -38,7 +29,8 @@ class Structure:
     """How copies of a shape are drawn.
 
     family: which kernel; kind: weight of a slot in kernels.rows; ways: how many (root, choices) lead to one
-    copy; needs: the pass of the closed forms that leaves its roots' weights behind, "" for none.
+    copy; needs: the pass of the closed forms that leaves its roots' weights behind, "" for none; closing:
+    edges that are not drawn but must be there, or the draw is rejected.
     """
 
     shape: int
@@ -46,6 +38,7 @@ class Structure:
     ways: int
     kind: int = rows.TAILS
     needs: str = ""
+    closing: tuple[Edge, ...] = ()
 
 
 STRUCTURES: dict[int, Structure] = {
@@ -77,6 +70,21 @@ STRUCTURES: dict[int, Structure] = {
 }
 
 
+# How the same is drawn where the pass that it needs was left out. Every copy is opened in one way only: at
+# its largest label, or for K2,3 at that of its side of three. These open copies are few beside all paths.
+OPEN: dict[int, Structure] = {
+    structure.shape: structure
+    for structure in (
+        Structure(5, "rows", 2, rows.BELOW, closing=((2, 3),)),
+        Structure(15, "rows", 2, rows.BELOW, closing=((2, 3),)),
+        Structure(20, "rows", 4, rows.BEFORE, closing=((0, 3), (1, 4))),
+    )
+}
+STARS = (1, 4, 11)  # drawn without weights of slots
+TABLE_PARTS = 2  # each goes through all edges, or vertices
+SLOTS_KEPT = 3  # kinds of weights of slots
+
+
 @dataclass(frozen=True)
 class Ground:
     """What all streams of one graph share: the graph, its triangles, and the roots' weights from the closed
@@ -87,13 +95,24 @@ class Ground:
     lists: TriangleLists
     counts: CopyCounts
     passes: frozenset[str]
-    _sums: dict[int, np.ndarray] = field(default_factory=dict, compare=False)  # of `_row_sums`, once made
+    threads: int | None = None
+    _made: dict[tuple[str, int], np.ndarray] = field(default_factory=dict, compare=False)
 
     def structures(self) -> list[int]:
-        """The structures whose roots can be weighed."""
-        return [
-            s for s, structure in STRUCTURES.items() if not structure.needs or structure.needs in self.passes
-        ]
+        """The structures that can be drawn."""
+        return [shape for shape in STRUCTURES if way_of(shape, self.passes)]
+
+    def way_of(self, shape: int) -> Structure:
+        """How one of them is drawn."""
+        way = way_of(shape, self.passes)
+        assert way, f"structure {shape} cannot be drawn without {STRUCTURES[shape].needs}"
+        return way
+
+
+def way_of(shape: int, passes: Collection[str]) -> Structure | None:
+    """How a structure is drawn after `passes` of the closed forms, if it can be."""
+    needs = STRUCTURES[shape].needs
+    return STRUCTURES[shape] if not needs or needs in passes else OPEN.get(shape)
 
 
 def root_weights(ground: Ground, shape: int, dtype: type) -> np.ndarray:
@@ -101,23 +120,26 @@ def root_weights(ground: Ground, shape: int, dtype: type) -> np.ndarray:
     it is).
     """
     d: np.ndarray = ground.graph.degree.astype(dtype)
-    if shape in (1, 4, 11):
-        return _choose(d, {1: 2, 4: 3, 11: 4}[shape])
-    if shape in (5, 16, 20):
+    if shape in STARS:
+        return _choose(d, SHAPES[shape].k - 1)
+    way = ground.way_of(shape)
+    if way.family == "squares":
         return ground.counts.squares[
             :, {5: codegrees.SQUARE, 16: codegrees.BANNER, 20: codegrees.K23}[shape]
         ].astype(dtype)
-    if shape == 15:
+    if way.family == "pentagons":
         return ground.counts.cycles.astype(dtype)
     if shape in (8, 23):
         return 6 * ground.counts.cliques[:, 0].astype(dtype) * (np.maximum(d - 3, 0) if shape == 23 else 1)
     if shape == 26:
         return 2 * ground.counts.cliques[:, 1].astype(dtype)
-    row = _row_sums(ground, STRUCTURES[shape].kind, dtype)
+    row = _row_sums(ground, way.kind, dtype)
     if shape == 13:
         return row * _row_sums(ground, rows.TAILS, dtype)
-    if shape in (9, 18):
+    if shape in (9, 15, 18, 20):
         return row * row
+    if shape == 5:
+        return row * rows.lower_neighbours(ground.graph.indptr, ground.graph.indices).astype(dtype)
     factor = {3: d - 1, 6: d - 2, 10: _choose(d - 1, 2), 12: d - 2, 14: _choose(d - 2, 2), 17: d - 3}
     return row * np.maximum(factor[shape], 0) if shape in factor else row
 
@@ -126,7 +148,7 @@ def root_copies(ground: Ground, shape: int) -> float:
     """What one draw of a structure chooses from: an occurrence that holds c copies is hit with chance c /
     this.
     """
-    return float(root_weights(ground, shape, np.float64).sum()) / STRUCTURES[shape].ways
+    return float(root_weights(ground, shape, np.float64).sum()) / ground.way_of(shape).ways
 
 
 def _choose(n: np.ndarray, k: int) -> np.ndarray:
@@ -137,78 +159,49 @@ def _choose(n: np.ndarray, k: int) -> np.ndarray:
 
 
 def _row_sums(ground: Ground, kind: int, dtype: type) -> np.ndarray:
-    """Sum of the slots' weights in each row, as kernels.rows weighs them."""
-    if kind not in ground._sums:
-        ground._sums[kind] = segment_sums(ground.graph.indptr, _slot_weights(ground, kind))
-    return ground._sums[kind].astype(dtype)
+    """Sum of the slots' weights in each row."""
+    if ("rows", kind) not in ground._made:
+        weights, indptr = slot_weights(ground, kind), ground.graph.indptr
+        sums = np.zeros(ground.graph.num_nodes, np.int64)
+        filled = indptr[1:] > indptr[:-1]
+        sums[filled] = weights[indptr[1:][filled] - 1]
+        ground._made["rows", kind] = sums
+    return ground._made["rows", kind].astype(dtype)
 
 
-def _slot_weights(ground: Ground, kind: int) -> np.ndarray:
-    te = ground.lists.te.astype(np.int64)
-    if kind == rows.TRIANGLES:
-        return te
-    if kind == rows.PAIRS:
-        return te * (te - 1) // 2
-    if kind == rows.TRIPLES:
-        return te * (te - 1) * (te - 2) // 6
-    degree = ground.graph.degree[ground.graph.indices]
-    return degree - 1 if kind == rows.TAILS else te * (degree - 2)
-
-
-class Stream:
-    """The endless sequence of draws of one structure. `copies` is what one draw chooses from, see
-    `root_copies`.
+def slot_weights(ground: Ground, kind: int) -> np.ndarray:
+    """Running sums of the slots' weights within their rows, int64 (2m,). They are large, so only those of the
+    kinds made last are kept.
     """
+    if ("slots", kind) in ground._made:
+        return ground._made["slots", kind]
+    for key in [key for key in ground._made if key[0] == "slots"][: 1 - SLOTS_KEPT]:
+        del ground._made[key]
+    graph = ground.graph
+    made = ground._made["slots", kind] = np.empty(len(graph.indices), np.int64)
+    before = kind in (rows.BEFORE, rows.BELOW)
 
-    def __init__(self, ground: Ground, shape: int, seed: int) -> None:
-        self.structure = STRUCTURES[shape]
-        self._ground = ground
-        self._key = key_of(seed, shape, 1)
-        self._root_key = key_of(seed, shape, 2)
-        total = float(root_weights(ground, shape, np.float64).sum())
-        # Beyond 2**62 weights are float64: a root's probability is then off by some parts in 2**52.
-        self._dtype: type = np.int64 if total < MAX_TOTAL else np.float64
-        self._cumulative: np.ndarray = np.cumsum(root_weights(ground, shape, self._dtype))
-        self._total: int | float = self._cumulative[-1].item() if len(self._cumulative) else 0
-        self.copies = float(self._total) / self.structure.ways
+    def weigh(here: tuple[int, int]) -> None:
+        if before:
+            rows.running_weights_before(kind, *here, graph.indptr, graph.indices, made)
+        else:
+            rows.running_weights(kind, *here, graph.indptr, graph.indices, ground.lists.starts, made)
 
-    def draw(
-        self, first: int, count: int, *, threads: int | None = None, progress: Progress | None = None
-    ) -> tuple[np.ndarray, np.ndarray]:
-        """Draws first, …, first + count - 1: nodes int32 (count, 5) -1 padded, adjacency codes int64; -1:
-        rejected.
-        """
-        numbers = np.arange(first, first + count, dtype=np.int64)
-        goals: np.ndarray = scaled(self._root_key, numbers, self._total)
-        roots = np.searchsorted(self._cumulative, goals, side="right")
-        order = np.argsort(roots, kind="stable")
-        numbers, roots = numbers[order], roots[order].astype(np.int32)
-        nodes, codes = np.full((count, 5), -1, np.int32), np.empty(count, np.int64)
-        segments = max(1, min(SEGMENTS, count // SEGMENT))
-        cuts = np.linspace(0, count, segments + 1).astype(int)
-        kernel = self._kernel()
+    ranges = row_ranges(graph.indptr, TABLE_PARTS if before else PARTS)
+    run_parts(weigh, ranges, threads=ground.threads)
+    return made
 
-        def part(i: int) -> None:
-            here = slice(cuts[i], cuts[i + 1])
-            kernel(numbers[here], roots[here], nodes[here], codes[here])
 
-        run_parts(part, range(segments), threads=threads, progress=progress, label="drawing")
-        back = np.empty(count, np.int64)
-        back[order] = np.arange(count)
-        return nodes[back], codes[back]
-
-    def _kernel(self) -> Callable[..., None]:
-        shape, graph, lists = self.structure.shape, self._ground.graph, self._ground.lists
-        size, known = SHAPES[shape].k, code_of(SHAPES[shape].edges)
-        slots, corners = (graph.indptr, graph.indices), (lists.starts, lists.corners)
-        key = np.uint64(self._key)
-        kind = self.structure.kind
-        families: dict[str, Callable[..., None]] = {
-            "rows": lambda i, r, n, c: rows.draw_rows(
-                shape, size, known, kind, key, i, r, *slots, *corners, n, c
-            ),
-            "squares": lambda i, r, n, c: draw_squares(shape, size, known, key, i, r, *slots, n, c),
-            "pentagons": lambda i, r, n, c: draw_pentagons(known, key, i, r, *slots, n, c),
-            "cliques": lambda i, r, n, c: draw_cliques(shape, size, known, key, i, r, *slots, *corners, n, c),
-        }
-        return families[self.structure.family]
+def edge_table(ground: Ground) -> np.ndarray:
+    """Bits of all edges, see kernels.adjacency."""
+    if ("edges", 0) not in ground._made:
+        graph = ground.graph
+        bits = min(adjacency.BITS_PER_EDGE * graph.num_edges, 2**32 - 64)
+        table = np.zeros(bits // 64 + 1, np.uint64)
+        run_parts(
+            lambda part: adjacency.set_bits(part, TABLE_PARTS, graph.indptr, graph.indices, table),
+            range(TABLE_PARTS),
+            threads=ground.threads,
+        )
+        ground._made["edges", 0] = table
+    return ground._made["edges", 0]

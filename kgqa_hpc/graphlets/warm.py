@@ -15,7 +15,8 @@ from kgqa_hpc.graphlets.enumeration import enumerate_sample
 from kgqa_hpc.graphlets.order import order_graph
 from kgqa_hpc.graphlets.plan import pass_seconds
 from kgqa_hpc.graphlets.shapes import SHAPES
-from kgqa_hpc.graphlets.structures import STRUCTURES, Ground, Stream
+from kgqa_hpc.graphlets.streams import Stream
+from kgqa_hpc.graphlets.structures import STRUCTURES, Ground
 
 
 def warm() -> None:

@@ -9,7 +9,7 @@ import math
 import numpy as np
 import pytest
 
-from kgqa_hpc.graphlets import drawing, structures
+from kgqa_hpc.graphlets import drawing, streams
 from kgqa_hpc.graphlets.closed_form import PASSES, copy_counts, induced_counts, list_triangles
 from kgqa_hpc.graphlets.drawing import Tally, draw_samples, pilot
 from kgqa_hpc.graphlets.order import order_graph
@@ -27,11 +27,13 @@ def ground(small_graphs):
     return Ground(graph, lists, copy_counts(graph, lists), frozenset(PASSES))
 
 
-def drawn(ground, size, seed, **options):
+def drawn(ground, size, seed, planned=None, **options):
+    """A sample; streams are assigned as for the size `planned`."""
     totals = {s: float(t) for s, t in induced_counts(ground.counts.copies).items()}
     sizes = dict.fromkeys(SHAPES, size)
     copies = {s: root_copies(ground, s) for s in ground.structures()}
-    assignments, _ = assign(totals, sizes, copies, NO_TIME, len(ground.graph.indices))
+    plan = dict.fromkeys(SHAPES, planned or size)
+    assignments, _ = assign(totals, plan, copies, NO_TIME, len(ground.graph.indices))
     limits = draw_limits(assignments, SHAPES)
     return draw_samples(ground, assignments, sizes, limits, seed, Tally(), **options)
 
@@ -52,7 +54,7 @@ def test_threads_do_not_change_the_sample(ground):
 def test_batches_and_segments_do_not_change_the_sample(ground, monkeypatch, batch, segment):
     expected = drawn(ground, 20, seed=1)
     monkeypatch.setattr(drawing, "BATCH", batch)
-    monkeypatch.setattr(structures, "SEGMENT", segment)
+    monkeypatch.setattr(streams, "SEGMENT", segment)
     found = drawn(ground, 20, seed=1, threads=3)
     for name in ("shape", "nodes", "codes"):
         assert getattr(found, name).tobytes() == getattr(expected, name).tobytes()
@@ -60,7 +62,7 @@ def test_batches_and_segments_do_not_change_the_sample(ground, monkeypatch, batc
 
 def test_a_larger_sample_begins_with_the_smaller_one(ground):
     """Streams are read from their beginning, so sizes are nested (for the same assignment of streams)."""
-    small, large = drawn(ground, 10, seed=4), drawn(ground, 11, seed=4)
+    small, large = drawn(ground, 10, seed=4, planned=11), drawn(ground, 11, seed=4)
     for shape in SHAPES:
         few, more = small.nodes[small.shape == shape], large.nodes[large.shape == shape]
         assert {tuple(sorted(r)) for r in few.tolist()} <= {tuple(sorted(r)) for r in more.tolist()}

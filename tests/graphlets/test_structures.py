@@ -13,7 +13,8 @@ from scipy import stats
 from kgqa_hpc.graphlets.closed_form import PASSES, copy_counts, induced_counts, list_triangles
 from kgqa_hpc.graphlets.order import order_graph
 from kgqa_hpc.graphlets.shapes import SHAPE_OF, SHAPES, SUBCOPIES
-from kgqa_hpc.graphlets.structures import STRUCTURES, Ground, Stream, root_copies
+from kgqa_hpc.graphlets.streams import Stream
+from kgqa_hpc.graphlets.structures import OPEN, STRUCTURES, Ground, root_copies
 
 DRAWS = 30_000
 
@@ -30,15 +31,21 @@ def grounds(small_graphs):
 
 
 @pytest.fixture(scope="module")
-def draws_of(grounds):
-    """draws_of(structure) -> for each graph that has any: induced counts, copies, sorted nodes, shapes of
-    DRAWS draws.
+def open_grounds(grounds):
+    """The same after no pass that costs anything, where cycles are drawn open."""
+    return [Ground(g.graph, g.lists, g.counts, frozenset()) for g in grounds]
+
+
+@pytest.fixture(scope="module")
+def draws_of(grounds, open_grounds):
+    """draws_of(structure, is_open) -> for each graph that has any: induced counts, copies, sorted nodes,
+    shapes of DRAWS draws.
     """
 
     @functools.cache
-    def draw(structure):
+    def draw(structure, is_open=False):
         made = []
-        for ground in grounds:
+        for ground in open_grounds if is_open else grounds:
             stream = Stream(ground, structure, seed=11)
             if not stream.copies:
                 continue
@@ -54,13 +61,16 @@ def draws_of(grounds):
     return draw
 
 
-@pytest.mark.parametrize("structure", STRUCTURES)
-def test_copies_are_hit_as_often_as_predicted(draws_of, structure):
+WAYS = [(structure, False) for structure in STRUCTURES] + [(structure, True) for structure in OPEN]
+
+
+@pytest.mark.parametrize(("structure", "is_open"), WAYS)
+def test_copies_are_hit_as_often_as_predicted(draws_of, structure, is_open):
     """Each shape T is hit with probability I_T * SUBCOPIES / copies: binomial z-scores over several
     graphs.
     """
     z_scores = []
-    for induced, copies, _, shapes in draws_of(structure):
+    for induced, copies, _, shapes in draws_of(structure, is_open):
         hits = np.bincount(shapes, minlength=30)
         for shape in SHAPES:
             p = induced[shape] * SUBCOPIES[shape].get(structure, 0) / copies
@@ -71,10 +81,10 @@ def test_copies_are_hit_as_often_as_predicted(draws_of, structure):
     assert np.max(np.abs(z_scores), initial=0) < 4.5
 
 
-@pytest.mark.parametrize("structure", STRUCTURES)
-def test_occurrences_of_a_shape_are_equally_likely(draws_of, structure):
+@pytest.mark.parametrize(("structure", "is_open"), WAYS)
+def test_occurrences_of_a_shape_are_equally_likely(draws_of, structure, is_open):
     p_values = []
-    for induced, _, nodes, shapes in draws_of(structure):
+    for induced, _, nodes, shapes in draws_of(structure, is_open):
         keys = (nodes.astype(np.int64) + 1) @ (64 ** np.arange(5))
         for shape, count in induced.items():
             hits = keys[shapes == shape]
@@ -85,9 +95,9 @@ def test_occurrences_of_a_shape_are_equally_likely(draws_of, structure):
     assert min(p_values) > 1e-4 / len(p_values)
 
 
-@pytest.mark.parametrize("structure", STRUCTURES)
-def test_a_draw_depends_on_its_number_alone(grounds, structure):
-    ground = grounds[1]
+@pytest.mark.parametrize(("structure", "is_open"), WAYS)
+def test_a_draw_depends_on_its_number_alone(grounds, open_grounds, structure, is_open):
+    ground = (open_grounds if is_open else grounds)[1]
     nodes, codes = Stream(ground, structure, seed=5).draw(0, 9000, threads=1)
     for first, count, threads in ((0, 9000, 3), (100, 400, 2), (499, 1, 1)):
         part_nodes, part_codes = Stream(ground, structure, seed=5).draw(first, count, threads=threads)

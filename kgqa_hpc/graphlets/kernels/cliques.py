@@ -9,13 +9,16 @@ from __future__ import annotations
 
 import numpy as np
 
+from kgqa_hpc.graphlets.kernels.adjacency import induced_code
 from kgqa_hpc.graphlets.kernels.jit import helper, kernel
-from kgqa_hpc.graphlets.kernels.random import begin_draw, below, induced_code, other_neighbour, weighted
+from kgqa_hpc.graphlets.kernels.random import begin_draw, below, other_neighbour, weighted
 from kgqa_hpc.graphlets.kernels.triangles import find_slot
 
 
 @kernel
-def draw_cliques(structure, size, known, key, numbers, roots, indptr, indices, starts, corners, nodes, codes):
+def draw_cliques(
+    structure, size, known, key, first, picks, indptr, indices, starts, corners, table, nodes, codes
+):
     """Draw copies of 4-clique (8), with tail (23) or with triangle (26); arguments as in
     kernels.rows.draw_rows.
     """
@@ -28,8 +31,9 @@ def draw_cliques(structure, size, known, key, numbers, roots, indptr, indices, s
     weights = np.empty(1024, np.int64)
     last = np.int64(-1)
     reached = 0
-    for i in range(numbers.shape[0]):
-        v = np.int64(roots[i])
+    for at in range(picks.shape[0]):
+        v = picks[at] >> 32
+        i = picks[at] & 0xFFFFFFFF
         if v != last:
             last = v
             reached = starts[indptr[v + 1]] - starts[indptr[v]]
@@ -38,11 +42,11 @@ def draw_cliques(structure, size, known, key, numbers, roots, indptr, indices, s
                 tails = np.empty(2 * reached, np.int32)
                 weights = np.empty(2 * reached, np.int64)
             _weigh_link(structure, v, indptr, indices, starts, corners, marks, heads, tails, weights)
-        begin_draw(state, key, numbers[i])
-        at = weighted(state, weights, reached)
-        slot = heads[at]
+        begin_draw(state, key, first + i)
+        link = weighted(state, weights, 0, reached)
+        slot = heads[link]
         a = np.int64(indices[slot])
-        b = np.int64(tails[at])
+        b = np.int64(tails[link])
         z = _third(state, v, slot, b, indptr, indices, starts, corners)
         row[0], row[1], row[2], row[3] = v, a, b, z
         if structure == 23:
@@ -52,9 +56,9 @@ def draw_cliques(structure, size, known, key, numbers, roots, indptr, indices, s
             row[4] = b
             while row[4] == b or row[4] == z:
                 row[4] = corners[starts[slot] + below(state, starts[slot + 1] - starts[slot])]
-        for j in range(size):
-            nodes[i, j] = row[j]
-        codes[i] = induced_code(indptr, indices, row, size, known)
+        for j in range(5):
+            nodes[i, j] = row[j] if j < size else -1
+        codes[i] = induced_code(indptr, indices, table, row, size, known)
 
 
 @helper

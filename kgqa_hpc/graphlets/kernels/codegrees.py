@@ -1,9 +1,9 @@
 """Sums over codegrees: the ingredients of the closed forms of shapes that hold a 4-cycle.
 
 The codegree W(v, x) is the number of common neighbours of v and x. It is built per root v for the x above
-v, in the same walk over paths of two edges as Z(v, x), the triangles on the edges of those paths; a whole
-pass costs O(sum of d^2) (ESCAPE: Pinar, Seshadhri, Vishal 2017; the selection and arrangement of the sums
-and the single walk are ours). Rows hold the 2-core only, `degree` the degrees in the whole graph: every
+v in a walk over paths of two edges; paths whose middle lies in a triangle are walked once more. A whole pass
+costs O(sum of d^2) (ESCAPE: Pinar, Seshadhri, Vishal 2017; the selection and arrangement of the sums is
+ours). Rows hold the 2-core only, `degree` the degrees in the whole graph: every
 cycle lies in the 2-core, tails may leave it.
 """
 
@@ -18,7 +18,7 @@ from kgqa_hpc.graphlets.kernels.triangles import carry_over, find_slot
 SQUARE = 0  # C(W, 2); each 4-cycle twice
 BANNER = 1  # C(W, 2) * (tails at both)
 K23 = 2  # C(W, 3)
-HOUSE = 3  # (W - 1) * Z, that is over edges: te * 4-cycles on the edge, twice
+HOUSE = 3  # over paths of two edges: (W - 1) * te of both edges; each te * 4-cycles on an edge, twice
 DIAMOND_PLUS = 4  # (W - 2) * edges among the common neighbours
 SUMS = 5
 ROOTED = 3
@@ -34,7 +34,7 @@ def codegree_sums(first, step, indptr, indices, degree, te, starts, corners, roo
     n = indptr.shape[0] - 1
     sums = np.zeros((2, SUMS), np.int64)
     low = sums[0]
-    walks = np.zeros((n, 2), np.int64)  # W and Z side by side: one cache line
+    walks = np.zeros(n, np.int32)
     touched = np.empty(n, np.int32)
     for v in range(first, n, step):
         reached = 0
@@ -44,26 +44,39 @@ def codegree_sums(first, step, indptr, indices, degree, te, starts, corners, roo
                 x = indices[other]
                 if x <= v:
                     break
-                if walks[x, 0] == 0:
-                    touched[reached] = x
-                    reached += 1
-                walks[x, 0] += 1
-                walks[x, 1] += te[slot] + te[other]
+                touched[reached] = x  # for good at its first time only
+                reached += walks[x] == 0
+                walks[x] += 1
+        low[HOUSE] += _houses(v, indptr, indices, te, starts, walks)
         _add_diamonds(v, indptr, indices, starts, corners, walks, low)
         for i in range(reached):
             x = touched[i]
-            w = walks[x, 0]
-            pairs = w * (w - 1) // 2
-            rooted[v, SQUARE] += pairs
-            rooted[v, BANNER] += pairs * (degree[v] + degree[x] - 4)
-            rooted[v, K23] += pairs * (w - 2) // 3
-            low[HOUSE] += (w - 1) * walks[x, 1]
-            walks[x, 0] = 0
-            walks[x, 1] = 0
+            w = np.int64(walks[x])
+            walks[x] = 0
+            if w > 1:
+                pairs = w * (w - 1) // 2
+                rooted[v, SQUARE] += pairs
+                rooted[v, BANNER] += pairs * (degree[v] + degree[x] - 4)
+                rooted[v, K23] += pairs * (w - 2) // 3
         for i in range(ROOTED):
             low[i] += rooted[v, i]
         carry_over(low, sums[1])
     return sums
+
+
+@helper
+def _houses(v, indptr, indices, te, starts, walks):
+    total = np.int64(0)
+    for slot in range(indptr[v], indptr[v + 1]):
+        u = indices[slot]
+        if starts[indptr[u]] == starts[indptr[u + 1]]:  # in no triangle
+            continue
+        for other in range(indptr[u + 1] - 1, indptr[u] - 1, -1):
+            x = indices[other]
+            if x <= v:
+                break
+            total += (np.int64(walks[x]) - 1) * (te[slot] + te[other])
+    return total
 
 
 @helper
@@ -79,4 +92,4 @@ def _add_diamonds(v, indptr, indices, starts, corners, walks, low):
             for j in range(starts[chord + 1] - 1, starts[chord] - 1, -1):
                 if corners[j] <= v:
                     break
-                low[DIAMOND_PLUS] += walks[corners[j], 0] - 2
+                low[DIAMOND_PLUS] += walks[corners[j]] - 2

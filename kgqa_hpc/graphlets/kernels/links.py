@@ -14,7 +14,7 @@ from kgqa_hpc.graphlets.kernels.jit import helper, kernel
 from kgqa_hpc.graphlets.kernels.triangles import carry_over
 
 GEM = 0  # over link edges: (da - 1) * (db - 1), link degrees; path of 4 or triangle
-WHEEL = 1  # over link pairs: C(codegree in the link, 2); each wheel twice
+WHEEL = 1  # 4-cycles of the link; each wheel once
 CLIQUE_TRIANGLE = 2  # over slots: 4-cliques on the edge * (te - 2); each twice
 CLIQUE_MINUS = 3  # over link edges: C(link triangles, 2); each clique minus edge three times
 CLIQUE = 4  # 5-cliques, each once, at its last vertex
@@ -37,7 +37,8 @@ def link_sums(first, step, indptr, indices, starts, corners, rooted):
     begin = np.zeros(widest + 1, np.int64)
     link = np.empty(1024, np.int32)
     mark = np.zeros(widest + 1, np.uint8)
-    common = np.zeros(widest + 1, np.int32)
+    walks = np.zeros((widest + 1, 2), np.int32)
+    on_edge = np.empty(1024, np.int32)
     touched = np.empty(widest + 1, np.int32)
     on_slots = np.zeros(widest + 1, np.int64)
     for v in range(first, n, step):
@@ -48,6 +49,7 @@ def link_sums(first, step, indptr, indices, starts, corners, rooted):
             continue
         if size > link.shape[0]:
             link = np.empty(2 * size, np.int32)
+            on_edge = np.empty(2 * size, np.int32)
         for a in range(d):
             place[indices[base + a]] = a
         for a in range(d):
@@ -58,7 +60,7 @@ def link_sums(first, step, indptr, indices, starts, corners, rooted):
         if _is_dense(d, begin):
             rooted[v, 0] = _sums_of_dense_link(d, begin, link, mark, on_slots, sums[0])
         else:
-            rooted[v, 0] = _sums_of_link(d, begin, link, common, touched, on_slots, sums[0])
+            rooted[v, 0] = _sums_of_link(d, begin, link, walks, touched, on_edge, on_slots, sums[0])
         for a in range(d):
             rooted[v, 1] += on_slots[a] // 2 * (begin[a + 1] - begin[a] - 2)
         sums[0, CLIQUE_TRIANGLE] += rooted[v, 1]
@@ -72,38 +74,58 @@ def link_sums(first, step, indptr, indices, starts, corners, rooted):
 
 
 @helper
-def _sums_of_link(d, begin, link, common, touched, on_slots, low):
+def _sums_of_link(d, begin, link, walks, touched, on_edge, on_slots, low):
     """Adds the sums of one link; returns its triangles, that is the 4-cliques through the root.
 
-    on_slots[a] becomes twice the 4-cliques on the edge of slot a.
-    The codegrees of a with all z above it tell the triangles on the edges {a, b} as well.
+    on_slots[a] becomes twice the 4-cliques on the edge of slot a. A triangle is found at its first position a
+    and told to its three edges; a 4-cycle of the link, which is a wheel, at its first position too, by the
+    paths a - b - z with labels above a (as in kernels.squares for the whole graph). walks int32 (d, 2) holds
+    for each z the paths that lead to it and one more than its slot in a's row, both 0 before and after.
     """
-    triangles = np.int64(0)
     on_slots[:d] = 0
+    on_edge[: begin[d]] = 0
     for a in range(d):
+        after = begin[a + 1]
+        while after > begin[a] and link[after - 1] > a:
+            after -= 1
+            walks[link[after], 1] = after + 1
         reached = 0
-        for i in range(begin[a], begin[a + 1]):
+        for i in range(after, begin[a + 1]):
             b = link[i]
-            for j in range(begin[b + 1] - 1, begin[b] - 1, -1):
+            j = begin[b + 1] - 1
+            while link[j] > b:
                 z = link[j]
-                if z <= a:
-                    break
-                if common[z] == 0:
-                    touched[reached] = z
-                    reached += 1
-                common[z] += 1
+                touched[reached] = z
+                reached += walks[z, 0] == 0
+                walks[z, 0] += 1
+                if walks[z, 1] > 0:
+                    on_edge[walks[z, 1] - 1] += 1
+                    on_edge[i] += 1
+                    on_edge[j] += 1
+                j -= 1
+            while link[j] > a:  # ends at a itself
+                z = link[j]
+                touched[reached] = z
+                reached += walks[z, 0] == 0
+                walks[z, 0] += 1
+                j -= 1
+        for i in range(reached):
+            w = np.int64(walks[touched[i], 0])
+            low[WHEEL] += w * (w - 1) // 2
+            walks[touched[i], 0] = 0
+        for i in range(after, begin[a + 1]):
+            walks[link[i], 1] = 0
+    triangles = np.int64(0)
+    for a in range(d):
         for i in range(begin[a + 1] - 1, begin[a] - 1, -1):
             b = link[i]
             if b < a:
                 break
-            _add_edge(begin[a + 1] - begin[a], begin[b + 1] - begin[b], np.int64(common[b]), low)
-            triangles += common[b]
-            on_slots[a] += common[b]
-            on_slots[b] += common[b]
-        for i in range(reached):
-            w = np.int64(common[touched[i]])
-            low[WHEEL] += w * (w - 1) // 2
-            common[touched[i]] = 0
+            shared = np.int64(on_edge[i])
+            _add_edge(begin[a + 1] - begin[a], begin[b + 1] - begin[b], shared, low)
+            triangles += shared
+            on_slots[a] += shared
+            on_slots[b] += shared
     return triangles // 3
 
 
@@ -140,6 +162,7 @@ def _sums_of_dense_link(d, begin, link, mark, on_slots, low):
             present[size] = a
             size += 1
     triangles = np.int64(0)
+    squares = np.int64(0)
     for i in range(size):
         a = present[i]
         for j in range(begin[a], begin[a + 1]):
@@ -149,7 +172,7 @@ def _sums_of_dense_link(d, begin, link, mark, on_slots, low):
             shared = np.int64(0)
             for word in range(words):
                 shared += _ones(rows[a, word] & rows[b, word])
-            low[WHEEL] += shared * (shared - 1) // 2
+            squares += shared * (shared - 1) // 2
             if mark[b]:
                 _add_edge(begin[a + 1] - begin[a], begin[b + 1] - begin[b], shared, low)
                 triangles += shared
@@ -157,6 +180,7 @@ def _sums_of_dense_link(d, begin, link, mark, on_slots, low):
                 on_slots[b] += shared
         for j in range(begin[a], begin[a + 1]):
             mark[link[j]] = 0
+    low[WHEEL] += squares // 2
     return triangles // 3
 
 

@@ -9,12 +9,13 @@ from __future__ import annotations
 
 import numpy as np
 
+from kgqa_hpc.graphlets.kernels.adjacency import induced_code
 from kgqa_hpc.graphlets.kernels.jit import helper, kernel
-from kgqa_hpc.graphlets.kernels.random import begin_draw, below, induced_code, weighted
+from kgqa_hpc.graphlets.kernels.random import begin_draw, below, weighted
 
 
 @kernel
-def draw_pentagons(known, key, numbers, roots, indptr, indices, nodes, codes):
+def draw_pentagons(known, key, first, picks, indptr, indices, table, nodes, codes):
     """Draw copies of the pentagon (15); arguments as in kernels.rows.draw_rows."""
     n = indptr.shape[0] - 1
     state = np.zeros(1, np.uint64)
@@ -25,8 +26,9 @@ def draw_pentagons(known, key, numbers, roots, indptr, indices, nodes, codes):
     weights = np.empty(n, np.int64)
     last = np.int64(-1)
     reached = 0
-    for i in range(numbers.shape[0]):
-        v = np.int64(roots[i])
+    for at in range(picks.shape[0]):
+        v = picks[at] >> 32
+        i = picks[at] & 0xFFFFFFFF
         if v != last:
             if last >= 0:
                 for j in range(reached):
@@ -36,18 +38,19 @@ def draw_pentagons(known, key, numbers, roots, indptr, indices, nodes, codes):
             reached = _paths_above(v, indptr, indices, ways, near, touched)
             _weigh_edges(reached, touched, ways, indptr, indices, weights)
             last = v
-        begin_draw(state, key, numbers[i])
-        x = np.int64(touched[weighted(state, weights, reached)])
+        begin_draw(state, key, first + i)
+        x = np.int64(touched[weighted(state, weights, 0, reached)])
         y = _opposite_end(state, x, ways, indptr, indices)
         u = _step_back(state, x, np.int64(ways[x]), near, indptr, indices)
         w = _step_back(state, y, np.int64(ways[y]), near, indptr, indices)
         if u in (w, y) or w == x:
+            nodes[i] = -1
             codes[i] = -1
             continue
         row[0], row[1], row[2], row[3], row[4] = v, u, x, y, w
         for j in range(5):
             nodes[i, j] = row[j]
-        codes[i] = induced_code(indptr, indices, row, 5, known)
+        codes[i] = induced_code(indptr, indices, table, row, 5, known)
 
 
 @helper

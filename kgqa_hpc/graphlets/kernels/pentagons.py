@@ -25,9 +25,8 @@ def count_pentagons(first, step, indptr, indices, rooted):
     neighbours below it.
     """
     n = indptr.shape[0] - 1
-    ways = np.zeros(n, np.int32)
+    ways = np.zeros(n, np.int32)  # 2 * W, and 1 for neighbours of the root
     touched = np.empty(n, np.int32)
-    near = np.zeros(n, np.uint8)
     below = np.zeros(n, np.int64)
     total = np.int64(0)
     for v in range(first, n, step):
@@ -39,28 +38,28 @@ def count_pentagons(first, step, indptr, indices, rooted):
         reached = 0
         for slot in range(start, indptr[v + 1]):
             u = indices[slot]
-            near[u] = 1
             last = indptr[u + 1] - 1
             while indices[last] > v:
                 x = indices[last]
-                if ways[x] == 0:
-                    touched[reached] = x
-                    reached += 1
-                ways[x] += 1
+                touched[reached] = x  # for good at its first time only
+                reached += ways[x] == 0
+                ways[x] += 2
                 last -= 1
             below[u] = last - indptr[u]
+        for slot in range(start, indptr[v + 1]):  # neighbours that no path leads to are never met
+            ways[indices[slot]] |= 1
         for i in range(reached):
             x = touched[i]
-            wx = np.int64(ways[x])
-            x_near = np.int64(near[x])
+            wx = np.int64(ways[x] >> 1)
+            x_near = np.int64(ways[x] & 1)
             for slot in range(indptr[x + 1] - 1, indptr[x] - 1, -1):
                 y = indices[slot]
                 if y <= x:
                     break
-                wy = np.int64(ways[y])
+                wy = np.int64(ways[y] >> 1)
                 if wy == 0:
                     continue
-                if near[y]:
+                if ways[y] & 1:
                     total -= wy
                     if x_near:
                         total += 1 - below_v - below[x] - below[y]
@@ -70,7 +69,7 @@ def count_pentagons(first, step, indptr, indices, rooted):
         for i in range(reached):
             ways[touched[i]] = 0
         for slot in range(start, indptr[v + 1]):
-            near[indices[slot]] = 0
+            ways[indices[slot]] = 0
     return total
 
 

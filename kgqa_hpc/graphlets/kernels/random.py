@@ -9,7 +9,6 @@ from __future__ import annotations
 import numpy as np
 
 from kgqa_hpc.graphlets.kernels.jit import helper
-from kgqa_hpc.graphlets.kernels.triangles import find_slot
 
 _STRIDE = np.uint64(0xD1342543DE82EF95)  # the same as in graphlets.splitmix
 
@@ -43,16 +42,16 @@ def below(state, n):
 
 
 @helper
-def weighted(state, cumulative, size):
-    """Index i < size with probability proportional to cumulative[i] - cumulative[i - 1] (int64, last one >
-    0).
+def weighted(state, cumulative, start, size):
+    """Index i < size with probability proportional to the weight at start + i. `cumulative` holds the running
+    sums of the weights from start on (int64, the last one > 0).
     """
-    goal = below(state, cumulative[size - 1])
+    goal = below(state, cumulative[start + size - 1])
     low = 0
     high = size - 1
     while low < high:
         middle = (low + high) >> 1
-        if cumulative[middle] > goal:
+        if cumulative[start + middle] > goal:
             high = middle
         else:
             low = middle + 1
@@ -68,24 +67,3 @@ def other_neighbour(state, indptr, indices, vertex, a, b, c):
         x = np.int64(indices[start + below(state, degree)])
         if x != a and x != b and x != c:
             return x
-
-
-@helper
-def adjacent(indptr, indices, a, b):
-    """Whether {a, b} is an edge, by a search in the shorter row."""
-    if indptr[a + 1] - indptr[a] > indptr[b + 1] - indptr[b]:
-        a, b = b, a
-    slot = find_slot(indptr, indices, a, b)
-    return slot < indptr[a + 1] and indices[slot] == b
-
-
-@helper
-def induced_code(indptr, indices, row, size, known):
-    """Adjacency code of the nodes row[:size]; pairs in the code `known` are edges already."""
-    code = known
-    for j in range(1, size):
-        for i in range(j):
-            bit = np.int64(1) << (j * (j - 1) // 2 + i)
-            if code & bit == 0 and adjacent(indptr, indices, row[i], row[j]):
-                code |= bit
-    return code

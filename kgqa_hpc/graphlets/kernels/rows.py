@@ -3,8 +3,8 @@ edge.
 
 A copy of structure S (a shape, not necessarily induced) is drawn exactly uniformly: its root in proportion
 to the copies it roots, then a neighbour in proportion to what hangs on it, and so on; a draw whose nodes
-coincide is rejected, which leaves the others equally likely. Draws come sorted by root, so a root's weights
-are built once. (The sampler of paths is that of Jha, Seshadhri, Pinar 2015, the rest its natural extension;
+coincide is rejected, which leaves the others equally likely. Draws come sorted by root, so that what they
+read is near. (The sampler of paths is that of Jha, Seshadhri, Pinar 2015, the rest its natural extension;
 ours.)
 """
 
@@ -12,83 +12,128 @@ from __future__ import annotations
 
 import numpy as np
 
+from kgqa_hpc.graphlets.kernels.adjacency import exact_code, possible_code
 from kgqa_hpc.graphlets.kernels.jit import helper, kernel
-from kgqa_hpc.graphlets.kernels.random import begin_draw, below, induced_code, other_neighbour, weighted
+from kgqa_hpc.graphlets.kernels.random import begin_draw, below, other_neighbour, weighted
+from kgqa_hpc.graphlets.kernels.triangles import find_slot
 
 TAILS = 0  # weight of a slot: further neighbours of its head
 TRIANGLES = 1  # te
 TAILED = 2  # te * (degree of the head - 2)
 PAIRS = 3  # C(te, 2)
 TRIPLES = 4  # C(te, 3)
+BEFORE = 5  # neighbours of the head with a label below the root's
+BELOW = 6  # the same, for heads below the root alone
+
+
+BLOCK = 64  # draws between two looks at the table of adjacency: few enough to stay in the nearest cache
 
 
 @kernel
 def draw_rows(
-    structure, size, known, kind, key, numbers, roots, indptr, indices, starts, corners, nodes, codes
-):
-    """Draw copies of `structure` (1, 2, 3, 4, 6, 7, 9-14, 17, 18 or 22), one for each of `numbers`, rooted
-    at `roots`.
+    structure, size, drawn, known, key, first, picks, weights, tails,
+    indptr, indices, starts, corners, table, nodes, codes,
+):  # fmt: skip
+    """Draw copies of `structure` (1-7, 9-15, 17, 18, 20 or 22).
 
-    Row i of nodes int32 (m, 5) and codes int64 (m,) is the draw of stream numbers[i]; code -1: rejected.
-    `size` and `known` are the nodes and the adjacency code of the structure, `kind` the weight of its
-    slots; roots ascend.
+    Each of `picks`, int64, is root << 32 | i: draw number first + i of the stream goes to row i of nodes
+    int32 (m, 5) and codes int16 (m,); code -1: rejected. `size` and `known` are the nodes and the adjacency
+    code of the structure, `drawn` the code of those of its edges that are there by the way it is drawn;
+    `weights` and `tails` int64 (2m,) are `running_weights` of its kind and of TAILS, where it takes them.
     """
     state = np.zeros(1, np.uint64)
     row = np.zeros(5, np.int64)
-    widest = 0
-    for i in range(roots.shape[0]):
-        widest = max(widest, indptr[roots[i] + 1] - indptr[roots[i]])
-    weights = np.zeros(widest + 1, np.int64)
-    tails = np.zeros(widest + 1, np.int64)
-    last = np.int64(-1)
-    for i in range(numbers.shape[0]):
-        v = np.int64(roots[i])
-        degree = indptr[v + 1] - indptr[v]
-        if v != last:
-            last = v
-            _weigh(kind, v, indptr, indices, starts, weights)
-            if structure == 13:
-                _weigh(TAILS, v, indptr, indices, starts, tails)
-        begin_draw(state, key, numbers[i])
-        if structure == 1 or structure == 4 or structure == 11:
-            good = _star(state, v, size, indptr, indices, row)
-        elif structure == 3 or structure == 9 or structure == 10:
-            good = _tree(structure, state, v, degree, weights, indptr, indices, row)
-        elif structure == 7 or structure == 17 or structure == 22:
-            good = _on_edge(structure, state, v, degree, weights, indptr, indices, starts, corners, row)
-        elif structure == 18:
-            good = _butterfly(state, v, degree, weights, indptr, indices, starts, corners, row)
-        else:
-            good = _on_triangle(
-                structure, state, v, degree, weights, tails, indptr, indices, starts, corners, row
-            )
-        if good:
-            for j in range(size):
-                nodes[i, j] = row[j]
-            codes[i] = induced_code(indptr, indices, row, size, known)
-        else:
-            codes[i] = -1
+    possible = np.empty(BLOCK, np.int64)
+    for block in range(0, picks.shape[0], BLOCK):
+        stop = min(block + BLOCK, picks.shape[0])
+        for at in range(block, stop):
+            v = picks[at] >> 32
+            i = picks[at] & 0xFFFFFFFF
+            begin_draw(state, key, first + i)
+            good = _draw(structure, state, v, size, weights, tails, indptr, indices, starts, corners, row)
+            for j in range(5):
+                nodes[i, j] = row[j] if good and j < size else -1
+            codes[i] = drawn if good else -1
+        for at in range(block, stop):
+            possible[at - block] = possible_code(table, nodes[picks[at] & 0xFFFFFFFF], size)
+        for at in range(block, stop):
+            i = picks[at] & 0xFFFFFFFF
+            if codes[i] >= 0 and possible[at - block] & known == known:
+                codes[i] = exact_code(indptr, indices, nodes[i], size, drawn, possible[at - block])
+            if codes[i] & known != known or codes[i] < 0:
+                nodes[i] = -1
+                codes[i] = -1
 
 
 @helper
-def _weigh(kind, v, indptr, indices, starts, cumulative):
-    """Running sums of the slots' weights."""
-    total = np.int64(0)
-    for slot in range(indptr[v], indptr[v + 1]):
-        u = indices[slot]
-        degree = indptr[u + 1] - indptr[u]
-        te = starts[slot + 1] - starts[slot]
-        if kind == TAILS:
-            total += degree - 1
-        elif kind == TRIANGLES:
-            total += te
-        elif kind == TAILED:
-            total += te * (degree - 2)
-        elif kind == PAIRS:
-            total += te * (te - 1) // 2
-        else:
-            total += te * (te - 1) * (te - 2) // 6
-        cumulative[slot - indptr[v]] = total
+def _draw(structure, state, v, size, weights, tails, indptr, indices, starts, corners, row):
+    if structure == 1 or structure == 4 or structure == 11:
+        return _star(state, v, size, indptr, indices, row)
+    if structure == 3 or structure == 9 or structure == 10:
+        return _tree(structure, state, v, weights, indptr, indices, row)
+    if structure == 7 or structure == 17 or structure == 22:
+        return _on_edge(structure, state, v, weights, indptr, indices, starts, corners, row)
+    if structure == 5 or structure == 15 or structure == 20:
+        return _open_cycle(structure, state, v, weights, indptr, indices, row)
+    if structure == 18:
+        return _butterfly(state, v, weights, indptr, indices, starts, corners, row)
+    return _on_triangle(structure, state, v, weights, tails, indptr, indices, starts, corners, row)
+
+
+@kernel
+def running_weights(kind, first, last, indptr, indices, starts, cumulative):
+    """Running sums of the slots' weights within each of the rows first, …, last - 1, into `cumulative` int64
+    (2m,), for kinds up to TRIPLES.
+    """
+    for v in range(first, last):
+        total = np.int64(0)
+        for slot in range(indptr[v], indptr[v + 1]):
+            u = indices[slot]
+            te = starts[slot + 1] - starts[slot]
+            if kind == TAILS:
+                total += indptr[u + 1] - indptr[u] - 1
+            elif kind == TRIANGLES:
+                total += te
+            elif kind == TAILED:
+                total += te * (indptr[u + 1] - indptr[u] - 2)
+            elif kind == PAIRS:
+                total += te * (te - 1) // 2
+            else:
+                total += te * (te - 1) * (te - 2) // 6
+            cumulative[slot] = total
+
+
+@kernel
+def running_weights_before(kind, first, last, indptr, indices, cumulative):
+    """The same for BEFORE and BELOW; a cursor per vertex passes over the neighbours that come first."""
+    n = indptr.shape[0] - 1
+    passed = np.empty(n, np.int32)
+    for u in range(n):
+        passed[u] = find_slot(indptr, indices, u, first) - indptr[u]
+    for v in range(first, last):
+        total = np.int64(0)
+        for slot in range(indptr[v], indptr[v + 1]):
+            u = indices[slot]
+            if kind == BEFORE or u < v:
+                total += passed[u]
+            passed[u] += 1
+            cumulative[slot] = total
+
+
+@kernel
+def lower_neighbours(indptr, indices):
+    """Neighbours of each vertex with a label below its own, int64 (n,)."""
+    n = indptr.shape[0] - 1
+    lower = np.empty(n, np.int64)
+    for v in range(n):
+        lower[v] = find_slot(indptr, indices, v, v) - indptr[v]
+    return lower
+
+
+@helper
+def _slot(state, v, weights, indptr):
+    """Slot of v's row in proportion to its weight."""
+    return indptr[v] + weighted(state, weights, indptr[v], indptr[v + 1] - indptr[v])
 
 
 @helper
@@ -108,12 +153,12 @@ def _star(state, v, size, indptr, indices, row):
 
 
 @helper
-def _tree(structure, state, v, degree, weights, indptr, indices, row):
-    b = np.int64(indices[indptr[v] + weighted(state, weights, degree)])
+def _tree(structure, state, v, weights, indptr, indices, row):
+    b = np.int64(indices[_slot(state, v, weights, indptr)])
     far = other_neighbour(state, indptr, indices, b, v, v, v)
     if structure == 9:
         # Both branches at once, and the whole is rejected: redrawing one of them would favour light partners.
-        c = np.int64(indices[indptr[v] + weighted(state, weights, degree)])
+        c = np.int64(indices[_slot(state, v, weights, indptr)])
         if b == c:
             return False
         end = other_neighbour(state, indptr, indices, c, v, v, v)
@@ -134,9 +179,9 @@ def _corner(state, slot, starts, corners):
 
 
 @helper
-def _on_triangle(structure, state, v, degree, weights, tails, indptr, indices, starts, corners, row):
+def _on_triangle(structure, state, v, weights, tails, indptr, indices, starts, corners, row):
     """Triangle (2), paw (6), bull (12), lollipop (13), cricket (14): a triangle at v and its tails."""
-    slot = indptr[v] + weighted(state, weights, degree)
+    slot = _slot(state, v, weights, indptr)
     b = np.int64(indices[slot])
     c = _corner(state, slot, starts, corners)
     if structure == 2:
@@ -152,7 +197,7 @@ def _on_triangle(structure, state, v, degree, weights, tails, indptr, indices, s
         row[4] = other_neighbour(state, indptr, indices, b, v, c, c)
         return row[3] != row[4]
     if structure == 13:
-        x = np.int64(indices[indptr[v] + weighted(state, tails, degree)])
+        x = np.int64(indices[_slot(state, v, tails, indptr)])
         end = other_neighbour(state, indptr, indices, x, v, v, v)
         row[0], row[1], row[2], row[3], row[4] = b, c, v, x, end
         return x != b and x != c and end != b and end != c
@@ -165,9 +210,9 @@ def _on_triangle(structure, state, v, degree, weights, tails, indptr, indices, s
 
 
 @helper
-def _on_edge(structure, state, v, degree, weights, indptr, indices, starts, corners, row):
+def _on_edge(structure, state, v, weights, indptr, indices, starts, corners, row):
     """Diamond (7), dart (17), book (22): two or three third corners of one edge, and a tail."""
-    slot = indptr[v] + weighted(state, weights, degree)
+    slot = _slot(state, v, weights, indptr)
     u = np.int64(indices[slot])
     a = _corner(state, slot, starts, corners)
     b = a
@@ -187,10 +232,43 @@ def _on_edge(structure, state, v, degree, weights, indptr, indices, starts, corn
 
 
 @helper
-def _butterfly(state, v, degree, weights, indptr, indices, starts, corners, row):
+def _butterfly(state, v, weights, indptr, indices, starts, corners, row):
     row[0] = v
     for side in range(2):
-        slot = indptr[v] + weighted(state, weights, degree)
+        slot = _slot(state, v, weights, indptr)
         row[1 + 2 * side] = indices[slot]
         row[2 + 2 * side] = _corner(state, slot, starts, corners)
     return row[1] != row[3] and row[1] != row[4] and row[2] != row[3] and row[2] != row[4]
+
+
+@helper
+def _open_cycle(structure, state, v, weights, indptr, indices, row):
+    """Square (5), pentagon (15), K2,3 (20) less the edges that close them, see `OPEN` in
+    graphlets.structures.
+
+    Two paths of two edges leave the root, which has the largest label of all, or for K2,3 of its side of
+    three: with hubs in the middle of such a path there are far fewer of them than others.
+    """
+    slot = _slot(state, v, weights, indptr)
+    u = np.int64(indices[slot])
+    x = _one_before(state, v, slot, weights, indptr, indices)
+    if structure == 5:
+        w = np.int64(indices[indptr[v] + below(state, find_slot(indptr, indices, v, v) - indptr[v])])
+        row[0], row[1], row[2], row[3] = v, u, x, w
+        return u != w and x != w
+    slot = _slot(state, v, weights, indptr)
+    w = np.int64(indices[slot])
+    y = _one_before(state, v, slot, weights, indptr, indices)
+    if structure == 15:
+        row[0], row[1], row[2], row[3], row[4] = v, u, x, y, w
+    else:
+        row[0], row[1], row[2], row[3], row[4] = x, u, v, w, y
+    return u != w and x != w and y != u and x != y
+
+
+@helper
+def _one_before(state, v, slot, weights, indptr, indices):
+    """Neighbour of the slot's head with a label below v; the slot's weight is their number."""
+    u = indices[slot]
+    before = weights[slot] - (weights[slot - 1] if slot > indptr[v] else 0)
+    return np.int64(indices[indptr[u] + below(state, before)])

@@ -9,12 +9,13 @@ from __future__ import annotations
 
 import numpy as np
 
+from kgqa_hpc.graphlets.kernels.adjacency import induced_code
 from kgqa_hpc.graphlets.kernels.jit import helper, kernel
-from kgqa_hpc.graphlets.kernels.random import begin_draw, below, induced_code, other_neighbour, weighted
+from kgqa_hpc.graphlets.kernels.random import begin_draw, below, other_neighbour, weighted
 
 
 @kernel
-def draw_squares(structure, size, known, key, numbers, roots, indptr, indices, nodes, codes):
+def draw_squares(structure, size, known, key, first, picks, indptr, indices, table, nodes, codes):
     """Draw copies of square (5), banner (16) or K2,3 (20); arguments as in kernels.rows.draw_rows."""
     n = indptr.shape[0] - 1
     state = np.zeros(1, np.uint64)
@@ -25,21 +26,23 @@ def draw_squares(structure, size, known, key, numbers, roots, indptr, indices, n
     weights = np.empty(n, np.int64)
     last = np.int64(-1)
     reached = 0
-    for i in range(numbers.shape[0]):
-        v = np.int64(roots[i])
+    for at in range(picks.shape[0]):
+        v = picks[at] >> 32
+        i = picks[at] & 0xFFFFFFFF
         if v != last:
             if last >= 0:
                 _forget(last, reached, touched, common, near, indptr, indices)
             reached = _codegrees_above(v, indptr, indices, common, near, touched)
             _weigh_pairs(structure, v, reached, touched, common, indptr, weights)
             last = v
-        begin_draw(state, key, numbers[i])
-        x = np.int64(touched[weighted(state, weights, reached)])
+        begin_draw(state, key, first + i)
+        x = np.int64(touched[weighted(state, weights, 0, reached)])
         if _draw_on_pair(structure, state, v, x, common, near, indptr, indices, row):
-            for j in range(size):
-                nodes[i, j] = row[j]
-            codes[i] = induced_code(indptr, indices, row, size, known)
+            for j in range(5):
+                nodes[i, j] = row[j] if j < size else -1
+            codes[i] = induced_code(indptr, indices, table, row, size, known)
         else:
+            nodes[i] = -1
             codes[i] = -1
 
 

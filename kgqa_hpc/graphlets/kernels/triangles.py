@@ -68,6 +68,48 @@ def two_core(indptr, indices):
 
 
 @kernel
+def inner_degrees(first, last, indptr, indices, inside, degree):
+    """Neighbours in the core of the core's vertices first, …, last - 1; `degree` int64 (n,) is filled."""
+    for v in range(first, last):
+        degree[v] = 0
+        if inside[v]:
+            for slot in range(indptr[v], indptr[v + 1]):
+                degree[v] += inside[indices[slot]]
+
+
+@kernel
+def inner_rows(first, last, indptr, indices, inside, te, starts, new_indptr, new_indices, new_te, new_starts):
+    """Rows first, …, last - 1 of the core, with what belongs to their slots."""
+    for v in range(first, last):
+        at = new_indptr[v]
+        if inside[v]:
+            for slot in range(indptr[v], indptr[v + 1]):
+                if inside[indices[slot]]:
+                    new_indices[at] = indices[slot]
+                    new_te[at] = te[slot]
+                    new_starts[at] = starts[slot]
+                    at += 1
+
+
+@kernel
+def vertex_sums(first, last, indptr, indices, te, ways, squares, corners):
+    """For the vertices first, …, last - 1 the sums over their slots of the head's further neighbours, of the
+    squares of these, and of te; each int64 (n,).
+    """
+    for v in range(first, last):
+        further = np.int64(0)
+        squared = np.int64(0)
+        sides = np.int64(0)
+        for slot in range(indptr[v], indptr[v + 1]):
+            u = indices[slot]
+            other = indptr[u + 1] - indptr[u] - 1
+            further += other
+            squared += other * other
+            sides += te[slot]
+        ways[v], squares[v], corners[v] = further, squared, sides
+
+
+@kernel
 def count_triangles(first, step, indptr, indices, per_slot):
     """Triangles on the edge of each slot, for the roots first, first + step, …; per_slot int32 (2m,) is
     filled.
@@ -133,6 +175,8 @@ def edge_sums(first, step, indptr, indices, degree, te, starts, corners):
     sums = np.zeros((2, EDGE_SUMS), np.int64)
     low = sums[0]
     for v in range(first, n, step):
+        if starts[indptr[v]] == starts[indptr[v + 1]]:
+            continue
         for slot in range(indptr[v], indptr[v + 1]):
             u = indices[slot]
             t = np.int64(te[slot])

@@ -1,0 +1,102 @@
+"""Streams of draws: the endless sequence of copies of one structure.
+
+Draw number i of a stream depends on (graph, seed, structure, i) alone: any part of a stream can be drawn at
+any time by any number of threads. Draws are made in batches sorted by root, so that what a root needs is
+built once, or near.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+
+from kgqa_hpc.graphlets.kernels import rows
+from kgqa_hpc.graphlets.kernels.cliques import draw_cliques
+from kgqa_hpc.graphlets.kernels.pentagon_draws import draw_pentagons
+from kgqa_hpc.graphlets.kernels.roots import pick_roots
+from kgqa_hpc.graphlets.kernels.squares import draw_squares
+from kgqa_hpc.graphlets.shapes import SHAPES, code_of
+from kgqa_hpc.graphlets.splitmix import MAX_TOTAL, key_of, scaled
+from kgqa_hpc.graphlets.structures import STARS, Ground, edge_table, root_weights, slot_weights
+from kgqa_hpc.graphlets.threads import Progress, run_parts
+
+SEGMENTS = 16  # of a batch at most, drawn in parallel
+SEGMENT = 4096  # draws at least
+BUCKETS = 1 << 16  # of the guide that finds roots
+
+
+class Stream:
+    """The endless sequence of draws of one structure. `copies` is what one draw chooses from, see
+    `root_copies`.
+    """
+
+    def __init__(self, ground: Ground, shape: int, seed: int) -> None:
+        self.structure = ground.way_of(shape)
+        self._ground = ground
+        self._key = key_of(seed, shape, 1)
+        self._root_key = key_of(seed, shape, 2)
+        total = float(root_weights(ground, shape, np.float64).sum())
+        # Beyond 2**62 weights are float64: a root's probability is then off by some parts in 2**52.
+        dtype: type = np.int64 if total < MAX_TOTAL else np.float64
+        self._cumulative: np.ndarray = np.cumsum(root_weights(ground, shape, dtype))
+        self._total: int | float = self._cumulative[-1].item() if len(self._cumulative) else 0
+        bounds = np.linspace(0, self._total, BUCKETS + 1)
+        self._guide = np.searchsorted(self._cumulative, bounds, side="right")
+        self.copies = float(self._total) / self.structure.ways
+
+    def draw(
+        self, first: int, count: int, *, threads: int | None = None, progress: Progress | None = None
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """Draws first, …, first + count - 1: nodes int32 (count, 5) -1 padded, adjacency codes int16; -1:
+        rejected.
+        """
+        nodes, codes = np.empty((count, 5), np.int32), np.empty(count, np.int16)
+        segments = max(1, min(SEGMENTS, count // SEGMENT))
+        cuts = [count * i // segments for i in range(segments + 1)]
+        kernel = self._kernel(first, nodes, codes)
+        picks = np.empty(count, np.int64)
+
+        def pick(i: int) -> None:
+            here = slice(cuts[i], cuts[i + 1])
+            numbers = np.arange(first + cuts[i], first + cuts[i + 1], dtype=np.int64)
+            goals = scaled(self._root_key, numbers, self._total)
+            pick_roots(self._cumulative, self._guide, goals, cuts[i], picks[here])
+
+        def draw(i: int) -> None:
+            kernel(picks[cuts[i] : cuts[i + 1]])
+
+        def pick_and_draw(i: int) -> None:
+            pick(i)
+            picks[cuts[i] : cuts[i + 1]].sort()
+            draw(i)
+
+        if self.structure.family == "rows":  # nothing is built for a root, so each segment goes its own way
+            run_parts(pick_and_draw, range(segments), threads=threads, progress=progress, label="drawing")
+        else:
+            run_parts(pick, range(segments), threads=threads)
+            picks.sort()
+            run_parts(draw, range(segments), threads=threads, progress=progress, label="drawing")
+        return nodes, codes
+
+    def _kernel(self, first: int, nodes: np.ndarray, codes: np.ndarray) -> Callable[[np.ndarray], None]:
+        """What draws for picks (root << 32 | i) into row i of `nodes` and `codes`."""
+        shape, graph, lists = self.structure.shape, self._ground.graph, self._ground.lists
+        size, known, kind = SHAPES[shape].k, code_of(SHAPES[shape].edges), self.structure.kind
+        drawn = known & ~code_of(self.structure.closing)
+        key, slots = np.uint64(self._key), (graph.indptr, graph.indices)
+        corners = (lists.starts, lists.corners)
+        out = (edge_table(self._ground), nodes, codes)
+        if self.structure.family == "rows":
+            weights = tails = np.zeros(0, np.int64)
+            if shape not in STARS:
+                tails = slot_weights(self._ground, rows.TAILS) if shape == 13 else weights
+                weights = slot_weights(self._ground, kind)
+            return lambda picks: rows.draw_rows(
+                shape, size, drawn, known, key, first, picks, weights, tails, *slots, *corners, *out
+            )
+        if self.structure.family == "squares":
+            return lambda picks: draw_squares(shape, size, known, key, first, picks, *slots, *out)
+        if self.structure.family == "pentagons":
+            return lambda picks: draw_pentagons(known, key, first, picks, *slots, *out)
+        return lambda picks: draw_cliques(shape, size, known, key, first, picks, *slots, *corners, *out)
