@@ -30,7 +30,7 @@ def count_graphlets(
     defaults to the usable cores and never changes the result. Raises InputError when the arrays are no CSR
     graph.
     """
-    graph = order_graph(np.asarray(indptr), np.asarray(indices))
+    graph = order_graph(np.asarray(indptr), np.asarray(indices), threads=threads)
     if backend == "graph-tool":
         return graph_tool.count(graph, threads=threads)
     return closed_form_counts(graph, threads=threads, progress=progress)

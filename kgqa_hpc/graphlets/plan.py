@@ -18,14 +18,15 @@ import numpy as np
 from kgqa_hpc.graphlets.closed_form import PASSES, TriangleLists, restrict_to_core
 from kgqa_hpc.graphlets.kernels.pentagons import pentagon_steps
 from kgqa_hpc.graphlets.order import OrderedGraph
-from kgqa_hpc.graphlets.shapes import SUBCOPIES
+from kgqa_hpc.graphlets.shapes import SHAPES, SUBCOPIES
 from kgqa_hpc.graphlets.structures import STRUCTURES, Structure, way_of
 from kgqa_hpc.graphlets.threads import run_parts
 
 Method = Literal["auto", "enumerate", "structure"]
 
 # Core-seconds per step.
-ENUMERATION_RATE = 1.5e-9  # per occurrence
+TRIPLE_RATE = 1e-6  # of a walk, per connected set of three, and of four; sampling included
+FOUR_RATE = 6e-9
 PASS_RATES = {"links": 4e-9, "codegrees": 5e-9, "5-cycles": 3e-9}
 FAR_FACTOR = 3.0  # of passes that hop over all vertices, when these no longer fit into a core's cache
 CACHED_VERTICES = 1 << 16
@@ -66,20 +67,22 @@ class Assignment:
     rate: float
 
 
-def pass_seconds(graph: OrderedGraph, lists: TriangleLists) -> dict[str, float]:
+def pass_seconds(
+    graph: OrderedGraph, lists: TriangleLists, *, threads: int | None = None
+) -> dict[str, float]:
     """Predicted core-seconds of each expensive pass of the closed forms."""
-    core, lists = restrict_to_core(graph, lists)
+    core, lists = restrict_to_core(graph, lists, threads=threads)
     degree = core.degree.astype(float)
-    te = lists.te.astype(float)
+    te = lists.te.astype(np.int64)  # integers: one result on every machine
     far = FAR_FACTOR if graph.num_nodes > CACHED_VERTICES else 1.0
     return {
         "links": float(te @ te) / 2 * PASS_RATES["links"],
         "codegrees": float((degree * (degree - 1)).sum()) / 2 * PASS_RATES["codegrees"] * far,
-        "5-cycles": _pentagon_steps(core) * PASS_RATES["5-cycles"] * far,
+        "5-cycles": _pentagon_steps(core, threads) * PASS_RATES["5-cycles"] * far,
     }
 
 
-def _pentagon_steps(graph: OrderedGraph) -> float:
+def _pentagon_steps(graph: OrderedGraph, threads: int | None) -> float:
     """Steps of the 5-cycle pass from about 60 roots: they fall with the label, so between probes a mean
     will do.
     """
@@ -87,14 +90,12 @@ def _pentagon_steps(graph: OrderedGraph) -> float:
     if n < 2:
         return 0.0
     probes = np.unique(np.geomspace(1, n, 60).astype(np.int64)) - 1
-    parts = range(PROBE_PARTS)
     steps = np.empty(len(probes))
-    for part, found in zip(
-        parts,
-        run_parts(lambda i: pentagon_steps(probes[i::PROBE_PARTS], graph.indptr, graph.indices), parts),
-        strict=True,
-    ):
-        steps[part::PROBE_PARTS] = found
+
+    def probe(part: int) -> None:
+        steps[part::PROBE_PARTS] = pentagon_steps(probes[part::PROBE_PARTS], graph.indptr, graph.indices)
+
+    run_parts(probe, range(PROBE_PARTS), threads=threads)
     return float(((steps[1:] + steps[:-1]) / 2 * np.diff(probes)).sum() + steps[0])
 
 
@@ -183,8 +184,9 @@ def _stream_cost(structure: int, draws: float, passes: Mapping[str, float], slot
 
 
 def enumeration_seconds(totals: Mapping[int, float]) -> float:
-    """Predicted core-seconds of counting and sampling by enumeration."""
-    return sum(totals.values()) * ENUMERATION_RATE
+    """Predicted core-seconds of counting and sampling by enumeration (work: see kernels.esu_counts)."""
+    triples, fours = (sum(totals[shape] for shape in SHAPES if SHAPES[shape].k == k) for k in (3, 4))
+    return triples * TRIPLE_RATE + fours * FOUR_RATE
 
 
 def draw_limits(assignments: list[Assignment], known: Collection[int]) -> dict[int, int]:

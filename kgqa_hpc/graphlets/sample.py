@@ -100,7 +100,7 @@ def sample_graphlets(
     wanted = _wanted_sizes(per_shape, shapes, max_per_node, node_type)
     balanced = max_per_node is not None or node_type is not None
     sizes = {shape: size * (balance.POOL_FACTOR if balanced else 1) for shape, size in wanted.items()}
-    graph = order_graph(np.asarray(indptr), np.asarray(indices))
+    graph = order_graph(np.asarray(indptr), np.asarray(indices), threads=threads)
     if backend == "graph-tool":
         drawn = _published(graph, sizes, seed)
     else:
@@ -129,7 +129,7 @@ def _draw(
 ) -> _Drawn:
     """Count what can be counted in reasonable time, decide, and draw."""
     lists = list_triangles(graph, threads=threads, progress=progress)
-    seconds = pass_seconds(graph, lists)
+    seconds = pass_seconds(graph, lists, threads=threads)
     passes = affordable_passes(seconds)
     counts = copy_counts(graph, lists, passes=passes, threads=threads, progress=progress)
     exact = induced_counts(counts.copies)
@@ -139,7 +139,7 @@ def _draw(
         method == "auto" and complete and enumeration_seconds(exact) <= SHORT_SECONDS
     ):
         return _enumerate(graph, lists, exact, wanted, seed, threads, progress)
-    ground = Ground(graph, lists, counts, passes)
+    ground = Ground(graph, lists, counts, passes, threads)
     tally = Tally()
     guess: dict[int, float] = {shape: float(total) for shape, total in exact.items()}
     if not complete:
