@@ -18,6 +18,7 @@ from kgqa_hpc.errors import EmptyGraphError, InputError
 from kgqa_hpc.store.run import RunFolder
 
 if TYPE_CHECKING:
+    from kgqa_hpc.graphlets.plan import Plan
     from kgqa_hpc.kg.graph import KnowledgeGraph
     from kgqa_hpc.kg.reduce import Reduction
 
@@ -60,6 +61,14 @@ def sample(folder: Path, *, threads: int | None = None) -> str:
     return _sample(run, config, threads)
 
 
+def _announce(plan: Plan) -> None:
+    """Say what is going to happen if it takes longer than it takes to read that."""
+    from kgqa_hpc.runtime.progress import SHORT
+
+    if plan.core_seconds > SHORT:
+        print(plan.text, file=sys.stderr, flush=True)
+
+
 def _sample(run: RunFolder, config: RunConfig, threads: int | None) -> str:
     from kgqa_hpc.anchors.graphlet import graphlet_anchors
     from kgqa_hpc.graphlets.sample import sample_graphlets
@@ -82,6 +91,7 @@ def _sample(run: RunFolder, config: RunConfig, threads: int | None) -> str:
             node_type=graph.node_type if settings.spread == "types" else None,
             threads=threads,
             progress=progress,
+            announce=_announce,
         )
     if not len(drawn.shape):
         raise EmptyGraphError(

@@ -9,7 +9,7 @@ tools/bench_graphlets.py.
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
 from typing import Literal
 
@@ -27,6 +27,7 @@ Method = Literal["auto", "enumerate", "structure"]
 # Core-seconds per step.
 TRIPLE_RATE = 1e-6  # of a walk, per connected set of three, and of four; sampling included
 FOUR_RATE = 6e-9
+SLOT_RATE = 5e-7  # per slot, to order the graph and list its triangles
 PASS_RATES = {"links": 4e-9, "codegrees": 5e-9, "5-cycles": 3e-9}
 FAR_FACTOR = 3.0  # of passes that hop over all vertices, when these no longer fit into a core's cache
 CACHED_VERTICES = 1 << 16
@@ -52,6 +53,9 @@ class Plan:
     text: str
     core_seconds: float
     shapes: dict[int, str] = field(default_factory=dict)
+
+
+Announce = Callable[[Plan], None]
 
 
 @dataclass(frozen=True)
@@ -201,19 +205,30 @@ def draw_limits(assignments: list[Assignment], known: Collection[int]) -> dict[i
     return limits
 
 
-def explain(
-    method: str, totals: Mapping[int, float], inexact: int, enumerated: float, drawn: float | None
-) -> str:
-    """The sentence of a plan: what is done, why, and how long it takes."""
+def counting_seconds(passes: Mapping[str, float], slots: int) -> float:
+    """Predicted core-seconds of the closed forms: affordable ones of `passes`, and what comes before them."""
+    return slots * SLOT_RATE + sum(passes[name] for name in affordable_passes(passes))
+
+
+def explain_enumeration(totals: Mapping[int, int], counted: float) -> Plan:
+    """What is done and how long it takes; `counted` core-seconds are for the closed forms."""
+    seconds = counted + enumeration_seconds(totals)
+    what = f"{sum(totals.values()):,} occurrences: all are walked through and sampled by rank"
+    return Plan("enumerate", f"{what}, about {duration(seconds)} on one core", seconds)
+
+
+def explain_drawing(totals: Mapping[int, float], inexact: int, counted: float, drawn: float) -> Plan:
+    """The same for drawing; `inexact` of the `totals` are estimates."""
     total = sum(totals.values())
     size = f"about {total:.2g} occurrences" if inexact else f"{int(total):,} occurrences"
-    if method == "enumerate":
-        return f"{size}: all are walked through and sampled by rank, about {duration(enumerated)} on one core"
-    why = f"{size} would take {duration(enumerated)} to enumerate"
-    text = f"{why}: samples are drawn from streams of structures, about {duration(drawn or 0.0)} on one core"
+    why = f"{size} would take {duration(enumeration_seconds(totals))} to enumerate"
+    text = (
+        f"{why}: samples are drawn from streams of structures, about {duration(drawn)} on one core"
+        f" after {duration(counted)} for counting"
+    )
     if inexact:
         text += f"; the totals of {inexact} shapes are estimates with standard errors"
-    return text
+    return Plan("structure", text, counted + drawn)
 
 
 def duration(seconds: float) -> str:

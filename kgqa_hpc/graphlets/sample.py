@@ -16,14 +16,17 @@ from kgqa_hpc.graphlets.enumeration import Found, count_by_enumeration, enumerat
 from kgqa_hpc.graphlets.order import OrderedGraph, order_graph
 from kgqa_hpc.graphlets.plan import (
     SHORT_SECONDS,
+    Announce,
     Assignment,
     Method,
     Plan,
     affordable_passes,
     assign,
+    counting_seconds,
     draw_limits,
     enumeration_seconds,
-    explain,
+    explain_drawing,
+    explain_enumeration,
     pass_seconds,
 )
 from kgqa_hpc.graphlets.shapes import SHAPES, template_order
@@ -82,6 +85,7 @@ def sample_graphlets(
     node_type: np.ndarray | None = None,
     threads: int | None = None,
     progress: Progress | None = None,
+    announce: Announce | None = None,
 ) -> GraphletSample:
     """Count all shapes and draw `per_shape` occurrences of each, uniformly without replacement; all where
     there are fewer.
@@ -92,6 +96,8 @@ def sample_graphlets(
     stands in more sampled graphlets; with `node_type`, int (n,), each shape's sample is spread evenly over
     the types of its nodes; both record weights that undo it (graphlets.balance). Backend `graph-tool`
     samples as published: independently, about `per_shape` of each.
+
+    `announce` is told the plan when it is made, before the long part.
 
     The sample is a pure function of the graph, seed and these options; `threads` and the machine do not
     matter. Raises InputError on arrays that are no graph, unknown shapes, and more occurrences than can be
@@ -104,7 +110,7 @@ def sample_graphlets(
     if backend == "graph-tool":
         drawn = _published(graph, sizes, seed)
     else:
-        drawn = _draw(graph, sizes, seed, method, threads, progress)
+        drawn = _draw(graph, sizes, seed, method, threads, progress, announce or (lambda plan: None))
     shape, nodes = arrange(graph, drawn.found)
     weight, plan = np.ones(len(shape)), drawn.plan
     if balanced:
@@ -126,6 +132,7 @@ def _draw(
     method: Method,
     threads: int | None,
     progress: Progress | None,
+    announce: Announce,
 ) -> _Drawn:
     """Count what can be counted in reasonable time, decide, and draw."""
     lists = list_triangles(graph, threads=threads, progress=progress)
@@ -135,10 +142,11 @@ def _draw(
     exact = induced_counts(counts.copies)
     complete = len(exact) == len(SHAPES)
     wanted = {shape: size for shape, size in sizes.items() if exact.get(shape, 1) > 0}
+    counted = counting_seconds(seconds, len(graph.indices))
     if method == "enumerate" or (
         method == "auto" and complete and enumeration_seconds(exact) <= SHORT_SECONDS
     ):
-        return _enumerate(graph, lists, exact, wanted, seed, threads, progress)
+        return _enumerate(graph, lists, exact, wanted, counted, seed, threads, progress, announce)
     ground = Ground(graph, lists, counts, passes, threads)
     tally = Tally()
     guess: dict[int, float] = {shape: float(total) for shape, total in exact.items()}
@@ -150,10 +158,12 @@ def _draw(
     copies = {s: root_copies(ground, s) for s in ground.structures()}
     assignments, drawing = assign(guess, wanted, copies, seconds, len(graph.indices))
     if method == "auto" and complete and enumeration_seconds(exact) <= drawing:
-        return _enumerate(graph, lists, exact, wanted, seed, threads, progress)
+        return _enumerate(graph, lists, exact, wanted, counted, seed, threads, progress, announce)
+    plan = explain_drawing(guess, len(SHAPES) - len(exact), counted, drawing)
+    announce(plan)
     limits = draw_limits(assignments, exact)
     found = draw_samples(ground, assignments, wanted, limits, seed, tally, threads=threads, progress=progress)
-    return _estimated(exact, tally, found, assignments, guess, drawing)
+    return _estimated(exact, tally, found, assignments, plan)
 
 
 def _published(graph: OrderedGraph, sizes: Mapping[int, int], seed: int) -> _Drawn:
@@ -168,9 +178,11 @@ def _enumerate(
     lists: TriangleLists,
     exact: dict[int, int],
     sizes: Mapping[int, int],
+    counted: float,
     seed: int,
     threads: int | None,
     progress: Progress | None,
+    announce: Announce,
 ) -> _Drawn:
     if sum(exact.values()) > MAX_TOTAL:
         raise InputError(
@@ -179,12 +191,12 @@ def _enumerate(
     totals = exact
     if len(exact) < len(SHAPES):
         totals = count_by_enumeration(graph, threads=threads, progress=progress)
+    plan = explain_enumeration(totals, counted)
+    announce(plan)
     found = enumerate_sample(graph, lists, totals, sizes, seed, threads=threads, progress=progress)
-    seconds = enumeration_seconds(totals)
     taken = np.bincount(found.shape, minlength=max(SHAPES) + 1)
     done = {shape: _share(int(taken[shape]), totals[shape]) + " by rank" for shape in sizes}
-    plan = Plan("enumerate", explain("enumerate", totals, 0, seconds, None), seconds, done)
-    return _Drawn(totals, dict.fromkeys(SHAPES, 0.0), found, plan)
+    return _Drawn(totals, dict.fromkeys(SHAPES, 0.0), found, replace(plan, shapes=done))
 
 
 def _estimated(
@@ -192,8 +204,7 @@ def _estimated(
     tally: Tally,
     found: Found,
     assignments: Iterable[Assignment],
-    guess: Mapping[int, float],
-    seconds: float,
+    plan: Plan,
 ) -> _Drawn:
     estimates, errors = tally.estimate()
     taken = np.bincount(found.shape, minlength=max(SHAPES) + 1)
@@ -204,8 +215,7 @@ def _estimated(
         f"{SHAPES[a.structure].name} ({a.probability:.2g} of them hit)"
         for a in assignments
     }
-    text = explain("structure", guess, len(SHAPES) - len(exact), enumeration_seconds(guess), seconds)
-    return _Drawn(totals, errors, found, Plan("structure", text, seconds, done))
+    return _Drawn(totals, errors, found, replace(plan, shapes=done))
 
 
 def _share(taken: int, total: int, error: float = 0.0) -> str:

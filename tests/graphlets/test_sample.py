@@ -185,6 +185,24 @@ def test_the_planner_enumerates_small_graphs_and_draws_on_graphs_with_hubs(graph
     assert drawn.plan.shapes.keys() == {s for s, total in drawn.totals.items() if total}
 
 
+@pytest.mark.parametrize("method", METHODS)
+def test_the_plan_is_announced_before_the_work_and_is_the_one_that_is_recorded(graph_of, monkeypatch, method):
+    csr = graph_of(60, {(hub, leaf) for hub in range(3) for leaf in range(3, 60)})
+    announced = []
+    work = "enumerate_sample" if method == "enumerate" else "draw_samples"
+    original = getattr(sample, work)
+
+    def watched(*arguments, **options):
+        assert len(announced) == 1
+        return original(*arguments, **options)
+
+    monkeypatch.setattr(sample, work, watched)
+    drawn = sample_graphlets(*csr, per_shape=20, seed=1, method=method, announce=announced.append)
+    (plan_before,) = announced
+    assert plan_before.text == drawn.plan.text
+    assert plan_before.core_seconds == drawn.plan.core_seconds > 0
+
+
 @pytest.mark.parametrize(
     "options",
     [
