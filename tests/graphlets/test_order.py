@@ -1,0 +1,84 @@
+"""Whatever adjacency comes in, one simple graph by falling degree goes out."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from kgqa_hpc.errors import InputError
+from kgqa_hpc.graphlets.order import OrderedGraph, order_graph
+
+pairs = st.lists(st.tuples(st.integers(0, 39), st.integers(0, 39)), max_size=300)
+
+
+def rows_of(entries):
+    """CSR of the entries (row, neighbour) as they come."""
+    rows = [[b for a, b in entries if a == row] for row in range(40)]
+    indptr = np.cumsum([0, *map(len, rows)])
+    return indptr, np.array([b for row in rows for b in row], np.int64)
+
+
+def expected(entries):
+    """The same in plain Python: original numbers, and neighbours of each."""
+    neighbours = {v: set() for v in range(40)}
+    for a, b in entries:
+        if a != b:
+            neighbours[a].add(b)
+            neighbours[b].add(a)
+    original = sorted(neighbours, key=lambda v: (-len(neighbours[v]), v))
+    label = {v: i for i, v in enumerate(original)}
+    return original, [sorted(label[u] for u in neighbours[v]) for v in original]
+
+
+def plain(graph: OrderedGraph):
+    rows = [graph.indices[a:b].tolist() for a, b in zip(graph.indptr[:-1], graph.indptr[1:], strict=True)]
+    return graph.original.tolist(), rows
+
+
+@settings(max_examples=200, deadline=None)
+@given(pairs)
+def test_loops_parallel_and_one_way_entries_make_a_simple_graph(entries):
+    assert plain(order_graph(*rows_of(entries))) == expected(entries)
+
+
+@settings(max_examples=100, deadline=None)
+@given(pairs)
+def test_a_graph_that_is_simple_already_is_only_renamed(entries):
+    both = sorted({(a, b) for a, b in entries if a != b} | {(b, a) for a, b in entries if a != b})
+    assert plain(order_graph(*rows_of(both))) == expected(entries)
+
+
+@settings(max_examples=100, deadline=None)
+@given(pairs)
+def test_ascending_rows_of_one_way_edges_are_not_taken_for_a_simple_graph(entries):
+    one_way = sorted({(min(a, b), max(a, b)) for a, b in entries if a != b})
+    assert plain(order_graph(*rows_of(one_way))) == expected(entries)
+
+
+@pytest.mark.parametrize("threads", [1, 4])
+def test_many_rows_and_long_ones_are_ordered_by_any_number_of_threads(graph_of, threads):
+    rng = np.random.default_rng(1)
+    edges = {(0, leaf) for leaf in range(1, 60_000)}
+    edges |= {(int(a), int(b)) for a, b in rng.integers(1, 60_000, (120_000, 2)) if a != b}
+    graph = order_graph(*graph_of(60_000, edges), threads=threads)
+    assert graph.original[0] == 0
+    assert (np.diff(graph.degree) <= 0).all()
+    rows = np.repeat(np.arange(graph.num_nodes), graph.degree)
+    inside = rows[1:] == rows[:-1]
+    assert (np.diff(graph.indices)[inside] > 0).all()
+    found = {
+        tuple(sorted(pair))
+        for pair in zip(graph.original[rows].tolist(), graph.original[graph.indices].tolist(), strict=True)
+    }
+    assert found == {tuple(sorted(edge)) for edge in edges}
+
+
+@pytest.mark.parametrize(
+    ("indptr", "indices"),
+    [([0, 1], []), ([1, 1], [0]), ([0, 2, 1], [0]), ([0, 1], [1]), ([0, 1], [-1])],
+)
+def test_arrays_that_do_not_fit_together_are_refused(indptr, indices):
+    with pytest.raises(InputError):
+        order_graph(np.array(indptr), np.array(indices, np.int64))
