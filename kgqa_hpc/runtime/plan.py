@@ -7,6 +7,7 @@ together with the answer lengths of a pilot; the rate of a pilot on the chosen e
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -47,6 +48,17 @@ class Pace:
     source: str
 
 
+@dataclass(frozen=True, slots=True)
+class Pilot:
+    """What a run has measured: items a day through all steps (None: not known yet), answer tokens of an
+    item.
+    """
+
+    run: str
+    per_day: float | None
+    tokens: float
+
+
 def plan(
     folder: Path,
     *,
@@ -64,29 +76,49 @@ def plan(
     that measured nothing.
     """
     run, config = open_run(folder)
-    measured = _measured(pilot or folder, required=pilot is not None)
-    pace = item_pace(_steps(config), measured, pilot_gpus, tokens_per_s)
-    total = _items(run, config)
-    left = total - (survey(folder)["items"]["ended"] if run.shards_manifest.exists() else 0)
+    steps = [step for each in config.passes for step in each.steps]
+    pace = item_pace(steps, read_pilot(pilot or folder, required=pilot is not None), pilot_gpus, tokens_per_s)
+    left = math.ceil(_items(run, config) - _ended(config, survey(folder)))
     return forecast(
         left, pace, gpus, limit or config.runtime.time_limit or QUEUE_LIMIT, config.runtime.margin
     )
 
 
+def read_pilot(folder: Path, *, required: bool) -> Pilot | None:
+    """What a run has measured; None, or InputError if it is `required`, where that is too little."""
+    _, config = open_run(folder)
+    state = survey(folder)
+    through_a_pass = sum(each["items"] for each in state["passes"])
+    if through_a_pass < ENOUGH:
+        if not required:
+            return None
+        raise InputError(
+            f"{folder}: a pilot needs {ENOUGH} items in finished shards",
+            "kgqa run it to its end with a small anchors.per_shape and runtime.shard_size",
+        )
+    tokens = 0.0
+    for settings, each in zip(config.passes, state["passes"], strict=True):
+        published = sum(PUBLISHED_TOKENS[step] for step in settings.steps)
+        tokens += each["tokens"].get("completion", 0) / each["items"] if each["items"] else published
+    per_day = state["rate"]["per_day"]
+    whole = None if per_day is None else per_day * _ended(config, state) / through_a_pass
+    return Pilot(state["run"], whole, tokens)
+
+
 def item_pace(
-    steps: list[str], measured: Status | None, pilot_gpus: int = 1, tokens_per_s: float | None = None
+    steps: Sequence[str], pilot: Pilot | None, pilot_gpus: int = 1, tokens_per_s: float | None = None
 ) -> Pace:
     """The pace of one item through `steps` on one GPU, from the best figures there are."""
-    tokens, size, source = _tokens(steps, measured)
+    tokens = pilot.tokens if pilot else sum(PUBLISHED_TOKENS[step] for step in steps)
+    source = f"answer lengths of pilot {pilot.run}" if pilot else "answer lengths as published"
+    size = tokens * BYTES_PER_TOKEN
     if tokens_per_s is not None:
         return Pace(
             tokens / tokens_per_s, tokens, size, f"{tokens_per_s:g} tokens/s per GPU as given; {source}"
         )
-    if measured is not None and measured["rate"]["per_day"]:
-        per_day = measured["rate"]["per_day"] / pilot_gpus
-        return Pace(
-            DAY / per_day, tokens, size, f"pilot {measured['run']}: {per_day:,.0f} items a day per GPU"
-        )
+    if pilot and pilot.per_day:
+        per_day = pilot.per_day / pilot_gpus
+        return Pace(DAY / per_day, tokens, size, f"pilot {pilot.run}: {per_day:,.0f} items a day per GPU")
     seconds = sum(DAY / PUBLISHED_PER_DAY[step] for step in steps)
     return Pace(seconds, tokens, size, "the published rates of one A6000 with a 4-bit 70B model (3.2.2, 3.3)")
 
@@ -133,34 +165,15 @@ def render(document: dict[str, Any]) -> str:
     return "\n".join([*lines, *(f"assumed   {each}" for each in document["assumptions"])])
 
 
-def _steps(config: RunConfig) -> list[str]:
-    return [step for each in config.passes for step in each.steps]
-
-
 def _items(run: RunFolder, config: RunConfig) -> int:
-    """Items of all passes: sampled ones, or as many as the configuration asks for."""
+    """Items of the run: sampled ones, or as many as the configuration asks for."""
     if run.anchors.exists():
-        return int(read_header(run.anchors, "anchors")["rows"]) * len(config.passes)
-    return config.anchors.per_shape * len(config.anchors.shapes or range(29)) * len(config.passes)
+        return int(read_header(run.anchors, "anchors")["rows"])
+    return config.anchors.per_shape * len(config.anchors.shapes or range(29))
 
 
-def _measured(folder: Path, *, required: bool) -> Status | None:
-    state = survey(folder)
-    if sum(each["items"] for each in state["passes"]) >= ENOUGH:
-        return state
-    if required:
-        raise InputError(
-            f"{folder}: a pilot needs {ENOUGH} items in finished shards",
-            "kgqa run it to its end with a small anchors.per_shape and runtime.shard_size",
-        )
-    return None
-
-
-def _tokens(steps: list[str], measured: Status | None) -> tuple[float, float, str]:
-    """Answer tokens and disk bytes of an item, and where they come from."""
-    if measured is None:
-        tokens = sum(PUBLISHED_TOKENS[step] for step in steps)
-        return tokens, tokens * BYTES_PER_TOKEN, "answer lengths as published"
-    items = max(each["items"] for each in measured["passes"])
-    tokens = sum(each["tokens"].get("completion", 0) for each in measured["passes"]) / items
-    return tokens, tokens * BYTES_PER_TOKEN, f"answer lengths of pilot {measured['run']}"
+def _ended(config: RunConfig, state: Status) -> float:
+    """Items that ended; one that went through a pass counts as that pass's part of the published time."""
+    days = [sum(1 / PUBLISHED_PER_DAY[step] for step in each.steps) for each in config.passes]
+    ended = zip(days, state["passes"], strict=True)
+    return float(sum(part * each["items"] for part, each in ended) / sum(days))

@@ -14,7 +14,7 @@ from kgqa_hpc.errors import InputError
 from kgqa_hpc.runtime import history, slurm
 from kgqa_hpc.runtime.metrics import metrics
 from kgqa_hpc.runtime.states import ALIVE, read_states, remove_state, state_file, sweep_states, write_state
-from kgqa_hpc.runtime.status import duration, render, status
+from kgqa_hpc.runtime.status import WATCH_EVERY, duration, render, status, watch
 from kgqa_hpc.runtime.tally import Tally
 from kgqa_hpc.store.journal import Journal
 from kgqa_hpc.store.partition import partition, read_shards_manifest
@@ -155,6 +155,30 @@ def test_rates_leave_out_the_time_nobody_worked(tmp_path: Path) -> None:
     speed = history.rate(tmp_path, now=90_061)
     assert speed.overall == pytest.approx(240 / 180 * 86_400)
     assert speed.last_hour == pytest.approx(120 / 60 * 86_400)
+
+
+def test_the_rate_is_told_a_day_and_for_the_last_hour(run: RunFolder) -> None:
+    done(run, "shard-000000")
+    for now, ended in ((0, 0), (60, 30), (90_000, 30), (90_060, 90)):
+        history.note(run.logs, ended, now=time.time() - 90_060 + now)
+    assert "items     20 of 100 · 64,800 a day (last hour 86,400)" in render(status(run.path))
+
+
+def test_watching_shows_the_run_until_it_is_complete(
+    run: RunFolder, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    shards = [f"shard-{number:06d}" for number in range(5)]
+    done(run, *shards[:2])
+
+    def go_on(seconds: float) -> None:
+        done(run, shards[2 + len(waited)])
+        waited.append(seconds)
+
+    waited: list[float] = []
+    monkeypatch.setattr("kgqa_hpc.runtime.status.time.sleep", go_on)
+    watch(run.path)
+    assert waited == [WATCH_EVERY] * 3
+    assert "5 of 5 done" in capsys.readouterr().out
 
 
 def test_a_damaged_history_costs_a_note(tmp_path: Path) -> None:
