@@ -9,6 +9,7 @@ KgqaError                        exit 1
 │   ├── EngineConfigError                 an engine that cannot start as configured: no model file, no key
 │   └── FingerprintMismatch               a run folder that was made with another configuration
 ├── StoreError                   exit 1   something on disk; the whole state is intact and resumable
+│   ├── MissingFile                       not there, or not any more
 │   ├── CorruptFile                       bytes are not what was written: checksum, magic, truncation
 │   ├── NewerFormat                       a file of a later version of this program
 │   └── DiskFull                          no space, quota exceeded, read-only, I/O error
@@ -67,6 +68,10 @@ class FingerprintMismatch(InputError):
 
 class StoreError(KgqaError):
     """Something on disk failed. What was committed is whole, and the same command resumes."""
+
+
+class MissingFile(StoreError):
+    """A file is not there, or not any more: others may have set it aside since one looked."""
 
 
 class CorruptFile(StoreError):

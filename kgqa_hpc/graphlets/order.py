@@ -49,13 +49,14 @@ def order_graph(indptr: np.ndarray, indices: np.ndarray, *, threads: int | None 
 
     `indptr` (n+1,) and `indices` (any number of entries in [0, n)) are integers. Self-loops and parallel
     entries are dropped and an edge that stands in one direction only counts as undirected, so any adjacency
-    structure is welcome. O(m log d) time and 4 bytes per entry if nothing of that is the case and rows
+    structure is welcome. O(m log d) time and 8 bytes per entry if nothing of that is the case and rows
     ascend, else O(m log m) and about 48 bytes per entry for a moment. Raises InputError when the arrays do
     not fit together.
     """
     n = len(indptr) - 1
     _check(indptr, indices, n)
-    indptr = np.asarray(indptr, np.int64)
+    # Copies, for to the compiler read-only arrays are another type, and kernels are compiled ahead for one.
+    indptr, indices = np.array(indptr, np.int64), np.array(indices, np.int32)
     if not _is_simple(indptr, indices, threads):
         indptr, indices = _simple(indptr, indices, n)
     original, label, new_indptr = relabel.by_degree(indptr)

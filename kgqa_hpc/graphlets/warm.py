@@ -12,15 +12,16 @@ import numpy as np
 
 from kgqa_hpc.graphlets.closed_form import PASSES, copy_counts, induced_counts, list_triangles
 from kgqa_hpc.graphlets.enumeration import enumerate_sample
+from kgqa_hpc.graphlets.kernels.roots import pick_roots
 from kgqa_hpc.graphlets.order import order_graph
 from kgqa_hpc.graphlets.plan import pass_seconds
 from kgqa_hpc.graphlets.shapes import SHAPES
 from kgqa_hpc.graphlets.streams import Stream
-from kgqa_hpc.graphlets.structures import STRUCTURES, Ground
+from kgqa_hpc.graphlets.structures import Ground
 
 
 def warm() -> None:
-    """Run every kernel once on a small clique with a tail."""
+    """Run every kernel once, for all types it is called with, on a small clique with a tail."""
     n = 12
     source, target = np.nonzero(~np.eye(n, dtype=bool))
     indptr = np.concatenate([[0], np.cumsum(np.bincount(source, minlength=n)), [len(source) + 1]])
@@ -28,9 +29,11 @@ def warm() -> None:
     lists = list_triangles(graph)
     pass_seconds(graph, lists)
     copies = copy_counts(graph, lists)
-    ground = Ground(graph, lists, copies, frozenset(PASSES))
-    for structure in STRUCTURES:
-        Stream(ground, structure, seed=0).draw(0, 1)
+    for passes in (PASSES, ()):  # without, some structures are drawn in another way
+        ground = Ground(graph, lists, copies, frozenset(passes))
+        for structure in ground.structures():
+            Stream(ground, structure, seed=0).draw(0, 1)
+    pick_roots(np.ones(1), np.zeros(2, np.int64), np.zeros(1), 0, np.zeros(1, np.int64))  # float64 weights
     enumerate_sample(graph, lists, induced_counts(copies.copies), dict.fromkeys(SHAPES, 1), seed=0)
 
 

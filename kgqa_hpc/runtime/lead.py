@@ -12,7 +12,7 @@ import time
 from collections.abc import Callable
 
 from kgqa_hpc.config import RunConfig
-from kgqa_hpc.errors import CorruptFile
+from kgqa_hpc.errors import CorruptFile, MissingFile
 from kgqa_hpc.runtime import history, slurm
 from kgqa_hpc.runtime.heartbeat import Heartbeat
 from kgqa_hpc.runtime.metrics import metrics
@@ -95,6 +95,8 @@ class Lead:
                 try:
                     sealed.verify(path, RESULT)
                     self._verified.add(str(path))
+                except MissingFile:  # another process has just set it aside
+                    continue
                 except CorruptFile as problem:
                     bad += quarantine(self._run.quarantine, path, problem.message) is not None
                     self._log("result-corrupt", file=str(path), reason=problem.message)

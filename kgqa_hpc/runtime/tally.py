@@ -10,7 +10,7 @@ from collections import Counter
 from dataclasses import dataclass, field
 from typing import Any
 
-from kgqa_hpc.errors import CorruptFile
+from kgqa_hpc.errors import CorruptFile, MissingFile
 from kgqa_hpc.store.queue import done_shards
 from kgqa_hpc.store.result import read_summary
 from kgqa_hpc.store.run import RunFolder
@@ -42,6 +42,8 @@ class Tally:
                 self._add(shard, read_summary(folder / f"{shard}.h5"))
             except CorruptFile:
                 self.corrupt.add(shard)
+            except MissingFile:  # set aside since the look: no result any more
+                self.corrupt.discard(shard)
 
     def _add(self, shard: str, header: dict[str, Any]) -> None:
         self.counted.add(shard)

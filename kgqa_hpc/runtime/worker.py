@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import asdict
 
-from kgqa_hpc.errors import CorruptFile, EngineDied, KgqaError
+from kgqa_hpc.errors import CorruptFile, EngineDied, KgqaError, MissingFile
 from kgqa_hpc.runtime.claims import Claims
 from kgqa_hpc.runtime.openshard import OpenShard, Record
 from kgqa_hpc.runtime.scheduler import Limits, Scheduler, Task, bring_up
@@ -175,9 +175,9 @@ class PassWorker:
             return None
         path = self._session.run.result(self._before, lease.shard)
         try:
-            if path.exists():
-                return {record["id"]: record for record in read_result(path)}
-            reason = f"{path} is missing"
+            return {record["id"]: record for record in read_result(path)}
+        except MissingFile as problem:
+            reason = problem.message
         except CorruptFile as problem:
             quarantine(self._session.run.quarantine, path, problem.message)
             reason = problem.message

@@ -11,7 +11,7 @@ import os
 from pathlib import Path
 from typing import Any
 
-from kgqa_hpc.errors import CorruptFile, NewerFormat, StoreError
+from kgqa_hpc.errors import CorruptFile, MissingFile, NewerFormat
 from kgqa_hpc.store import atomic, canonical
 
 CHECKSUM = "checksum"
@@ -50,14 +50,14 @@ def read_bytes(path: Path) -> bytes:
 
 
 def read_sized(path: Path, limit: int = -1) -> tuple[bytes, int]:
-    """The file's bytes (the first `limit`) and its size. Raises StoreError when it is missing or
-    unreadable.
+    """The file's bytes (the first `limit`) and its size. Raises MissingFile, or StoreError when it
+    is unreadable.
     """
     try:
         with open(path, "rb") as file:
             return file.read(limit), os.fstat(file.fileno()).st_size
     except FileNotFoundError:
-        raise StoreError(f"{path}: no such file") from None
+        raise MissingFile(f"{path}: no such file") from None
     except OSError as problem:
         raise atomic.disk_error(path, problem) from problem
 

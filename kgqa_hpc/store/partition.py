@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from kgqa_hpc.errors import CorruptFile, FingerprintMismatch, StoreError
+from kgqa_hpc.errors import CorruptFile, FingerprintMismatch, MissingFile, StoreError
 from kgqa_hpc.store.anchors import KIND as ANCHORS
 from kgqa_hpc.store.anchors import AnchorsFile
 from kgqa_hpc.store.atomic import exists, make_folder
@@ -98,6 +98,8 @@ def load_shard(run: RunFolder, manifest: ShardsManifest, name: str) -> list[dict
     if _found(run, manifest, name) is not None:
         try:
             return read_shard(path)
+        except MissingFile:  # another process has just set it aside
+            pass
         except CorruptFile as problem:
             quarantine(run.quarantine, path, problem.message)
     with AnchorsFile(run.anchors) as anchors:
@@ -142,6 +144,8 @@ def _found(run: RunFolder, plan: ShardsManifest, name: str) -> ShardEntry | None
         if {key: header.get(key) for key in origin} == origin:
             return ShardEntry(name, header["rows"], header["sha256"])
         reason = f"{path}: belongs to another partition"
+    except MissingFile:  # another process has just set it aside
+        return None
     except CorruptFile as problem:
         reason = problem.message
     quarantine(run.quarantine, path, reason)
@@ -166,6 +170,8 @@ def _existing(run: RunFolder) -> ShardsManifest | None:
         return None
     try:
         return read_shards_manifest(run)
+    except MissingFile:  # another process has just set it aside
+        return None
     except CorruptFile as problem:
         quarantine(run.quarantine, run.shards_manifest, problem.message)
         return None

@@ -42,7 +42,9 @@ def write_result(path: Path, records: Sequence[dict[str, Any]], header: dict[str
 
 
 def read_result(path: Path) -> list[dict[str, Any]]:
-    """All records, after every byte was verified. Raises CorruptFile, NewerFormat or StoreError."""
+    """All records, after every byte was verified. Raises CorruptFile, MissingFile, NewerFormat,
+    StoreError.
+    """
     return list(iter_result(path))
 
 
@@ -54,7 +56,7 @@ def iter_result(path: Path) -> Iterator[dict[str, Any]]:
 
 
 def read_summary(path: Path) -> dict[str, Any]:
-    """The header: one read of 1 KiB. Raises CorruptFile, NewerFormat or StoreError."""
+    """The header: one read of 1 KiB. Raises CorruptFile, MissingFile, NewerFormat, StoreError."""
     return sealed.read_header(path, KIND)
 
 

@@ -18,7 +18,7 @@ from typing import Any
 
 import h5py
 
-from kgqa_hpc.errors import CorruptFile, StoreError
+from kgqa_hpc.errors import CorruptFile, MissingFile, StoreError
 from kgqa_hpc.store import atomic, canonical, disk
 from kgqa_hpc.store.document import read_sized, require_kind
 
@@ -95,6 +95,8 @@ def verify(path: Path, kind: str, version: int = VERSION) -> dict[str, Any]:
     try:
         with open(path, "rb", buffering=0) as file:
             found = _body_sha256(file.fileno())
+    except FileNotFoundError:
+        raise MissingFile(f"{path}: no such file") from None
     except OSError as problem:
         raise atomic.disk_error(path, problem) from problem
     if found != header["sha256"]:

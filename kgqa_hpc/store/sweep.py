@@ -9,7 +9,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from kgqa_hpc.errors import CorruptFile
+from kgqa_hpc.errors import CorruptFile, MissingFile
 from kgqa_hpc.store import atomic, disk
 from kgqa_hpc.store.quarantine import quarantine
 from kgqa_hpc.store.queue import done_shards
@@ -52,6 +52,8 @@ def _quarantine_corrupt(run: RunFolder, pass_name: str, shard: str) -> bool:
         read_summary(path)
     except CorruptFile as problem:
         return quarantine(run.quarantine, path, problem.message) is not None
+    except MissingFile:  # another process was first
+        return False
     return False
 
 

@@ -14,6 +14,7 @@ from kgqa_hpc.runtime.fingerprint import open_run
 from kgqa_hpc.runtime.heartbeat import Heartbeat
 from kgqa_hpc.runtime.lead import Lead, record_own_job
 from kgqa_hpc.runtime.slurm import recorded_jobs
+from kgqa_hpc.runtime.status import status
 from kgqa_hpc.store.journal import Journal
 from kgqa_hpc.store.lease import Leases
 from kgqa_hpc.store.partition import partition, read_shards_manifest
@@ -138,3 +139,19 @@ def test_a_job_is_recorded_once(run: RunFolder, monkeypatch: pytest.MonkeyPatch)
     record_own_job(run)
     record_own_job(run)
     assert recorded_jobs(run.logs) == ["77"]
+
+
+@pytest.mark.parametrize("duty", ["duties", "verify"])
+def test_a_result_that_another_set_aside_meanwhile_is_no_result(
+    run: RunFolder, make_lead: MakeLead, set_aside: Callable[[Path], None], duty: str
+) -> None:
+    partition(run, 20)
+    run.results("main").mkdir(parents=True)
+    rows = [{"id": f"i{n}", "status": "accepted", "reason": None, "trace": []} for n in range(20)]
+    write_result(run.result("main", "shard-000000"), rows, {})
+    lead = make_lead("a")
+    lead.take()
+    set_aside(run.result("main", "shard-000000"))
+    assert not getattr(lead, duty)()
+    assert status(run.path)["shards"]["done"] == 0
+    assert not list(run.path.glob("quarantine/*"))

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from kgqa_hpc.errors import CorruptFile, FingerprintMismatch, StoreError
-from kgqa_hpc.store import disk
+from kgqa_hpc.store import disk, document
 from kgqa_hpc.store import partition as partition_module
 from kgqa_hpc.store.anchors import write_anchors
 from kgqa_hpc.store.document import write_document
@@ -238,3 +238,28 @@ def test_no_more_than_a_shard_is_held_in_memory(
     partition(run, 9)
     assert max(sizes) == 9
     assert sum(sizes) == 100
+
+
+def test_a_shard_that_another_set_aside_meanwhile_is_cut_again(
+    cut_run: RunFolder, set_aside: Callable[[Path], None]
+) -> None:
+    manifest = read_shards_manifest(cut_run)
+    expected = load_shard(cut_run, manifest, "shard-000001")
+    set_aside(cut_run.shard("shard-000001"))
+    assert load_shard(cut_run, manifest, "shard-000001") == expected
+
+
+def test_a_manifest_that_another_set_aside_meanwhile_is_made_again(
+    cut_run: RunFolder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    before = cut_run.shards_manifest.read_bytes()
+    read = document.read_sized
+
+    def read_too_late(path: Path, limit: int = -1) -> tuple[bytes, int]:
+        path.unlink()
+        monkeypatch.setattr(document, "read_sized", read)
+        return read(path, limit)
+
+    monkeypatch.setattr(document, "read_sized", read_too_late)
+    partition(cut_run, 4)
+    assert cut_run.shards_manifest.read_bytes() == before

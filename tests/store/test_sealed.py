@@ -14,7 +14,7 @@ import h5py
 import numpy as np
 import pytest
 
-from kgqa_hpc.errors import CorruptFile, DiskFull, NewerFormat, StoreError
+from kgqa_hpc.errors import CorruptFile, DiskFull, MissingFile, NewerFormat, StoreError
 from kgqa_hpc.store import disk, sealed
 from kgqa_hpc.store.sealed import HEADER_BYTES, create_sealed, open_sealed, read_header, verify
 
@@ -224,7 +224,7 @@ def test_a_missing_or_vanishing_file_is_a_store_error(
         read_header(tmp_path / "f.h5", "thing")
     header = {"sha256": ""}
     monkeypatch.setattr(sealed, "read_header", lambda *_: header)
-    with pytest.raises(StoreError, match="No such file"):
+    with pytest.raises(MissingFile, match="no such file"):
         verify(tmp_path / "f.h5", "thing")
 
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 import time
+from collections.abc import Callable
+from pathlib import Path
 
 from kgqa_hpc.store import atomic
 from kgqa_hpc.store.result import write_result
@@ -36,4 +38,13 @@ def test_litter_goes_and_work_stays(cut_run: RunFolder) -> None:
     assert all(path.exists() for path in kept)
     assert cut_run.result("main", "shard-000000").exists()
     assert (fan / f".young{atomic.TEMP_SUFFIX}").exists()
+    assert sweep(cut_run, "main") == Swept()
+
+
+def test_a_result_that_another_set_aside_meanwhile_is_not_counted(
+    cut_run: RunFolder, set_aside: Callable[[Path], None]
+) -> None:
+    path = cut_run.result("main", "shard-000000")
+    write_result(path, [{"id": "a", "status": "accepted"}], {})
+    set_aside(path)
     assert sweep(cut_run, "main") == Swept()
