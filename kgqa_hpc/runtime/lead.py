@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from kgqa_hpc.config import RunConfig
 from kgqa_hpc.errors import CorruptFile, MissingFile
@@ -23,6 +23,7 @@ from kgqa_hpc.store.atomic import make_folder, write_file
 from kgqa_hpc.store.lease import Lease, Leases, holders
 from kgqa_hpc.store.partition import ShardsManifest, partition
 from kgqa_hpc.store.quarantine import quarantine
+from kgqa_hpc.store.queue import done_shards
 from kgqa_hpc.store.result import KIND as RESULT
 from kgqa_hpc.store.run import RunFolder
 from kgqa_hpc.store.sweep import sweep
@@ -85,9 +86,10 @@ class Lead:
             tally.refresh(self._run)
         self._publish(note=last or now - self._noted >= NOTE_EVERY)
 
-    def verify(self) -> int:
-        """Check every byte of every result once; corrupt ones go to quarantine. Returns how many did."""
-        bad = 0
+    def verify(self, shards: Sequence[str]) -> int:
+        """Check every byte of every result once; corrupt ones go to quarantine. Returns how many of the
+        `shards`' results are not there then, whoever set them aside.
+        """
         for name in self._passes:
             for path in sorted(self._run.results(name).glob("shard-*.h5")):
                 if str(path) in self._verified:
@@ -98,9 +100,9 @@ class Lead:
                 except MissingFile:  # another process has just set it aside
                     continue
                 except CorruptFile as problem:
-                    bad += quarantine(self._run.quarantine, path, problem.message) is not None
+                    quarantine(self._run.quarantine, path, problem.message)
                     self._log("result-corrupt", file=str(path), reason=problem.message)
-        return bad
+        return sum(len(set(shards) - done_shards(self._run, name)) for name in self._passes)
 
     def resign(self) -> None:
         """Give the role back. Raises StoreError."""

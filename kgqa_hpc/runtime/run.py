@@ -142,7 +142,7 @@ def _all_passes(session: Session, lead: Lead) -> None:
     position = 0
     while session.stop.reason is None:
         if position == len(names):
-            if not (lead.leading and lead.verify()):
+            if not (lead.leading and lead.verify(session.shards.names)):
                 session.complete = True
                 return
             position = 0

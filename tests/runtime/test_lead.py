@@ -120,16 +120,19 @@ def test_a_corrupt_result_is_found_by_its_content_and_set_aside_once(
     partition(run, 20)
     run.results("main").mkdir(parents=True)
     rows = [{"id": f"i{n}", "status": "accepted", "reason": None, "trace": []} for n in range(20)]
-    for shard in ("shard-000000", "shard-000001"):
+    shards = ("shard-000000", "shard-000001")
+    for shard in shards:
         write_result(run.result("main", shard), rows, {})
     path = run.result("main", "shard-000001")
     data = bytearray(path.read_bytes())
     data[-3] ^= 1
     path.write_bytes(bytes(data))
     lead = make_lead("a")
-    assert lead.verify() == 1
-    assert lead.verify() == 0
+    assert lead.verify(shards) == 1
     assert not path.exists()
+    assert lead.verify(shards) == 1, "it is still to be made again"
+    write_result(path, rows, {})
+    assert lead.verify(shards) == 0
     assert events.count("result-corrupt") == 1
 
 
@@ -141,9 +144,9 @@ def test_a_job_is_recorded_once(run: RunFolder, monkeypatch: pytest.MonkeyPatch)
     assert recorded_jobs(run.logs) == ["77"]
 
 
-@pytest.mark.parametrize("duty", ["duties", "verify"])
+@pytest.mark.parametrize("verify", [False, True])
 def test_a_result_that_another_set_aside_meanwhile_is_no_result(
-    run: RunFolder, make_lead: MakeLead, set_aside: Callable[[Path], None], duty: str
+    run: RunFolder, make_lead: MakeLead, set_aside: Callable[[Path], None], verify: bool
 ) -> None:
     partition(run, 20)
     run.results("main").mkdir(parents=True)
@@ -152,6 +155,9 @@ def test_a_result_that_another_set_aside_meanwhile_is_no_result(
     lead = make_lead("a")
     lead.take()
     set_aside(run.result("main", "shard-000000"))
-    assert not getattr(lead, duty)()
+    if verify:
+        assert lead.verify(["shard-000000"]) == 1
+    else:
+        lead.duties()
     assert status(run.path)["shards"]["done"] == 0
     assert not list(run.path.glob("quarantine/*"))
