@@ -8,8 +8,6 @@ from pathlib import Path
 import pytest
 from hypothesis import HealthCheck, settings
 
-from kgqa_hpc.store import sealed
-
 settings.register_profile(
     "kgqa", deadline=None, print_blob=True, derandomize=True, suppress_health_check=[HealthCheck.too_slow]
 )
@@ -21,6 +19,8 @@ def set_aside(monkeypatch: pytest.MonkeyPatch) -> Callable[[Path], None]:
     """set_aside(path): another process takes the file away between our look at the folder and our reading."""
 
     def arrange(path: Path) -> None:
+        from kgqa_hpc.store import sealed  # not above: LMDeploy's environment has no HDF5
+
         read = sealed.read_sized
 
         def read_too_late(where: Path, limit: int = -1) -> tuple[bytes, int]:
