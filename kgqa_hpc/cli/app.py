@@ -1,0 +1,73 @@
+"""The `kgqa` application itself: entry point, exit codes, and what several verbs share."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from kgqa_hpc import __version__
+from kgqa_hpc.errors import KgqaError
+
+app = typer.Typer(
+    name="kgqa",
+    help="From a knowledge graph to a judged, traceable question-answer dataset.",
+    no_args_is_help=True,
+    add_completion=False,
+    rich_markup_mode=None,
+    pretty_exceptions_enable=False,
+)
+
+Run = Annotated[Path, typer.Argument(metavar="RUN", help="The run folder.")]
+Config = Annotated[Path, typer.Argument(metavar="CONFIG", help="A configuration, see configs/.")]
+AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON document instead of text.")]
+Threads = Annotated[
+    int | None, typer.Option("--threads", min=1, help="Default: the cores this process may use.")
+]
+
+
+def main() -> None:
+    """Entry point: turns the project's errors into one clear line and the right exit code."""
+    try:
+        app()
+    except KgqaError as problem:
+        print(f"error: {problem}", file=sys.stderr)
+        sys.exit(problem.exit_code)
+    except BrokenPipeError:  # `kgqa … | head`: not a failure of ours
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        sys.exit(141)
+    except KeyboardInterrupt:
+        sys.exit(130)
+
+
+def print_json(document: Any) -> None:
+    print(json.dumps(document, indent=2, ensure_ascii=False))
+
+
+def seconds(option: str, text: str) -> float:
+    from kgqa_hpc.config import parse_duration
+    from kgqa_hpc.errors import InputError
+
+    try:
+        return float(str(parse_duration(text)))
+    except ValueError as problem:
+        raise InputError(f"{option} {text!r} {problem}") from None
+
+
+def _version(wanted: bool) -> None:
+    if wanted:
+        print(f"kgqa {__version__}")
+        raise typer.Exit()
+
+
+@app.callback()
+def _root(
+    version: Annotated[
+        bool, typer.Option("--version", callback=_version, is_eager=True, help="Print the version.")
+    ] = False,
+) -> None:
+    pass

@@ -1,0 +1,118 @@
+"""The verbs that only look: at a run, at a plan, at this machine, at a graph."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Literal
+
+import typer
+
+from kgqa_hpc.cli.app import AsJson, Run, Threads, app, print_json, seconds
+
+
+@app.command()
+def status(
+    run: Run,
+    watch: Annotated[bool, typer.Option("--watch", help="Refresh until the run is complete.")] = False,
+    as_json: AsJson = False,
+) -> None:
+    """What is done, what is left, how fast it goes and who is stalled."""
+    from kgqa_hpc.runtime import status as room
+
+    if watch:
+        room.watch(run)
+    elif as_json:
+        print_json(room.status(run))
+    else:
+        print(room.render(room.status(run)))
+
+
+@app.command()
+def plan(
+    run: Run,
+    gpus: Annotated[int, typer.Option(min=1, help="GPUs that work side by side.")] = 1,
+    time: Annotated[
+        str | None, typer.Option(help="Limit of a job; default: runtime.time_limit or 2 days.")
+    ] = None,
+    pilot: Annotated[
+        Path | None, typer.Option(help="A small run on the same engine to measure from.")
+    ] = None,
+    pilot_gpus: Annotated[int, typer.Option(min=1, help="GPUs the pilot ran on.")] = 1,
+    tokens_per_second: Annotated[float | None, typer.Option(min=0.01, help="What one GPU generates.")] = None,
+    as_json: AsJson = False,
+) -> None:
+    """GPU-hours, wall time, jobs and disk before anything is spent, with the assumptions."""
+    from kgqa_hpc.runtime import plan as room
+
+    document = room.plan(
+        run,
+        gpus=gpus,
+        limit=None if time is None else seconds("--time", time),
+        pilot=pilot,
+        pilot_gpus=pilot_gpus,
+        tokens_per_s=tokens_per_second,
+    )
+    if as_json:
+        print_json(document)
+    else:
+        print(room.render(document))
+
+
+@app.command()
+def explain(
+    run: Run,
+    item: Annotated[str, typer.Argument(metavar="ITEM", help="The id of a record or anchor.")],
+    as_json: AsJson = False,
+) -> None:
+    """One item's whole story: anchor, prompts, raw outputs, verdicts, versions."""
+    from kgqa_hpc.dataset import explain as room
+
+    story = room.explain(run, item)
+    if as_json:
+        print_json(story)
+    else:
+        print(room.render(story))
+
+
+@app.command()
+def doctor(as_json: AsJson = False) -> None:
+    """What works on this machine, and the line that mends what does not."""
+    from kgqa_hpc import doctor as room
+
+    checks = room.diagnose()
+    if as_json:
+        print_json([room.to_dict(check) for check in checks])
+    else:
+        print(room.render(checks))
+    raise typer.Exit(room.exit_code(checks))
+
+
+@app.command()
+def count(
+    nodes: Annotated[str, typer.Option(help="CSV with id,name,type (.gz allowed).")],
+    edges: Annotated[str, typer.Option(help="CSV with source_id,target_id,type (.gz allowed).")],
+    min_degree: Annotated[int, typer.Option(min=0)] = 3,
+    max_degree: Annotated[int, typer.Option(min=1)] = 100,
+    backend: Annotated[Literal["native", "graph-tool"], typer.Option(help="Who counts.")] = "native",
+    unknown_nodes: Annotated[
+        Literal["error", "drop"], typer.Option(help="Edges that name a node nobody declared.")
+    ] = "error",
+    threads: Threads = None,
+    as_json: AsJson = False,
+) -> None:
+    """Exact counts of the 29 graphlet shapes of a reduced graph, without a run."""
+    from kgqa_hpc import stages
+
+    document = stages.count(
+        nodes=nodes,
+        edges=edges,
+        min_degree=min_degree,
+        max_degree=max_degree,
+        unknown_nodes=unknown_nodes,
+        backend=backend,
+        threads=threads,
+    )
+    if as_json:
+        print_json(document)
+    else:
+        print(stages.count_table(document))

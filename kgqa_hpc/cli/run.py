@@ -1,0 +1,128 @@
+"""The verbs that take a run from its configuration to its dataset, in that order."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+import typer
+
+from kgqa_hpc.cli.app import AsJson, Config, Run, Threads, app, print_json, seconds
+
+
+@app.command()
+def init(config: Config, run: Run) -> None:
+    """Check a configuration completely and create the run folder."""
+    from kgqa_hpc import stages
+
+    stages.init(config, run)
+    print(run)
+
+
+@app.command(name="import")
+def import_(run: Run) -> None:
+    """Read the knowledge graph into RUN/kg.h5."""
+    from kgqa_hpc import stages
+
+    print(stages.import_graph(run))
+
+
+@app.command()
+def sample(run: Run, threads: Threads = None) -> None:
+    """Reduce the graph, count all 29 shapes and draw the anchors."""
+    from kgqa_hpc import stages
+
+    print(stages.sample(run, threads=threads))
+
+
+@app.command(name="run")
+def run_(
+    run: Run,
+    worker: Annotated[
+        str | None, typer.Option(help="Name of this worker in logs; default: from the launcher.")
+    ] = None,
+) -> None:
+    """Generate and judge all shards. Alone, several at once, under mpiexec or srun, or in a job array."""
+    from kgqa_hpc.runtime.run import run_command
+
+    run_command(run, worker=worker)
+
+
+@app.command()
+def submit(
+    run: Run,
+    workers: Annotated[int, typer.Option(min=1, help="Jobs that generate and judge, side by side.")] = 1,
+    time: Annotated[str, typer.Option(help="Limit of each job: 2-00:00:00, 4h, 90m.")] = "2-00:00:00",
+    gpus: Annotated[int, typer.Option(min=0, help="GPUs of each worker.")] = 1,
+    cpus: Annotated[int, typer.Option(min=1, help="Cores of each worker.")] = 4,
+    memory: Annotated[str, typer.Option(help="Memory of each worker.")] = "32G",
+    partition: Annotated[str | None, typer.Option(help="Slurm partition.")] = None,
+    account: Annotated[str | None, typer.Option(help="Slurm account.")] = None,
+    option: Annotated[list[str] | None, typer.Option(help="NAME=VALUE, an #SBATCH line as it is.")] = None,
+    cluster: Annotated[
+        Literal["slurm", "local"], typer.Option(help="local: processes on this machine.")
+    ] = "slurm",
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Print the scripts, submit nothing.")] = False,
+    as_json: AsJson = False,
+) -> None:
+    """Submit what the run still needs to Slurm, chained by dependencies."""
+    from kgqa_hpc.errors import InputError
+    from kgqa_hpc.runtime import submit as room
+
+    pairs = [pair.partition("=") for pair in option or []]
+    if bad := [name for name, equals, _ in pairs if not (name and equals)]:
+        raise InputError(f"--option {bad[0]!r} is not NAME=VALUE")
+    resources = room.Resources(
+        workers=workers,
+        time=seconds("--time", time),
+        gpus=gpus,
+        cpus=cpus,
+        memory=memory,
+        partition=partition,
+        account=account,
+        options={name: value for name, _, value in pairs},
+    )
+    jobs = room.submit(run, resources, cluster=cluster, dry_run=dry_run)
+    if as_json:
+        print_json(jobs)
+    elif dry_run:
+        print("\n".join(job["script"] for job in jobs))
+    else:
+        print("\n".join(f"{job['name']:<9} {job['job']}" for job in jobs))
+
+
+@app.command()
+def merge(
+    run: Run,
+    partial: Annotated[
+        bool, typer.Option("--partial", help="Merge what is there, although work is left.")
+    ] = False,
+    format: Annotated[
+        Literal["biographletqa"] | None,
+        typer.Option("--format", help="Also write the published field names."),
+    ] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Assemble RUN/dataset and check that every sampled item is accounted for."""
+    from kgqa_hpc import stages
+
+    document, text = stages.merge(run, partial=partial, published=format is not None)
+    if as_json:
+        print_json(document)
+    else:
+        print(text)
+
+
+@app.command()
+def report(run: Run) -> None:
+    """Write RUN/report/index.html, one self-contained page."""
+    from kgqa_hpc import stages
+
+    print(stages.report(run))
+
+
+@app.command(name="all")
+def all_(config: Config, run: Run, threads: Threads = None) -> None:
+    """Everything on one machine, from the graph to the report; the same command resumes."""
+    from kgqa_hpc import stages
+
+    print(stages.all_stages(config, run, threads=threads))
