@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from kgqa_hpc.config import GraphConfig, RunConfig, load_config
 from kgqa_hpc.errors import EmptyGraphError, InputError
-from kgqa_hpc.store.run import RunFolder
+from kgqa_hpc.store.run_folder import RunFolder
 
 if TYPE_CHECKING:
     from kgqa_hpc.graphlets.plan import Plan
@@ -28,7 +28,7 @@ def init(config_file: Path, folder: Path) -> RunFolder:
 
     Raises ConfigError, PromptError, or FingerprintMismatch when the folder belongs to another configuration.
     """
-    from kgqa_hpc.runtime.fingerprint import fingerprint
+    from kgqa_hpc.runs import fingerprint
 
     config = load_config(config_file)
     return RunFolder.create(folder, config.model_dump(mode="json"), fingerprint(config))
@@ -36,7 +36,7 @@ def init(config_file: Path, folder: Path) -> RunFolder:
 
 def import_graph(folder: Path) -> str:
     """Knowledge graph to `kg.h5`; returns one line on what it holds."""
-    from kgqa_hpc.kg.hdf5 import read_graph, write_graph
+    from kgqa_hpc.kg.file import read_graph, write_graph
     from kgqa_hpc.kg.load import load_graph
 
     run, config = _open(folder)
@@ -63,7 +63,7 @@ def sample(folder: Path, *, threads: int | None = None) -> str:
 
 def _announce(plan: Plan) -> None:
     """Say what is going to happen if it takes longer than it takes to read that."""
-    from kgqa_hpc.runtime.progress import SHORT
+    from kgqa_hpc.progress import SHORT
 
     if plan.core_seconds > SHORT:
         print(plan.text, file=sys.stderr, flush=True)
@@ -73,7 +73,7 @@ def _sample(run: RunFolder, config: RunConfig, threads: int | None) -> str:
     from kgqa_hpc.anchors.graphlet import graphlet_anchors
     from kgqa_hpc.graphlets.sample import sample_graphlets
     from kgqa_hpc.graphlets.statistics import statistics_csv
-    from kgqa_hpc.kg.hdf5 import read_graph
+    from kgqa_hpc.kg.file import read_graph
     from kgqa_hpc.store.anchors import write_anchors
     from kgqa_hpc.store.atomic import make_folder, write_file
 
@@ -130,7 +130,7 @@ def report(folder: Path) -> str:
 
 def all_stages(config_file: Path, folder: Path, *, threads: int | None = None) -> str:
     """Everything on this machine, resumable; returns where everything lies."""
-    from kgqa_hpc.runtime.run import run_command
+    from kgqa_hpc.work.run import run_command
 
     run = init(config_file, folder)
     _say("import", import_graph(folder))
@@ -200,7 +200,7 @@ def _reduce(graph: KnowledgeGraph, config: GraphConfig) -> Reduction:
 
 
 def _open(folder: Path) -> tuple[RunFolder, RunConfig]:
-    from kgqa_hpc.runtime.fingerprint import open_run
+    from kgqa_hpc.runs import open_run
 
     return open_run(folder)
 
@@ -217,7 +217,7 @@ def _say(stage: str, text: str) -> None:
 @contextmanager
 def _progress() -> Iterator[Any]:
     """A callable(done, total, label): a bar on a terminal, one line per finished label in a log."""
-    from kgqa_hpc.runtime.progress import stage_progress
+    from kgqa_hpc.progress import stage_progress
 
     with stage_progress() as progress:
         yield progress

@@ -24,14 +24,14 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from kgqa_hpc.config import parse_config
-from kgqa_hpc.runtime.fingerprint import fingerprint
-from kgqa_hpc.runtime.survey import load_tallies, survey
+from kgqa_hpc.runs import fingerprint
+from kgqa_hpc.status.snapshot import load_tallies, survey
 from kgqa_hpc.store.atomic import make_folder, write_file
 from kgqa_hpc.store.document import write_document
 from kgqa_hpc.store.partition import ShardsManifest, shard_name
 from kgqa_hpc.store.queue import ShardQueue
-from kgqa_hpc.store.result import write_result
-from kgqa_hpc.store.run import RunFolder
+from kgqa_hpc.store.results import write_result
+from kgqa_hpc.store.run_folder import RunFolder
 from kgqa_hpc.store.shard import ShardEntry
 
 ITEMS = 4  # per shard; only their number stands in the headers

@@ -84,25 +84,25 @@ def _arrow(folder: Path) -> None:
 
 
 def _ours(folder: Path) -> None:
-    from kgqa_hpc.kg.readers.csv import read_csv
+    from kgqa_hpc.kg.sources.csv import read_csv
 
     read_csv(folder / "nodes.csv", folder / "edges.csv")
 
 
 def _ours_gz(folder: Path) -> None:
-    from kgqa_hpc.kg.readers.csv import read_csv
+    from kgqa_hpc.kg.sources.csv import read_csv
 
     read_csv(folder / "nodes.csv.gz", folder / "edges.csv.gz")
 
 
 def _triples(folder: Path) -> None:
-    from kgqa_hpc.kg.readers.triples import read_triples
+    from kgqa_hpc.kg.sources.triples import read_triples
 
     read_triples(folder / "triples.tsv")
 
 
 def _graphml(folder: Path) -> None:
-    from kgqa_hpc.kg.readers.graphml import read_graphml
+    from kgqa_hpc.kg.sources.graphml import read_graphml
 
     read_graphml(folder / "graph.graphml")
 

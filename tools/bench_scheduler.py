@@ -11,7 +11,7 @@ second, so 2,000 leave it 99.9 % of the time. The rate of the worker's own core 
 time, which a busy machine does not change much.
 
 Busy share: the same `kgqa run`, its engine replaced by the model of a continuously batching GPU
-(kgqa_hpc/engines/batching.py) that has a clock of its own, so that the outcome depends neither on this
+(kgqa_hpc/engines/gpu_model.py) that has a clock of its own, so that the outcome depends neither on this
 machine nor on its load. Busy is a place in the batch that writes an answer; 1.0 would be all places from the
 first token to the last, and `ratio` is our share over the other's. Beside it the same answers on the same
 model in the order of the original: calls of so many questions, each of which waits for its last answer; when
@@ -37,18 +37,18 @@ from unittest import mock
 
 from kgqa_hpc.anchors.anchor import Anchor, Node, Relation
 from kgqa_hpc.config import parse_config
-from kgqa_hpc.engines.batching import Batch, Cost
 from kgqa_hpc.engines.config import ScriptedEngineConfig, ScriptedLatency
 from kgqa_hpc.engines.engine import EngineInfo, Request, Response
-from kgqa_hpc.engines.intake import Intake
+from kgqa_hpc.engines.gpu_model import Batch, Cost
+from kgqa_hpc.engines.mailbox import Intake
 from kgqa_hpc.engines.scripted import ScriptedEngine
-from kgqa_hpc.runtime import run as runtime_run
-from kgqa_hpc.runtime import worker
-from kgqa_hpc.runtime.fingerprint import fingerprint
-from kgqa_hpc.runtime.plan import PUBLISHED_TOKENS, PUBLISHED_TOKENS_PER_S
+from kgqa_hpc.runs import fingerprint
+from kgqa_hpc.status.forecast import PUBLISHED_TOKENS, PUBLISHED_TOKENS_PER_S
 from kgqa_hpc.store.anchors import write_anchors
 from kgqa_hpc.store.partition import partition
-from kgqa_hpc.store.run import RunFolder
+from kgqa_hpc.store.run_folder import RunFolder
+from kgqa_hpc.work import pass_worker as worker
+from kgqa_hpc.work import run as runtime_run
 
 NAMES = ("Abnormality of the cerebral cortex", "Delayed speech and language development", "Ataxia", "Seizure")
 # Of an answer's length around the published mean (748 tokens a question, 456 a judgement: the published rates

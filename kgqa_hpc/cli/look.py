@@ -17,7 +17,7 @@ def status(
     as_json: AsJson = False,
 ) -> None:
     """What is done, what is left, how fast it goes and who is stalled."""
-    from kgqa_hpc.runtime import status as room
+    from kgqa_hpc.status import render as room
 
     if watch:
         room.watch(run)
@@ -42,7 +42,7 @@ def plan(
     as_json: AsJson = False,
 ) -> None:
     """GPU-hours, wall time, jobs and disk before anything is spent, with the assumptions."""
-    from kgqa_hpc.runtime import plan as room
+    from kgqa_hpc.status import forecast as room
 
     document = room.plan(
         run,

@@ -42,7 +42,7 @@ def run_(
     ] = None,
 ) -> None:
     """Generate and judge all shards. Alone, several at once, under mpiexec or srun, or in a job array."""
-    from kgqa_hpc.runtime.run import run_command
+    from kgqa_hpc.work.run import run_command
 
     run_command(run, worker=worker)
 
@@ -65,8 +65,8 @@ def submit(
     as_json: AsJson = False,
 ) -> None:
     """Submit what the run still needs to Slurm, chained by dependencies."""
+    from kgqa_hpc.cluster import submit as room
     from kgqa_hpc.errors import InputError
-    from kgqa_hpc.runtime import submit as room
 
     pairs = [pair.partition("=") for pair in option or []]
     if bad := [name for name, equals, _ in pairs if not (name and equals)]:

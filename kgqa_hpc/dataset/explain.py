@@ -17,9 +17,9 @@ from kgqa_hpc import __version__
 from kgqa_hpc.anchors.anchor import Anchor
 from kgqa_hpc.config import RunConfig
 from kgqa_hpc.dataset.accounting import LENGTH
+from kgqa_hpc.dataset.item_text import render
 from kgqa_hpc.dataset.lengths import FIELDS, parsed_pair
 from kgqa_hpc.dataset.read import run_config
-from kgqa_hpc.dataset.story import render
 from kgqa_hpc.errors import InputError, PromptError, StoreError
 from kgqa_hpc.steps.chain import build_chain
 from kgqa_hpc.steps.item import Item
@@ -27,8 +27,8 @@ from kgqa_hpc.steps.step import Step
 from kgqa_hpc.store.anchors import AnchorsFile
 from kgqa_hpc.store.journal import journals_of, read_journal
 from kgqa_hpc.store.partition import read_shards_manifest, shard_name
-from kgqa_hpc.store.result import iter_result
-from kgqa_hpc.store.run import RunFolder
+from kgqa_hpc.store.results import iter_result
+from kgqa_hpc.store.run_folder import RunFolder
 
 __all__ = ["explain", "render"]
 

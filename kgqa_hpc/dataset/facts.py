@@ -8,7 +8,7 @@ from typing import Any
 from kgqa_hpc.dataset.card import Facts
 from kgqa_hpc.dataset.read import run_config
 from kgqa_hpc.store.anchors import KIND as ANCHORS
-from kgqa_hpc.store.run import RunFolder
+from kgqa_hpc.store.run_folder import RunFolder
 from kgqa_hpc.store.sealed import read_header
 
 GRAPH = "knowledge-graph"

@@ -20,15 +20,15 @@ from kgqa_hpc.dataset.export import FILE as PUBLISHED
 from kgqa_hpc.dataset.export import published_record
 from kgqa_hpc.dataset.facts import gather_facts, shape_totals
 from kgqa_hpc.dataset.files import JsonLines, RecordFiles, write_sums
+from kgqa_hpc.dataset.first_pass import Survey, survey
 from kgqa_hpc.dataset.lengths import parsed_pair
 from kgqa_hpc.dataset.read import FinishedWork, open_work
 from kgqa_hpc.dataset.record import Origin, build_record, lost_record
 from kgqa_hpc.dataset.shape_table import shape_table
-from kgqa_hpc.dataset.survey import Survey, survey
-from kgqa_hpc.dataset.swap import replaced_folder
 from kgqa_hpc.errors import AccountingError
 from kgqa_hpc.store.canonical import pretty
-from kgqa_hpc.store.run import RunFolder
+from kgqa_hpc.store.replace_folder import replaced_folder
+from kgqa_hpc.store.run_folder import RunFolder
 
 Progress = Callable[[int, int, str], None]
 

@@ -18,8 +18,8 @@ from kgqa_hpc.store.anchors import AnchorsFile
 from kgqa_hpc.store.partition import ShardsManifest, load_shard, read_shards_manifest
 from kgqa_hpc.store.quarantine import quarantine
 from kgqa_hpc.store.queue import done_shards
-from kgqa_hpc.store.result import read_result
-from kgqa_hpc.store.run import RunFolder
+from kgqa_hpc.store.results import read_result
+from kgqa_hpc.store.run_folder import RunFolder
 from kgqa_hpc.store.sealed import read_header
 from kgqa_hpc.store.shard import ShardEntry
 

@@ -24,9 +24,9 @@ from pydantic import TypeAdapter
 
 from kgqa_hpc.engines.config import EngineConfig
 from kgqa_hpc.engines.engine import Engine, Response
-from kgqa_hpc.engines.intake import Intake
+from kgqa_hpc.engines.mailbox import Intake
+from kgqa_hpc.engines.protocol import Frames, frame, read_requests, write_info, write_responses
 from kgqa_hpc.engines.start import start_engine
-from kgqa_hpc.engines.wire import Frames, frame, read_requests, write_info, write_responses
 from kgqa_hpc.errors import InputError
 
 BEAT_EVERY_S = 1.0

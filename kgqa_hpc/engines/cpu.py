@@ -22,8 +22,8 @@ from kgqa_hpc.engines import grammar
 from kgqa_hpc.engines.config import CpuEngineConfig
 from kgqa_hpc.engines.engine import EngineInfo, Request, Response
 from kgqa_hpc.engines.gguf import read_header, sha256_of
-from kgqa_hpc.engines.intake import Intake
 from kgqa_hpc.engines.llama import LlamaServer
+from kgqa_hpc.engines.mailbox import Intake
 from kgqa_hpc.errors import EngineConfigError
 
 PREFIXES = 2  # system messages kept evaluated: a generator's and a judge's

@@ -19,7 +19,7 @@ from typing import Any
 
 from kgqa_hpc.engines.config import LmdeployEngineConfig
 from kgqa_hpc.engines.engine import EngineInfo, Finish, Request, Response
-from kgqa_hpc.engines.intake import Intake
+from kgqa_hpc.engines.mailbox import Intake
 from kgqa_hpc.errors import EngineConfigError
 
 METRICS_EVERY_S = 60.0

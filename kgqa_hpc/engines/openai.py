@@ -20,12 +20,12 @@ from collections.abc import Coroutine, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, TypeVar
 
+from kgqa_hpc.engines.adaptive_limit import Lanes
 from kgqa_hpc.engines.chat_api import ChatApi, Mode, Trouble
 from kgqa_hpc.engines.config import OpenAIEngineConfig
 from kgqa_hpc.engines.engine import EngineInfo, Request, Response
-from kgqa_hpc.engines.intake import Intake
 from kgqa_hpc.engines.local_server import LocalServer
-from kgqa_hpc.engines.pressure import Lanes
+from kgqa_hpc.engines.mailbox import Intake
 from kgqa_hpc.errors import EngineConfigError
 
 T = TypeVar("T")

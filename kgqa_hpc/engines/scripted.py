@@ -21,11 +21,11 @@ import orjson
 
 from kgqa_hpc import __version__
 from kgqa_hpc.engines import schema as schemas
-from kgqa_hpc.engines.batching import Batch, Cost
 from kgqa_hpc.engines.config import ScriptedEngineConfig
 from kgqa_hpc.engines.draw import Draw
 from kgqa_hpc.engines.engine import EngineInfo, Finish, Request, Response
-from kgqa_hpc.engines.intake import Intake
+from kgqa_hpc.engines.gpu_model import Batch, Cost
+from kgqa_hpc.engines.mailbox import Intake
 from kgqa_hpc.engines.plausible import prose, value_for
 from kgqa_hpc.errors import EngineConfigError
 

@@ -15,7 +15,7 @@ from kgqa_hpc.engines.engine import Engine
 
 
 def start_engine(config: EngineConfig, memory: Path | None = None) -> Engine:
-    """A started engine in this process; workers use runtime/supervisor.py, which calls this in a child.
+    """A started engine in this process; workers use engines/process.py, which calls this in a child.
 
     `memory` is a file in which the scripted engine remembers faults across restarts. Raises EngineConfigError
     when the engine cannot start as configured.

@@ -5,8 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 
 from kgqa_hpc.config import GraphConfig
+from kgqa_hpc.kg.assemble import Policy
 from kgqa_hpc.kg.graph import KnowledgeGraph
-from kgqa_hpc.kg.readers.assemble import Policy
 
 
 def load_graph(config: GraphConfig) -> KnowledgeGraph:
@@ -20,18 +20,18 @@ def load_graph(config: GraphConfig) -> KnowledgeGraph:
     )
     # Only the reader that is needed is imported: the XML and HPO ones are of no use to most runs.
     if config.source == "csv":
-        from kgqa_hpc.kg.readers.csv import read_csv
+        from kgqa_hpc.kg.sources.csv import read_csv
 
         assert nodes is not None  # GraphConfig has checked
         assert edges is not None
         return read_csv(nodes, edges, policy)
     if config.source == "triples":
-        from kgqa_hpc.kg.readers.triples import read_triples
+        from kgqa_hpc.kg.sources.triples import read_triples
 
         assert path is not None
         return read_triples(path, nodes, policy)
     if config.source == "graphml":
-        from kgqa_hpc.kg.readers.graphml import read_graphml
+        from kgqa_hpc.kg.sources.graphml import read_graphml
 
         assert path is not None
         return read_graphml(path, policy)

@@ -11,9 +11,9 @@ import numpy as np
 import orjson
 import pyarrow.parquet as pq
 
-from kgqa_hpc.dataset.swap import settle
 from kgqa_hpc.errors import AccountingError, InputError
-from kgqa_hpc.store.run import RunFolder
+from kgqa_hpc.store.replace_folder import settle
+from kgqa_hpc.store.run_folder import RunFolder
 
 SAMPLES = 12
 _COLUMNS = ["question", "answer", "graphlet_id", "nodes"]

@@ -20,7 +20,7 @@ from kgqa_hpc.report import figures
 from kgqa_hpc.report.drawing import draw
 from kgqa_hpc.report.findings import Findings, read_findings
 from kgqa_hpc.store.atomic import make_folder, write_file
-from kgqa_hpc.store.run import RunFolder
+from kgqa_hpc.store.run_folder import RunFolder
 
 TOP_NODES = 10
 

@@ -9,8 +9,8 @@ from typing import Any
 
 import numpy as np
 
-from kgqa_hpc.store.rows import JSON, TEXT, TableWriter, open_table
 from kgqa_hpc.store.sealed import create_sealed
+from kgqa_hpc.store.table import JSON, TEXT, TableWriter, open_table
 
 KIND = "anchors"
 GROUP = "anchors"

@@ -18,7 +18,7 @@ from kgqa_hpc.store.anchors import AnchorsFile
 from kgqa_hpc.store.atomic import exists, make_folder
 from kgqa_hpc.store.document import read_document, write_document
 from kgqa_hpc.store.quarantine import quarantine
-from kgqa_hpc.store.run import RunFolder
+from kgqa_hpc.store.run_folder import RunFolder
 from kgqa_hpc.store.sealed import read_header
 from kgqa_hpc.store.shard import KIND as SHARD
 from kgqa_hpc.store.shard import ShardEntry, read_shard, write_shard

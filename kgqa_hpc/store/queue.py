@@ -18,7 +18,7 @@ from pathlib import Path
 from kgqa_hpc.store import atomic
 from kgqa_hpc.store.lease import SPECULATIVE, Holder, Lease, Leases
 from kgqa_hpc.store.partition import read_shards_manifest
-from kgqa_hpc.store.run import RunFolder
+from kgqa_hpc.store.run_folder import RunFolder
 
 # So many shards found done in a row are worth one listing of all results.
 DONE_IN_A_ROW = 64

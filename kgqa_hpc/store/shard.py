@@ -13,8 +13,8 @@ from typing import Any
 
 from kgqa_hpc.errors import CorruptFile
 from kgqa_hpc.store.anchors import COLUMNS, GROUP, anchor_row
-from kgqa_hpc.store.rows import open_table, write_table
 from kgqa_hpc.store.sealed import create_sealed, read_header
+from kgqa_hpc.store.table import open_table, write_table
 
 KIND = "shard"
 

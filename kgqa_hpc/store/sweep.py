@@ -13,8 +13,8 @@ from kgqa_hpc.errors import CorruptFile, MissingFile
 from kgqa_hpc.store import atomic, disk
 from kgqa_hpc.store.quarantine import quarantine
 from kgqa_hpc.store.queue import done_shards
-from kgqa_hpc.store.result import read_summary
-from kgqa_hpc.store.run import RunFolder
+from kgqa_hpc.store.results import read_summary
+from kgqa_hpc.store.run_folder import RunFolder
 
 
 @dataclass(frozen=True, slots=True)

@@ -18,7 +18,7 @@ from pathlib import Path
 import psutil
 import pytest
 
-from kgqa_hpc.store.run import RunFolder
+from kgqa_hpc.store.run_folder import RunFolder
 from tests.cluster.conftest import (
     BIN,
     MPIEXEC,
@@ -31,7 +31,7 @@ from tests.cluster.conftest import (
     quicken,
     wait_for,
 )
-from tests.runtime.rig import answers_kept, events, records
+from tests.work.rig import answers_kept, events, records
 
 pytestmark = [needs_mpi, pytest.mark.cluster, pytest.mark.slow]
 
@@ -41,7 +41,7 @@ FAULT_TOLERANT = ["--with-ft", "ulfm"]
 SABOTAGE = """\
 import os
 if os.environ.get("OMPI_COMM_WORLD_RANK") == os.environ.get("SABOTAGED_RANK"):
-    import kgqa_hpc.runtime.worker as worker
+    import kgqa_hpc.work.pass_worker as worker
     def fail(self, shard):
         raise RuntimeError("nobody expects this")
     worker.PassWorker._commit = fail

@@ -13,14 +13,14 @@ import pytest
 from kgqa_hpc.anchors.anchor import Anchor, Node, Relation
 from kgqa_hpc.config import RunConfig, parse_config
 from kgqa_hpc.engines.engine import EngineInfo, Response
-from kgqa_hpc.runtime.fingerprint import fingerprint
+from kgqa_hpc.runs import fingerprint
 from kgqa_hpc.steps.chain import build_chain
 from kgqa_hpc.steps.item import Item
 from kgqa_hpc.steps.step import Done, Retry, Step, finish
 from kgqa_hpc.store.anchors import write_anchors
 from kgqa_hpc.store.partition import partition, read_shards_manifest
-from kgqa_hpc.store.result import write_result
-from kgqa_hpc.store.run import RunFolder
+from kgqa_hpc.store.results import write_result
+from kgqa_hpc.store.run_folder import RunFolder
 from kgqa_hpc.store.shard import read_shard
 
 ENGINE = EngineInfo("scripted", "0.1", "scripted-1", digest="abc", quantisation="none", deterministic=True)

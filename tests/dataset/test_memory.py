@@ -14,7 +14,7 @@ MERGE = """
 import resource, sys
 from pathlib import Path
 from kgqa_hpc.dataset.merge import merge
-from kgqa_hpc.store.run import RunFolder
+from kgqa_hpc.store.run_folder import RunFolder
 merge(RunFolder(Path(sys.argv[1])))
 print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss)
 """

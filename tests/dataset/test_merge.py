@@ -19,7 +19,7 @@ from hypothesis import strategies as st
 from kgqa_hpc.dataset.accounting import OUTCOMES
 from kgqa_hpc.dataset.merge import merge
 from kgqa_hpc.errors import AccountingError
-from kgqa_hpc.store.result import read_result, write_result
+from kgqa_hpc.store.results import read_result, write_result
 
 FILES = {
     "accepted.jsonl",

@@ -13,7 +13,7 @@ import pytest
 
 from kgqa_hpc.dataset.merge import merge
 from kgqa_hpc.errors import AccountingError, CorruptFile, FingerprintMismatch, InputError
-from kgqa_hpc.store.result import read_result, write_result
+from kgqa_hpc.store.results import read_result, write_result
 
 
 def contents(folder: Path) -> dict[str, bytes]:
@@ -53,7 +53,7 @@ import os, signal, sys
 from pathlib import Path
 from kgqa_hpc.dataset.merge import merge
 from kgqa_hpc.errors import DiskFull
-from kgqa_hpc.store.run import RunFolder
+from kgqa_hpc.store.run_folder import RunFolder
 run = RunFolder(Path(sys.argv[1]))
 """
 

@@ -10,9 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from kgqa_hpc.dataset import swap
-from kgqa_hpc.dataset.swap import replaced_folder, settle
 from kgqa_hpc.errors import DiskFull
+from kgqa_hpc.store import replace_folder as swap
+from kgqa_hpc.store.replace_folder import replaced_folder, settle
 
 FILES = ("a.jsonl", "b.parquet")
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from kgqa_hpc.engines.batching import Batch, Cost
 from kgqa_hpc.engines.config import ScriptedLatency
+from kgqa_hpc.engines.gpu_model import Batch, Cost
 
 
 def finish_times(latency: ScriptedLatency, costs: list[Cost]) -> dict[int, float]:

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 import pytest
 
 from kgqa_hpc.engines.engine import Request, Response
-from kgqa_hpc.engines.intake import Intake
+from kgqa_hpc.engines.mailbox import Intake
 
 PATIENCE_S = 60.0
 

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kgqa_hpc.engines.engine import EngineInfo, Request, Response
-from kgqa_hpc.engines.wire import (
+from kgqa_hpc.engines.protocol import (
     Frames,
     GarbledStream,
     frame,

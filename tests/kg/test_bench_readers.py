@@ -5,9 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from kgqa_hpc.kg.readers.csv import read_csv
-from kgqa_hpc.kg.readers.graphml import read_graphml
-from kgqa_hpc.kg.readers.triples import read_triples
+from kgqa_hpc.kg.sources.csv import read_csv
+from kgqa_hpc.kg.sources.graphml import read_graphml
+from kgqa_hpc.kg.sources.triples import read_triples
 
 TOOL = Path(__file__).parents[2] / "tools" / "bench_readers.py"
 

@@ -7,10 +7,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from kgqa_hpc.errors import CorruptFile
+from kgqa_hpc.kg.file import KIND, read_graph, write_graph
 from kgqa_hpc.kg.graph import KnowledgeGraph
-from kgqa_hpc.kg.hdf5 import KIND, read_graph, write_graph
-from kgqa_hpc.store.rows import Table
 from kgqa_hpc.store.sealed import open_sealed, read_header
+from kgqa_hpc.store.table import Table
 
 ARRAYS = ("node_ids", "names", "node_type", "edge_source", "edge_target", "edge_type")
 TEXTS = st.lists(st.text(st.characters(exclude_categories=["Cs"])), min_size=1, max_size=9)

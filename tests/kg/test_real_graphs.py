@@ -8,8 +8,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from kgqa_hpc.kg.readers.csv import read_csv
 from kgqa_hpc.kg.reduce import reduce_with_report
+from kgqa_hpc.kg.sources.csv import read_csv
 
 SHARED = Path(__file__).parents[3] / "shared" / "data" / "kg"
 GRAPHS = sorted(path.parent for path in SHARED.glob("*/nodes.csv.gz"))

@@ -16,7 +16,7 @@ from kgqa_hpc.dataset.merge import merge
 from kgqa_hpc.errors import AccountingError, InputError
 from kgqa_hpc.report.findings import read_findings
 from kgqa_hpc.report.page import write_report
-from kgqa_hpc.store.result import read_result, write_result
+from kgqa_hpc.store.results import read_result, write_result
 
 VOID = {"meta", "img", "br", "line", "circle"}
 EVIL = "</p><script>alert(1)</script><img src=x onerror=alert(2)>{{ 7 * 7 }}\" onload='x"

@@ -15,7 +15,7 @@ import pytest
 from kgqa_hpc.errors import DiskFull
 from kgqa_hpc.store import disk
 from kgqa_hpc.store.anchors import write_anchors
-from kgqa_hpc.store.run import RunFolder
+from kgqa_hpc.store.run_folder import RunFolder
 from kgqa_hpc.store.sweep import sweep
 
 ANCHORS = 2

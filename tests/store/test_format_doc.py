@@ -8,9 +8,10 @@ from typing import Any
 
 import pytest
 
-from kgqa_hpc.store import atomic, queue, rows, sealed
+from kgqa_hpc.store import atomic, queue, sealed
+from kgqa_hpc.store import table as rows
 from kgqa_hpc.store.journal import open_next
-from kgqa_hpc.store.run import RunFolder
+from kgqa_hpc.store.run_folder import RunFolder
 
 PAGE = (Path(__file__).parents[2] / "docs" / "format.md").read_text(encoding="utf-8")
 EXAMPLES = re.findall(r"```python\n(.*?)```", PAGE, flags=re.DOTALL)

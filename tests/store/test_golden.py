@@ -10,15 +10,15 @@ from types import ModuleType
 
 import pytest
 
-from kgqa_hpc.kg.hdf5 import read_graph
+from kgqa_hpc.kg.file import read_graph
 from kgqa_hpc.store.anchors import AnchorsFile
 from kgqa_hpc.store.document import read_document
 from kgqa_hpc.store.journal import journals_of, read_journal
 from kgqa_hpc.store.lease import Leases, holders
 from kgqa_hpc.store.partition import load_shard, partition, read_shards_manifest
 from kgqa_hpc.store.queue import done_shards
-from kgqa_hpc.store.result import read_result, read_summary
-from kgqa_hpc.store.run import RunFolder
+from kgqa_hpc.store.results import read_result, read_summary
+from kgqa_hpc.store.run_folder import RunFolder
 
 GOLDEN = Path(__file__).parent / "golden"
 

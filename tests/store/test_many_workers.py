@@ -13,7 +13,7 @@ from kgqa_hpc.store.document import write_document
 from kgqa_hpc.store.lease import holders
 from kgqa_hpc.store.partition import ShardsManifest
 from kgqa_hpc.store.queue import ShardQueue, done_shards
-from kgqa_hpc.store.run import RunFolder
+from kgqa_hpc.store.run_folder import RunFolder
 from kgqa_hpc.store.shard import ShardEntry
 
 WORKERS, SHARDS = 64, 10_000

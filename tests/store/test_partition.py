@@ -17,7 +17,7 @@ from kgqa_hpc.store import partition as partition_module
 from kgqa_hpc.store.anchors import write_anchors
 from kgqa_hpc.store.document import write_document
 from kgqa_hpc.store.partition import ShardsManifest, load_shard, partition, read_shards_manifest
-from kgqa_hpc.store.run import RunFolder
+from kgqa_hpc.store.run_folder import RunFolder
 from kgqa_hpc.store.sealed import read_header
 from kgqa_hpc.store.shard import read_shard, write_shard
 

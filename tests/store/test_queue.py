@@ -14,8 +14,8 @@ from kgqa_hpc.store.anchors import write_anchors
 from kgqa_hpc.store.lease import Lease
 from kgqa_hpc.store.partition import partition
 from kgqa_hpc.store.queue import ShardQueue, done_shards
-from kgqa_hpc.store.result import write_result
-from kgqa_hpc.store.run import RunFolder
+from kgqa_hpc.store.results import write_result
+from kgqa_hpc.store.run_folder import RunFolder
 
 
 @pytest.fixture

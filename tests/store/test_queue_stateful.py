@@ -18,7 +18,7 @@ from kgqa_hpc.store.document import write_document
 from kgqa_hpc.store.lease import Lease
 from kgqa_hpc.store.partition import ShardsManifest
 from kgqa_hpc.store.queue import ShardQueue, done_shards
-from kgqa_hpc.store.run import RunFolder
+from kgqa_hpc.store.run_folder import RunFolder
 from kgqa_hpc.store.shard import ShardEntry
 
 EXPIRY = 1000.0

@@ -10,7 +10,7 @@ from typing import Any
 import h5py
 import pytest
 
-from kgqa_hpc.store.result import OTHER, read_result, read_summary, summary, write_result
+from kgqa_hpc.store.results import OTHER, read_result, read_summary, summary, write_result
 
 Make = Callable[..., dict[str, Any]]
 

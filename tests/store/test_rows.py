@@ -11,9 +11,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from kgqa_hpc.errors import CorruptFile
-from kgqa_hpc.store import rows
-from kgqa_hpc.store.rows import TableWriter, open_table, write_table
+from kgqa_hpc.store import table as rows
 from kgqa_hpc.store.sealed import create_sealed
+from kgqa_hpc.store.table import TableWriter, open_table, write_table
 
 COLUMNS = {"name": "utf8", "value": "json", "size": "int32"}
 ROWS = st.lists(

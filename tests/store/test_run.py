@@ -13,10 +13,10 @@ import pytest
 
 from kgqa_hpc.errors import CorruptFile, DiskFull, FingerprintMismatch, InputError
 from kgqa_hpc.store import atomic, disk
+from kgqa_hpc.store.config_digest import fingerprint
 from kgqa_hpc.store.document import write_document
-from kgqa_hpc.store.fingerprint import fingerprint
-from kgqa_hpc.store.result import write_result
-from kgqa_hpc.store.run import RunFolder
+from kgqa_hpc.store.results import write_result
+from kgqa_hpc.store.run_folder import RunFolder
 
 Dict = dict[str, Any]
 

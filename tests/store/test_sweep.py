@@ -8,8 +8,8 @@ from collections.abc import Callable
 from pathlib import Path
 
 from kgqa_hpc.store import atomic
-from kgqa_hpc.store.result import write_result
-from kgqa_hpc.store.run import RunFolder
+from kgqa_hpc.store.results import write_result
+from kgqa_hpc.store.run_folder import RunFolder
 from kgqa_hpc.store.sweep import Swept, sweep
 
 

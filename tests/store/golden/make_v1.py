@@ -10,16 +10,16 @@ from pathlib import Path
 
 from kgqa_hpc.config import parse_config
 from kgqa_hpc.engines.config import OPERATIONAL
+from kgqa_hpc.kg.file import write_graph
 from kgqa_hpc.kg.graph import KnowledgeGraph
-from kgqa_hpc.kg.hdf5 import write_graph
 from kgqa_hpc.store.anchors import write_anchors
-from kgqa_hpc.store.fingerprint import fingerprint
+from kgqa_hpc.store.config_digest import fingerprint
 from kgqa_hpc.store.journal import open_next
 from kgqa_hpc.store.lease import Leases
 from kgqa_hpc.store.partition import load_shard, partition
 from kgqa_hpc.store.quarantine import quarantine_copy
-from kgqa_hpc.store.result import write_result
-from kgqa_hpc.store.run import RunFolder
+from kgqa_hpc.store.results import write_result
+from kgqa_hpc.store.run_folder import RunFolder
 
 NODES = [["HP:1", "Größe", "Phenotype"], ["HP:2", "Ataxia", "Phenotype"], ["G:3", "FRDA \u03b1", "Gene"]]
 

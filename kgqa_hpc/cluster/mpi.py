@@ -1,0 +1,124 @@
+"""The MPI calls, all of them: a handshake at the start, and leaving in order at the end.
+
+Between the two there is no MPI call, so that a dead rank costs the others nothing (`mpiexec --with-ft
+ulfm`) and a waiting rank burns no core. Only this file imports mpi4py, and only after world.py saw a
+launcher.
+"""
+
+from __future__ import annotations
+
+import faulthandler
+import os
+import sys
+import time
+from pathlib import Path
+from typing import Any, NoReturn
+
+from kgqa_hpc import __version__
+from kgqa_hpc.cluster.launcher import refuse_foreign_launcher
+from kgqa_hpc.cluster.ranks import World
+from kgqa_hpc.errors import InputError
+
+FINALIZE_LIMIT = 10.0  # s; MPI_Finalize waits for ever for a rank that died
+
+
+class Ranks:
+    """The communicator of all ranks, from the handshake to the end."""
+
+    def __init__(self, comm: Any) -> None:
+        self._comm = comm
+
+    def leave(self, code: int, patience: float) -> NoReturn:
+        """End the process with `code`, together with the other ranks when they come within `patience`
+        seconds.
+
+        A launcher without fault tolerance kills everybody when one rank leaves early, so each waits for the
+        others, asleep between two looks. A rank that died is not waited for: the process then ends without
+        MPI_Finalize, which would hang.
+        """
+        sys.stdout.flush()
+        sys.stderr.flush()
+        if patience > 0 and self._all_here(patience):
+            self._finalize()
+        os._exit(code)
+
+    def _all_here(self, patience: float) -> bool:
+        from mpi4py import MPI
+
+        until = time.monotonic() + patience
+        pause = 0.01
+        try:
+            arrival = self._comm.Ibarrier()
+            while not arrival.Test():
+                if time.monotonic() > until:
+                    return False
+                time.sleep(pause)
+                pause = min(pause * 1.5, 0.25)
+        except MPI.Exception:  # a rank died (ERR_PROC_FAILED): do not wait for it
+            return False
+        return True
+
+    def _finalize(self) -> None:
+        from mpi4py import MPI
+
+        # A rank that is killed in this very moment blocks MPI_Finalize, which keeps Python's lock: only a
+        # timer beside the interpreter can still end the process (with exit code 1; the files tell the
+        # truth).
+        with open(os.devnull, "w") as nowhere:
+            faulthandler.dump_traceback_later(FINALIZE_LIMIT, exit=True, file=nowhere)
+            MPI.Finalize()
+            faulthandler.cancel_dump_traceback_later()
+
+
+def shake_hands(world: World, run_folder: Path) -> Ranks | None:
+    """Start MPI and check that all ranks are of one version and see the same run folder.
+
+    None when mpi4py is not installed: the environment already told everything that is needed to work.
+    Raises InputError, on every rank alike, when the ranks differ.
+    """
+    try:
+        import mpi4py
+    except ImportError:
+        if world.rank == 0:
+            print("mpi4py is not installed: ranks are taken from the environment", file=sys.stderr)
+        return None
+    mpi4py.rc.initialize = False
+    mpi4py.rc.finalize = False
+    from mpi4py import MPI
+
+    refuse_foreign_launcher(MPI.Get_library_version())  # it would wait for ranks it can never reach
+    # Funneled is enough: only the main thread ever calls MPI.
+    MPI.Init_thread(MPI.THREAD_FUNNELED)
+    comm = MPI.COMM_WORLD
+    comm.Set_errhandler(MPI.ERRORS_RETURN)
+    facts = comm.allgather((comm.Get_rank(), comm.Get_size(), __version__, _identity(run_folder)))
+    _compare(facts, world, run_folder)
+    return Ranks(comm)
+
+
+def _identity(folder: Path) -> tuple[int, int] | str:
+    """What two ranks that see the same folder agree on: inode and size of the manifest."""
+    try:
+        stat = (folder / "manifest.json").stat()
+    except OSError as problem:
+        return f"{problem.strerror}"
+    return stat.st_ino, stat.st_size
+
+
+def _compare(facts: list[tuple[int, int, str, Any]], world: World, folder: Path) -> None:
+    _, size, version, identity = facts[0]
+    if size != world.size:
+        raise InputError(
+            f"mpi4py sees {size} rank(s), the launcher started {world.size}",
+            "mpi4py was built for another MPI than this mpiexec: reinstall it, or set KGQA_LAUNCHER=alone",
+        )
+    for rank, _, other, seen in facts[1:]:
+        if other != version:
+            raise InputError(
+                f"rank 0 runs kgqa_hpc {version}, rank {rank} runs {other}", "install one version"
+            )
+        if seen != identity:
+            raise InputError(
+                f"{folder}: rank 0 and rank {rank} do not see the same folder ({identity} and {seen})",
+                "put the run on a file system that all nodes share",
+            )

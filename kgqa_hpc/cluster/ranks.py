@@ -1,0 +1,166 @@
+"""Who am I among how many: MPI, srun, a job array, or alone.
+
+Only the environment is asked; mpi4py is imported (cluster/mpi.py) after it says that a launcher with MPI
+started this process, because importing it elsewhere may hang or print. The ranks share no fate and send no
+messages while they work: rank 0 merely tries first for the role of the lead (work/coordinator.py).
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import secrets
+import socket
+from collections.abc import Mapping, MutableMapping
+from dataclasses import dataclass
+from typing import Literal
+
+from kgqa_hpc.errors import ConfigError
+
+Launcher = Literal["mpi", "srun", "array", "alone"]
+
+
+@dataclass(frozen=True, slots=True)
+class World:
+    """`rank` of `size` workers; `local_rank` of `local_size` on this node."""
+
+    rank: int = 0
+    size: int = 1
+    local_rank: int = 0
+    local_size: int = 1
+    launcher: Launcher = "alone"
+
+
+def discover(environ: Mapping[str, str]) -> World:
+    """The world as the launcher describes it. `KGQA_LAUNCHER` (mpi, srun, array, alone) overrules what is
+    seen.
+
+    Raises ConfigError when a launcher's variables do not make sense together.
+    """
+    wish = environ.get("KGQA_LAUNCHER", "")
+    if wish not in ("", "mpi", "srun", "array", "alone"):
+        raise ConfigError(f"KGQA_LAUNCHER={wish} is not mpi, srun, array or alone", "unset it")
+    if wish == "alone":
+        return World()
+    for launcher, look in (("mpi", _mpi), ("srun", _srun), ("array", _array)):
+        if wish not in ("", launcher) or (world := look(environ)) is None:
+            continue
+        # A launcher that started one process has nothing to say: an array task may use srun, a site srun
+        # for all.
+        if wish or world.size > 1 or launcher == "array":
+            return world
+    if wish:
+        raise ConfigError(f"KGQA_LAUNCHER={wish}, but nothing in the environment says so", "unset it")
+    return World()
+
+
+def _mpi(environ: Mapping[str, str]) -> World | None:
+    """Open MPI's mpiexec, MPICH's and Intel's (PMI), or srun --mpi=pmix/pmi2."""
+    for rank, size, local_rank, local_size in (
+        (
+            "OMPI_COMM_WORLD_RANK",
+            "OMPI_COMM_WORLD_SIZE",
+            "OMPI_COMM_WORLD_LOCAL_RANK",
+            "OMPI_COMM_WORLD_LOCAL_SIZE",
+        ),
+        ("PMI_RANK", "PMI_SIZE", "MPI_LOCALRANKID", "MPI_LOCALNRANKS"),
+        ("PMIX_RANK", "SLURM_STEP_NUM_TASKS", "SLURM_LOCALID", ""),
+    ):
+        if rank in environ and size in environ:
+            local = local_rank if local_rank in environ else "SLURM_LOCALID"
+            many = _number(environ, local_size) if local_size in environ else _tasks_here(environ)
+            return _world(environ, rank, size, local, many, "mpi")
+    return None
+
+
+def _srun(environ: Mapping[str, str]) -> World | None:
+    # SLURM_PROCID alone says nothing: the batch script itself has it, as task 0 of SLURM_NTASKS.
+    if "SLURM_STEP_NUM_TASKS" not in environ or "SLURM_PROCID" not in environ:
+        return None
+    return _world(
+        environ, "SLURM_PROCID", "SLURM_STEP_NUM_TASKS", "SLURM_LOCALID", _tasks_here(environ), "srun"
+    )
+
+
+def _array(environ: Mapping[str, str]) -> World | None:
+    if "SLURM_ARRAY_TASK_ID" not in environ:
+        return None
+    first = _number(environ, "SLURM_ARRAY_TASK_MIN", 0)
+    step = max(_number(environ, "SLURM_ARRAY_TASK_STEP", 1), 1)
+    last = _number(environ, "SLURM_ARRAY_TASK_MAX", first)
+    rank = (_number(environ, "SLURM_ARRAY_TASK_ID") - first) // step
+    return World(rank, max((last - first) // step + 1, rank + 1), 0, 1, "array")
+
+
+def _world(
+    environ: Mapping[str, str], rank: str, size: str, local: str, local_size: int, launcher: Launcher
+) -> World | None:
+    world = World(
+        _number(environ, rank), _number(environ, size), _number(environ, local, 0), local_size, launcher
+    )
+    if not 0 <= world.rank < world.size:
+        raise ConfigError(
+            f"{rank}={world.rank} does not fit {size}={world.size}", "set KGQA_LAUNCHER=alone to ignore both"
+        )
+    return world
+
+
+def _tasks_here(environ: Mapping[str, str]) -> int:
+    """Tasks of the step on this node, from Slurm's '2(x3),1' and the node's place in the step."""
+    counts: list[int] = []
+    for part in environ.get("SLURM_STEP_TASKS_PER_NODE", "").split(","):
+        if match := re.fullmatch(r"(\d+)(?:\(x(\d+)\))?", part.strip()):
+            counts += [int(match[1])] * int(match[2] or 1)
+    node = _number(environ, "SLURM_NODEID", 0)
+    return counts[node] if 0 <= node < len(counts) else _number(environ, "SLURM_LOCALID", 0) + 1
+
+
+def _number(environ: Mapping[str, str], key: str, default: int | None = None) -> int:
+    text = environ.get(key)
+    if text is None and default is not None:
+        return default
+    try:
+        return int(text or "")
+    except ValueError:
+        raise ConfigError(f"{key}={text!r} is not a number", "set KGQA_LAUNCHER=alone to ignore it") from None
+
+
+def worker_name(world: World, wish: str | None = None) -> str:
+    """A name nobody else has or had: a restarted rank 3 is another worker than the one before.
+
+    Letters, digits and hyphens only, since files are named after it.
+    """
+    if wish:
+        return f"{re.sub(r'[^A-Za-z0-9-]+', '-', wish)}-{secrets.token_hex(3)}"
+    host = re.sub(r"[^A-Za-z0-9-]+", "-", socket.gethostname().split(".")[0])[:24]
+    return f"w{world.rank}-{host}-{os.getpid()}-{secrets.token_hex(3)}"
+
+
+def assign_gpus(world: World, per_worker: int, environ: MutableMapping[str, str]) -> str | None:
+    """Give this worker its own GPUs by setting CUDA_VISIBLE_DEVICES, before anything imports torch.
+
+    A launcher that already gave this task exactly its GPUs (srun --gpus-per-task) is left alone; of a list
+    that all tasks of the node see, each takes its part by local rank. Returns the value, None when there is
+    nothing to set. Raises ConfigError when there are fewer GPUs than the workers on this node need.
+    """
+    if per_worker < 1:
+        return None
+    first = world.local_rank * per_worker
+    seen = environ.get("CUDA_VISIBLE_DEVICES")
+    if seen is None:
+        devices = [str(number) for number in range(first, first + per_worker)] if world.local_size > 1 else []
+    else:
+        listed = [part.strip() for part in seen.split(",") if part.strip()]
+        if len(listed) <= per_worker:
+            devices = listed
+        else:
+            devices = listed[first : first + per_worker]
+        if len(devices) < per_worker:
+            raise ConfigError(
+                f"local rank {world.local_rank} needs {per_worker} GPU(s) of CUDA_VISIBLE_DEVICES={seen}",
+                "start one worker per GPU, for instance with --ntasks-per-node equal to the GPUs of a node",
+            )
+    if not devices:
+        return None
+    environ["CUDA_VISIBLE_DEVICES"] = ",".join(devices)
+    return environ["CUDA_VISIBLE_DEVICES"]

@@ -1,0 +1,129 @@
+"""When to stop: a signal, or the clock.
+
+Signals only set a flag; the worker looks at it between two rounds, drains, commits and leaves with exit
+code 75. SIGUSR1 and 2 are a batch system's early warning: what is in flight may be finished. SIGTERM and
+SIGINT mean now: what is in flight is cancelled after a short grace. A second SIGINT ends the process at
+once (the files allow it). The clock is the earlier of the configured limit and the end of the Slurm job.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from types import FrameType
+
+GRACE = 5.0  # s between SIGTERM and the cancelling; Slurm's KillWait is 30 s, a preemption's often less
+PATIENCE = (
+    60.0  # s after SIGUSR1; the scripts ask for the signal 15 minutes ahead, sites for as little as one
+)
+_EARLY = (signal.SIGUSR1, signal.SIGUSR2)  # 1 from our scripts, 2 from submitit
+_SIGNALS = (signal.SIGTERM, signal.SIGINT, *_EARLY)
+
+
+class Stop:
+    """The state of the flag and the clock. `now` is a monotonic clock in seconds; tests give their own.
+
+    `deadline` is when the process will be killed, on that clock; `margin` how long before no new work is
+    taken until the slowest request has been seen often enough to know better.
+    """
+
+    def __init__(
+        self,
+        deadline: float | None = None,
+        margin: float = 900.0,
+        now: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self.deadline = deadline
+        # A debug queue's job may be shorter than the margin meant for two days: it shall work most of its
+        # time.
+        self._margin = margin if deadline is None else min(margin, max(deadline - now(), 0.0) / 4)
+        self._now = now
+        self._reason: str | None = None
+        self._drain_by = 0.0
+        self._event = threading.Event()
+        self._slowest = 0.0
+        self._seen = 0
+
+    @property
+    def reason(self) -> str | None:
+        """Why to stop, in words for the user; None to go on."""
+        if self._reason is None and self.deadline is not None and self._now() >= self.deadline - self.margin:
+            left = max(self.deadline - self._now(), 0.0)
+            self._set(f"{left:.0f} s are left of the time limit", self.deadline - min(GRACE, left / 2))
+        return self._reason
+
+    @property
+    def margin(self) -> float:
+        """Seconds before the deadline at which no new work is taken.
+
+        A request that starts now must be answered before the end: twice the slowest seen, and half a minute
+        to commit. Never more than configured, and as configured until 50 were seen.
+        """
+        if self._seen < 50:
+            return self._margin
+        return min(self._margin, 2 * self._slowest + 30.0)
+
+    def learn(self, slowest: float, seen: int) -> None:
+        """Tell the duration of the slowest request so far and how many there were."""
+        self._slowest, self._seen = slowest, seen
+
+    def patience_is_over(self) -> bool:
+        """After `reason`: whether what is still in flight must be cancelled now."""
+        return self._now() >= self._drain_by
+
+    def request(self, reason: str, grace: float = GRACE) -> None:
+        """Ask for a stop; the shortest grace asked for holds."""
+        self._set(reason, self._now() + grace)
+
+    def wait(self, seconds: float) -> bool:
+        """Sleep, but not beyond a stop. True when there is one."""
+        until = self._now() + seconds
+        while self.reason is None and (left := until - self._now()) > 0:
+            # A signal handler cannot wake an Event's waiter in the same thread: look often enough instead.
+            self._event.wait(min(left, 0.2))
+        return self.reason is not None
+
+    @contextmanager
+    def listening(self) -> Iterator[None]:
+        """Handle SIGTERM, SIGINT, SIGUSR1 and 2 in this block. Main thread only.
+
+        After a stop the early warnings stay ignored: a repeated one must not kill a process that is on its
+        way out, which loses its handlers some time before its end.
+        """
+        before = {number: signal.signal(number, self._on_signal) for number in _SIGNALS}
+        try:
+            yield
+        finally:
+            for number, handler in before.items():
+                leaving = self._reason is not None and number in _EARLY
+                signal.signal(number, signal.SIG_IGN if leaving else handler)
+
+    def _on_signal(self, number: int, frame: FrameType | None) -> None:
+        if number == signal.SIGINT and self._reason is not None:
+            signal.signal(signal.SIGINT, signal.SIG_DFL)
+            os.kill(os.getpid(), signal.SIGINT)
+        self.request(signal.Signals(number).name, PATIENCE if number in _EARLY else GRACE)
+
+    def _set(self, reason: str, drain_by: float) -> None:
+        if self.deadline is not None:
+            drain_by = min(drain_by, max(self.deadline - GRACE, self._now()))
+        if self._reason is None:
+            self._reason, self._drain_by = reason, drain_by
+        else:
+            self._drain_by = min(self._drain_by, drain_by)
+        self._event.set()
+
+
+def deadline_of(time_limit: float | None, job_end: float | None) -> float | None:
+    """The monotonic time at which this process will be killed, or None.
+
+    `time_limit` is in seconds from now, `job_end` in seconds since 1970 (cluster/slurm.py).
+    """
+    ends = [] if time_limit is None else [time.monotonic() + time_limit]
+    if job_end is not None:
+        ends.append(time.monotonic() + job_end - time.time())
+    return min(ends, default=None)

@@ -1,0 +1,110 @@
+"""kg.h5: a knowledge graph as one sealed file, exactly as it was read.
+
+Groups `nodes` (id, name, type), `edges` (source, target, type), `node_types` and `edge_types` (name) and
+`attributes` (key, value) are tables as in store/table.py; types are int32 rows of the type tables, source and
+target of `nodes`. The 1 KiB header repeats what a dataset's card needs. docs/format.md.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import h5py
+import numpy as np
+import numpy.typing as npt
+import orjson
+import pyarrow as pa
+
+from kgqa_hpc.kg.graph import KnowledgeGraph, Strings
+from kgqa_hpc.store.sealed import create_sealed, open_sealed
+from kgqa_hpc.store.table import CHUNK_BYTES, COMPRESS_FROM, JSON, TEXT, Table, write_table
+
+KIND = "knowledge-graph"
+
+# What the header repeats, most important first, and the JSON bytes it may take of the header's 1,023.
+_IN_HEADER = ("source", "licence", "version", "licence_url", "licence_terms", "citation", "title", "package")
+_HEADER_BYTES = 700
+
+
+def write_graph(path: Path, graph: KnowledgeGraph, attrs: Mapping[str, str | int]) -> None:
+    """Write the graph with its own attributes and `attrs` (which win). The same graph gives the same bytes.
+
+    Raises DiskFull or StoreError; the file appears whole or not at all.
+    """
+    attributes = {**graph.attributes, **attrs}
+    header = {"rows": graph.num_nodes, "edges": graph.num_edges, "attributes": _header_attributes(attributes)}
+    with create_sealed(path, KIND, header=header) as file:
+        nodes = _table(file, "nodes", graph.num_nodes)
+        _write_texts(nodes.create_group("id"), graph.node_ids)
+        _write_texts(nodes.create_group("name"), graph.names)
+        _write_array(nodes, "type", graph.node_type)
+        edges = _table(file, "edges", graph.num_edges)
+        _write_array(edges, "source", graph.edge_source)
+        _write_array(edges, "target", graph.edge_target)
+        _write_array(edges, "type", graph.edge_type)
+        for name, types in (("node_types", graph.node_types), ("edge_types", graph.edge_types)):
+            write_table(file.create_group(name), {"name": TEXT}, [{"name": kind} for kind in types])
+        pairs = [{"key": key, "value": value} for key, value in sorted(attributes.items())]
+        write_table(file.create_group("attributes"), {"key": TEXT, "value": JSON}, pairs)
+
+
+def read_graph(path: Path) -> KnowledgeGraph:
+    """The graph of a verified kg.h5. Raises CorruptFile or StoreError."""
+    with open_sealed(path, KIND) as file:
+        edges, attributes = Table(file["edges"]), Table(file["attributes"])
+        return KnowledgeGraph(
+            node_ids=_read_texts(file["nodes/id"]),
+            names=_read_texts(file["nodes/name"]),
+            node_type=Table(file["nodes"]).numbers("type"),
+            node_types=tuple(Table(file["node_types"]).text("name")),
+            edge_source=edges.numbers("source"),
+            edge_target=edges.numbers("target"),
+            edge_type=edges.numbers("type"),
+            edge_types=tuple(Table(file["edge_types"]).text("name")),
+            attributes=dict(zip(attributes.text("key"), attributes.json("value"), strict=True)),
+        )
+
+
+def _header_attributes(attributes: Mapping[str, str | int]) -> dict[str, str | int]:
+    chosen: dict[str, str | int] = {}
+    for key in _IN_HEADER:
+        if key in attributes and len(orjson.dumps({**chosen, key: attributes[key]})) <= _HEADER_BYTES:
+            chosen[key] = attributes[key]
+    return chosen
+
+
+def _table(file: h5py.File, name: str, rows: int) -> h5py.Group:
+    group = file.create_group(name)
+    group.attrs["rows"] = np.int64(rows)
+    return group
+
+
+def _write_texts(group: h5py.Group, values: Strings) -> None:
+    # Arrow's large_string is laid out as the table's text columns are: one copy instead of a loop over rows.
+    array = pa.array(values, pa.large_string())
+    _, offsets, data = array.buffers()
+    group.attrs["type"] = TEXT
+    offsets = np.frombuffer(offsets, np.int64, len(array) + 1)
+    _write_array(group, "offsets", offsets)
+    _write_array(group, "bytes", np.frombuffer(data or b"", np.uint8, int(offsets[-1])))
+
+
+def _read_texts(group: h5py.Group) -> Strings:
+    offsets, data = group["offsets"][:], group["bytes"][:]
+    array = pa.LargeStringArray.from_buffers(len(offsets) - 1, pa.py_buffer(offsets), pa.py_buffer(data))
+    return np.asarray(array.to_numpy(zero_copy_only=False), dtype=object)
+
+
+def _write_array(group: h5py.Group, name: str, values: npt.NDArray[Any]) -> None:
+    options: dict[str, Any] = {}
+    if values.nbytes >= COMPRESS_FROM:
+        options = {
+            "chunks": (min(CHUNK_BYTES // values.itemsize, len(values)),),
+            "compression": "gzip",
+            "compression_opts": 4,
+            "shuffle": values.itemsize > 1,
+            "fletcher32": True,
+        }
+    group.create_dataset(name, data=values, track_times=False, **options)

@@ -1,1 +1,0 @@
-"""One module per file format; each turns files into the tables that `assemble` checks and joins."""

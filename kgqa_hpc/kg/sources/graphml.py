@@ -1,0 +1,252 @@
+"""A graph as GraphML, plain or gzip, as networkx, igraph, Gephi, Neo4j, LightRAG and others write it.
+
+Each tool has its own attribute names. Per node or edge the first of these that is there counts, whatever the
+case:
+
+    a node's name    name, label, title, entity_name, entity_id, displayname
+    a node's type    type, kind, labels, node_type, entity_type, category, class
+    an edge's type   type, kind, relation, relationship, predicate, label, edge_type, edge label
+
+from `<data>` by the `attr.name` of its key (by the key itself when it is not declared), else from the XML
+attributes `label` and `labels` of the element; a key's `<default>` is respected. Neo4j's ":Gene:Entity" is
+the type Gene. When no node of the file has a name, ids are the names; without any type, nodes are of type
+"entity", edges "related_to". Nested graphs are flattened, ports ignored, hyperedges refused.
+
+A DOCTYPE is refused before anything of it is expanded: entities are how XML attacks work, and GraphML needs
+none. The standard library's expat is used directly because it knows the line of every element.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, field
+from pathlib import Path
+from xml.parsers import expat
+
+import pyarrow as pa
+
+from kgqa_hpc.errors import GraphFormatError
+from kgqa_hpc.kg.assemble import EdgeTable, NodeTable, Policy, assemble
+from kgqa_hpc.kg.graph import KnowledgeGraph
+from kgqa_hpc.kg.textfile import read_text, refuse_other_encodings
+
+_NAMES = ("name", "label", "title", "entity_name", "entity_id", "displayname")
+_NODE_TYPES = ("type", "kind", "labels", "node_type", "entity_type", "category", "class")
+_EDGE_TYPES = ("type", "kind", "relation", "relationship", "predicate", "label", "edge_type", "edge label")
+_ABSENT = 99  # the rank of a value nobody gave
+
+
+def read_graphml(path: Path, policy: Policy = Policy()) -> KnowledgeGraph:  # noqa: B008 - frozen
+    """Read the file; nodes and edges keep its order, an undirected edge points as it is written.
+
+    Raises GraphFormatError with file and line, EmptyGraphError, or InputError when the file cannot be read.
+    """
+    document = _Document(path.name)
+    document.read(read_text(path))
+    nodes, edges = document.nodes, document.edges
+    ids = _array(nodes.required["id"])
+    names, types = nodes.columns
+    (edge_types,) = edges.columns
+    return assemble(
+        NodeTable(
+            path.name,
+            ids,
+            _array(names.values) if names.given() else ids,
+            _array(types.labels() if types.given() else ["entity"] * len(ids)),
+            nodes.lines.__getitem__,
+        ),
+        EdgeTable(
+            path.name,
+            _array(edges.required["source"]),
+            _array(edges.required["target"]),
+            _array(edge_types.labels() if edge_types.given() else ["related_to"] * len(edges.lines)),
+            edges.lines.__getitem__,
+        ),
+        policy,
+        {"source": "graphml", "files": path.name},
+    )
+
+
+@dataclass(slots=True)
+class _Column:
+    """What one property of all nodes or edges was found to be; `rank` tells how good the last value is."""
+
+    names: tuple[str, ...]  # of the attributes that may give it, best first
+    values: list[str] = field(default_factory=list)
+    rank: int = _ABSENT
+    default: str = ""
+    default_rank: int = _ABSENT
+
+    def offer(self, rank: int, value: str) -> None:
+        """Set the last value, unless a better one is there."""
+        if rank < self.rank:
+            self.rank = rank
+            self.values[-1] = value
+
+    def given(self) -> bool:
+        return any(self.values)
+
+    def labels(self) -> list[str]:
+        """The values as types: of Neo4j's ":Gene:Entity" the first."""
+        return [value.split(":")[1] if value.startswith(":") else value for value in self.values]
+
+
+@dataclass(slots=True)
+class _Elements:
+    """All nodes or all edges so far, and the line each begins on."""
+
+    what: str
+    required: dict[str, list[str]]
+    columns: tuple[_Column, ...]
+    lines: list[int] = field(default_factory=list)
+    slots: dict[str, tuple[_Column, int] | None] = field(default_factory=dict)  # by key, as far as met
+
+    def slot(self, attribute: str) -> tuple[_Column, int] | None:
+        """The column an attribute belongs to and its rank there."""
+        for column in self.columns:
+            if attribute.lower() in column.names:
+                return column, column.names.index(attribute.lower())
+        return None
+
+    def begin(self, line: int) -> None:
+        self.lines.append(line)
+        for column in self.columns:
+            column.values.append(column.default)
+            column.rank = _ABSENT  # whatever the element itself says counts more than a default
+
+
+class _Document:
+    """The state of one parse: where we are, and what was found."""
+
+    def __init__(self, file: str) -> None:
+        self.file = file
+        self.nodes = _Elements("node", {"id": []}, (_Column(_NAMES), _Column(_NODE_TYPES)))
+        self.edges = _Elements("edge", {"source": [], "target": []}, (_Column(_EDGE_TYPES),))
+        self.keys: dict[str, str] = {}  # key id -> attr.name
+        self.key: tuple[str, str] | None = None  # id and domain of the present <key>
+        self.open: list[
+            _Elements | None
+        ] = []  # the nodes, edges and graphs (None) around the present position
+        self.closed = False  # the node around has had its nested graph; it can get no more data
+        self.inside_data = 0  # depth below and including <data> or <default>
+        self.slot: tuple[_Column, int] | None = None  # where the text of the present <data> goes
+        self.text: list[str] = []
+        self.prefix = ""
+        self.parser = expat.ParserCreate()
+
+    def read(self, data: bytes) -> None:
+        parser = self.parser
+        parser.buffer_text = True
+        parser.StartDoctypeDeclHandler = self._doctype
+        parser.StartElementHandler = self._root
+        parser.EndElementHandler = self._end
+        parser.CharacterDataHandler = self.text.append
+        try:
+            parser.Parse(data, True)
+        except (expat.ExpatError, LookupError, ValueError) as problem:
+            declared = re.search(rb"encoding=[\"']([^\"']+)", data[:200])
+            if declared is None or declared[1].lower() in (b"utf-8", b"utf8"):
+                refuse_other_encodings(data, self.file)
+            line = getattr(problem, "lineno", parser.CurrentLineNumber)
+            reason = str(problem).split(": line")[0]
+            raise GraphFormatError(
+                f"{self.file} line {line:,}: not well-formed XML: {reason}", "export or download it again"
+            ) from None
+
+    def _fail(self, what: str, cure: str) -> GraphFormatError:
+        return GraphFormatError(f"{self.file} line {self.parser.CurrentLineNumber:,}: {what}", cure)
+
+    def _doctype(self, *_: object) -> None:
+        raise self._fail("a DOCTYPE is not allowed", "delete <!DOCTYPE …>; GraphML does not need it")
+
+    def _root(self, tag: str, attributes: dict[str, str]) -> None:
+        prefix, _, name = tag.rpartition(":")
+        if name != "graphml":
+            raise self._fail(f"the document is {name!r}, not GraphML", "export it as GraphML")
+        self.prefix = f"{prefix}:" if prefix else ""
+        self.parser.StartElementHandler = self._start
+
+    def _start(self, tag: str, attributes: dict[str, str]) -> None:
+        # Called for every element, a few million times: the frequent ones first, and no needless calls.
+        self.text.clear()
+        if self.inside_data:
+            self.inside_data += 1
+            return
+        name = tag.removeprefix(self.prefix)
+        if name == "data":
+            self.inside_data = 1
+            elements = self.open[-1] if self.open else None
+            if elements is not None:
+                key = attributes.get("key", "")
+                self.slot = elements.slots[key] if key in elements.slots else self._learn(elements, key)
+        elif name == "edge":
+            self._element(self.edges, attributes)
+            if "label" in attributes:
+                self.edges.columns[0].offer(_ABSENT - 1, attributes["label"])
+        elif name == "node":
+            self._element(self.nodes, attributes)
+            for column, attribute in zip(self.nodes.columns, ("label", "labels"), strict=True):
+                if attribute in attributes:
+                    column.offer(_ABSENT - 1, attributes[attribute])
+        else:
+            self._rare(name, attributes)
+
+    def _element(self, elements: _Elements, attributes: dict[str, str]) -> None:
+        for name, values in elements.required.items():
+            if name not in attributes:
+                raise self._fail(f"the {elements.what} has no attribute {name!r}", "add it")
+            values.append(attributes[name])
+        elements.begin(self.parser.CurrentLineNumber)
+        self.open.append(elements)
+        self.closed = False
+
+    def _learn(self, elements: _Elements, key: str) -> tuple[_Column, int] | None:
+        elements.slots[key] = elements.slot(self.keys.get(key, key))
+        return elements.slots[key]
+
+    def _rare(self, name: str, attributes: dict[str, str]) -> None:
+        if name == "graph":
+            self.open.append(None)  # its own <data> is not that of a node around it
+        elif name == "key":
+            self.key = attributes.get("id", ""), attributes.get("for", "all")
+            self.keys[self.key[0]] = attributes.get("attr.name", self.key[0])
+        elif name == "default" and self.key is not None:
+            self.inside_data = 1
+        elif name == "hyperedge":
+            raise self._fail("hyperedges are not supported", "write each as edges between pairs of nodes")
+
+    def _end(self, tag: str) -> None:
+        if self.inside_data:
+            self.inside_data -= 1
+            if not self.inside_data:
+                if self.slot is not None:
+                    self._value("".join(self.text))
+                elif self.key is not None:
+                    self._default("".join(self.text))
+            return
+        name = tag.removeprefix(self.prefix)
+        if name in ("edge", "node", "graph"):
+            self.open.pop()
+            self.closed = name == "graph"
+        elif name == "key":
+            self.key = None
+
+    def _value(self, text: str) -> None:
+        assert self.slot is not None
+        column, rank = self.slot
+        self.slot = None
+        if self.closed:
+            raise self._fail("data of a node after the graph nested in it", "move it before the nested graph")
+        column.offer(rank, text)
+
+    def _default(self, text: str) -> None:
+        assert self.key is not None
+        key, domain = self.key
+        for elements in (self.nodes, self.edges):
+            slot = elements.slot(self.keys[key]) if domain in (elements.what, "all") else None
+            if slot is not None and slot[1] < slot[0].default_rank:
+                slot[0].default, slot[0].default_rank = text, slot[1]
+
+
+def _array(values: list[str]) -> pa.Array:
+    return pa.array(values, pa.large_string())

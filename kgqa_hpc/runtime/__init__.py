@@ -1,1 +1,0 @@
-"""Workers: leasing shards, feeding engines, stopping in time. Knows no biology."""

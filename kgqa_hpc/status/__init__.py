@@ -1,0 +1,1 @@
+"""What a run has done, how fast it goes, and what it will take."""

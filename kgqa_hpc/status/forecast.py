@@ -1,0 +1,179 @@
+"""What a run will cost before anything is spent: GPU-hours, wall time, jobs and disk, assumptions stated.
+
+The time an item takes comes from the first of these that is known: tokens per second given by the user
+together with the answer lengths of a pilot; the rate of a pilot on the chosen engine; published figures.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from kgqa_hpc.config import RunConfig
+from kgqa_hpc.errors import InputError
+from kgqa_hpc.runs import open_run
+from kgqa_hpc.status.render import duration
+from kgqa_hpc.status.snapshot import Status, survey
+from kgqa_hpc.store.run_folder import RunFolder
+from kgqa_hpc.store.sealed import read_header
+
+DAY = 86_400.0  # s
+QUEUE_LIMIT = 172_800.0  # s; the published runs had two days (Appendix A)
+START_UP = 300.0  # s until a job's engine answers; chosen: loading 40 GB of weights at 200 MB/s
+ENOUGH = 20  # items a pilot must have ended before its rate counts
+
+# BioGraphletQA on one A6000 with a 4-bit 70B model: questions generated and judged a day, tokens/s while
+# generating (sections 3.2.2 and 3.3).
+PUBLISHED_PER_DAY = {"generate": 27_821.0, "judge": 45_674.0}
+PUBLISHED_TOKENS_PER_S = 241.0
+PUBLISHED_TOKENS = {
+    "generate": PUBLISHED_TOKENS_PER_S * DAY / PUBLISHED_PER_DAY["generate"],
+    "judge": PUBLISHED_TOKENS_PER_S * DAY / PUBLISHED_PER_DAY["judge"],
+}
+# Bytes an answer token leaves on the disk, results and dataset together, when no pilot measured it; chosen:
+# four characters a token, stored compressed in a result and plain in JSON lines and Parquet.
+BYTES_PER_TOKEN = 12.0
+
+
+@dataclass(frozen=True, slots=True)
+class Pace:
+    """GPU-seconds, answer tokens and bytes of one item through all steps, and where the figures come from."""
+
+    seconds: float
+    tokens: float
+    bytes: float
+    source: str
+
+
+@dataclass(frozen=True, slots=True)
+class Pilot:
+    """What a run has measured: items a day through all steps (None: not known yet), answer tokens of an
+    item.
+    """
+
+    run: str
+    per_day: float | None
+    tokens: float
+
+
+def plan(
+    folder: Path,
+    *,
+    gpus: int = 1,
+    limit: float | None = None,
+    pilot: Path | None = None,
+    pilot_gpus: int = 1,
+    tokens_per_s: float | None = None,
+) -> dict[str, Any]:
+    """The forecast as plain data.
+
+    `gpus` work side by side in jobs of at most `limit` seconds; `pilot` is a run whose measured tokens and
+    rate count (default: this run, once it has ended some items), made with `pilot_gpus`; `tokens_per_s` is
+    what one GPU generates, all requests together. Raises InputError for a folder that is no run or a pilot
+    that measured nothing.
+    """
+    run, config = open_run(folder)
+    steps = [step for each in config.passes for step in each.steps]
+    pace = item_pace(steps, read_pilot(pilot or folder, required=pilot is not None), pilot_gpus, tokens_per_s)
+    left = math.ceil(_items(run, config) - _ended(config, survey(folder)))
+    return forecast(
+        left, pace, gpus, limit or config.runtime.time_limit or QUEUE_LIMIT, config.runtime.margin
+    )
+
+
+def read_pilot(folder: Path, *, required: bool) -> Pilot | None:
+    """What a run has measured; None, or InputError if it is `required`, where that is too little."""
+    _, config = open_run(folder)
+    state = survey(folder)
+    through_a_pass = sum(each["items"] for each in state["passes"])
+    if through_a_pass < ENOUGH:
+        if not required:
+            return None
+        raise InputError(
+            f"{folder}: a pilot needs {ENOUGH} items in finished shards",
+            "kgqa run it to its end with a small anchors.per_shape and runtime.shard_size",
+        )
+    tokens = 0.0
+    for settings, each in zip(config.passes, state["passes"], strict=True):
+        published = sum(PUBLISHED_TOKENS[step] for step in settings.steps)
+        tokens += each["tokens"].get("completion", 0) / each["items"] if each["items"] else published
+    per_day = state["rate"]["per_day"]
+    whole = None if per_day is None else per_day * _ended(config, state) / through_a_pass
+    return Pilot(state["run"], whole, tokens)
+
+
+def item_pace(
+    steps: Sequence[str], pilot: Pilot | None, pilot_gpus: int = 1, tokens_per_s: float | None = None
+) -> Pace:
+    """The pace of one item through `steps` on one GPU, from the best figures there are."""
+    tokens = pilot.tokens if pilot else sum(PUBLISHED_TOKENS[step] for step in steps)
+    source = f"answer lengths of pilot {pilot.run}" if pilot else "answer lengths as published"
+    size = tokens * BYTES_PER_TOKEN
+    if tokens_per_s is not None:
+        return Pace(
+            tokens / tokens_per_s, tokens, size, f"{tokens_per_s:g} tokens/s per GPU as given; {source}"
+        )
+    if pilot and pilot.per_day:
+        per_day = pilot.per_day / pilot_gpus
+        return Pace(DAY / per_day, tokens, size, f"pilot {pilot.run}: {per_day:,.0f} items a day per GPU")
+    seconds = sum(DAY / PUBLISHED_PER_DAY[step] for step in steps)
+    return Pace(seconds, tokens, size, "the published rates of one A6000 with a 4-bit 70B model (3.2.2, 3.3)")
+
+
+def forecast(items: int, pace: Pace, gpus: int, limit: float, margin: float) -> dict[str, Any]:
+    """GPU-hours, wall time, jobs and disk for `items` at a pace; `limit` and `margin` in seconds."""
+    usable = limit - margin - START_UP
+    if usable <= 0:
+        raise InputError(
+            f"a limit of {duration(limit)} leaves no time between {duration(START_UP)} to start"
+            f" and a margin of {duration(margin)}",
+            "ask for longer jobs or set runtime.margin lower",
+        )
+    wall = items * pace.seconds / gpus
+    per_gpu = math.ceil(wall / usable) if items else 0
+    return {
+        "items": items,
+        "gpus": gpus,
+        "gpu_hours": (items * pace.seconds + per_gpu * gpus * START_UP) / 3600,
+        "wall_seconds": wall + per_gpu * START_UP,
+        "jobs": per_gpu * gpus,
+        "limit_seconds": limit,
+        "disk_bytes": round(items * pace.bytes),
+        "answer_tokens": round(items * pace.tokens),
+        "assumptions": [
+            pace.source,
+            f"{pace.seconds:.2f} GPU-seconds and {pace.tokens:.0f} answer tokens per item",
+            f"{gpus} GPUs share the work evenly and start at once; time in the queue is not counted",
+            f"a job takes {duration(START_UP)} to load the model, stops {duration(margin)} before its limit",
+            f"{BYTES_PER_TOKEN:g} bytes on the disk per answer token",
+        ],
+    }
+
+
+def render(document: dict[str, Any]) -> str:
+    """The forecast for a person."""
+    lines = [
+        f"items     {document['items']:,} left · {document['answer_tokens']:,} answer tokens",
+        f"GPU       {document['gpu_hours']:,.0f} hours on {document['gpus']} GPUs",
+        f"time      {duration(document['wall_seconds'])} without waiting in the queue",
+        f"jobs      {document['jobs']:,} of at most {duration(document['limit_seconds'])}, one GPU each",
+        f"disk      {document['disk_bytes'] / 1e9:,.2f} GB for results and dataset",
+    ]
+    return "\n".join([*lines, *(f"assumed   {each}" for each in document["assumptions"])])
+
+
+def _items(run: RunFolder, config: RunConfig) -> int:
+    """Items of the run: sampled ones, or as many as the configuration asks for."""
+    if run.anchors.exists():
+        return int(read_header(run.anchors, "anchors")["rows"])
+    return config.anchors.per_shape * len(config.anchors.shapes or range(29))
+
+
+def _ended(config: RunConfig, state: Status) -> float:
+    """Items that ended; one that went through a pass counts as that pass's part of the published time."""
+    days = [sum(1 / PUBLISHED_PER_DAY[step] for step in each.steps) for each in config.passes]
+    ended = zip(days, state["passes"], strict=True)
+    return float(sum(part * each["items"] for part, each in ended) / sum(days))

@@ -1,0 +1,112 @@
+"""The status of a run for people: `kgqa status`."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+
+from kgqa_hpc.status.snapshot import VERDICTS, Status, survey
+
+WATCH_EVERY = 5.0  # s
+
+
+def status(folder: Path) -> Status:
+    """The state of a run as plain data (status/snapshot.py). Raises InputError when there is no run."""
+    return survey(folder)
+
+
+def render(now: Status) -> str:
+    """Four or five lines."""
+    lines = [_shards(now), _items(now), _verdicts(now), _workers(now)]
+    if now["queue"] is not None:
+        lines.append(_queue(now["queue"]))
+    return "\n".join(lines)
+
+
+def watch(folder: Path) -> None:
+    """Show the status on the terminal until the run is complete or the user has seen enough."""
+    from rich.live import Live
+    from rich.text import Text
+
+    with Live(refresh_per_second=4) as live:
+        while True:
+            now = status(folder)
+            live.update(Text(f"{now['run']}  {now['time']}\n{render(now)}"))
+            if now["complete"]:
+                return
+            time.sleep(WATCH_EVERY)
+
+
+def duration(seconds: float) -> str:
+    """'1 day 19 h', '3 h 5 min', '40 s': two units at most."""
+    if seconds < 90:
+        return f"{seconds:.0f} s"
+    minutes = round(seconds / 60)
+    days, rest = divmod(minutes, 1440)
+    hours, minutes = divmod(rest, 60)
+    if days:
+        return f"{days} day{'s' if days > 1 else ''} {hours} h"
+    return f"{hours} h {minutes} min" if hours else f"{minutes} min"
+
+
+def _shards(now: Status) -> str:
+    shards = now["shards"]
+    if not shards["total"]:
+        return "shards    none yet: kgqa run cuts them"
+    which = f" of pass {now['pass']}" if len(now["passes"]) > 1 else ""
+    return (
+        f"shards    {shards['done']:,} of {shards['total']:,} done{which} · {shards['in_work']:,} in work"
+        f" · {shards['quarantined']:,} quarantined"
+    )
+
+
+def _items(now: Status) -> str:
+    text = f"items     {now['items']['ended']:,} of {now['items']['total']:,}"
+    overall, recent = now["rate"]["per_day"], now["rate"]["last_hour_per_day"]
+    if overall is not None:
+        text += f" · {overall:,.0f} a day"
+        if recent is not None:
+            text += f" (last hour {recent:,.0f})"
+    if now["complete"]:
+        return f"{text} · complete"
+    left = now["seconds_left"]
+    return text if left is None else f"{text} · done in about {duration(left)}"
+
+
+def _verdicts(now: Status) -> str:
+    counts = {name: now["verdicts"].get(name, 0) for name in VERDICTS}
+    total = sum(counts.values())
+    if not total:
+        return "verdicts  none yet"
+    shares = " · ".join(f"{name} {100 * number / total:.1f} %" for name, number in counts.items())
+    return f"verdicts  {shares}"
+
+
+def _workers(now: Status) -> str:
+    workers = now["workers"]
+    parts = [f"{workers['alive']:,} alive"]
+    if workers["slowest"] is not None and workers["alive"] > 1:
+        parts.append(f"slowest {workers['slowest']:.2f}x the mean")
+    stalled = workers["stalled"]
+    parts.append(f"{len(stalled)} stalled ({_some(stalled)})" if stalled else "none stalled")
+    if workers["silent"]:
+        parts.append(f"{len(workers['silent'])} without a sign of life ({_some(workers['silent'])})")
+    if workers["engine_deaths"]:
+        parts.append(f"{workers['engine_deaths']:,} engine deaths")
+    return f"workers   {' · '.join(parts)}"
+
+
+def _some(names: list[str]) -> str:
+    return ", ".join(names[:3]) + (", …" if len(names) > 3 else "")
+
+
+def _queue(jobs: list[dict[str, str]]) -> str:
+    if not jobs:
+        return "queue     no job of this run is queued or running"
+    shown = [
+        f"{job['id']} {job['name']} {job['state'].lower()}"
+        + (f", {job['left']} left" if job["state"] == "RUNNING" else f" ({job['reason']})")
+        for job in jobs[:4]
+    ]
+    more = f" · {len(jobs) - 4} more" if len(jobs) > 4 else ""
+    return f"queue     {' · '.join(shown)}{more}"

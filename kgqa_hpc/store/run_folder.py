@@ -1,0 +1,276 @@
+"""A run folder: where everything lies, and the manifest that says what it is.
+
+The folder appears whole (config.yaml and manifest.json in it) or not at all. Work that another
+configuration began is refused with every difference named. docs/format.md, section 1.
+"""
+
+from __future__ import annotations
+
+import errno
+import secrets
+import shutil
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from kgqa_hpc import __version__
+from kgqa_hpc.errors import CorruptFile, FingerprintMismatch, InputError
+from kgqa_hpc.store import atomic, disk
+from kgqa_hpc.store.config_digest import digest, require_same
+from kgqa_hpc.store.document import read_document, write_document
+from kgqa_hpc.store.quarantine import quarantine
+
+KIND = "run"
+Sections = Mapping[str, Mapping[str, Any]]
+_CURE = "use another run folder for the new configuration, or undo the change"
+
+
+@dataclass(frozen=True, slots=True)
+class Manifest:
+    """manifest.json: `sections` is the fingerprint, {name: {"sha256", "values"}}."""
+
+    created: str
+    program: str
+    sections: dict[str, dict[str, Any]]
+
+    @property
+    def digest(self) -> str:
+        """One sha256 for the whole fingerprint."""
+        return digest(self.sections)
+
+    def to_dict(self) -> dict[str, Any]:
+        return {
+            "format": f"kgqa-{KIND}",
+            "version": 1,
+            "created": self.created,
+            "program": self.program,
+            "fingerprint": self.sections,
+        }
+
+
+def write_manifest(path: Path, manifest: Manifest) -> None:
+    """Commit manifest.json. Raises DiskFull, StoreError."""
+    write_document(path, manifest.to_dict())
+
+
+def read_manifest(path: Path) -> Manifest:
+    """Raises CorruptFile, NewerFormat, or StoreError when it is missing."""
+    cure = "kgqa init with the run's own configuration makes it again"
+    try:
+        content = read_document(path, KIND)
+        return Manifest(content["created"], content["program"], content["fingerprint"])
+    except KeyError as problem:
+        raise CorruptFile(f"{path}: a manifest without {problem}", cure) from None
+    except CorruptFile as problem:
+        raise CorruptFile(problem.message, cure) from None
+
+
+@dataclass(frozen=True)
+class RunFolder:
+    """The paths of a run (INTERFACES, section 6), and its life: `create`, `open`, `check`."""
+
+    path: Path
+
+    @property
+    def name(self) -> str:
+        return self.path.resolve().name
+
+    @property
+    def config_file(self) -> Path:
+        return self.path / "config.yaml"
+
+    @property
+    def manifest_file(self) -> Path:
+        return self.path / "manifest.json"
+
+    @property
+    def kg(self) -> Path:
+        return self.path / "kg.h5"
+
+    @property
+    def anchors(self) -> Path:
+        return self.path / "anchors.h5"
+
+    @property
+    def stats(self) -> Path:
+        return self.path / "stats"
+
+    @property
+    def pins(self) -> Path:
+        return self.path / "pins"
+
+    @property
+    def shards(self) -> Path:
+        return self.path / "shards"
+
+    @property
+    def shards_manifest(self) -> Path:
+        return self.shards / "manifest.json"
+
+    @property
+    def quarantine(self) -> Path:
+        return self.path / "quarantine"
+
+    @property
+    def dataset(self) -> Path:
+        return self.path / "dataset"
+
+    @property
+    def report(self) -> Path:
+        return self.path / "report"
+
+    @property
+    def logs(self) -> Path:
+        return self.path / "logs"
+
+    @property
+    def status_file(self) -> Path:
+        return self.path / "status.json"
+
+    def shard(self, name: str) -> Path:
+        return self.shards / f"{name}.h5"
+
+    def results(self, pass_name: str) -> Path:
+        """The folder of a pass's results and journals."""
+        return self.path / "results" / pass_name
+
+    def result(self, pass_name: str, shard: str) -> Path:
+        return self.results(pass_name) / f"{shard}.h5"
+
+    def leases(self, pass_name: str) -> Path:
+        return self.path / "leases" / pass_name
+
+    @classmethod
+    def create(cls, path: Path, config: Mapping[str, Any], sections: Sections) -> RunFolder:
+        """Make the folder for a resolved configuration (plain data) and its fingerprint
+        (store/config_digest.py).
+
+        A run that is there already with the same fingerprint stays; its config.yaml takes over what may
+        change (runtime, dataset). Raises FingerprintMismatch; InputError for a folder that holds something
+        else; DiskFull, StoreError with nothing left behind.
+        """
+        run = cls(path)
+        if atomic.exists(run.manifest_file):
+            run._update(config, sections)
+            return run
+        place = path.resolve()
+        atomic.make_folder(place.parent)
+        atomic.sweep_temps(place.parent, prefix=f".{place.name}.")
+        temp = place.with_name(f".{place.name}.{secrets.token_hex(6)}{atomic.TEMP_SUFFIX}")
+        try:
+            atomic.make_folder(temp)
+            atomic.write_file(temp / run.config_file.name, _yaml(config))
+            write_manifest(temp / run.manifest_file.name, _new_manifest(sections))
+            run._take_place(temp, place, config, sections)
+        finally:
+            shutil.rmtree(temp, ignore_errors=True)
+        return run
+
+    @classmethod
+    def open(cls, path: Path) -> RunFolder:
+        """An existing run. Raises InputError when `path` is none; CorruptFile, NewerFormat for its
+        manifest.
+        """
+        run = cls(path)
+        if not atomic.exists(run.manifest_file):
+            what = "is not a run folder (no manifest.json)" if path.exists() else "no such run folder"
+            raise InputError(f"{path}: {what}", f"make it with: kgqa init CONFIG {path}")
+        run.manifest()
+        return run
+
+    def manifest(self) -> Manifest:
+        """Raises CorruptFile, NewerFormat, StoreError."""
+        return read_manifest(self.manifest_file)
+
+    def config(self) -> dict[str, Any]:
+        """config.yaml as plain data. Raises InputError when it cannot be read as YAML."""
+        try:
+            data = yaml.safe_load(self.config_file.read_text(encoding="utf-8"))
+        except (OSError, UnicodeDecodeError, yaml.YAMLError) as problem:
+            reason = " ".join(str(problem).split())
+            raise InputError(f"{self.config_file}: cannot be read: {reason}", "run kgqa init again") from None
+        if not isinstance(data, dict):
+            raise InputError(f"{self.config_file}: is not a mapping of keys to values", "run kgqa init again")
+        return data
+
+    def check(self, sections: Sections) -> str:
+        """The fingerprint's digest, when `sections` are those the run was made with.
+
+        Raises FingerprintMismatch that names each key that changed, old → new.
+        """
+        manifest = self.manifest()
+        recorded = {name: section["values"] for name, section in manifest.sections.items()}
+        wanted = {name: section["values"] for name, section in sections.items()}
+        require_same(str(self.path), recorded, wanted, _CURE)
+        return manifest.digest
+
+    def pin(self, name: str, values: Mapping[str, Any]) -> None:
+        """Record a fact that is known only while running (weights' digest, graph's digest), once and for all.
+
+        The first process writes pins/<name>.json; whoever comes with other values raises FingerprintMismatch.
+        """
+        path = self.pins / f"{name}.json"
+        atomic.make_folder(self.pins)
+        content = {"format": "kgqa-pin", "version": 1, "values": dict(values)}
+        if not write_document(path, content, exclusive=True):
+            try:
+                recorded = read_document(path, "pin")["values"]
+            except CorruptFile as problem:
+                cure = "the results tell the values they were made with; remove it to take the present ones"
+                raise CorruptFile(problem.message, cure) from None
+            require_same(str(self.path), {name: recorded}, {name: dict(values)}, _CURE)
+
+    def _update(self, config: Mapping[str, Any], sections: Sections) -> None:
+        try:
+            self.check(sections)
+        except CorruptFile as problem:
+            self._mend(sections, problem)
+        if not atomic.exists(self.config_file) or self.config_file.read_bytes() != _yaml(config):
+            atomic.write_file(self.config_file, _yaml(config))
+
+    def _mend(self, sections: Sections, problem: CorruptFile) -> None:
+        """Make a damaged manifest again, when the results that are there were made with this fingerprint."""
+        from kgqa_hpc.store.sealed import read_header  # HDF5 takes a while to load, and is needed here only
+
+        for path in sorted(self.path.glob("results/*/shard-*.h5")):
+            try:
+                found = read_header(path, "result").get("fingerprint")
+            except CorruptFile:
+                continue  # tells nothing; the next run sets it aside
+            if found != digest(sections):
+                where = f"{self.path} (its manifest is damaged, but {path} tells)"
+                raise FingerprintMismatch(f"{where} was made with another configuration", _CURE)
+        quarantine(self.quarantine, self.manifest_file, problem.message)
+        write_manifest(self.manifest_file, _new_manifest(sections))
+
+    def _take_place(self, temp: Path, place: Path, config: Mapping[str, Any], sections: Sections) -> None:
+        with atomic.disk_errors(self.path):
+            try:
+                disk.rename(temp, place)
+            except OSError as problem:
+                if problem.errno not in (errno.ENOTEMPTY, errno.EEXIST, errno.ENOTDIR):
+                    raise
+            else:
+                atomic.sync_folder(place.parent)
+                return
+        if not atomic.exists(self.manifest_file):
+            raise InputError(
+                f"{self.path}: exists and is not a run folder", "choose another folder, or empty this one"
+            )
+        self._update(config, sections)  # another process was faster
+
+
+def _new_manifest(sections: Sections) -> Manifest:
+    created = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
+    return Manifest(
+        created, f"kgqa_hpc {__version__}", {name: dict(section) for name, section in sections.items()}
+    )
+
+
+def _yaml(config: Mapping[str, Any]) -> bytes:
+    text: str = yaml.safe_dump(dict(config), sort_keys=False, allow_unicode=True)
+    return text.encode("utf-8")

@@ -1,0 +1,1 @@
+"""The worker: leases shards, sends items through their steps, commits results."""

@@ -1,0 +1,154 @@
+"""The lead: the one process of a run that cuts the shards, sweeps, reclaims, and writes the status.
+
+Who leads is a lease like any other, so that a lead that dies is replaced. Rank 0 asks for it at once, the
+others only when nobody has it. Whatever the lead does may be done twice at once, or late, without harm:
+workers depend on nothing of it but the partition, once.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Callable, Sequence
+
+from kgqa_hpc.cluster import slurm
+from kgqa_hpc.config import RunConfig
+from kgqa_hpc.errors import CorruptFile, MissingFile
+from kgqa_hpc.status import history
+from kgqa_hpc.status.metrics import metrics
+from kgqa_hpc.status.snapshot import Status, compose, load_tallies
+from kgqa_hpc.status.worker_states import read_states, sweep_states
+from kgqa_hpc.store import canonical, sealed
+from kgqa_hpc.store.atomic import make_folder, write_file
+from kgqa_hpc.store.lease import Lease, Leases, holders
+from kgqa_hpc.store.partition import ShardsManifest, partition
+from kgqa_hpc.store.quarantine import quarantine
+from kgqa_hpc.store.queue import done_shards
+from kgqa_hpc.store.results import KIND as RESULT
+from kgqa_hpc.store.run_folder import RunFolder
+from kgqa_hpc.store.sweep import sweep
+from kgqa_hpc.work.lease_renewal import Heartbeat
+
+ROLE = ".lead"  # no pass can be named so
+NOTE_EVERY = 60.0  # s between two notes in the history
+SWEEP_EVERY = 3600.0  # s
+
+
+class Lead:
+    """One process's claim to lead and, while it holds it, the duties. Used by one thread after `take`."""
+
+    def __init__(
+        self, run: RunFolder, config: RunConfig, worker: str, heartbeat: Heartbeat, log: Callable[..., None]
+    ) -> None:
+        self.status: Status | None = None
+        self._run = run
+        self._config = config
+        self._heartbeat = heartbeat
+        self._log = log
+        self._passes = [each.name for each in config.passes]
+        self._roles = Leases(run.leases(ROLE), worker, config.runtime.lease)
+        self._leases = [Leases(run.leases(name), worker, config.runtime.lease) for name in self._passes]
+        self._lease: Lease | None = None
+        self._shards: ShardsManifest | None = None
+        self._noted = self._swept = -SWEEP_EVERY
+        self._verified: set[str] = set()
+
+    @property
+    def leading(self) -> bool:
+        return self._lease is not None
+
+    def take(self) -> bool:
+        """Ask for the role, or keep it. True when this process leads now. Raises DiskFull, StoreError."""
+        if self._lease is not None and self._heartbeat.lost(self._lease):
+            self._heartbeat.forget(self._lease)
+            self._lease = None
+        if self._lease is None:
+            self._lease = self._roles.claim("lead")
+            if self._lease is not None:
+                self._heartbeat.keep(self._lease)
+                self._log("leads")
+        return self._lease is not None
+
+    def duties(self, *, last: bool = False) -> None:
+        """Everything that is due. `last`: this process ends, note how things stand.
+
+        Raises DiskFull, StoreError, FingerprintMismatch (anchors.h5 is not the one that was cut).
+        """
+        if self._shards is None:
+            self._shards = partition(self._run, self._config.runtime.shard_size)
+            self._tallies = load_tallies(self._run, self._passes, self._shards.names)
+        now = time.monotonic()
+        if now - self._swept >= SWEEP_EVERY:
+            self._swept = now
+            self._sweep()
+        if not last:
+            self._reclaim()
+        for tally in self._tallies:
+            tally.refresh(self._run)
+        self._publish(note=last or now - self._noted >= NOTE_EVERY)
+
+    def verify(self, shards: Sequence[str]) -> int:
+        """Check every byte of every result once; corrupt ones go to quarantine. Returns how many of the
+        `shards`' results are not there then, whoever set them aside.
+        """
+        for name in self._passes:
+            for path in sorted(self._run.results(name).glob("shard-*.h5")):
+                if str(path) in self._verified:
+                    continue
+                try:
+                    sealed.verify(path, RESULT)
+                    self._verified.add(str(path))
+                except MissingFile:  # another process has just set it aside
+                    continue
+                except CorruptFile as problem:
+                    quarantine(self._run.quarantine, path, problem.message)
+                    self._log("result-corrupt", file=str(path), reason=problem.message)
+        return sum(len(set(shards) - done_shards(self._run, name)) for name in self._passes)
+
+    def resign(self) -> None:
+        """Give the role back. Raises StoreError."""
+        if self._lease is not None:
+            self._heartbeat.forget(self._lease)
+            self._lease.release()
+            self._lease = None
+        for leases in (self._roles, *self._leases):
+            leases.close()
+
+    def _sweep(self) -> None:
+        for name in self._passes:
+            swept = sweep(self._run, name)
+            if swept.temps or swept.journals or swept.quarantined:
+                facts = {"journals": swept.journals, "quarantined": swept.quarantined}
+                self._log("swept", temps=swept.temps, **facts, **{"pass": name})
+        sweep_states(self._run.logs)
+
+    def _reclaim(self) -> None:
+        """Take expired leases away, so that whoever looks next finds the shard free at once."""
+        for name, leases in zip(self._passes, self._leases, strict=True):
+            for holder in list(holders(leases.folder)):
+                if not leases.expired(holder):
+                    continue
+                lease = leases.claim(holder.name)
+                if lease is not None:
+                    lease.release()
+                    self._log("reclaimed", shard=holder.name, of=holder.worker, **{"pass": name})
+
+    def _publish(self, note: bool) -> None:
+        states, queue = list(read_states(self._run.logs)), slurm.queue_state(self._run.logs)
+        self.status = compose(self._run, self._shards, self._tallies, states, queue)
+        if note:
+            self._noted = time.monotonic()
+            history.note(self._run.logs, self.status["items"]["ended"])
+        tallies = {tally.pass_name: tally.to_dict() for tally in self._tallies}
+        document = canonical.pretty({**self.status, "tallies": tallies})
+        write_file(self._run.status_file, document, durable=False)
+        make_folder(self._run.logs)
+        text = metrics(self.status).encode()
+        write_file(self._run.logs / "metrics.prom", text, durable=False)
+
+
+def record_own_job(run: RunFolder) -> None:
+    """Note the Slurm job this process belongs to, if any, once per job and rank 0."""
+    job = slurm.own_job(os.environ)
+    if job is not None and job not in slurm.recorded_jobs(run.logs):
+        slurm.record_job(run.logs, job, "run")

@@ -1,0 +1,340 @@
+"""Items pushed through a chain of steps by one engine that never runs empty.
+
+A task is one item with its place in the chain. Tasks wait in one queue per step; the latest step goes first,
+so that a question is judged before another one is asked. At most `window` requests are in flight; the rest
+waits here, and the worker opens the next shard only when little waits: that is the back-pressure.
+
+When the engine dies, what was in flight has no answer. Its tasks are suspects: they go back in two halves,
+each with the engine to itself, and a half that kills it again is halved again. So one accident costs almost
+nothing, a poisonous item is found after about log2(window) deaths, and no innocent one is ever lost.
+"""
+
+from __future__ import annotations
+
+import time
+from collections import deque
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import Protocol
+
+from kgqa_hpc.engines.engine import Request, Response
+from kgqa_hpc.errors import EngineDied, EngineError
+from kgqa_hpc.steps.item import Item
+from kgqa_hpc.steps.step import Done, Outcome, Reject, Retry, Step, finish
+
+PAUSE, LONGEST_PAUSE = 0.1, 30.0  # s before the second restart of an engine in a row, and before a late one
+CANCEL_GRACE = 2.0  # s that an engine has to acknowledge a cancel before it is not waited for any longer
+
+
+class EngineHandle(Protocol):
+    """What the scheduler needs of an engine process (engines/process.py)."""
+
+    def start(self, stop: Callable[[], bool]) -> object: ...
+    def send(self, requests: Sequence[Request]) -> None: ...
+    def receive(self, timeout: float) -> list[Response]: ...
+    def cancel(self) -> None: ...
+
+
+@dataclass(slots=True, eq=False)
+class Task:
+    """An item, the next step it needs, and how often that step was tried. An empty `shard`: nobody cares
+    now.
+    """
+
+    item: Item
+    shard: str
+    step: int = 0
+    attempt: int = 0
+    deaths: int = 0  # of the engine, while this task was alone in it
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """How much is tried before something is given up; the defaults are the configuration's."""
+
+    window: int
+    attempts: int = 3
+    item_deaths: int = 3
+    restarts: int = 20
+
+
+@dataclass(slots=True)
+class Counters:
+    """What the scheduler has seen. `slowest` is the longest a request took, in seconds."""
+
+    requests: int = 0
+    answers: int = 0
+    retries: int = 0
+    errors: int = 0
+    deaths: int = 0
+    strays: int = 0
+    prompt_tokens: int = 0
+    completion_tokens: int = 0
+    slowest: float = 0.0
+
+
+class Scheduler:
+    """Moves tasks. `moved(task, ended)` is called after each answer, when it is in the item.
+
+    `ended` means that this chain is over for the item. `last` tells whether an item that gets through the
+    chain is accepted (no later pass looks at it). `stopped()` ends the waiting between two starts of an
+    engine that dies.
+    """
+
+    def __init__(
+        self,
+        chain: Sequence[Step],
+        engine: EngineHandle,
+        limits: Limits,
+        run_seed: int,
+        moved: Callable[[Task, bool], None],
+        *,
+        last: bool = True,
+        stopped: Callable[[], bool] = lambda: False,
+    ) -> None:
+        self.counters = Counters()
+        self._chain = tuple(chain)
+        self._engine = engine
+        self._limits = limits
+        self._run_seed = run_seed
+        self._moved = moved
+        self._last = last
+        self._stopped = stopped
+        self._queues: tuple[deque[Task], ...] = tuple(deque() for _ in self._chain)
+        self._flight: dict[str, tuple[Task, float]] = {}
+        self._groups: deque[list[Task]] = deque()  # suspects; each group gets the engine to itself
+        self._alone = 0  # size of the group that has it now; 0: nobody, the window is open to all
+        self._held: list[Task] = []  # given up for the engine's errors; perhaps the engine is at fault
+        self._streak = 0  # errors since the last good answer
+        self._fruitless = 0  # deaths since the last answer
+        self._sending = True
+
+    @property
+    def waiting(self) -> int:
+        """Tasks that are not in the engine."""
+        return sum(map(len, self._queues)) + sum(map(len, self._groups))
+
+    @property
+    def in_flight(self) -> int:
+        """Requests the engine has and did not answer."""
+        return len(self._flight)
+
+    def add(self, tasks: Iterable[Task]) -> None:
+        """Queue tasks, each at the step it needs."""
+        for task in tasks:
+            self._queues[task.step].append(task)
+
+    def drop(self, shard: str) -> None:
+        """Forget a shard's tasks: another worker has it now. Answers still to come are not looked at."""
+        for queue in self._queues:
+            kept = [task for task in queue if task.shard != shard]
+            queue.clear()
+            queue.extend(kept)
+        groups = ([task for task in group if task.shard != shard] for group in self._groups)
+        self._groups = deque(group for group in groups if group)
+        self._held = [task for task in self._held if task.shard != shard]
+        for task, _ in self._flight.values():
+            if task.shard == shard:
+                task.shard = ""
+
+    def turn(self, timeout: float) -> int:
+        """One round: send what there is room for, then take the answers that are there or wait for one.
+
+        Returns the number of answers; at once when nothing is in flight. Raises EngineError when the engine
+        dies again and again without an answer, or answers nothing but errors.
+        """
+        try:
+            self._fill()
+            if not self._flight:
+                self._settle()
+                return 0
+            responses = self._engine.receive(timeout)
+        except EngineDied as death:
+            self._bury(death)
+            return 0
+        now = time.monotonic()
+        for response in responses:
+            self._take(response, now)
+        return len(responses)
+
+    def drain(self, enough: Callable[[], bool]) -> None:
+        """Send nothing any more; wait for what is in flight until `enough()`, then cancel the rest."""
+        self._sending = False
+        while self._flight and not enough():
+            self.turn(0.1)
+        if not self._flight:
+            return
+        try:
+            self._engine.cancel()
+        except EngineDied:
+            return
+        give_up = time.monotonic() + CANCEL_GRACE
+        while self._flight and time.monotonic() < give_up:
+            self.turn(0.1)
+
+    def _fill(self) -> None:
+        if not self._sending:
+            return
+        if not self._flight:
+            self._alone = 0
+        if self._groups:
+            if self._flight:
+                return
+            batch = self._groups.popleft()
+            self._alone = len(batch)
+        elif self._alone:
+            return
+        else:
+            batch = self._pick(self._limits.window - len(self._flight))
+        if batch:
+            self._send(batch)
+
+    def _pick(self, room: int) -> list[Task]:
+        batch: list[Task] = []
+        for queue in reversed(self._queues):
+            while queue and len(batch) < room:
+                batch.append(queue.popleft())
+        return batch
+
+    def _send(self, batch: list[Task]) -> None:
+        requests = []
+        now = time.monotonic()
+        for task in batch:
+            request = self._chain[task.step].request(task.item, task.attempt, self._run_seed)
+            self._flight[request.id] = (task, now)
+            requests.append(request)
+        self.counters.requests += len(requests)
+        self._engine.send(requests)
+
+    def _take(self, response: Response, now: float) -> None:
+        entry = self._flight.pop(response.id, None)
+        if entry is None:
+            self.counters.strays += 1
+            return
+        task, sent = entry
+        if not task.shard:
+            return
+        if response.finish == "abort":
+            self._queues[task.step].appendleft(task)
+            self._doubt_engine("aborted", response.error)
+            return
+        self._count(response, now - sent)
+        if response.finish == "error":
+            self._doubt_engine("answered with errors", response.error)
+        else:
+            self._streak = 0
+            if self._held:
+                self._release()
+        self._advance(task, self._chain[task.step].accept(task.item, response, task.attempt))
+
+    def _count(self, response: Response, duration: float) -> None:
+        self._fruitless = 0
+        counters = self.counters
+        counters.answers += 1
+        counters.errors += response.finish == "error"
+        counters.prompt_tokens += response.prompt_tokens
+        counters.completion_tokens += response.completion_tokens
+        if duration > counters.slowest:
+            counters.slowest = duration
+
+    def _doubt_engine(self, did: str, error: str | None) -> None:
+        """Tell an engine that only ever answers with errors from items that deserve theirs."""
+        if not self._sending:
+            return
+        self._streak += 1
+        # By now every request of a full window has failed twice: it is not the items.
+        if self._streak > max(64, 2 * self._limits.window):
+            raise EngineError(
+                f"the engine {did} {self._streak} times in a row: {error}",
+                "mend it and run the same command again; none of these items was given up",
+            )
+
+    def _advance(self, task: Task, outcome: Outcome) -> None:
+        match outcome:
+            case Done():
+                task.step, task.attempt = task.step + 1, 0
+                if task.step < len(self._chain):
+                    self._queues[task.step].append(task)
+                elif self._last:
+                    finish(task.item, outcome)
+            case Retry() if task.attempt + 1 < self._limits.attempts:
+                task.attempt += 1
+                self.counters.retries += 1
+                self._queues[task.step].appendleft(task)
+            case Retry() | Reject():
+                finish(task.item, outcome)
+        if task.item.status == "failed" and self._streak:
+            self._held.append(task)
+        else:
+            self._moved(task, task.item.status != "open" or task.step == len(self._chain))
+
+    def _release(self) -> None:
+        held, self._held = self._held, []
+        for task in held:
+            self._moved(task, True)
+
+    def _settle(self) -> None:
+        """Nothing is left to ask: the failures that were held back stand."""
+        if self._held and not self.waiting:
+            self._release()
+
+    def _bury(self, death: EngineDied) -> None:
+        lost = [task for task, _ in self._flight.values() if task.shard]
+        self._flight.clear()
+        self.counters.deaths += 1
+        if not self._sending:
+            return
+        self._fruitless += 1
+        if self._alone == 1 and lost:
+            self._blame(lost[0])
+        else:
+            half = (len(lost) + 1) // 2
+            self._groups.extendleft(part for part in (lost[half:], lost[:half]) if part)
+        self._alone = 0
+        self._restart(death)
+
+    def _blame(self, task: Task) -> None:
+        task.deaths += 1
+        if task.deaths < self._limits.item_deaths:
+            self._groups.appendleft([task])
+            return
+        finish(task.item, Retry("engine died", lost_as="failed"), self._chain[task.step].name)
+        self._fruitless = 0
+        self._moved(task, True)
+
+    def _restart(self, death: EngineDied) -> None:
+        before = self._fruitless
+        start = partial(self._engine.start, self._stopped)
+        self._fruitless = bring_up(start, self._limits.restarts, self._stopped, before, death)
+        self.counters.deaths += self._fruitless - before
+
+
+def bring_up(
+    start: Callable[[], object],
+    restarts: int,
+    stopped: Callable[[], bool],
+    deaths: int = 0,
+    last: EngineDied | None = None,
+) -> int:
+    """Call `start` until the engine is up or `stopped()`; returns how often it has died in a row.
+
+    `deaths` and `last` tell of those before. The first restart comes at once, later ones after growing
+    pauses of at most half a minute. Raises EngineError after more than `restarts` deaths; what `start`
+    raises besides EngineDied passes through.
+    """
+    while not stopped():
+        if deaths > restarts:
+            raise EngineError(
+                f"the engine died {deaths} times without an answer: {last.message if last else ''}",
+                "its log in the run's logs/ tells more; everything finished is saved",
+            ) from last
+        until = time.monotonic() + min(PAUSE * 2.0 ** max(deaths - 2, 0), LONGEST_PAUSE)
+        while deaths > 1 and time.monotonic() < until and not stopped():
+            time.sleep(0.05)
+        try:
+            start()
+            return deaths
+        except EngineDied as death:
+            deaths, last = deaths + 1, death
+    return deaths

@@ -1,0 +1,154 @@
+"""A shard in work: its items, the journal they go to, and the result they become.
+
+Whatever an answer changes is appended to the journal at once, also between two steps: so a killed worker's
+successor repeats only the requests that were in flight. A journal record is the item's record with one more
+member, "at": [step, attempt], the place in the chain that it reached.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any
+
+from kgqa_hpc.anchors.anchor import Anchor
+from kgqa_hpc.errors import StoreError
+from kgqa_hpc.steps.item import Item
+from kgqa_hpc.store.journal import open_next, read_journal, remove_journals
+from kgqa_hpc.store.lease import Lease
+from kgqa_hpc.store.quarantine import quarantine_copy
+from kgqa_hpc.store.results import write_result
+from kgqa_hpc.work.item_scheduler import Task
+from kgqa_hpc.work.session import Session
+
+AT = "at"
+Record = dict[str, Any]
+
+
+class OpenShard:
+    """One leased shard. `tasks` are the items that still need something, each at its place in the chain.
+
+    `anchors` are the shard's anchors in order; `before` the records of the previous pass by id, None in the
+    first one: an item that has ended there passes through. `header` goes into journal and result and says
+    whose items these are. `steps` is the length of the chain.
+    """
+
+    def __init__(
+        self,
+        session: Session,
+        pass_name: str,
+        lease: Lease,
+        anchors: Iterable[Record],
+        before: Mapping[str, Record] | None,
+        steps: int,
+    ) -> None:
+        self.name = lease.shard
+        self.lease = lease
+        self.opened = time.monotonic()
+        self._run = session.run
+        self._pass = pass_name
+        self._log = session.log.write
+        self._header = {
+            "fingerprint": session.digest,
+            "pass": pass_name,
+            "shard": self.name,
+            "shard_sha256": session.shards.entry(self.name).sha256,
+        }
+        own = {**self._header, "worker": session.worker}
+        self._journal, older = open_next(self._run.results(pass_name), self.name, own)
+        self._records: dict[str, Record | None] = {}
+        self._left: set[str] = set()
+        self.tasks: list[Task] = []
+        reached = self._resume(older)
+        for data in anchors:
+            anchor = Anchor.from_dict(data)
+            earlier = None if before is None else before[anchor.id]
+            self._place(anchor, reached.get(anchor.id), earlier, steps)
+        self.resumed = self.ended
+
+    @property
+    def ended(self) -> int:
+        """Items that need nothing any more in this pass."""
+        return len(self._records) - len(self._left)
+
+    @property
+    def items(self) -> int:
+        return len(self._records)
+
+    @property
+    def complete(self) -> bool:
+        return not self._left
+
+    def moved(self, task: Task, ended: bool) -> None:
+        """Journal what an answer did to an item. Raises DiskFull, StoreError."""
+        record = task.item.to_record()
+        self._journal.append({**record, AT: [task.step, task.attempt]})
+        if ended:
+            self._records[record["id"]] = record
+            self._left.discard(record["id"])
+
+    def sync(self) -> None:
+        """Make everything journaled so far durable. Raises DiskFull, StoreError."""
+        self._journal.sync()
+
+    def commit(self) -> bool:
+        """Turn the complete shard into its result and remove the journals.
+
+        False when another worker was first; its result stands. Raises DiskFull, StoreError.
+        """
+        records = [record for record in self._records.values() if record is not None]
+        assert len(records) == len(self._records), f"{self.name} is not complete"
+        path = self._run.result(self._pass, self.name)
+        first = write_result(path, records, self._header)
+        self._journal.close()
+        remove_journals(path.parent, self.name)
+        return first
+
+    def close(self) -> None:
+        """Stop here: what is journaled is durable, the rest is for the next worker. Raises DiskFull,
+        StoreError.
+        """
+        self._journal.close()
+
+    def _place(self, anchor: Anchor, reached: Record | None, before: Record | None, steps: int) -> None:
+        if before is not None and before["status"] != "open":
+            self._records[anchor.id] = before
+            return
+        self._records[anchor.id] = None
+        if reached is not None:
+            step, attempt = reached.pop(AT)
+            if reached["status"] != "open" or step >= steps:
+                self._records[anchor.id] = reached
+                return
+            self.tasks.append(Task(Item.from_record(anchor, reached), self.name, step, attempt))
+        else:
+            item = Item(anchor) if before is None else Item.from_record(anchor, before)
+            self.tasks.append(Task(item, self.name))
+        self._left.add(anchor.id)
+
+    def _resume(self, journals: list[Path]) -> dict[str, Record]:
+        """Of each item the record that got farthest, from all journals of the workers before."""
+        best: dict[str, Record] = {}
+        for path in journals:
+            try:
+                records, damage = read_journal(path, self._header)
+            except StoreError:
+                if path.exists():
+                    raise
+                continue  # somebody committed the result meanwhile; the next heartbeat will tell
+            if damage:
+                kept = quarantine_copy(self._run.quarantine, path, str(damage))
+                self._log("journal-damaged", shard=self.name, damage=str(damage), copy=str(kept))
+            for record in records:
+                if _rank(record) > _rank(best.get(record["id"])):
+                    best[record["id"]] = record
+        return best
+
+
+def _rank(record: Record | None) -> tuple[int, int, int]:
+    """How far a journaled item got: ended, then step, then attempt."""
+    if record is None or AT not in record:
+        return (-1, 0, 0)
+    step, attempt = record[AT]
+    return (record["status"] != "open", step, attempt)

@@ -1,0 +1,282 @@
+"""One worker's way through one pass: lease, open, push through the engine, journal, commit, next.
+
+The same loop runs alone, under MPI, under srun and in a job array; workers know of each other only through
+the run folder. It ends when all shards of the pass are done, or when it is told to stop: then what is in
+flight is waited for a short while, journals are made durable and leases given back.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import asdict
+
+from kgqa_hpc.engines.process import EngineProcess
+from kgqa_hpc.errors import CorruptFile, EngineDied, KgqaError, MissingFile
+from kgqa_hpc.steps.chain import build_chain, set_engine
+from kgqa_hpc.store.lease import Lease
+from kgqa_hpc.store.partition import load_shard
+from kgqa_hpc.store.quarantine import quarantine
+from kgqa_hpc.store.queue import ShardQueue
+from kgqa_hpc.store.results import read_result
+from kgqa_hpc.work.claims import Claims
+from kgqa_hpc.work.item_scheduler import Limits, Scheduler, Task, bring_up
+from kgqa_hpc.work.open_shard import OpenShard, Record
+from kgqa_hpc.work.session import Session
+
+RESERVE = (
+    8  # a shard is opened when less than this part of the window waits: time enough to claim and read it
+)
+TICK = 0.2  # s: the longest a round waits, and so the longest until a signal is noticed
+
+
+def work(session: Session, pass_name: str) -> bool:
+    """Work on a pass until it is complete or the session is to stop.
+
+    False when it was neither: a result of the pass before is missing or corrupt and must be done again first.
+    Raises EngineError, EngineConfigError, DiskFull, StoreError; finished items are saved in any case.
+    """
+    worker = PassWorker(session, pass_name)
+    with worker.closing():
+        return worker.work()
+
+
+class PassWorker:
+    """The loop and what it holds: the open shards, the engine, the scheduler between them."""
+
+    def __init__(self, session: Session, pass_name: str) -> None:
+        self._session = session
+        self._pass = pass_name
+        self._before = session.before(pass_name)
+        self._runtime = session.config.runtime
+        self._stop = session.stop
+        self._log = session.log.write
+        self._queue = ShardQueue(session.run, pass_name, session.worker, self._runtime.lease)
+        self._claims = Claims(self._queue)
+        self._chain = build_chain(session.config, pass_name)
+        self._engine = EngineProcess(
+            session.config.engine_of(pass_name),
+            session.log.path.with_suffix(".engine.log"),
+            self._runtime.engine_stall,
+        )
+        self._scheduler: Scheduler | None = None
+        self._window = 0
+        self._open: dict[str, OpenShard] = {}
+        self._complete: list[OpenShard] = []
+        self._synced = time.monotonic()
+        self._blocked = False
+        session.activity.pass_name = pass_name
+
+    def work(self) -> bool:
+        """See `work` above."""
+        while self._stop.reason is None and not self._blocked:
+            self._refill()
+            if self._open or self._complete:
+                self._round()
+            elif self._claims.complete:
+                return True
+            else:
+                self._idle()
+        self._drain()
+        return not self._blocked
+
+    @contextmanager
+    def closing(self) -> Iterator[None]:
+        """Give everything back at the end; after an error without hiding it."""
+        try:
+            yield
+        except BaseException:
+            self._engine.kill()
+            for shard in list(self._open.values()):
+                with suppress(
+                    KgqaError
+                ):  # the disk may be what is broken; the first error is the one to tell
+                    self._leave(shard, "failed")
+            raise
+        finally:
+            self._queue.leases.close()
+        if self._stopped():
+            self._engine.kill()  # nothing in it is worth the seconds an orderly end may take
+        else:
+            self._engine.close()
+        if self._scheduler is not None:
+            self._log("pass-left", **{"pass": self._pass}, **asdict(self._scheduler.counters))
+        for shard in list(self._open.values()):
+            self._leave(shard, "stopped")
+
+    def _refill(self) -> None:
+        """Open the next shard before this one runs out, so that the engine never runs empty.
+
+        Not much before: what waits here cannot be given to a worker that has nothing to do.
+        """
+        self._session.check()
+        while not self._blocked and self._stop.reason is None:
+            waiting = self._scheduler.waiting if self._scheduler else 0
+            if self._scheduler and waiting > self._window // RESERVE:
+                return
+            lease = self._claims.next(idle=not self._open)
+            if lease is None:
+                return
+            self._session.heartbeat.keep(lease, lambda name=lease.shard: self._queue.is_done(name))  # type: ignore[misc]
+            try:
+                self._take(lease)
+            except BaseException:
+                self._give_back(lease)
+                raise
+
+    def _take(self, lease: Lease) -> None:
+        scheduler = self._scheduler or self._start_engine()
+        before = self._results_before(lease)
+        if scheduler is None or self._blocked:
+            self._give_back(lease)
+            return
+        anchors = load_shard(self._session.run, self._session.shards, lease.shard)
+        shard = OpenShard(self._session, self._pass, lease, anchors, before, len(self._chain))
+        self._open[shard.name] = shard
+        facts = {"items": shard.items, "resumed": shard.resumed, "speculative": lease.speculative}
+        self._log("shard-opened", shard=shard.name, **facts)
+        scheduler.add(shard.tasks)
+        if shard.complete:
+            self._complete.append(shard)
+
+    def _start_engine(self) -> Scheduler | None:
+        """The engine is started when there is something to do for it; None when we are stopped meanwhile."""
+        session, limits = self._session, self._runtime
+        began = time.monotonic()
+        bring_up(self._start_once, limits.engine_restarts, self._stopped)
+        if self._stopped():
+            return None
+        info = self._engine.info
+        session.run.pin(f"engine-{self._pass}", info.provenance())
+        set_engine(self._chain, info)
+        self._window = limits.window or 2 * info.max_batch
+        self._scheduler = Scheduler(
+            self._chain,
+            self._engine,
+            Limits(self._window, limits.attempts, limits.item_engine_deaths, limits.engine_restarts),
+            session.config.seed,
+            self._moved,
+            last=session.config.passes[-1].name == self._pass,
+            stopped=self._stopped,
+        )
+        session.activity.counters = self._scheduler.counters
+        seconds = round(time.monotonic() - began, 2)
+        self._log("engine-started", engine=info.provenance(), window=self._window, seconds=seconds)
+        return self._scheduler
+
+    def _start_once(self) -> None:
+        self._engine.start(self._stopped)
+        self._engine.preflight([step.prompt.schema for step in self._chain])
+
+    def _results_before(self, lease: Lease) -> dict[str, Record] | None:
+        """The records of the pass before; sets `_blocked` when they have to be made again."""
+        if self._before is None:
+            return None
+        path = self._session.run.result(self._before, lease.shard)
+        try:
+            return {record["id"]: record for record in read_result(path)}
+        except MissingFile as problem:
+            reason = problem.message
+        except CorruptFile as problem:
+            quarantine(self._session.run.quarantine, path, problem.message)
+            reason = problem.message
+        self._log("result-redo", shard=lease.shard, reason=reason)
+        self._blocked = True
+        return None
+
+    def _moved(self, task: Task, ended: bool) -> None:
+        shard = self._open[task.shard]
+        shard.moved(task, ended)
+        if ended:
+            self._session.activity.ended += 1
+            if shard.complete:
+                self._complete.append(shard)
+
+    def _round(self) -> None:
+        assert self._scheduler is not None
+        counters = self._scheduler.counters
+        deaths = counters.deaths
+        if self._scheduler.turn(0.0 if self._complete else TICK):
+            self._session.activity.answered_at = time.monotonic()
+        if counters.deaths > deaths:
+            self._log("engine-died", deaths=counters.deaths)
+        self._stop.learn(counters.slowest, counters.answers)
+        while self._complete:
+            self._commit(self._complete.pop())
+        if self._session.heartbeat.any_lost():
+            self._drop_lost()
+        if time.monotonic() - self._synced > self._runtime.commit_every:
+            self._sync()
+        self._show()
+
+    def _commit(self, shard: OpenShard) -> None:
+        if self._open.pop(shard.name, None) is None:
+            return  # lost meanwhile
+        first = shard.commit()
+        self._give_back(shard.lease)
+        seconds = time.monotonic() - shard.opened
+        self._claims.finished(seconds)
+        self._session.activity.shards_done += 1
+        self._log("shard-done", shard=shard.name, items=shard.items, first=first, seconds=round(seconds, 2))
+
+    def _drop_lost(self) -> None:
+        assert self._scheduler is not None
+        for shard in list(self._open.values()):
+            if why := self._session.heartbeat.lost(shard.lease):
+                self._scheduler.drop(shard.name)
+                self._leave(shard, why)
+
+    def _leave(self, shard: OpenShard, why: str) -> None:
+        del self._open[shard.name]
+        try:
+            shard.close()
+        finally:
+            self._give_back(shard.lease)
+        self._log("shard-left", shard=shard.name, why=why, ended=shard.ended, items=shard.items)
+
+    def _give_back(self, lease: Lease) -> None:
+        self._session.heartbeat.forget(lease)
+        lease.release()
+
+    def _sync(self) -> None:
+        for shard in self._open.values():
+            shard.sync()
+        self._synced = time.monotonic()
+
+    def _idle(self) -> None:
+        """Wait for a shard that another worker holds; listen to the engine, so that its pipe does not
+        fill.
+        """
+        if self._scheduler is not None:
+            try:
+                self._engine.receive(0)
+            except EngineDied as death:
+                self._log("engine-died", reason=death.message, idle=True)
+        self._show()
+        self._stop.wait(TICK)
+
+    def _drain(self) -> None:
+        if self._scheduler is None:
+            return
+        left = self._scheduler.in_flight
+        self._scheduler.drain(lambda: self._blocked or self._stop.patience_is_over())
+        while self._complete:
+            self._commit(self._complete.pop())
+        self._log("drained", reason=self._stop.reason, in_flight=left, cancelled=self._scheduler.in_flight)
+        if self._scheduler.in_flight:
+            self._engine.kill()
+        self._show()
+
+    def _stopped(self) -> bool:
+        return self._stop.reason is not None
+
+    def _show(self) -> None:
+        activity = self._session.activity
+        activity.open_shards = len(self._open)
+        activity.ended_open = sum(shard.ended for shard in self._open.values())
+        if self._scheduler is not None:
+            activity.in_flight = self._scheduler.in_flight
+            activity.waiting = self._scheduler.waiting
+        if not activity.in_flight:
+            activity.answered_at = time.monotonic()

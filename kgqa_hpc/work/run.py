@@ -1,0 +1,194 @@
+"""`kgqa run`: one process's part in a run, from opening the folder to its exit code.
+
+Alone, several at once, as ranks of mpiexec or srun, or as tasks of a job array: the same function. It
+returns when every shard of every pass is done; StoppedEarly (exit code 75) means that the same command goes
+on where it stopped.
+"""
+
+from __future__ import annotations
+
+import gc
+import os
+import random
+import socket
+import sys
+import time
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+from kgqa_hpc.cluster import mpi, slurm
+from kgqa_hpc.cluster.ranks import World, assign_gpus, discover, worker_name
+from kgqa_hpc.cluster.stop import Stop, deadline_of
+from kgqa_hpc.config import RunConfig
+from kgqa_hpc.engines.config import LmdeployEngineConfig
+from kgqa_hpc.errors import CorruptFile, InputError, KgqaError, StoppedEarly, StoreError
+from kgqa_hpc.progress import Progress
+from kgqa_hpc.runs import open_run
+from kgqa_hpc.store.partition import ShardsManifest, read_shards_manifest
+from kgqa_hpc.store.run_folder import RunFolder
+from kgqa_hpc.work.coordinator import Lead, record_own_job
+from kgqa_hpc.work.lease_renewal import Heartbeat
+from kgqa_hpc.work.logbook import Logbook
+from kgqa_hpc.work.pass_worker import work
+from kgqa_hpc.work.reporter import Reporter
+from kgqa_hpc.work.session import Activity, Session
+
+# s that a rank waits at the end for the others, which end within one look at the queue of each other.
+TOGETHER = 20.0
+# New objects between two searches for dead cycles (CPython: 700). Items make none, but the search goes
+# through the records of all open shards: 8 % of a worker's work (tools/bench_scheduler.py).
+GC_AFTER = 50_000
+
+
+def run_command(folder: Path, worker: str | None = None) -> None:
+    """Work on a run until it is complete. `worker` is the stem of this worker's name in logs.
+
+    Raises StoppedEarly, or any KgqaError; under MPI it does not return but ends the process.
+    """
+    world = discover(os.environ)
+    if world.launcher != "mpi":
+        _run(folder, world, worker)
+        return
+    ranks = mpi.shake_hands(world, folder)
+    code, patience = 0, TOGETHER
+    try:
+        _run(folder, world, worker)
+    except BaseException as problem:  # noqa: BLE001  whatever it is, the process must leave MPI in order
+        code, patience = _last_words(problem, world)
+    if ranks is None:
+        sys.exit(code)
+    ranks.leave(code, patience)
+
+
+def _last_words(problem: BaseException, world: World) -> tuple[int, float]:
+    """Say what ended this rank; its exit code, and how long to wait for the others."""
+    if isinstance(problem, StoppedEarly):
+        if world.rank == 0:
+            print(f"error: {problem}", file=sys.stderr)
+        return problem.exit_code, TOGETHER
+    if isinstance(problem, KgqaError):
+        print(f"error: rank {world.rank}: {problem}", file=sys.stderr)
+        return problem.exit_code, 0.0
+    import traceback
+
+    traceback.print_exception(problem)
+    return 1, 0.0
+
+
+def _run(folder: Path, world: World, wish: str | None) -> None:
+    gc.set_threshold(GC_AFTER)
+    run, config = open_run(folder)
+    if not run.anchors.exists():
+        raise InputError(f"{run.anchors} is missing", f"first: kgqa sample {folder}")
+    assign_gpus(world, _gpus_per_worker(config), os.environ)
+    job_end = slurm.job_end(os.environ, ask=world.launcher in ("alone", "array") or world.size == 1)
+    stop = Stop(deadline_of(config.runtime.time_limit, job_end), config.runtime.margin)
+    worker = worker_name(world, wish)
+    log_name = f"{slurm.own_job(os.environ) or 'local'}/{worker}.jsonl"
+    with stop.listening(), Logbook(run.logs / log_name, worker) as log:
+        facts = _facts(world)
+        log.write("started", **facts, deadline=_seconds_to(stop.deadline))
+        if world.rank == 0:
+            record_own_job(run)
+        try:
+            _work_through(run, config, worker, world, stop, log, facts)
+        except BaseException as problem:
+            text = problem.message if isinstance(problem, KgqaError) else repr(problem)
+            with suppress(StoreError):  # the log may be what cannot be written
+                log.write("ended", error=type(problem).__name__, text=text)
+            raise
+        log.write("ended", error=None)
+
+
+def _work_through(
+    run: RunFolder,
+    config: RunConfig,
+    worker: str,
+    world: World,
+    stop: Stop,
+    log: Logbook,
+    facts: dict[str, Any],
+) -> None:
+    heartbeat = Heartbeat(config.runtime.lease, log.write)
+    lead = Lead(run, config, worker, heartbeat, log.write)
+    activity = Activity()
+    progress = Progress() if world.rank == 0 else None
+    reporter = Reporter(run, worker, lead, activity, facts, progress)
+    heartbeat.start()
+    if world.rank == 0:
+        lead.take()
+    reporter.start()
+    failed = True
+    try:
+        shards = _await_shards(run, reporter, stop)
+        session = Session(
+            run, config, run.manifest().digest, shards, worker, stop, log, heartbeat, reporter.check, activity
+        )
+        _all_passes(session, lead)
+        failed = False
+    finally:
+        reporter.stop(failed=failed)
+        heartbeat.stop()
+    if stop.reason is not None and not session.complete:
+        raise StoppedEarly(
+            f"stopped early: {stop.reason}; everything finished is saved", "run the same command again"
+        )
+
+
+def _all_passes(session: Session, lead: Lead) -> None:
+    """Each pass in its turn, one step back when a result of the pass before must be done again."""
+    names = [each.name for each in session.config.passes]
+    position = 0
+    while session.stop.reason is None:
+        if position == len(names):
+            if not (lead.leading and lead.verify(session.shards.names)):
+                session.complete = True
+                return
+            position = 0
+        position += 1 if work(session, names[position]) else -1
+
+
+def _await_shards(run: RunFolder, reporter: Reporter, stop: Stop) -> ShardsManifest:
+    """The partition, which the lead makes if there is none."""
+    pause = 0.1
+    while True:
+        reporter.check()
+        if run.shards_manifest.exists():
+            try:
+                return read_shards_manifest(run)
+            except CorruptFile:
+                pass  # the lead is about to set it aside and cut the shards again
+        if stop.wait(random.uniform(0.5, 1.5) * pause):
+            raise StoppedEarly(f"stopped early: {stop.reason}; nothing was begun", "run it again")
+        pause = min(pause * 1.2, 5.0)
+
+
+def _gpus_per_worker(config: RunConfig) -> int:
+    """GPUs the most demanding engine of the run needs; 0 when none does.
+
+    KGQA_GPUS_PER_WORKER overrules it, for an engine that starts a server of its own (openai, `command`).
+    """
+    wish = os.environ.get("KGQA_GPUS_PER_WORKER", "")
+    if wish.isdigit():
+        return int(wish)
+    engines = [config.engine_of(each.name) for each in config.passes]
+    return max((engine.tp for engine in engines if isinstance(engine, LmdeployEngineConfig)), default=0)
+
+
+def _facts(world: World) -> dict[str, Any]:
+    return {
+        "rank": world.rank,
+        "size": world.size,
+        "local_rank": world.local_rank,
+        "launcher": world.launcher,
+        "host": socket.gethostname(),
+        "pid": os.getpid(),
+        "job": os.environ.get("SLURM_JOB_ID"),
+        "restart": os.environ.get("SLURM_RESTART_COUNT"),
+        "gpus": os.environ.get("CUDA_VISIBLE_DEVICES"),
+    }
+
+
+def _seconds_to(deadline: float | None) -> float | None:
+    return None if deadline is None else round(deadline - time.monotonic(), 1)

@@ -1,0 +1,75 @@
+"""What one process carries through all passes of a run, and what it says of itself meanwhile."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+from kgqa_hpc.cluster.stop import Stop
+from kgqa_hpc.config import RunConfig
+from kgqa_hpc.store.partition import ShardsManifest
+from kgqa_hpc.store.run_folder import RunFolder
+from kgqa_hpc.work.item_scheduler import Counters
+from kgqa_hpc.work.lease_renewal import Heartbeat
+from kgqa_hpc.work.logbook import Logbook
+
+
+@dataclass
+class Activity:
+    """What a worker is doing right now; the main thread writes it, the reporter reads it."""
+
+    pass_name: str = ""
+    ended: int = 0  # items this process brought to their end, in all passes
+    ended_open: int = 0  # items at their end whose shard has no result yet
+    open_shards: int = 0
+    shards_done: int = 0
+    in_flight: int = 0
+    waiting: int = 0
+    answered_at: float = field(default_factory=time.monotonic)
+    counters: Counters = field(default_factory=Counters)
+
+
+@dataclass
+class Session:
+    """What one process carries through all passes of a run."""
+
+    run: RunFolder
+    config: RunConfig
+    digest: str  # of the run's fingerprint
+    shards: ShardsManifest
+    worker: str
+    stop: Stop
+    log: Logbook
+    heartbeat: Heartbeat
+    check: Callable[[], None]  # raises what went wrong beside the main thread
+    activity: Activity = field(default_factory=Activity)
+    complete: bool = False  # every shard of every pass is done
+
+    def before(self, pass_name: str) -> str | None:
+        """The pass before this one, None for the first."""
+        names = [each.name for each in self.config.passes]
+        position = names.index(pass_name)
+        return names[position - 1] if position else None
+
+
+def describe(activity: Activity, now: float) -> dict[str, Any]:
+    """An activity as plain data, for the worker's state file. `now` on the monotonic clock."""
+    counters = activity.counters
+    return {
+        "pass": activity.pass_name,
+        "ended": activity.ended,
+        "ended_open": activity.ended_open,
+        "open_shards": activity.open_shards,
+        "shards_done": activity.shards_done,
+        "in_flight": activity.in_flight,
+        "silent": round(now - activity.answered_at, 1),
+        "requests": counters.requests,
+        "retries": counters.retries,
+        "errors": counters.errors,
+        "deaths": counters.deaths,
+        "slowest": round(counters.slowest, 3),
+        "prompt_tokens": counters.prompt_tokens,
+        "completion_tokens": counters.completion_tokens,
+    }

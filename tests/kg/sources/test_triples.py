@@ -1,0 +1,74 @@
+from __future__ import annotations
+
+import gzip
+
+import pytest
+
+from kgqa_hpc.errors import EmptyGraphError, GraphFormatError
+from kgqa_hpc.kg.assemble import Policy
+from kgqa_hpc.kg.sources.triples import read_triples
+
+
+def _edges(graph):
+    ends = zip(
+        graph.node_ids[graph.edge_source], graph.edge_type, graph.node_ids[graph.edge_target], strict=True
+    )
+    return [(source, graph.edge_types[kind], target) for source, kind, target in ends]
+
+
+def test_nodes_are_the_ends_in_order_of_appearance_named_by_their_ids(write):
+    graph = read_triples(write("t.tsv", "b\tr\ta\nc\ts\tb\na\tr\ta\n"))
+    assert graph.node_ids.tolist() == ["b", "a", "c"]
+    assert graph.names.tolist() == ["b", "a", "c"]
+    assert graph.node_types == ("entity",)
+    assert _edges(graph) == [("b", "r", "a"), ("c", "s", "b"), ("a", "r", "a")]
+
+
+@pytest.mark.parametrize(
+    "header", ["head\trelation\ttail", "#Subject\tPredicate\tObject", "source_id\ttype\ttarget_id"]
+)
+def test_a_first_line_that_names_the_columns_is_skipped(write, header):
+    graph = read_triples(write("t.tsv.gz", gzip.compress(f"{header}\r\na\tr\tb\r\n".encode())))
+    assert _edges(graph) == [("a", "r", "b")]
+
+
+def test_a_first_line_that_only_looks_alike_is_a_triple(write):
+    assert read_triples(write("t.tsv", "head\tpart_of\tbody\n")).node_ids.tolist() == ["head", "body"]
+
+
+def test_quotes_and_commas_are_letters(write):
+    graph = read_triples(write("t.tsv", '"a\tr,"\t5" pipe\n'))
+    assert _edges(graph) == [('"a', 'r,"', '5" pipe')]
+
+
+def test_a_node_file_declares_names_and_types(write):
+    nodes = write("n.csv", "id,name,type\na,Alpha,letter\nb,Beta,letter\nz,Zeta,letter\n")
+    triples = write("t.tsv", "a\tr\tb\na\tr\tc\n")
+    with pytest.raises(GraphFormatError, match=r"t\.tsv line 2: target 'c' is not in n\.csv"):
+        read_triples(triples, nodes)
+    graph = read_triples(triples, nodes, Policy(unknown_nodes="drop"))
+    assert graph.names.tolist() == ["Alpha", "Beta", "Zeta"]
+    assert graph.num_edges == 1
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("a\tr\tb\na r b\n", "t.tsv line 2: expected 3 fields, found 1"),
+        ("a\tr\tb\n\na\tr\tb\t0.5\n", "t.tsv line 3: expected 3 fields, found 4"),
+        ("a\tr\t\n", "t.tsv line 1: the edge's target is empty"),
+        ("head\tr\ttail\n\tr\tb\n", "t.tsv line 2: the edge's source is empty"),
+        (b"a\tr\tb\na\tr\t\xff\n", "t.tsv line 2: byte 0xFF is not UTF-8"),
+        (b"\xff\xfea\x00", "t.tsv: is UTF-16"),
+        ("", "t.tsv: is empty"),
+    ],
+)
+def test_a_bad_file_is_refused_with_its_line(write, text, message):
+    with pytest.raises(GraphFormatError) as caught:
+        read_triples(write("t.tsv", text))
+    assert message in str(caught.value)
+
+
+def test_a_header_alone_is_an_empty_graph(write):
+    with pytest.raises(EmptyGraphError):
+        read_triples(write("t.tsv", "head\trelation\ttail\n"))

@@ -1,0 +1,30 @@
+"""Fixtures for tests that start workers (tests/work/rig.py)."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+# So that `tests.work.rig` is found however pytest was started.
+sys.path.insert(0, str(Path(__file__).parents[2]))
+
+from tests.work.rig import Nursery, Processes
+
+
+@pytest.fixture
+def processes() -> Iterator[Processes]:
+    """`kgqa run` processes, started as a user does."""
+    started = Processes()
+    yield started
+    started.end()
+
+
+@pytest.fixture
+def nursery(tmp_path: Path) -> Iterator[Nursery]:
+    """`kgqa run` processes, forked: for tests that need hundreds."""
+    started = Nursery(tmp_path / "output.log")
+    yield started
+    started.end()

@@ -1,0 +1,99 @@
+"""Starts `kgqa run` processes in a few milliseconds each: everything is imported once, then forked.
+
+Reads one line per process from standard input: RUN and LOG, separated by a tab; answers with its process
+id. When a child ends, prints "ended PID CODE" (minus the signal's number when it was killed). Ends with its
+standard input.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import select
+import signal
+import sys
+from contextlib import nullcontext
+from pathlib import Path
+
+import kgqa_hpc.work.run  # all rooms a worker needs, before the first fork
+from kgqa_hpc.errors import KgqaError
+from kgqa_hpc.store import disk
+
+
+class Fault:
+    """A probe for store/disk.py: counts the calls and strikes at the k-th."""
+
+    def __init__(self, text: str) -> None:
+        self.kind, _, number = text.partition("@")
+        self.at = int(number)
+        self.calls = 0
+
+    def __call__(self, call: str, where: str) -> int | None:
+        if call in ("close", "unlink"):  # what cleans up may do so
+            return None
+        self.calls += 1
+        if self.calls < self.at:
+            return None
+        if self.kind == "KILL":
+            os.kill(os.getpid(), signal.SIGKILL)
+        if self.kind == "SHORT":
+            return 1 if self.calls == self.at and "write" in call else None
+        raise OSError(getattr(errno, self.kind), os.strerror(getattr(errno, self.kind)))
+
+
+def work(folder: str, log: str, fault: str) -> int:
+    output = os.open(log, os.O_WRONLY | os.O_CREAT | os.O_APPEND)
+    os.dup2(output, 1)
+    os.dup2(output, 2)
+    os.close(0)
+    try:
+        with disk.watch(Fault(fault)) if fault else nullcontext():
+            kgqa_hpc.work.run.run_command(Path(folder))
+    except KgqaError as problem:
+        print(f"error: {problem}", file=sys.stderr)
+        return problem.exit_code
+    return 0
+
+
+def say(text: str) -> None:
+    sys.stdout.write(f"{text}\n")
+    sys.stdout.flush()
+
+
+def reap() -> None:
+    while True:
+        try:
+            pid, status = os.waitpid(-1, os.WNOHANG)
+        except ChildProcessError:
+            return
+        if pid == 0:
+            return
+        say(f"ended {pid} {os.waitstatus_to_exitcode(status)}")
+
+
+def start(line: str) -> None:
+    pid = os.fork()
+    if pid == 0:
+        code = 1
+        try:
+            code = work(*line.split("\t"))
+        finally:
+            sys.stderr.flush()
+            os._exit(code)
+    say(f"started {pid}")
+
+
+def main() -> None:
+    say("ready")
+    while True:
+        readable, _, _ = select.select([0], [], [], 0.05)
+        reap()
+        if readable:
+            line = os.read(0, 65536).decode()
+            if not line:
+                return
+            for each in line.splitlines():
+                start(each)
+
+
+main()

@@ -1,0 +1,230 @@
+"""Small runs with the scripted engine, and real `kgqa run` processes on them."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from pathlib import Path
+from queue import Queue
+from typing import Any
+
+import psutil
+
+from kgqa_hpc.anchors.anchor import Anchor, Node, Relation
+from kgqa_hpc.config import parse_config
+from kgqa_hpc.runs import fingerprint
+from kgqa_hpc.store.anchors import write_anchors
+from kgqa_hpc.store.results import read_result
+from kgqa_hpc.store.run_folder import RunFolder
+
+PATIENCE = 300.0  # s; for conditions that take a second on an idle machine
+
+
+def anchors(count: int) -> Iterator[dict[str, Any]]:
+    """Edges between made-up nodes, each with its own id."""
+    for number in range(count):
+        nodes = tuple(Node(f"N{number}-{k}", f"node {number} {k}", "thing") for k in range(3))
+        relations = (Relation(0, 1, "touches"), Relation(1, 2, "is near"))
+        edges = ((0, 1), (1, 2))
+        yield Anchor(f"g01-{number:016x}", "graphlet", 1, nodes, edges, relations).to_dict()
+
+
+def make_run(folder: Path, items: int, **sections: Any) -> RunFolder:
+    """A run folder that is ready for `kgqa run`; `sections` of the configuration override the defaults."""
+    data: dict[str, Any] = {
+        "graph": {"source": "hpo"},
+        "engine": {"kind": "scripted", "latency": {"batch": 8}},
+        "runtime": {"shard_size": 20, "commit_every": 1},
+    }
+    for name, values in sections.items():
+        data[name] = {**data[name], **values} if isinstance(values, dict) and name in data else values
+    config = parse_config(data, "the test")
+    run = RunFolder.create(folder, config.model_dump(mode="json"), fingerprint(config))
+    write_anchors(run.anchors, anchors(items), {"seed": 1})
+    return run
+
+
+def records(run: RunFolder, pass_name: str = "main") -> dict[str, dict[str, Any]]:
+    """All records of a pass by id; fails when an id stands twice."""
+    found: dict[str, dict[str, Any]] = {}
+    for path in sorted(run.results(pass_name).glob("*.h5")):
+        for record in read_result(path):
+            assert record["id"] not in found, f"{record['id']} is there twice"
+            found[record["id"]] = record
+    return found
+
+
+def events(run: RunFolder, *names: str) -> list[dict[str, Any]]:
+    """Lines of all workers' logs, in time order; a torn last line of a killed worker is left out."""
+    lines = [line for path in run.logs.rglob("*.jsonl") for line in path.read_bytes().splitlines()]
+    parsed = []
+    for line in lines:
+        try:
+            entry = json.loads(line)
+        except ValueError:
+            continue
+        if entry.get("event") in names:
+            parsed.append(entry)
+    return sorted(parsed, key=lambda entry: entry["time"])
+
+
+def environment(**extra: str) -> dict[str, str]:
+    """This environment without any launcher's variables."""
+    foreign = ("SLURM_", "OMPI_", "PMI", "PRTE_", "KGQA_")
+    clean = {key: value for key, value in os.environ.items() if not key.startswith(foreign)}
+    return {**clean, **extra}
+
+
+class Processes:
+    """`kgqa run` processes, ended by their ids when the test ends."""
+
+    def __init__(self) -> None:
+        self.all: list[subprocess.Popen[str]] = []
+
+    def start(self, run: RunFolder, **extra: str) -> subprocess.Popen[str]:
+        process = subprocess.Popen(
+            [sys.executable, "-m", "kgqa_hpc", "run", str(run.path)],
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            env=environment(**extra),
+        )
+        self.all.append(process)
+        return process
+
+    def finish(self, process: subprocess.Popen[str]) -> tuple[int, str]:
+        """Wait for the end: exit code and what it printed."""
+        output, _ = process.communicate(timeout=PATIENCE)
+        return process.returncode, output
+
+    def end(self) -> None:
+        for process in self.all:
+            if process.poll() is None:
+                process.send_signal(signal.SIGCONT)
+                process.kill()
+            process.communicate()
+
+
+def wait_for(condition: Callable[[], bool], what: str, patience: float = PATIENCE) -> None:
+    until = time.monotonic() + patience
+    while not condition():
+        assert time.monotonic() < until, f"waited {patience:.0f} s in vain for {what}"
+        time.sleep(0.02)
+
+
+class Nursery:
+    """Forked `kgqa run` processes (tests/work/nursery.py); `alive` are their ids."""
+
+    def __init__(self, log: Path) -> None:
+        self._log = log
+        self._codes: dict[int, int] = {}
+        self.alive: set[int] = set()
+        self._process = subprocess.Popen(
+            [sys.executable, str(Path(__file__).with_name("nursery.py"))],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            env=environment(),
+        )
+        self._lines: Queue[str] = Queue()
+        threading.Thread(target=self._read, daemon=True).start()
+        self._expect("ready")
+
+    def start(self, run: RunFolder, fault: str = "") -> int:
+        assert self._process.stdin is not None
+        self._process.stdin.write(f"{run.path}\t{self._log}\t{fault}\n".encode())
+        self._process.stdin.flush()
+        pid = int(self._expect("started")[0])
+        self.alive.add(pid)
+        return pid
+
+    def kill(self, pid: int, number: signal.Signals = signal.SIGKILL) -> None:
+        os.kill(pid, number)
+
+    def code(self, pid: int) -> int:
+        """Wait for a process to end; its exit code, minus the signal's number when it was killed."""
+        wait_for(lambda: self._ended(pid), f"the end of process {pid}; it said: {self.output()[-2000:]}")
+        return self._codes[pid]
+
+    def look(self) -> set[int]:
+        """The processes that are alive now."""
+        self._drain()
+        return self.alive
+
+    def output(self) -> str:
+        return self._log.read_text() if self._log.exists() else ""
+
+    def end(self) -> None:
+        for pid in set(self.look()):
+            with suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
+        assert self._process.stdin is not None
+        self._process.stdin.close()
+        self._process.wait(PATIENCE)
+
+    def _ended(self, pid: int) -> bool:
+        self._drain()
+        return pid in self._codes
+
+    def _expect(self, word: str) -> list[str]:
+        until = time.monotonic() + PATIENCE
+        while True:
+            first, *rest = self._lines.get(timeout=max(until - time.monotonic(), 0.1)).split()
+            if first == word:
+                return rest
+            self._note(first, rest)
+
+    def _drain(self) -> None:
+        while not self._lines.empty():
+            first, *rest = self._lines.get().split()
+            self._note(first, rest)
+
+    def _note(self, word: str, rest: list[str]) -> None:
+        assert word == "ended", f"the nursery said {word}"
+        pid, code = map(int, rest)
+        self._codes[pid] = code
+        self.alive.discard(pid)
+
+    def _read(self) -> None:
+        assert self._process.stdout is not None
+        for line in self._process.stdout:
+            self._lines.put(line.decode())
+
+
+def engine_of(pid: int) -> psutil.Process | None:
+    """The engine child of a worker."""
+    with suppress(psutil.NoSuchProcess, psutil.AccessDenied):
+        for child in psutil.Process(pid).children():
+            with suppress(psutil.NoSuchProcess, psutil.AccessDenied):
+                if "kgqa_hpc.engines.child" in child.cmdline():
+                    return child
+    return None
+
+
+def result_files(run: RunFolder, pass_name: str = "main") -> dict[str, bytes]:
+    """Every result file's bytes by name."""
+    return {path.name: path.read_bytes() for path in sorted(run.results(pass_name).glob("*.h5"))}
+
+
+def answers_kept(run: RunFolder) -> int:
+    """Grows with every answer that is journaled or in a result: bytes of both."""
+    total = 0
+    for path in run.results("main").glob("*"):
+        with suppress(FileNotFoundError):
+            total += path.stat().st_size
+    return total
+
+
+def reconfigure(run: RunFolder, **sections: Any) -> None:
+    """Change settings that may change while a run is under way (runtime, latency)."""
+    data = run.config()
+    for name, values in sections.items():
+        data[name] = {**data[name], **values}
+    config = parse_config(data, "the test")
+    RunFolder.create(run.path, config.model_dump(mode="json"), fingerprint(config))

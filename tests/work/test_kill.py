@@ -1,0 +1,219 @@
+"""Nothing is lost and nothing doubled, whoever is killed, whenever, however often.
+
+The uninterrupted run is the measure: the results of a tormented one equal it byte for byte, file by file.
+"""
+
+from __future__ import annotations
+
+import os
+import random
+import signal
+import time
+from collections.abc import Callable
+from contextlib import suppress
+from pathlib import Path
+
+import psutil
+import pytest
+
+from kgqa_hpc.store.run_folder import RunFolder
+from tests.work.rig import (
+    Nursery,
+    answers_kept,
+    engine_of,
+    events,
+    make_run,
+    reconfigure,
+    records,
+    result_files,
+    wait_for,
+)
+
+ITEMS = 1600
+KILLS = 200
+FAULTS = {"garbage": 0.04, "truncate": 0.02, "error": 0.02}
+SLOW = {"batch": 4, "per_request_s": 0.1, "jitter": 0.5}
+FAST = {"batch": 32}
+
+# What SIGTERM makes of a worker: it drains, or, when it has only just started, it simply ends.
+TERMINATED = {75, -signal.SIGTERM}
+
+
+def run_with(folder: Path, latency: dict[str, float], items: int = ITEMS, lease: float = 3.0) -> RunFolder:
+    return make_run(
+        folder,
+        items,
+        engine={"kind": "scripted", "latency": latency, "faults": FAULTS},
+        runtime={"shard_size": 20, "commit_every": 0.5, "lease": lease},
+    )
+
+
+def finish(nursery: Nursery, run: RunFolder, processes: int = 2) -> None:
+    for pid in [nursery.start(run) for _ in range(processes)]:
+        assert nursery.code(pid) == 0, nursery.output()[-2000:]
+
+
+@pytest.fixture(scope="module")
+def undisturbed(tmp_path_factory: pytest.TempPathFactory) -> dict[str, bytes]:
+    """The results of the same run when nobody is killed."""
+    folder = tmp_path_factory.mktemp("undisturbed")
+    nursery = Nursery(folder / "output.log")
+    try:
+        run = run_with(folder / "run", FAST)
+        finish(nursery, run, 1)
+    finally:
+        nursery.end()
+    assert len(records(run)) == ITEMS
+    return result_files(run)
+
+
+def see_answers(run: RunFolder, times: int, or_else: Callable[[], bool]) -> None:
+    """Wait until so many times new answers were written to the disk."""
+    for _ in range(times):
+        before = answers_kept(run)
+        wait_for(lambda before=before: answers_kept(run) != before or or_else(), "progress")
+
+
+def murder(nursery: Nursery, victim: str, pid: int) -> bool:
+    """Kill the worker, its engine, or both. False when there was no engine to kill yet."""
+    engine = engine_of(pid)
+    if victim != "worker" and engine is None:
+        return False
+    with suppress(psutil.NoSuchProcess):
+        if victim != "worker" and engine is not None:
+            engine.send_signal(signal.SIGKILL)
+    if victim != "engine":
+        os.kill(pid, signal.SIGKILL)
+        assert nursery.code(pid) == -signal.SIGKILL
+    return True
+
+
+@pytest.mark.slow
+def test_after_200_kills_at_random_moments_the_results_are_those_of_the_undisturbed_run(
+    tmp_path: Path, nursery: Nursery, undisturbed: dict[str, bytes]
+) -> None:
+    seed = int(os.environ.get("KGQA_TEST_SEED", random.SystemRandom().randrange(2**31)))
+    print("KGQA_TEST_SEED =", seed)
+    chance = random.Random(seed)
+    run = run_with(tmp_path / "run", SLOW)
+    kills = 0
+    wanted = 2
+    while kills < KILLS:
+        while len(nursery.look()) < wanted:
+            nursery.start(run)
+        # A moment is a number of answers kept, not a time: so a busy machine does not change what is tested.
+        see_answers(run, chance.randrange(6), lambda: not nursery.look())
+        alive = sorted(nursery.look())
+        assert alive, f"the run ended after {kills} kills: {nursery.output()[-1000:]}"
+        victim = chance.choice(["worker", "engine", "both"])
+        if not murder(nursery, victim, chance.choice(alive)):
+            continue
+        kills += 1
+        if victim != "engine":
+            wanted = chance.choice([number for number in (1, 2, 3) if number != wanted])
+            for pid in sorted(nursery.look())[wanted:]:
+                os.kill(pid, signal.SIGKILL)
+                assert nursery.code(pid) == -signal.SIGKILL
+    left = ITEMS - len(records(run))
+    assert left > 0, "the torment lasted longer than the run"
+    for pid in sorted(nursery.look()):
+        os.kill(pid, signal.SIGKILL)
+        nursery.code(pid)
+    reconfigure(run, engine={"latency": FAST})
+    finish(nursery, run)
+    assert result_files(run) == undisturbed
+    assert not list(run.results("main").glob("*.journal"))
+
+
+@pytest.mark.slow
+def test_a_worker_that_slept_beyond_its_lease_harms_nothing_when_it_wakes_up(
+    tmp_path: Path, nursery: Nursery, undisturbed: dict[str, bytes]
+) -> None:
+    run = run_with(tmp_path / "run", SLOW, lease=2.0)
+    sleeper = nursery.start(run)
+    wait_for(lambda: answers_kept(run) > 50_000, "the sleeper's first answers")
+    os.kill(sleeper, signal.SIGSTOP)
+    reconfigure(run, engine={"latency": FAST})
+    finish(nursery, run)
+    os.kill(sleeper, signal.SIGCONT)
+    assert nursery.code(sleeper) == 0, nursery.output()[-2000:]
+    assert result_files(run) == undisturbed
+
+
+@pytest.mark.slow
+def test_chaos_of_kills_stops_and_changing_numbers_leaves_the_same_results(
+    tmp_path: Path, nursery: Nursery, undisturbed: dict[str, bytes]
+) -> None:
+    seed = int(os.environ.get("KGQA_TEST_SEED", random.SystemRandom().randrange(2**31)))
+    print("KGQA_TEST_SEED =", seed)
+    chance = random.Random(seed)
+    run = run_with(tmp_path / "run", SLOW, lease=1.5)
+    asleep: dict[int, float] = {}
+
+    def awake() -> set[int]:
+        return nursery.look() - asleep.keys()
+
+    for _ in range(40):
+        while len(nursery.look()) < chance.choice([1, 2, 3]):
+            nursery.start(run)
+        see_answers(run, chance.randrange(8), lambda: not awake())
+        for pid, until in list(asleep.items()):
+            if time.monotonic() >= until:
+                del asleep[pid]
+                os.kill(pid, signal.SIGCONT)
+        candidates = sorted(awake())
+        if not candidates:
+            continue
+        pid = chance.choice(candidates)
+        match chance.choice(["kill", "stop", "term", "engine"]):
+            case "kill":
+                os.kill(pid, signal.SIGKILL)
+                nursery.code(pid)
+            case "stop":
+                os.kill(pid, signal.SIGSTOP)
+                asleep[pid] = time.monotonic() + chance.uniform(0.1, 4.0)
+            case "term":
+                os.kill(pid, signal.SIGTERM)
+                assert nursery.code(pid) in TERMINATED
+            case "engine":
+                murder(nursery, "engine", pid)
+    for pid in asleep:
+        os.kill(pid, signal.SIGCONT)
+    reconfigure(run, engine={"latency": FAST})
+    for pid in sorted(nursery.look()):
+        os.kill(pid, signal.SIGTERM)
+        assert nursery.code(pid) in TERMINATED
+    finish(nursery, run)
+    assert result_files(run) == undisturbed
+
+
+def test_an_item_that_kills_the_engine_is_failed_and_all_others_live(
+    tmp_path: Path, nursery: Nursery
+) -> None:
+    run = make_run(
+        tmp_path / "run",
+        300,
+        engine={"kind": "scripted", "latency": {"batch": 8}, "faults": {"poison": 0.004}},
+        runtime={"shard_size": 100, "item_engine_deaths": 2},
+    )
+    finish(nursery, run, 1)
+    found = records(run)
+    assert len(found) == 300
+    failed = [record for record in found.values() if record["status"] == "failed"]
+    assert failed, "no item was poisonous: choose another share"
+    assert {record["reason"].partition(": ")[2] for record in failed} == {"engine died"}
+    assert len(failed) < 10
+
+
+def test_an_engine_that_hangs_is_killed_and_its_items_are_asked_again(
+    tmp_path: Path, nursery: Nursery
+) -> None:
+    run = make_run(
+        tmp_path / "run",
+        60,
+        engine={"kind": "scripted", "latency": {"batch": 8}, "faults": {"hang": 0.02}},
+        runtime={"shard_size": 20, "engine_stall": 1.0},
+    )
+    finish(nursery, run, 1)
+    assert {record["status"] for record in records(run).values()} <= {"accepted", "rejected"}
+    assert events(run, "engine-died"), "no request hung: choose another share"

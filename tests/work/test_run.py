@@ -1,0 +1,236 @@
+"""`kgqa run` as users start it: several at once, stopped, restarted, on a damaged folder."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from kgqa_hpc.errors import InputError
+from kgqa_hpc.status.render import status
+from kgqa_hpc.store.partition import partition
+from kgqa_hpc.store.run_folder import RunFolder
+from kgqa_hpc.work.run import run_command
+from tests.work.rig import (
+    PATIENCE,
+    Nursery,
+    Processes,
+    answers_kept,
+    events,
+    make_run,
+    reconfigure,
+    records,
+    result_files,
+    wait_for,
+)
+
+SLOW = {"batch": 4, "per_request_s": 0.05}
+
+
+def slow(**latency: Any) -> dict[str, Any]:
+    return {"kind": "scripted", "latency": {**SLOW, **latency}}
+
+
+def requests_made(run: RunFolder) -> int:
+    """Of all workers that ended in order, plus none for those that were killed."""
+    return sum(entry["answers"] for entry in events(run, "pass-left"))
+
+
+def requests_in_results(run: RunFolder) -> int:
+    return sum(len(record["trace"]) for record in records(run).values())
+
+
+@pytest.fixture
+def finished(tmp_path: Path, nursery: Nursery) -> RunFolder:
+    """A complete run of three shards."""
+    run = make_run(tmp_path / "run", 60)
+    assert nursery.code(nursery.start(run)) == 0, nursery.output()
+    return run
+
+
+def test_the_command_makes_a_result_of_every_shard_and_ends_with_0(
+    tmp_path: Path, processes: Processes
+) -> None:
+    run = make_run(tmp_path / "run", 90)
+    code, output = processes.finish(processes.start(run))
+    assert code == 0, output
+    assert len(records(run)) == 90
+    assert "90 of 90 items" in output
+    now = json.loads(
+        subprocess.run(
+            [sys.executable, "-m", "kgqa_hpc", "status", str(run.path), "--json"],
+            capture_output=True,
+            check=True,
+            timeout=PATIENCE,
+        ).stdout
+    )
+    assert now["complete"]
+    assert sum(now["verdicts"].values()) == 90
+    assert not list(run.path.rglob("*.lease"))
+    assert not list(run.results("main").glob("*.journal"))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("number", [2, 4])
+def test_processes_on_one_folder_split_the_work_and_do_no_shard_twice(
+    tmp_path: Path, processes: Processes, number: int
+) -> None:
+    run = make_run(tmp_path / "run", 400, engine=slow(), runtime={"shard_size": 10, "lease": 120})
+    started = [processes.start(run) for _ in range(number)]
+    for process in started:
+        code, output = processes.finish(process)
+        assert code == 0, output
+    done = Counter(entry["shard"] for entry in events(run, "shard-done"))
+    assert len(done) == 40
+    assert set(done.values()) == {1}
+    assert len({entry["worker"] for entry in events(run, "shard-done")}) == number
+    assert requests_made(run) == requests_in_results(run)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGUSR1])
+def test_a_signal_stops_it_with_75_and_no_answer_is_asked_for_again(
+    tmp_path: Path, processes: Processes, number: signal.Signals
+) -> None:
+    run = make_run(tmp_path / "run", 300, engine=slow(per_request_s=0.02), runtime={"shard_size": 50})
+    process = processes.start(run)
+    wait_for(lambda: answers_kept(run) > 20_000, "the first answers")
+    process.send_signal(number)
+    code, output = processes.finish(process)
+    assert code == 75, output
+    assert f"stopped early: {number.name}" in output
+    assert not list(run.path.rglob("*.lease")), "leases are given back, not left to expire"
+    reconfigure(run, engine={"latency": {"batch": 8}})
+    code, output = processes.finish(processes.start(run))
+    assert code == 0, output
+    assert len(records(run)) == 300
+    assert requests_made(run) == requests_in_results(run)
+
+
+@pytest.mark.slow
+def test_what_is_in_flight_beyond_the_grace_is_cancelled(tmp_path: Path, nursery: Nursery) -> None:
+    run = make_run(tmp_path / "run", 20, engine=slow(per_request_s=3600))
+    pid = nursery.start(run)
+    wait_for(lambda: bool(events(run, "shard-opened")), "an open shard")
+    began = time.monotonic()
+    os.kill(pid, signal.SIGTERM)
+    assert nursery.code(pid) == 75
+    assert time.monotonic() - began < PATIENCE, "an hour's request was waited for"
+    assert events(run, "drained")[0]["in_flight"] > 0
+
+
+def test_a_time_limit_stops_it_before_the_limit(tmp_path: Path, nursery: Nursery) -> None:
+    run = make_run(
+        tmp_path / "run",
+        200,
+        engine=slow(per_request_s=1),
+        runtime={"time_limit": 12, "margin": 3},
+    )
+    assert nursery.code(nursery.start(run)) == 75
+    assert "of the time limit" in nursery.output()
+    reconfigure(run, runtime={"time_limit": None}, engine={"latency": {"batch": 8}})
+    assert nursery.code(nursery.start(run)) == 0
+    assert len(records(run)) == 200
+
+
+def test_a_complete_run_is_left_alone(finished: RunFolder, nursery: Nursery) -> None:
+    before = result_files(finished)
+    assert nursery.code(nursery.start(finished)) == 0
+    assert result_files(finished) == before
+    assert len(events(finished, "engine-started")) == 1, "no engine is started for nothing"
+
+
+@pytest.mark.parametrize("position", [100, 700, -1])
+def test_a_damaged_result_is_set_aside_and_made_again(
+    finished: RunFolder, nursery: Nursery, position: int
+) -> None:
+    before = result_files(finished)
+    path = finished.result("main", "shard-000001")
+    flip(path, position)
+    assert nursery.code(nursery.start(finished)) == 0, nursery.output()
+    assert result_files(finished) == before
+    assert len(list(finished.quarantine.glob("*.reason.json"))) == 1
+
+
+def test_a_damaged_shard_is_set_aside_and_cut_again(tmp_path: Path, nursery: Nursery) -> None:
+    run = make_run(tmp_path / "run", 60)
+    partition(run, 20)
+    flip(run.shard("shard-000002"), -5)
+    assert nursery.code(nursery.start(run)) == 0, nursery.output()
+    assert len(records(run)) == 60
+    assert list(run.quarantine.glob("*.reason.json"))
+
+
+@pytest.mark.slow
+def test_a_damaged_journal_line_costs_that_line_only(tmp_path: Path, nursery: Nursery) -> None:
+    run = make_run(tmp_path / "run", 60, engine=slow(), runtime={"shard_size": 60, "lease": 1})
+    pid = nursery.start(run)
+    wait_for(lambda: answers_kept(run) > 60_000, "a long journal")
+    os.kill(pid, signal.SIGKILL)
+    nursery.code(pid)
+    journal = next(run.results("main").glob("*.journal"))
+    lines = journal.read_bytes().splitlines(keepends=True)
+    middle = len(lines) // 2
+    flip(journal, sum(map(len, lines[:middle])) + 200)
+    reconfigure(run, engine={"latency": {"batch": 8}})
+    assert nursery.code(nursery.start(run)) == 0, nursery.output()
+    assert len(records(run)) == 60
+    assert [entry["shard"] for entry in events(run, "journal-damaged")] == ["shard-000000"]
+    # Of an item in that line either an earlier line or nothing is known: at most two answers are repeated.
+    assert requests_made(run) >= requests_in_results(run) - len(lines)
+
+
+def test_a_run_without_anchors_says_what_to_do_first(tmp_path: Path) -> None:
+    run = make_run(tmp_path / "run", 5)
+    run.anchors.unlink()
+    with pytest.raises(InputError, match=r"anchors\.h5 is missing"):
+        run_command(run.path)
+
+
+def test_a_folder_that_is_no_run_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="no such run folder"):
+        run_command(tmp_path / "nowhere")
+
+
+@pytest.mark.slow
+def test_two_passes_follow_each_other_and_a_lost_result_of_the_first_is_made_again(
+    tmp_path: Path, nursery: Nursery
+) -> None:
+    passes = [{"name": "ask", "steps": ["generate"]}, {"name": "check", "steps": ["judge"]}]
+    one = make_run(tmp_path / "one", 60)
+    two = make_run(tmp_path / "two", 60, passes=passes)
+    assert nursery.code(nursery.start(one)) == 0, nursery.output()
+    assert nursery.code(nursery.start(two)) == 0, nursery.output()
+    assert {record["status"] for record in records(two, "ask").values()} == {"open"}
+    assert records(two, "check") == records(one), "cut into passes, the work is the same"
+
+    two.result("check", "shard-000001").unlink()
+    flip(two.result("ask", "shard-000001"), -1)
+    assert nursery.code(nursery.start(two)) == 0, nursery.output()
+    assert records(two, "check") == records(one)
+    assert status(two.path)["complete"]
+
+
+def test_a_changed_configuration_is_refused_with_the_key_that_changed(
+    tmp_path: Path, processes: Processes
+) -> None:
+    run = make_run(tmp_path / "run", 5)
+    text = run.config_file.read_text()
+    run.config_file.write_text(text.replace("accept: 0.45", "accept: 0.55"))
+    code, output = processes.finish(processes.start(run))
+    assert code == 2
+    assert "accept: 0.45 → 0.55" in output
+
+
+def flip(path: Path, position: int) -> None:
+    data = bytearray(path.read_bytes())
+    data[position] ^= 0x10
+    path.write_bytes(bytes(data))

@@ -1,0 +1,143 @@
+"""When work stops: the clock that knows the limit, the margin that is learned, the signals that set a
+flag.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+
+import pytest
+
+from kgqa_hpc.cluster.stop import GRACE, PATIENCE, Stop, deadline_of
+
+
+class Clock:
+    def __init__(self) -> None:
+        self.time = 1000.0
+
+    def __call__(self) -> float:
+        return self.time
+
+
+@pytest.fixture
+def clock() -> Clock:
+    return Clock()
+
+
+def test_without_limit_and_signal_there_is_no_reason_to_stop(clock: Clock) -> None:
+    stop = Stop(None, now=clock)
+    clock.time += 1e9
+    assert stop.reason is None
+
+
+def test_no_new_work_is_taken_within_the_margin(clock: Clock) -> None:
+    stop = Stop(deadline=clock.time + 1000, margin=100, now=clock)
+    clock.time += 899
+    assert stop.reason is None
+    clock.time += 2
+    assert stop.reason is not None
+    assert "99 s are left" in stop.reason
+
+
+def test_the_margin_is_learned_from_the_slowest_request_and_never_above_the_configured(clock: Clock) -> None:
+    stop = Stop(deadline=clock.time + 10_000, margin=900, now=clock)
+    stop.learn(slowest=20, seen=49)
+    assert stop.margin == 900, "too few were seen"
+    stop.learn(slowest=20, seen=50)
+    assert stop.margin == 70
+    stop.learn(slowest=2000, seen=51)
+    assert stop.margin == 900
+
+
+def test_after_the_limit_comes_near_what_is_in_flight_is_cancelled_before_the_end(clock: Clock) -> None:
+    stop = Stop(deadline=clock.time + 100, margin=20, now=clock)
+    clock.time += 81
+    assert stop.reason
+    assert not stop.patience_is_over()
+    clock.time += 19 - GRACE + 0.1
+    assert stop.patience_is_over()
+
+
+def test_the_shortest_grace_holds(clock: Clock) -> None:
+    stop = Stop(None, now=clock)
+    stop.request("SIGUSR1", PATIENCE)
+    clock.time += GRACE + 1
+    assert not stop.patience_is_over()
+    stop.request("SIGTERM", 0.0)
+    assert stop.patience_is_over()
+    assert stop.reason == "SIGUSR1", "the first reason is the one that is told"
+
+
+ALL = [signal.SIGTERM, signal.SIGINT, signal.SIGUSR1, signal.SIGUSR2]
+
+
+@pytest.fixture
+def _signals() -> Iterator[None]:
+    kept = {number: signal.getsignal(number) for number in ALL}
+    yield
+    for number, handler in kept.items():
+        signal.signal(number, handler)
+
+
+@pytest.mark.usefixtures("_signals")
+@pytest.mark.parametrize("number", ALL)
+def test_a_signal_ends_a_wait_and_is_named(number: signal.Signals) -> None:
+    stop = Stop(None)
+    with stop.listening():
+        os.kill(os.getpid(), number)
+        assert stop.wait(3600)
+    assert stop.reason == number.name
+
+
+@pytest.mark.usefixtures("_signals")
+def test_afterwards_the_signals_are_whose_they_were_and_repeated_warnings_are_ignored() -> None:
+    before = signal.getsignal(signal.SIGINT)
+    with Stop(None).listening():
+        pass
+    assert signal.getsignal(signal.SIGINT) == before
+    stop = Stop(None)
+    with stop.listening():
+        stop.request("enough")
+    assert signal.getsignal(signal.SIGINT) == before
+    os.kill(os.getpid(), signal.SIGUSR1)
+    os.kill(os.getpid(), signal.SIGUSR2)
+    assert stop.reason == "enough"
+
+
+def test_a_second_sigint_ends_the_process_at_once() -> None:
+    code = (
+        "import time; from kgqa_hpc.cluster.stop import Stop\n"
+        "s = Stop(None); h = s.listening(); h.__enter__(); print('up', flush=True)\n"
+        "while True: time.sleep(0.05); print(s.reason, flush=True)"
+    )
+    process = subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, text=True)
+    assert process.stdout is not None
+    try:
+        assert process.stdout.readline() == "up\n"
+        process.send_signal(signal.SIGINT)
+        while process.stdout.readline() != "SIGINT\n":
+            pass
+        process.send_signal(signal.SIGINT)
+        process.communicate(timeout=300)
+        assert process.returncode == -signal.SIGINT
+    finally:
+        process.kill()
+        process.wait()
+
+
+def test_a_short_job_works_most_of_its_time_whatever_the_margin(clock: Clock) -> None:
+    stop = Stop(deadline=clock.time + 60, margin=900, now=clock)
+    assert stop.margin == 15
+
+
+def test_the_earlier_of_configured_limit_and_jobs_end_counts() -> None:
+    job_end = time.time() + 500
+    assert deadline_of(None, None) is None
+    assert deadline_of(100, job_end) == pytest.approx(time.monotonic() + 100, abs=5)
+    assert deadline_of(1000, job_end) == pytest.approx(time.monotonic() + 500, abs=5)
+    assert deadline_of(None, job_end) == pytest.approx(time.monotonic() + 500, abs=5)

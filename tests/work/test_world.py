@@ -1,0 +1,119 @@
+"""Who a process thinks it is, from the variables that real launchers set."""
+
+from __future__ import annotations
+
+import pytest
+
+from kgqa_hpc.cluster.ranks import World, assign_gpus, discover, worker_name
+from kgqa_hpc.errors import ConfigError
+
+BATCH = {"SLURM_JOB_ID": "9", "SLURM_PROCID": "0", "SLURM_NTASKS": "8", "SLURM_LOCALID": "0"}
+STEP = {
+    "SLURM_STEP_ID": "0",
+    "SLURM_STEP_NUM_TASKS": "5",
+    "SLURM_STEP_TASKS_PER_NODE": "2(x2),1",
+    "SLURM_NODEID": "1",
+    "SLURM_PROCID": "3",
+    "SLURM_LOCALID": "1",
+}
+OPENMPI = {
+    "OMPI_COMM_WORLD_RANK": "2",
+    "OMPI_COMM_WORLD_SIZE": "4",
+    "OMPI_COMM_WORLD_LOCAL_RANK": "0",
+    "OMPI_COMM_WORLD_LOCAL_SIZE": "2",
+}
+
+
+@pytest.mark.parametrize(
+    ("environ", "world"),
+    [
+        ({}, World()),
+        (BATCH, World()),
+        (BATCH | STEP, World(3, 5, 1, 2, "srun")),
+        (OPENMPI, World(2, 4, 0, 2, "mpi")),
+        (BATCH | STEP | OPENMPI, World(2, 4, 0, 2, "mpi")),
+        (
+            {"PMI_RANK": "1", "PMI_SIZE": "3", "MPI_LOCALRANKID": "1", "MPI_LOCALNRANKS": "3"},
+            World(1, 3, 1, 3, "mpi"),
+        ),
+        (BATCH | STEP | {"PMIX_RANK": "3"}, World(3, 5, 1, 2, "mpi")),
+        (
+            BATCH
+            | {"SLURM_ARRAY_TASK_ID": "7", "SLURM_ARRAY_TASK_MIN": "1", "SLURM_ARRAY_TASK_MAX": "16"}
+            | {"SLURM_ARRAY_TASK_STEP": "3"},
+            World(2, 6, 0, 1, "array"),
+        ),
+        (
+            BATCH | STEP | {"SLURM_STEP_NUM_TASKS": "1", "SLURM_PROCID": "0"} | {"SLURM_ARRAY_TASK_ID": "0"},
+            World(0, 1, 0, 1, "array"),
+        ),
+        (OPENMPI | {"KGQA_LAUNCHER": "alone"}, World()),
+        (BATCH | STEP | OPENMPI | {"KGQA_LAUNCHER": "srun"}, World(3, 5, 1, 2, "srun")),
+    ],
+    ids=[
+        "alone",
+        "batch",
+        "srun",
+        "mpiexec",
+        "mpiexec-in-job",
+        "pmi",
+        "pmix",
+        "array",
+        "array-srun",
+        "wish",
+        "wish-srun",
+    ],
+)
+def test_the_world_is_what_the_launcher_says(environ: dict[str, str], world: World) -> None:
+    assert discover(environ) == world
+
+
+@pytest.mark.parametrize(
+    ("environ", "text"),
+    [
+        ({"OMPI_COMM_WORLD_RANK": "x", "OMPI_COMM_WORLD_SIZE": "4"}, "OMPI_COMM_WORLD_RANK='x'"),
+        ({"PMI_RANK": "4", "PMI_SIZE": "4"}, "PMI_RANK=4 does not fit PMI_SIZE=4"),
+        ({"KGQA_LAUNCHER": "torque"}, "torque is not mpi"),
+        ({"KGQA_LAUNCHER": "mpi"}, "nothing in the environment"),
+    ],
+)
+def test_nonsense_is_refused_and_named(environ: dict[str, str], text: str) -> None:
+    with pytest.raises(ConfigError, match=text):
+        discover(environ)
+
+
+def test_a_worker_name_is_never_used_twice_and_fits_a_file_name() -> None:
+    names = {worker_name(World(3, 4), "node a/b") for _ in range(50)} | {worker_name(World(3, 4))}
+    assert len(names) == 51
+    assert all(
+        set(name) <= set("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-") for name in names
+    )
+
+
+@pytest.mark.parametrize(
+    ("local_rank", "per_worker", "seen", "gets"),
+    [
+        (1, 1, "0,1,2,3", "1"),
+        (1, 2, "4,5,6,7", "6,7"),
+        (3, 1, "2", "2"),  # srun --gpus-per-task gave it one already
+        (2, 1, None, "2"),
+        (1, 0, "0,1", None),
+    ],
+)
+def test_each_worker_of_a_node_gets_its_own_gpus(
+    local_rank: int, per_worker: int, seen: str | None, gets: str | None
+) -> None:
+    environ = {} if seen is None else {"CUDA_VISIBLE_DEVICES": seen}
+    assert assign_gpus(World(local_rank, 4, local_rank, 4, "srun"), per_worker, environ) == gets
+    assert environ.get("CUDA_VISIBLE_DEVICES") == (seen if gets is None else gets)
+
+
+def test_one_worker_on_a_node_without_a_list_leaves_cuda_alone() -> None:
+    environ: dict[str, str] = {}
+    assert assign_gpus(World(), 1, environ) is None
+    assert environ == {}
+
+
+def test_more_workers_than_gpus_are_refused() -> None:
+    with pytest.raises(ConfigError, match="local rank 2 needs 1 GPU"):
+        assign_gpus(World(2, 4, 2, 4, "srun"), 1, {"CUDA_VISIBLE_DEVICES": "0,1"})
