@@ -1,8 +1,8 @@
 """Everything that can be many is found by name: anchor kinds, steps, engines, graph sources, exports.
 
 A registry lists the entries the package ships, each as a module path that is imported only when the entry is
-asked for, and the entries of other packages, announced by an entry point `kgqa_hpc.<registry>`. An entry is one
-class with a `name` and, where it has settings, a pydantic model `Settings`; its docstring is its description.
+asked for, and the entries of other packages, announced by an entry point `kgqa_hpc.<registry>`. An entry is
+one class with a `name` and, where it has settings, a pydantic model `Settings`; its docstring describes it.
 
 A package of the user's own adds one with
 
