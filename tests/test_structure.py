@@ -16,6 +16,7 @@ FILES = sorted(p for p in PACKAGE.rglob("*.py") if "_shipped" not in p.parts)
 
 # Which rooms a room may know (docs/architecture.md, "The way the data takes"). errors is known to all.
 MAY_KNOW = {
+    "columns": set(),
     "registry": set(),
     "progress": set(),
     "kg": {"anchors", "config", "store"},
@@ -38,7 +39,7 @@ MAY_KNOW = {
     "errors": set(),
     "doctor": {"cluster", "config", "engines"},
 }
-KNOWN_TO_ALL = {"errors", "progress", "registry"}
+KNOWN_TO_ALL = {"columns", "errors", "progress", "registry"}
 TOP = {"cli", "stages", "__main__", "__init__"}
 
 
