@@ -6,16 +6,19 @@ all errors of a file are reported at once.
 
 from __future__ import annotations
 
-import difflib
 import re
 from pathlib import Path
-from typing import Annotated, Any, Literal, get_args
+from typing import Annotated, Any, Literal
 
 import yaml
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, model_validator
+from pydantic import BeforeValidator, Field, SerializeAsAny, ValidationError, model_validator
 
+from kgqa_hpc.anchors import KINDS
 from kgqa_hpc.engines.config import EngineConfig
 from kgqa_hpc.errors import ConfigError
+from kgqa_hpc.settings import Key, KindSettings, Name, Problems, Settings, StepSettings, resolved, section
+from kgqa_hpc.steps import STEPS
+from kgqa_hpc.steps.decision import DecideConfig
 
 _UNITS = {"s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
 
@@ -36,20 +39,11 @@ def parse_duration(value: object) -> object:
         raise ValueError("is not a duration such as 30s, 15m, 2h or 2-00:00:00") from None
 
 
-def _colon_number(value: object) -> object:
-    # YAML 1.1 reads 12:30:00 as a sexagesimal integer; that is the number of seconds already.
-    return parse_duration(value)
+# YAML 1.1 reads 12:30:00 as a sexagesimal integer; that is the number of seconds already.
+Duration = Annotated[float, BeforeValidator(parse_duration), Field(ge=0)]
 
 
-Duration = Annotated[float, BeforeValidator(_colon_number), Field(ge=0)]
-Name = Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9_.-]*$")]
-
-
-class _Strict(BaseModel):
-    model_config = ConfigDict(extra="forbid", frozen=True)
-
-
-class GraphConfig(_Strict):
+class GraphConfig(Settings):
     """Where the knowledge graph comes from and how it is reduced (BioGraphletQA, section 3.1)."""
 
     source: Literal["hpo", "csv", "graphml", "triples"] = Field("hpo", description="What to read.")
@@ -82,56 +76,26 @@ class GraphConfig(_Strict):
         return self
 
 
-class AnchorConfig(_Strict):
-    """What questions are grounded in."""
-
-    kind: Literal["graphlet"] = "graphlet"
-    per_shape: int = Field(
-        10_000, ge=1, description="Graphlets drawn of each shape; all where there are fewer."
-    )
-    shapes: list[Annotated[int, Field(ge=1, le=29)]] | None = Field(
-        None, description="Shape ids; default: all 29."
-    )
-    backend: Literal["native", "graph-tool"] = Field("native", description="Who counts and samples.")
-    method: Literal["auto", "enumerate", "structure"] = Field(
-        "auto", description="How; auto asks the planner."
-    )
-    max_per_node: int | None = Field(
-        None, ge=1, description="Balanced sampling: a node is in at most so many."
-    )
-    spread: Literal["types"] | None = Field(
-        None, description="Balanced sampling: each shape is spread evenly over the types of its nodes."
-    )
-
-    @model_validator(mode="after")
-    def _combinations(self) -> AnchorConfig:
-        if self.max_per_node is not None and self.spread is not None:
-            raise ValueError("max_per_node and spread cannot be had together, choose one of them")
-        if self.backend == "graph-tool" and self.method != "auto":
-            raise ValueError(f"backend graph-tool knows no method {self.method}, leave method at auto")
-        return self
-
-
-class PromptConfig(_Strict):
+class PromptConfig(Settings):
     """Names of modules in prompts/ (or in the user's own `folder`, which overrides by name)."""
 
-    generate: Name = "p5"
-    judge: Name = "filter"
+    generate: Name | None = Field(None, description="Prompt of steps generate that name none; default p5.")
+    judge: Name | None = Field(None, description="Prompt of steps judge that name none; default filter.")
     folder: str | None = Field(None, description="A folder of own modules.")
     edge_types: bool = Field(
         False, description="Show edge types; the paper found leaving them out better (3.2)."
     )
 
 
-class PassConfig(_Strict):
+class PassConfig(Settings):
     """One sweep over all shards with one engine; runs a chain of steps."""
 
     name: Name
-    steps: list[Literal["generate", "judge"]] = Field(min_length=1)
+    steps: list[SerializeAsAny[StepSettings]] = Field(min_length=1)
     engine: EngineConfig | None = Field(None, description="Default: the run's engine.")
 
 
-class RuntimeConfig(_Strict):
+class RuntimeConfig(Settings):
     """How the work is cut, timed and saved. Nothing here changes what the dataset holds."""
 
     shard_size: int = Field(512, ge=1, description="Anchors per shard.")
@@ -156,46 +120,46 @@ class RuntimeConfig(_Strict):
     )
 
 
-class DatasetConfig(_Strict):
+class DatasetConfig(Settings):
     """What merge keeps."""
 
     z_score: float | None = Field(
         3.0, gt=0, description="Length outliers beyond so many sigma are rejected (3.2.2)."
     )
     licence: str | None = Field(None, description="Licence of the dataset; default: the graph source's.")
+    decide: DecideConfig = Field(
+        default=DecideConfig(), description="How the judges' verdicts become accepted or rejected."
+    )
 
 
-class RunConfig(_Strict):
+class RunConfig(Settings):
     """The whole file."""
 
     seed: int = Field(42, ge=0, lt=2**63)
-    graph: GraphConfig = GraphConfig()
-    anchors: AnchorConfig = AnchorConfig()
+    graph: GraphConfig | None = None
+    anchors: SerializeAsAny[KindSettings]
     prompts: PromptConfig = PromptConfig()
     engine: EngineConfig
-    passes: list[PassConfig] = Field(
-        default_factory=lambda: [PassConfig(name="main", steps=["generate", "judge"])], min_length=1
-    )
+    passes: list[PassConfig] = Field(min_length=1)
     runtime: RuntimeConfig = RuntimeConfig()
     dataset: DatasetConfig = DatasetConfig()
 
-    @model_validator(mode="after")
-    def _passes(self) -> RunConfig:
-        names = [p.name for p in self.passes]
-        if len(set(names)) != len(names):
-            raise ValueError(f"pass names must differ: {', '.join(names)}")
-        steps = [step for p in self.passes for step in p.steps]
-        if steps[0] != "generate" or len(set(steps)) != len(steps):
-            raise ValueError("the passes together must start with generate and run each step once")
-        return self
+    @property
+    def steps(self) -> list[StepSettings]:
+        """The steps of all passes in order."""
+        return [step for each in self.passes for step in each.steps]
 
     def engine_of(self, pass_name: str) -> Any:
         """The engine configuration a pass runs with."""
         return next(p.engine or self.engine for p in self.passes if p.name == pass_name)
 
+    def plain(self) -> dict[str, Any]:
+        """JSON types, every default spelt out: what config.yaml of a run holds."""
+        return self.model_dump(mode="json", by_alias=True)
+
 
 def load_config(path: Path) -> RunConfig:
-    """Read and check a configuration file. Relative graph and prompt paths are resolved against its folder.
+    """Read and check a configuration file. Relative paths are resolved against its folder.
 
     Raises ConfigError with every problem of the file, one line each.
     """
@@ -213,69 +177,94 @@ def load_config(path: Path) -> RunConfig:
 
 
 def parse_config(data: dict[str, Any], where: str) -> RunConfig:
-    """Check plain data. `where` names its origin in messages."""
+    """Check plain data completely. `where` names its origin in messages."""
+    problems = Problems()
+    data = dict(data)
+    anchors = section(KINDS, "kind", data.get("anchors", {}), ("anchors",), problems, default="graphlet")
+    data["anchors"] = anchors or KINDS.get("graphlet").Settings()
+    if "graph" not in data and KINDS.get(data["anchors"].kind).needs_graph:
+        data["graph"] = {}
+    data["passes"] = _passes(data, problems)
     try:
-        return RunConfig.model_validate(data)
+        config = RunConfig.model_validate(data)
     except ValidationError as problem:
-        lines = [_sentence(error) for error in problem.errors()]
-        raise ConfigError(
-            "\n".join(f"{where}: {line}" for line in lines), "see configs/ for examples"
-        ) from None
+        problems.add_all((), RunConfig, problem)
+    else:
+        _check_chain(config, problems)
+    if problems.lines:
+        raise ConfigError("\n".join(f"{where}: {line}" for line in problems.lines), "see docs/config.md")
+    return config
 
 
-def dump_config(config: RunConfig) -> str:
-    """The resolved configuration as YAML, every default spelt out."""
-    return yaml.safe_dump(config.model_dump(mode="json"), sort_keys=False, allow_unicode=True)
+def _passes(data: dict[str, Any], problems: Problems) -> Any:
+    """The passes with their steps checked; what is no list of passes is left for the model to refuse."""
+    passes = data.get("passes", [{"name": "main", "steps": ["generate", "judge"]}])
+    if not isinstance(passes, list):
+        return passes
+    return [
+        {**each, "steps": _steps(each["steps"], data, ("passes", number, "steps"), problems)}
+        if isinstance(each, dict) and isinstance(each.get("steps"), list)
+        else each
+        for number, each in enumerate(passes)
+    ]
+
+
+def _steps(steps: list[Any], data: dict[str, Any], key: Key, problems: Problems) -> list[Any]:
+    checked = []
+    for number, entry in enumerate(steps):
+        entry = {"use": entry} if isinstance(entry, str) else entry
+        if isinstance(entry, dict) and entry.get("use") in STEPS:
+            entry = {"as": entry["use"], "prompt": _prompt_of(entry["use"], data), **entry}
+        step = section(STEPS, "use", entry, (*key, number), problems)
+        # A stand-in, so that the rest of the file is checked too; the problem is told in any case.
+        checked.append(step or StepSettings(use="(wrong)", label=f"wrong{number}"))
+    return checked
+
+
+def _prompt_of(use: str, data: dict[str, Any]) -> str | None:
+    """The prompt of a step that names none: the short form `prompts: {judge: …}`, or the step's own."""
+    short = data.get("prompts")
+    named = short.get(use) if isinstance(short, dict) and use in PromptConfig.model_fields else None
+    return named if isinstance(named, str) else STEPS.get(use).default_prompt
+
+
+def _check_chain(config: RunConfig, problems: Problems) -> None:
+    """Names that differ, and each step after those that give it what it reads."""
+    names = [each.name for each in config.passes]
+    if len(set(names)) != len(names):
+        problems.add(("passes",), f"pass names must differ: {', '.join(names)}")
+    labels = [step.label for step in config.steps]
+    for label in sorted({label for label in labels if labels.count(label) > 1}):
+        problems.add(("passes",), f"two steps are called {label}; give one another name with `as:`")
+    given = set(KINDS.get(config.anchors.kind).gives)
+    for number, each in enumerate(config.passes):
+        for position, settings in enumerate(each.steps):
+            if settings.use in STEPS:
+                _check_step(settings, given, ("passes", number, "steps", position), problems)
+                given |= set(STEPS.get(settings.use).gives)
+    for label in config.dataset.decide.judges or ():
+        if label not in [
+            s.label for s in config.steps if s.use in STEPS and STEPS.get(s.use).adds == "verdict"
+        ]:
+            problems.add(("dataset", "decide", "judges"), f"{label} is no judging step of this run")
+
+
+def _check_step(settings: StepSettings, given: set[str], key: Key, problems: Problems) -> None:
+    step = STEPS.get(settings.use)
+    if missing := [name for name in step.needs if name not in given]:
+        problems.add(key, f"{settings.use} reads {', '.join(missing)}, which nothing before it adds")
+    if step.answer and settings.prompt is None:
+        problems.add((*key, "prompt"), f"is missing: step {settings.use} has no prompt of its own")
+    if not step.answer and settings.prompt is not None:
+        problems.add((*key, "prompt"), f"step {settings.use} asks nobody and takes no prompt")
 
 
 def _resolve_paths(data: dict[str, Any], base: Path) -> dict[str, Any]:
     data = dict(data)
-    for section, keys in (
-        ("graph", ("nodes", "edges", "path")),
-        ("prompts", ("folder",)),
-        ("engine", ("model",)),
-    ):
-        if not isinstance(data.get(section), dict):
-            continue
-        values = dict(data[section])
-        for key in keys:
-            value = values.get(key)
-            is_path = section != "engine" or (values.get("kind") == "cpu" and isinstance(value, str))
-            if isinstance(value, str) and is_path:
-                values[key] = str((base / Path(value).expanduser()).resolve())
-        data[section] = values
-    return data
-
-
-def _sentence(error: Any) -> str:
-    location = [part for part in error["loc"] if part not in _TAGS]
-    key = ".".join(str(part) for part in location)
-    if error["type"] == "extra_forbidden":
-        near = difflib.get_close_matches(str(location[-1]), _known_keys(location[:-1]), n=1, cutoff=0.5)
-        return f"{key}: unknown key" + (f", did you mean {near[0]}?" if near else "")
-    message = error["msg"].removeprefix("Value error, ")
-    return f"{key}: {message}" if key else message
-
-
-_TAGS = ("cpu", "scripted", "openai", "lmdeploy")
-
-
-def _known_keys(location: list[Any]) -> list[str]:
-    """Field names of the model that stands at `location` in the configuration."""
-    models: list[type[BaseModel]] = [RunConfig]
-    for part in location:
-        if isinstance(part, int):
-            continue
-        models = [
-            m
-            for model in models
-            if part in model.model_fields
-            for m in _models_in(model.model_fields[part].annotation)
-        ]
-    return [name for model in models for name in model.model_fields]
-
-
-def _models_in(annotation: Any) -> list[type[BaseModel]]:
-    if isinstance(annotation, type) and issubclass(annotation, BaseModel):
-        return [annotation]
-    return [model for inner in get_args(annotation) for model in _models_in(inner)]
+    keys: dict[str, tuple[str, ...]] = {"graph": ("nodes", "edges", "path"), "prompts": ("folder",)}
+    if isinstance(data.get("engine"), dict) and data["engine"].get("kind") == "cpu":
+        keys["engine"] = ("model",)
+    anchors = data.get("anchors")
+    if isinstance(anchors, dict) and anchors.get("kind") in KINDS:
+        keys["anchors"] = KINDS.get(anchors["kind"]).Settings.paths
+    return {name: resolved(value, keys.get(name, ()), base) for name, value in data.items()}

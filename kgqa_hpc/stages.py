@@ -1,26 +1,67 @@
-"""The stages of a run in their order: init, import, sample, run, merge, report. Read this file first.
+"""The stages of a run in their order. Read this file first.
 
-Each stage is a few lines over the rooms that do the work. A stage that finds its output whole keeps it, so
-that every command can be repeated.
+A stage is one entry of STAGES: its command, what it makes, and what it asks of a cluster. Each is a few
+lines over the rooms that do the work, returns data, and keeps what it finds whole, so that every command
+can be repeated.
 """
 
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from importlib.util import find_spec
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
-from kgqa_hpc.config import GraphConfig, RunConfig, load_config
-from kgqa_hpc.errors import EmptyGraphError, InputError
+from kgqa_hpc.config import GraphConfig, load_config
+from kgqa_hpc.errors import InputError
+from kgqa_hpc.runs import create_run, open_for_work, open_run
 from kgqa_hpc.store.run_folder import RunFolder
 
 if TYPE_CHECKING:
-    from kgqa_hpc.graphlets.plan import Plan
+    from kgqa_hpc.dataset.accounting import Accounting
     from kgqa_hpc.kg.graph import KnowledgeGraph
     from kgqa_hpc.kg.reduce import Reduction
+
+
+class Stage(NamedTuple):
+    """One stage: the name of its command, the path in the run folder that it makes, what it does (one
+    sentence), and whether its work takes the workers' GPUs.
+    """
+
+    name: str
+    makes: str
+    does: str
+    work: Callable[[Path, int | None], object]
+    gpus: bool = False
+
+
+@dataclass(frozen=True)
+class Imported:
+    """A knowledge graph in kg.h5; `path` is None for a run that reads no graph."""
+
+    path: Path | None
+    nodes: int = 0
+    node_types: int = 0
+    edges: int = 0
+
+    def __str__(self) -> str:
+        if self.path is None:
+            return "this run reads no graph"
+        return f"{self.path}: {self.nodes:,} nodes of {self.node_types} types, {self.edges:,} edges"
+
+
+@dataclass(frozen=True)
+class Sampled:
+    """The anchors of a run; `notes` say how they were drawn."""
+
+    path: Path
+    anchors: int
+    notes: tuple[str, ...] = ()
+
+    def __str__(self) -> str:
+        return "\n".join([*self.notes, f"{self.path}: {self.anchors:,} anchors"])
 
 
 def init(config_file: Path, folder: Path) -> RunFolder:
@@ -28,117 +69,105 @@ def init(config_file: Path, folder: Path) -> RunFolder:
 
     Raises ConfigError, PromptError, or FingerprintMismatch when the folder belongs to another configuration.
     """
-    from kgqa_hpc.runs import fingerprint
-
-    config = load_config(config_file)
-    return RunFolder.create(folder, config.model_dump(mode="json"), fingerprint(config))
+    return create_run(folder, load_config(config_file))
 
 
-def import_graph(folder: Path) -> str:
-    """Knowledge graph to `kg.h5`; returns one line on what it holds."""
+def import_graph(folder: Path, threads: int | None = None) -> Imported:
+    """Knowledge graph to `kg.h5`."""
     from kgqa_hpc.kg.file import read_graph, write_graph
     from kgqa_hpc.kg.load import load_graph
 
-    run, config = _open(folder)
+    run, config = open_for_work(folder)
+    if config.graph is None:
+        return Imported(None)
     if run.kg.exists():
         graph = read_graph(run.kg)
     else:
         graph = load_graph(config.graph)
         write_graph(run.kg, graph, {})
-    return f"{run.kg}: {graph.num_nodes:,} nodes of {len(graph.node_types)} types, {graph.num_edges:,} edges"
+    return Imported(run.kg, graph.num_nodes, len(graph.node_types), graph.num_edges)
 
 
-def sample(folder: Path, *, threads: int | None = None) -> str:
-    """Reduce, count all shapes, draw the anchors into `anchors.h5`; returns what was found."""
+def sample(folder: Path, threads: int | None = None) -> Sampled:
+    """Reduce the graph where there is one, and draw the anchors into `anchors.h5`."""
     from kgqa_hpc.store.anchors import AnchorsFile
 
-    run, config = _open(folder)
+    run, config = open_for_work(folder)
     if run.anchors.exists():
         with AnchorsFile(run.anchors) as anchors:
-            return f"{run.anchors}: {len(anchors):,} anchors"
-    if not run.kg.exists():
+            return Sampled(run.anchors, len(anchors))
+    if config.graph is not None and not run.kg.exists():
         raise InputError(f"{run.kg} is missing", f"first: kgqa import {folder}")
     return _sample(run, config, threads)
 
 
-def _announce(plan: Plan) -> None:
-    """Say what is going to happen if it takes longer than it takes to read that."""
-    from kgqa_hpc.progress import SHORT
-
-    if plan.core_seconds > SHORT:
-        print(plan.text, file=sys.stderr, flush=True)
-
-
-def _sample(run: RunFolder, config: RunConfig, threads: int | None) -> str:
-    from kgqa_hpc.anchors.graphlet import graphlet_anchors
-    from kgqa_hpc.graphlets.sample import sample_graphlets
-    from kgqa_hpc.graphlets.statistics import statistics_csv
+def _sample(run: RunFolder, config: Any, threads: int | None) -> Sampled:
+    from kgqa_hpc.anchors.anchor import Source, Tools
     from kgqa_hpc.kg.file import read_graph
+    from kgqa_hpc.steps.chain import kind_of
     from kgqa_hpc.store.anchors import write_anchors
     from kgqa_hpc.store.atomic import make_folder, write_file
 
-    reduction = _reduce(read_graph(run.kg), config.graph)
-    graph, settings = reduction.graph, config.anchors
+    source, notes = Source(), list[str]()
+    if config.graph is not None:
+        reduction = _reduce(read_graph(run.kg), config.graph)
+        source, notes = Source(reduction.graph, reduction.counts()), [str(reduction)]
     with _progress() as progress:
-        drawn = sample_graphlets(
-            *graph.csr(),
-            per_shape=settings.per_shape,
-            seed=config.seed,
-            shapes=settings.shapes,
-            method=settings.method,
-            backend=settings.backend,
-            max_per_node=settings.max_per_node,
-            node_type=graph.node_type if settings.spread == "types" else None,
-            threads=threads,
-            progress=progress,
-            announce=_announce,
-        )
-    if not len(drawn.shape):
-        raise EmptyGraphError(
-            "the reduced graph holds no graphlet of any wanted shape", "widen the degree limits"
-        )
+        tools = Tools(threads, progress, _announce)
+        drawn = kind_of(config).draw(source, config.anchors, config.seed, tools)
     make_folder(run.stats)
-    write_file(run.stats / "graphlets.csv", statistics_csv(drawn).encode())
-    if find_spec("matplotlib"):  # the extra `report`; the figures of the CSV file are the same
-        from kgqa_hpc.graphlets.figure import shapes_png
-
-        write_file(run.stats / "graphlets.png", shapes_png(drawn))
-    header = {"seed": config.seed, "reduction": reduction.counts(), "totals": _keys_as_text(drawn.totals)}
-    anchors = (anchor.to_dict() for anchor in graphlet_anchors(graph, drawn, config.seed))
-    total = write_anchors(run.anchors, anchors, header)
-    return f"{reduction}\n{drawn.plan.text}\n{run.anchors}: {total:,} anchors"
+    for name, content in drawn.files.items():
+        write_file(run.stats / name, content)
+    header = {"seed": config.seed, "kind": config.anchors.kind, "totals": dict(drawn.totals)}
+    if source.reduction is not None:
+        header["reduction"] = source.reduction
+    total = write_anchors(run.anchors, (anchor.to_dict() for anchor in drawn.anchors), header)
+    return Sampled(run.anchors, total, (*notes, *drawn.notes))
 
 
-def merge(folder: Path, *, partial: bool = False, published: bool = False) -> tuple[dict[str, Any], str]:
-    """Assemble `dataset/`; returns the accounting as a document and as text."""
-    from kgqa_hpc.dataset import accounting
+def run_workers(folder: Path, threads: int | None = None) -> None:
+    """Send every item through its steps; see work/run.py."""
+    from kgqa_hpc.work.run import run_command
+
+    run_command(folder)
+
+
+def merge(
+    folder: Path, threads: int | None = None, *, partial: bool = False, published: bool = False
+) -> Accounting:
+    """Assemble `dataset/`; returns its accounting."""
     from kgqa_hpc.dataset.merge import merge as merge_results
 
-    run, _ = _open(folder)
+    run, _ = open_run(folder)
     with _progress() as progress:
-        counts = merge_results(run, partial=partial, published=published, progress=progress)
-    return counts.to_dict(), f"{accounting.render(counts)}\n{run.dataset}"
+        return merge_results(run, partial=partial, published=published, progress=progress)
 
 
-def report(folder: Path) -> str:
+def report(folder: Path, threads: int | None = None) -> Path:
     """Write `report/index.html`; returns its path."""
     from kgqa_hpc.report.page import write_report
 
-    run, _ = _open(folder)
-    return str(write_report(run))
+    run, _ = open_run(folder)
+    return Path(write_report(run))
 
 
-def all_stages(config_file: Path, folder: Path, *, threads: int | None = None) -> str:
-    """Everything on this machine, resumable; returns where everything lies."""
-    from kgqa_hpc.work.run import run_command
+STAGES = (
+    Stage("import", "kg.h5", "Read the knowledge graph.", import_graph),
+    Stage("sample", "anchors.h5", "Reduce the graph and draw the anchors.", sample),
+    Stage("run", "results", "Send every item through its steps.", run_workers, gpus=True),
+    Stage("merge", "dataset", "Assemble the dataset and account for every item.", merge),
+    Stage("report", "report", "Write the report, one page.", report),
+)
 
+
+def all_stages(config_file: Path, folder: Path, *, threads: int | None = None) -> RunFolder:
+    """Everything on this machine, resumable; what each stage found goes to stderr."""
     run = init(config_file, folder)
-    _say("import", import_graph(folder))
-    _say("sample", sample(folder, threads=threads))
-    run_command(folder)
-    _say("merge", merge(folder)[1])
-    page = report(folder)
-    return f"dataset  {run.dataset}\nreport   {page}\none item kgqa explain {folder} ITEM"
+    for stage in STAGES:
+        found = stage.work(folder, threads)
+        for line in str("" if found is None else found).splitlines():
+            print(f"{stage.name:<7} {line}", file=sys.stderr, flush=True)
+    return run
 
 
 def count(
@@ -160,7 +189,8 @@ def count(
     indptr, indices = graph.csr()
     with _progress() as progress:
         counts = count_graphlets(indptr, indices, backend=backend, threads=threads, progress=progress)
-    return {"nodes": graph.num_nodes, "edges": len(indices) // 2, "counts": _keys_as_text(counts)}
+    by_shape = {str(shape): int(total) for shape, total in sorted(counts.items())}
+    return {"nodes": graph.num_nodes, "edges": len(indices) // 2, "counts": by_shape}
 
 
 def count_table(document: dict[str, Any]) -> str:
@@ -185,7 +215,9 @@ def _graph_config(nodes: str, edges: str, low: int, high: int, unknown: str) -> 
         "max_degree": high,
         "unknown_nodes": unknown,
     }
-    return parse_config({"graph": graph, "engine": {"kind": "scripted"}}, "kgqa count").graph
+    config = parse_config({"graph": graph, "engine": {"kind": "scripted"}}, "kgqa count").graph
+    assert config is not None
+    return config
 
 
 def _reduce(graph: KnowledgeGraph, config: GraphConfig) -> Reduction:
@@ -199,19 +231,12 @@ def _reduce(graph: KnowledgeGraph, config: GraphConfig) -> Reduction:
     )
 
 
-def _open(folder: Path) -> tuple[RunFolder, RunConfig]:
-    from kgqa_hpc.runs import open_run
+def _announce(text: str, seconds: float) -> None:
+    """Say what is going to happen if it takes longer than it takes to read that."""
+    from kgqa_hpc.progress import SHORT
 
-    return open_run(folder)
-
-
-def _keys_as_text(totals: dict[int, int]) -> dict[str, int]:
-    return {str(shape): int(total) for shape, total in sorted(totals.items())}
-
-
-def _say(stage: str, text: str) -> None:
-    for line in text.splitlines():
-        print(f"{stage:<7} {line}", file=sys.stderr, flush=True)
+    if seconds > SHORT:
+        print(text, file=sys.stderr, flush=True)
 
 
 @contextmanager

@@ -17,29 +17,30 @@ FILES = sorted(p for p in PACKAGE.rglob("*.py") if "_shipped" not in p.parts)
 # Which rooms a room may know (docs/architecture.md, "The way the data takes"). errors is known to all.
 MAY_KNOW = {
     "columns": set(),
+    "settings": set(),
     "registry": set(),
     "progress": set(),
     "kg": {"anchors", "config", "store"},
     "graphlets": {"config", "store"},
     "documents": {"store"},
-    "anchors": {"config", "graphlets", "kg", "store"},
+    "anchors": {"graphlets", "kg", "prompts", "store"},
     "store": set(),
-    "prompts": {"anchors", "config"},
+    "prompts": {"steps"},
     "engines": {"cluster", "config"},
     "steps": {"anchors", "config", "engines", "prompts"},
     "cluster": {"config", "status", "store"},
     "status": {"anchors", "cluster", "config", "engines", "prompts", "runs", "steps", "store"},
     "work": {"anchors", "cluster", "config", "engines", "prompts", "runs", "status", "steps", "store"},
-    "runs": {"config", "engines", "prompts", "steps", "store"},
+    "runs": {"anchors", "config", "engines", "prompts", "steps", "store"},
     "dataset": {"anchors", "config", "kg", "prompts", "runs", "steps", "store"},
     "evaluate": {"config", "dataset", "runs", "store"},
     "gasl": {"kg", "store"},
     "report": {"anchors", "config", "dataset", "evaluate", "graphlets", "runs", "store"},
-    "config": {"engines"},
+    "config": {"anchors", "engines", "kg", "steps"},
     "errors": set(),
     "doctor": {"cluster", "config", "engines"},
 }
-KNOWN_TO_ALL = {"columns", "errors", "progress", "registry"}
+KNOWN_TO_ALL = {"columns", "errors", "progress", "registry", "settings"}
 TOP = {"cli", "stages", "__main__", "__init__"}
 
 

@@ -24,13 +24,13 @@ from pathlib import Path
 from typing import Any
 
 import psutil
+from kgqa_hpc.prompts.module import load_prompt
+from kgqa_hpc.prompts.variables import anchor_variables
 
 from kgqa_hpc.anchors.anchor import Anchor, Node, Relation
 from kgqa_hpc.engines.config import CpuEngineConfig, ScriptedEngineConfig
 from kgqa_hpc.engines.engine import Request
 from kgqa_hpc.engines.process import EngineProcess
-from kgqa_hpc.prompts.module import load_prompt
-from kgqa_hpc.prompts.variables import anchor_variables
 
 STATIC = "Write one question about the nodes below and its answer, as JSON. " + " ".join(
     f"Rule {n}: use only what the graph shows, and name node {n} if there is one." for n in range(12)

@@ -1,9 +1,21 @@
-"""An anchor: a small piece of a knowledge graph, self-contained, as it travels in shards and prompts."""
+"""An anchor: a piece of evidence, self-contained, as it travels in shards and prompts; and what a kind of
+anchor has to say.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
+
+from kgqa_hpc.anchors.names import named
+from kgqa_hpc.columns import Column
+from kgqa_hpc.prompts.safe_text import clean_name
+from kgqa_hpc.settings import KindSettings
+
+if TYPE_CHECKING:
+    from kgqa_hpc.kg.graph import KnowledgeGraph
 
 
 class Node(NamedTuple):  # as Relation: made three times as quickly as a frozen dataclass
@@ -26,44 +38,158 @@ class Relation(NamedTuple):
 class Anchor:
     """The evidence of one question.
 
-    `id` depends on the content alone (kind, shape, node ids): the same graphlet has the same id in every run.
-    `edges` are undirected pairs of positions, for a graphlet those of its shape's published template;
-    `relations` are all typed edges between the nodes, with direction, parallel ones included.
-    `weight` is 1 / (inclusion probability relative to uniform sampling within the shape): 1.0 when uniform.
+    `id` depends on the content alone: the same evidence has the same id in every run. `group` is what counts
+    are given by ("shape 11"). `relations` are all typed edges between the nodes, with direction, parallel
+    ones included. `weight` is 1 / (inclusion probability relative to uniform sampling within the group):
+    1.0 when uniform. `data` is the kind's own: JSON types.
     """
 
     id: str
     kind: str
-    shape: int
-    nodes: tuple[Node, ...]
-    edges: tuple[tuple[int, int], ...]
-    relations: tuple[Relation, ...]
+    group: str
+    nodes: tuple[Node, ...] = ()
+    relations: tuple[Relation, ...] = ()
     weight: float = 1.0
-    extra: dict[str, Any] = field(default_factory=dict)
+    data: Mapping[str, Any] = field(default_factory=dict)
 
     def to_dict(self) -> dict[str, Any]:
         """Plain JSON types, the form in which shards store it (docs/format.md, Anchors)."""
         return {
             "id": self.id,
             "kind": self.kind,
-            "shape": self.shape,
+            "group": self.group,
             "nodes": [list(n) for n in self.nodes],
-            "edges": [list(e) for e in self.edges],
             "relations": [list(r) for r in self.relations],
             "weight": self.weight,
-            "extra": self.extra,
+            "data": dict(self.data),
         }
 
     @classmethod
-    def from_dict(cls, data: dict[str, Any]) -> Anchor:
-        """The inverse of `to_dict`."""
+    def from_dict(cls, data: Mapping[str, Any]) -> Anchor:
+        """The inverse of `to_dict`; reads version 1 too, which knew graphlets alone."""
+        first = "shape" in data
         return cls(
             id=data["id"],
             kind=data["kind"],
-            shape=data["shape"],
+            group=f"shape {data['shape']}" if first else data["group"],
             nodes=tuple(map(Node._make, data["nodes"])),
-            edges=tuple([(a, b) for a, b in data["edges"]]),
             relations=tuple(map(Relation._make, data["relations"])),
             weight=data["weight"],
-            extra=data["extra"],
+            data={"shape": data["shape"]} if first else data["data"],
         )
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """Where anchors are drawn from.
+
+    `graph` is the reduced knowledge graph and `reduction` its counts, both None for kinds that read no graph.
+    """
+
+    graph: KnowledgeGraph | None = None
+    reduction: Mapping[str, Any] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Tools:
+    """What drawing may use: threads, `progress(done, total, label)`, `announce(text, seconds)` before long
+    work.
+    """
+
+    threads: int | None = None
+    progress: Callable[[int, int, str], None] | None = None
+    announce: Callable[[str, float], None] = lambda text, seconds: None
+
+
+@dataclass(frozen=True, slots=True)
+class Drawn:
+    """What a kind drew.
+
+    `anchors` come in a seeded order of which every prefix is a fair sample. `totals` are the numbers of all
+    candidates by group, where known. `files` go into RUN/stats, `notes` to the person.
+    """
+
+    anchors: Iterable[Anchor]
+    totals: Mapping[str, int] = field(default_factory=dict)
+    files: Mapping[str, bytes] = field(default_factory=dict)
+    notes: tuple[str, ...] = ()
+
+
+class AnchorKind:
+    """A kind of anchor. A subclass has a name, settings, and at least `draw` and `variables`.
+
+    `columns` are what its records carry beside the common ones, `group_word` is the heading of its groups,
+    `sample` an anchor on which prompts are tried when they are loaded, `gives` the fields its items begin
+    with.
+    """
+
+    name: ClassVar[str]
+    Settings: ClassVar[type[KindSettings]] = KindSettings
+    columns: ClassVar[tuple[Column, ...]] = ()
+    group_word: ClassVar[str] = "group"
+    needs_graph: ClassVar[bool] = True
+    gives: ClassVar[tuple[str, ...]] = ()
+    sample: ClassVar[Anchor]
+
+    def draw(self, source: Source, settings: Any, seed: int, tools: Tools) -> Drawn:
+        """Draw the anchors of a run. The same seed gives the same anchors, whatever `tools` are."""
+        raise TypeError(f"anchor kind {self.name} does not say how it draws")
+
+    def variables(self, anchor: Anchor) -> dict[str, Any]:
+        """What a prompt may name, every foreign text made harmless; by default nodes and relations."""
+        return graph_variables(anchor)
+
+    def start(self, anchor: Anchor) -> dict[str, Any]:
+        """The fields (`gives`) an item begins with."""
+        return {}
+
+    def record(self, anchor: Anchor, fields: Mapping[str, Any]) -> dict[str, Any]:
+        """The values of `columns` in a record whose own fields are `fields`."""
+        return {}
+
+    def facts(self, anchor: Anchor, fields: Mapping[str, Any]) -> dict[str, Any]:
+        """What can be said of question and answer without a model, for the `check` step.
+
+        By default of an anchor with nodes: which ones each text names, and whether the answer names none that
+        the question has not named already (or one of its `answer_entities` stands in the question).
+        """
+        if not anchor.nodes:
+            return {}
+        names = [node.name for node in anchor.nodes]
+        question, answer = named(fields["question"], names), named(fields["answer"], names)
+        told = fields.get("answer_entities")
+        leak = (
+            bool(named(fields["question"], told)) if told else bool(answer) and set(answer) <= set(question)
+        )
+        return {
+            "question_nodes": question,
+            "answer_nodes": answer,
+            "nodes_used": len({*question, *answer}),
+            "answer_leak": leak,
+        }
+
+    def summary(self, header: Mapping[str, Any]) -> list[dict[str, Any]] | None:
+        """A row per group for the table beside the dataset, from the header of anchors.h5; None: no table."""
+        return None
+
+    def expected(self, settings: Any) -> int | None:
+        """How many anchors the settings ask for at most, if that can be told before drawing."""
+        return None
+
+    def files(self, settings: Any) -> list[Path]:
+        """Files and folders the anchors are read from, whose contents belong to the fingerprint."""
+        return []
+
+
+def graph_variables(anchor: Anchor) -> dict[str, Any]:
+    """Variables of an anchor with nodes, as plain tuples.
+
+    nodes: (number, name, type); relations: (source number, target number, type); edges: the distinct directed
+    (source, target) pairs. Numbers are positions in the anchor.
+    """
+    relations = [(r.source, r.target, clean_name(r.type)) for r in anchor.relations]
+    return {
+        "nodes": [(number, clean_name(n.name), clean_name(n.type)) for number, n in enumerate(anchor.nodes)],
+        "edges": list(dict.fromkeys((source, target) for source, target, _ in relations)),
+        "relations": relations,
+    }

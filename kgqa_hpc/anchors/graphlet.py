@@ -1,25 +1,155 @@
-"""Graphlets as anchors: sampled occurrences with the names, types and relations their nodes have in the
-graph.
+"""Graphlets as anchors: induced connected subgraphs on 3-5 nodes, drawn uniformly per shape
+(BioGraphletQA, 3.1).
+
+An anchor holds the names, types and relations its nodes have in the graph.
 """
 
 from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterator
-from typing import TYPE_CHECKING
+from collections.abc import Iterator, Mapping
+from importlib.util import find_spec
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
-import numpy as np
+from pydantic import Field, model_validator
 
-from kgqa_hpc.anchors.anchor import Anchor
-from kgqa_hpc.graphlets.shapes import SHAPES
-from kgqa_hpc.graphlets.splitmix import key_of, mix
+from kgqa_hpc.anchors.anchor import Anchor, AnchorKind, Drawn, Node, Relation, Source, Tools
+from kgqa_hpc.columns import Column
+from kgqa_hpc.errors import EmptyGraphError
+from kgqa_hpc.settings import KindSettings
 
 if TYPE_CHECKING:
     from kgqa_hpc.graphlets.sample import GraphletSample
     from kgqa_hpc.kg.graph import KnowledgeGraph
 
-KIND = "graphlet"
+ALL_SHAPES = 29
+
+
+class GraphletSettings(KindSettings):
+    """Which graphlets, and how many of each shape."""
+
+    kind: Literal["graphlet"] = "graphlet"
+    per_shape: int = Field(
+        10_000, ge=1, description="Graphlets drawn of each shape; all where there are fewer."
+    )
+    shapes: list[Annotated[int, Field(ge=1, le=ALL_SHAPES)]] | None = Field(
+        None, description="Shape ids; default: all 29."
+    )
+    backend: Literal["native", "graph-tool"] = Field("native", description="Who counts and samples.")
+    method: Literal["auto", "enumerate", "structure"] = Field(
+        "auto", description="How; auto asks the planner."
+    )
+    max_per_node: int | None = Field(
+        None, ge=1, description="Balanced sampling: a node is in at most so many."
+    )
+    spread: Literal["types"] | None = Field(
+        None, description="Balanced sampling: each shape is spread evenly over the types of its nodes."
+    )
+
+    @model_validator(mode="after")
+    def _combinations(self) -> GraphletSettings:
+        if self.max_per_node is not None and self.spread is not None:
+            raise ValueError("max_per_node and spread cannot be had together, choose one of them")
+        if self.backend == "graph-tool" and self.method != "auto":
+            raise ValueError(f"backend graph-tool knows no method {self.method}, leave method at auto")
+        return self
+
+
+class GraphletAnchors(AnchorKind):
+    """Graphlets of 29 shapes, each shape sampled uniformly."""
+
+    name = "graphlet"
+    Settings = GraphletSettings
+    group_word = "shape"
+    columns = (
+        Column("graphlet_id", "int64", "Published id of the graphlet's shape, 1-29."),
+        Column("nodes", [{"id": "string", "name": "string", "type": "string"}], "Nodes of the graphlet."),
+        Column("edges", [["int64"]], "Directed edges as positions in nodes, as they stand in the graph."),
+        Column("edge_labels", ["string"], "Types of the edges, in their order."),
+        Column("triples", [["string"]], "The edges as head, relation and tail by name."),
+        Column(
+            "question_entities", ["string"], "Names of the nodes the question is about, as its writer says."
+        ),
+        Column("answer_entities", ["string"], "Names of the nodes the answer is about, as its writer says."),
+        Column("num_nodes", "int64", "Number of nodes."),
+    )
+    sample = Anchor(
+        id="sample",
+        kind="graphlet",
+        group="shape 2",
+        nodes=(
+            Node("a", "First node", "Gene"),
+            Node("b", "Second node", "Disease"),
+            Node("c", "Third node", "Drug"),
+        ),
+        relations=(Relation(0, 1, "causes"), Relation(2, 1, "treats"), Relation(2, 0, "binds")),
+        data={"shape": 2},
+    )
+
+    def draw(self, source: Source, settings: GraphletSettings, seed: int, tools: Tools) -> Drawn:
+        """Count all shapes, draw `per_shape` of each. Raises EmptyGraphError when there is none."""
+        from kgqa_hpc.graphlets.sample import sample_graphlets
+        from kgqa_hpc.graphlets.statistics import statistics_csv
+
+        assert source.graph is not None
+        graph = source.graph
+        drawn = sample_graphlets(
+            *graph.csr(),
+            per_shape=settings.per_shape,
+            seed=seed,
+            shapes=settings.shapes,
+            method=settings.method,
+            backend=settings.backend,
+            max_per_node=settings.max_per_node,
+            node_type=graph.node_type if settings.spread == "types" else None,
+            threads=tools.threads,
+            progress=tools.progress,
+            announce=lambda plan: tools.announce(plan.text, plan.core_seconds),
+        )
+        if not len(drawn.shape):
+            raise EmptyGraphError(
+                "the reduced graph holds no graphlet of any wanted shape", "widen the degree limits"
+            )
+        files = {"graphlets.csv": statistics_csv(drawn).encode()}
+        if find_spec("matplotlib"):  # the extra `report`; the figures of the CSV file are the same
+            from kgqa_hpc.graphlets.figure import shapes_png
+
+            files["graphlets.png"] = shapes_png(drawn)
+        totals = {group_of(shape): int(total) for shape, total in sorted(drawn.totals.items())}
+        return Drawn(graphlet_anchors(graph, drawn, seed), totals, files, (drawn.plan.text,))
+
+    def record(self, anchor: Anchor, fields: Mapping[str, Any]) -> dict[str, Any]:
+        """`edges` and `edge_labels` are the relations as they stand in the graph, parallel ones each for
+        itself.
+        """
+        names = [node.name for node in anchor.nodes]
+        return {
+            "graphlet_id": anchor.data["shape"],
+            "nodes": [node._asdict() for node in anchor.nodes],
+            "edges": [[r.source, r.target] for r in anchor.relations],
+            "edge_labels": [r.type for r in anchor.relations],
+            "triples": [[names[r.source], r.type, names[r.target]] for r in anchor.relations],
+            "question_entities": list(fields.get("question_entities", ())),
+            "answer_entities": list(fields.get("answer_entities", ())),
+            "num_nodes": len(anchor.nodes),
+        }
+
+    def summary(self, header: Mapping[str, Any]) -> list[dict[str, Any]]:
+        """All 29 shapes with their totals in the graph (None: not counted)."""
+        from kgqa_hpc.graphlets.shapes import SHAPES
+
+        totals = {
+            str(key).removeprefix("shape "): total for key, total in (header.get("totals") or {}).items()
+        }
+        return [
+            {"group": group_of(number), "id": number, "name": shape.name, "total": totals.get(str(number))}
+            for number, shape in SHAPES.items()
+        ]
+
+    def expected(self, settings: GraphletSettings) -> int:
+        """`per_shape` times the wanted shapes."""
+        return settings.per_shape * len(settings.shapes or range(ALL_SHAPES))
 
 
 def graphlet_anchors(graph: KnowledgeGraph, sample: GraphletSample, seed: int) -> Iterator[Anchor]:
@@ -27,9 +157,14 @@ def graphlet_anchors(graph: KnowledgeGraph, sample: GraphletSample, seed: int) -
     content.
 
     Any prefix of the order is a fair sample of the whole, so work that is stopped early is not lopsided.
-    `sample.nodes` are node numbers of `graph`. Nodes stand in the order of the shape's template, `edges`
-    are the template's, `relations` all typed edges among the nodes as they stand in the graph.
+    `sample.nodes` are node numbers of `graph`. Nodes stand in the order of the shape's template,
+    `relations` are all typed edges among the nodes as they stand in the graph.
     """
+    import numpy as np
+
+    from kgqa_hpc.graphlets.shapes import SHAPES
+    from kgqa_hpc.graphlets.splitmix import key_of, mix
+
     digests = np.array([_digest(graph, *row) for row in _rows(sample)], np.uint64)
     order = np.lexsort((digests, mix(digests ^ np.uint64(key_of(seed)))))
     all_relations = graph.relations_for(sample.nodes[order])
@@ -37,23 +172,29 @@ def graphlet_anchors(graph: KnowledgeGraph, sample: GraphletSample, seed: int) -
         shape = SHAPES[int(sample.shape[i])]
         yield Anchor(
             id=f"g{shape.id:02d}-{int(digests[i]):016x}",
-            kind=KIND,
-            shape=shape.id,
+            kind=GraphletAnchors.name,
+            group=group_of(shape.id),
             nodes=tuple(graph.node(node) for node in sample.nodes[i, : shape.k].tolist()),
-            edges=shape.edges,
             relations=relations,
             weight=float(sample.weight[i]),
+            data={"shape": shape.id},
         )
+
+
+def group_of(shape: int) -> str:
+    """The group of a shape's anchors."""
+    return f"shape {shape}"
 
 
 def _rows(sample: GraphletSample) -> Iterator[tuple[int, list[int]]]:
     for shape, nodes in zip(sample.shape.tolist(), sample.nodes.tolist(), strict=True):
-        yield shape, nodes[: SHAPES[shape].k]
+        yield shape, [node for node in nodes if node >= 0]
 
 
 def _digest(graph: KnowledgeGraph, shape: int, nodes: list[int]) -> int:
     """64 bits that depend on the kind, the shape and the set of node ids, and on nothing else."""
     content = json.dumps(
-        [KIND, shape, *sorted(str(graph.node_ids[node]) for node in nodes)], ensure_ascii=False
+        [GraphletAnchors.name, shape, *sorted(str(graph.node_ids[node]) for node in nodes)],
+        ensure_ascii=False,
     )
     return int.from_bytes(hashlib.blake2b(content.encode(), digest_size=8).digest(), "big")

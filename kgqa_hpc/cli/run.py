@@ -104,12 +104,13 @@ def merge(
 ) -> None:
     """Assemble RUN/dataset and check that every sampled item is accounted for."""
     from kgqa_hpc import stages
+    from kgqa_hpc.dataset import accounting
 
-    document, text = stages.merge(run, partial=partial, published=format is not None)
+    counts = stages.merge(run, partial=partial, published=format is not None)
     if as_json:
-        print_json(document)
+        print_json(counts.to_dict())
     else:
-        print(text)
+        print(f"{accounting.render(counts)}\n{run / 'dataset'}")
 
 
 @app.command()
@@ -125,4 +126,5 @@ def all_(config: Config, run: Run, threads: Threads = None) -> None:
     """Everything on one machine, from the graph to the report; the same command resumes."""
     from kgqa_hpc import stages
 
-    print(stages.all_stages(config, run, threads=threads))
+    made = stages.all_stages(config, run, threads=threads)
+    print(f"dataset  {made.dataset}\nreport   {made.report / 'index.html'}\none item kgqa explain {run} ITEM")

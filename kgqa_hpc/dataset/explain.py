@@ -19,8 +19,8 @@ from kgqa_hpc.config import RunConfig
 from kgqa_hpc.dataset.accounting import LENGTH
 from kgqa_hpc.dataset.item_text import render
 from kgqa_hpc.dataset.lengths import FIELDS, parsed_pair
-from kgqa_hpc.dataset.read import run_config
 from kgqa_hpc.errors import InputError, PromptError, StoreError
+from kgqa_hpc.runs import run_config
 from kgqa_hpc.steps.chain import build_chain
 from kgqa_hpc.steps.item import Item
 from kgqa_hpc.steps.step import Step
@@ -158,9 +158,9 @@ def _steps(config: RunConfig) -> dict[str, Step | str]:
     steps: dict[str, Step | str] = {}
     for each in config.passes:
         try:
-            steps |= {step.name: step for step in build_chain(config, each.name)}
+            steps |= {step.label: step for step in build_chain(config, each.name)}
         except PromptError as problem:
-            steps |= dict.fromkeys(each.steps, problem.message)
+            steps |= dict.fromkeys([step.label for step in each.steps], problem.message)
     return steps
 
 

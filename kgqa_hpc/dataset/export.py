@@ -20,7 +20,7 @@ def published_record(number: int, row: int, anchor: Anchor, item: dict[str, Any]
         "id": number,
         "nodes": [node.id for node in anchor.nodes],
         "edges": [[relation.source, relation.target] for relation in anchor.relations],
-        "graphlet_id": anchor.shape,
+        "graphlet_id": anchor.data["shape"],
         "edge_labels": [relation.type for relation in anchor.relations],
         "node_names": [node.name for node in anchor.nodes],
         "graphlet_text": [f" - {i}: {node.name} \n" for i, node in enumerate(anchor.nodes)],

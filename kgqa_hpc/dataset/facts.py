@@ -6,7 +6,7 @@ import csv
 from typing import Any
 
 from kgqa_hpc.dataset.card import Facts
-from kgqa_hpc.dataset.read import run_config
+from kgqa_hpc.runs import run_config
 from kgqa_hpc.store.anchors import KIND as ANCHORS
 from kgqa_hpc.store.run_folder import RunFolder
 from kgqa_hpc.store.sealed import read_header
@@ -32,11 +32,10 @@ def gather_facts(run: RunFolder, version: str) -> Facts:
     licence = config.dataset.licence or attributes.get("licence") or UNKNOWN_LICENCE
     reduction = _anchors_header(run).get("reduction") or {}
     graph = {
-        "source": config.graph.source,
+        "source": config.graph.source if config.graph else config.anchors.kind,
         **{key: attributes[key] for key in _ATTRIBUTES if attributes.get(key)},
         "licence": licence,
         **{label: reduction[key] for key, label in _COUNTS.items() if key in reduction},
-        "graphlets sampled per shape": config.anchors.per_shape,
     }
     return Facts(run.manifest().digest, config.seed, licence, version, graph)
 

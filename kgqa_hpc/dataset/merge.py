@@ -106,7 +106,7 @@ class _Writer:
         # Before any judge is heard, as in the paper (3.2.2), where outliers never reached one.
         if pair and self._found.limits.outliers(pair):
             status, reason = "rejected", LENGTH
-        tally = self._found.accounting.tally(anchor.shape)
+        tally = self._found.accounting.tally(anchor.data["shape"])
         tally.parsed += pair is not None
         tally.add(status, reason)
         if pair and status == "accepted":

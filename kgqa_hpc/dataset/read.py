@@ -11,8 +11,9 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
-from kgqa_hpc.config import RunConfig, parse_config
+from kgqa_hpc.config import RunConfig
 from kgqa_hpc.errors import AccountingError, CorruptFile, FingerprintMismatch, InputError
+from kgqa_hpc.runs import run_config
 from kgqa_hpc.store.anchors import KIND as ANCHORS
 from kgqa_hpc.store.anchors import AnchorsFile
 from kgqa_hpc.store.partition import ShardsManifest, load_shard, read_shards_manifest
@@ -112,8 +113,3 @@ def _curable_anchors(run: RunFolder) -> Iterator[None]:
     except CorruptFile as problem:
         cure = f"remove it and run `kgqa sample {run.path}` again: the same seed gives the same anchors"
         raise CorruptFile(problem.message, cure) from problem
-
-
-def run_config(run: RunFolder) -> RunConfig:
-    """The configuration of a run. Raises ConfigError."""
-    return parse_config(run.config(), str(run.config_file))

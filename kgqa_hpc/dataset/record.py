@@ -36,7 +36,7 @@ def build_record(
         "id": anchor.id,
         "question": item["output"]["question"],
         "answer": item["output"]["answer"],
-        "graphlet_id": anchor.shape,
+        "graphlet_id": anchor.data["shape"],
         "nodes": [{"id": n.id, "name": n.name, "type": n.type} for n in anchor.nodes],
         "edges": [[r.source, r.target] for r in anchor.relations],
         "edge_labels": [r.type for r in anchor.relations],
@@ -90,6 +90,6 @@ def lost_record(anchor: Anchor, item: dict[str, Any]) -> dict[str, Any]:
         "id": anchor.id,
         "status": item["status"],
         "reason": item["reason"],
-        "graphlet_id": anchor.shape,
+        "graphlet_id": anchor.data["shape"],
         "attempts": attempts(item["trace"]),
     }

@@ -1,13 +1,13 @@
-"""The JSON schemas of answers: flat objects, every field required and bounded.
+"""The JSON schemas of answers: objects of bounded fields, every one required.
 
 This is the subset that every engine can enforce while it decodes, and that is checked in microseconds
-afterwards: an object whose fields are strings (with maxLength), booleans, integers, numbers, or one of a
-list of strings.
+afterwards: strings (with maxLength), one of a list of strings, booleans, integers, numbers, and lists
+(with maxItems) of these or of objects of these.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 _KEYS = {
@@ -15,54 +15,75 @@ _KEYS = {
     "boolean": {"type", "description"},
     "integer": {"type", "minimum", "maximum", "description"},
     "number": {"type", "minimum", "maximum", "description"},
+    "array": {"type", "items", "minItems", "maxItems", "description"},
 }
+_OBJECT = {"type", "properties", "required", "additionalProperties", "description"}
 LONGEST = 20_000  # characters of one field; far above what a prompt of ours asks for
-
-# What the code that reads an answer of each step relies on (steps/generate.py, steps/judge.py).
-NEEDED = {
-    "generate": {"question": "string", "answer": "string"},
-    "judge": {"valid_question": "boolean", "original_answer_valid": "boolean"},
-}
+MOST = 100  # entries of a list
 
 
-def schema_problems(schema: Any, step: str) -> Iterator[str]:
-    """One sentence for each way in which `schema` leaves the subset or lacks what `step` reads."""
+def schema_problems(schema: Any, step: str, needed: Mapping[str, str]) -> Iterator[str]:
+    """One sentence for each way in which `schema` leaves the subset or lacks what `step` reads.
+
+    `needed`: types by field; several that will do are written "integer|number".
+    """
+    yield from _object_problems("schema", schema)
+    properties: Any = schema.get("properties") if isinstance(schema, dict) else None
+    if not isinstance(properties, dict):
+        return
+    for name, kind in needed.items():
+        field = properties.get(name)
+        if not isinstance(field, dict) or field.get("type") not in kind.split("|"):
+            yield f"a prompt of step {step} needs the {kind.replace('|', ' or ')} field {name} in its schema"
+
+
+def _object_problems(where: str, schema: Any, inner: bool = False) -> Iterator[str]:
     if not isinstance(schema, dict) or schema.get("type") != "object":
-        yield "schema must be a mapping with type: object"
+        yield f"{where} must be a mapping with type: object"
         return
     properties = schema.get("properties")
     if not isinstance(properties, dict) or not properties:
-        yield "schema needs properties, at least one"
+        yield f"{where} needs properties, at least one"
         return
-    if unknown := set(schema) - {"type", "properties", "required", "additionalProperties", "description"}:
-        yield f"schema has the unknown key {sorted(unknown)[0]}"
+    if unknown := set(schema) - _OBJECT:
+        yield f"{where} has the unknown key {sorted(unknown)[0]}"
     if schema.get("required") != list(properties):
-        yield "schema: required must list all properties, in their order"
+        yield f"{where}: required must list all properties, in their order"
     if schema.get("additionalProperties") is not False:
-        yield "schema needs additionalProperties: false"
+        yield f"{where} needs additionalProperties: false"
     for name, field in properties.items():
-        yield from _field_problems(f"schema field {name}", field)
-    for name, kind in NEEDED.get(step, {}).items():
-        if not isinstance(properties.get(name), dict) or properties[name].get("type") != kind:
-            yield f"a prompt of step {step} needs the {kind} field {name} in its schema"
+        yield from _field_problems(f"schema field {name}", field, inner)
 
 
-def _field_problems(where: str, field: Any) -> Iterator[str]:
+def _field_problems(where: str, field: Any, inner: bool) -> Iterator[str]:
     kind = field.get("type") if isinstance(field, dict) else None
-    if kind not in _KEYS:
-        yield f"{where}: type must be one of {', '.join(_KEYS)}"
-        return
-    if "enum" in field:
+    if kind not in _KEYS or (inner and kind == "array"):
+        known = [each for each in _KEYS if each != "array" or not inner]
+        yield f"{where}: type must be one of {', '.join(known)}"
+    elif "enum" in field:
         values = field["enum"]
         if kind != "string" or not isinstance(values, list) or not values or set(map(type, values)) != {str}:
             yield f"{where}: enum must be a list of strings of a field of type string"
-        return
-    if unknown := set(field) - _KEYS[kind]:
+    elif unknown := set(field) - _KEYS[kind]:
         yield f"{where}: unknown key {sorted(unknown)[0]}"
-    if kind == "string":
-        low, high = field.get("minLength", 0), field.get("maxLength")
-        if not (_is_count(low) and _is_count(high) and low <= high <= LONGEST):
-            yield f"{where}: needs maxLength, a whole number up to {LONGEST} and not below minLength"
+    elif kind == "string" and not _bounded(field.get("minLength", 0), field.get("maxLength"), LONGEST):
+        yield f"{where}: needs maxLength, a whole number up to {LONGEST} and not below minLength"
+    elif kind == "array":
+        yield from _list_problems(where, field)
+
+
+def _list_problems(where: str, field: dict[str, Any]) -> Iterator[str]:
+    if not _bounded(field.get("minItems", 0), field.get("maxItems"), MOST):
+        yield f"{where}: needs maxItems, a whole number up to {MOST} and not below minItems"
+    items = field.get("items")
+    if isinstance(items, dict) and items.get("type") == "object":
+        yield from _object_problems(f"{where}, items", items, inner=True)
+    else:
+        yield from _field_problems(f"{where}, items", items, inner=True)
+
+
+def _bounded(low: Any, high: Any, limit: int) -> bool:
+    return _is_count(low) and _is_count(high) and low <= high <= limit
 
 
 def _is_count(value: Any) -> bool:

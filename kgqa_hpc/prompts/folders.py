@@ -6,13 +6,13 @@ A user's folder overrides file by file: one of its own `p5.md` replaces the prom
 
 from __future__ import annotations
 
-import difflib
 import re
 from dataclasses import dataclass
 from pathlib import Path
 
 import kgqa_hpc
 from kgqa_hpc.errors import PromptError
+from kgqa_hpc.registry import did_you_mean
 
 _PACKAGE = Path(kgqa_hpc.__file__).resolve().parent
 _RELATIVE = re.compile(r"(?:[A-Za-z0-9_][A-Za-z0-9_.-]*/)*[A-Za-z0-9_][A-Za-z0-9_.-]*")
@@ -54,8 +54,7 @@ class Folders:
         if found is not None:
             return found
         known = self.names()
-        near = difflib.get_close_matches(name, known, n=1, cutoff=0.5)
-        hint = f", did you mean {near[0]}?" if near else ""
+        hint = did_you_mean(name, known)
         raise PromptError(f"prompt {name}: no such prompt{hint}", f"known are {', '.join(known) or 'none'}")
 
     def module(self, relative: str, where: str) -> Path:
@@ -67,8 +66,7 @@ class Folders:
         known = sorted(
             {f"{parent}/{file.name}" for path in self.paths for file in (path / parent).glob("*.*")}
         )
-        near = difflib.get_close_matches(relative, known, n=1, cutoff=0.5)
-        hint = f", did you mean {near[0]}?" if near else ""
+        hint = did_you_mean(relative, known)
         looked = " and ".join(str(path) for path in self.paths)
         raise PromptError(f"{where}: {relative} does not exist{hint}", f"it was looked for in {looked}")
 

@@ -2,24 +2,25 @@
 
 from __future__ import annotations
 
-import difflib
 import re
-from dataclasses import dataclass, fields
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
 import yaml
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from kgqa_hpc.errors import PromptError
-from kgqa_hpc.prompts.flat_schema import NEEDED, schema_problems
+from kgqa_hpc.prompts.flat_schema import schema_problems
 from kgqa_hpc.prompts.folders import Folders, read_text
+from kgqa_hpc.registry import did_you_mean
+from kgqa_hpc.steps import STEPS
 
 # The same, in C, where PyYAML was built with it.
 _LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 
 
-@dataclass(frozen=True)
-class FrontMatter:
+class FrontMatter(BaseModel):
     """One field is one key of the head.
 
     `schema` is the JSON schema of the answer, or the name of a module file that holds it. A first attempt
@@ -27,11 +28,13 @@ class FrontMatter:
     the same text again. `allow_cut` takes a question or answer that was cut off at its maxLength.
     """
 
+    model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
+
     step: str
-    schema: dict[str, Any]
-    max_tokens: int
-    temperature: float = 0.0
-    retry_temperature: float = 0.7
+    schema_: dict[str, Any] | str = Field(alias="schema")
+    max_tokens: int = Field(ge=1, le=100_000)
+    temperature: float = Field(0.0, ge=0, le=2)
+    retry_temperature: float = Field(0.7, ge=0, le=2)
     allow_cut: bool = False
     description: str = ""
 
@@ -49,51 +52,47 @@ def split_front_matter(text: str, file: Path) -> tuple[str, str, int]:
     raise PromptError(f"{file} line 1: the front matter is not closed", "end it with a line ---")
 
 
-def read_front_matter(head: str, file: Path, folders: Folders) -> FrontMatter:
-    """Check the head completely. Raises PromptError with file and line of the first problem."""
+def read_front_matter(head: str, file: Path, folders: Folders) -> dict[str, Any]:
+    """Check the head completely and return it with its schema and every default spelt out.
+
+    Raises PromptError with file and line of the first problem.
+    """
     data = _load_yaml(head, file, 2)
-    known = {field.name for field in fields(FrontMatter)}
-    for key in data:
-        if key not in known:
-            near = difflib.get_close_matches(str(key), sorted(known), n=1, cutoff=0.5)
-            _refuse(file, head, key, f"unknown key {key}" + (f", did you mean {near[0]}?" if near else ""))
-    for key in ("step", "schema", "max_tokens"):
-        if key not in data:
-            raise PromptError(
-                f"{file} line 1: the front matter lacks {key}", "see docs/prompts.md for an example"
-            )
-    if data["step"] not in NEEDED:
-        _refuse(file, head, "step", f"step must be one of {', '.join(NEEDED)}")
-    for key, (low, high) in {
-        "max_tokens": (1, 100_000),
-        "temperature": (0, 2),
-        "retry_temperature": (0, 2),
-    }.items():
-        value = data.get(key, low)
-        whole = key == "max_tokens"
-        if (
-            isinstance(value, bool)
-            or not isinstance(value, int if whole else (int, float))
-            or not low <= value <= high
-        ):
-            _refuse(
-                file, head, key, f"{key} must be a {'whole ' if whole else ''}number from {low} to {high}"
-            )
-    for key, kind in (("allow_cut", bool), ("description", str)):
-        if not isinstance(data.get(key, kind()), kind):
-            _refuse(file, head, key, f"{key} must be {'true or false' if kind is bool else 'a text'}")
-    if isinstance(data["schema"], str):
-        data["schema"] = _schema_of_file(data["schema"], data["step"], file, head, folders)
+    try:
+        front = FrontMatter.model_validate(data)
+    except ValidationError as problem:
+        _refuse_first(file, head, problem)
+    if front.step not in STEPS:
+        _refuse(file, head, "step", STEPS.unknown(front.step))
+    needed = STEPS.get(front.step).answer
+    plain = front.model_dump(by_alias=True)
+    if isinstance(front.schema_, str):
+        plain["schema"] = _schema_of_file(front.schema_, front.step, needed, file, head, folders)
     else:
-        for problem in schema_problems(data["schema"], data["step"]):
-            _refuse(file, head, "schema", problem)
-    return FrontMatter(**data)
+        for sentence in schema_problems(front.schema_, front.step, needed):
+            _refuse(file, head, "schema", sentence)
+    return plain
 
 
-def _schema_of_file(name: str, step: str, file: Path, head: str, folders: Folders) -> dict[str, Any]:
+def _refuse_first(file: Path, head: str, problem: ValidationError) -> NoReturn:
+    error = min(problem.errors(), key=lambda each: each["type"] == "missing")
+    key = str(error["loc"][0])
+    if error["type"] == "missing":
+        raise PromptError(
+            f"{file} line 1: the front matter lacks {key}", "see docs/prompts.md for an example"
+        )
+    if error["type"] == "extra_forbidden":
+        known = [field.alias or name for name, field in FrontMatter.model_fields.items()]
+        _refuse(file, head, key, f"unknown key {key}{did_you_mean(key, known)}")
+    _refuse(file, head, key, f"{key}: {error['msg']}")
+
+
+def _schema_of_file(
+    name: str, step: str, needed: Mapping[str, str], file: Path, head: str, folders: Folders
+) -> dict[str, Any]:
     path = folders.module(name, f"{file} line {_line_of(head, 'schema')}")
     schema = _load_yaml(read_text(path), path, 1)
-    for problem in schema_problems(schema, step):
+    for problem in schema_problems(schema, step, needed):
         raise PromptError(f"{path}: {problem}", f"it is the schema of {file.name}; see docs/prompts.md")
     return schema
 
@@ -113,7 +112,7 @@ def _load_yaml(text: str, file: Path, first_line: int) -> dict[str, Any]:
     return data
 
 
-def _refuse(file: Path, head: str, key: object, problem: str) -> None:
+def _refuse(file: Path, head: str, key: object, problem: str) -> NoReturn:
     raise PromptError(f"{file} line {_line_of(head, key)}: {problem}", "see docs/prompts.md")
 
 

@@ -17,6 +17,7 @@ from kgqa_hpc.errors import InputError
 from kgqa_hpc.runs import open_run
 from kgqa_hpc.status.render import duration
 from kgqa_hpc.status.snapshot import Status, survey
+from kgqa_hpc.steps.chain import kind_of
 from kgqa_hpc.store.run_folder import RunFolder
 from kgqa_hpc.store.sealed import read_header
 
@@ -76,7 +77,7 @@ def plan(
     that measured nothing.
     """
     run, config = open_run(folder)
-    steps = [step for each in config.passes for step in each.steps]
+    steps = [step.use for step in config.steps]
     pace = item_pace(steps, read_pilot(pilot or folder, required=pilot is not None), pilot_gpus, tokens_per_s)
     left = math.ceil(_items(run, config) - _ended(config, survey(folder)))
     return forecast(
@@ -98,7 +99,7 @@ def read_pilot(folder: Path, *, required: bool) -> Pilot | None:
         )
     tokens = 0.0
     for settings, each in zip(config.passes, state["passes"], strict=True):
-        published = sum(PUBLISHED_TOKENS[step] for step in settings.steps)
+        published = sum(PUBLISHED_TOKENS.get(step.use, 0.0) for step in settings.steps)
         tokens += each["tokens"].get("completion", 0) / each["items"] if each["items"] else published
     per_day = state["rate"]["per_day"]
     whole = None if per_day is None else per_day * _ended(config, state) / through_a_pass
@@ -109,7 +110,7 @@ def item_pace(
     steps: Sequence[str], pilot: Pilot | None, pilot_gpus: int = 1, tokens_per_s: float | None = None
 ) -> Pace:
     """The pace of one item through `steps` on one GPU, from the best figures there are."""
-    tokens = pilot.tokens if pilot else sum(PUBLISHED_TOKENS[step] for step in steps)
+    tokens = pilot.tokens if pilot else sum(PUBLISHED_TOKENS.get(step, 0.0) for step in steps)
     source = f"answer lengths of pilot {pilot.run}" if pilot else "answer lengths as published"
     size = tokens * BYTES_PER_TOKEN
     if tokens_per_s is not None:
@@ -119,7 +120,7 @@ def item_pace(
     if pilot and pilot.per_day:
         per_day = pilot.per_day / pilot_gpus
         return Pace(DAY / per_day, tokens, size, f"pilot {pilot.run}: {per_day:,.0f} items a day per GPU")
-    seconds = sum(DAY / PUBLISHED_PER_DAY[step] for step in steps)
+    seconds = sum(DAY / PUBLISHED_PER_DAY[step] for step in steps if step in PUBLISHED_PER_DAY)
     return Pace(seconds, tokens, size, "the published rates of one A6000 with a 4-bit 70B model (3.2.2, 3.3)")
 
 
@@ -169,11 +170,17 @@ def _items(run: RunFolder, config: RunConfig) -> int:
     """Items of the run: sampled ones, or as many as the configuration asks for."""
     if run.anchors.exists():
         return int(read_header(run.anchors, "anchors")["rows"])
-    return config.anchors.per_shape * len(config.anchors.shapes or range(29))
+    expected = kind_of(config).expected(config.anchors)
+    if expected is None:
+        raise InputError(f"{run.path}: nothing was sampled yet", f"first: kgqa sample {run.path}")
+    return expected
 
 
 def _ended(config: RunConfig, state: Status) -> float:
     """Items that ended; one that went through a pass counts as that pass's part of the published time."""
-    days = [sum(1 / PUBLISHED_PER_DAY[step] for step in each.steps) for each in config.passes]
+    days = [
+        sum(1 / PUBLISHED_PER_DAY[step.use] for step in each.steps if step.use in PUBLISHED_PER_DAY)
+        for each in config.passes
+    ]
     ended = zip(days, state["passes"], strict=True)
     return float(sum(part * each["items"] for part, each in ended) / sum(days))

@@ -2,28 +2,58 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
 
-from kgqa_hpc.config import PromptConfig, RunConfig
+from kgqa_hpc.anchors import KINDS
+from kgqa_hpc.anchors.anchor import AnchorKind
+from kgqa_hpc.config import RunConfig
 from kgqa_hpc.engines.engine import EngineInfo
 from kgqa_hpc.errors import PromptError
-from kgqa_hpc.prompts.module import Prompt, load_prompt
-from kgqa_hpc.steps.generate import Generate
-from kgqa_hpc.steps.judge import Judge
+from kgqa_hpc.prompts.prompt import Prompt, load_prompt, try_prompt
+from kgqa_hpc.settings import StepSettings
+from kgqa_hpc.steps import STEPS
+from kgqa_hpc.steps.item import Item
 from kgqa_hpc.steps.step import Step, StepContext
 
-_STEPS: dict[str, Callable[[Prompt, StepContext], Step]] = {"generate": Generate, "judge": Judge}
+EXAMPLES: dict[str, Any] = {
+    "string": "An example.",
+    "boolean": True,
+    "integer": 1,
+    "number": 1.0,
+    "array": [],
+}
 
 
-def build_chain(config: RunConfig, pass_name: str, engine: EngineInfo | None = None) -> list[Step]:
+def kind_of(config: RunConfig) -> AnchorKind:
+    """The anchor kind of a run."""
+    kind: AnchorKind = KINDS.get(config.anchors.kind)()
+    return kind
+
+
+def build_chain(
+    config: RunConfig, pass_name: str, engine: EngineInfo | None = None, prompts: Path | None = None
+) -> list[Step]:
     """The steps of the pass in order. `engine` goes into the trace; without it, `set_engine` before the
-    first answer.
+    first answer. `prompts` is a folder that is searched instead of the configuration's.
 
-    Raises PromptError for every reason `load_prompt` knows, and for a prompt that serves another step.
+    Raises PromptError for every reason `load_prompt` knows, for a prompt that serves another step, and for
+    one that names what its step does not have.
     """
+    context = StepContext(
+        config.seed,
+        kind_of(config),
+        config.prompts.edge_types,
+        config.dataset.decide,
+        judges_of(config),
+        engine,
+    )
+    folder = prompts or config.prompts.folder
     steps = next(each.steps for each in config.passes if each.name == pass_name)
-    context = StepContext(config.seed, config.prompts.edge_types, engine)
-    return [_STEPS[name](step_prompt(config.prompts, name), context) for name in steps]
+    chain = [_step(settings, context, folder) for settings in steps]
+    _try_prompts(chain, context, _fields_before(config, pass_name))
+    return chain
 
 
 def set_engine(chain: list[Step], engine: EngineInfo) -> None:
@@ -32,13 +62,62 @@ def set_engine(chain: list[Step], engine: EngineInfo) -> None:
         step.context.engine = engine
 
 
-def step_prompt(prompts: PromptConfig, step: str) -> Prompt:
-    """The prompt that the configuration names for `step`."""
-    name = getattr(prompts, step)
-    prompt = load_prompt(name, prompts.folder)
-    if prompt.step != step:
+def judges_of(config: RunConfig) -> Mapping[str, type[Step]]:
+    """The judging steps whose verdicts decide (`dataset.decide.judges`), by label, in order."""
+    wanted = config.dataset.decide.judges
+    return {
+        settings.label: step
+        for settings in config.steps
+        if (step := STEPS.get(settings.use)).adds == "verdict"
+        and (wanted is None or settings.label in wanted)
+    }
+
+
+def run_prompts(config: RunConfig) -> dict[str, Prompt]:
+    """All prompts of a run by name. Raises PromptError."""
+    return {
+        step.prompt.name: step.prompt
+        for each in config.passes
+        for step in build_chain(config, each.name)
+        if step.asks
+    }
+
+
+def _step(settings: StepSettings, context: StepContext, folder: str | Path | None) -> Step:
+    made: type[Step] = STEPS.get(settings.use)
+    if settings.prompt is None:
+        return made(settings, None, context)
+    prompt = load_prompt(settings.prompt, folder)
+    if prompt.step != settings.use:
         raise PromptError(
-            f"prompts.{step}: {name} is a prompt of step {prompt.step}",
-            f"name one with step: {step} in its head",
+            f"step {settings.label}: {settings.prompt} is a prompt of step {prompt.step}",
+            f"name one with step: {settings.use} in its head",
         )
-    return prompt
+    return made(settings, prompt, context)
+
+
+def _fields_before(config: RunConfig, pass_name: str) -> dict[str, Any]:
+    """Example values of the record's fields that the kind and earlier passes add."""
+    kind = kind_of(config)
+    fields = dict.fromkeys(kind.gives, EXAMPLES["string"]) | kind.start(kind.sample)
+    for each in config.passes:
+        if each.name == pass_name:
+            break
+        for settings in each.steps:
+            fields |= dict.fromkeys(STEPS.get(settings.use).gives, EXAMPLES["string"])
+    return fields
+
+
+def _try_prompts(chain: list[Step], context: StepContext, fields: dict[str, Any]) -> None:
+    """Try every prompt on the kind's sample, as its step will fill it in."""
+    kind = context.kind
+    for step in chain:
+        if step.asks:
+            item = Item(kind.sample, output=dict(fields))
+            own, shown = step.variables(item), kind.variables(kind.sample)
+            samples = [shown | own] + [shown | {"relations": []} | own] * ("relations" in shown)
+            try_prompt(step.prompt, f"step {step.label}", samples)
+            schema = step.prompt.schema["properties"]
+            fields |= {name: EXAMPLES[schema[name]["type"]] for name in step.gives if name in schema}
+        else:
+            fields |= dict.fromkeys(step.gives, EXAMPLES["string"])

@@ -2,32 +2,24 @@
 
 from __future__ import annotations
 
-from kgqa_hpc.engines.engine import Request, Response
-from kgqa_hpc.prompts.module import Prompt
-from kgqa_hpc.prompts.variables import anchor_variables
+from typing import Any
+
 from kgqa_hpc.steps.item import Item
-from kgqa_hpc.steps.step import Done, Outcome, Retry, StepContext, read_answer, request_for
+from kgqa_hpc.steps.step import Done, Outcome, Step
+
+# Fields in which a model thinks before it answers; they stay in the trace's raw text (docs/prompts.md).
+THINKING = ("analysis", "draft_question", "draft_answer", "reflection")
 
 
-class Generate:
-    """Fills `item.output` with question and answer. Analysis and draft stay in the trace's raw text."""
+class Generate(Step):
+    """Fills the record's question and answer, and what else its prompt asks for."""
 
     name = "generate"
+    default_prompt = "p5"
+    answer = {"question": "string", "answer": "string"}
+    adds = "output"
+    gives = ("question", "answer")
 
-    def __init__(self, prompt: Prompt, context: StepContext) -> None:
-        self.prompt = prompt
-        self.context = context
-
-    def request(self, item: Item, attempt: int, run_seed: int) -> Request:
-        variables = anchor_variables(item.anchor, self.context.edge_types)
-        return request_for(self.name, self.prompt, item, variables, attempt, run_seed)
-
-    def accept(self, item: Item, response: Response, attempt: int) -> Outcome:
-        parsed = read_answer(self.name, self.prompt, self.context, item, response, attempt)
-        if isinstance(parsed, Retry):
-            return parsed
-        for name in ("question", "answer"):
-            if name in parsed.filled and not self.prompt.allow_cut:
-                return Retry(f"too_long:{name}", lost_as="invalid")
-        item.output = {"question": parsed.value["question"], "answer": parsed.value["answer"]}
+    def accept(self, item: Item, answer: dict[str, Any]) -> Outcome:
+        item.output = {name: value for name, value in answer.items() if name not in THINKING}
         return Done()

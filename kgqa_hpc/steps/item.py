@@ -17,8 +17,14 @@ class Item:
     `status` is `open` until the last step is done, then one of
     accepted; rejected: a judge or filter said no; invalid: no parseable answer after all attempts; failed:
     no answer at all (engine errors, prompt too long). `reason` says which step and why, e.g. "generate:
-    truncated". `output` holds the question and answer, `verdicts` one structured opinion per judging step,
-    `trace` one entry per request: step, attempt, prompt, engine, raw text, tokens.
+    truncated". `decided`: accepted or rejected by verdicts alone, so that another rule may decide
+    otherwise later.
+
+    `output` holds the fields of its record (question, answer, …); an item that yields several records has
+    them in `records`, each with its fields and a `reason` that is None unless that record was rejected.
+    `verdicts` is one structured opinion per judging step, `features` what was measured, `annotations` what
+    else steps add. `state` belongs to the step that is asking in several turns. `trace` has one entry per
+    request: step, attempt, prompt, engine, raw text, tokens.
     """
 
     anchor: Anchor
@@ -26,6 +32,11 @@ class Item:
     reason: str | None = None
     output: dict[str, Any] = field(default_factory=dict)
     verdicts: dict[str, dict[str, Any]] = field(default_factory=dict)
+    features: dict[str, Any] = field(default_factory=dict)
+    annotations: dict[str, Any] = field(default_factory=dict)
+    records: list[dict[str, Any]] | None = None
+    decided: bool = False
+    state: dict[str, Any] = field(default_factory=dict)
     trace: list[dict[str, Any]] = field(default_factory=list)
 
     @property
@@ -40,14 +51,34 @@ class Item:
             "reason": self.reason,
             "output": self.output,
             "verdicts": self.verdicts,
+            "features": self.features,
+            "annotations": self.annotations,
+            "records": self.records,
+            "decided": self.decided,
+            **({"state": self.state} if self.state else {}),
             "trace": self.trace,
         }
 
     @classmethod
     def from_record(cls, anchor: Anchor, record: dict[str, Any]) -> Item:
-        """The inverse of `to_record`, for the next pass. Raises ValueError on another anchor's record."""
+        """The inverse of `to_record`, for the next pass; reads version 1 too, where a judge alone rejected.
+
+        Raises ValueError on another anchor's record.
+        """
         if record["id"] != anchor.id:
             raise ValueError(f"record {record['id']} is not of anchor {anchor.id}")
+        reason = record["reason"]
+        first = record["status"] in ("accepted", "rejected") and (not reason or reason.startswith("judge: "))
         return cls(
-            anchor, record["status"], record["reason"], record["output"], record["verdicts"], record["trace"]
+            anchor,
+            record["status"],
+            reason,
+            record["output"],
+            record["verdicts"],
+            record.get("features", {}),
+            record.get("annotations", {}),
+            record.get("records"),
+            record.get("decided", first),
+            record.get("state", {}),
+            record["trace"],
         )

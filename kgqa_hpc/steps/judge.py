@@ -2,35 +2,54 @@
 
 from __future__ import annotations
 
-from kgqa_hpc.engines.engine import Request, Response
-from kgqa_hpc.prompts.module import Prompt
-from kgqa_hpc.prompts.variables import anchor_variables, pair_variables
+from collections.abc import Mapping
+from typing import Any
+
+from pydantic import Field
+
+from kgqa_hpc.prompts.safe_text import TEXT_LENGTH, clean_text
+from kgqa_hpc.settings import StepSettings
 from kgqa_hpc.steps.item import Item
-from kgqa_hpc.steps.step import Done, Outcome, Reject, Retry, StepContext, read_answer, request_for
+from kgqa_hpc.steps.step import Done, Outcome, Reject, Step
+
+PAIR = ("question", "answer")
 
 
-class Judge:
-    """Fills `item.verdicts["judge"]`; both booleans must be true (BioGraphletQA, section 3.3)."""
+class JudgeSettings(StepSettings):
+    """How a judge's word counts."""
+
+    gate: bool = Field(
+        False, description="Reject at once what this judge refuses, so that no later step is asked about it."
+    )
+
+
+class Judge(Step):
+    """A verdict on question and answer; both must hold (BioGraphletQA, section 3.3)."""
 
     name = "judge"
+    Settings = JudgeSettings
+    default_prompt = "filter"
+    answer = {"valid_question": "boolean", "original_answer_valid": "boolean"}
+    adds = "verdict"
+    needs = PAIR
 
-    def __init__(self, prompt: Prompt, context: StepContext) -> None:
-        self.prompt = prompt
-        self.context = context
+    def variables(self, item: Item) -> dict[str, Any]:
+        return pair_variables(item)
 
-    def request(self, item: Item, attempt: int, run_seed: int) -> Request:
-        variables = pair_variables(item.output)
-        if not self.prompt.variables <= variables.keys():  # most judges are not shown the anchor
-            variables |= anchor_variables(item.anchor, self.context.edge_types)
-        return request_for(self.name, self.prompt, item, variables, attempt, run_seed)
-
-    def accept(self, item: Item, response: Response, attempt: int) -> Outcome:
-        parsed = read_answer(self.name, self.prompt, self.context, item, response, attempt)
-        if isinstance(parsed, Retry):
-            return parsed
-        item.verdicts[self.name] = parsed.value
-        if not parsed.value["valid_question"]:
-            return Reject("judge: invalid question")
-        if not parsed.value["original_answer_valid"]:
-            return Reject("judge: invalid answer")
+    def accept(self, item: Item, answer: dict[str, Any]) -> Outcome:
+        item.verdicts[self.label] = answer
+        objection = self.objection(answer)
+        if objection and self.settings.gate:
+            return Reject(f"{self.label}: {objection}")
         return Done()
+
+    @classmethod
+    def objection(cls, verdict: Mapping[str, Any]) -> str | None:
+        if not verdict["valid_question"]:
+            return "invalid question"
+        return None if verdict["original_answer_valid"] else "invalid answer"
+
+
+def pair_variables(item: Item) -> dict[str, Any]:
+    """The question and answer that a judge sees, each on one line."""
+    return {key: clean_text(item.output[key], TEXT_LENGTH) for key in PAIR}

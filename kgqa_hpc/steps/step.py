@@ -1,27 +1,33 @@
 """One thing that is done to an item: ask an engine, read the answer, say how it goes on.
 
-A step owns no engine and no queue. The worker asks it for a request, gives it the response, and acts on the
-outcome:
+A step is a class in a file of its own. Its author says which fields an answer has, what its prompt may
+name and what an answer means for the item; this module turns that into requests and outcomes. A step owns
+no engine and no queue. The worker asks it for a request, gives it the response, and acts on the outcome:
 
     Done            the item goes to the next step; after the last one: finish(item, outcome)
+    Ask             the same step asks again, with what it has put into item.state
     Retry           ask again with attempt + 1; when attempts are used up: finish(item, outcome)
     Reject          finish(item, outcome)
 
-`accept` writes output, verdicts and one trace entry per answer, and leaves the status alone; `finish` sets
-it.
+`take` writes output, verdicts and one trace entry per answer, and leaves the status alone; `finish` sets it.
 """
 
 from __future__ import annotations
 
 import hashlib
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from functools import lru_cache
-from typing import Any, Literal, Protocol
+from typing import Any, ClassVar, Literal
 
+from kgqa_hpc.anchors.anchor import AnchorKind
+from kgqa_hpc.columns import Column
 from kgqa_hpc.engines.engine import EngineInfo, Request, Response
-from kgqa_hpc.prompts.module import Prompt
+from kgqa_hpc.prompts.prompt import Prompt
+from kgqa_hpc.settings import StepSettings
+from kgqa_hpc.steps.answer_json import Parsed, Unparseable, parse_json
+from kgqa_hpc.steps.decision import DecideConfig, decide, objections
 from kgqa_hpc.steps.item import Item
-from kgqa_hpc.steps.parse import Parsed, Unparseable, parse_json
 
 TRACE_TEXT = 100_000  # characters of a raw answer that are kept
 
@@ -29,6 +35,11 @@ TRACE_TEXT = 100_000  # characters of a raw answer that are kept
 @dataclass(frozen=True, slots=True)
 class Done:
     """The step did what it is for; the item goes on."""
+
+
+@dataclass(frozen=True, slots=True)
+class Ask:
+    """The step has another question about the same item; what it knows so far stands in item.state."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,38 +52,183 @@ class Retry:
 
 @dataclass(frozen=True, slots=True)
 class Reject:
-    """A judge said no; `reason` begins with the step's name."""
+    """The item is no good; `reason` begins with the step's name. `decided`: by verdicts alone."""
 
     reason: str
+    decided: bool = False
 
 
-Outcome = Done | Retry | Reject
-
-
-class Step(Protocol):
-    """What the worker sees of a step. It has no state that a request or an answer changes."""
-
-    name: str
-    prompt: Prompt
-    context: StepContext
-
-    def request(self, item: Item, attempt: int, run_seed: int) -> Request:
-        """The question to the engine; the same for the same item, attempt and seed, on any machine."""
-
-    def accept(self, item: Item, response: Response, attempt: int) -> Outcome:
-        """Take the answer to `request(item, attempt, …)`; never raises on what a model wrote.
-
-        An aborted response (finish `abort`) is not an answer: queue the item again and do not call this.
-        """
+Outcome = Done | Ask | Retry | Reject
 
 
 @dataclass(slots=True)
 class StepContext:
-    """What the steps of a chain share: the run's seed, settings, and, once it is up, the engine."""
+    """What the steps of a chain share: seed, anchor kind, rule, and, once it is up, the engine.
+
+    `judges` are the judging steps of the run that count, by label, in order.
+    """
 
     run_seed: int
+    kind: AnchorKind
     edge_types: bool = False
+    decide: DecideConfig = field(default_factory=DecideConfig)
+    judges: Mapping[str, type[Step]] = field(default_factory=dict)
     engine: EngineInfo | None = None
+
+
+class Step:
+    """A step of a chain. It has no state that a request or an answer changes.
+
+    `answer` names the fields its prompt's schema must have, with their JSON types; a step without any asks
+    nobody and computes from the item. `adds` says what it adds: fields of the record (output), a verdict,
+    features, or annotations. `gives` are the fields of the record it fills, `needs` those it reads;
+    `columns` describe what its records carry beside the common ones. `turns` bounds how often it may ask
+    in a row.
+    """
+
+    name: ClassVar[str]
+    Settings: ClassVar[type[StepSettings]] = StepSettings
+    default_prompt: ClassVar[str | None] = None
+    answer: ClassVar[Mapping[str, str]] = {}
+    adds: ClassVar[Literal["output", "verdict", "feature", "annotation"]] = "annotation"
+    gives: ClassVar[tuple[str, ...]] = ()
+    needs: ClassVar[tuple[str, ...]] = ()
+    columns: ClassVar[tuple[Column, ...]] = ()
+    turns: ClassVar[int] = 1
+
+    def __init__(self, settings: Any, prompt: Prompt | None, context: StepContext) -> None:
+        self.settings = settings
+        self.label: str = settings.label
+        self.context = context
+        self._prompt = prompt
+
+    # What the author of a step writes.
+
+    def variables(self, item: Item) -> dict[str, Any]:
+        """What its prompt may name beside the anchor's variables, every foreign text made harmless."""
+        return {}
+
+    def accept(self, item: Item, answer: dict[str, Any]) -> Outcome:
+        """Put the answer's fields into the item. Not called for a text that does not fit the schema."""
+        raise TypeError(f"step {self.name} does not say what an answer means")
+
+    def compute(self, item: Item) -> Outcome:
+        """What a step does that asks nobody."""
+        raise TypeError(f"step {self.name} asks nobody and does not say what it computes")
+
+    @classmethod
+    def objection(cls, verdict: Mapping[str, Any]) -> str | None:
+        """What a verdict of this step objects to; None for an approval."""
+        return None
+
+    @classmethod
+    def columns_for(cls, settings: Any) -> tuple[Column, ...]:
+        """The columns of a step with these settings; by default `columns`."""
+        return cls.columns
+
+    # What the worker calls.
+
+    @property
+    def asks(self) -> bool:
+        """Whether it needs an engine."""
+        return self._prompt is not None
+
+    @property
+    def prompt(self) -> Prompt:
+        assert self._prompt is not None, f"step {self.label} asks nobody"
+        return self._prompt
+
+    def request(self, item: Item, attempt: int, run_seed: int, turn: int = 0) -> Request:
+        """The question to the engine; the same for the same item, attempt, turn and seed, on any machine.
+
+        A repeated attempt samples at the prompt's retry temperature.
+        """
+        prompt, place = self.prompt, _place(self.label, turn)
+        return Request(
+            id=f"{item.id}/{place}/{attempt}",
+            messages=prompt.render(self._variables(item)),
+            max_tokens=prompt.max_tokens,
+            temperature=prompt.retry_temperature if attempt > 0 else prompt.temperature,
+            seed=seed_of(run_seed, item.id, place, attempt),
+            schema=prompt.schema,
+        )
+
+    def take(self, item: Item, response: Response, attempt: int, turn: int = 0) -> Outcome:
+        """Take the answer to `request(item, attempt, …)`; never raises on what a model wrote.
+
+        An aborted response (finish `abort`) is not an answer: queue the item again and do not call this.
+        """
+        entry = self._trace_entry(item, response, attempt, turn)
+        item.trace.append(entry)
+        if trouble := unusable(response):
+            return trouble
+        try:
+            parsed = parse_json(response.text, self.prompt.schema)
+        except Unparseable as problem:
+            return Retry(problem.reason, lost_as="invalid")
+        entry["repaired"] = parsed.repaired
+        if cut := self._cut_off(parsed):
+            return Retry(f"too_long:{cut}", lost_as="invalid")
+        outcome = self.accept(item, parsed.value)
+        if isinstance(outcome, Ask) and turn + 1 >= self.turns:
+            return Reject(f"{self.label}: no end after {self.turns} turns")
+        return self._decided(item) if isinstance(outcome, Done) else outcome
+
+    def run(self, item: Item) -> Outcome:
+        """Do a step that asks nobody."""
+        outcome = self.compute(item)
+        return self._decided(item) if isinstance(outcome, Done) else outcome
+
+    def _variables(self, item: Item) -> dict[str, Any]:
+        """Its own variables, and the anchor's where the prompt names one (most judges are shown none)."""
+        own = self.variables(item)
+        if self.prompt.variables <= own.keys():
+            return own
+        shown = self.context.kind.variables(item.anchor)
+        if not self.context.edge_types and "relations" in shown:
+            shown["relations"] = []
+        return shown | own
+
+    def _cut_off(self, parsed: Parsed) -> str | None:
+        """A field of the record that is as long as the decoding grammar lets it be."""
+        if self.prompt.allow_cut:
+            return None
+        return next((name for name in self.gives if name in parsed.filled), None)
+
+    def _decided(self, item: Item) -> Outcome:
+        """The panel's decision once all its judges have spoken."""
+        judges = self.context.judges
+        if self.adds != "verdict" or not judges or not all(label in item.verdicts for label in judges):
+            return Done()
+        item.decided = True
+        reason = decide(objections(item.verdicts, judges), self.context.decide)
+        return Done() if reason is None else Reject(reason, decided=True)
+
+    def _trace_entry(self, item: Item, response: Response, attempt: int, turn: int) -> dict[str, Any]:
+        """What is kept of one answer; `repaired` is set once it could be read."""
+        prompt, engine = self.prompt, self.context.engine
+        return {
+            "step": self.label,
+            "attempt": attempt,
+            **({"turn": turn} if turn else {}),
+            "prompt": prompt.identity(),
+            "engine": engine.provenance() if engine else {},
+            "seed": seed_of(self.context.run_seed, item.id, _place(self.label, turn), attempt),
+            "temperature": prompt.retry_temperature if attempt > 0 else prompt.temperature,
+            "text": storable(response.text),
+            "finish": response.finish,
+            "error": None if response.error is None else storable(response.error),
+            "repaired": False,
+            "tokens": {
+                "prompt": response.prompt_tokens,
+                "completion": response.completion_tokens,
+                "cached": response.cached_tokens,
+            },
+        }
+
+
+def _place(label: str, turn: int) -> str:
+    return f"{label}#{turn}" if turn else label
 
 
 @lru_cache(maxsize=1 << 14)  # asked for by the request, and again by the trace of its answer
@@ -80,59 +236,6 @@ def seed_of(run_seed: int, item_id: str, step: str, attempt: int) -> int:
     """31 bits that differ between items, steps and attempts and never depend on who asks or when."""
     text = f"{run_seed}/{item_id}/{step}/{attempt}".encode()
     return int.from_bytes(hashlib.blake2b(text, digest_size=4).digest(), "big") >> 1
-
-
-def request_for(
-    step: str, prompt: Prompt, item: Item, variables: dict[str, Any], attempt: int, run_seed: int
-) -> Request:
-    """Render the prompt. A repeated attempt samples at the prompt's retry temperature."""
-    return Request(
-        id=f"{item.id}/{step}/{attempt}",
-        messages=prompt.render(variables),
-        max_tokens=prompt.max_tokens,
-        temperature=prompt.retry_temperature if attempt > 0 else prompt.temperature,
-        seed=seed_of(run_seed, item.id, step, attempt),
-        schema=prompt.schema,
-    )
-
-
-def trace_entry(
-    step: str, prompt: Prompt, context: StepContext, item: Item, response: Response, attempt: int
-) -> dict[str, Any]:
-    """What is kept of one answer; `repaired` is set by the step that could read it."""
-    return {
-        "step": step,
-        "attempt": attempt,
-        "prompt": prompt.identity(),
-        "engine": context.engine.provenance() if context.engine else {},
-        "seed": seed_of(context.run_seed, item.id, step, attempt),
-        "temperature": prompt.retry_temperature if attempt > 0 else prompt.temperature,
-        "text": storable(response.text),
-        "finish": response.finish,
-        "error": None if response.error is None else storable(response.error),
-        "repaired": False,
-        "tokens": {
-            "prompt": response.prompt_tokens,
-            "completion": response.completion_tokens,
-            "cached": response.cached_tokens,
-        },
-    }
-
-
-def read_answer(
-    step: str, prompt: Prompt, context: StepContext, item: Item, response: Response, attempt: int
-) -> Parsed | Retry:
-    """Keep the answer in the item's trace and read its JSON; a Retry when there is none to be had."""
-    entry = trace_entry(step, prompt, context, item, response, attempt)
-    item.trace.append(entry)
-    if trouble := unusable(response):
-        return trouble
-    try:
-        parsed = parse_json(response.text, prompt.schema)
-    except Unparseable as problem:
-        return Retry(problem.reason, lost_as="invalid")
-    entry["repaired"] = parsed.repaired
-    return parsed
 
 
 def storable(text: str) -> str:
@@ -156,10 +259,12 @@ def unusable(response: Response) -> Retry | None:
 
 def finish(item: Item, outcome: Outcome, step: str | None = None) -> None:
     """Close the item: set `status` and `reason`. `step` is needed only if no request was ever answered."""
+    item.state = {}
     if isinstance(outcome, Done):
         item.status, item.reason = "accepted", None
     elif isinstance(outcome, Reject):
-        item.status, item.reason = "rejected", outcome.reason
-    else:
+        item.status, item.reason, item.decided = "rejected", outcome.reason, outcome.decided
+    elif isinstance(outcome, Retry):
         name = step or (item.trace[-1]["step"] if item.trace else None)
         item.status, item.reason = outcome.lost_as, f"{name}: {outcome.reason}" if name else outcome.reason
+        item.decided = False

@@ -14,8 +14,9 @@ from kgqa_hpc.store.table import JSON, TEXT, TableWriter, open_table
 
 KIND = "anchors"
 GROUP = "anchors"
-# `id`, `shape` and `weight` repeat members of the JSON so that a reader can look for them without parsing it.
-COLUMNS = {"id": TEXT, "shape": "int16", "weight": "float64", "anchor": JSON}
+# Version 1 had a column of shapes (int16) where groups stand now.
+# `id`, `group` and `weight` repeat members of the JSON so that a reader can look for them without parsing it.
+COLUMNS = {"id": TEXT, "group": TEXT, "weight": "float64", "anchor": JSON}
 # Rows parsed at a time while streaming.
 SLICE = 2048
 
@@ -41,7 +42,7 @@ def write_anchors(path: Path, anchors: Iterable[dict[str, Any]], header: dict[st
 
 def anchor_row(anchor: dict[str, Any]) -> dict[str, Any]:
     """The table row of an anchor."""
-    return {"id": anchor["id"], "shape": anchor["shape"], "weight": anchor["weight"], "anchor": anchor}
+    return {"id": anchor["id"], "group": anchor["group"], "weight": anchor["weight"], "anchor": anchor}
 
 
 class AnchorsFile:
@@ -81,7 +82,8 @@ class AnchorsFile:
 
 class _Distinct:
     """Finds repeated ids by 8 bytes each: equal 64-bit hashes of different ids are as good as impossible
-    (1e-7 for a million)."""
+    (1e-7 for a million).
+    """
 
     def __init__(self) -> None:
         self._hashes = bytearray()

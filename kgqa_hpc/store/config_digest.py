@@ -7,32 +7,55 @@ only place or speed up the work.
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Collection, Mapping
+from pathlib import Path
 from typing import Any
 
-from kgqa_hpc.errors import FingerprintMismatch
+from kgqa_hpc.errors import FingerprintMismatch, InputError
 from kgqa_hpc.store import canonical
 
 ABSENT = "(not set)"
+_SHORT_FORMS = ("generate", "judge")  # of prompts; the steps name the prompts they use
 
 
 def fingerprint(
-    config: Mapping[str, Any], prompts: Mapping[str, str], operational: Mapping[str, Collection[str]]
+    config: Mapping[str, Any],
+    prompts: Mapping[str, str],
+    operational: Mapping[str, Collection[str]],
+    contents: Mapping[str, str] | None = None,
 ) -> dict[str, dict[str, Any]]:
-    """Sections {name: {"sha256", "values"}} of a resolved configuration (`model_dump(mode="json")`).
+    """Sections {name: {"sha256", "values"}} of a resolved configuration (`RunConfig.plain()`).
 
-    `prompts` gives the sha256 of each prompt module by name; `operational`, per kind of engine, the
-    settings to leave out (engines/config.py).
+    `prompts` gives the sha256 of each prompt by name; `operational`, per kind of engine, the settings to
+    leave out (engines/config.py); `contents` the digests of the files that anchors are read from, by name.
     """
+    shared = {key: value for key, value in config["prompts"].items() if key not in ("folder", *_SHORT_FORMS)}
     sections = {
-        "graph": dict(config["graph"]),
-        "sampling": {"seed": config["seed"], **config["anchors"]},
-        "prompts": {**config["prompts"], "modules": dict(prompts)},
+        "graph": dict(config["graph"] or {}),
+        "sampling": {
+            "seed": config["seed"],
+            **config["anchors"],
+            **({"contents": contents} if contents else {}),
+        },
+        "prompts": {**shared, "modules": dict(prompts)},
         "passes": _passes(config, operational),
     }
-    sections["prompts"].pop("folder", None)
     plain = {name: _without_folders(values) for name, values in sections.items()}
     return {name: {"sha256": canonical.digest(values), "values": values} for name, values in plain.items()}
+
+
+def contents(paths: Collection[Path]) -> dict[str, str]:
+    """The sha256 of each file by name. Raises InputError for one that cannot be read."""
+    return {path.name: _file_digest(path) for path in paths}
+
+
+def _file_digest(path: Path) -> str:
+    try:
+        with path.open("rb") as file:
+            return hashlib.file_digest(file, "sha256").hexdigest()
+    except OSError as problem:
+        raise InputError(f"{path}: cannot be read: {problem.strerror}", "check the path") from None
 
 
 def digest(sections: Mapping[str, Mapping[str, Any]]) -> str:
@@ -65,7 +88,7 @@ def _passes(config: Mapping[str, Any], operational: Mapping[str, Collection[str]
         left_out = operational.get(engine["kind"], ())
         passes[one["name"]] = {
             "position": position,
-            "steps": list(one["steps"]),
+            "steps": [dict(step) for step in one["steps"]],
             "engine": {key: value for key, value in engine.items() if key not in left_out},
         }
     return passes

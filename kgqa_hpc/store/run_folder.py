@@ -100,6 +100,10 @@ class RunFolder:
         return self.path / "stats"
 
     @property
+    def prompts(self) -> Path:
+        return self.path / "prompts"
+
+    @property
     def pins(self) -> Path:
         return self.path / "pins"
 

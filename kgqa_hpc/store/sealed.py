@@ -23,7 +23,8 @@ from kgqa_hpc.store import atomic, canonical, disk
 from kgqa_hpc.store.document import read_sized, require_kind
 
 HEADER_BYTES = 1024
-VERSION = 1
+# The newest version of each kind of file; kinds that are not listed are at 1.
+VERSIONS = {"anchors": 2, "shard": 2, "result": 2}
 # Superblock and object headers that every HDF5 since 1.8 reads.
 LIBVER = ("earliest", "v110")
 _ESSENTIAL = {"format", "version", "bytes", "sha256", "rows"}
@@ -47,13 +48,13 @@ def create_sealed(
     *,
     header: dict[str, Any] | None = None,
     exclusive: bool = False,
-    version: int = VERSION,
 ) -> Iterator[SealedFile]:
     """Write a sealed file; it appears under `path` when the block ends without an exception.
 
     `header` holds small facts; those that do not fit into 1 KiB stand in the root attribute "header" only.
     Raises DiskFull or StoreError with no temp file left.
     """
+    version = VERSIONS.get(kind, 1)
     with atomic.temp_file(path) as (fd, temp), atomic.disk_errors(path):
         sink = _Sink(fd)
         try:
@@ -77,9 +78,9 @@ def create_sealed(
 
 
 @contextmanager
-def open_sealed(path: Path, kind: str, version: int = VERSION) -> Iterator[h5py.File]:
+def open_sealed(path: Path, kind: str) -> Iterator[h5py.File]:
     """The verified file, open for reading. Raises CorruptFile, NewerFormat or StoreError."""
-    verify(path, kind, version)
+    verify(path, kind)
     try:
         # Sealed files never change: no lock is needed, and many parallel file systems refuse them.
         h5 = h5py.File(path, "r", locking=False)
@@ -89,9 +90,9 @@ def open_sealed(path: Path, kind: str, version: int = VERSION) -> Iterator[h5py.
         yield h5
 
 
-def verify(path: Path, kind: str, version: int = VERSION) -> dict[str, Any]:
+def verify(path: Path, kind: str) -> dict[str, Any]:
     """The header, after every byte of the file was checked against it."""
-    header = read_header(path, kind, version)
+    header = read_header(path, kind)
     try:
         with open(path, "rb", buffering=0) as file:
             found = _body_sha256(file.fileno())
@@ -104,16 +105,23 @@ def verify(path: Path, kind: str, version: int = VERSION) -> dict[str, Any]:
     return header
 
 
-def read_header(path: Path, kind: str, version: int = VERSION) -> dict[str, Any]:
+def read_header(path: Path, kind: str) -> dict[str, Any]:
     """The header alone: 1 KiB read; its own check and the file's size are verified, the body is not."""
     block, size = read_sized(path, HEADER_BYTES)
     header = _parse_header(block)
     if header is None:
         raise CorruptFile(f"{path}: not a sealed file, or its header is damaged")
-    require_kind(path, header, kind, version)
+    require_kind(path, header, kind, VERSIONS.get(kind, 1))
     if size != header.get("bytes") or "sha256" not in header:
         raise CorruptFile(f"{path}: has {size} bytes instead of {header.get('bytes')}")
     return header
+
+
+def full_header(path: Path, kind: str) -> dict[str, Any]:
+    """The header with what did not fit into 1 KiB; verifies every byte."""
+    with open_sealed(path, kind) as file:
+        header: dict[str, Any] = canonical.loads(file.attrs["header"].encode())
+        return header
 
 
 def render_header(fields: dict[str, Any]) -> bytes:

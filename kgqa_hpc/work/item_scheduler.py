@@ -21,7 +21,7 @@ from typing import Protocol
 from kgqa_hpc.engines.engine import Request, Response
 from kgqa_hpc.errors import EngineDied, EngineError
 from kgqa_hpc.steps.item import Item
-from kgqa_hpc.steps.step import Done, Outcome, Reject, Retry, Step, finish
+from kgqa_hpc.steps.step import Ask, Done, Outcome, Reject, Retry, Step, finish
 
 PAUSE, LONGEST_PAUSE = 0.1, 30.0  # s before the second restart of an engine in a row, and before a late one
 CANCEL_GRACE = 2.0  # s that an engine has to acknowledge a cancel before it is not waited for any longer
@@ -38,14 +38,16 @@ class EngineHandle(Protocol):
 
 @dataclass(slots=True, eq=False)
 class Task:
-    """An item, the next step it needs, and how often that step was tried. An empty `shard`: nobody cares
-    now.
+    """An item, the next step it needs, how often that step was tried, and its turn in it.
+
+    Empty `shard`: the shard was dropped.
     """
 
     item: Item
     shard: str
     step: int = 0
     attempt: int = 0
+    turn: int = 0
     deaths: int = 0  # of the engine, while this task was alone in it
 
 
@@ -121,9 +123,12 @@ class Scheduler:
         return len(self._flight)
 
     def add(self, tasks: Iterable[Task]) -> None:
-        """Queue tasks, each at the step it needs."""
+        """Queue tasks, each at the step it needs; a step that asks nobody is done at once."""
         for task in tasks:
-            self._queues[task.step].append(task)
+            if self._chain[task.step].asks:
+                self._queues[task.step].append(task)
+            else:
+                self._advance(task, self._chain[task.step].run(task.item))
 
     def drop(self, shard: str) -> None:
         """Forget a shard's tasks: another worker has it now. Answers still to come are not looked at."""
@@ -201,7 +206,8 @@ class Scheduler:
         requests = []
         now = time.monotonic()
         for task in batch:
-            request = self._chain[task.step].request(task.item, task.attempt, self._run_seed)
+            step = self._chain[task.step]
+            request = step.request(task.item, task.attempt, self._run_seed, task.turn)
             self._flight[request.id] = (task, now)
             requests.append(request)
         self.counters.requests += len(requests)
@@ -226,7 +232,7 @@ class Scheduler:
             self._streak = 0
             if self._held:
                 self._release()
-        self._advance(task, self._chain[task.step].accept(task.item, response, task.attempt))
+        self._advance(task, self._chain[task.step].take(task.item, response, task.attempt, task.turn))
 
     def _count(self, response: Response, duration: float) -> None:
         self._fruitless = 0
@@ -251,13 +257,19 @@ class Scheduler:
             )
 
     def _advance(self, task: Task, outcome: Outcome) -> None:
+        while isinstance(outcome, Done):
+            task.step, task.attempt, task.turn, task.item.state = task.step + 1, 0, 0, {}
+            if task.step == len(self._chain) or self._chain[task.step].asks:
+                break
+            outcome = self._chain[task.step].run(task.item)
         match outcome:
-            case Done():
-                task.step, task.attempt = task.step + 1, 0
-                if task.step < len(self._chain):
-                    self._queues[task.step].append(task)
-                elif self._last:
-                    finish(task.item, outcome)
+            case Done() if task.step < len(self._chain):
+                self._queues[task.step].append(task)
+            case Done() if self._last:
+                finish(task.item, outcome)
+            case Ask():
+                task.attempt, task.turn = 0, task.turn + 1
+                self._queues[task.step].appendleft(task)
             case Retry() if task.attempt + 1 < self._limits.attempts:
                 task.attempt += 1
                 self.counters.retries += 1
@@ -299,7 +311,7 @@ class Scheduler:
         if task.deaths < self._limits.item_deaths:
             self._groups.appendleft([task])
             return
-        finish(task.item, Retry("engine died", lost_as="failed"), self._chain[task.step].name)
+        finish(task.item, Retry("engine died", lost_as="failed"), self._chain[task.step].label)
         self._fruitless = 0
         self._moved(task, True)
 

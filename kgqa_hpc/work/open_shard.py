@@ -2,19 +2,20 @@
 
 Whatever an answer changes is appended to the journal at once, also between two steps: so a killed worker's
 successor repeats only the requests that were in flight. A journal record is the item's record with one more
-member, "at": [step, attempt], the place in the chain that it reached.
+member, "at": [step, attempt, turn], the place in the chain that it reached.
 """
 
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from kgqa_hpc.anchors.anchor import Anchor
 from kgqa_hpc.errors import StoreError
 from kgqa_hpc.steps.item import Item
+from kgqa_hpc.steps.step import Step
 from kgqa_hpc.store.journal import open_next, read_journal, remove_journals
 from kgqa_hpc.store.lease import Lease
 from kgqa_hpc.store.quarantine import quarantine_copy
@@ -31,7 +32,7 @@ class OpenShard:
 
     `anchors` are the shard's anchors in order; `before` the records of the previous pass by id, None in the
     first one: an item that has ended there passes through. `header` goes into journal and result and says
-    whose items these are. `steps` is the length of the chain.
+    whose items these are. `chain` are the steps of the pass.
     """
 
     def __init__(
@@ -41,7 +42,7 @@ class OpenShard:
         lease: Lease,
         anchors: Iterable[Record],
         before: Mapping[str, Record] | None,
-        steps: int,
+        chain: Sequence[Step],
     ) -> None:
         self.name = lease.shard
         self.lease = lease
@@ -60,11 +61,13 @@ class OpenShard:
         self._records: dict[str, Record | None] = {}
         self._left: set[str] = set()
         self.tasks: list[Task] = []
+        self._chain = chain
+        self._judges = any(step.adds == "verdict" for step in chain)
         reached = self._resume(older)
         for data in anchors:
             anchor = Anchor.from_dict(data)
             earlier = None if before is None else before[anchor.id]
-            self._place(anchor, reached.get(anchor.id), earlier, steps)
+            self._place(anchor, reached.get(anchor.id), earlier)
         self.resumed = self.ended
 
     @property
@@ -83,7 +86,7 @@ class OpenShard:
     def moved(self, task: Task, ended: bool) -> None:
         """Journal what an answer did to an item. Raises DiskFull, StoreError."""
         record = task.item.to_record()
-        self._journal.append({**record, AT: [task.step, task.attempt]})
+        self._journal.append({**record, AT: [task.step, task.attempt, task.turn]})
         if ended:
             self._records[record["id"]] = record
             self._left.discard(record["id"])
@@ -111,21 +114,34 @@ class OpenShard:
         """
         self._journal.close()
 
-    def _place(self, anchor: Anchor, reached: Record | None, before: Record | None, steps: int) -> None:
-        if before is not None and before["status"] != "open":
+    def _place(self, anchor: Anchor, reached: Record | None, before: Record | None) -> None:
+        if before is not None and not self._goes_on(before):
             self._records[anchor.id] = before
             return
         self._records[anchor.id] = None
         if reached is not None:
-            step, attempt = reached.pop(AT)
-            if reached["status"] != "open" or step >= steps:
+            step, attempt, turn = reached.pop(AT)
+            if reached["status"] != "open" or step >= len(self._chain):
                 self._records[anchor.id] = reached
                 return
-            self.tasks.append(Task(Item.from_record(anchor, reached), self.name, step, attempt))
+            self.tasks.append(Task(Item.from_record(anchor, reached), self.name, step, attempt, turn))
         else:
-            item = Item(anchor) if before is None else Item.from_record(anchor, before)
-            self.tasks.append(Task(item, self.name))
+            self.tasks.append(Task(self._begin(anchor, before), self.name))
         self._left.add(anchor.id)
+
+    def _goes_on(self, before: Record) -> bool:
+        """Whether an item needs this pass: accepted ones do, and those that another judge may decide anew."""
+        decided = before.get("decided", (before["reason"] or "").startswith("judge: "))
+        return before["status"] in ("open", "accepted") or (
+            before["status"] == "rejected" and decided and self._judges
+        )
+
+    def _begin(self, anchor: Anchor, before: Record | None) -> Item:
+        if before is None:
+            return Item(anchor, output=self._chain[0].context.kind.start(anchor))
+        item = Item.from_record(anchor, before)
+        item.status, item.reason = "open", None
+        return item
 
     def _resume(self, journals: list[Path]) -> dict[str, Record]:
         """Of each item the record that got farthest, from all journals of the workers before."""
@@ -146,9 +162,9 @@ class OpenShard:
         return best
 
 
-def _rank(record: Record | None) -> tuple[int, int, int]:
-    """How far a journaled item got: ended, then step, then attempt."""
+def _rank(record: Record | None) -> tuple[int, int, int, int]:
+    """How far a journaled item got: ended, then step, turn and attempt."""
     if record is None or AT not in record:
-        return (-1, 0, 0)
-    step, attempt = record[AT]
-    return (record["status"] != "open", step, attempt)
+        return (-1, 0, 0, 0)
+    step, attempt, turn = record[AT]
+    return (record["status"] != "open", step, turn, attempt)

@@ -11,6 +11,7 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import asdict
+from typing import Any
 
 from kgqa_hpc.engines.process import EngineProcess
 from kgqa_hpc.errors import CorruptFile, EngineDied, KgqaError, MissingFile
@@ -132,25 +133,29 @@ class PassWorker:
             self._give_back(lease)
             return
         anchors = load_shard(self._session.run, self._session.shards, lease.shard)
-        shard = OpenShard(self._session, self._pass, lease, anchors, before, len(self._chain))
+        shard = OpenShard(self._session, self._pass, lease, anchors, before, self._chain)
         self._open[shard.name] = shard
         facts = {"items": shard.items, "resumed": shard.resumed, "speculative": lease.speculative}
         self._log("shard-opened", shard=shard.name, **facts)
-        scheduler.add(shard.tasks)
         if shard.complete:
             self._complete.append(shard)
+        scheduler.add(shard.tasks)
 
     def _start_engine(self) -> Scheduler | None:
         """The engine is started when there is something to do for it; None when we are stopped meanwhile."""
         session, limits = self._session, self._runtime
         began = time.monotonic()
-        bring_up(self._start_once, limits.engine_restarts, self._stopped)
-        if self._stopped():
-            return None
-        info = self._engine.info
-        session.run.pin(f"engine-{self._pass}", info.provenance())
-        set_engine(self._chain, info)
-        self._window = limits.window or 2 * info.max_batch
+        provenance: dict[str, Any] = {}
+        self._window = limits.window or 1
+        if any(step.asks for step in self._chain):
+            bring_up(self._start_once, limits.engine_restarts, self._stopped)
+            if self._stopped():
+                return None
+            info = self._engine.info
+            provenance = info.provenance()
+            session.run.pin(f"engine-{self._pass}", provenance)
+            set_engine(self._chain, info)
+            self._window = limits.window or 2 * info.max_batch
         self._scheduler = Scheduler(
             self._chain,
             self._engine,
@@ -162,12 +167,12 @@ class PassWorker:
         )
         session.activity.counters = self._scheduler.counters
         seconds = round(time.monotonic() - began, 2)
-        self._log("engine-started", engine=info.provenance(), window=self._window, seconds=seconds)
+        self._log("engine-started", engine=provenance, window=self._window, seconds=seconds)
         return self._scheduler
 
     def _start_once(self) -> None:
         self._engine.start(self._stopped)
-        self._engine.preflight([step.prompt.schema for step in self._chain])
+        self._engine.preflight([step.prompt.schema for step in self._chain if step.asks])
 
     def _results_before(self, lease: Lease) -> dict[str, Record] | None:
         """The records of the pass before; sets `_blocked` when they have to be made again."""

@@ -24,7 +24,7 @@ from kgqa_hpc.config import RunConfig
 from kgqa_hpc.engines.config import LmdeployEngineConfig
 from kgqa_hpc.errors import CorruptFile, InputError, KgqaError, StoppedEarly, StoreError
 from kgqa_hpc.progress import Progress
-from kgqa_hpc.runs import open_run
+from kgqa_hpc.runs import open_for_work
 from kgqa_hpc.store.partition import ShardsManifest, read_shards_manifest
 from kgqa_hpc.store.run_folder import RunFolder
 from kgqa_hpc.work.coordinator import Lead, record_own_job
@@ -78,7 +78,7 @@ def _last_words(problem: BaseException, world: World) -> tuple[int, float]:
 
 def _run(folder: Path, world: World, wish: str | None) -> None:
     gc.set_threshold(GC_AFTER)
-    run, config = open_run(folder)
+    run, config = open_for_work(folder)
     if not run.anchors.exists():
         raise InputError(f"{run.anchors} is missing", f"first: kgqa sample {folder}")
     assign_gpus(world, _gpus_per_worker(config), os.environ)

@@ -9,10 +9,10 @@ import random
 from collections.abc import Iterator
 
 import pytest
+from kgqa_hpc.prompts.variables import anchor_variables, pair_variables
 
 from kgqa_hpc.anchors.anchor import Anchor, Node, Relation
-from kgqa_hpc.prompts.module import load_prompt
-from kgqa_hpc.prompts.variables import anchor_variables, pair_variables
+from kgqa_hpc.prompts.prompt import load_prompt
 
 # Entries of the Human Phenotype Ontology and names that occur beside them.
 NAMES = [

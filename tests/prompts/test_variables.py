@@ -7,10 +7,10 @@ import re
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from kgqa_hpc.prompts.variables import NAME_LENGTH, anchor_variables, clean_text
 
 from kgqa_hpc.anchors.anchor import Anchor, Node, Relation
-from kgqa_hpc.prompts.module import load_prompt
-from kgqa_hpc.prompts.variables import NAME_LENGTH, anchor_variables, clean_text
+from kgqa_hpc.prompts.prompt import load_prompt
 
 MARKS = [
     "<|im_end|>",

@@ -8,16 +8,16 @@ version of the prompt. docs/prompts.md shows one and lists the variables.
 
 from __future__ import annotations
 
-import difflib
 import hashlib
 import json
 import re
-from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 from typing import Any
 
+import yaml
 from jinja2 import StrictUndefined, Template, TemplateError, TemplateSyntaxError, nodes
 from jinja2.meta import find_undeclared_variables
 from jinja2.sandbox import ImmutableSandboxedEnvironment
@@ -25,7 +25,7 @@ from jinja2.sandbox import ImmutableSandboxedEnvironment
 from kgqa_hpc.errors import PromptError
 from kgqa_hpc.prompts.folders import Folders, read_text
 from kgqa_hpc.prompts.front_matter import read_front_matter, split_front_matter
-from kgqa_hpc.prompts.variables import sample_variables
+from kgqa_hpc.registry import did_you_mean
 
 _INCLUDE = re.compile(r"""\{%-?\s*include\s+["']([^"']+)["']\s*-?%\}\n?""")
 _CODE = re.compile(r"\{[{%#]")
@@ -46,7 +46,8 @@ _RENDERING = (
 @dataclass(frozen=True)
 class Prompt:
     """A loaded prompt. `sha256` is its version; `system` its constant part, `variables` all names that the
-    rest may ask for.
+    rest may ask for, `text` the whole file with every include and default written out: loaded again, it is
+    the same prompt.
     """
 
     name: str
@@ -59,6 +60,7 @@ class Prompt:
     allow_cut: bool
     system: str
     variables: frozenset[str]
+    text: str = field(repr=False)
     _template: Template = field(repr=False, compare=False)
 
     @cached_property
@@ -84,7 +86,7 @@ def load_prompt(name: str, folder: str | Path | None = None) -> Prompt:
     """Find, assemble and check the prompt `name`; `folder` is the user's own.
 
     Raises PromptError: unknown name, missing module, bad head (with file and line), template syntax, a
-    variable in the system block, a variable that the step does not have.
+    variable in the system block. `try_prompt` checks the variables.
     """
     folders = Folders.with_user(folder)
     file = folders.prompt(name)
@@ -93,25 +95,39 @@ def load_prompt(name: str, folder: str | Path | None = None) -> Prompt:
     source = _expand(body, file, offset, folders, ())
     tree = _parse(source, file, 0)
     _check_layout(tree, file)
-    names = _check_names(tree, front.step, file)
     template = _jinja.from_string(tree)
-    _try_out(template, front.step, file)
-    digest = hashlib.sha256(
-        f"{json.dumps(asdict(front), ensure_ascii=False)}\n---\n{source}".encode()
-    ).hexdigest()
+    digest = hashlib.sha256(f"{json.dumps(front, ensure_ascii=False)}\n---\n{source}".encode()).hexdigest()
     return Prompt(
         name=name,
         sha256=digest,
-        step=front.step,
-        schema=front.schema,
-        max_tokens=front.max_tokens,
-        temperature=front.temperature,
-        retry_temperature=front.retry_temperature,
-        allow_cut=front.allow_cut,
+        step=front["step"],
+        schema=front["schema"],
+        max_tokens=front["max_tokens"],
+        temperature=front["temperature"],
+        retry_temperature=front["retry_temperature"],
+        allow_cut=front["allow_cut"],
         system=_block(template, "system", {}),
-        variables=names,
+        variables=frozenset(find_undeclared_variables(tree)) - _jinja.globals.keys(),
+        text=f"---\n{yaml.safe_dump(front, sort_keys=False, allow_unicode=True)}---\n{source}",
         _template=template,
     )
+
+
+def try_prompt(prompt: Prompt, where: str, samples: Sequence[Mapping[str, Any]]) -> None:
+    """Render a prompt with each sample of what it will see, so that nothing is undefined later.
+
+    Every name in the template must be in all samples, in branches too that they do not take. Raises
+    PromptError.
+    """
+    for sample in samples:
+        known = f"it may name {', '.join(sample)}"
+        for name in sorted(prompt.variables - sample.keys()):
+            hint = did_you_mean(name, sample)
+            raise PromptError(f"{where}: prompt {prompt.name}: '{name}' is undefined{hint}", known)
+        try:
+            prompt.render(sample)
+        except PromptError as problem:
+            raise PromptError(f"{where}: {problem.message}", known) from None
 
 
 def _block(template: Template, name: str, variables: Mapping[str, Any]) -> str:
@@ -171,29 +187,3 @@ def _check_layout(tree: nodes.Template, file: Path) -> None:
         raise PromptError(
             f"{file}: the system block uses {names}", "it must be constant; move variables to the user block"
         )
-
-
-def _check_names(tree: nodes.Template, step: str, file: Path) -> frozenset[str]:
-    """All names in the template; every one is known, in branches too that the sample does not take."""
-    known = sample_variables(step, False).keys()
-    names = frozenset(find_undeclared_variables(tree))
-    for name in sorted(names - known - _jinja.globals.keys()):
-        near = difflib.get_close_matches(name, known, n=1, cutoff=0.5)
-        hint = f", did you mean {near[0]}?" if near else ""
-        raise PromptError(
-            f"{file}: '{name}' is undefined{hint}", f"step {step} has the variables {', '.join(known)}"
-        )
-    return names
-
-
-def _try_out(template: Template, step: str, file: Path) -> None:
-    """Render a sample in both settings of prompts.edge_types, so that nothing is undefined later."""
-    for edge_types in (False, True):
-        variables = sample_variables(step, edge_types)
-        try:
-            _block(template, "system", {})
-            _block(template, "user", variables)
-        except _RENDERING as problem:
-            raise PromptError(
-                f"{file}: {problem}", f"step {step} has the variables {', '.join(variables)}"
-            ) from None

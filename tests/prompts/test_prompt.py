@@ -8,13 +8,13 @@ from pathlib import Path
 
 import pytest
 import yaml
+from kgqa_hpc.prompts.variables import SAMPLE_ANCHOR, anchor_variables, sample_variables
 
 from kgqa_hpc.engines.schema import check
 from kgqa_hpc.errors import PromptError
 from kgqa_hpc.prompts import folders
 from kgqa_hpc.prompts.folders import Folders, shipped_prompts
-from kgqa_hpc.prompts.module import Prompt, load_prompt
-from kgqa_hpc.prompts.variables import SAMPLE_ANCHOR, anchor_variables, sample_variables
+from kgqa_hpc.prompts.prompt import Prompt, load_prompt
 
 ABLATION = [f"p{a}_{b}" for a, last in ((1, 2), (2, 2), (3, 5), (4, 5)) for b in range(1, last + 1)] + ["p5"]
 SHIPPED = [*ABLATION, "filter", "demo", "demo_filter"]

@@ -17,7 +17,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kgqa_hpc.steps.parse import REASONS, Unparseable, parse_json
+from kgqa_hpc.steps.answer_fields import REASONS, Unparseable
+from kgqa_hpc.steps.answer_json import parse_json
 
 CASES = 100_000
 SCHEMA = {

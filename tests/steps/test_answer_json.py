@@ -8,8 +8,9 @@ import time
 
 import pytest
 
-from kgqa_hpc.prompts.module import load_prompt
-from kgqa_hpc.steps.parse import LARGEST, REASONS, Unparseable, parse_json
+from kgqa_hpc.prompts.prompt import load_prompt
+from kgqa_hpc.steps.answer_fields import REASONS, Unparseable
+from kgqa_hpc.steps.answer_json import LARGEST, parse_json
 
 PAIR = {
     "type": "object",

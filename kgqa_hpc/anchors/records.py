@@ -1,0 +1,194 @@
+"""Records of a finished run, or of any JSON Lines or Parquet file, as the anchors of the next run.
+
+So runs chain: grounding 50,000 pairs, rephrasing 20,000, auditing 2,000 are runs over the records of another.
+The fields of the record are the fields an item begins with, so that a judge may come first.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import random
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any, Literal
+
+from pydantic import Field
+
+from kgqa_hpc.anchors.anchor import Anchor, AnchorKind, Drawn, Node, Relation, Source, Tools, graph_variables
+from kgqa_hpc.columns import Column
+from kgqa_hpc.errors import InputError
+from kgqa_hpc.prompts.safe_text import TEXT_LENGTH, clean_text
+from kgqa_hpc.settings import KindSettings
+from kgqa_hpc.store import canonical
+
+# Members that say how a record came about; they stay with the record they belong to.
+_OWN = ("accepted", "reason", "verdicts", "features", "provenance")
+# Members that become the anchor's own id, group, nodes and relations.
+_ANCHOR = ("id", "kind", "group", "graphlet_id", "nodes", "edges", "edge_labels", "triples", "num_nodes")
+
+
+class RecordSettings(KindSettings):
+    """Which records of which source."""
+
+    kind: Literal["records"] = "records"
+    source: str = Field(alias="from", description="A run folder, or a .jsonl or .parquet file.")
+    where: dict[str, Any] = Field(
+        default_factory=lambda: {"accepted": True},
+        description="Field: value, or a list of values; all must hold.",
+    )
+    number: int | None = Field(None, ge=1, description="How many, drawn by the seed; default: all.")
+    stratify: str | None = Field(None, description="A field whose values are drawn in equal shares.")
+    paths = ("from", "source")
+
+
+class RecordAnchors(AnchorKind):
+    """Records of another run or file."""
+
+    name = "records"
+    Settings = RecordSettings
+    needs_graph = False
+    gives = ("question", "answer")
+    columns = (Column("source_id", "string", "Id of the record this one was made from."),)
+    sample = Anchor(
+        id="sample",
+        kind="records",
+        group="shape 2",
+        nodes=(Node("a", "First node", "Gene"), Node("b", "Second node", "Disease")),
+        relations=(Relation(0, 1, "causes"),),
+        data={"record": {"id": "sample", "question": "A question?", "answer": "An answer."}},
+    )
+
+    def draw(self, source: Source, settings: RecordSettings, seed: int, tools: Tools) -> Drawn:
+        """Filter, then take `number` in seeded order, in equal shares of `stratify` where asked for.
+
+        Raises InputError for a source that is no run and no readable file, a record without id, or none left.
+        """
+        kept: dict[str, list[tuple[bytes, dict[str, Any]]]] = {}
+        totals: dict[str, int] = {}
+        for record in read_records(Path(settings.source)):
+            if not _holds(record, settings.where):
+                continue
+            group = _group(record)
+            totals[group] = totals.get(group, 0) + 1
+            stratum = str(record.get(settings.stratify)) if settings.stratify else ""
+            kept.setdefault(stratum, []).append((_place(seed, record["id"]), record))
+        chosen = _shares(kept, settings.number)
+        if not chosen:
+            raise InputError(f"{settings.source}: no record fits anchors.where", "widen anchors.where")
+        return Drawn((_anchor(record) for _, record in sorted(chosen, key=lambda one: one[0])), totals)
+
+    def variables(self, anchor: Anchor) -> dict[str, Any]:
+        """The record's texts, each on one line; nodes, edges and relations where the record has them."""
+        record = anchor.data["record"]
+        texts = {
+            key: clean_text(value, TEXT_LENGTH) for key, value in record.items() if isinstance(value, str)
+        }
+        return {**graph_variables(anchor), "record": record, **texts}
+
+    def start(self, anchor: Anchor) -> dict[str, Any]:
+        """Every field of the record that is not the anchor's own."""
+        return {key: value for key, value in anchor.data["record"].items() if key not in _ANCHOR}
+
+    def record(self, anchor: Anchor, fields: Mapping[str, Any]) -> dict[str, Any]:
+        return {"source_id": anchor.data["record"]["id"]}
+
+    def expected(self, settings: RecordSettings) -> int | None:
+        return settings.number
+
+    def files(self, settings: RecordSettings) -> list[Path]:
+        """The dataset files of the source: another dataset is another run."""
+        return _dataset_files(Path(settings.source))
+
+
+def read_records(source: Path) -> Iterator[dict[str, Any]]:
+    """Records of a run's dataset (accepted and rejected) or of one file, as plain data.
+
+    Raises InputError naming file and line for what is no record.
+    """
+    for path in _dataset_files(source):
+        read = _read_parquet if path.suffix == ".parquet" else _read_lines
+        for number, record in read(path):
+            if not isinstance(record, dict) or not isinstance(record.get("id"), str):
+                raise InputError(f"{path} line {number:,}: is no record with a text id", "mend or remove it")
+            yield record
+
+
+def _dataset_files(source: Path) -> list[Path]:
+    if source.is_file():
+        if source.suffix not in (".jsonl", ".parquet"):
+            raise InputError(f"{source}: is neither .jsonl nor .parquet", "convert it first")
+        return [source]
+    folder = source / "dataset" if (source / "dataset").is_dir() else source
+    found = [folder / f"{name}.jsonl" for name in ("accepted", "rejected")]
+    if missing := [path for path in found if not path.is_file()]:
+        raise InputError(
+            f"{missing[0]}: no such file", f"anchors.from is a merged run or a file: kgqa merge {source}"
+        )
+    return found
+
+
+def _read_lines(path: Path) -> Iterator[tuple[int, Any]]:
+    with path.open("rb") as file:
+        for number, line in enumerate(file, start=1):
+            if line.strip():
+                try:
+                    yield number, canonical.loads(line)
+                except ValueError:
+                    raise InputError(f"{path} line {number:,}: is not JSON", "mend or remove it") from None
+
+
+def _read_parquet(path: Path) -> Iterator[tuple[int, Any]]:
+    import pyarrow.parquet as pq
+
+    number = 0
+    for batch in pq.ParquetFile(path).iter_batches(1024):
+        for record in batch.to_pylist():
+            number += 1
+            yield number, record
+
+
+def _holds(record: Mapping[str, Any], where: Mapping[str, Any]) -> bool:
+    """Whether every condition holds; one on a field the record lacks holds for `accepted: true` alone, so
+    that files which are no datasets need no filter.
+    """
+    for key, wanted in where.items():
+        if key == "accepted" and key not in record:
+            continue
+        if record.get(key) not in (wanted if isinstance(wanted, list) else [wanted]):
+            return False
+    return True
+
+
+def _shares(
+    strata: Mapping[str, list[tuple[bytes, dict[str, Any]]]], number: int | None
+) -> list[tuple[bytes, dict[str, Any]]]:
+    """`number` in equal shares; what a small stratum cannot give, the others do."""
+    ordered = [sorted(stratum, key=lambda one: one[0]) for _, stratum in sorted(strata.items())]
+    if number is None:
+        return [one for stratum in ordered for one in stratum]
+    chosen: list[tuple[bytes, dict[str, Any]]] = []
+    depth = 0
+    while len(chosen) < number and any(depth < len(stratum) for stratum in ordered):
+        layer = [stratum[depth] for stratum in ordered if depth < len(stratum)]
+        random.Random(depth).shuffle(layer)  # the last, partial layer favours no stratum by its name
+        chosen.extend(layer[: number - len(chosen)])
+        depth += 1
+    return chosen
+
+
+def _place(seed: int, record_id: str) -> bytes:
+    return hashlib.blake2b(f"{seed}/{record_id}".encode(), digest_size=8).digest()
+
+
+def _group(record: Mapping[str, Any]) -> str:
+    if "group" in record:
+        return str(record["group"])
+    return f"shape {record['graphlet_id']}" if "graphlet_id" in record else "all"
+
+
+def _anchor(record: dict[str, Any]) -> Anchor:
+    nodes = tuple(Node(str(n["id"]), str(n["name"]), str(n["type"])) for n in record.get("nodes") or ())
+    edges = list(zip(record.get("edges") or (), record.get("edge_labels") or (), strict=False))
+    relations = tuple(Relation(int(a), int(b), str(label)) for (a, b), label in edges)
+    fields = {key: value for key, value in record.items() if key not in _OWN}
+    return Anchor(record["id"], RecordAnchors.name, _group(record), nodes, relations, 1.0, {"record": fields})

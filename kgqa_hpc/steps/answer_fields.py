@@ -1,0 +1,118 @@
+"""The fields of an answer, checked against its schema: types, bounds, and text that is text.
+
+The schemas are those of prompts/flat_schema.py: strings, booleans, numbers, lists of them or of flat objects.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from typing import Any, NamedTuple
+
+# Every reason there is; those with a colon are followed by a field's name.
+REASONS = (
+    "empty",  # no text, or only thoughts
+    "truncated",  # the text stops inside an object
+    "too_large",  # above LARGEST
+    "not_json",  # no object that can be read without guessing
+    "not_object",  # JSON, but a list, string or number
+    "ambiguous",  # several objects or keys that differ
+    "not_text:",  # a string with lone surrogates or control characters
+    "missing:",
+    "wrong_type:",
+    "empty:",
+    "too_short:",
+    "too_long:",
+    "not_allowed:",  # not one of the enum, or out of bounds
+)
+
+
+class Unparseable(ValueError):
+    """The text holds no usable answer; `reason` says why in the words of REASONS."""
+
+    def __init__(self, reason: str) -> None:
+        super().__init__(reason)
+        self.reason = reason
+
+
+class Parsed(NamedTuple):
+    """The fields of the schema, in its order.
+
+    `repaired`: the text had to be mended to get at them. `filled`: strings exactly as long as they may be;
+    an engine that enforces the schema while decoding cut them off there.
+    """
+
+    value: dict[str, Any]
+    repaired: bool
+    filled: tuple[str, ...] = ()
+
+
+def checked_fields(
+    data: Mapping[str, Any], properties: Mapping[str, Mapping[str, Any]], repaired: bool, clean: bool = False
+) -> Parsed:
+    """Check the schema's fields, strip strings, leave other keys out. Raises Unparseable."""
+    value = {}
+    filled = []
+    for name, field in properties.items():
+        if name not in data:
+            raise Unparseable(f"missing:{name}")
+        entry = data[name]
+        if field["type"] == "string" and isinstance(entry, str) and len(entry) == field.get("maxLength"):
+            filled.append(name)
+        value[name] = _checked(name, entry, field, clean)
+    return Parsed(value, repaired, tuple(filled))
+
+
+def _checked(name: str, entry: Any, field: Mapping[str, Any], clean: bool) -> Any:
+    kind = field["type"]
+    if kind == "string":
+        if not isinstance(entry, str):
+            raise Unparseable(f"wrong_type:{name}")
+        return _checked_string(name, entry, field, clean)
+    if kind == "boolean":
+        if entry is not True and entry is not False:
+            raise Unparseable(f"wrong_type:{name}")
+        return entry
+    if kind == "array":
+        return list(_checked_list(name, entry, field, clean))
+    if kind == "object":
+        if not isinstance(entry, dict):
+            raise Unparseable(f"wrong_type:{name}")
+        return checked_fields(entry, field["properties"], False, clean).value
+    return _checked_number(name, entry, field)
+
+
+def _checked_list(name: str, entries: Any, field: Mapping[str, Any], clean: bool) -> Iterator[Any]:
+    if not isinstance(entries, list):
+        raise Unparseable(f"wrong_type:{name}")
+    if not field.get("minItems", 0) <= len(entries) <= field["maxItems"]:
+        raise Unparseable(f"not_allowed:{name}")
+    for entry in entries:
+        yield _checked(name, entry, field["items"], clean)
+
+
+def _checked_string(name: str, entry: str, field: Mapping[str, Any], clean: bool) -> str:
+    if "enum" in field:
+        if entry not in field["enum"]:
+            raise Unparseable(f"not_allowed:{name}")
+        return entry
+    if len(entry) > field.get("maxLength", len(entry)):
+        raise Unparseable(f"too_long:{name}")
+    if not (clean or entry.isprintable()) and _NOT_TEXT.search(entry):
+        raise Unparseable(f"not_text:{name}")
+    entry = entry.strip()
+    if len(entry) < field.get("minLength", 0):
+        raise Unparseable(f"too_short:{name}" if entry else f"empty:{name}")
+    return entry
+
+
+_NOT_TEXT = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f\ud800-\udfff\ufdd0-\ufdef\ufffe\uffff]")
+
+
+def _checked_number(name: str, entry: Any, field: Mapping[str, Any]) -> Any:
+    kinds = (int,) if field["type"] == "integer" else (int, float)
+    if isinstance(entry, bool) or not isinstance(entry, kinds):
+        raise Unparseable(f"wrong_type:{name}")
+    if not field.get("minimum", float("-inf")) <= entry <= field.get("maximum", float("inf")):
+        raise Unparseable(f"not_allowed:{name}")
+    return entry

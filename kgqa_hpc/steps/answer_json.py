@@ -1,0 +1,254 @@
+"""From a model's text to the fields of a schema: the right ones or none.
+
+Three stages. Strict: the whole text is one JSON object. Salvage: around it stand a thought, a fence or
+prose; one complete object that fits, and no other that differs, is the answer. Mend: the text from the
+first brace to the last is an object with a flaw (a trailing comma, single quotes, a bare quotation mark);
+each field is what stands between its key and the next one. Else Unparseable, with a reason from a small
+vocabulary. Nothing is ever guessed: an object inside a string, two objects that differ, a key that stands
+twice, a text that is cut off: all are refused, for a retry costs seconds and a wrong field stays in a
+dataset for ever.
+
+Bounded: at most LARGEST characters are looked at, at most SALVAGEABLE of them searched or mended, at most
+DEEPEST brackets deep. No pattern here can backtrack, so time and memory are linear in the length of the text,
+whatever it is.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping
+from functools import lru_cache
+from itertools import accumulate
+from typing import Any
+
+import orjson
+
+from kgqa_hpc.steps.answer_fields import Parsed, Unparseable, checked_fields
+
+LARGEST = 1_000_000  # characters; a thousand times what a prompt asks for
+SALVAGEABLE = 40_000  # characters of a text that is searched or mended, prose and thoughts included
+DEEPEST = 64  # brackets within brackets; schemas need two
+_ATTEMPTS = 100  # opening braces that are tried; prose has a handful
+
+
+def parse_json(text: str, schema: Mapping[str, Any]) -> Parsed:
+    """Read `text` as an object of the flat `schema` (prompts/flat_schema.py).
+
+    Raises Unparseable. Never another exception, whatever the text.
+    """
+    if len(text) > LARGEST:
+        raise Unparseable("too_large")
+    text = text.strip()
+    if not text:
+        raise Unparseable("empty")
+    if _too_deep(text):
+        raise Unparseable("not_json")
+    properties = schema["properties"]
+    data = _strict(text, properties)
+    if data is None and len(text) <= SALVAGEABLE:
+        text = _unwrap(text)
+        if not text:
+            raise Unparseable("empty")
+        data = _strict(text, properties)
+    if data is not None:
+        return checked_fields(
+            data, properties, repaired=not data.keys() <= properties.keys(), clean=_is_clean(text)
+        )
+    if len(text) > SALVAGEABLE:
+        raise Unparseable("not_json")
+    return checked_fields(_salvage(text, tuple(properties)), properties, repaired=True)
+
+
+def _too_deep(text: str) -> bool:
+    """Brackets within brackets, those in strings counted too: a text with so many is no answer either way."""
+    if text.count("{") + text.count("[") <= DEEPEST:
+        return False
+    return max(accumulate((c in "{[") - (c in "}]") for c in text if c in "{[]}")) > DEEPEST
+
+
+def _strict(text: str, properties: Mapping[str, Any]) -> dict[str, Any] | None:
+    """The object, if the whole text is one. Raises Unparseable for other JSON or a key that stands twice."""
+    try:
+        data = orjson.loads(text)
+    except orjson.JSONDecodeError:
+        return None
+    if not isinstance(data, dict):
+        raise Unparseable("not_object")
+    # Two quotes for each key and each string: then there is no key but these, and none stands twice.
+    strings = [*map(type, data.values())].count(str)
+    if text.count('"') == 2 * (len(data) + strings):
+        return data
+    # A key that stands twice needs the slow reader; `"name"` can hardly occur elsewhere, for quotes in
+    # strings are escaped. \\u00 may spell a key with escapes, and lists may hold objects with any keys.
+    nested = any(isinstance(value, dict | list) for value in data.values())
+    if nested or "\\u00" in text or any(text.count(f'"{name}"') > 1 for name in properties):
+        _refuse_repeated_keys(text)
+    return data
+
+
+def _refuse_repeated_keys(text: str) -> None:
+    """Raise Unparseable if any object in the valid JSON `text` has a key twice."""
+    try:
+        _decoder.decode(text)
+    except Unparseable:
+        raise
+    except (ValueError, RecursionError):  # an integer of thousands of digits, nesting beyond the reader
+        raise Unparseable("not_json") from None
+
+
+def _pairs(items: list[tuple[str, Any]]) -> dict[str, Any]:
+    if len({key for key, _ in items}) < len(items):
+        raise Unparseable("ambiguous")
+    return dict(items)
+
+
+def _no_constant(name: str) -> Any:
+    raise ValueError(f"{name} is not JSON")
+
+
+# Line breaks within strings are let through: models write them, and they leave no doubt.
+_decoder = json.JSONDecoder(object_pairs_hook=_pairs, parse_constant=_no_constant, strict=False)
+
+_THOUGHTS = tuple((f"<{word}>", f"</{word}>") for word in ("think", "thinking", "thought", "reasoning"))
+
+
+def _unwrap(text: str) -> str:
+    """`text` without leading thoughts and without the one fence around all of it; empty if only a thought
+    began.
+
+    A reasoning model's template may swallow the opening tag; then a closing tag ends the thought unless an
+    object is open before it.
+    """
+    start = 0
+    while closing := next((end for begin, end in _THOUGHTS if text.startswith(begin, start)), None):
+        end = text.find(closing, start)
+        if end < 0:
+            return ""
+        start = end + len(closing)
+        while start < len(text) and text[start].isspace():
+            start += 1
+    text = text[start:].strip()
+    if not text.startswith(("{", "[", "```")):
+        ends = [(at, at + len(end)) for _, end in _THOUGHTS if (at := text.find(end)) >= 0]
+        if ends and text.count("{", 0, min(ends)[0]) == text.count("}", 0, min(ends)[0]):
+            text = text[min(ends)[1] :].strip()
+    return _unfenced(text)
+
+
+def _unfenced(text: str) -> str:
+    """The content of a fence that stands around the whole text: ```json … ```."""
+    if len(text) < 6 or not (text.startswith("```") and text.endswith("```")):
+        return text
+    body = text[3:-3]
+    return body.lstrip("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789").strip()
+
+
+def _salvage(text: str, names: tuple[str, ...]) -> dict[str, Any]:
+    """The one object with fields of `names` in `text`. Raises Unparseable with the reason."""
+    objects, outside = _complete_objects(text)
+    rivals = [(found, depth) for found, depth in objects if any(name in found for name in names)]
+    if not rivals:
+        return _mend(text, names)
+    if _keys(names).search(outside):
+        raise Unparseable("ambiguous")  # a fragment of another object, perhaps the one this was quoted in
+    last, depth = rivals[-1]
+    if depth != 0:
+        raise Unparseable("ambiguous")  # inside braces that were never closed
+    answer = {name: last[name] for name in names if name in last}
+    if any(name in found and found[name] != answer.get(name) for found, _ in rivals for name in names):
+        raise Unparseable("ambiguous")
+    return answer
+
+
+def _complete_objects(text: str) -> tuple[list[tuple[dict[str, Any], int]], str]:
+    """All complete objects, each with the number of braces open before it, and the text outside of them."""
+    objects: list[tuple[dict[str, Any], int]] = []
+    outside: list[str] = []
+    done, depth, failures = 0, 0, 0
+    start = text.find("{")
+    while start >= 0:
+        try:
+            found, end = _decoder.raw_decode(text, start)
+        except Unparseable:
+            raise
+        except (ValueError, RecursionError):
+            failures += 1
+            if failures > _ATTEMPTS:
+                raise Unparseable("not_json") from None
+            start = text.find("{", start + 1)
+            continue
+        between = text[done:start]
+        outside.append(between)
+        depth += between.count("{") - between.count("}")
+        objects.append((found, depth))
+        done = end
+        start = text.find("{", end)
+    outside.append(text[done:])
+    return objects, "\n".join(outside)
+
+
+@lru_cache(maxsize=64)
+def _keys(names: tuple[str, ...]) -> re.Pattern[str]:
+    """Finds each of `names` where it stands as a key, quoted in any way or bare."""
+    any_name = "|".join(re.escape(name) for name in names)
+    return re.compile(
+        rf"[\"'“”‘’`](?P<quoted>{any_name})[\"'“”‘’`]\s*+:|(?<=[{{,])\s*+(?P<bare>{any_name})\s*+:"
+    )
+
+
+def _mend(text: str, names: tuple[str, ...]) -> dict[str, Any]:
+    """One object with a flaw, from the first brace to the last."""
+    first, last = text.find("{"), text.rfind("}")
+    if first < 0:
+        raise Unparseable("not_json")
+    keys = list(_keys(names).finditer(text))
+    if not keys:
+        raise Unparseable("truncated" if last < first else "not_json")
+    if last < keys[-1].end() or '"' in text[last:]:
+        raise Unparseable("truncated")
+    found = [key["quoted"] or key["bare"] for key in keys]
+    if len(set(found)) < len(found):
+        raise Unparseable("ambiguous")
+    missing = [name for name in names if name not in found]
+    if missing:
+        raise Unparseable(f"missing:{missing[0]}")
+    if text[first + 1 : keys[0].start()].strip():
+        raise Unparseable("not_json")
+    ends = [key.start() for key in keys[1:]] + [last]
+    return {name: _written(text[key.end() : end]) for name, key, end in zip(found, keys, ends, strict=True)}
+
+
+_OPENING, _CLOSING = "\"'“‘", "\"'”’"
+_ESCAPES = {"b": "\b", "f": "\f", "n": "\n", "r": "\r", "t": "\t", '"': '"', "'": "'", "\\": "\\", "/": "/"}
+_ESCAPE = re.compile(r"\\(?:u([0-9a-fA-F]{4})|(.)|\Z)", re.DOTALL)
+_LITERALS = {"true": True, "false": False}
+
+
+def _written(text: str) -> Any:
+    """What is written between a key and the next: a quoted text, true, false, or a number."""
+    text = text.strip().removesuffix(",").rstrip()
+    if len(text) >= 2 and text[0] in _OPENING and text[-1] in _CLOSING:
+        return _ESCAPE.sub(_unescape, text[1:-1])
+    if text.lower() in _LITERALS:
+        return _LITERALS[text.lower()]
+    try:
+        value = orjson.loads(text)
+    except orjson.JSONDecodeError:
+        raise Unparseable("not_json") from None
+    if isinstance(value, int | float) and not isinstance(value, bool):
+        return value
+    raise Unparseable("not_json")
+
+
+def _unescape(match: re.Match[str]) -> str:
+    if match[1]:
+        return chr(int(match[1], 16))
+    if match[2] not in _ESCAPES:
+        raise Unparseable("not_json")  # no escape there is: half a character, LaTeX, or a slip
+    return _ESCAPES[match[2]]
+
+
+def _is_clean(text: str) -> bool:
+    """Whether the strings in the JSON `text` surely need no search for what is not text: most need none."""
+    return text.isascii() and "\\" not in text and "\x7f" not in text
