@@ -24,13 +24,12 @@ from pathlib import Path
 from typing import Any
 
 import psutil
-from kgqa_hpc.prompts.module import load_prompt
-from kgqa_hpc.prompts.variables import anchor_variables
 
-from kgqa_hpc.anchors.anchor import Anchor, Node, Relation
+from kgqa_hpc.anchors.anchor import Anchor, Node, Relation, graph_variables
 from kgqa_hpc.engines.config import CpuEngineConfig, ScriptedEngineConfig
 from kgqa_hpc.engines.engine import Request
 from kgqa_hpc.engines.process import EngineProcess
+from kgqa_hpc.prompts.prompt import load_prompt
 
 STATIC = "Write one question about the nodes below and its answer, as JSON. " + " ".join(
     f"Rule {n}: use only what the graph shows, and name node {n} if there is one." for n in range(12)
@@ -68,8 +67,8 @@ def graphlet(number: int) -> tuple[dict[str, str], ...]:
     nodes = tuple(Node(f"HP:{number:07d}", name, "phenotype") for name in names)
     edges = ((0, 1), (1, 2), (2, 3))
     relations = tuple(Relation(a, b, "is a") for a, b in edges)
-    anchor = Anchor(f"g04-{number:016x}", "graphlet", 4, nodes, edges, relations)
-    return load_prompt("demo").render(anchor_variables(anchor, edge_types=True))
+    anchor = Anchor(f"g04-{number:016x}", "graphlet", "shape 4", nodes, relations, data={"shape": 4})
+    return load_prompt("demo").render(graph_variables(anchor))
 
 
 def round_trips(count: int, folder: Path) -> str:

@@ -86,7 +86,7 @@ def measure(folder: Path, processes: int, shards: int) -> Measured:
 
 def _make_run(folder: Path, shards: int) -> RunFolder:
     config = parse_config({"engine": {"kind": "scripted"}}, "the benchmark")
-    run = RunFolder.create(folder / "run", config.model_dump(mode="json"), fingerprint(config))
+    run = RunFolder.create(folder / "run", config.plain(), fingerprint(config))
     entries = tuple(ShardEntry(shard_name(number), ITEMS, "0" * 64) for number in range(shards))
     make_folder(run.shards)
     manifest = ShardsManifest("0" * 64, ITEMS, ITEMS * shards, entries)

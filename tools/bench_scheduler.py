@@ -211,7 +211,7 @@ def _busy(gpu: Batch[Any], last: float) -> Busy:
 def _run(folder: Path, items: int, engine: dict[str, Any], shard_size: int) -> RunFolder:
     data: dict[str, Any] = {"engine": engine, "runtime": {"shard_size": shard_size}}
     config = parse_config(data, "the benchmark")
-    run = RunFolder.create(folder / "run", config.model_dump(mode="json"), fingerprint(config))
+    run = RunFolder.create(folder / "run", config.plain(), fingerprint(config))
     write_anchors(run.anchors, _anchors(items), {"seed": 1})
     partition(run, shard_size)
     return run
@@ -223,7 +223,9 @@ def _anchors(count: int) -> Iterator[dict[str, Any]]:
         nodes = tuple(Node(f"HP:{number:06d}{k}", f"{NAMES[k]} {number}", "phenotype") for k in range(4))
         edges = ((0, 1), (1, 2), (2, 3))
         relations = tuple(Relation(a, b, "is a") for a, b in edges)
-        yield Anchor(f"g04-{number:016x}", "graphlet", 4, nodes, edges, relations).to_dict()
+        yield Anchor(
+            f"g04-{number:016x}", "graphlet", "shape 4", nodes, relations, data={"shape": 4}
+        ).to_dict()
 
 
 def main() -> None:

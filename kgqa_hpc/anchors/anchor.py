@@ -7,15 +7,12 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 from kgqa_hpc.anchors.names import named
 from kgqa_hpc.columns import Column
 from kgqa_hpc.prompts.safe_text import clean_name
 from kgqa_hpc.settings import KindSettings
-
-if TYPE_CHECKING:
-    from kgqa_hpc.kg.graph import KnowledgeGraph
 
 
 class Node(NamedTuple):  # as Relation: made three times as quickly as a frozen dataclass
@@ -83,10 +80,11 @@ class Anchor:
 class Source:
     """Where anchors are drawn from.
 
-    `graph` is the reduced knowledge graph and `reduction` its counts, both None for kinds that read no graph.
+    `graph` is the reduced KnowledgeGraph (kg/graph.py) and `reduction` its counts, both None for kinds
+    that read no graph.
     """
 
-    graph: KnowledgeGraph | None = None
+    graph: Any = None
     reduction: Mapping[str, Any] | None = None
 
 

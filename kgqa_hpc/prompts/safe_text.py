@@ -9,18 +9,19 @@ from __future__ import annotations
 import functools
 import re
 
-NAME_LENGTH = (
-    150  # characters; the length up to which the paper's hydrated names are usual (Appendix B, Figure 9)
-)
+NAME_LENGTH = 1_000  # characters; the longest name of the published graph has 950
 TEXT_LENGTH = 8_000  # characters of a question or an answer shown to a judge; schemas bound them well below
 
 # What nearly all names and sentences consist of: nothing here needs a closer look.
 _UNUSUAL = re.compile(r"[^A-Za-z0-9 ,.;:()/+_%*&'?!α-ωΑ-Ω–-]")
 _USUAL = bytes(code for code in range(128) if not _UNUSUAL.match(chr(code)))
-_FENCE = re.compile(r"([`~=#\"'-])\1{2,}")
+# Three or more of what opens a fence or a rule; three primes are part of chemical names (6'''-feruloyl).
+_FENCE = re.compile(r"([`~=#\"-])\1{2,}")
 # A bracket that opens a chat turn (<|im_start|>, </s>, [INST]), a thought (<think>) or a template tag ({{,
 # {%).
-_OPENING = re.compile(r"<(?=[|/<｜A-Za-z])|\[(?=/?[A-Z_]+\])|\{(?=[{%#])|[|｜](?=>)|[}%#](?=\})")
+_OPENING = re.compile(
+    r"<(?=[|/<｜A-Za-z])|\[(?=/?(?:INST|SYS|[A-Z]+_[A-Z_]+)\])|\{(?=[{%#])|[|｜](?=>)|[}%#](?=\})"
+)
 
 
 def clean_text(text: str, longest: int = NAME_LENGTH) -> str:
@@ -41,4 +42,4 @@ clean_name = functools.lru_cache(maxsize=1 << 15)(clean_text)  # those of hubs a
 def _is_usual(text: str) -> bool:
     # For ASCII, what is left without the usual: several times as quick as the search, on a long answer.
     odd = text.encode().translate(None, _USUAL) if text.isascii() else _UNUSUAL.search(text)
-    return not (odd or "---" in text or "'''" in text or "  " in text)
+    return not (odd or "---" in text or "  " in text)

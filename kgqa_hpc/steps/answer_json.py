@@ -220,6 +220,8 @@ def _mend(text: str, names: tuple[str, ...]) -> dict[str, Any]:
 
 
 _OPENING, _CLOSING = "\"'“‘", "\"'”’"
+# A closing quotation mark before a comma or colon: the text may be over, or go on.
+_ENDS = {mark: re.compile(rf"(?<!\\){mark}\s*+[,:]") for mark in _CLOSING}
 _ESCAPES = {"b": "\b", "f": "\f", "n": "\n", "r": "\r", "t": "\t", '"': '"', "'": "'", "\\": "\\", "/": "/"}
 _ESCAPE = re.compile(r"\\(?:u([0-9a-fA-F]{4})|(.)|\Z)", re.DOTALL)
 _LITERALS = {"true": True, "false": False}
@@ -229,6 +231,8 @@ def _written(text: str) -> Any:
     """What is written between a key and the next: a quoted text, true, false, or a number."""
     text = text.strip().removesuffix(",").rstrip()
     if len(text) >= 2 and text[0] in _OPENING and text[-1] in _CLOSING:
+        if _ENDS[text[-1]].search(text, 1):
+            raise Unparseable("not_json")  # another key or entry may begin there
         return _ESCAPE.sub(_unescape, text[1:-1])
     if text.lower() in _LITERALS:
         return _LITERALS[text.lower()]

@@ -87,7 +87,9 @@ def make_anchor(number: int) -> Anchor:
     edges = {1: ((0, 1), (1, 2)), 2: ((0, 1), (1, 2), (2, 0)), 3: ((0, 1), (1, 2), (2, 3))}[shape]
     nodes = tuple(Node(f"N:{number}:{i}", f"näme {number}-{i}", "Gene") for i in range(k))
     relations = (*(Relation(b, a, "binds") for a, b in edges), Relation(0, 1, "treats"))
-    return Anchor(f"g{shape:02d}-{number:016x}", "graphlet", shape, nodes, edges, relations)
+    return Anchor(
+        f"g{shape:02d}-{number:016x}", "graphlet", f"shape {shape}", nodes, relations, data={"shape": shape}
+    )
 
 
 def answer(number: int, step: str, attempt: int) -> tuple[str, str]:
@@ -117,9 +119,9 @@ def work_on(item: Item, chain: list[Step], seed: int) -> dict[str, Any]:
     for step in chain:
         for attempt in range(ATTEMPTS):
             request = step.request(item, attempt, seed)
-            text, end = answer(number, step.name, attempt)
+            text, end = answer(number, step.label, attempt)
             response = Response(request.id, text, end, 100, 10, 50, "no luck" if end == "error" else None)  # type: ignore[arg-type]
-            outcome = step.accept(item, response, attempt)
+            outcome = step.take(item, response, attempt)
             if not isinstance(outcome, Retry):
                 break
         if not isinstance(outcome, Done):

@@ -17,7 +17,7 @@ CONFIGS = sorted((shipped_prompts().parent / "configs").glob("*.yaml"))
 def test_a_shipped_configuration_is_valid_and_its_prompts_load(path: Path) -> None:
     config = load_config(path)
     for each in config.passes:
-        assert [step.name for step in build_chain(config, each.name)] == each.steps
+        assert [step.name for step in build_chain(config, each.name)] == [s.use for s in each.steps]
 
 
 @pytest.mark.parametrize("path", CONFIGS, ids=lambda path: path.stem)

@@ -8,14 +8,16 @@ from pathlib import Path
 
 import pytest
 import yaml
-from kgqa_hpc.prompts.variables import SAMPLE_ANCHOR, anchor_variables, sample_variables
 
+from kgqa_hpc.anchors.graphlet import GraphletAnchors
 from kgqa_hpc.engines.schema import check
 from kgqa_hpc.errors import PromptError
 from kgqa_hpc.prompts import folders
 from kgqa_hpc.prompts.folders import Folders, shipped_prompts
-from kgqa_hpc.prompts.prompt import Prompt, load_prompt
+from kgqa_hpc.prompts.prompt import Prompt, load_prompt, try_prompt
 
+KIND = GraphletAnchors()
+PAIR = {"question": "A question?", "answer": "An answer."}
 ABLATION = [f"p{a}_{b}" for a, last in ((1, 2), (2, 2), (3, 5), (4, 5)) for b in range(1, last + 1)] + ["p5"]
 SHIPPED = [*ABLATION, "filter", "demo", "demo_filter"]
 
@@ -42,7 +44,7 @@ def own(folder: Path, text: str, name: str = "own") -> Path:
 def refusal(folder: Path, text: str) -> str:
     own(folder, text)
     with pytest.raises(PromptError) as caught:
-        load_prompt("own", folder)
+        try_prompt(load_prompt("own", folder), "own.md", [KIND.variables(KIND.sample)])
     assert "\n" not in caught.value.message
     return caught.value.message
 
@@ -69,7 +71,7 @@ def test_a_shipped_prompt_shows_its_fields_in_the_order_of_its_schema(name: str)
 @pytest.mark.parametrize("name", SHIPPED)
 def test_only_the_user_message_depends_on_the_item(name: str) -> None:
     prompt = load_prompt(name)
-    first = sample_variables(prompt.step, edge_types=True)
+    first = KIND.variables(KIND.sample) | PAIR
     second = {**first, "nodes": [(0, "Other", "Gene")] * 3, "question": "Q2?", "answer": "A2."}
     messages = prompt.render(first), prompt.render(second)
     assert messages[0][0] == messages[1][0] == {"role": "system", "content": prompt.system}
@@ -127,20 +129,21 @@ def test_the_judge_reasons_before_each_verdict() -> None:
 
 def test_edge_types_are_shown_only_on_request() -> None:
     prompt = load_prompt("p5")
-    hidden = prompt.render(anchor_variables(SAMPLE_ANCHOR, edge_types=False))[1]["content"]
-    shown = prompt.render(anchor_variables(SAMPLE_ANCHOR, edge_types=True))[1]["content"]
+    variables = KIND.variables(KIND.sample)
+    hidden = prompt.render(variables | {"relations": []})[1]["content"]
+    shown = prompt.render(variables)[1]["content"]
     assert hidden.splitlines() == [
         "Nodes:",
         "- 0: First node (Gene)",
         "- 1: Second node (Disease)",
         "- 2: Third node (Drug)",
-        "Edges: (0, 1), (1, 2), (2, 0)",
+        "Edges: (0, 1), (2, 1), (2, 0)",
     ]
-    assert shown.splitlines()[5:] == [
-        "Edge types:",
-        "- 0 -> 1: causes",
-        "- 2 -> 1: treats",
-        "- 2 -> 0: binds",
+    assert shown.splitlines()[4:] == [
+        "Edges:",
+        "- First node —causes→ Second node",
+        "- Third node —treats→ Second node",
+        "- Third node —binds→ First node",
     ]
 
 
@@ -198,23 +201,27 @@ def test_a_missing_folder_is_refused(tmp_path: Path) -> None:
     ("old", "new", "expected"),
     [
         ("step: generate", "stepp: generate", "own.md line 2: unknown key stepp, did you mean step?"),
-        ("step: generate", "step: dance", "own.md line 2: step must be one of generate, judge"),
+        ("step: generate", "step: dance", "own.md line 2: unknown step 'dance'; known: generate, judge"),
         ("step: generate", "step: judge", "needs the boolean field valid_question"),
         ("step: generate\n", "", "own.md line 1: the front matter lacks step"),
-        ("max_tokens: 100", "max_tokens: many", "own.md line 4: max_tokens must be a whole number"),
-        ("max_tokens: 100", "max_tokens: 0", "own.md line 4: max_tokens must be a whole number"),
-        ("max_tokens: 100", "max_tokens: true", "own.md line 4: max_tokens must be a whole number"),
+        ("max_tokens: 100", "max_tokens: many", "own.md line 4: max_tokens: Input should be a valid integer"),
+        ("max_tokens: 100", "max_tokens: 0", "own.md line 4: max_tokens: Input should be greater"),
+        ("max_tokens: 100", "max_tokens: true", "own.md line 4: max_tokens: Input should be a valid integer"),
         (
             "max_tokens: 100",
             "max_tokens: 100\ntemperature: hot",
-            "own.md line 5: temperature must be a number",
+            "own.md line 5: temperature: Input should be a valid number",
         ),
         (
             "max_tokens: 100",
             "max_tokens: 100\nallow_cut: 1",
-            "own.md line 5: allow_cut must be true or false",
+            "own.md line 5: allow_cut: Input should be a valid boolean",
         ),
-        ("max_tokens: 100", "description: [a]\nmax_tokens: 1", "own.md line 4: description must be a text"),
+        (
+            "max_tokens: 100",
+            "description: [a]\nmax_tokens: 1",
+            "own.md line 4: description: Input should be a valid string",
+        ),
         ("max_tokens: 100", "max_tokens: 'a' 'b'", "own.md line 4: not YAML"),
         ("schema_qa", "schema_qq", "own.md line 3: modules/schema_qq.yaml does not exist, did you mean"),
         ("modules/schema_qa.yaml", "{type: object}", "own.md line 3: schema needs properties"),
@@ -235,18 +242,30 @@ def test_a_missing_folder_is_refused(tmp_path: Path) -> None:
         (
             '{% include "modules/anchor.md" %}',
             "{{ nods }}",
-            "own.md: 'nods' is undefined, did you mean nodes?",
+            "prompt own: 'nods' is undefined, did you mean nodes?",
         ),
         (
             '{% include "modules/anchor.md" %}',
             "{% if nodes|length > 9 %}{{ edgs }}{% endif %}",
-            "own.md: 'edgs' is undefined, did you mean edges?",
+            "prompt own: 'edgs' is undefined, did you mean edges?",
         ),
-        ('{% include "modules/anchor.md" %}', "{{ question }}", "own.md: 'question' is undefined"),
-        ('{% include "modules/anchor.md" %}', "{{ nodes + 1 }}", "own.md: can only concatenate list"),
-        ('{% include "modules/anchor.md" %}', "{{ 1 / 0 }}", "own.md: division by zero"),
+        (
+            '{% include "modules/anchor.md" %}',
+            "{{ question }}",
+            "prompt own: 'question' is undefined",
+        ),
+        (
+            '{% include "modules/anchor.md" %}',
+            "{{ nodes + 1 }}",
+            "prompt own: can only concatenate list",
+        ),
+        ('{% include "modules/anchor.md" %}', "{{ 1 / 0 }}", "prompt own: division by zero"),
         ('{% include "modules/anchor.md" %}', "{% include edges %}", "own.md: only {% include"),
-        ('{% include "modules/anchor.md" %}', "{{ nodes.__class__.__mro__ }}", "own.md: access to attribute"),
+        (
+            '{% include "modules/anchor.md" %}',
+            "{{ nodes.__class__.__mro__ }}",
+            "prompt own: access to attribute",
+        ),
         ("{% block user %}", "stray {% block user %}", "own.md: text outside of the blocks"),
         ("{% block user %}", "{% block other %}", "own.md: needs the blocks system and user"),
     ],
@@ -276,7 +295,10 @@ def test_a_circle_of_modules_is_refused(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("field", "expected"),
     [
-        ("{type: array}", "type must be one of"),
+        ("{type: dance}", "type must be one of"),
+        ("{type: array, items: {type: boolean}}", "needs maxItems"),
+        ("{type: array, maxItems: 3, items: {type: array}}", "items: type must be one of"),
+        ("{type: array, maxItems: 3, items: {type: object}}", "items needs properties"),
         ("{type: string}", "needs maxLength"),
         ("{type: string, maxLength: 10, minLength: 11}", "needs maxLength"),
         ("{type: string, maxLength: 10, pattern: a+}", "unknown key pattern"),
@@ -297,7 +319,7 @@ def test_a_schema_that_not_every_engine_can_enforce_is_refused(
 def test_rendering_never_evaluates_what_a_variable_holds() -> None:
     prompt: Prompt = load_prompt("filter")
     for text in ("{{ 7 * 7 }}", "{% include 'modules/task.md' %}", "{# gone #}"):
-        user = prompt.render(sample_variables("judge", False) | {"question": text})[1]["content"]
+        user = prompt.render(PAIR | {"question": text})[1]["content"]
         assert text in user
 
 
@@ -305,3 +327,10 @@ def test_modules_hold_no_prompt_twice() -> None:
     texts = [module_text(file.stem) for file in (shipped_prompts() / "modules").glob("*.md")]
     for one, other in itertools.permutations(texts, 2):
         assert one not in other or len(one) < 40
+
+
+def test_the_text_that_a_run_keeps_is_the_same_prompt(tmp_path: Path) -> None:
+    for name in SHIPPED:
+        prompt = load_prompt(name)
+        own(tmp_path, prompt.text, name)
+        assert load_prompt(name, tmp_path) == prompt

@@ -25,7 +25,14 @@ def item() -> Item:
         Node("C:1", "Copper", "Compound"),
     )
     return Item(
-        Anchor("g01-0011223344556677", "graphlet", 1, nodes, ((0, 1), (1, 2)), (Relation(1, 0, "causes"),))
+        Anchor(
+            "g01-0011223344556677",
+            "graphlet",
+            "shape 1",
+            nodes,
+            (Relation(1, 0, "causes"),),
+            data={"shape": 1},
+        )
     )
 
 

@@ -19,6 +19,9 @@ from kgqa_hpc.steps.step import Done, Reject, Retry, Step
 QUESTION = "Which transporter, when defective, lets copper build up in the liver?"
 ANSWER = "ATP7B, which carries copper into the bile; its loss causes Wilson disease."
 
+NO_QUESTION = Reject("judge: invalid question", decided=True)
+NO_ANSWER = Reject("judge: invalid answer", decided=True)
+
 Text = Callable[..., str]
 StopAnswer = Callable[[str], Response]
 
@@ -26,12 +29,12 @@ StopAnswer = Callable[[str], Response]
 def test_a_generated_pair_is_the_final_one_not_the_draft(
     item: Item, chain: list[Step], pair_text: Text, stop: StopAnswer
 ) -> None:
-    assert chain[0].accept(item, stop(pair_text(question=QUESTION, answer=ANSWER)), 0) == Done()
+    assert chain[0].take(item, stop(pair_text(question=QUESTION, answer=ANSWER)), 0) == Done()
     assert item.output == {"question": QUESTION, "answer": ANSWER}
 
 
 def test_a_mended_answer_is_marked(item: Item, chain: list[Step], pair_text: Text, stop: StopAnswer) -> None:
-    assert chain[0].accept(item, stop(f"Here you are: {pair_text()}"), 0) == Done()
+    assert chain[0].take(item, stop(f"Here you are: {pair_text()}"), 0) == Done()
     assert item.trace[0]["repaired"]
 
 
@@ -48,21 +51,21 @@ def test_a_mended_answer_is_marked(item: Item, chain: list[Step], pair_text: Tex
 def test_a_pair_that_is_not_whole_is_asked_for_again(
     item: Item, chain: list[Step], pair_text: Text, stop: StopAnswer, changes: dict, reason: str
 ) -> None:
-    assert chain[0].accept(item, stop(pair_text(**changes)), 0) == Retry(reason, "invalid")
+    assert chain[0].take(item, stop(pair_text(**changes)), 0) == Retry(reason, "invalid")
     assert item.output == {}
 
 
 def test_notes_that_were_cut_off_do_not_cost_the_pair(
     item: Item, chain: list[Step], pair_text: Text, stop: StopAnswer
 ) -> None:
-    assert chain[0].accept(item, stop(pair_text(reflection="x" * 800)), 0) == Done()
+    assert chain[0].take(item, stop(pair_text(reflection="x" * 800)), 0) == Done()
 
 
 def test_a_cut_off_answer_is_taken_only_if_the_prompt_allows_it(item: Item, stop: StopAnswer) -> None:
     (step,) = build_chain(config(generate="demo"), "write")
     longest = step.prompt.schema["properties"]["answer"]["maxLength"]
     text = json.dumps({"question": "What is so long about this?", "answer": "x" * longest})
-    assert step.accept(item, stop(text), 0) == Done()
+    assert step.take(item, stop(text), 0) == Done()
 
 
 def test_the_judge_sees_the_pair_and_not_the_graphlet(item: Item, chain: list[Step]) -> None:
@@ -75,9 +78,12 @@ def test_the_judge_sees_the_pair_and_not_the_graphlet(item: Item, chain: list[St
     ("changes", "outcome"),
     [
         ({}, Done()),
-        ({"valid_question": False}, Reject("judge: invalid question")),
-        ({"original_answer_valid": False}, Reject("judge: invalid answer")),
-        ({"valid_question": False, "original_answer_valid": False}, Reject("judge: invalid question")),
+        ({"valid_question": False}, NO_QUESTION),
+        ({"original_answer_valid": False}, NO_ANSWER),
+        (
+            {"valid_question": False, "original_answer_valid": False},
+            NO_QUESTION,
+        ),
         ({"valid_question": "true"}, Retry("wrong_type:valid_question", "invalid")),
         ({"my_answer": ""}, Retry("empty:my_answer", "invalid")),
     ],
@@ -86,7 +92,7 @@ def test_a_pair_is_accepted_when_question_and_answer_are_valid(
     item: Item, chain: list[Step], verdict_text: Text, stop: StopAnswer, changes: dict, outcome: object
 ) -> None:
     item.output = {"question": QUESTION, "answer": ANSWER}
-    assert chain[1].accept(item, stop(verdict_text(**changes)), 0) == outcome
+    assert chain[1].take(item, stop(verdict_text(**changes)), 0) == outcome
     assert bool(item.verdicts) == (not isinstance(outcome, Retry))
 
 
@@ -95,7 +101,7 @@ def test_the_text_of_a_pair_is_never_taken_from_a_judge(
 ) -> None:
     item.output = {"question": QUESTION, "answer": ANSWER}
     text = verdict_text(question="Another question altogether?", answer="Another answer altogether.")
-    assert chain[1].accept(item, stop(text), 0) == Done()
+    assert chain[1].take(item, stop(text), 0) == Done()
     assert item.output == {"question": QUESTION, "answer": ANSWER}
     assert list(item.verdicts["judge"]) == list(chain[1].prompt.schema["properties"])
 
@@ -103,9 +109,9 @@ def test_the_text_of_a_pair_is_never_taken_from_a_judge(
 def test_an_item_goes_on_in_the_next_pass_where_the_last_one_left_it(
     item: Item, chain: list[Step], pair_text: Text, verdict_text: Text, stop: StopAnswer
 ) -> None:
-    chain[0].accept(item, stop(pair_text()), 0)
+    chain[0].take(item, stop(pair_text()), 0)
     later = Item.from_record(item.anchor, item.to_record())
-    assert chain[1].accept(later, stop(verdict_text()), 0) == Done()
+    assert chain[1].take(later, stop(verdict_text()), 0) == Done()
     assert [entry["step"] for entry in later.trace] == ["generate", "judge"]
 
 
@@ -121,14 +127,14 @@ def test_each_pass_has_its_own_steps() -> None:
 
 
 def test_a_prompt_of_another_step_is_refused() -> None:
-    with pytest.raises(PromptError, match=r"prompts\.generate: filter is a prompt of step judge"):
+    with pytest.raises(PromptError, match=r"step generate: filter is a prompt of step judge"):
         build_chain(config(generate="filter"), "write")
 
 
 def test_the_engine_may_be_known_later(item: Item, stop: StopAnswer) -> None:
     (step,) = chain = build_chain(config(), "write")
     set_engine(chain, EngineInfo("cpu", "2", "m.gguf"))
-    step.accept(item, stop("nothing"), 0)
+    step.take(item, stop("nothing"), 0)
     assert item.trace[0]["engine"]["model"] == "m.gguf"
 
 
@@ -136,14 +142,14 @@ def test_edge_types_reach_the_prompt_when_the_configuration_says_so(item: Item) 
     def user(**prompts: object) -> str:
         return build_chain(config(**prompts), "write")[0].request(item, 0, 7).messages[1]["content"]
 
-    assert "causes" not in user()
-    assert user(edge_types=True).endswith("Edge types:\n- 1 -> 0: causes")
+    assert user().endswith("Edges: (1, 0)")
+    assert user(edge_types=True).endswith("Edges:\n- ATP7B —causes→ Wilson disease")
 
 
 def test_a_judge_is_shown_the_anchor_only_if_its_prompt_asks_for_it(
     item: Item, chain: list[Step], pair_text: Text, stop: StopAnswer, tmp_path: Path
 ) -> None:
-    chain[0].accept(item, stop(pair_text()), 0)
+    chain[0].take(item, stop(pair_text()), 0)
     assert "Wilson" not in chain[1].request(item, 0, 7).messages[1]["content"]
     shipped = (shipped_prompts() / "filter.md").read_text(encoding="utf-8")
     asks = "{% block user %}\n{% if nodes[0][1] != question %}About {{ nodes[0][1] }}.{% endif %}\n"

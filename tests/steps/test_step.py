@@ -21,7 +21,7 @@ def test_a_request_names_item_step_and_attempt_and_carries_the_schema(item: Item
     assert request.schema == chain[0].prompt.schema
     assert request.max_tokens == 1000
     assert [message["role"] for message in request.messages] == ["system", "user"]
-    assert request.messages[1]["content"].endswith("Edges: (0, 1), (1, 2)")
+    assert request.messages[1]["content"].endswith("Edges: (1, 0)")
 
 
 def test_the_same_request_is_the_same_everywhere(item: Item, chain: list[Step]) -> None:
@@ -52,7 +52,7 @@ def test_the_trace_tells_everything_about_an_answer(
     item: Item, chain: list[Step], pair_text: Callable[..., str], stop: StopAnswer
 ) -> None:
     request = chain[0].request(item, 1, 7)
-    chain[0].accept(item, stop(pair_text()), 1)
+    chain[0].take(item, stop(pair_text()), 1)
     (entry,) = item.trace
     assert entry == {
         "step": "generate",
@@ -77,7 +77,7 @@ def test_the_trace_tells_everything_about_an_answer(
 
 @pytest.mark.parametrize("text", ["\ud800 alone", "x" * 10_000_000, "\x00", "\u2028", "🧬" * 3])
 def test_any_text_can_be_stored(item: Item, chain: list[Step], stop: StopAnswer, text: str) -> None:
-    assert isinstance(chain[0].accept(item, stop(text), 0), Retry)
+    assert isinstance(chain[0].take(item, stop(text), 0), Retry)
     line = orjson.dumps(item.to_record())
     assert json.loads(line) == item.to_record()
     assert len(item.trace[0]["text"]) < TRACE_TEXT + 100
@@ -101,7 +101,7 @@ def test_only_a_regular_end_is_data(
 ) -> None:
     for step in chain:
         whole = Response("x", pair_text(), response.finish, error=response.error)
-        assert step.accept(item, whole, 0) == outcome
+        assert step.take(item, whole, 0) == outcome
     assert item.output == {}
     assert item.verdicts == {}
 
@@ -109,7 +109,7 @@ def test_only_a_regular_end_is_data(
 def test_the_end_of_an_item_has_a_status_and_a_reason_that_names_the_step(
     item: Item, chain: list[Step]
 ) -> None:
-    chain[0].accept(item, Response("x", "", "length"), 0)
+    chain[0].take(item, Response("x", "", "length"), 0)
     finish(item, Retry("truncated", "invalid"))
     assert (item.status, item.reason) == ("invalid", "generate: truncated")
     finish(item, Retry("engine error", "failed"), "judge")

@@ -32,8 +32,9 @@ def anchors(count: int) -> Iterator[dict[str, Any]]:
     for number in range(count):
         nodes = tuple(Node(f"N{number}-{k}", f"node {number} {k}", "thing") for k in range(3))
         relations = (Relation(0, 1, "touches"), Relation(1, 2, "is near"))
-        edges = ((0, 1), (1, 2))
-        yield Anchor(f"g01-{number:016x}", "graphlet", 1, nodes, edges, relations).to_dict()
+        yield Anchor(
+            f"g01-{number:016x}", "graphlet", "shape 1", nodes, relations, data={"shape": 1}
+        ).to_dict()
 
 
 def make_run(folder: Path, items: int, **sections: Any) -> RunFolder:
@@ -46,7 +47,7 @@ def make_run(folder: Path, items: int, **sections: Any) -> RunFolder:
     for name, values in sections.items():
         data[name] = {**data[name], **values} if isinstance(values, dict) and name in data else values
     config = parse_config(data, "the test")
-    run = RunFolder.create(folder, config.model_dump(mode="json"), fingerprint(config))
+    run = RunFolder.create(folder, config.plain(), fingerprint(config))
     write_anchors(run.anchors, anchors(items), {"seed": 1})
     return run
 
@@ -227,4 +228,4 @@ def reconfigure(run: RunFolder, **sections: Any) -> None:
     for name, values in sections.items():
         data[name] = {**data[name], **values}
     config = parse_config(data, "the test")
-    RunFolder.create(run.path, config.model_dump(mode="json"), fingerprint(config))
+    RunFolder.create(run.path, config.plain(), fingerprint(config))

@@ -90,7 +90,7 @@ class ToyEngine:
 
 
 def tasks(count: int, shard: str = "s") -> list[Task]:
-    return [Task(Item(Anchor(f"{shard}{n}", "toy", 0, (), (), ())), shard) for n in range(count)]
+    return [Task(Item(Anchor(f"{shard}{n}", "toy", "all")), shard) for n in range(count)]
 
 
 def yes(request: Request) -> Response:
