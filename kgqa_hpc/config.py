@@ -155,7 +155,7 @@ class RunConfig(Settings):
 
     def plain(self) -> dict[str, Any]:
         """JSON types, every default spelt out: what config.yaml of a run holds."""
-        return self.model_dump(mode="json", by_alias=True)
+        return self.model_dump(mode="json")
 
 
 def load_config(path: Path) -> RunConfig:

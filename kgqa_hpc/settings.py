@@ -27,7 +27,7 @@ class Settings(BaseModel):
     their contents count in the fingerprint, not where they lie.
     """
 
-    model_config = ConfigDict(extra="forbid", frozen=True, populate_by_name=True)
+    model_config = ConfigDict(extra="forbid", frozen=True, populate_by_name=True, serialize_by_alias=True)
     paths: ClassVar[tuple[str, ...]] = ()
 
 

@@ -15,7 +15,7 @@ from kgqa_hpc.config import RunConfig
 from kgqa_hpc.errors import AccountingError, CorruptFile, FingerprintMismatch, InputError
 from kgqa_hpc.runs import run_config
 from kgqa_hpc.store.anchors import KIND as ANCHORS
-from kgqa_hpc.store.anchors import AnchorsFile
+from kgqa_hpc.store.anchors import AnchorsFile, group_of
 from kgqa_hpc.store.partition import ShardsManifest, load_shard, read_shards_manifest
 from kgqa_hpc.store.quarantine import quarantine
 from kgqa_hpc.store.queue import done_shards
@@ -68,7 +68,7 @@ class FinishedWork:
             if entry.name in self.done:
                 yield position * self.manifest.shard_size, self.pairs(entry)
 
-    def sampled(self) -> Iterator[tuple[ShardEntry, list[tuple[str, int]]]]:
+    def sampled(self) -> Iterator[tuple[ShardEntry, list[tuple[str, str]]]]:
         """For every shard the id and shape of each of its anchors, as anchors.h5 has them.
 
         Raises AccountingError when the shards are not exactly the anchors.
@@ -79,7 +79,7 @@ class FinishedWork:
             start = 0
             for entry in self.manifest.shards:
                 rows = anchors.rows(start, start + entry.items)
-                yield entry, [(row["id"], row["shape"]) for row in rows]
+                yield entry, [(row["id"], group_of(row)) for row in rows]
                 start += entry.items
             if start != len(anchors):
                 raise AccountingError(

@@ -42,7 +42,12 @@ def write_anchors(path: Path, anchors: Iterable[dict[str, Any]], header: dict[st
 
 def anchor_row(anchor: dict[str, Any]) -> dict[str, Any]:
     """The table row of an anchor."""
-    return {"id": anchor["id"], "group": anchor["group"], "weight": anchor["weight"], "anchor": anchor}
+    return {"id": anchor["id"], "group": group_of(anchor), "weight": anchor["weight"], "anchor": anchor}
+
+
+def group_of(anchor: dict[str, Any]) -> str:
+    """The group of an anchor as it is stored; version 1 had shapes instead."""
+    return f"shape {anchor['shape']}" if "shape" in anchor else str(anchor["group"])
 
 
 class AnchorsFile:

@@ -36,7 +36,7 @@ def sampled(tmp_path):
         (tmp_path / "run.yaml").write_text(text, encoding="utf-8")
         run = stages.init(tmp_path / "run.yaml", tmp_path / f"run{len(list(tmp_path.iterdir()))}")
         stages.import_graph(run.path)
-        told = stages.sample(run.path)
+        told = str(stages.sample(run.path))
         with AnchorsFile(run.anchors) as anchors:
             return list(anchors.rows()), told
 
@@ -45,7 +45,7 @@ def sampled(tmp_path):
 
 def signatures(rows, shape):
     return collections.Counter(
-        tuple(sorted(kind for _, _, kind in row["nodes"])) for row in rows if row["shape"] == shape
+        tuple(sorted(kind for _, _, kind in row["nodes"])) for row in rows if row["data"]["shape"] == shape
     )
 
 
@@ -59,13 +59,13 @@ def test_a_spread_over_types_is_even_and_its_weights_are_in_the_anchors(sampled)
     rows, told = sampled("{per_shape: 40, shapes: [1, 4], spread: types}")
     assert "each shape is spread over the types of its nodes" in told
     for shape in (1, 4):
-        assert sum(row["shape"] == shape for row in rows) == 40
+        assert sum(row["data"]["shape"] == shape for row in rows) == 40
         common = ("gene",) * (3 if shape == 1 else 4)
         assert signatures(rows, shape)[common] < 0.8 * signatures(plain, shape)[common]
         assert max(signatures(rows, shape).values()) <= 20
-        weights = {row["weight"] for row in rows if row["shape"] == shape}
+        weights = {row["weight"] for row in rows if row["data"]["shape"] == shape}
         assert min(weights) < 1 < max(weights)
-        assert sum(row["weight"] for row in rows if row["shape"] == shape) == pytest.approx(40)
+        assert sum(row["weight"] for row in rows if row["data"]["shape"] == shape) == pytest.approx(40)
 
 
 def test_a_cap_per_node_holds_and_its_weights_are_in_the_anchors(sampled):

@@ -60,8 +60,8 @@ def test_edges_are_the_published_templates_and_hold_in_the_graph(graph, anchors)
         for a, b in zip(graph.edge_source, graph.edge_target, strict=True)
     }
     for anchor in anchors:
-        assert anchor.edges == SHAPES[anchor.shape].edges
-        template = {frozenset(edge) for edge in anchor.edges}
+        template = {frozenset(edge) for edge in SHAPES[anchor.data["shape"]].edges}
+        assert {frozenset((r.source, r.target)) for r in anchor.relations} == template
         for i, j in itertools.combinations(range(len(anchor.nodes)), 2):
             pair = frozenset((anchor.nodes[i].id, anchor.nodes[j].id))
             assert (pair in linked) == (frozenset((i, j)) in template)
@@ -108,7 +108,7 @@ def test_any_prefix_is_a_fair_sample(graph):
     hits = np.zeros(len(SHAPES))
     for seed in range(40):
         first = itertools.islice(graphlet_anchors(graph, drawn, seed=seed), 100)
-        hits += np.bincount([anchor.shape for anchor in first], minlength=30)[1:]
+        hits += np.bincount([anchor.data["shape"] for anchor in first], minlength=30)[1:]
     present = sizes > 0
     assert stats.chisquare(hits[present], sizes[present] / sizes.sum() * hits.sum()).pvalue > 1e-4
 

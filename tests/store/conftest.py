@@ -31,12 +31,11 @@ def anchor(number: int) -> Dict:
     return {
         "id": f"g01-{number:016x}",
         "kind": "graphlet",
-        "shape": 1 + number % 29,
+        "group": f"shape {1 + number % 29}",
         "nodes": nodes,
-        "edges": [[0, 1], [1, 2]],
         "relations": [[0, 1, "is a"], [2, 1, "part of"]],
         "weight": 1.0 + number / 7,
-        "extra": {},
+        "data": {"shape": 1 + number % 29},
     }
 
 
@@ -132,7 +131,7 @@ def life() -> Any:
 @pytest.fixture
 def config() -> Dict:
     """A resolved configuration as plain data."""
-    return parse_config({"engine": {"kind": "scripted"}}, "test").model_dump(mode="json")
+    return parse_config({"engine": {"kind": "scripted"}}, "test").plain()
 
 
 @pytest.fixture

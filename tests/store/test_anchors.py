@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import subprocess
 import sys
 import textwrap
@@ -59,11 +60,13 @@ def test_an_id_that_comes_twice_is_refused_and_nothing_written(tmp_path: Path, m
     assert list(tmp_path.iterdir()) == []
 
 
-def test_shape_and_weight_can_be_read_without_parsing(tmp_path: Path, make_anchor: Make) -> None:
+def test_group_and_weight_can_be_read_without_parsing(tmp_path: Path, make_anchor: Make) -> None:
     rows = [make_anchor(number) for number in range(3)]
     write_anchors(tmp_path / "a.h5", rows, {})
     with h5py.File(tmp_path / "a.h5", "r") as file:
-        assert file["anchors/shape"][:].tolist() == [row["shape"] for row in rows]
+        offsets, text = file["anchors/group/offsets"][:], file["anchors/group/bytes"][:].tobytes().decode()
+        groups = [text[a:b] for a, b in itertools.pairwise(offsets)]
+        assert groups == [row["group"] for row in rows]
         assert file["anchors/weight"][:].tolist() == [row["weight"] for row in rows]
 
 
@@ -78,8 +81,8 @@ def test_memory_does_not_grow_with_the_number_of_anchors(tmp_path: Path) -> None
         def anchors(n):
             nodes = [[f"N:{k}", f"a name of ordinary length {k}", "Phenotype"] for k in range(5)]
             for i in range(n):
-                yield {"id": f"g07-{i:016x}", "kind": "graphlet", "shape": 7, "nodes": nodes, "weight": 1.0,
-                       "edges": [[0, 1]] * 6, "relations": [[0, 1, "is a"]] * 6, "extra": {}}
+                yield {"id": f"g07-{i:016x}", "kind": "graphlet", "group": "shape 7", "nodes": nodes,
+                       "weight": 1.0, "relations": [[0, 1, "is a"]] * 6, "data": {"shape": 7}}
 
         path, n = Path(sys.argv[1]), int(sys.argv[2])
         write_anchors(path, anchors(1000), {})

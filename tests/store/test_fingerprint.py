@@ -38,7 +38,7 @@ def changed(config: Dict, change: Callable[[Dict], Any]) -> Dict:
         lambda c: c["prompts"].update(edge_types=True),
         lambda c: c["engine"].update(model="another"),
         lambda c: c["engine"]["faults"].update(garbage=0.5),
-        lambda c: c["passes"][0].update(steps=["generate"]),
+        lambda c: c["passes"][0].update(steps=[{"use": "generate", "as": "generate", "prompt": "p5"}]),
         lambda c: c["passes"][0].update(engine={"kind": "cpu", "model": None}),
     ],
 )

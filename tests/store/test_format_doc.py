@@ -28,7 +28,7 @@ def test_a_third_party_reads_a_shard_with_h5py_alone(
 ) -> None:
     names = run_example(0, cut_run.shard("shard-000001"))
     assert names["anchors"] == [make_anchor(number) for number in range(4, 8)]
-    assert capsys.readouterr().out == "kgqa-shard 1 4\n"
+    assert capsys.readouterr().out == "kgqa-shard 2 4\n"
 
 
 def test_a_third_party_verifies_a_shard_with_the_standard_library(cut_run: RunFolder) -> None:
