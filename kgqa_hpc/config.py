@@ -14,6 +14,7 @@ from typing import Annotated, Any, Literal, get_args
 import yaml
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, model_validator
 
+from kgqa_hpc.dataset.settings import DatasetConfig
 from kgqa_hpc.engines.config import EngineConfig
 from kgqa_hpc.errors import ConfigError
 
@@ -154,15 +155,6 @@ class RuntimeConfig(_Strict):
     item_engine_deaths: int = Field(
         3, ge=1, description="Engine deaths while alone in it until an item is failed."
     )
-
-
-class DatasetConfig(_Strict):
-    """What merge keeps."""
-
-    z_score: float | None = Field(
-        3.0, gt=0, description="Length outliers beyond so many sigma are rejected (3.2.2)."
-    )
-    licence: str | None = Field(None, description="Licence of the dataset; default: the graph source's.")
 
 
 class RunConfig(_Strict):

@@ -35,7 +35,7 @@ MAY_KNOW = {
     "evaluate": {"config", "dataset", "runs", "store"},
     "gasl": {"kg", "store"},
     "report": {"anchors", "config", "dataset", "evaluate", "graphlets", "runs", "store"},
-    "config": {"engines"},
+    "config": {"dataset", "engines"},
     "errors": set(),
     "doctor": {"cluster", "config", "engines"},
 }

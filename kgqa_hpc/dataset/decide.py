@@ -1,0 +1,64 @@
+"""From verdicts to accepted or rejected, by the rule of today's configuration.
+
+An item whose outcome verdicts alone made (`decided`) is decided again at every merge, so that the rule may
+change without asking anybody again. What a step rejected (a check, a missing answer) stays as it is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from kgqa_hpc.dataset.settings import Decide
+from kgqa_hpc.errors import ConfigError
+
+Approves = Callable[[Mapping[str, Any]], str | None]  # a verdict's objection, None when it says yes
+MISSING = "no verdict"
+
+
+@dataclass(frozen=True, slots=True)
+class Decision:
+    """The judges that count, in the order of the run, what each one's yes weighs, and how much is needed."""
+
+    judges: dict[str, Approves]
+    weights: dict[str, float]
+    needed: float
+    above: bool = False  # whether more than `needed` must be reached
+
+    def reason(self, verdicts: Mapping[str, Mapping[str, Any]]) -> str | None:
+        """Why the item is rejected: the objections by judge; None when it is accepted.
+
+        A judge that gave no verdict does not say yes.
+        """
+        objections: dict[str, str] = {}
+        for label, approves in self.judges.items():
+            verdict = verdicts.get(label)
+            objection = MISSING if verdict is None else approves(verdict)
+            if objection is not None:
+                objections[label] = objection
+        if not objections:
+            return None
+        weight = sum(weight for label, weight in self.weights.items() if label not in objections)
+        if weight > self.needed or (weight == self.needed and not self.above):
+            return None
+        return "; ".join(f"{label}: {objection}" for label, objection in objections.items())
+
+
+def decision(settings: Decide, judges: Mapping[str, Approves]) -> Decision:
+    """The rule applied to the judges of a run, given by label. Raises ConfigError for an unknown judge."""
+    names = list(judges) if settings.judges is None else settings.judges
+    named = [*names, *(settings.weights or {})]
+    if unknown := sorted({name for name in named if name not in judges}):
+        known = ", ".join(judges) or "none"
+        raise ConfigError(
+            f"dataset.decide: {unknown[0]!r} is no judge of this run; its judges: {known}",
+            "name the labels (`as:`) of its judging steps",
+        )
+    counted = {label: approves for label, approves in judges.items() if label in names}
+    weights = {label: (settings.weights or {}).get(label, 1.0) for label in counted}
+    if settings.at_least is not None and settings.at_least > len(counted):
+        raise ConfigError(f"dataset.decide.at_least: {settings.at_least}, of {len(counted)} judges")
+    total = sum(weights.values())
+    needed = {"all": total, "majority": total / 2, "at_least": settings.at_least, "weighted": total / 2}
+    return Decision(counted, weights, float(needed[settings.rule] or 0.0), above=settings.rule == "majority")
