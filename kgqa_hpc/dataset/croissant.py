@@ -14,7 +14,7 @@ from kgqa_hpc.columns import Column, Type
 from kgqa_hpc.dataset.card import DataFile, licence_fields
 from kgqa_hpc.dataset.facts import Facts
 
-_FORMATS = {".parquet": "application/vnd.apache.parquet", ".jsonl": "application/jsonlines"}
+_FORMATS = {".parquet": "application/x-parquet", ".jsonl": "application/jsonlines"}
 _FORMATS |= {".json": "application/json", ".csv": "text/csv", ".md": "text/markdown"}
 _TYPES = {"string": "sc:Text", "int64": "cr:Int64", "double": "cr:Float64", "bool": "sc:Boolean"}
 _UNDATED = "2025-01-01"  # of runs whose manifest does not say when they were made
@@ -82,7 +82,6 @@ def croissant(
         "language models.",
         "license": licence.get("license_link") or facts.licence,
         "version": "1.0.0",
-        "url": facts.graph.get("url") or f"https://example.org/kgqa-{facts.run[:16]}",
         "datePublished": facts.date or _UNDATED,
         "citeAs": facts.citation or f"{facts.title}. Made with kgqa_hpc {facts.version}, run {facts.run[:16]}.",
         "inLanguage": "en",
@@ -109,12 +108,10 @@ def _distribution(folder: Path, files: Sequence[DataFile], sums: dict[str, str])
                 "sha256": sums[name],
             }
     for config in dict.fromkeys(file.config for file in files):
-        names = [name for file in files if file.config == config for name in file.names]
         yield {
             "@type": "cr:FileSet",
             "@id": f"{config}-parquet",
             "name": f"{config}-parquet",
-            "containedIn": [{"@id": name} for name in names],
             "encodingFormat": _FORMATS[".parquet"],
             "includes": f"{config}-*.parquet",
         }
@@ -135,7 +132,6 @@ def _field(
     id: str, name: str, kind: Type, description: str, config: str, path: tuple[str, ...]
 ) -> dict[str, Any]:
     """One field; of a nested column only the outermost has a source, as its values come from one column."""
-    extract: dict[str, Any] = {"column": path[0]}
     field: dict[str, Any] = {"@type": "cr:Field", "@id": id, "name": id, "description": description}
     dimensions = 0
     while isinstance(kind, list):
@@ -149,7 +145,8 @@ def _field(
         ]
     else:
         field["dataType"] = _TYPES[kind]
+    source: dict[str, Any] = {"fileSet": {"@id": f"{config}-parquet"}, "extract": {"column": path[0]}}
     if len(path) > 1:
-        extract["jsonPath"] = "$." + ".".join(path[1:])
-    field["source"] = {"fileSet": {"@id": f"{config}-parquet"}, "extract": extract}
+        source["transform"] = {"jsonPath": "$." + ".".join(path[1:])}
+    field["source"] = source
     return field

@@ -48,12 +48,14 @@ def write_published(run: RunFolder, accepted: Path, target: Path) -> None:
 
 def _lines(run: RunFolder, records: Iterator[dict[str, Any]]) -> Iterator[bytes]:
     items = _items(open_work(run))
+    row, item = 0, {"id": None}
     for record in records:
         if "graphlet_id" not in record:
             raise InputError(f"{record['id']} is no graphlet", "this format is for graphlets alone")
         wanted = record["provenance"]["anchor"]["id"]
         # Records stand in the order of the items, so that one stream over both is enough.
-        row, item = next((row, item) for row, item in items if item["id"] == wanted)
+        while item["id"] != wanted:
+            row, item = next(items)
         yield orjson.dumps(published_record(row, record, item)) + b"\n"
 
 
