@@ -14,11 +14,12 @@ import yaml
 from pydantic import BeforeValidator, Field, SerializeAsAny, ValidationError, model_validator
 
 from kgqa_hpc.anchors import KINDS
+from kgqa_hpc.dataset.settings import DatasetConfig
 from kgqa_hpc.engines.config import EngineConfig
 from kgqa_hpc.errors import ConfigError
 from kgqa_hpc.settings import Key, KindSettings, Name, Problems, Settings, StepSettings, resolved, section
 from kgqa_hpc.steps import STEPS
-from kgqa_hpc.steps.decision import DecideConfig
+from kgqa_hpc.steps.decision import decision
 
 _UNITS = {"s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
 
@@ -117,18 +118,6 @@ class RuntimeConfig(Settings):
     )
     item_engine_deaths: int = Field(
         3, ge=1, description="Engine deaths while alone in it until an item is failed."
-    )
-
-
-class DatasetConfig(Settings):
-    """What merge keeps."""
-
-    z_score: float | None = Field(
-        3.0, gt=0, description="Length outliers beyond so many sigma are rejected (3.2.2)."
-    )
-    licence: str | None = Field(None, description="Licence of the dataset; default: the graph source's.")
-    decide: DecideConfig = Field(
-        default=DecideConfig(), description="How the judges' verdicts become accepted or rejected."
     )
 
 
@@ -242,11 +231,15 @@ def _check_chain(config: RunConfig, problems: Problems) -> None:
             if settings.use in STEPS:
                 _check_step(settings, given, ("passes", number, "steps", position), problems)
                 given |= set(STEPS.get(settings.use).gives)
-    for label in config.dataset.decide.judges or ():
-        if label not in [
-            s.label for s in config.steps if s.use in STEPS and STEPS.get(s.use).adds == "verdict"
-        ]:
-            problems.add(("dataset", "decide", "judges"), f"{label} is no judging step of this run")
+    judges = {
+        s.label: STEPS.get(s.use).objection
+        for s in config.steps
+        if s.use in STEPS and STEPS.get(s.use).adds == "verdict"
+    }
+    try:
+        decision(config.dataset.decide, judges)
+    except ConfigError as problem:
+        problems.add((), problem.message)
 
 
 def _check_step(settings: StepSettings, given: set[str], key: Key, problems: Problems) -> None:

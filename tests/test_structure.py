@@ -29,7 +29,7 @@ MAY_KNOW = {
     "anchors": {"graphlets", "kg", "prompts", "store"},
     "engines": {"cluster"},
     "steps": {"anchors", "config", "engines", "prompts"},
-    "config": {"anchors", "engines", "kg", "steps"},
+    "config": {"anchors", "dataset", "engines", "kg", "steps"},
     "runs": {"anchors", "config", "engines", "prompts", "steps", "store"},
     "cluster": {"config", "status", "store"},
     "status": {"anchors", "cluster", "config", "engines", "prompts", "runs", "steps", "store"},

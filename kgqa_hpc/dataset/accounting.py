@@ -1,24 +1,29 @@
-"""Every item is accounted for: sampled = accepted + rejected + invalid + failed, per shape and in all.
+"""Every item is accounted for: sampled = accepted + rejected + invalid + failed, per group and in all.
 
 What was sampled is counted from anchors.h5, what became of it from the results: two sources that know nothing
-of each other. A merge of an unfinished run has a fifth term, `waiting`, and says so.
+of each other. A merge of an unfinished run has a fifth term, `waiting`, and says so. Where items yield several
+records there is a second identity: records = accepted + rejected.
 """
 
 from __future__ import annotations
 
+import re
 from collections import Counter
+from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, TypeVar
 
 from kgqa_hpc.errors import AccountingError
 
+T = TypeVar("T")
 OUTCOMES = ("accepted", "rejected", "invalid", "failed")
 LENGTH = "length"  # the reason of pairs that the length filter left out
+NO_REASON = "no reason given"
 
 
 @dataclass(slots=True)
-class Tally:
-    """What became of the items of one shape (or of all): how many of each outcome, by reason."""
+class OutcomeCounts:
+    """What became of the items of one group (or of all): how many of each outcome, by reason."""
 
     sampled: int = 0
     accepted: int = 0
@@ -26,14 +31,15 @@ class Tally:
     invalid: Counter[str] = field(default_factory=Counter)
     failed: Counter[str] = field(default_factory=Counter)
     waiting: int = 0
-    parsed: int = 0  # items that got a question and an answer, whatever became of them
+    pairs: int = 0  # questions with an answer, whatever became of them
+    outliers: int = 0  # of them, those the length filter left out
 
-    def add(self, status: str, reason: str | None) -> None:
-        """Count one finished item."""
+    def add(self, status: str, reason: str | None, number: int = 1) -> None:
+        """Count finished items."""
         if status == "accepted":
-            self.accepted += 1
+            self.accepted += number
         elif status in OUTCOMES:
-            getattr(self, status)[reason or "no reason given"] += 1
+            getattr(self, status)[reason or NO_REASON] += number
         else:
             raise AccountingError(
                 f"an item ended with the status {status!r}, which is no outcome", "please report it"
@@ -47,17 +53,18 @@ class Tally:
     @property
     def generated(self) -> int:
         """Pairs left after the length filter: what Table 1 of the paper calls generated."""
-        return self.parsed - self.rejected[LENGTH]
+        return self.pairs - self.outliers
 
-    def __add__(self, other: Tally) -> Tally:
-        return Tally(
+    def __add__(self, other: OutcomeCounts) -> OutcomeCounts:
+        return OutcomeCounts(
             self.sampled + other.sampled,
             self.accepted + other.accepted,
             self.rejected + other.rejected,
             self.invalid + other.invalid,
             self.failed + other.failed,
             self.waiting + other.waiting,
-            self.parsed + other.parsed,
+            self.pairs + other.pairs,
+            self.outliers + other.outliers,
         )
 
     def to_dict(self) -> dict[str, Any]:
@@ -69,20 +76,47 @@ class Tally:
             "invalid": dict(sorted(self.invalid.items())),
             "failed": dict(sorted(self.failed.items())),
             "waiting": self.waiting,
+            "generated": self.generated,
+        }
+
+
+@dataclass(slots=True)
+class RecordCounts:
+    """What became of the records of one group, where items yield several."""
+
+    records: int = 0
+    accepted: int = 0
+    rejected: Counter[str] = field(default_factory=Counter)
+
+    def __add__(self, other: RecordCounts) -> RecordCounts:
+        return RecordCounts(
+            self.records + other.records, self.accepted + other.accepted, self.rejected + other.rejected
+        )
+
+    def to_dict(self) -> dict[str, Any]:
+        return {
+            "records": self.records,
+            "accepted": self.accepted,
+            "rejected": dict(sorted(self.rejected.items())),
         }
 
 
 @dataclass(slots=True)
 class Accounting:
-    """The tallies of a merge, and what it needs to be understood later: length limits, requests, tokens.
+    """The counts of a merge, and what it needs to be understood later: filters, requests, tokens.
 
     `shards` and `missing_shards` say how much of the run was merged; items of missing shards are `waiting`.
+    `records` is empty unless some item yields a list of records. `filters` says what each one was set to
+    and left out.
     """
 
-    shapes: dict[int, Tally] = field(default_factory=dict)
+    groups: dict[str, OutcomeCounts] = field(default_factory=dict)
+    records: dict[str, RecordCounts] = field(default_factory=dict)
     shards: int = 0
     missing_shards: int = 0
     lengths: dict[str, Any] = field(default_factory=dict)
+    filters: dict[str, Any] = field(default_factory=dict)
+    splits: dict[str, Any] = field(default_factory=dict)
     requests: list[dict[str, Any]] = field(default_factory=list)
 
     @property
@@ -90,21 +124,34 @@ class Accounting:
         """Whether shards are missing, so that items may be waiting."""
         return self.missing_shards > 0
 
-    def tally(self, shape: int) -> Tally:
-        """The tally of one shape, made when first asked for."""
-        return self.shapes.setdefault(shape, Tally())
+    def group(self, name: str) -> OutcomeCounts:
+        """The counts of one group, made when first asked for."""
+        return self.groups.setdefault(name, OutcomeCounts())
 
     @property
-    def total(self) -> Tally:
-        """The sum over all shapes."""
-        return sum(self.shapes.values(), Tally())
+    def total(self) -> OutcomeCounts:
+        """The sum over all groups."""
+        return sum(self.groups.values(), OutcomeCounts())
+
+    @property
+    def record_total(self) -> RecordCounts:
+        """The sum over all groups, of records; of items where each yields one."""
+        if self.records:
+            return sum(self.records.values(), RecordCounts())
+        total = self.total
+        return RecordCounts(total.accepted + total.rejected.total(), total.accepted, total.rejected)
 
     def check(self) -> None:
-        """Raise AccountingError, naming the numbers, unless the identity holds for every shape."""
+        """Raise AccountingError, naming the numbers, unless both identities hold for every group."""
         wrong = [
-            f"shape {shape}: {sentence(tally)}"
-            for shape, tally in sorted(self.shapes.items())
-            if tally.sampled != tally.ended + tally.waiting or (tally.waiting and not self.partial)
+            f"{name}: {sentence(counts)}"
+            for name, counts in in_order(self.groups)
+            if counts.sampled != counts.ended + counts.waiting or (counts.waiting and not self.partial)
+        ]
+        wrong += [
+            f"{name}: {one.records:,} records != {one.accepted:,} accepted + {one.rejected.total():,} rejected"
+            for name, one in in_order(self.records)
+            if one.records != one.accepted + one.rejected.total()
         ]
         if wrong:
             raise AccountingError(
@@ -114,28 +161,53 @@ class Accounting:
 
     def to_dict(self) -> dict[str, Any]:
         """The whole of accounting.json."""
-        return {
+        document = {
             **self.total.to_dict(),
             "partial": self.partial,
             "shards": self.shards,
             "missing_shards": self.missing_shards,
-            "shapes": {str(shape): tally.to_dict() for shape, tally in sorted(self.shapes.items())},
+            "groups": {name: counts.to_dict() for name, counts in in_order(self.groups)},
             "lengths": self.lengths,
+            "filters": self.filters,
+            "splits": self.splits,
             "requests": self.requests,
         }
+        if self.records:
+            groups = {name: counts.to_dict() for name, counts in in_order(self.records)}
+            document["records"] = {**self.record_total.to_dict(), "groups": groups}
+        return document
 
 
-def sentence(tally: Tally) -> str:
+def in_order(groups: Mapping[str, T]) -> list[tuple[str, T]]:
+    """Groups by name, numbers in names by their value: shape 2 before shape 11."""
+    return sorted(groups.items(), key=lambda one: group_key(one[0]))
+
+
+def group_key(name: str) -> list[tuple[int, int, str]]:
+    """Sorts names as a person does."""
+    parts = re.findall(r"[0-9]+|[^0-9]+", name)
+    return [
+        (0, int(part[:30]), part) if part.isascii() and part.isdigit() else (1, 0, part) for part in parts
+    ]
+
+
+def sentence(counts: OutcomeCounts) -> str:
     """The identity with its numbers, e.g. `10 sampled = 4 accepted + 5 rejected + 1 invalid + 0 failed`."""
-    sign = "=" if tally.sampled == tally.ended + tally.waiting else "!="
-    terms = [f"{tally.accepted:,} accepted"]
-    terms += [f"{getattr(tally, name).total():,} {name}" for name in OUTCOMES[1:]]
-    terms += [f"{tally.waiting:,} waiting"] if tally.waiting else []
-    return f"{tally.sampled:,} sampled {sign} {' + '.join(terms)}"
+    sign = "=" if counts.sampled == counts.ended + counts.waiting else "!="
+    terms = [f"{counts.accepted:,} accepted"]
+    terms += [f"{getattr(counts, name).total():,} {name}" for name in OUTCOMES[1:]]
+    terms += [f"{counts.waiting:,} waiting"] if counts.waiting else []
+    return f"{counts.sampled:,} sampled {sign} {' + '.join(terms)}"
+
+
+def record_sentence(counts: RecordCounts) -> str:
+    """The second identity, e.g. `12 records = 10 accepted + 2 rejected`."""
+    sign = "=" if counts.records == counts.accepted + counts.rejected.total() else "!="
+    return f"{counts.records:,} records {sign} {counts.accepted:,} accepted + {counts.rejected.total():,} rejected"
 
 
 def render(accounting: Accounting) -> str:
-    """The lines a person reads after a merge: the identity, then each reason that occurred."""
+    """The lines a person reads after a merge: the identities, then each reason that occurred."""
     total = accounting.total
     lines = [sentence(total)]
     if accounting.partial:
@@ -145,4 +217,12 @@ def render(accounting: Accounting) -> str:
     for outcome in OUTCOMES[1:]:
         reasons: Counter[str] = getattr(total, outcome)
         lines += [f"  {outcome:<9} {n:>9,}  {reason}" for reason, n in sorted(reasons.items())]
+    if accounting.records:
+        records = accounting.record_total
+        lines += [record_sentence(records)]
+        lines += [f"  rejected  {n:>9,}  {reason}" for reason, n in sorted(records.rejected.items())]
+    lines += [
+        f"  {part:<9} {one['records']:>9,}  records"
+        for part, one in accounting.splits.get("parts", {}).items()
+    ]
     return "\n".join(lines)

@@ -5,42 +5,72 @@ Everything in it follows from the run; nothing is claimed that was not counted. 
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+import hashlib
+import json
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import yaml
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
-from kgqa_hpc.dataset.accounting import OUTCOMES, Accounting, sentence
+from kgqa_hpc.columns import Column, Type
+from kgqa_hpc.dataset.accounting import OUTCOMES, Accounting, record_sentence, sentence
+from kgqa_hpc.dataset.facts import Facts, one_line
+from kgqa_hpc.dataset.group_table import table_name
 
 # Licence identifiers the Hub knows, of those that graphs carry.
-_HUB_LICENCES = {"apache-2.0", "mit", "unlicense", "cc0-1.0", "odbl", "odc-by", "pddl", "unknown"}
+_HUB_LICENCES = {"apache-2.0", "mit", "unlicense", "cc0-1.0", "odbl", "odc-by", "pddl", "unknown", "gpl-3.0"}
 _HUB_LICENCES |= {f"cc-by{kind}-{v}" for kind in ("", "-sa", "-nc", "-nd", "-nc-sa") for v in ("3.0", "4.0")}
 _SIZES = {10**3: "n<1K", 10**4: "1K<n<10K", 10**5: "10K<n<100K", 10**6: "100K<n<1M", 10**7: "1M<n<10M"}
+SHOWN = 300  # characters of a text in the sample record
 
 
 @dataclass(frozen=True, slots=True)
-class Facts:
-    """What a card says about a run besides its accounting.
+class DataFile:
+    """The Parquet parts of one split of one configuration."""
 
-    `graph` holds plain facts by label (source, licence, nodes, edges …), in the order they are shown.
-    """
-
-    run: str
-    seed: int
-    licence: str
-    version: str
-    graph: dict[str, Any] = field(default_factory=dict)
+    config: str
+    split: str
+    names: tuple[str, ...]
+    folder: Path
 
     @property
-    def title(self) -> str:
-        """The dataset's human name."""
-        name = self.graph.get("title") or self.graph.get("source", "a knowledge graph")
-        return _line(f"Questions and answers from a knowledge graph ({name})")
+    def rows(self) -> int:
+        """Records in all parts."""
+        import pyarrow.parquet as pq
+
+        return sum(pq.read_metadata(self.folder / name).num_rows for name in self.names)
+
+    @property
+    def memory(self) -> int:
+        """Bytes of the columns before compression."""
+        import pyarrow.parquet as pq
+
+        files = (pq.read_metadata(self.folder / name) for name in self.names)
+        return sum(file.row_group(i).total_byte_size for file in files for i in range(file.num_row_groups))
+
+    @property
+    def disk(self) -> int:
+        """Bytes of the files."""
+        return sum((self.folder / name).stat().st_size for name in self.names)
+
+    def fingerprint(self, sums: dict[str, str]) -> str:
+        """32 hex digits that change with any byte of the parts."""
+        return hashlib.sha256("".join(sums[name] for name in self.names).encode()).hexdigest()[:32]
 
 
-def render_card(facts: Facts, accounting: Accounting, published: str | None = None) -> str:
-    """README.md of a dataset folder; `published` names the file of the published form, if there is one."""
+def render_card(
+    facts: Facts,
+    accounting: Accounting,
+    columns: Sequence[Column],
+    files: Sequence[DataFile],
+    sums: dict[str, str],
+    sample: dict[str, Any] | None,
+) -> str:
+    """README.md of a dataset folder; `sums` are sha256 by file name, `sample` one accepted record."""
     jinja = Environment(
         loader=PackageLoader("kgqa_hpc.dataset", ""),
         undefined=StrictUndefined,
@@ -51,49 +81,116 @@ def render_card(facts: Facts, accounting: Accounting, published: str | None = No
     )
     jinja.filters["cell"] = _cell
     text = jinja.get_template("card.md.j2").render(
-        front_matter=_front_matter(facts, accounting),
+        front_matter=_front_matter(facts, accounting, files, sums),
         facts=facts,
         accounting=accounting,
-        total=accounting.total,
+        pairs=accounting.record_total.accepted,
         identity=sentence(accounting.total),
+        second_identity=record_sentence(accounting.record_total) if accounting.records else None,
         reasons=_reasons(accounting),
         limits=accounting.lengths,
+        filters=accounting.filters,
+        splits=accounting.splits,
         models=_models(accounting),
-        published=published,
+        columns=[(column.name, type_text(column.type), column.description) for column in columns],
+        sample=_sample_text(sample),
+        table=table_name(facts),
+        published="biographletqa.jsonl" in sums,
+        prompts=any(name.startswith("prompts/") for name in sums),
+        parts=[part for part in accounting.splits.get("parts", {})],
     )
     return text.lstrip("\n")
 
 
-def licence_fields(licence: str) -> dict[str, str]:
-    """The front matter's way to name a licence: an identifier of the Hub, or `other` with a name."""
+def licence_fields(licence: str, url: str | None = None) -> dict[str, str]:
+    """The front matter's way to name a licence: an identifier of the Hub, or `other` with name and link."""
     identifier = licence.strip().lower().replace(" ", "-")
     if identifier in _HUB_LICENCES:
         return {"license": identifier}
-    return {"license": "other", "license_name": _line(licence)}
+    found = re.search(r"https?://[^\s()<>\"]+", licence)
+    link = url or (found[0] if found else None)
+    name = licence.replace(found[0], "") if found else licence
+    slug = re.sub(r"[^a-z0-9.]+", "-", name.lower()).strip("-.") or "unnamed"
+    return {"license": "other", "license_name": slug[:80], **({"license_link": link} if link else {})}
 
 
-def _front_matter(facts: Facts, accounting: Accounting) -> str:
-    accepted = accounting.total.accepted
+def type_text(kind: Type) -> str:
+    """A column type for people: `list of {id: string, name: string}`."""
+    if isinstance(kind, list):
+        return f"list of {type_text(kind[0])}"
+    if isinstance(kind, dict):
+        return "{" + ", ".join(f"{name}: {type_text(inner)}" for name, inner in kind.items()) + "}"
+    return {"int64": "integer", "double": "number", "bool": "true or false"}.get(kind, kind)
+
+
+def _front_matter(
+    facts: Facts, accounting: Accounting, files: Sequence[DataFile], sums: dict[str, str]
+) -> str:
+    accepted = accounting.record_total.accepted
+    configs = list(dict.fromkeys(file.config for file in files))
     fields = {
         "pretty_name": facts.title,
-        **licence_fields(facts.licence),
+        **licence_fields(facts.licence, facts.licence_url),
         "language": ["en"],
         "task_categories": ["question-answering", "text-generation"],
         "size_categories": [next((name for limit, name in _SIZES.items() if accepted < limit), "n>10M")],
         "annotations_creators": ["machine-generated"],
         "language_creators": ["machine-generated"],
-        "tags": ["knowledge-graph", "graphlets", "synthetic", "croissant"],
-        "configs": [
-            {"config_name": "accepted", "default": True, "data_files": "accepted.parquet"},
-            {"config_name": "rejected", "data_files": "rejected.parquet"},
-        ],
+        "tags": ["knowledge-graph", facts.kind, "synthetic", "croissant"],
+        "configs": [_config(name, files, sums) for name in configs],
+        "dataset_info": [_info(name, files) for name in configs],
     }
     return yaml.safe_dump(fields, sort_keys=False, allow_unicode=True, width=100)
 
 
+def _config(name: str, files: Sequence[DataFile], sums: dict[str, str]) -> dict[str, Any]:
+    """The description holds a fingerprint of the bytes: readers that cache by configuration notice new ones."""
+    mine = [file for file in files if file.config == name]
+    print_ = hashlib.sha256("".join(file.fingerprint(sums) for file in mine).encode()).hexdigest()[:32]
+    return {
+        "config_name": name,
+        **({"default": True} if name == "accepted" else {}),
+        "description": f"fingerprint {print_}",
+        "data_files": [{"split": file.split, "path": list(file.names)} for file in mine],
+    }
+
+
+def _info(name: str, files: Sequence[DataFile]) -> dict[str, Any]:
+    mine = [file for file in files if file.config == name]
+    return {
+        "config_name": name,
+        "splits": [
+            {"name": file.split, "num_bytes": file.memory, "num_examples": file.rows} for file in mine
+        ],
+        "download_size": sum(file.disk for file in mine),
+        "dataset_size": sum(file.memory for file in mine),
+    }
+
+
+def _sample_text(record: dict[str, Any] | None) -> str | None:
+    """The record as indented JSON with long texts cut, in a form no Markdown fence can end."""
+    if record is None:
+        return None
+    return json.dumps(_cut(record), indent=1, ensure_ascii=False).replace("```", "`\\u0060`")
+
+
+def _cut(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {name: _cut(inner) for name, inner in value.items()}
+    if isinstance(value, list):
+        return [_cut(inner) for inner in value[:12]]
+    if isinstance(value, str) and len(value) > SHOWN:
+        return f"{value[:SHOWN]}…"
+    return value
+
+
 def _reasons(accounting: Accounting) -> list[tuple[str, str, int]]:
     total = accounting.total
-    return [(o, reason, n) for o in OUTCOMES[1:] for reason, n in sorted(getattr(total, o).items())]
+    found = [(o, reason, n) for o in OUTCOMES[1:] for reason, n in sorted(getattr(total, o).items())]
+    if accounting.records:
+        rejected = sorted(accounting.record_total.rejected.items())
+        found += [("record rejected", reason, n) for reason, n in rejected]
+    return found
 
 
 def _models(accounting: Accounting) -> list[list[Any]]:
@@ -110,8 +207,4 @@ def _models(accounting: Accounting) -> list[list[Any]]:
 def _cell(value: object) -> str:
     """Text that stays within its table cell."""
     text = f"{value:,}" if isinstance(value, int) and not isinstance(value, bool) else str(value)
-    return _line(text).replace("|", "\\|")
-
-
-def _line(text: str) -> str:
-    return " ".join(text.split())
+    return one_line(text).replace("|", "\\|")

@@ -1,101 +1,199 @@
-"""The types of a dataset's columns, drawn from its records, so that Parquet and JSON lines hold the same.
+"""The columns of a dataset: which there are, of what type, and every record brought into that form.
 
-Everything is fixed except what judges say: the fields of `verdicts` follow from the prompts of a run, and so
-do the steps under `provenance`. They are gathered while merge streams over all records, and stand in the
-order in which they first occur, which is that of the steps and of the prompts' schemas.
+Most are declared: the common members of every record here, the others by the anchor kind and the steps
+(kgqa_hpc/columns.py). Three follow from the run and are gathered while merge looks at all records: the fields of `verdicts` (from
+the prompts of the judges), of `features`, and the parameters of each step under `provenance`. They stand in
+the order in which they first occur.
 """
 
 from __future__ import annotations
 
 from math import isfinite
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import orjson
-import pyarrow as pa
 
-_ENGINE = ("name", "version", "model", "digest", "quantisation")
-_NODE = pa.struct([("id", pa.string()), ("name", pa.string()), ("type", pa.string())])
-_EDGE = pa.list_(pa.int32())
+from kgqa_hpc.columns import Column, Type
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+_ENGINE = dict.fromkeys(("name", "version", "model", "digest", "quantisation"), "string")
+_PROMPT = {"name": "string", "sha256": "string"}
+_ANCHOR = {"id": "string", "kind": "string", "weight": "double"}
+_TOKENS = dict.fromkeys(("prompt", "completion", "cached"), "int64")
 _INT64 = range(-(2**63), 2**63)
+_TYPES: dict[str, Type] = {
+    "bool": "bool",
+    "int": "int64",
+    "float": "double",
+    "str": "string",
+    "strings": ["string"],
+    "json": "string",
+}
+COMMON = (
+    Column(
+        "id", "string", "Identifier of the record; that of its anchor, with a number where it has several."
+    ),
+    Column("question", "string", "The question."),
+    Column("answer", "string", "Its answer."),
+    Column("kind", "string", "Kind of anchor the question is grounded in."),
+    Column("group", "string", "Group of the anchor that counts are given by."),
+    Column("accepted", "bool", "Whether the pair passed the filters and the judges."),
+    Column("reason", "string", "Why it did not; empty for accepted pairs."),
+)
+SPLIT = Column("split", "string", "Part of the dataset; parts share nothing of what they were divided by.")
+
+Fields = dict[str, set[str]]
 
 
 class Columns:
-    """Gathers what records hold, then gives the Arrow schema and the same shape for every record."""
+    """Gathers what records hold, then gives types and the same form for every record."""
 
-    def __init__(self) -> None:
-        self._verdicts: dict[str, dict[str, set[str]]] = {}
-        self._parameters: dict[str, dict[str, set[str]]] = {}
+    def __init__(self, declared: tuple[Column, ...] = ()) -> None:
+        self.declared = declared
+        self._verdicts: dict[str, Fields] = {}
+        self._features: Fields = {}
+        self._parameters: dict[str, Fields] = {}
 
-    def add(self, verdicts: dict[str, dict[str, Any]], parameters: dict[str, dict[str, Any]]) -> None:
-        """Take the verdicts and the generation parameters of one record into account, each by step."""
-        for step, verdict in verdicts.items():
-            _gather(self._verdicts.setdefault(step, {}), verdict)
-        for step, values in parameters.items():
-            _gather(self._parameters.setdefault(step, {}), values)
+    def add(self, record: dict[str, Any]) -> None:
+        """Take a record (record.py) into account."""
+        for label, verdict in record["verdicts"].items():
+            _gather(self._verdicts.setdefault(label, {}), verdict)
+        for label, values in record["provenance"]["parameters"].items():
+            _gather(self._parameters.setdefault(label, {}), values)
+        _gather(self._features, record["features"])
+
+    def state(self) -> list[Any]:
+        """What was gathered, as plain data."""
+        return [
+            {label: _plain(fields) for label, fields in self._verdicts.items()},
+            _plain(self._features),
+            {label: _plain(fields) for label, fields in self._parameters.items()},
+        ]
+
+    def take(self, state: list[Any]) -> None:
+        """Add what another one gathered (`state()`)."""
+        verdicts, features, parameters = state
+        for label, fields in verdicts.items():
+            _unite(self._verdicts.setdefault(label, {}), fields)
+        for label, fields in parameters.items():
+            _unite(self._parameters.setdefault(label, {}), fields)
+        _unite(self._features, features)
+
+    def layout(self) -> bytes:
+        """Equal layouts give equal forms: the gathered names and types in their order."""
+        return orjson.dumps([_types(self._verdicts), _resolved(self._features), _types(self._parameters)])
 
     def conform(self, record: dict[str, Any]) -> dict[str, Any]:
-        """The record with every step and field of any, each of one type; null where it has none."""
+        """The record with every label and field of any, each of one type; null where it has none."""
         origin = record["provenance"]
-        steps = list(self._parameters)
+        labels = list(self._parameters)
+        verdicts = record["verdicts"]
         return {
             **record,
-            "verdicts": {s: _fill(record["verdicts"].get(s), f) for s, f in self._verdicts.items()},
+            "verdicts": {label: _fill(verdicts.get(label), f) for label, f in self._verdicts.items()},
+            "features": _fill(record["features"], self._features),
             "provenance": {
                 **origin,
-                "prompt": {step: origin["prompt"].get(step) for step in steps},
-                "engine": {step: origin["engine"].get(step) for step in steps},
+                "prompt": {label: origin["prompt"].get(label) for label in labels},
+                "engine": {label: origin["engine"].get(label) for label in labels},
                 "parameters": {
-                    step: _fill(origin["parameters"].get(step), self._parameters[step]) for step in steps
+                    label: _fill(origin["parameters"].get(label), self._parameters[label]) for label in labels
                 },
-                "attempts": {step: origin["attempts"].get(step) for step in steps},
+                "attempts": {label: origin["attempts"].get(label) for label in labels},
             },
         }
 
-    def schema(self) -> pa.Schema:
-        """The Arrow schema of conformed records. A struct without fields (no judge ran) is left out."""
-        fields: list[tuple[str, pa.DataType]] = [
-            ("id", pa.string()),
-            ("question", pa.string()),
-            ("answer", pa.string()),
-            ("graphlet_id", pa.int32()),
-            ("nodes", pa.list_(_NODE)),
-            ("edges", pa.list_(_EDGE)),
-            ("edge_labels", pa.list_(pa.string())),
-            ("num_nodes", pa.int32()),
-            ("verdicts", _steps_type(self._verdicts)),
-            ("accepted", pa.bool_()),
-            ("reason", pa.string()),
-            ("provenance", self._provenance()),
-        ]
-        return pa.schema([(name, kind) for name, kind in fields if not _is_empty(kind)])
-
-    def _provenance(self) -> pa.DataType:
-        steps = list(self._parameters)
-        prompt = pa.struct([("name", pa.string()), ("sha256", pa.string())])
-        engine = pa.struct([(key, pa.string()) for key in _ENGINE])
-        anchor = pa.struct([("id", pa.string()), ("kind", pa.string()), ("weight", pa.float64())])
-        tokens = pa.struct([(kind, pa.int64()) for kind in ("prompt", "completion", "cached")])
-        fields = [
-            ("run", pa.string()),
-            ("seed", pa.int64()),
-            ("anchor", anchor),
-            ("prompt", pa.struct([(step, prompt) for step in steps])),
-            ("engine", pa.struct([(step, engine) for step in steps])),
-            ("parameters", _steps_type(self._parameters)),
-            ("tokens", tokens),
-            ("attempts", pa.struct([(step, pa.int32()) for step in steps])),
-        ]
-        return pa.struct([(name, kind) for name, kind in fields if not _is_empty(kind)])
+    def all(self, *, split: bool = False) -> tuple[Column, ...]:
+        """Every column in the order of a record; structs without fields are left out."""
+        labels = list(self._parameters)
+        provenance = {
+            "run": "string",
+            "seed": "int64",
+            "source": "string",
+            "anchor": _ANCHOR,
+            "prompt": dict.fromkeys(labels, _PROMPT),
+            "engine": dict.fromkeys(labels, _ENGINE),
+            "parameters": _types(self._parameters),
+            "tokens": _TOKENS,
+            "attempts": dict.fromkeys(labels, "int64"),
+        }
+        made = (
+            Column("verdicts", _types(self._verdicts), "What each judge said."),
+            Column("features", _plain_types(self._features), "What was measured of the pair."),
+            Column("provenance", provenance, "Run, anchor, prompts, engines, parameters and tokens."),
+        )
+        columns = [*COMMON, *((SPLIT,) if split else ()), *made, *self.declared]
+        trimmed = (column._replace(type=_trimmed(column.type)) for column in columns)
+        return tuple(column for column in trimmed if column.type)
 
 
-def _gather(fields: dict[str, set[str]], values: dict[str, Any]) -> None:
+def arrow_type(kind: Type) -> pa.DataType:
+    """The Arrow type of a column type."""
+    import pyarrow as pa
+
+    if isinstance(kind, list):
+        return pa.list_(arrow_type(kind[0]))
+    if isinstance(kind, dict):
+        return pa.struct([(name, arrow_type(inner)) for name, inner in kind.items()])
+    plain = {"string": pa.string(), "int64": pa.int64(), "double": pa.float64(), "bool": pa.bool_()}
+    return plain[kind]
+
+
+def arrow_schema(columns: tuple[Column, ...]) -> pa.Schema:
+    """The Arrow schema of conformed records."""
+    import pyarrow as pa
+
+    return pa.schema([(column.name, arrow_type(column.type)) for column in columns])
+
+
+def fitting(value: Any, kind: Type) -> Any:
+    """A step's value as its column's type; text of it in a text column, null where it cannot be."""
+    if is_nothing(value):
+        return None
+    if isinstance(kind, list):
+        return [fitting(one, kind[0]) for one in value] if isinstance(value, list) else None
+    if isinstance(kind, dict):
+        inner = value if isinstance(value, dict) else None
+        return inner and {name: fitting(inner.get(name), part) for name, part in kind.items()}
+    if kind == "string":
+        return value if isinstance(value, str) else _json(value)
+    if kind == "bool":
+        return value if isinstance(value, bool) else None
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        return None
+    if kind == "double":
+        return float(value)
+    return int(value) if value == int(value) and int(value) in _INT64 else None
+
+
+def is_nothing(value: Any) -> bool:
+    """null, and the numbers JSON does not have: both files hold null for them."""
+    return value is None or (isinstance(value, float) and not isfinite(value))
+
+
+def _gather(fields: Fields, values: dict[str, Any]) -> None:
     for name, value in values.items():
-        fields.setdefault(name, set()).add(_kind(value))
+        kinds = fields.get(name)
+        if kinds is None:
+            fields[name] = {_kind(value)}
+        else:
+            kinds.add(_kind(value))
+
+
+def _unite(fields: Fields, others: dict[str, list[str]]) -> None:
+    for name, kinds in others.items():
+        fields.setdefault(name, set()).update(kinds)
+
+
+def _plain(fields: Fields) -> dict[str, list[str]]:
+    return {name: sorted(kinds) for name, kinds in fields.items()}
 
 
 def _kind(value: Any) -> str:
     """Of what type a value is; `json` for what has no plain column type."""
-    if _is_nothing(value):
+    if is_nothing(value):
         return "null"
     if isinstance(value, bool):
         return "bool"
@@ -110,21 +208,6 @@ def _kind(value: Any) -> str:
     return "json"
 
 
-def _is_nothing(value: Any) -> bool:
-    # JSON has no NaN and no infinity: both files hold null for them.
-    return value is None or (isinstance(value, float) and not isfinite(value))
-
-
-_TYPES = {
-    "bool": pa.bool_(),
-    "int": pa.int64(),
-    "float": pa.float64(),
-    "str": pa.string(),
-    "strings": pa.list_(pa.string()),
-    "json": pa.string(),
-}
-
-
 def _common(kinds: set[str]) -> str:
     """The one type that holds all; values of different nature become JSON text."""
     kinds = kinds - {"null"}
@@ -135,28 +218,39 @@ def _common(kinds: set[str]) -> str:
     return next(iter(kinds)) if len(kinds) == 1 else "json"
 
 
-def _fill(values: dict[str, Any] | None, fields: dict[str, set[str]]) -> dict[str, Any] | None:
+def _fill(values: dict[str, Any] | None, fields: Fields) -> dict[str, Any] | None:
     if values is None:
         return None
     return {name: _cast(values.get(name), _common(kinds)) for name, kinds in fields.items()}
 
 
 def _cast(value: Any, kind: str) -> Any:
-    if _is_nothing(value):
+    if is_nothing(value):
         return None
     if kind == "json":
-        return orjson.dumps(value, option=orjson.OPT_SORT_KEYS).decode()
+        return _json(value)
     return float(value) if kind == "float" else value
 
 
-def _steps_type(steps: dict[str, dict[str, set[str]]]) -> pa.DataType:
-    inner = [(step, _fields_type(fields)) for step, fields in steps.items()]
-    return pa.struct([(step, kind) for step, kind in inner if not _is_empty(kind)])
+def _json(value: Any) -> str:
+    return orjson.dumps(value, option=orjson.OPT_SORT_KEYS).decode()
 
 
-def _fields_type(fields: dict[str, set[str]]) -> pa.DataType:
-    return pa.struct([(name, _TYPES[_common(kinds)]) for name, kinds in fields.items()])
+def _resolved(fields: Fields) -> list[tuple[str, str]]:
+    return [(name, _common(kinds)) for name, kinds in fields.items()]
 
 
-def _is_empty(kind: pa.DataType) -> bool:
-    return pa.types.is_struct(kind) and kind.num_fields == 0
+def _plain_types(fields: Fields) -> dict[str, Type]:
+    return {name: _TYPES[kind] for name, kind in _resolved(fields)}
+
+
+def _types(labels: dict[str, Fields]) -> dict[str, Type]:
+    return {label: _plain_types(fields) for label, fields in labels.items()}
+
+
+def _trimmed(kind: Type) -> Type:
+    """Without structs that have no fields, which Parquet cannot hold."""
+    if not isinstance(kind, dict):
+        return kind
+    inner = {name: _trimmed(part) for name, part in kind.items()}
+    return {name: part for name, part in inner.items() if part}

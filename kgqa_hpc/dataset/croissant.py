@@ -1,120 +1,156 @@
-"""croissant.json: the dataset described for machines (MLCommons Croissant 1.0, JSON-LD).
+"""croissant.json: the dataset described for machines (MLCommons Croissant 1.1, JSON-LD).
 
-Only what a reader needs to load the flat fields; nested ones (nodes, verdicts, provenance) are in the Parquet
-schema. There is no date in it, because the same results give the same bytes: who publishes the dataset adds
-`datePublished` and `url`.
+All columns are described, nested ones as sub-fields; lists are arrays with their shape. The date is that of the
+run, so the same run gives the same bytes.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-from kgqa_hpc.dataset.card import Facts
-from kgqa_hpc.dataset.files import sha256_of
+from kgqa_hpc.columns import Column, Type
+from kgqa_hpc.dataset.card import DataFile, licence_fields
+from kgqa_hpc.dataset.facts import Facts
 
-_TYPES = {".parquet": "application/x-parquet", ".jsonl": "application/jsonlines"}
-_TYPES |= {".json": "application/json", ".csv": "text/csv"}
+_FORMATS = {".parquet": "application/x-parquet", ".jsonl": "application/jsonlines"}
+_FORMATS |= {".json": "application/json", ".csv": "text/csv", ".md": "text/markdown"}
+_TYPES = {"string": "sc:Text", "int64": "cr:Int64", "double": "cr:Float64", "bool": "sc:Boolean"}
+_UNDATED = "2025-01-01"  # of runs whose manifest does not say when they were made
 
-_FIELDS = {
-    "id": ("sc:Text", "Identifier of the graphlet and of the record."),
-    "question": ("sc:Text", "The question."),
-    "answer": ("sc:Text", "Its answer."),
-    "graphlet_id": ("sc:Integer", "The graphlet's shape, 1 to 29."),
-    "num_nodes": ("sc:Integer", "Nodes of the graphlet, 3 to 5."),
-    "accepted": ("sc:Boolean", "Whether the pair passed the length filter and every judge."),
-    "reason": ("sc:Text", "Why it did not; empty for accepted pairs."),
-}
-
-# The context that Croissant 1.0 prescribes (https://docs.mlcommons.org/croissant/docs/croissant-spec.html).
+# The context that Croissant 1.1 prescribes (https://docs.mlcommons.org/croissant/docs/croissant-spec-1.1.html).
 _CONTEXT = {
     "@language": "en",
     "@vocab": "https://schema.org/",
-    "citeAs": "cr:citeAs",
-    "column": "cr:column",
+    **{
+        name: f"cr:{name}"
+        for name in (
+            "arrayShape",
+            "citeAs",
+            "column",
+            "containedIn",
+            "equivalentProperty",
+            "extract",
+            "field",
+            "fileProperty",
+            "fileObject",
+            "fileSet",
+            "format",
+            "includes",
+            "isArray",
+            "isLiveDataset",
+            "jsonPath",
+            "key",
+            "md5",
+            "parentField",
+            "path",
+            "recordSet",
+            "references",
+            "regex",
+            "repeated",
+            "replace",
+            "samplingRate",
+            "separator",
+            "source",
+            "subField",
+            "transform",
+        )
+    },
     "conformsTo": "dct:conformsTo",
     "cr": "http://mlcommons.org/croissant/",
-    "rai": "http://mlcommons.org/croissant/RAI/",
     "data": {"@id": "cr:data", "@type": "@json"},
     "dataType": {"@id": "cr:dataType", "@type": "@vocab"},
     "dct": "http://purl.org/dc/terms/",
     "examples": {"@id": "cr:examples", "@type": "@json"},
-    "equivalentProperty": "cr:equivalentProperty",
-    "extract": "cr:extract",
-    "field": "cr:field",
-    "fileProperty": "cr:fileProperty",
-    "fileObject": "cr:fileObject",
-    "fileSet": "cr:fileSet",
-    "format": "cr:format",
-    "includes": "cr:includes",
-    "isLiveDataset": "cr:isLiveDataset",
-    "jsonPath": "cr:jsonPath",
-    "key": "cr:key",
-    "md5": "cr:md5",
-    "parentField": "cr:parentField",
-    "path": "cr:path",
-    "recordSet": "cr:recordSet",
-    "references": "cr:references",
-    "regex": "cr:regex",
-    "repeated": "cr:repeated",
-    "replace": "cr:replace",
-    "samplingRate": "cr:samplingRate",
+    "rai": "http://mlcommons.org/croissant/RAI/",
     "sc": "https://schema.org/",
-    "separator": "cr:separator",
-    "source": "cr:source",
-    "subField": "cr:subField",
-    "transform": "cr:transform",
 }
 
 
-def croissant(folder: Path, facts: Facts) -> dict[str, Any]:
-    """The JSON-LD of the finished files in `folder`."""
-    files = [path for path in sorted(folder.iterdir()) if path.suffix in _TYPES]
+def croissant(
+    folder: Path, facts: Facts, columns: Sequence[Column], files: Sequence[DataFile], sums: dict[str, str]
+) -> dict[str, Any]:
+    """The JSON-LD of the finished files in `folder`; `sums` are their sha256 by name."""
+    licence = licence_fields(facts.licence, facts.licence_url)
     return {
         "@context": _CONTEXT,
         "@type": "sc:Dataset",
-        "conformsTo": ["http://mlcommons.org/croissant/1.0", "http://mlcommons.org/croissant/RAI/1.0"],
+        "conformsTo": ["http://mlcommons.org/croissant/1.1", "http://mlcommons.org/croissant/RAI/1.0"],
         "name": f"kgqa-{facts.run[:16]}",
-        "description": f"{facts.title}: pairs grounded in graphlets, written and judged by language models.",
-        "license": facts.licence,
+        "description": f"{facts.title}: pairs grounded in anchors of kind {facts.kind}, written and judged by "
+        "language models.",
+        "license": licence.get("license_link") or facts.licence,
         "version": "1.0.0",
+        "datePublished": facts.date or _UNDATED,
+        "citeAs": facts.citation
+        or f"{facts.title}. Made with kgqa_hpc {facts.version}, run {facts.run[:16]}.",
         "inLanguage": "en",
         "creator": {"@type": "sc:Organization", "name": "made with kgqa_hpc"},
-        "rai:dataCollection": "Sampled graphlets of a knowledge graph; text written by a language model.",
+        "rai:dataCollection": "Anchors sampled from a knowledge graph; text written by a language model.",
         "rai:dataAnnotationProtocol": "Judged by language models; verdicts are kept with each record.",
         "rai:dataLimitations": "Machine-generated and machine-judged; no human checked it.",
-        "distribution": [_file(path) for path in files],
-        "recordSet": [_record_set(name) for name in ("accepted", "rejected")],
+        "distribution": list(_distribution(folder, files, sums)),
+        "recordSet": [_record_set(name, columns) for name in dict.fromkeys(file.config for file in files)],
     }
 
 
-def _file(path: Path) -> dict[str, Any]:
-    return {
-        "@type": "cr:FileObject",
-        "@id": path.name,
-        "name": path.name,
-        "contentUrl": path.name,
-        "contentSize": f"{path.stat().st_size} B",
-        "encodingFormat": _TYPES[path.suffix],
-        "sha256": sha256_of(path),
-    }
+def _distribution(folder: Path, files: Sequence[DataFile], sums: dict[str, str]) -> Iterator[dict[str, Any]]:
+    for name in sorted(sums):
+        path = folder / name
+        if path.suffix in _FORMATS:
+            yield {
+                "@type": "cr:FileObject",
+                "@id": name,
+                "name": name,
+                "contentUrl": name,
+                "contentSize": f"{path.stat().st_size} B",
+                "encodingFormat": _FORMATS[path.suffix],
+                "sha256": sums[name],
+            }
+    for config in dict.fromkeys(file.config for file in files):
+        yield {
+            "@type": "cr:FileSet",
+            "@id": f"{config}-parquet",
+            "name": f"{config}-parquet",
+            "encodingFormat": _FORMATS[".parquet"],
+            "includes": f"{config}-*.parquet",
+        }
 
 
-def _record_set(name: str) -> dict[str, Any]:
+def _record_set(config: str, columns: Sequence[Column]) -> dict[str, Any]:
     return {
         "@type": "cr:RecordSet",
-        "@id": name,
-        "name": name,
-        "key": {"@id": f"{name}/id"},
+        "@id": config,
+        "name": config,
+        "description": f"The {config} pairs.",
+        "key": {"@id": f"{config}/id"},
         "field": [
-            {
-                "@type": "cr:Field",
-                "@id": f"{name}/{column}",
-                "name": column,
-                "description": description,
-                "dataType": kind,
-                "source": {"fileObject": {"@id": f"{name}.parquet"}, "extract": {"column": column}},
-            }
-            for column, (kind, description) in _FIELDS.items()
+            _field(f"{config}/{one.name}", one.name, one.type, one.description, config, (one.name,))
+            for one in columns
         ],
     }
+
+
+def _field(
+    id: str, name: str, kind: Type, description: str, config: str, path: tuple[str, ...]
+) -> dict[str, Any]:
+    """One field; of a nested column only the outermost has a source, as its values come from one column."""
+    field: dict[str, Any] = {"@type": "cr:Field", "@id": id, "name": id, "description": description}
+    dimensions = 0
+    while isinstance(kind, list):
+        dimensions, kind = dimensions + 1, kind[0]
+    if dimensions:
+        field |= {"isArray": True, "arrayShape": ",".join(["-1"] * dimensions)}
+    if isinstance(kind, dict):
+        field["subField"] = [
+            _field(f"{id}/{inner}", inner, part, f"{inner} of {name}.", config, (*path, inner))
+            for inner, part in kind.items()
+        ]
+    else:
+        field["dataType"] = _TYPES[kind]
+    source: dict[str, Any] = {"fileSet": {"@id": f"{config}-parquet"}, "extract": {"column": path[0]}}
+    if len(path) > 1:
+        source["transform"] = {"jsonPath": "$." + ".".join(path[1:])}
+    field["source"] = source
+    return field

@@ -18,7 +18,8 @@ from kgqa_hpc.anchors.anchor import Anchor
 from kgqa_hpc.config import RunConfig
 from kgqa_hpc.dataset.accounting import LENGTH
 from kgqa_hpc.dataset.item_text import render
-from kgqa_hpc.dataset.lengths import FIELDS, parsed_pair
+from kgqa_hpc.dataset.lengths import FIELDS
+from kgqa_hpc.dataset.record import pair_of
 from kgqa_hpc.errors import InputError, PromptError, StoreError
 from kgqa_hpc.runs import run_config
 from kgqa_hpc.steps.chain import build_chain
@@ -143,12 +144,12 @@ def _journaled(run: RunFolder, pass_name: str, shard: str, item: str) -> tuple[P
 
 def _outcome(run: RunFolder, record: dict[str, Any]) -> tuple[str, str | None]:
     """Status and reason as the dataset has them: the length filter of the last merge comes first."""
-    pair, counts = parsed_pair(record), run.dataset / "accounting.json"
+    pair, counts = pair_of(record["output"]), run.dataset / "accounting.json"
     if pair and record["status"] != "open" and counts.exists():
         limits = orjson.loads(counts.read_bytes())["lengths"]
-        for field in FIELDS:
+        for field, text in zip(FIELDS, pair, strict=True):
             low, high = limits[field]["minimum"], limits[field]["maximum"]
-            if low is not None and not low <= len(pair[field]) <= high:
+            if low is not None and not low <= len(text) <= high:
                 return "rejected", LENGTH
     return record["status"], record["reason"]
 

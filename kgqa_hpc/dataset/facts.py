@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import csv
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from typing import Any
 
-from kgqa_hpc.dataset.card import Facts
+from kgqa_hpc.dataset.version1 import group_totals
 from kgqa_hpc.runs import run_config
+from kgqa_hpc.steps.chain import kind_of
 from kgqa_hpc.store.anchors import KIND as ANCHORS
 from kgqa_hpc.store.run_folder import RunFolder
 from kgqa_hpc.store.sealed import read_header
@@ -25,30 +28,82 @@ _COUNTS = {
 }
 
 
+@dataclass(frozen=True, slots=True)
+class Facts:
+    """What a card says about a run besides its accounting.
+
+    `graph` holds plain facts by label (source, licence, nodes, edges …), in the order they are shown.
+    `group_word` is what the kind calls its groups; `summary` its rows by group, if it has any; `date` the day
+    the run was made (ISO 8601), from its manifest, if known.
+    """
+
+    run: str
+    seed: int
+    licence: str
+    version: str
+    graph: dict[str, Any] = field(default_factory=dict)
+    licence_url: str | None = None
+    citation: str | None = None
+    contact: str | None = None
+    date: str | None = None
+    kind: str = "graphlet"
+    group_word: str = "group"
+    summary: list[dict[str, Any]] = field(default_factory=list)
+
+    @property
+    def title(self) -> str:
+        """The dataset's human name."""
+        name = self.graph.get("title") or self.graph.get("source", "a knowledge graph")
+        return one_line(f"Questions and answers from a knowledge graph ({name})")
+
+
 def gather_facts(run: RunFolder, version: str) -> Facts:
     """The facts of a run; `version` is that of this program."""
     config = run_config(run)
     attributes = _graph_attributes(run)
     licence = config.dataset.licence or attributes.get("licence") or UNKNOWN_LICENCE
-    reduction = _anchors_header(run).get("reduction") or {}
+    header = read_header(run.anchors, ANCHORS)
+    reduction = header.get("reduction") or {}
     graph = {
-        "source": config.graph.source if config.graph else config.anchors.kind,
+        "source": getattr(config.graph, "source", None) or config.anchors.kind,
         **{key: attributes[key] for key in _ATTRIBUTES if attributes.get(key)},
         "licence": licence,
         **{label: reduction[key] for key, label in _COUNTS.items() if key in reduction},
     }
-    return Facts(run.manifest().digest, config.seed, licence, version, graph)
+    kind = kind_of(config)
+    return Facts(
+        run.manifest().digest,
+        config.seed,
+        licence,
+        version,
+        graph,
+        licence_url=None if config.dataset.licence else attributes.get("licence_url"),
+        citation=config.dataset.citation or attributes.get("citation"),
+        contact=config.dataset.contact,
+        date=_date(run),
+        kind=kind.name,
+        group_word=kind.group_word,
+        summary=_summary(run, kind, header),
+    )
 
 
-def shape_totals(run: RunFolder) -> dict[int, int]:
-    """How many graphlets of each shape the reduced graph holds, as `kgqa sample` counted them."""
-    if totals := _anchors_header(run).get("totals"):
-        return {int(shape): int(total) for shape, total in totals.items()}
+def _date(run: RunFolder) -> str | None:
+    made = getattr(run.manifest(), "created", None)
+    return str(made)[:10] if made else None
+
+
+def _summary(run: RunFolder, kind: Any, header: Mapping[str, Any]) -> list[dict[str, Any]]:
+    totals = group_totals(dict(header)) or _totals_of_table(run)
+    return kind.summary({**header, "totals": totals}) or []
+
+
+def _totals_of_table(run: RunFolder) -> dict[str, int]:
+    """Totals that did not fit into the header, from the table of `kgqa sample`."""
     path = run.stats / "graphlets.csv"
     if not path.exists():
         return {}
     with path.open(encoding="utf-8", newline="") as file:
-        return {int(row["id"]): int(row["total"]) for row in csv.DictReader(file)}
+        return {f"shape {row['id']}": int(row["total"]) for row in csv.DictReader(file)}
 
 
 def _graph_attributes(run: RunFolder) -> dict[str, Any]:
@@ -58,5 +113,6 @@ def _graph_attributes(run: RunFolder) -> dict[str, Any]:
     return attributes
 
 
-def _anchors_header(run: RunFolder) -> dict[str, Any]:
-    return read_header(run.anchors, ANCHORS)
+def one_line(text: str) -> str:
+    """Text without line breaks and runs of spaces."""
+    return " ".join(text.split())

@@ -1,82 +1,160 @@
 """The data files of a dataset: the same records as JSON lines and as Parquet, written in bounded memory.
 
-Nothing in them depends on time or machine, so the same records give the same bytes.
+Records come as finished JSON lines. Parquet is made from these very lines by Arrow's JSON reader, in a thread
+beside the one that makes them, so both files hold the same by construction. Nothing in them depends on time or
+machine, so the same records give the same bytes.
 """
 
 from __future__ import annotations
 
 import hashlib
-from contextlib import ExitStack
+from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
 from types import TracebackType
-from typing import Any, BinaryIO
+from typing import BinaryIO
 
-import orjson
 import pyarrow as pa
+import pyarrow.json as pj
 import pyarrow.parquet as pq
-
-from kgqa_hpc.dataset.columns import Columns
 
 # A row group is written at whichever comes first; a thousand published records are about 4 MB of JSON.
 ROW_GROUP_ROWS = 2048
 ROW_GROUP_BYTES = 16 << 20
+PART_BYTES = 480 * 1000 * 1000  # a part is closed here; with its last row group it stays below 500 MB
 
 
 class JsonLines:
-    """One JSON object per line, UTF-8."""
+    """Finished lines in one file, hashed as they are written."""
 
     def __init__(self, path: Path) -> None:
+        self._path = path
         self._file: BinaryIO = path.open("wb")
+        self._digest = hashlib.sha256()
+        self.rows = 0
 
-    def add(self, record: dict[str, Any]) -> int:
-        """Append one record; returns its size in bytes."""
-        return self._file.write(orjson.dumps(record, option=orjson.OPT_APPEND_NEWLINE))
+    def add(self, *pieces: bytes) -> None:
+        """Append one line, given in pieces that end with a newline."""
+        line = b"".join(pieces)
+        self._file.write(line)
+        self._digest.update(line)
+        self.rows += 1
 
-    def close(self) -> None:
-        """Flush and close; durability is the folder's matter (swap.py)."""
+    def close(self) -> str:
+        """The sha256 of the whole; durability is the folder's matter (store/replace_folder.py)."""
         self._file.close()
+        return self._digest.hexdigest()
 
-    def __enter__(self) -> JsonLines:
-        return self
 
-    def __exit__(self, kind: type | None, error: BaseException | None, trace: TracebackType | None) -> None:
-        self.close()
+class ParquetParts:
+    """`stem`-00000-of-000NN.parquet: as many parts as it takes to keep each below 500 MB."""
+
+    def __init__(self, folder: Path, stem: str, schema: pa.Schema, part_bytes: int = PART_BYTES) -> None:
+        self._folder, self._stem, self._schema, self._limit = folder, stem, schema, part_bytes
+        self._lines: list[bytes] = []
+        self._bytes = 0
+        self._thread = ThreadPoolExecutor(1)
+        self._pending: list[Future[None]] = []
+        self._parts: list[Path] = []
+        self._sink: BinaryIO | None = None
+        self._writer: pq.ParquetWriter | None = None
+
+    def add(self, *pieces: bytes) -> None:
+        """Append one record's line."""
+        self._lines.extend(pieces)
+        self._bytes += sum(map(len, pieces))
+        if self._bytes >= ROW_GROUP_BYTES or len(self._lines) >= ROW_GROUP_ROWS * len(pieces):
+            self._hand_over()
+
+    def close(self) -> list[Path]:
+        """Write what is left; the parts under their final names, at least one."""
+        try:
+            self._hand_over()
+            for pending in self._pending:
+                pending.result()
+            if not self._parts:
+                self._open()
+            self._end_part()
+        finally:
+            self._thread.shutdown()
+        final = []
+        for number, part in enumerate(self._parts):
+            name = f"{self._stem}-{number:05d}-of-{len(self._parts):05d}.parquet"
+            final.append(part.rename(self._folder / name))
+        return final
+
+    def _hand_over(self) -> None:
+        if not self._lines:
+            return
+        while len(self._pending) > 1:  # at most two row groups wait
+            self._pending.pop(0).result()
+        self._pending.append(self._thread.submit(self._write, b"".join(self._lines)))
+        self._lines, self._bytes = [], 0
+
+    def _write(self, lines: bytes) -> None:
+        if self._writer is None:
+            self._open()
+        assert self._writer and self._sink
+        self._writer.write_table(table_of(lines, self._schema))
+        if self._sink.tell() >= self._limit:
+            self._end_part()
+
+    def _open(self) -> None:
+        part = self._folder / f".{self._stem}-{len(self._parts):05d}.parquet"
+        self._sink = part.open("wb")
+        self._writer = pq.ParquetWriter(self._sink, self._schema, compression="zstd")
+        self._parts.append(part)
+
+    def _end_part(self) -> None:
+        if self._writer is not None and self._sink is not None:
+            self._writer.close()
+            self._sink.close()
+        self._writer = self._sink = None
 
 
 class RecordFiles:
-    """`name`.jsonl and `name`.parquet with the same records in the same order."""
+    """`name`.jsonl with all records of a file, and Parquet parts, one set for each part of a split."""
 
-    def __init__(self, folder: Path, name: str, columns: Columns) -> None:
-        self._columns = columns
-        self._schema = columns.schema()
-        self._rows: list[dict[str, Any]] = []
-        self._bytes = 0
-        with ExitStack() as stack:
-            self._lines = stack.enter_context(JsonLines(folder / f"{name}.jsonl"))
-            path = folder / f"{name}.parquet"
-            self._parquet = stack.enter_context(pq.ParquetWriter(path, self._schema, compression="zstd"))
-            self._stack = stack.pop_all()
+    def __init__(
+        self,
+        folder: Path,
+        name: str,
+        schema: pa.Schema,
+        parts: tuple[str, ...] = (),
+        part_bytes: int = PART_BYTES,
+    ) -> None:
+        self._path = folder / f"{name}.jsonl"
+        self._lines = JsonLines(self._path)
+        stems = [f"{name}-{part}" for part in parts] or [name]
+        self._parquet = [ParquetParts(folder, stem, schema, part_bytes) for stem in stems]
+        self.sums: dict[str, str] = {}
 
-    def add(self, record: dict[str, Any]) -> None:
-        """Append one record (record.build_record) to both files."""
-        record = self._columns.conform(record)
-        self._bytes += self._lines.add(record)
-        self._rows.append(record)
-        if len(self._rows) >= ROW_GROUP_ROWS or self._bytes >= ROW_GROUP_BYTES:
-            self._flush()
-
-    def _flush(self) -> None:
-        if self._rows:
-            self._parquet.write_table(pa.Table.from_pylist(self._rows, schema=self._schema))
-        self._rows, self._bytes = [], 0
+    def add(self, part: int, *pieces: bytes) -> None:
+        """Append one record's line to both; `part` is the number of its part of the split, 0 without."""
+        self._lines.add(*pieces)
+        self._parquet[part].add(*pieces)
 
     def __enter__(self) -> RecordFiles:
         return self
 
     def __exit__(self, kind: type | None, error: BaseException | None, trace: TracebackType | None) -> None:
-        with self._stack:
-            if error is None:
-                self._flush()
+        self.sums[self._path.name] = self._lines.close()
+        problems: list[BaseException] = []
+        for parquet in self._parquet:
+            try:
+                parquet.close()
+            except (OSError, pa.ArrowException) as problem:
+                problems.append(problem)
+        if problems and error is None:
+            raise problems[0]
+
+
+def table_of(lines: bytes, schema: pa.Schema) -> pa.Table:
+    """JSON lines as a table of this schema; members the schema does not have are left out."""
+    if not len(schema):
+        return schema.empty_table()
+    parse = pj.ParseOptions(explicit_schema=schema, unexpected_field_behavior="ignore")
+    read = pj.ReadOptions(block_size=len(lines) + 1, use_threads=False)
+    return pj.read_json(pa.BufferReader(lines), read_options=read, parse_options=parse)
 
 
 def sha256_of(path: Path) -> str:
@@ -85,7 +163,9 @@ def sha256_of(path: Path) -> str:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
 
-def write_sums(folder: Path) -> None:
-    """SHA256SUMS of all files of a folder, in the form `sha256sum --check` reads."""
-    lines = [f"{sha256_of(path)}  {path.name}\n" for path in sorted(folder.iterdir()) if path.is_file()]
+def write_sums(folder: Path, known: dict[str, str]) -> None:
+    """SHA256SUMS of all files of a folder, in the form `sha256sum --check` reads; `known` spares reading."""
+    files = sorted(path for path in folder.rglob("*") if path.is_file())
+    names = [(path.relative_to(folder).as_posix(), path) for path in files]
+    lines = [f"{known.get(name) or sha256_of(path)}  {name}\n" for name, path in sorted(names)]
     (folder / "SHA256SUMS").write_text("".join(lines), encoding="utf-8")

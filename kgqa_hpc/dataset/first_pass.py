@@ -1,81 +1,74 @@
-"""The first stream over all results: what can only be known when every item was seen.
+"""The first look at all results: what can only be known when every item was seen.
 
-Length limits, the columns of the dataset, counts of requests, and what was sampled, from anchors.h5 beside
-the shards.
+Rows with their outcome so far, the columns of the dataset, counts of requests, and what was sampled, from
+anchors.h5 beside the shards.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from pathlib import Path
 
 from kgqa_hpc.dataset.accounting import Accounting
 from kgqa_hpc.dataset.columns import Columns
-from kgqa_hpc.dataset.lengths import LengthLimits, PairLengths, parsed_pair
-from kgqa_hpc.dataset.read import FinishedWork, Pair
-from kgqa_hpc.dataset.record import parameters
-from kgqa_hpc.dataset.requests import RequestTally
-from kgqa_hpc.errors import AccountingError, CorruptFile
-from kgqa_hpc.store.shard import ShardEntry
+from kgqa_hpc.dataset.plan_of_run import record_maker
+from kgqa_hpc.dataset.read import FinishedWork
+from kgqa_hpc.dataset.requests import RequestCounts
+from kgqa_hpc.dataset.rows import Rows, RowsBuilder
+from kgqa_hpc.dataset.spool import read_head
+from kgqa_hpc.dataset.workers import write_spools
+from kgqa_hpc.errors import AccountingError
 
 
 @dataclass(frozen=True, slots=True)
-class Survey:
-    """`accounting` has everything but the outcomes, which the second stream counts."""
+class FirstPass:
+    """`accounting` has everything but the outcomes of rows, which filters may still change.
+
+    `layouts` are the layouts of the spools' own columns: a spool with another one than `columns` has now is
+    brought into form when it is written out.
+    """
 
     columns: Columns
-    limits: LengthLimits
+    layouts: list[bytes]
+    rows: Rows
     accounting: Accounting
 
 
-def survey(work: FinishedWork, shard_done: Callable[[], None]) -> Survey:
-    """Stream over all shards once.
+def first_pass(
+    work: FinishedWork, folder: Path, shard_done: Callable[[], None], processes: int | None = None
+) -> FirstPass:
+    """Look at all shards once; `folder` takes the spools.
 
     Raises AccountingError when shards are not the anchors; CorruptFile that names all damaged results, after
     each was moved to quarantine.
     """
+    write_spools(work, folder, shard_done, processes)
     accounting = Accounting(shards=len(work.manifest.shards), missing_shards=len(work.missing))
-    columns, lengths, requests = Columns(), PairLengths(), RequestTally()
-    corrupt: list[CorruptFile] = []
+    columns, requests = Columns(record_maker(work.config, "").columns), RequestCounts()
+    builder = RowsBuilder()
+    layouts: list[bytes] = []
     for entry, sampled in work.sampled():
-        for _, shape in sampled:
-            accounting.tally(shape).sampled += 1
-            accounting.tally(shape).waiting += entry.name not in work.done
-        for _, item in _pairs(work, entry, sampled, corrupt):
-            requests.add(item)
-            if pair := parsed_pair(item):
-                lengths.add(pair)
-                columns.add(item["verdicts"], parameters(item["trace"]))
-        shard_done()
-    _raise_together(corrupt)
-    limits = lengths.limits(work.config.dataset.z_score)
-    accounting.lengths = limits.to_dict()
+        done = entry.name in work.done
+        for _, name in sampled:
+            accounting.group(name).sampled += 1
+            accounting.group(name).waiting += not done
+        if not done:
+            continue
+        spool = folder / f"{entry.name}.spool"
+        head = read_head(spool)
+        if [tuple(one) for one in head.sampled] != sampled:
+            raise AccountingError(
+                f"{entry.name} holds other anchors than its slice of anchors.h5",
+                "restore anchors.h5, or run anew",
+            )
+        for name, status, reason in head.lists:
+            accounting.group(name).add(status, reason)
+        requests.take(head.requests)
+        columns.take(head.columns)
+        own = Columns()
+        own.take(head.columns)
+        layouts.append(own.layout())
+        builder.add(spool, head)
     accounting.requests = requests.rows()
-    return Survey(columns, limits, accounting)
-
-
-def _pairs(
-    work: FinishedWork, entry: ShardEntry, sampled: list[tuple[str, int]], corrupt: list[CorruptFile]
-) -> list[Pair]:
-    """A finished shard's items; none of a missing or damaged one, which is noted in `corrupt`."""
-    if entry.name not in work.done:
-        return []
-    try:
-        pairs = work.pairs(entry)
-    except CorruptFile as problem:
-        corrupt.append(problem)
-        return []
-    if sampled != [(anchor["id"], anchor["shape"]) for anchor, _ in pairs]:
-        raise AccountingError(
-            f"{entry.name} holds other anchors than its slice of anchors.h5",
-            "restore anchors.h5, or run anew",
-        )
-    return pairs
-
-
-def _raise_together(corrupt: list[CorruptFile]) -> None:
-    if len(corrupt) == 1:
-        raise corrupt[0]
-    if corrupt:
-        names = "\n       ".join(problem.message for problem in corrupt[:10])
-        raise CorruptFile(f"{len(corrupt)} results are damaged\n       {names}", corrupt[0].cure)
+    return FirstPass(columns, layouts, builder.rows(), accounting)

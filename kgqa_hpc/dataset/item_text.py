@@ -38,7 +38,7 @@ def _head(console: Console, story: dict[str, Any]) -> None:
 
 
 def _anchor(console: Console, anchor: dict[str, Any]) -> None:
-    console.print(Rule(f"anchor: {anchor['kind']}, shape {anchor['shape']}, weight {anchor['weight']:g}"))
+    console.print(Rule(f"anchor: {anchor['kind']}, {anchor['group']}, weight {anchor['weight']:g}"))
     nodes = Table(box=None, pad_edge=False)
     for title in ("#", "id", "name", "type"):
         nodes.add_column(title, overflow="fold")

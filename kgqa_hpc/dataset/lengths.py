@@ -14,6 +14,8 @@ from fractions import Fraction
 from math import isqrt, sqrt
 from typing import Any
 
+import numpy as np
+
 FIELDS = ("question", "answer")
 
 
@@ -25,11 +27,12 @@ class LengthSum:
     total: int = 0
     squares: int = 0
 
-    def add(self, length: int) -> None:
-        """Take one length (in characters) into account."""
-        self.count += 1
-        self.total += length
-        self.squares += length * length
+    @classmethod
+    def of(cls, lengths: np.ndarray) -> LengthSum:
+        """Of an array of lengths in characters, each below 2^31."""
+        values, numbers = np.unique(lengths, return_counts=True)
+        pairs = list(zip(values.tolist(), numbers.tolist(), strict=True))
+        return cls(len(lengths), sum(v * n for v, n in pairs), sum(v * v * n for v, n in pairs))
 
     @property
     def mean(self) -> float:
@@ -62,22 +65,9 @@ class LengthSum:
         return max(low, 0), (q * self.total + reach) // step
 
 
-class PairLengths:
-    """Lengths of the questions and answers of all parsed pairs of a run."""
-
-    def __init__(self) -> None:
-        self.sums = {field: LengthSum() for field in FIELDS}
-
-    def add(self, pair: dict[str, Any]) -> None:
-        """Count one parsed pair."""
-        for field in FIELDS:
-            self.sums[field].add(len(pair[field]))
-
-    def limits(self, z: float | None) -> LengthLimits:
-        """What is kept at `z` standard deviations; everything when `z` is None."""
-        return LengthLimits(
-            z, {f: s.bounds(z) if z is not None else None for f, s in self.sums.items()}, self.sums
-        )
+def limits_of(sums: dict[str, LengthSum], z: float | None) -> LengthLimits:
+    """What is kept at `z` standard deviations; everything when `z` is None."""
+    return LengthLimits(z, {f: s.bounds(z) if z is not None else None for f, s in sums.items()}, sums)
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,14 +77,6 @@ class LengthLimits:
     z_score: float | None
     bounds: dict[str, tuple[int, int] | None]
     sums: dict[str, LengthSum]
-
-    def outliers(self, pair: dict[str, Any]) -> tuple[str, ...]:
-        """The fields (question, answer) of this pair whose length lies outside."""
-        return tuple(
-            field
-            for field, bound in self.bounds.items()
-            if bound is not None and not bound[0] <= len(pair[field]) <= bound[1]
-        )
 
     def to_dict(self) -> dict[str, Any]:
         """The form of accounting.json: how the limits came about, and what they are."""
@@ -114,11 +96,3 @@ class LengthLimits:
             "pairs": self.sums["question"].count,
             **fields,
         }
-
-
-def parsed_pair(record: dict[str, Any]) -> dict[str, Any] | None:
-    """The question and answer of an item's record, or None while or when it never got any."""
-    output = record["output"]
-    if all(isinstance(output.get(field), str) for field in FIELDS):
-        return dict(output)
-    return None

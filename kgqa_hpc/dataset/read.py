@@ -14,8 +14,8 @@ from typing import Any
 from kgqa_hpc.config import RunConfig
 from kgqa_hpc.errors import AccountingError, CorruptFile, FingerprintMismatch, InputError
 from kgqa_hpc.runs import run_config
+from kgqa_hpc.store.anchors import GROUP
 from kgqa_hpc.store.anchors import KIND as ANCHORS
-from kgqa_hpc.store.anchors import AnchorsFile, group_of
 from kgqa_hpc.store.partition import ShardsManifest, load_shard, read_shards_manifest
 from kgqa_hpc.store.quarantine import quarantine
 from kgqa_hpc.store.queue import done_shards
@@ -23,6 +23,7 @@ from kgqa_hpc.store.results import read_result
 from kgqa_hpc.store.run_folder import RunFolder
 from kgqa_hpc.store.sealed import read_header
 from kgqa_hpc.store.shard import ShardEntry
+from kgqa_hpc.store.table import Table, open_table
 
 Pair = tuple[dict[str, Any], dict[str, Any]]  # an anchor and a record, both as they are stored
 
@@ -62,30 +63,30 @@ class FinishedWork:
             raise CorruptFile(problem.message, f"{where}; `kgqa run {self.run.path}` redoes it") from problem
         return list(zip(anchors, records, strict=True))
 
-    def finished(self) -> Iterator[tuple[int, list[Pair]]]:
-        """Each finished shard's items with the row of the first one in anchors.h5."""
-        for position, entry in enumerate(self.manifest.shards):
-            if entry.name in self.done:
-                yield position * self.manifest.shard_size, self.pairs(entry)
-
     def sampled(self) -> Iterator[tuple[ShardEntry, list[tuple[str, str]]]]:
-        """For every shard the id and shape of each of its anchors, as anchors.h5 has them.
+        """For every shard the id and group of each of its anchors, as anchors.h5 has them.
 
         Raises AccountingError when the shards are not exactly the anchors.
         """
-        with _curable_anchors(self.run):
-            file = AnchorsFile(self.run.anchors)
-        with file as anchors:
+        with _curable_anchors(self.run), open_table(self.run.anchors, ANCHORS, GROUP) as anchors:
             start = 0
             for entry in self.manifest.shards:
-                rows = anchors.rows(start, start + entry.items)
-                yield entry, [(row["id"], group_of(row)) for row in rows]
-                start += entry.items
+                stop = start + entry.items
+                ids = anchors.text("id", start, stop)
+                yield entry, list(zip(ids, _groups(anchors, start, stop), strict=True))
+                start = stop
             if start != len(anchors):
                 raise AccountingError(
                     f"{self.run.anchors} holds {len(anchors):,} anchors, the shards together {start:,}",
                     f"remove {self.run.shards_manifest} and run `kgqa run {self.run.path}` again",
                 )
+
+
+def _groups(anchors: Table, start: int, stop: int) -> list[str]:
+    try:
+        return anchors.text("group", start, stop)
+    except KeyError:  # version 1
+        return [f"shape {shape}" for shape in anchors.numbers("shape", start, stop).tolist()]
 
 
 def open_work(run: RunFolder) -> FinishedWork:

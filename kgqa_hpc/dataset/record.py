@@ -1,4 +1,4 @@
-"""The record of the published dataset: a question, its answer, the graphlet behind them, and provenance.
+"""The records of the published dataset: question, answer, the evidence behind them, verdicts and provenance.
 
 Built from an anchor and what happened to it, and from nothing else: no time, host, worker, path or restart
 enters, so the same results give the same bytes wherever they are merged. docs/dataset.md lists the fields.
@@ -6,73 +6,93 @@ enters, so the same results give the same bytes wherever they are merged. docs/d
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from kgqa_hpc.anchors.anchor import Anchor
+from kgqa_hpc.columns import Column
+from kgqa_hpc.dataset.columns import fitting
 
 TOKENS = ("prompt", "completion", "cached")
 PARAMETERS = ("temperature", "max_tokens", "seed")  # of a request, as its trace entry holds them
+PAIR = ("question", "answer")
+HEAD = ("id", "question", "answer", "kind", "group")  # members before `accepted` and `reason`
 
 
 @dataclass(frozen=True, slots=True)
 class Origin:
-    """What all records of a run share: its fingerprint and its seed."""
+    """What all records of a run share: fingerprint, seed, where the evidence comes from."""
 
     run: str
     seed: int
+    source: str | None
 
 
-def build_record(
-    anchor: Anchor, item: dict[str, Any], origin: Origin, *, rejected: str | None = None
-) -> dict[str, Any]:
-    """The dataset's record of an item that has a question and an answer.
+@dataclass(frozen=True, slots=True)
+class RecordMaker:
+    """Builds records of one run; `kind` is its anchor kind, `steps` the columns its steps declare."""
 
-    `item` is the item's record as results hold it (steps/item.py). `rejected` is the reason it was left out,
-    None when it was accepted. `edges` are the edges as they stand in the graph, from source to target,
-    parallel ones each for itself, and `edge_labels` their types in the same order.
-    """
-    return {
-        "id": anchor.id,
-        "question": item["output"]["question"],
-        "answer": item["output"]["answer"],
-        "graphlet_id": anchor.data["shape"],
-        "nodes": [{"id": n.id, "name": n.name, "type": n.type} for n in anchor.nodes],
-        "edges": [[r.source, r.target] for r in anchor.relations],
-        "edge_labels": [r.type for r in anchor.relations],
-        "num_nodes": len(anchor.nodes),
-        "verdicts": item["verdicts"],
-        "accepted": rejected is None,
-        "reason": rejected,
-        "provenance": provenance(anchor, item["trace"], origin),
-    }
+    origin: Origin
+    kind: Any
+    steps: tuple[Column, ...]
+
+    @property
+    def columns(self) -> tuple[Column, ...]:
+        """The kind's columns, then those of the steps that it does not have."""
+        own = {column.name for column in self.kind.columns}
+        return (*self.kind.columns, *(column for column in self.steps if column.name not in own))
+
+    def record(
+        self, anchor: Any, item: Mapping[str, Any], fields: Mapping[str, Any], number: int | None = None
+    ) -> dict[str, Any]:
+        """The record of a pair without `accepted` and `reason`, which filters may change later.
+
+        `anchor` is an Anchor, `item` its record in a result, `fields` the pair's own fields; `number`
+        counts the records of an item that yields several, from 1.
+        """
+        found = (fields, item["features"], item["annotations"])
+        return {
+            "id": anchor.id if number is None else f"{anchor.id}.{number}",
+            "question": fields["question"],
+            "answer": fields["answer"],
+            "kind": anchor.kind,
+            "group": anchor.group,
+            "verdicts": item["verdicts"],
+            "features": item["features"],
+            "provenance": provenance(anchor, item["trace"], self.origin),
+            **self.kind.record(anchor, fields),
+            **{column.name: _look_up(column, found) for column in self.columns[len(self.kind.columns) :]},
+        }
 
 
-def provenance(anchor: Anchor, trace: list[dict[str, Any]], origin: Origin) -> dict[str, Any]:
-    """Per step the prompt, engine and parameters of its last request, and the tokens of all requests."""
-    last = last_requests(trace)
+def _look_up(column: Column, places: tuple[Mapping[str, Any], ...]) -> Any:
+    for place in places:
+        if column.name in place:
+            return fitting(place[column.name], column.type)
+    return None
+
+
+def provenance(anchor: Any, trace: list[dict[str, Any]], origin: Origin) -> dict[str, Any]:
+    """Per label the prompt, engine and parameters of its last request, and the tokens of all requests."""
+    last: dict[str, dict[str, Any]] = {}
+    tokens = dict.fromkeys(TOKENS, 0)
+    for entry in trace:
+        last[entry["step"]] = entry
+        for kind, number in entry["tokens"].items():
+            tokens[kind] += number
     return {
         "run": origin.run,
         "seed": origin.seed,
+        "source": origin.source,
         "anchor": {"id": anchor.id, "kind": anchor.kind, "weight": anchor.weight},
-        "prompt": {step: dict(entry["prompt"]) for step, entry in last.items()},
-        "engine": {step: dict(entry["engine"]) for step, entry in last.items()},
-        "parameters": parameters(trace),
-        "tokens": {kind: sum(entry["tokens"][kind] for entry in trace) for kind in TOKENS},
+        "prompt": {label: entry["prompt"] for label, entry in last.items()},
+        "engine": {label: entry["engine"] for label, entry in last.items()},
+        "parameters": {
+            label: {name: entry[name] for name in PARAMETERS if name in entry}
+            for label, entry in last.items()
+        },
+        "tokens": tokens,
         "attempts": attempts(trace),
-    }
-
-
-def last_requests(trace: list[dict[str, Any]]) -> dict[str, dict[str, Any]]:
-    """The last request of each step: the one whose answer counted."""
-    return {entry["step"]: entry for entry in trace}
-
-
-def parameters(trace: list[dict[str, Any]]) -> dict[str, dict[str, Any]]:
-    """Generation parameters of each step's last request."""
-    return {
-        step: {name: entry[name] for name in PARAMETERS if name in entry}
-        for step, entry in last_requests(trace).items()
     }
 
 
@@ -84,12 +104,19 @@ def attempts(trace: list[dict[str, Any]]) -> dict[str, int]:
     return counts
 
 
-def lost_record(anchor: Anchor, item: dict[str, Any]) -> dict[str, Any]:
+def pair_of(fields: Mapping[str, Any]) -> tuple[str, str] | None:
+    """Question and answer of an item's fields, None while or when it never got both."""
+    question, answer = fields.get("question"), fields.get("answer")
+    return (question, answer) if isinstance(question, str) and isinstance(answer, str) else None
+
+
+def lost_record(anchor: Any, item: Mapping[str, Any]) -> dict[str, Any]:
     """The line of an item that gave no pair, or none that could be judged: counted, never dropped."""
     return {
         "id": anchor.id,
         "status": item["status"],
         "reason": item["reason"],
-        "graphlet_id": anchor.data["shape"],
+        "kind": anchor.kind,
+        "group": anchor.group,
         "attempts": attempts(item["trace"]),
     }

@@ -14,7 +14,7 @@ from kgqa_hpc.dataset.record import TOKENS
 _COUNTS = ("requests", "usable", "repaired", "unparseable", "truncated", "errors")
 
 
-class RequestTally:
+class RequestCounts:
     """Counts of requests per step, prompt and engine."""
 
     def __init__(self) -> None:
@@ -47,6 +47,15 @@ class RequestTally:
             identity = {"step": entry["step"], "prompt": prompt, "engine": engine}
             self._rows[key] = {**identity, **dict.fromkeys(_COUNTS, 0), "tokens": dict.fromkeys(TOKENS, 0)}
         return self._rows[key]
+
+    def take(self, rows: list[dict[str, Any]]) -> None:
+        """Add what another one counted (`rows()`)."""
+        for other in rows:
+            row = self._row(other)
+            for name in _COUNTS:
+                row[name] += other[name]
+            for kind in TOKENS:
+                row["tokens"][kind] += other["tokens"][kind]
 
     def rows(self) -> list[dict[str, Any]]:
         """One row per step, prompt and engine, in an order that depends on their names alone."""

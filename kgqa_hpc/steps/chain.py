@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +13,7 @@ from kgqa_hpc.errors import PromptError
 from kgqa_hpc.prompts.prompt import Prompt, load_prompt, try_prompt
 from kgqa_hpc.settings import StepSettings
 from kgqa_hpc.steps import STEPS
+from kgqa_hpc.steps.decision import Decision, decision
 from kgqa_hpc.steps.item import Item
 from kgqa_hpc.steps.step import Step, StepContext
 
@@ -45,8 +45,7 @@ def build_chain(
         config.seed,
         kind_of(config),
         config.prompts.edge_types,
-        config.dataset.decide,
-        judges_of(config),
+        decision_of(config),
         engine,
     )
     folder = prompts or config.prompts.folder
@@ -62,15 +61,14 @@ def set_engine(chain: list[Step], engine: EngineInfo) -> None:
         step.context.engine = engine
 
 
-def judges_of(config: RunConfig) -> Mapping[str, type[Step]]:
-    """The judging steps whose verdicts decide (`dataset.decide.judges`), by label, in order."""
-    wanted = config.dataset.decide.judges
-    return {
-        settings.label: step
+def decision_of(config: RunConfig) -> Decision:
+    """The rule of `dataset.decide` over the run's judging steps, in their order. Raises ConfigError."""
+    judges = {
+        settings.label: step.objection
         for settings in config.steps
         if (step := STEPS.get(settings.use)).adds == "verdict"
-        and (wanted is None or settings.label in wanted)
     }
+    return decision(config.dataset.decide, judges)
 
 
 def run_prompts(config: RunConfig) -> dict[str, Prompt]:

@@ -1,85 +1,98 @@
-"""How several verdicts become accepted or rejected.
+"""From verdicts to accepted or rejected, by the rule of today's configuration.
 
-The rule is configuration (`dataset.decide`): it is applied when an item's last judge has spoken and again
-at merge, so it may be changed without asking anybody again.
+The rule is applied when the last judge of an item has spoken. An item whose outcome verdicts alone made (`decided`)
+is decided again at every merge, so that the rule may change without asking anybody again. What a step
+rejected (a check, a missing answer) stays as it is.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any, Literal, Protocol
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Annotated, Any, Literal
 
 from pydantic import Field, model_validator
 
-from kgqa_hpc.settings import Name, Settings
+from kgqa_hpc.errors import ConfigError
+from kgqa_hpc.settings import Settings
+
+Approves = Callable[[Mapping[str, Any]], str | None]  # a verdict's objection, None when it says yes
+MISSING = "no verdict"
 
 
-class JudgingStep(Protocol):
-    """What this module needs of a step that adds verdicts (steps/step.py)."""
+class Decide(Settings):
+    """How the verdicts of several judges become accepted or rejected."""
 
-    @classmethod
-    def objection(cls, verdict: Mapping[str, Any]) -> str | None: ...
-
-
-class DecideConfig(Settings):
-    """Which judges count, and how many of them must agree."""
-
-    judges: list[Name] | None = Field(None, description="Names of judging steps; default: all of the run.")
+    judges: list[str] | None = Field(None, description="Labels of the judges that count; default: all.")
     rule: Literal["all", "majority", "at_least", "weighted"] = Field(
-        "all", description="all; majority: more than half; at_least: a number; weighted: a share of weights."
+        "all", description="all yes; more than half; at_least so many; weighted: yes weighs at least half."
     )
-    at_least: int | None = Field(None, ge=1, description="Approvals that rule at_least needs.")
-    weights: dict[str, float] = Field(
-        default_factory=dict, description="Weight of each judge under rule weighted; default 1."
-    )
-    threshold: float = Field(
-        0.5, ge=0, lt=1, description="Rule weighted accepts above this share of all weights."
+    at_least: int | None = Field(None, ge=1, description="at_least: how many judges must say yes.")
+    weights: dict[str, Annotated[float, Field(gt=0)]] | None = Field(
+        None, description="weighted: what each judge's yes weighs."
     )
 
     @model_validator(mode="after")
-    def _complete(self) -> DecideConfig:
+    def _belong_together(self) -> Decide:
         if (self.rule == "at_least") != (self.at_least is not None):
-            raise ValueError("rule at_least and the number at_least go together")
-        if any(not weight >= 0 for weight in self.weights.values()):
-            raise ValueError("weights must not be negative")
+            raise ValueError("at_least and the rule at_least need each other")
+        if (self.rule == "weighted") != (self.weights is not None):
+            raise ValueError("weights and the rule weighted need each other")
+        if self.judges is not None and len(set(self.judges)) != len(self.judges):
+            raise ValueError("judges: a judge is named twice")
+        if self.judges and self.at_least and self.at_least > len(self.judges):
+            raise ValueError(f"at_least {self.at_least} of {len(self.judges)} judges can never be")
+        if self.judges and self.weights and (strangers := set(self.weights) ^ set(self.judges)):
+            raise ValueError(f"weights and judges differ in {', '.join(sorted(strangers))}")
         return self
 
 
-def objections(
-    verdicts: Mapping[str, Mapping[str, Any]], judges: Mapping[str, type[JudgingStep]]
-) -> dict[str, str | None]:
-    """Per judge that has spoken what it objects to, None for an approval. `judges`: classes by label."""
-    return {label: judge.objection(verdicts[label]) for label, judge in judges.items() if label in verdicts}
+@dataclass(frozen=True, slots=True)
+class Decision:
+    """The judges that count, in the order of the run, what each one's yes weighs, and how much is needed."""
+
+    judges: dict[str, Approves] = field(default_factory=dict)
+    weights: dict[str, float] = field(default_factory=dict)
+    needed: float = 0.0
+    above: bool = False  # whether more than `needed` must be reached
+
+    def complete(self, verdicts: Mapping[str, Mapping[str, Any]]) -> bool:
+        """Whether all judges have spoken."""
+        return bool(self.judges) and self.judges.keys() <= verdicts.keys()
+
+    def reason(self, verdicts: Mapping[str, Mapping[str, Any]]) -> str | None:
+        """Why the item is rejected: the objections by judge; None when it is accepted.
+
+        A judge that gave no verdict does not say yes.
+        """
+        objections: dict[str, str] = {}
+        for label, approves in self.judges.items():
+            verdict = verdicts.get(label)
+            objection = MISSING if verdict is None else approves(verdict)
+            if objection is not None:
+                objections[label] = objection
+        if not objections:
+            return None
+        weight = sum(weight for label, weight in self.weights.items() if label not in objections)
+        if weight > self.needed or (weight == self.needed and not self.above):
+            return None
+        return "; ".join(f"{label}: {objection}" for label, objection in objections.items())
 
 
-def decide(objections: Mapping[str, str | None], rule: DecideConfig) -> str | None:
-    """None when the panel accepts, else the reason of its rejection.
-
-    `objections`: per judge that counts and has spoken what it objects to, None for an approval. One judge's
-    reason is its own ("judge: invalid answer"); that of several names those who objected.
-    """
-    against = {label: objection for label, objection in objections.items() if objection is not None}
-    if _accepts(objections, against, rule):
-        return None
-    if len(objections) == 1:
-        label, objection = next(iter(against.items()))
-        return f"{label}: {objection}"
-    return f"panel: {', '.join(against)} of {len(objections)} judges object"
-
-
-def _accepts(
-    objections: Mapping[str, str | None], against: Mapping[str, str | None], rule: DecideConfig
-) -> bool:
-    approvals = len(objections) - len(against)
-    if rule.rule == "all":
-        return not against
-    if rule.rule == "majority":
-        return 2 * approvals > len(objections) or not objections
-    if rule.rule == "at_least":
-        return approvals >= (rule.at_least or 0) or not objections
-    weight = {label: rule.weights.get(label, 1.0) for label in objections}
-    whole = sum(weight.values())
-    return (
-        whole == 0
-        or sum(weight[label] for label in objections if label not in against) > rule.threshold * whole
-    )
+def decision(settings: Decide, judges: Mapping[str, Approves]) -> Decision:
+    """The rule applied to the judges of a run, given by label. Raises ConfigError for an unknown judge."""
+    names = list(judges) if settings.judges is None else settings.judges
+    named = [*names, *(settings.weights or {})]
+    if unknown := sorted({name for name in named if name not in judges}):
+        known = ", ".join(judges) or "none"
+        raise ConfigError(
+            f"dataset.decide: {unknown[0]!r} is no judge of this run; its judges: {known}",
+            "name the labels (`as:`) of its judging steps",
+        )
+    counted = {label: approves for label, approves in judges.items() if label in names}
+    weights = {label: (settings.weights or {}).get(label, 1.0) for label in counted}
+    if settings.at_least is not None and settings.at_least > len(counted):
+        raise ConfigError(f"dataset.decide.at_least: {settings.at_least}, of {len(counted)} judges")
+    total = sum(weights.values())
+    needed = {"all": total, "majority": total / 2, "at_least": settings.at_least, "weighted": total / 2}
+    return Decision(counted, weights, float(needed[settings.rule] or 0.0), above=settings.rule == "majority")

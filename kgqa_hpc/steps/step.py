@@ -26,7 +26,7 @@ from kgqa_hpc.engines.engine import EngineInfo, Request, Response
 from kgqa_hpc.prompts.prompt import Prompt
 from kgqa_hpc.settings import StepSettings
 from kgqa_hpc.steps.answer_json import Parsed, Unparseable, parse_json
-from kgqa_hpc.steps.decision import DecideConfig, decide, objections
+from kgqa_hpc.steps.decision import Decision
 from kgqa_hpc.steps.item import Item
 
 TRACE_TEXT = 100_000  # characters of a raw answer that are kept
@@ -63,16 +63,12 @@ Outcome = Done | Ask | Retry | Reject
 
 @dataclass(slots=True)
 class StepContext:
-    """What the steps of a chain share: seed, anchor kind, rule, and, once it is up, the engine.
-
-    `judges` are the judging steps of the run that count, by label, in order.
-    """
+    """What the steps of a chain share: seed, anchor kind, the panel's rule, and, once it is up, the engine."""
 
     run_seed: int
     kind: AnchorKind
     edge_types: bool = False
-    decide: DecideConfig = field(default_factory=DecideConfig)
-    judges: Mapping[str, type[Step]] = field(default_factory=dict)
+    decision: Decision = field(default_factory=Decision)
     engine: EngineInfo | None = None
 
 
@@ -197,11 +193,11 @@ class Step:
 
     def _decided(self, item: Item) -> Outcome:
         """The panel's decision once all its judges have spoken."""
-        judges = self.context.judges
-        if self.adds != "verdict" or not judges or not all(label in item.verdicts for label in judges):
+        decision = self.context.decision
+        if self.adds != "verdict" or not decision.complete(item.verdicts):
             return Done()
         item.decided = True
-        reason = decide(objections(item.verdicts, judges), self.context.decide)
+        reason = decision.reason(item.verdicts)
         return Done() if reason is None else Reject(reason, decided=True)
 
     def _trace_entry(self, item: Item, response: Response, attempt: int, turn: int) -> dict[str, Any]:

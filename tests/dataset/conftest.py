@@ -191,7 +191,7 @@ def make_tiny_run(tmp_path: Path) -> Callable[[int, int, str], Path]:
         fate = (
             {"status": "accepted", "reason": None}
             if number % 3
-            else {"status": "rejected", "reason": "judge: no"}
+            else {"status": "rejected", "reason": "check: no"}
         )
         output = {"question": f"Q{number}", "answer": f"A{number}"}
         return {"id": make_anchor(number).id, **fate, "output": output, "verdicts": {}, "trace": [entry]}

@@ -6,7 +6,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kgqa_hpc.dataset.accounting import OUTCOMES, Accounting, Tally, render, sentence
+from kgqa_hpc.dataset.accounting import (
+    OUTCOMES,
+    Accounting,
+    OutcomeCounts,
+    RecordCounts,
+    in_order,
+    render,
+    sentence,
+)
 from kgqa_hpc.errors import AccountingError
 
 ITEMS = st.lists(
@@ -22,7 +30,7 @@ ITEMS = st.lists(
 def _count(items: list[tuple[int, str, str | None]]) -> Accounting:
     accounting = Accounting(shards=1)
     for shape, status, reason in items:
-        tally = accounting.tally(shape)
+        tally = accounting.group(f"shape {shape}")
         tally.sampled += 1
         tally.add(status, reason)
     return accounting
@@ -33,38 +41,43 @@ def test_whatever_becomes_of_items_the_identity_holds(items: list[tuple[int, str
     accounting = _count(items)
     accounting.check()
     document = accounting.to_dict()
-    for tally in [document, *document["shapes"].values()]:
+    for tally in [document, *document["groups"].values()]:
         ends = sum(sum(tally[name].values()) for name in OUTCOMES[1:])
         assert tally["sampled"] == tally["accepted"] + ends + tally["waiting"]
     assert document["sampled"] == len(items)
 
 
 @given(ITEMS.filter(bool), st.sampled_from([-1, 1]))
-def test_one_item_more_or_less_in_one_shape_is_refused(
+def test_one_item_more_or_less_in_one_group_is_refused(
     items: list[tuple[int, str, str | None]], change: int
 ) -> None:
     accounting = _count(items)
-    accounting.tally(items[0][0]).sampled += change
+    accounting.group(f"shape {items[0][0]}").sampled += change
     with pytest.raises(AccountingError, match=rf"shape {items[0][0]}: [\d,]+ sampled !="):
         accounting.check()
 
 
-def test_a_surplus_in_one_shape_does_not_pay_for_a_loss_in_another() -> None:
-    accounting = Accounting(shapes={1: Tally(sampled=2, accepted=1), 2: Tally(sampled=1, accepted=2)})
+def test_a_surplus_in_one_group_does_not_pay_for_a_loss_in_another() -> None:
+    accounting = Accounting(
+        groups={
+            "shape 1": OutcomeCounts(sampled=2, accepted=1),
+            "shape 2": OutcomeCounts(sampled=1, accepted=2),
+        }
+    )
     with pytest.raises(AccountingError, match="shape 1"):
         accounting.check()
 
 
 def test_waiting_items_are_allowed_only_while_shards_are_missing() -> None:
-    shapes = {1: Tally(sampled=3, accepted=1, waiting=2)}
-    Accounting(shapes=shapes, shards=2, missing_shards=1).check()
+    groups = {"shape 1": OutcomeCounts(sampled=3, accepted=1, waiting=2)}
+    Accounting(groups=groups, shards=2, missing_shards=1).check()
     with pytest.raises(AccountingError):
-        Accounting(shapes=shapes, shards=2).check()
+        Accounting(groups=groups, shards=2).check()
 
 
 def test_an_unknown_status_is_no_outcome() -> None:
     with pytest.raises(AccountingError, match="'open'"):
-        Tally().add("open", None)
+        OutcomeCounts().add("open", None)
 
 
 def test_a_person_reads_the_identity_and_each_reason() -> None:
@@ -74,4 +87,28 @@ def test_a_person_reads_the_identity_and_each_reason() -> None:
     assert "3 sampled = 1 accepted + 1 rejected + 0 invalid + 1 failed" in text
     assert "PARTIAL: 1 of 4 shards are not done yet" in text
     assert "generate: error" in text
-    assert sentence(Tally(sampled=2)).startswith("2 sampled !=")
+    assert sentence(OutcomeCounts(sampled=2)).startswith("2 sampled !=")
+
+
+def test_records_have_an_identity_of_their_own() -> None:
+    accounting = _count([(1, "accepted", None)])
+    accounting.records["shape 1"] = RecordCounts(records=3, accepted=2)
+    with pytest.raises(AccountingError, match="shape 1: 3 records != 2 accepted"):
+        accounting.check()
+    accounting.records["shape 1"].rejected["unclear"] += 1
+    accounting.check()
+    assert accounting.to_dict()["records"]["rejected"] == {"unclear": 1}
+    assert "3 records = 2 accepted + 1 rejected" in render(accounting)
+
+
+def test_groups_stand_in_the_order_a_person_expects() -> None:
+    names = ["shape 11", "shape 2", "Homo sapiens", "shape 1", "path of 10", "path of 9", "²"]
+    assert [name for name, _ in in_order(dict.fromkeys(names))] == [
+        "Homo sapiens",
+        "path of 9",
+        "path of 10",
+        "shape 1",
+        "shape 2",
+        "shape 11",
+        "²",
+    ]

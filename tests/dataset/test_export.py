@@ -9,7 +9,7 @@ from typing import Any
 import orjson
 import pytest
 
-from kgqa_hpc.dataset.export import FILE
+from kgqa_hpc.dataset.merge import PUBLISHED as FILE
 from kgqa_hpc.dataset.merge import merge
 
 PUBLISHED = [
@@ -54,17 +54,48 @@ def test_names_and_types_equal_a_real_published_record(make_run: Any) -> None:
     assert ours["graphlet_text"] == [f" - {i}: {name} \n" for i, name in enumerate(ours["node_names"])]
 
 
-def test_exactly_the_accepted_pairs_are_exported_numbered_with_their_raw_answers(make_run: Any) -> None:
+def test_exactly_the_accepted_pairs_are_exported_with_their_raw_answers(make_run: Any) -> None:
     run = make_run()
     records = exported(run)
     accepted = (run.folder.dataset / "accepted.jsonl").read_bytes().split(b"\n")[:-1]
-    assert [record["id"] for record in records] == list(range(len(accepted)))
+    assert len(records) == len(accepted)
     for record, line in zip(records, accepted, strict=True):
         twin = orjson.loads(line)
-        assert run.ids[record["graphlet_index"]] == twin["id"]
         assert (record["question"], record["edges"]) == (twin["question"], twin["edges"])
         assert json.loads(record["text"])["question"] == record["question"]
         assert json.loads(record["filtering_text"])["valid_question"] is True
+
+
+def test_id_is_the_place_in_the_sample_and_index_the_ordinal_of_the_shape_within_its_size(
+    make_run: Any,
+) -> None:
+    run = make_run()
+    for record in exported(run):
+        assert make_id(record) == run.ids[record["id"]]
+        # 3 nodes: shapes 1, 2; 4 nodes: 4, 3, 6, 5, 7, 8
+        assert record["graphlet_index"] == {1: 0, 2: 1, 3: 1}[record["graphlet_id"]]
+
+
+def make_id(record: dict[str, Any]) -> str:
+    number = int(record["nodes"][0].split(":")[1])
+    return f"g{record['graphlet_id']:02d}-{number:016x}"
+
+
+@pytest.mark.skipif(not REAL.exists(), reason="the published record is not at hand")
+def test_the_published_index_of_the_real_record_is_ours() -> None:
+    from kgqa_hpc.dataset.exports.biographletqa import _ORDINAL
+
+    real = json.loads(REAL.read_text(encoding="utf-8"))
+    assert _ORDINAL[real["graphlet_id"]] == real["graphlet_index"]
+    assert sorted(_ORDINAL) == list(range(1, 30))
+
+
+def test_once_asked_for_it_follows_every_later_merge(make_run: Any) -> None:
+    run = make_run()
+    before = exported(run)
+    merge(run.folder)
+    after = [orjson.loads(line) for line in (run.folder.dataset / FILE).read_bytes().split(b"\n")[:-1]]
+    assert after == before
 
 
 def test_without_the_wish_there_is_no_published_form(make_run: Any) -> None:

@@ -12,8 +12,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from kgqa_hpc.columns import Column
 from kgqa_hpc.dataset import files
-from kgqa_hpc.dataset.columns import Columns
+from kgqa_hpc.dataset.columns import Columns, arrow_schema, fitting
 from kgqa_hpc.dataset.files import RecordFiles, write_sums
 
 TEXT = st.text(st.characters(exclude_categories=["Cs"]), max_size=20)
@@ -34,17 +35,19 @@ def record(
         "id": f"g01-{number:016x}",
         "question": f"Which one is {number}? é\u2028→",
         "answer": "This one.\x00",
-        "graphlet_id": 1,
+        "kind": "graphlet",
+        "group": "shape 1",
+        "accepted": True,
+        "reason": None,
         "nodes": [{"id": f"N:{i}", "name": f"name {i}", "type": "T"} for i in range(3)],
         "edges": [[0, 1], [1, 2]],
         "edge_labels": ["is_a", "part_of"],
-        "num_nodes": 3,
         "verdicts": verdicts,
-        "accepted": True,
-        "reason": None,
+        "features": {"difficulty": 0.5},
         "provenance": {
             "run": "f" * 64,
             "seed": 42,
+            "source": "csv",
             "anchor": {"id": f"g01-{number:016x}", "kind": "graphlet", "weight": 1.0},
             "prompt": {step: {"name": "p5", "sha256": "0" * 64} for step in steps},
             "engine": dict.fromkeys(steps, engine),
@@ -55,19 +58,27 @@ def record(
     }
 
 
-def write(folder: Path, records: list[dict[str, Any]]) -> None:
+DECLARED = (
+    Column("nodes", [{"id": "string", "name": "string", "type": "string"}], "Nodes."),
+    Column("edges", [["int64"]], "Edges."),
+    Column("edge_labels", ["string"], "Types."),
+)
+PARQUET = "accepted-00000-of-00001.parquet"
+
+
+def write(folder: Path, records: list[dict[str, Any]], part_bytes: int = files.PART_BYTES) -> None:
     folder.mkdir(exist_ok=True)
-    columns = Columns()
+    columns = Columns(DECLARED)
     for one in records:
-        columns.add(one["verdicts"], one["provenance"]["parameters"])
-    with RecordFiles(folder, "accepted", columns) as out:
+        columns.add(one)
+    with RecordFiles(folder, "accepted", arrow_schema(columns.all()), part_bytes=part_bytes) as out:
         for one in records:
-            out.add(one)
+            out.add(0, orjson.dumps(columns.conform(one)) + b"\n")
 
 
 def read_both(folder: Path) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
     lines = (folder / "accepted.jsonl").read_bytes().split(b"\n")[:-1]
-    return [orjson.loads(line) for line in lines], pq.read_table(folder / "accepted.parquet").to_pylist()
+    return [orjson.loads(line) for line in lines], pq.read_table(folder / PARQUET).to_pylist()
 
 
 def _without_empty_structs(record: dict[str, Any]) -> dict[str, Any]:
@@ -98,7 +109,7 @@ def test_parquet_and_json_lines_hold_the_same(
 def test_row_groups_bound_what_is_held_in_memory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(files, "ROW_GROUP_ROWS", 10)
     write(tmp_path, [record(i, {"judge": {"valid": True}}) for i in range(95)])
-    metadata = pq.read_metadata(tmp_path / "accepted.parquet")
+    metadata = pq.read_metadata(tmp_path / PARQUET)
     assert [metadata.row_group(i).num_rows for i in range(metadata.num_row_groups)] == [10] * 9 + [5]
     assert read_both(tmp_path)[0] == read_both(tmp_path)[1]
 
@@ -106,7 +117,7 @@ def test_row_groups_bound_what_is_held_in_memory(tmp_path: Path, monkeypatch: py
 def test_long_texts_close_a_row_group_by_their_bytes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(files, "ROW_GROUP_BYTES", 5_000)
     write(tmp_path, [record(i, {"judge": {"why": "x" * 3_000}}) for i in range(10)])
-    assert pq.read_metadata(tmp_path / "accepted.parquet").num_row_groups == 5
+    assert pq.read_metadata(tmp_path / PARQUET).num_row_groups == 5
 
 
 def test_values_of_different_nature_become_json_text(tmp_path: Path) -> None:
@@ -133,16 +144,35 @@ def test_the_same_records_give_the_same_bytes(tmp_path: Path) -> None:
     records = [record(i, {"judge": {"valid": i % 2 == 0, "why": str(i)}}) for i in range(300)]
     for name in ("one", "two"):
         write(tmp_path / name, records)
-    for suffix in ("jsonl", "parquet"):
-        name = f"accepted.{suffix}"
+    for name in ("accepted.jsonl", PARQUET):
         assert (tmp_path / "one" / name).read_bytes() == (tmp_path / "two" / name).read_bytes()
 
 
 def test_sums_are_those_of_the_files(tmp_path: Path) -> None:
     (tmp_path / "b").write_bytes(b"b")
     (tmp_path / "a").write_bytes(b"")
-    write_sums(tmp_path)
+    write_sums(tmp_path, {})
     expected = "".join(
         f"{hashlib.sha256(body).hexdigest()}  {name}\n" for name, body in [("a", b""), ("b", b"b")]
     )
     assert (tmp_path / "SHA256SUMS").read_text() == expected
+
+
+def test_parts_hold_all_records_in_order_and_are_numbered_of_how_many(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(files, "ROW_GROUP_ROWS", 10)
+    write(tmp_path, [record(i, {}) for i in range(45)], part_bytes=1)
+    parts = sorted(tmp_path.glob("*.parquet"))
+    assert [part.name for part in parts] == [f"accepted-{i:05d}-of-00005.parquet" for i in range(5)]
+    ids = [row["id"] for part in parts for row in pq.read_table(part).to_pylist()]
+    assert ids == [f"g01-{i:016x}" for i in range(45)]
+
+
+def test_a_step_column_takes_what_fits_and_text_takes_all() -> None:
+    assert fitting({"a": 1}, "string") == '{"a":1}'
+    assert fitting(1.0, "int64") == 1
+    assert fitting(1.5, "int64") is None
+    assert fitting(True, "double") is None
+    assert fitting([1, "x"], ["string"]) == ["1", "x"]
+    assert fitting({"a": 1, "c": 2}, {"a": "double", "b": "string"}) == {"a": 1.0, "b": None}

@@ -9,16 +9,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kgqa_hpc.dataset.lengths import LengthSum, PairLengths, parsed_pair
+from kgqa_hpc.dataset.lengths import LengthSum, limits_of
+from kgqa_hpc.dataset.record import pair_of
 
 LENGTHS = st.lists(st.integers(0, 5_000), min_size=1, max_size=200)
 
 
 def _sum(lengths: list[int]) -> LengthSum:
-    sums = LengthSum()
-    for length in lengths:
-        sums.add(length)
-    return sums
+    return LengthSum.of(np.array(lengths, np.int32))
 
 
 @given(LENGTHS)
@@ -53,29 +51,26 @@ def test_equal_lengths_are_no_outliers() -> None:
 
 
 def test_without_any_pair_nothing_is_bounded() -> None:
-    limits = PairLengths().limits(3.0)
-    assert limits.outliers({"question": "x" * 10_000, "answer": ""}) == ()
+    limits = limits_of({"question": _sum([]), "answer": _sum([])}, 3.0)
+    assert limits.bounds == {"question": None, "answer": None}
     assert limits.to_dict()["pairs"] == 0
 
 
-def test_each_field_has_its_own_bounds_and_lengths_count_characters() -> None:
-    lengths = PairLengths()
-    for i in range(200):
-        lengths.add({"question": "é" * (100 + i % 3), "answer": "→" * (300 + i % 5)})
-    limits = lengths.limits(3.0)
-    assert limits.outliers({"question": "é" * 101, "answer": "→" * 302}) == ()
-    assert limits.outliers({"question": "é" * 5, "answer": "→" * 302}) == ("question",)
-    assert limits.outliers({"question": "", "answer": ""}) == ("question", "answer")
+def test_each_field_has_its_own_bounds() -> None:
+    questions, answers = [100 + i % 3 for i in range(200)], [300 + i % 5 for i in range(200)]
+    limits = limits_of({"question": _sum(questions), "answer": _sum(answers)}, 3.0)
+    assert limits.bounds == {"question": (99, 103), "answer": (298, 306)}
     described = limits.to_dict()
     assert described["standard_deviation"] == "population"
-    assert described["question"]["minimum"] == 99
-    assert described["question"]["maximum"] == 103
+    assert (described["question"]["minimum"], described["question"]["maximum"]) == (99, 103)
 
 
 def test_without_a_z_score_everything_is_kept() -> None:
-    lengths = PairLengths()
-    lengths.add({"question": "a", "answer": "b"})
-    assert lengths.limits(None).outliers({"question": "a" * 9999, "answer": ""}) == ()
+    assert limits_of({"question": _sum([1]), "answer": _sum([1])}, None).bounds["question"] is None
+
+
+def test_sums_of_long_texts_are_exact() -> None:
+    assert _sum([2**31 - 1] * 3).squares == 3 * (2**31 - 1) ** 2
 
 
 @pytest.mark.parametrize(
@@ -84,8 +79,8 @@ def test_without_a_z_score_everything_is_kept() -> None:
         ({}, None),
         ({"question": "q"}, None),
         ({"question": "q", "answer": None}, None),
-        ({"question": "q", "answer": "a"}, {"question": "q", "answer": "a"}),
+        ({"question": "q", "answer": "a"}, ("q", "a")),
     ],
 )
-def test_a_pair_needs_both_texts(output: dict[str, object], expected: dict[str, str] | None) -> None:
-    assert parsed_pair({"output": output}) == expected
+def test_a_pair_needs_both_texts(output: dict[str, object], expected: tuple[str, str] | None) -> None:
+    assert pair_of(output) == expected

@@ -23,9 +23,9 @@ from kgqa_hpc.store.results import read_result, write_result
 
 FILES = {
     "accepted.jsonl",
-    "accepted.parquet",
+    "accepted-00000-of-00001.parquet",
     "rejected.jsonl",
-    "rejected.parquet",
+    "rejected-00000-of-00001.parquet",
     "lost.jsonl",
     "accounting.json",
     "graphlets.csv",
@@ -78,7 +78,7 @@ def test_each_fate_is_counted_under_its_reason(make_run: Any) -> None:
     assert document["failed"] == {"generate: engine error": 5}
     assert document["accepted"] == 34
     assert not document["partial"]
-    per_shape = document["shapes"].values()
+    per_shape = document["groups"].values()
     assert sum(tally["sampled"] for tally in per_shape) == 60
     for tally in per_shape:
         assert tally["sampled"] == tally["accepted"] + sum(sum(tally[name].values()) for name in OUTCOMES[1:])
@@ -135,8 +135,11 @@ def test_parquet_and_json_lines_of_a_run_hold_the_same(make_run: Any) -> None:
     run.finish()
     merge(run.folder)
     for name in ("accepted", "rejected"):
-        table = pq.read_table(run.folder.dataset / f"{name}.parquet")
-        assert table.to_pylist() == lines(run.folder.dataset / f"{name}.jsonl")
+        table = pq.read_table(run.folder.dataset / f"{name}-00000-of-00001.parquet")
+        # A struct without fields (no step measured a feature) is what Parquet cannot hold.
+        assert [{**r, "features": {}} for r in table.to_pylist()] == lines(
+            run.folder.dataset / f"{name}.jsonl"
+        )
 
 
 def test_the_dataset_is_the_same_to_the_byte_wherever_and_however_it_was_cut_and_made(make_run: Any) -> None:
@@ -168,7 +171,9 @@ def test_checksums_and_card_describe_the_files(make_run: Any) -> None:
     front, body = (folder / "README.md").read_text().removeprefix("---\n").split("\n---\n", 1)
     metadata = yaml.safe_load(front)
     assert metadata["license"] == "unknown"
-    assert metadata["configs"][0]["data_files"] == "accepted.parquet"
+    assert metadata["configs"][0]["data_files"] == [
+        {"split": "train", "path": ["accepted-00000-of-00001.parquet"]}
+    ]
     assert "60 sampled = 34 accepted + 12 rejected + 9 invalid + 5 failed" in body
     assert "| ask |" in body
     assert "biographletqa.jsonl" in body
@@ -184,7 +189,7 @@ def test_graphlets_csv_has_the_columns_of_the_papers_table(make_run: Any) -> Non
     assert (rows[2]["total"], rows[2]["count"], float(rows[2]["ratio"])) == ("40", "20", 0.5)
     document = json.loads((run.folder.dataset / "accounting.json").read_text())
     for shape, row in rows.items():
-        tally = document["shapes"][str(shape)]
+        tally = document["groups"][f"shape {shape}"]
         unparsed = sum(tally["failed"].values()) + tally["invalid"].get("generate: not_json", 0)
         generated = tally["sampled"] - unparsed - tally["rejected"].get("length", 0)
         assert int(row["generated"]) == generated
@@ -250,5 +255,5 @@ def test_a_run_where_nothing_was_accepted_still_has_a_dataset(make_run: Any) -> 
     record = {**lost, "output": {}, "verdicts": {}, "trace": []}
     write_result(run.folder.result("main", "shard-000000"), [record], {})
     merge(run.folder)
-    assert pq.read_table(run.folder.dataset / "accepted.parquet").num_rows == 0
+    assert pq.read_table(run.folder.dataset / "accepted-00000-of-00001.parquet").num_rows == 0
     assert lines(run.folder.dataset / "lost.jsonl")[0]["reason"] == "generate: engine died"

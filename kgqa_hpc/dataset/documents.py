@@ -1,0 +1,59 @@
+"""What stands beside the records: accounting, table by group, prompts, card, Croissant, checksums."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import orjson
+
+from kgqa_hpc.dataset.card import DataFile, render_card
+from kgqa_hpc.dataset.croissant import croissant
+from kgqa_hpc.dataset.facts import Facts
+from kgqa_hpc.dataset.files import sha256_of, write_sums
+from kgqa_hpc.dataset.first_pass import FirstPass
+from kgqa_hpc.dataset.group_table import group_table, table_name
+from kgqa_hpc.dataset.prompts import write_prompts
+from kgqa_hpc.store.canonical import pretty
+from kgqa_hpc.store.run_folder import RunFolder
+
+
+def write_documents(
+    folder: Path, run: RunFolder, facts: Facts, found: FirstPass, sums: dict[str, str]
+) -> None:
+    """Write all of them; `sums` are sha256 by name of files that are known already."""
+    accounting = found.accounting
+    (folder / "accounting.json").write_bytes(pretty(accounting.to_dict()))
+    (folder / table_name(facts)).write_text(group_table(facts, accounting), encoding="utf-8")
+    write_prompts(run, folder / "prompts")
+    sums = dict(sums)
+    for path in folder.rglob("*"):
+        if path.is_file():
+            sums.setdefault(path.relative_to(folder).as_posix(), sha256_of(path))
+    columns = found.columns.all(split=bool(found.rows.parts))
+    files = data_files(folder, found.rows.parts, accounting)
+    (folder / "croissant.json").write_bytes(pretty(croissant(folder, facts, columns, files, sums)))
+    card = render_card(facts, accounting, columns, files, sums, first_record(folder / "accepted.jsonl"))
+    (folder / "README.md").write_text(card, encoding="utf-8")
+    write_sums(folder, sums)
+
+
+def data_files(folder: Path, parts: tuple[str, ...], accounting: object) -> list[DataFile]:
+    """The Parquet parts by configuration and split."""
+    stems = {("accepted", part): f"accepted-{part}" for part in parts} or {("accepted", "train"): "accepted"}
+    stems[("rejected", "train")] = "rejected"
+    return [
+        DataFile(
+            config,
+            split,
+            tuple(sorted(path.name for path in folder.glob(f"{stem}-?????-of-*.parquet"))),
+            folder,
+        )
+        for (config, split), stem in stems.items()
+    ]
+
+
+def first_record(path: Path) -> dict[str, object] | None:
+    """The first accepted record, if there is one."""
+    with path.open("rb") as file:
+        line = file.readline()
+    return orjson.loads(line) if line else None

@@ -1,0 +1,20 @@
+"""Other forms of a dataset, one file a format. A format has a name and `write(source, folder)`; its docstring says
+what it is for.
+"""
+
+from kgqa_hpc.registry import Registry
+
+EXPORTS = Registry(
+    "exports",
+    "export format",
+    {
+        "messages": "kgqa_hpc.dataset.exports.messages:Messages",
+        "alpaca": "kgqa_hpc.dataset.exports.alpaca:Alpaca",
+        "sharegpt": "kgqa_hpc.dataset.exports.sharegpt:ShareGpt",
+        "csv": "kgqa_hpc.dataset.exports.csv_table:CsvTable",
+        "triples": "kgqa_hpc.dataset.exports.triples:Triples",
+        "biographletqa": "kgqa_hpc.dataset.exports.biographletqa:BioGraphletQA",
+        "lm-eval": "kgqa_hpc.dataset.exports.lm_eval:LmEval",
+        "lighteval": "kgqa_hpc.dataset.exports.lighteval:LightEval",
+    },
+)

@@ -1,0 +1,97 @@
+"""The 14 fields of the published BioGraphletQA records.
+
+`id` is the graphlet's position in the shuffled sample, `graphlet_index` the ordinal of its shape within its size, as
+the authors' code numbers them. What cannot be the same is said in docs/dataset.md. `text` and
+`filtering_text` are the raw answers of the models, which only the run's results hold.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import orjson
+
+from kgqa_hpc.dataset.exports.source import ExportSource
+from kgqa_hpc.dataset.read import FinishedWork, open_work
+from kgqa_hpc.errors import InputError
+from kgqa_hpc.store.run_folder import RunFolder
+
+# The published ids of the shapes of each size, in the order in which the authors' code numbers them.
+_ORDER = {
+    3: (1, 2),
+    4: (4, 3, 6, 5, 7, 8),
+    5: (11, 10, 9, 14, 12, 16, 13, 15, 17, 19, 18, 20, 21, 23, 22, 24, 25, 26, 27, 28, 29),
+}
+_ORDINAL = {shape: ordinal for shapes in _ORDER.values() for ordinal, shape in enumerate(shapes)}
+
+
+class BioGraphletQA:
+    """SPLIT.jsonl under the published field names. Raises InputError for records that are no graphlets."""
+
+    name = "biographletqa"
+
+    def write(self, source: ExportSource, folder: Path) -> None:
+        for split in source.splits:
+            with (folder / f"{split}.jsonl").open("wb") as file:
+                for line in _lines(source.run, source.records(split)):
+                    file.write(line)
+
+
+def write_published(run: RunFolder, accepted: Path, target: Path) -> None:
+    """The same in one file, from a file of accepted records."""
+    with accepted.open("rb") as lines, target.open("wb") as file:
+        for line in _lines(run, (orjson.loads(line) for line in lines)):
+            file.write(line)
+
+
+def _lines(run: RunFolder, records: Iterator[dict[str, Any]]) -> Iterator[bytes]:
+    items = _items(open_work(run))
+    row, item = 0, {"id": None}
+    for record in records:
+        if "graphlet_id" not in record:
+            raise InputError(f"{record['id']} is no graphlet", "this format is for graphlets alone")
+        wanted = record["provenance"]["anchor"]["id"]
+        # Records stand in the order of the items, so that one stream over both is enough.
+        while item["id"] != wanted:
+            row, item = next(items)
+        yield orjson.dumps(published_record(row, record, item)) + b"\n"
+
+
+def _items(work: FinishedWork) -> Iterator[tuple[int, dict[str, Any]]]:
+    for position, entry in enumerate(work.manifest.shards):
+        if entry.name in work.done:
+            for row, (_, item) in enumerate(work.pairs(entry), position * work.manifest.shard_size):
+                yield row, item
+
+
+def published_record(row: int, record: dict[str, Any], item: dict[str, Any]) -> dict[str, Any]:
+    """An accepted record whose anchor stands in row `row` of anchors.h5, with its item's raw answers."""
+    names = [node["name"] for node in record["nodes"]]
+    steps = list(record["provenance"]["attempts"])
+    return {
+        "id": row,
+        "nodes": [node["id"] for node in record["nodes"]],
+        "edges": record["edges"],
+        "graphlet_id": record["graphlet_id"],
+        "edge_labels": record["edge_labels"],
+        "node_names": names,
+        "graphlet_text": [f" - {i}: {name} \n" for i, name in enumerate(names)],
+        "num_nodes": len(names),
+        "graphlet_index": _ORDINAL[record["graphlet_id"]],
+        "text": _raw_text(item, [step for step in steps if step not in record["verdicts"]]),
+        "question": record["question"],
+        "answer": record["answer"],
+        "json_parsed": True,
+        "filtering_text": _raw_text(item, list(record["verdicts"])),
+    }
+
+
+def _raw_text(item: dict[str, Any], steps: list[str]) -> str:
+    """What the model wrote in the last request of the first of these steps; empty when none ran."""
+    for step in steps:
+        for entry in reversed(item["trace"]):
+            if entry["step"] == step:
+                return str(entry["text"])
+    return ""

@@ -1,0 +1,80 @@
+"""What an export reads: the accepted records of a run's dataset, by part of the split."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import orjson
+
+from kgqa_hpc.dataset.exports import EXPORTS
+from kgqa_hpc.errors import InputError
+from kgqa_hpc.store.replace_folder import replaced_folder, settle
+from kgqa_hpc.store.run_folder import RunFolder
+
+TRAIN = "train"
+Line = dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class ExportSource:
+    """A merged run. `splits` are the names of its parts; train alone without a split."""
+
+    run: RunFolder
+    splits: tuple[str, ...]
+
+    @property
+    def accepted(self) -> Path:
+        """The file of the accepted records."""
+        return self.run.dataset / "accepted.jsonl"
+
+    def records(self, split: str | None = None) -> Iterator[dict[str, Any]]:
+        """Accepted records in their order, of one part or of all."""
+        with self.accepted.open("rb") as file:
+            for line in file:
+                record = orjson.loads(line)
+                if split is None or record.get("split", TRAIN) == split:
+                    yield record
+
+
+def export(run: RunFolder, format: str, out: Path) -> list[Path]:
+    """Write the dataset of `run` in `format` into the folder `out`, which is replaced as a whole.
+
+    Returns the files. Raises ConfigError for an unknown format, InputError without a dataset, or when `out`
+    holds something that is no export.
+    """
+    writer = EXPORTS.get(format)()
+    source = open_source(run)
+    _refuse_foreign(out)
+    with replaced_folder(out) as folder:
+        (folder / MARK).write_text(f"{format}\n", encoding="utf-8")
+        writer.write(source, folder)
+    return sorted(path for path in out.rglob("*") if path.is_file() and path.name != MARK)
+
+
+MARK = ".kgqa-export"  # a folder that holds it may be replaced by the next export
+
+
+def _refuse_foreign(out: Path) -> None:
+    if out.exists() and (not out.is_dir() or (any(out.iterdir()) and not (out / MARK).exists())):
+        raise InputError(f"{out}: holds something that no export wrote", "name a new folder")
+
+
+def open_source(run: RunFolder) -> ExportSource:
+    """The merged dataset of a run. Raises InputError when there is none."""
+    settle(run.dataset)
+    counts = run.dataset / "accounting.json"
+    if not counts.exists():
+        raise InputError(f"{run.path}: there is no dataset yet", f"first: kgqa merge {run.path}")
+    parts = orjson.loads(counts.read_bytes()).get("splits", {}).get("parts", {})
+    return ExportSource(run, tuple(parts) or (TRAIN,))
+
+
+def write_lines(source: ExportSource, folder: Path, line: Callable[[dict[str, Any]], Line]) -> None:
+    """One SPLIT.jsonl for each part, one `line(record)` per record."""
+    for split in source.splits:
+        with (folder / f"{split}.jsonl").open("wb") as file:
+            for record in source.records(split):
+                file.write(orjson.dumps(line(record)) + b"\n")

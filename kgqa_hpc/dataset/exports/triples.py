@@ -1,0 +1,43 @@
+"""The knowledge graph that the accepted pairs cover: their distinct edges, and which pairs stand on each."""
+
+from __future__ import annotations
+
+import csv
+from pathlib import Path
+
+from kgqa_hpc.dataset.exports.source import ExportSource
+from kgqa_hpc.errors import InputError
+
+
+class Triples:
+    """Tables of tabs, readable as a graph source: SPLIT.tsv (head, relation, tail by node id, pairs); nodes.tsv (id, name, type).
+
+    Raises InputError for records without nodes and edges.
+    """
+
+    name = "triples"
+
+    def write(self, source: ExportSource, folder: Path) -> None:
+        nodes: dict[str, tuple[str, str]] = {}
+        for split in source.splits:
+            counts: dict[tuple[str, str, str], int] = {}
+            for record in source.records(split):
+                if "nodes" not in record or "edges" not in record:
+                    raise InputError(f"{record['id']} has no nodes and edges", "use another format")
+                ids = [node["id"] for node in record["nodes"]]
+                nodes |= {node["id"]: (node["name"], node["type"]) for node in record["nodes"]}
+                edges = zip(record["edges"], record["edge_labels"], strict=True)
+                for triple in {(ids[head], label, ids[tail]) for (head, tail), label in edges}:
+                    counts[triple] = counts.get(triple, 0) + 1
+            rows = ((*triple, str(number)) for triple, number in sorted(counts.items()))
+            _write(folder / f"{split}.tsv", [("head", "relation", "tail", "pairs"), *rows])
+        _write(
+            folder / "nodes.tsv",
+            [("id", "name", "type"), *((id, *rest) for id, rest in sorted(nodes.items()))],
+        )
+
+
+def _write(path: Path, rows: list[tuple[str, ...]]) -> None:
+    with path.open("w", encoding="utf-8", newline="") as file:
+        writer = csv.writer(file, delimiter="\t", lineterminator="\n")
+        writer.writerows(rows)

@@ -1,0 +1,67 @@
+"""The table by group beside the dataset; for graphlets the columns of Table 1 of BioGraphletQA (Appendix F).
+
+`total` anchors of a group in the source, `count` of them drawn (`ratio` = count / total), `generated` pairs left
+after the length filter, `accepted` ones, and `acceptance_ratio` = accepted / generated. Ratios without a
+denominator are empty.
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+from typing import Any
+
+from kgqa_hpc.dataset.accounting import Accounting, OutcomeCounts, in_order
+from kgqa_hpc.dataset.facts import Facts
+
+
+def table_name(facts: Facts) -> str:
+    """graphlets.csv for graphlets, and so on."""
+    return f"{facts.kind.removesuffix('s')}s.csv"
+
+
+def group_rows(facts: Facts, accounting: Accounting) -> list[dict[str, Any]]:
+    """A row per group that the kind knows or the run sampled.
+
+    Members: group, name (or None), what the kind's summary says, total (or None), and `counts`.
+    """
+    known = {row["group"]: row for row in facts.summary}
+    others = {name: counts for name, counts in accounting.groups.items() if name not in known}
+    rows = [*known.values(), *({"group": name} for name, _ in in_order(others))]
+    return [
+        {"name": None, "total": None, **row, "counts": accounting.groups.get(row["group"], OutcomeCounts())}
+        for row in rows
+    ]
+
+
+def group_table(facts: Facts, accounting: Accounting) -> str:
+    """The CSV text, one row per group; groups without id stand under their name."""
+    rows = [row for row in group_rows(facts, accounting) if row["total"] is not None or row["counts"].sampled]
+    first = "id" if facts.summary else "group"
+    out = io.StringIO()
+    writer = csv.writer(out, lineterminator="\n")
+    writer.writerow([first, "total", "ratio", "count", "generated", "accepted", "acceptance_ratio"])
+    for row in rows:
+        counts, total = row["counts"], row["total"]
+        accepted = counts.generated and _accepted_pairs(row["group"], counts, accounting)
+        writer.writerow(
+            [
+                row.get(first, row["group"]),
+                "" if total is None else total,
+                _ratio(counts.sampled, total),
+                counts.sampled,
+                counts.generated,
+                accepted,
+                _ratio(accepted, counts.generated),
+            ]
+        )
+    return out.getvalue()
+
+
+def _accepted_pairs(group: str, counts: OutcomeCounts, accounting: Accounting) -> int:
+    records = accounting.records.get(group)
+    return counts.accepted if records is None else records.accepted
+
+
+def _ratio(part: int, whole: int | None) -> str:
+    return repr(part / whole) if whole else ""

@@ -1,0 +1,159 @@
+"""All rows of a merge as arrays: what filters look at and mark. About 30 bytes a row."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from kgqa_hpc.dataset.accounting import NO_REASON, Accounting, OutcomeCounts, RecordCounts
+from kgqa_hpc.dataset.spool import STATUSES, Head, read_pair, read_pieces, read_record
+
+ACCEPTED, REJECTED = 0, 1
+NO_PART = -1
+
+
+class Names:
+    """Numbers for texts, in the order in which they first occur."""
+
+    def __init__(self) -> None:
+        self.texts: list[str] = []
+        self._numbers: dict[str, int] = {}
+
+    def number(self, text: str) -> int:
+        if text not in self._numbers:
+            self._numbers[text] = len(self.texts)
+            self.texts.append(text)
+        return self._numbers[text]
+
+
+@dataclass(slots=True)
+class Rows:
+    """One entry per row, in the order of the dataset.
+
+    Arrays of shape (rows,): `group`, `reason` (numbers of `groups` and `reasons`), `status` (index of
+    STATUSES), `question` and `answer` (characters, -1 without a pair), `single` (stands for its item),
+    `part` (of `parts`, NO_PART without a split). `spools` are the files with the bytes, `sizes` their rows.
+    """
+
+    spools: list[Path]
+    sizes: list[int]
+    groups: Names
+    reasons: Names
+    group: np.ndarray
+    status: np.ndarray
+    reason: np.ndarray
+    question: np.ndarray
+    answer: np.ndarray
+    single: np.ndarray
+    part: np.ndarray
+    parts: tuple[str, ...] = ()
+
+    def __len__(self) -> int:
+        return len(self.status)
+
+    @property
+    def accepted(self) -> np.ndarray:
+        """Row numbers of what is accepted so far."""
+        return np.flatnonzero(self.status == ACCEPTED)
+
+    def reject(self, rows: np.ndarray, reason: str) -> None:
+        """Mark rows (numbers or a mask) as rejected for `reason`."""
+        self.status[rows] = REJECTED
+        self.reason[rows] = self.reasons.number(reason)
+
+    def pairs(self, wanted: np.ndarray) -> Iterator[tuple[int, dict[str, Any]]]:
+        """(row, {id, question, answer, kind, group}) of the wanted rows, read from the spools."""
+        for row, (first, _, _) in self._pieces(wanted):
+            yield row, read_pair(first)
+
+    def records(self, wanted: np.ndarray) -> Iterator[tuple[int, dict[str, Any]]]:
+        """(row, whole record) of the wanted rows."""
+        for row, (first, rest, _) in self._pieces(wanted):
+            yield row, read_record(first, rest)
+
+    def _pieces(self, wanted: np.ndarray) -> Iterator[tuple[int, tuple[bytes, bytes, bytes]]]:
+        chosen = np.zeros(len(self), bool)
+        chosen[wanted] = True
+        start = 0
+        for spool, size in zip(self.spools, self.sizes, strict=True):
+            if chosen[start : start + size].any():
+                for row, pieces in enumerate(read_pieces(spool), start):
+                    if chosen[row]:
+                        yield row, pieces
+            start += size
+
+    def count(self, accounting: Accounting) -> None:
+        """Add what became of every row to the accounting."""
+        for (group, status, reason, single), number in self._tally().items():
+            name = self.groups.texts[group]
+            text = self.reasons.texts[reason] if reason >= 0 else None
+            if single:
+                accounting.group(name).add(STATUSES[status], text, number)
+            elif status in (ACCEPTED, REJECTED):
+                _count_records(accounting.records.setdefault(name, RecordCounts()), status, text, number)
+        for group, (pairs, outliers) in self._pairs().items():
+            counts: OutcomeCounts = accounting.group(group)
+            counts.pairs, counts.outliers = pairs, outliers
+
+    def _tally(self) -> dict[tuple[int, int, int, bool], int]:
+        keys = np.stack([self.group, self.status, self.reason, self.single], axis=1).astype(np.int64)
+        kinds, numbers = np.unique(keys, axis=0, return_counts=True) if len(keys) else (keys, keys[:, 0])
+        pairs = zip(kinds.tolist(), numbers.tolist(), strict=True)
+        return {(g, s, r, bool(single)): number for (g, s, r, single), number in pairs}
+
+    def _pairs(self) -> dict[str, tuple[int, int]]:
+        from kgqa_hpc.dataset.accounting import LENGTH
+
+        has, outlier = self.question >= 0, self.reason == self.reasons.number(LENGTH)
+        groups = len(self.groups.texts)
+        pairs = np.bincount(self.group[has], minlength=groups).tolist()
+        left_out = np.bincount(self.group[outlier], minlength=groups).tolist()
+        return {name: (pairs[i], left_out[i]) for i, name in enumerate(self.groups.texts)}
+
+
+def _count_records(counts: RecordCounts, status: int, reason: str | None, number: int) -> None:
+    counts.records += number
+    if status == ACCEPTED:
+        counts.accepted += number
+    else:
+        counts.rejected[reason or NO_REASON] += number
+
+
+class RowsBuilder:
+    """Collects the heads of all spools into arrays."""
+
+    def __init__(self) -> None:
+        self._groups, self._reasons = Names(), Names()
+        self._spools: list[Path] = []
+        self._sizes: list[int] = []
+        self._arrays: list[list[np.ndarray]] = []
+
+    def add(self, spool: Path, head: Head) -> None:
+        """The rows of one shard, after those before it."""
+        self._spools.append(spool)
+        self._sizes.append(len(head.status))
+        reason, number = self._reasons.number, self._groups.number
+        self._arrays.append(
+            [
+                np.array([number(name) for name in head.group], np.int32),
+                np.array(head.status, np.int8),
+                np.array([-1 if text is None else reason(text) for text in head.reason], np.int32),
+                np.array(head.question, np.int32),
+                np.array(head.answer, np.int32),
+                np.array(head.single, bool),
+            ]
+        )
+
+    def rows(self) -> Rows:
+        """All of them."""
+        types = (np.int32, np.int8, np.int32, np.int32, np.int32, bool)
+        arrays = [
+            np.concatenate([np.empty(0, kind), *(shard[i] for shard in self._arrays)])
+            for i, kind in enumerate(types)
+        ]
+        parts = np.full(len(arrays[0]), NO_PART, np.int8)
+        return Rows(self._spools, self._sizes, self._groups, self._reasons, *arrays, part=parts)

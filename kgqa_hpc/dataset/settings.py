@@ -1,0 +1,79 @@
+"""The `dataset:` section of a configuration: what merge keeps, and how it is divided.
+
+Nothing here changes what was generated. A changed section takes effect with `kgqa init` and `kgqa merge`.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from pydantic import Field, model_validator
+
+from kgqa_hpc.settings import Settings
+from kgqa_hpc.steps.decision import Decide
+
+Share = Annotated[float, Field(gt=0, lt=1)]
+
+
+class Duplicates(Settings):
+    """Accepted records whose question an earlier record has already."""
+
+    exact: bool = Field(True, description="Reject the same words again, whatever case and punctuation.")
+    near: Share | None = Field(
+        None, description="Also reject questions whose character 5-grams overlap so much (Jaccard)."
+    )
+
+
+class TestSet(Settings):
+    """A file of test items that no accepted record may contain."""
+
+    path: str = Field(description="JSONL, JSON or Parquet.")
+    question: str | None = Field(None, description="Field of the question; default: guessed.")
+    answer: str | None = Field(None, description="Field of a long answer; default: guessed.")
+
+
+class Debias(Settings):
+    """A smaller dataset in which rare values are as frequent as can be (QAProt, Algorithm 1)."""
+
+    columns: list[str] = Field(min_length=1, description="Record columns whose values are evened out.")
+    number: int = Field(ge=1, description="Accepted records to keep.")
+
+
+class Split(Settings):
+    """Accepted records divided into parts that share nothing of what `by` names."""
+
+    by: str = Field(
+        "nodes", description="nodes: connected groups of records that share nodes; or a record column."
+    )
+    shares: dict[Annotated[str, Field(pattern=r"^[a-z][a-z0-9_]*$")], Share] = Field(
+        default_factory=lambda: {"train": 0.9, "test": 0.1},
+        min_length=2,
+        description="Parts and their shares of the accepted records.",
+    )
+
+    @model_validator(mode="after")
+    def _whole(self) -> Split:
+        if abs(sum(self.shares.values()) - 1) > 1e-9:
+            raise ValueError(f"shares sum to {sum(self.shares.values()):g} instead of 1")
+        return self
+
+
+class DatasetConfig(Settings):
+    """What merge keeps."""
+
+    decide: Decide = Field(default_factory=Decide, description="How verdicts become accepted or rejected.")
+    z_score: float | None = Field(
+        3.0, gt=0, description="Length outliers beyond so many sigma are rejected (3.2.2)."
+    )
+    duplicates: Duplicates | None = Field(None, description="Reject repeated questions.")
+    decontaminate: list[str | TestSet] = Field(
+        default_factory=list, description="Test files; records that contain their items are rejected."
+    )
+    window: int = Field(
+        13, ge=3, description="Words in a row shared with a test item that count as contaminated."
+    )
+    debias: Debias | None = Field(None, description="Keep a balanced part of the accepted records.")
+    split: Split | None = Field(None, description="Divide the accepted records, e.g. into train and test.")
+    licence: str | None = Field(None, description="Licence of the dataset; default: the graph source's.")
+    citation: str | None = Field(None, description="How to cite the dataset; default: the graph's citation.")
+    contact: str | None = Field(None, description="Whom to ask about the dataset.")

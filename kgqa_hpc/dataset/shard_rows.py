@@ -1,0 +1,142 @@
+"""A finished shard as rows for the dataset: what merge does once per shard, on as many cores as there are.
+
+Run as a program it is a worker of first_pass.py: it takes shard names on stdin, one a line, writes a spool each,
+and answers with one line of JSON: null, or the error.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import orjson
+
+from kgqa_hpc.anchors.anchor import Anchor
+from kgqa_hpc.dataset.columns import Columns
+from kgqa_hpc.dataset.plan_of_run import record_maker
+from kgqa_hpc.dataset.read import FinishedWork, open_work
+from kgqa_hpc.dataset.record import HEAD, RecordMaker, lost_record, pair_of
+from kgqa_hpc.dataset.requests import RequestCounts
+from kgqa_hpc.dataset.spool import Head, write_spool
+from kgqa_hpc.dataset.version1 import anchor_v2, item_v2
+from kgqa_hpc.errors import AccountingError, CorruptFile, KgqaError
+from kgqa_hpc.steps.chain import decision_of
+from kgqa_hpc.steps.decision import Decision
+from kgqa_hpc.store.run_folder import RunFolder
+
+
+class ShardReader:
+    """Makes the spool of any shard of a run."""
+
+    def __init__(self, work: FinishedWork) -> None:
+        self._work = work
+        self._maker = record_maker(work.config, work.run.manifest().digest)
+        self._decision = decision_of(work.config)
+
+    def write(self, name: str, folder: Path) -> None:
+        """Write folder/`name`.spool. Raises CorruptFile (the result is then in quarantine), AccountingError."""
+        rows = _Rows(self._maker, self._decision)
+        for stored_anchor, stored_item in self._work.pairs(self._work.manifest.entry(name)):
+            rows.add(Anchor.from_dict(anchor_v2(stored_anchor)), item_v2(stored_item))
+        rows.write(folder / f"{name}.spool")
+
+
+class _Rows:
+    """Collects the rows of one shard; lines are made when all columns of the shard are known."""
+
+    def __init__(self, maker: RecordMaker, rule: Decision) -> None:
+        self._maker = maker
+        self._rule = rule
+        self._head = Head()
+        self._columns = Columns(maker.columns)
+        self._requests = RequestCounts()
+        self._rows: list[tuple[dict[str, Any] | None, dict[str, Any] | None]] = []
+
+    def add(self, anchor: Any, item: dict[str, Any]) -> None:
+        """All rows of one item: one record, one lost line, or its list of records."""
+        self._head.sampled.append((anchor.id, anchor.group))
+        self._requests.add(item)
+        status, reason = self._outcome(item)
+        if item["records"] is not None:
+            self._add_list(anchor, item, status, reason)
+            return
+        pair = pair_of(item["output"])
+        if pair is None and status == "accepted":
+            raise AccountingError(f"{anchor.id} is accepted and has no question", "please report it")
+        record = self._maker.record(anchor, item, item["output"]) if pair else None
+        lost = lost_record(anchor, item) if status in ("invalid", "failed") or not pair else None
+        self._row(anchor.group, status, reason, pair, record, lost, single=True)
+
+    def _outcome(self, item: Mapping[str, Any]) -> tuple[str, str | None]:
+        if not item["decided"]:
+            return item["status"], item["reason"]
+        reason = self._rule.reason(item["verdicts"])
+        return ("accepted", None) if reason is None else ("rejected", reason)
+
+    def _add_list(self, anchor: Any, item: dict[str, Any], status: str, reason: str | None) -> None:
+        self._head.lists.append((anchor.group, status, reason))
+        if status in ("invalid", "failed"):
+            self._row(anchor.group, status, reason, None, None, lost_record(anchor, item), single=False)
+        for number, entry in enumerate(item["records"], start=1):
+            pair = pair_of(entry)
+            if pair is None:
+                raise AccountingError(f"{anchor.id}: record {number} has no question", "please report it")
+            record = self._maker.record(anchor, item, entry, number)
+            why = entry.get("reason") or (reason if status == "rejected" else None)
+            fate = "rejected" if why else "accepted"
+            self._row(anchor.group, fate, why, pair, record, None, single=False)
+
+    def _row(
+        self,
+        group: str,
+        status: str,
+        reason: str | None,
+        pair: tuple[str, str] | None,
+        record: dict[str, Any] | None,
+        lost: dict[str, Any] | None,
+        *,
+        single: bool,
+    ) -> None:
+        self._head.add(group, status, reason, pair, single)
+        if record is not None:
+            self._columns.add(record)
+        self._rows.append((record, lost))
+
+    def write(self, path: Path) -> None:
+        self._head.requests = self._requests.rows()
+        self._head.columns = self._columns.state()
+        write_spool(path, self._head, [self._pieces(*row) for row in self._rows])
+
+    def _pieces(
+        self, record: dict[str, Any] | None, lost: dict[str, Any] | None
+    ) -> tuple[bytes, bytes, bytes]:
+        first, rest = b"", b""
+        if record is not None:
+            first, rest = cut_line(self._columns.conform(record))
+        return first, rest, orjson.dumps(lost) + b"\n" if lost else b""
+
+
+def cut_line(record: dict[str, Any]) -> tuple[bytes, bytes]:
+    """The record's JSON before and after the place of `accepted` and `reason`."""
+    first = orjson.dumps({name: record[name] for name in HEAD})
+    rest = orjson.dumps({name: value for name, value in record.items() if name not in HEAD})
+    return first[:-1] + b",", rest[1:]
+
+
+def main() -> None:
+    """RUN FOLDER; shard names on stdin."""
+    run, folder = Path(sys.argv[1]), Path(sys.argv[2])
+    reader = ShardReader(open_work(RunFolder.open(run)))
+    for line in sys.stdin:
+        answer: dict[str, Any] | None = None
+        try:
+            reader.write(line.strip(), folder)
+        except KgqaError as problem:
+            answer = {"corrupt": isinstance(problem, CorruptFile), "error": [problem.message, problem.cure]}
+        print(orjson.dumps(answer).decode(), flush=True)
+
+
+if __name__ == "__main__":
+    main()

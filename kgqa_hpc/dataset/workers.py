@@ -1,0 +1,127 @@
+"""Shards to spools on all cores: this process where there is little to do, else a worker per core.
+
+Workers are programs of their own (`python -m kgqa_hpc.dataset.shard_rows`), not forks: nothing that this process
+holds can reach them, and they end when it does.
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections import deque
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+
+import orjson
+
+from kgqa_hpc.dataset.read import FinishedWork
+from kgqa_hpc.dataset.shard_rows import ShardReader
+from kgqa_hpc.errors import AccountingError, CorruptFile, StoreError
+
+# Below so many items a worker's start costs more than it saves (0.3 s against about 20,000 items a second).
+FEW = 20_000
+AHEAD = 4  # shards in a worker's hands
+
+
+def write_spools(
+    work: FinishedWork, folder: Path, shard_done: Callable[[], None], processes: int | None = None
+) -> None:
+    """Write folder/SHARD.spool for every finished shard.
+
+    Raises CorruptFile naming all damaged results, after each was moved to quarantine; AccountingError.
+    """
+    names = [entry.name for entry in work.manifest.shards if entry.name in work.done]
+    items = sum(entry.items for entry in work.manifest.shards if entry.name in work.done)
+    if processes is None:
+        processes = min(_cores(), len(names)) if items > FEW else 1
+    corrupt: list[CorruptFile] = []
+    outcomes = _alone(work, names, folder) if processes <= 1 else _together(work, names, folder, processes)
+    for problem in outcomes:
+        if problem is not None:
+            corrupt.append(problem)
+        shard_done()
+    _raise_together(corrupt)
+
+
+def _alone(work: FinishedWork, names: Sequence[str], folder: Path) -> Iterator[CorruptFile | None]:
+    reader = ShardReader(work)
+    for name in names:
+        try:
+            reader.write(name, folder)
+        except CorruptFile as problem:
+            yield problem
+        else:
+            yield None
+
+
+def _together(
+    work: FinishedWork, names: Sequence[str], folder: Path, processes: int
+) -> Iterator[CorruptFile | None]:
+    """Shard i goes to worker i mod n; every worker always has a few in hand."""
+    workers = [_Worker(work.run.path, folder) for _ in range(processes)]
+    try:
+        waiting: deque[_Worker] = deque()
+        for position, name in enumerate(names):
+            workers[position % processes].give(name)
+            waiting.append(workers[position % processes])
+            if len(waiting) > AHEAD * processes:
+                yield waiting.popleft().answer()
+        while waiting:
+            yield waiting.popleft().answer()
+    finally:
+        for worker in workers:
+            worker.stop()
+
+
+class _Worker:
+    def __init__(self, run: Path, folder: Path) -> None:
+        command = [sys.executable, "-P", "-m", "kgqa_hpc.dataset.shard_rows", str(run), str(folder)]
+        path = os.pathsep.join(filter(None, [str(Path(__file__).parents[2]), os.environ.get("PYTHONPATH")]))
+        self._process = subprocess.Popen(
+            command,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+            env={**os.environ, "PYTHONPATH": path},
+        )
+
+    def give(self, name: str) -> None:
+        assert self._process.stdin
+        try:
+            self._process.stdin.write(f"{name}\n")
+            self._process.stdin.flush()
+        except BrokenPipeError:
+            pass  # `answer` says that it is gone
+
+    def answer(self) -> CorruptFile | None:
+        """What became of the next shard in this worker's hands."""
+        assert self._process.stdout
+        line = self._process.stdout.readline()
+        if not line:
+            raise StoreError(
+                f"a worker of merge ended (exit code {self._process.wait()})",
+                "merge again; what it said stands above",
+            )
+        answer = orjson.loads(line)
+        if answer is None:
+            return None
+        if not answer["corrupt"]:
+            raise AccountingError(*answer["error"])
+        return CorruptFile(*answer["error"])
+
+    def stop(self) -> None:
+        self._process.kill()
+        self._process.communicate()
+
+
+def _cores() -> int:
+    return len(os.sched_getaffinity(0))
+
+
+def _raise_together(corrupt: list[CorruptFile]) -> None:
+    if len(corrupt) == 1:
+        raise corrupt[0]
+    if corrupt:
+        names = "\n       ".join(problem.message for problem in corrupt[:10])
+        raise CorruptFile(f"{len(corrupt)} results are damaged\n       {names}", corrupt[0].cure)

@@ -1,0 +1,86 @@
+"""Other libraries see the same rows, and never those of another run or an earlier merge."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pandas
+import pytest
+import yaml
+
+from kgqa_hpc.dataset.merge import merge
+
+LOAD = """
+import sys, datasets
+datasets.disable_progress_bars()
+for folder in sys.argv[1:]:
+    for config in ("accepted", "rejected"):
+        rows = datasets.load_dataset(folder, config)
+        print(*(f"{config}/{split}={len(part)}" for split, part in rows.items()))
+"""
+
+
+def rows(cache: Path, *folders: Path) -> list[str]:
+    """What `datasets` says of the folders, with one cache for all and no network."""
+    environment = {"HF_HOME": str(cache), "HF_HUB_OFFLINE": "1", "PATH": "/usr/bin:/bin", "HOME": str(cache)}
+    command = [sys.executable, "-c", LOAD, *map(str, folders)]
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr[-2000:]
+    return done.stdout.splitlines()
+
+
+def counts(folder: Path) -> list[str]:
+    numbers = {
+        name: len((folder / f"{name}.jsonl").read_bytes().splitlines()) for name in ("accepted", "rejected")
+    }
+    return [f"{name}/train={number}" for name, number in numbers.items()]
+
+
+@pytest.mark.slow
+def test_one_cache_never_serves_another_runs_rows_nor_those_of_an_earlier_merge(
+    make_run: Any, tmp_path: Path
+) -> None:
+    pytest.importorskip("datasets")
+    one, two = make_run(name="one/run"), make_run(name="two/run", items=24)
+    for run in (one, two):
+        run.finish()
+        merge(run.folder)
+    folders = [run.folder.dataset for run in (one, two, one)]
+    assert rows(tmp_path / "cache", *folders) == [line for folder in folders for line in counts(folder)]
+    before = counts(one.folder.dataset)
+    config = yaml.safe_load(one.folder.config_file.read_text())
+    config["dataset"]["z_score"] = None
+    one.folder.config_file.write_text(yaml.safe_dump(config))
+    merge(one.folder)
+    assert counts(one.folder.dataset) != before
+    assert rows(tmp_path / "cache", one.folder.dataset) == counts(one.folder.dataset)
+
+
+@pytest.mark.slow
+def test_a_split_is_what_load_dataset_calls_a_split(make_run: Any, tmp_path: Path) -> None:
+    pytest.importorskip("datasets")
+    run = make_run(dataset={"split": {"shares": {"train": 0.7, "test": 0.3}}})
+    run.finish()
+    accounting = merge(run.folder)
+    parts = {name: part["records"] for name, part in accounting.splits["parts"].items()}
+    first = rows(tmp_path / "cache", run.folder.dataset)[0]
+    assert first == " ".join(f"accepted/{name}={number}" for name, number in parts.items())
+    assert sum(parts.values()) == accounting.total.accepted
+
+
+def test_pandas_polars_and_duckdb_give_the_same_rows(make_run: Any) -> None:
+    polars, duckdb = pytest.importorskip("polars"), pytest.importorskip("duckdb")
+    run = make_run()
+    run.finish()
+    merge(run.folder)
+    path = str(run.folder.dataset / "accepted-00000-of-00001.parquet")
+    lines = (run.folder.dataset / "accepted.jsonl").read_text(encoding="utf-8").splitlines()
+    pairs = [(record["id"], record["answer"]) for record in map(json.loads, lines)]
+    frame = pandas.read_parquet(path)
+    assert list(zip(frame["id"], frame["answer"], strict=True)) == pairs
+    assert polars.read_parquet(path).select("id", "answer").rows() == pairs
+    assert duckdb.sql(f"select id, answer from '{path}'").fetchall() == pairs
