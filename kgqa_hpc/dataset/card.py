@@ -97,7 +97,7 @@ def render_card(
         table=table_name(facts),
         published="biographletqa.jsonl" in sums,
         prompts=any(name.startswith("prompts/") for name in sums),
-        parts=[part for part in accounting.splits.get("parts", {})],
+        parts=list(accounting.splits.get("parts", {})),
     )
     return text.lstrip("\n")
 

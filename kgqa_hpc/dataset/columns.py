@@ -1,9 +1,9 @@
 """The columns of a dataset: which there are, of what type, and every record brought into that form.
 
 Most are declared: the common members of every record here, the others by the anchor kind and the steps
-(kgqa_hpc/columns.py). Three follow from the run and are gathered while merge looks at all records: the fields of `verdicts` (from
-the prompts of the judges), of `features`, and the parameters of each step under `provenance`. They stand in
-the order in which they first occur.
+(kgqa_hpc/columns.py). Three follow from the run and are gathered while merge looks at all records: the
+fields of `verdicts` (from the prompts of the judges), of `features`, and the parameters of each step under
+`provenance`. They stand in the order in which they first occur.
 """
 
 from __future__ import annotations

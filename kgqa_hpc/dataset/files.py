@@ -93,7 +93,8 @@ class ParquetParts:
     def _write(self, lines: bytes) -> None:
         if self._writer is None:
             self._open()
-        assert self._writer and self._sink
+        assert self._writer
+        assert self._sink
         self._writer.write_table(table_of(lines, self._schema))
         if self._sink.tell() >= self._limit:
             self._end_part()

@@ -8,6 +8,8 @@ from typing import Any
 
 import pytest
 
+from kgqa_hpc.runs import run_config
+from kgqa_hpc.steps.chain import build_chain
 from kgqa_hpc.store.lease import Leases
 from kgqa_hpc.store.partition import load_shard, partition
 from kgqa_hpc.store.results import read_result
@@ -30,7 +32,10 @@ def session(run: RunFolder) -> Any:
     events: list[tuple[str, dict[str, Any]]] = []
     log = SimpleNamespace(write=lambda event, **facts: events.append((event, facts)))
     shards = partition(run, 6)
-    return SimpleNamespace(run=run, digest="d", shards=shards, worker="w", log=log, events=events)
+    config = run_config(run)
+    return SimpleNamespace(
+        run=run, config=config, digest="d", shards=shards, worker="w", log=log, events=events
+    )
 
 
 def open_shard(session: Any, before: dict[str, Any] | None = None, steps: int = 2) -> OpenShard:
@@ -39,7 +44,8 @@ def open_shard(session: Any, before: dict[str, Any] | None = None, steps: int = 
     lease = leases.claim(SHARD)
     assert lease is not None
     anchors = load_shard(session.run, session.shards, SHARD)
-    return OpenShard(session, "main", lease, anchors, before, steps)
+    chain = build_chain(session.config, "main")[:steps]
+    return OpenShard(session, "main", lease, anchors, before, chain)
 
 
 def answer(shard: OpenShard, task: Task, status: str = "open", text: str = "hello") -> None:

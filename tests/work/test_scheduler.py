@@ -17,7 +17,7 @@ from kgqa_hpc.anchors.anchor import Anchor
 from kgqa_hpc.engines.engine import Request, Response
 from kgqa_hpc.errors import EngineDied, EngineError
 from kgqa_hpc.steps.item import Item
-from kgqa_hpc.steps.step import Done, Outcome, Reject, Retry
+from kgqa_hpc.steps.step import Ask, Done, Outcome, Reject, Retry
 from kgqa_hpc.work.item_scheduler import Limits, Scheduler, Task
 
 
@@ -33,19 +33,29 @@ class Toy:
     """A step whose outcome stands in the response's text."""
 
     name: str
-    prompt: Any = None
+    asks: bool = True
 
-    def request(self, item: Item, attempt: int, run_seed: int) -> Request:
+    @property
+    def label(self) -> str:
+        return self.name
+
+    def run(self, item: Item) -> Outcome:
+        item.features[self.name] = len(item.trace)
+        return Done()
+
+    def request(self, item: Item, attempt: int, run_seed: int, turn: int = 0) -> Request:
         return Request(
             f"{item.id}/{self.name}/{attempt}", ({"role": "user", "content": item.id},), seed=attempt
         )
 
-    def accept(self, item: Item, response: Response, attempt: int) -> Outcome:
+    def take(self, item: Item, response: Response, attempt: int, turn: int = 0) -> Outcome:
         item.trace.append({"step": self.name, "attempt": attempt, "text": response.text})
         if response.finish == "error":
             return Retry("engine error", lost_as="failed")
         if response.text == "no":
             return Reject(f"{self.name}: no")
+        if response.text == "more":
+            return Ask()
         return Done() if response.text == "yes" else Retry("garbage", lost_as="invalid")
 
 
@@ -287,3 +297,38 @@ def test_a_drain_takes_what_is_answered_and_cancels_the_rest() -> None:
     assert b.scheduler.in_flight == 0
     assert b.scheduler.counters.answers == moved + 3, "one more round was waited for, the rest cancelled"
     assert b.ended == []
+
+
+def test_steps_that_ask_nobody_are_done_on_the_way_and_journaled_with_the_answer_before() -> None:
+    moves: list[tuple[int, bool]] = []
+    engine = ToyEngine(lambda request: Response(request.id, "yes", "stop"))
+    chain = [Toy("look", asks=False), Toy("ask"), Toy("count", asks=False), Toy("sum", asks=False)]
+    scheduler = Scheduler(chain, engine, Limits(4), 1, lambda task, ended: moves.append((task.step, ended)))
+    (task,) = tasks(1)
+    scheduler.add([task])
+    while not moves or not moves[-1][1]:
+        scheduler.turn(0)
+    assert task.item.features == {"look": 0, "count": 1, "sum": 1}
+    assert task.item.status == "accepted"
+    assert moves == [(1, False), (4, True)]
+
+
+def test_a_step_may_ask_several_times_in_turn() -> None:
+    texts = {0: "more", 1: "more", 2: "yes"}
+    moves: list[int] = []
+    seen: list[str] = []
+
+    def answer(request: Request) -> Response:
+        seen.append(request.id)
+        return Response(request.id, texts[len(seen) - 1], "stop")
+
+    scheduler = Scheduler(
+        [Toy("ask")], ToyEngine(answer), Limits(4), 1, lambda task, _: moves.append(task.turn)
+    )
+    (task,) = tasks(1)
+    scheduler.add([task])
+    while task.item.status == "open":
+        scheduler.turn(0)
+    assert len(seen) == 3
+    assert moves == [1, 2, 0]
+    assert task.item.status == "accepted"

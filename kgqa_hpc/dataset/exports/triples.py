@@ -10,7 +10,8 @@ from kgqa_hpc.errors import InputError
 
 
 class Triples:
-    """Tables of tabs, readable as a graph source: SPLIT.tsv (head, relation, tail by node id, pairs); nodes.tsv (id, name, type).
+    """Tables of tabs, readable as a graph source: SPLIT.tsv (head, relation, tail by node id, pairs);
+    nodes.tsv (id, name, type).
 
     Raises InputError for records without nodes and edges.
     """
