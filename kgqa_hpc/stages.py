@@ -18,7 +18,7 @@ from kgqa_hpc.errors import EmptyGraphError, InputError
 from kgqa_hpc.store.run_folder import RunFolder
 
 if TYPE_CHECKING:
-    from kgqa_hpc.graphlets.plan import Plan
+    from kgqa_hpc.graphlets.choose_method import Plan
     from kgqa_hpc.kg.graph import KnowledgeGraph
     from kgqa_hpc.kg.reduce import Reduction
 
@@ -72,7 +72,7 @@ def _announce(plan: Plan) -> None:
 def _sample(run: RunFolder, config: RunConfig, threads: int | None) -> str:
     from kgqa_hpc.anchors.graphlet import graphlet_anchors
     from kgqa_hpc.graphlets.sample import sample_graphlets
-    from kgqa_hpc.graphlets.statistics import statistics_csv
+    from kgqa_hpc.graphlets.sample_table import statistics_csv
     from kgqa_hpc.kg.file import read_graph
     from kgqa_hpc.store.anchors import write_anchors
     from kgqa_hpc.store.atomic import make_folder, write_file
@@ -152,7 +152,7 @@ def count(
     threads: int | None,
 ) -> dict[str, Any]:
     """Exact counts of a reduced graph in two CSV files: {"nodes", "edges", "counts": {"1": …, "29": …}}."""
-    from kgqa_hpc.graphlets.census import count_graphlets
+    from kgqa_hpc.graphlets.count import count_graphlets
     from kgqa_hpc.kg.load import load_graph
 
     settings = _graph_config(nodes, edges, min_degree, max_degree, unknown_nodes)

@@ -6,14 +6,14 @@ set -euo pipefail
 unset NUMBA_CACHE_DIR XDG_CACHE_HOME
 python=/opt/kgqa/venv/bin/python
 cd /
-if "$python" -c 'import importlib.util as u, sys; sys.exit(u.find_spec("kgqa_hpc.graphlets.warm") is None)'; then
-  exec "$python" -m kgqa_hpc.graphlets.warm
+if "$python" -c 'import importlib.util as u, sys; sys.exit(u.find_spec("kgqa_hpc.graphlets.compile_kernels") is None)'; then
+  exec "$python" -m kgqa_hpc.graphlets.compile_kernels
 fi
 # Counting and sampling a small random graph in every way compiles every kernel.
 "$python" - <<'PYTHON'
 import numpy as np
 
-from kgqa_hpc.graphlets.census import count_graphlets
+from kgqa_hpc.graphlets.count import count_graphlets
 from kgqa_hpc.graphlets.sample import sample_graphlets
 
 draw = np.random.default_rng(1)

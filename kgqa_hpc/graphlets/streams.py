@@ -11,11 +11,11 @@ from collections.abc import Callable
 
 import numpy as np
 
-from kgqa_hpc.graphlets.kernels import rows
-from kgqa_hpc.graphlets.kernels.cliques import draw_cliques
-from kgqa_hpc.graphlets.kernels.pentagon_draws import draw_pentagons
-from kgqa_hpc.graphlets.kernels.roots import pick_roots
-from kgqa_hpc.graphlets.kernels.squares import draw_squares
+from kgqa_hpc.graphlets.kernels.draw import rows
+from kgqa_hpc.graphlets.kernels.draw.choices import pick_roots
+from kgqa_hpc.graphlets.kernels.draw.cliques import draw_cliques
+from kgqa_hpc.graphlets.kernels.draw.pentagons import draw_pentagons
+from kgqa_hpc.graphlets.kernels.draw.squares import draw_squares
 from kgqa_hpc.graphlets.shapes import SHAPES, code_of
 from kgqa_hpc.graphlets.splitmix import MAX_TOTAL, key_of, scaled
 from kgqa_hpc.graphlets.structures import STARS, Ground, edge_table, root_weights, slot_weights

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
+from pathlib import Path
 from typing import TypeVar
 
 Progress = Callable[[int, int, str], None]
@@ -17,8 +18,13 @@ Result = TypeVar("Result")
 
 
 def usable_cores() -> int:
-    """Cores this process may run on (its affinity mask, which Slurm and containers set)."""
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    """Cores this process may use: its affinity, and the CPU quota of its cgroup where there is one."""
+    cores = len(os.sched_getaffinity(0))
+    try:
+        quota, period = Path("/sys/fs/cgroup/cpu.max").read_text().split()
+    except (OSError, ValueError):  # no such limit on this system
+        return cores
+    return cores if quota == "max" else max(min(cores, int(quota) // int(period)), 1)
 
 
 def run_parts(

@@ -8,7 +8,7 @@ from __future__ import annotations
 import numpy as np
 
 from kgqa_hpc.graphlets import sample
-from kgqa_hpc.graphlets.census import count_graphlets
+from kgqa_hpc.graphlets.count import count_graphlets
 
 
 def csr_of(n: int, edges: set[tuple[int, int]]) -> tuple[np.ndarray, np.ndarray]:

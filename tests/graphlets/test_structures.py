@@ -10,11 +10,12 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from kgqa_hpc.graphlets.closed_form import PASSES, copy_counts, induced_counts, list_triangles
-from kgqa_hpc.graphlets.order import order_graph
+from kgqa_hpc.graphlets.count import PASSES, copy_counts, induced_counts
+from kgqa_hpc.graphlets.ordered_graph import order_graph
 from kgqa_hpc.graphlets.shapes import SHAPE_OF, SHAPES, SUBCOPIES
 from kgqa_hpc.graphlets.streams import Stream
 from kgqa_hpc.graphlets.structures import OPEN, STRUCTURES, Ground, root_copies
+from kgqa_hpc.graphlets.triangle_lists import list_triangles
 
 DRAWS = 30_000
 
@@ -107,10 +108,8 @@ def test_a_draw_depends_on_its_number_alone(grounds, open_grounds, structure, is
     assert other.tobytes() != nodes.tobytes()
 
 
-def test_weights_beyond_64_bits_fall_back_to_floating_point():
-    leaves = 200_000
-    indptr = np.concatenate([[0], np.full(leaves + 1, leaves)])
-    graph = order_graph(indptr, np.arange(1, leaves + 1))
+def test_weights_beyond_64_bits_fall_back_to_floating_point(star_of):
+    graph = order_graph(*star_of(200_000))
     lists = list_triangles(graph)
     ground = Ground(graph, lists, copy_counts(graph, lists), frozenset(PASSES))
     stream = Stream(ground, 11, seed=1)

@@ -1,4 +1,4 @@
-"""Draws of 5-cycles, rooted at their smallest label as kernels.pentagons counts them.
+"""Draws of 5-cycles, rooted at their smallest label as kernels.count.pentagons counts them.
 
 The edge {x, y} opposite the root is drawn in proportion to the pairs of paths that lead to it, then one
 path to each end; draws whose paths meet are rejected. O(edges two steps away) per root with draws,
@@ -9,14 +9,14 @@ from __future__ import annotations
 
 import numpy as np
 
-from kgqa_hpc.graphlets.kernels.adjacency import induced_code
+from kgqa_hpc.graphlets.kernels.draw.adjacency import induced_code
+from kgqa_hpc.graphlets.kernels.draw.choices import begin_draw, below, weighted
 from kgqa_hpc.graphlets.kernels.jit import helper, kernel
-from kgqa_hpc.graphlets.kernels.random import begin_draw, below, weighted
 
 
 @kernel
 def draw_pentagons(known, key, first, picks, indptr, indices, table, nodes, codes):
-    """Draw copies of the pentagon (15); arguments as in kernels.rows.draw_rows."""
+    """Draw copies of the pentagon (15); arguments as in kernels.draw.rows.draw_rows."""
     n = indptr.shape[0] - 1
     state = np.zeros(1, np.uint64)
     row = np.zeros(5, np.int64)

@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import hashlib
+import sys
+from pathlib import Path
 
 import numpy as np
 import pytest
 
-from kgqa_hpc.graphlets.census import count_graphlets
-from kgqa_hpc.graphlets.synthetic import PUBLISHED, csr_of, hub_graph, oregano_twin
+from kgqa_hpc.graphlets.count import count_graphlets
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "tools"))
+from synthetic_graphs import PUBLISHED, csr_of, hub_graph, oregano_twin
 
 
 @pytest.fixture(scope="module")

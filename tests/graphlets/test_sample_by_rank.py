@@ -5,11 +5,12 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from kgqa_hpc.graphlets.closed_form import closed_form_counts, list_triangles
-from kgqa_hpc.graphlets.enumeration import Found, count_by_enumeration, enumerate_sample
-from kgqa_hpc.graphlets.order import OrderedGraph, order_graph
-from kgqa_hpc.graphlets.sample import arrange
+from kgqa_hpc.graphlets.count import closed_form_counts
+from kgqa_hpc.graphlets.occurrences import Found, arrange
+from kgqa_hpc.graphlets.ordered_graph import OrderedGraph, order_graph
+from kgqa_hpc.graphlets.sample_by_rank import count_by_enumeration, enumerate_sample
 from kgqa_hpc.graphlets.shapes import SHAPES
+from kgqa_hpc.graphlets.triangle_lists import list_triangles
 
 EVERYTHING = dict.fromkeys(SHAPES, 10**9)
 
@@ -21,7 +22,7 @@ def counted_and_sampled(graph: OrderedGraph, sizes, seed: int, **options) -> tup
 
 
 def rows_of(graph, found):
-    shape, nodes = arrange(graph, found)
+    shape, nodes, _ = arrange(graph, found)
     return [(int(s), [int(v) for v in row if v >= 0]) for s, row in zip(shape, nodes, strict=True)]
 
 
@@ -72,7 +73,7 @@ def test_blocks_windows_and_threads_do_not_change_the_sample(small_graphs, block
                 graph, sizes, seed=3, blocks=blocks, window=window, threads=threads
             )
             assert totals == expected_totals
-            for name in ("shape", "nodes", "codes"):
+            for name in ("shape", "nodes", "codes", "position"):
                 assert getattr(found, name).tobytes() == getattr(expected, name).tobytes()
 
 

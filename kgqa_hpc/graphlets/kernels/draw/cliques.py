@@ -9,10 +9,10 @@ from __future__ import annotations
 
 import numpy as np
 
-from kgqa_hpc.graphlets.kernels.adjacency import induced_code
+from kgqa_hpc.graphlets.kernels.count.triangles import find_slot
+from kgqa_hpc.graphlets.kernels.draw.adjacency import induced_code
+from kgqa_hpc.graphlets.kernels.draw.choices import begin_draw, below, other_neighbour, weighted
 from kgqa_hpc.graphlets.kernels.jit import helper, kernel
-from kgqa_hpc.graphlets.kernels.random import begin_draw, below, other_neighbour, weighted
-from kgqa_hpc.graphlets.kernels.triangles import find_slot
 
 
 @kernel
@@ -20,7 +20,7 @@ def draw_cliques(
     structure, size, known, key, first, picks, indptr, indices, starts, corners, table, nodes, codes
 ):
     """Draw copies of 4-clique (8), with tail (23) or with triangle (26); arguments as in
-    kernels.rows.draw_rows.
+    kernels.draw.rows.draw_rows.
     """
     n = indptr.shape[0] - 1
     state = np.zeros(1, np.uint64)

@@ -1,22 +1,22 @@
 """Draws of copies that are two vertices and some of their common neighbours: square, banner, K2,3.
 
 The pair is drawn in proportion to its copies from the codegrees of its smaller label, which are rebuilt
-once per root, as in kernels.codegrees; O(sum of the neighbours' degrees) per root with draws, O(degree) per
-draw. Ours.
+once per root, as in kernels.count.codegrees; O(sum of the neighbours' degrees) per root with draws, O(degree)
+per draw. Ours.
 """
 
 from __future__ import annotations
 
 import numpy as np
 
-from kgqa_hpc.graphlets.kernels.adjacency import induced_code
+from kgqa_hpc.graphlets.kernels.draw.adjacency import induced_code
+from kgqa_hpc.graphlets.kernels.draw.choices import begin_draw, below, other_neighbour, weighted
 from kgqa_hpc.graphlets.kernels.jit import helper, kernel
-from kgqa_hpc.graphlets.kernels.random import begin_draw, below, other_neighbour, weighted
 
 
 @kernel
 def draw_squares(structure, size, known, key, first, picks, indptr, indices, table, nodes, codes):
-    """Draw copies of square (5), banner (16) or K2,3 (20); arguments as in kernels.rows.draw_rows."""
+    """Draw copies of square (5), banner (16) or K2,3 (20); arguments as in kernels.draw.rows.draw_rows."""
     n = indptr.shape[0] - 1
     state = np.zeros(1, np.uint64)
     row = np.zeros(5, np.int64)

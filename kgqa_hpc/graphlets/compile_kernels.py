@@ -1,4 +1,4 @@
-"""Compile all kernels ahead of time: `python -m kgqa_hpc.graphlets.warm`.
+"""Compile all kernels ahead of time: `python -m kgqa_hpc.graphlets.compile_kernels`.
 
 For container images and shared installations: compiled code that lies in the package (or in
 $NUMBA_CACHE_DIR) is used even where it cannot be written later, see kernels.jit. It is compiled for the
@@ -10,14 +10,15 @@ from __future__ import annotations
 
 import numpy as np
 
-from kgqa_hpc.graphlets.closed_form import PASSES, copy_counts, induced_counts, list_triangles
-from kgqa_hpc.graphlets.enumeration import enumerate_sample
-from kgqa_hpc.graphlets.kernels.roots import pick_roots
-from kgqa_hpc.graphlets.order import order_graph
-from kgqa_hpc.graphlets.plan import pass_seconds
+from kgqa_hpc.graphlets.choose_method import pass_seconds
+from kgqa_hpc.graphlets.count import PASSES, copy_counts, induced_counts
+from kgqa_hpc.graphlets.kernels.draw.choices import pick_roots
+from kgqa_hpc.graphlets.ordered_graph import order_graph
+from kgqa_hpc.graphlets.sample_by_rank import enumerate_sample
 from kgqa_hpc.graphlets.shapes import SHAPES
 from kgqa_hpc.graphlets.streams import Stream
 from kgqa_hpc.graphlets.structures import Ground
+from kgqa_hpc.graphlets.triangle_lists import list_triangles
 
 
 def warm() -> None:

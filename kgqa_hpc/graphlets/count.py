@@ -20,30 +20,21 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Collection
 from dataclasses import dataclass
+from typing import Literal
 
 import numpy as np
 
-from kgqa_hpc.graphlets.kernels import codegrees, links, pentagons, triangles
-from kgqa_hpc.graphlets.order import OrderedGraph, row_ranges
+from kgqa_hpc.graphlets import graph_tool
+from kgqa_hpc.graphlets.kernels.count import codegrees, links, pentagons, triangles
+from kgqa_hpc.graphlets.ordered_graph import OrderedGraph, order_graph, row_ranges
 from kgqa_hpc.graphlets.shapes import SHAPES, SUBCOPIES
 from kgqa_hpc.graphlets.threads import Progress, run_parts
+from kgqa_hpc.graphlets.triangle_lists import TriangleLists, list_triangles, parts_of, restrict_to_core
 
-PARTS = 64  # of the roots at most, dealt round robin: neighbours in the order have similar cost
-PART_EDGES = 12_000  # edges per part at least: each has arrays of its own
+Backend = Literal["native", "graph-tool"]
+
 PASSES = ("links", "codegrees", "5-cycles")
 _SAFE = float(2**62)
-
-
-@dataclass(frozen=True)
-class TriangleLists:
-    """Triangles of a graph, listed per slot.
-
-    te int32 (2m,): their number; their third corners are corners[starts[slot]:starts[slot + 1]], ascending.
-    """
-
-    te: np.ndarray
-    starts: np.ndarray
-    corners: np.ndarray
 
 
 @dataclass(frozen=True)
@@ -52,13 +43,35 @@ class CopyCounts:
 
     squares int64 (n, 3): squares, banners and K2,3 of the pairs whose smaller label is the vertex; cliques
     int64 (n, 2): 4-cliques through it, and these with a triangle on an edge at it; cycles int64 (n,): see
-    kernels.pentagons. Rows stay zero where a pass was left out.
+    kernels.count.pentagons. Rows stay zero where a pass was left out.
     """
 
     copies: dict[int, int]
     squares: np.ndarray
     cliques: np.ndarray
     cycles: np.ndarray
+
+
+def count_graphlets(
+    indptr: np.ndarray,
+    indices: np.ndarray,
+    *,
+    backend: Backend = "native",
+    threads: int | None = None,
+    progress: Progress | None = None,
+) -> dict[int, int]:
+    """Induced occurrences of each shape: {1: …, …, 29: …}, exact Python integers.
+
+    `indptr` (n+1,) and `indices` (2m,) are the CSR arrays of a simple undirected graph. Backend `native` uses
+    the closed forms of this module; `graph-tool`
+    enumerates with Wernicke's ESU and takes thousands of times longer (graphlets.graph_tool). `threads`
+    defaults to the usable cores and never changes the result. Raises InputError when the arrays are no CSR
+    graph.
+    """
+    graph = order_graph(np.asarray(indptr), np.asarray(indices), threads=threads)
+    if backend == "graph-tool":
+        return graph_tool.count(graph, threads=threads)
+    return closed_form_counts(graph, threads=threads, progress=progress)
 
 
 def closed_form_counts(
@@ -82,54 +95,6 @@ def induced_counts(copies: dict[int, int]) -> dict[int, int]:
     return dict(sorted(induced.items()))
 
 
-def restrict_to_core(
-    graph: OrderedGraph, lists: TriangleLists, *, threads: int | None = None
-) -> tuple[OrderedGraph, TriangleLists]:
-    """The 2-core under the same labels (rows of other vertices are empty), and its triangles, which are
-    all.
-    """
-    inside = triangles.two_core(graph.indptr, graph.indices)
-    if inside.all():
-        return graph, lists
-    rows, n = (graph.indptr, graph.indices, inside), graph.num_nodes
-    ranges = row_ranges(graph.indptr)
-    indptr = np.zeros(n + 1, np.int64)
-    run_parts(lambda here: triangles.inner_degrees(*here, *rows, indptr[1:]), ranges, threads=threads)
-    np.cumsum(indptr, out=indptr)
-    indices, te = np.empty(indptr[-1], np.int32), np.empty(indptr[-1], np.int32)
-    starts = np.empty(indptr[-1] + 1, np.int64)
-    starts[-1] = lists.starts[-1]
-    new = (indptr, indices, te, starts)
-    run_parts(
-        lambda here: triangles.inner_rows(*here, *rows, lists.te, lists.starts, *new), ranges, threads=threads
-    )
-    return OrderedGraph(indptr, indices, graph.original), TriangleLists(te, starts, lists.corners)
-
-
-def list_triangles(
-    graph: OrderedGraph, *, threads: int | None = None, progress: Progress | None = None
-) -> TriangleLists:
-    """All triangles, listed per slot; 24 bytes per triangle and 12 per slot."""
-    parts = _parts_of(graph)
-    te = np.zeros(len(graph.indices), np.int32)
-    run_parts(
-        lambda part: triangles.count_triangles(part, parts, graph.indptr, graph.indices, te),
-        range(parts),
-        threads=threads,
-        progress=progress,
-        label="triangles",
-    )
-    starts = np.zeros(len(te) + 1, np.int64)
-    np.cumsum(te, out=starts[1:])
-    corners = np.empty(starts[-1], np.int32)
-    run_parts(
-        lambda part: triangles.list_triangles(part, parts, graph.indptr, graph.indices, starts, corners),
-        range(parts),
-        threads=threads,
-    )
-    return TriangleLists(te, starts, corners)
-
-
 def copy_counts(
     graph: OrderedGraph,
     lists: TriangleLists,
@@ -142,7 +107,7 @@ def copy_counts(
     te = lists.te
     core, lists = restrict_to_core(graph, lists, threads=threads)
     rows = (core.indptr, core.indices)
-    n, parts = graph.num_nodes, _parts_of(graph)
+    n, parts = graph.num_nodes, parts_of(graph)
     squares, cliques = np.zeros((n, codegrees.ROOTED), np.int64), np.zeros((n, 2), np.int64)
     cycles = np.zeros(n, np.int64)
     corners = (lists.starts, lists.corners)
@@ -175,10 +140,6 @@ def copy_counts(
         )
         copies[15] = sum(pentagon)
     return CopyCounts(copies, squares, cliques, cycles)
-
-
-def _parts_of(graph: OrderedGraph) -> int:
-    return min(PARTS, 1 + graph.num_edges // PART_EDGES)
 
 
 def _whole(parts: list[np.ndarray]) -> list[int]:
