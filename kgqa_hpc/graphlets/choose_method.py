@@ -21,7 +21,6 @@ from kgqa_hpc.graphlets.kernels.count.pentagons import pentagon_steps
 from kgqa_hpc.graphlets.ordered_graph import OrderedGraph
 from kgqa_hpc.graphlets.shapes import SHAPES, SUBCOPIES
 from kgqa_hpc.graphlets.structures import STRUCTURES, Structure, way_of
-from kgqa_hpc.graphlets.threads import run_parts
 from kgqa_hpc.graphlets.triangle_lists import TriangleLists, restrict_to_core
 
 Method = Literal["auto", "enumerate", "structure"]
@@ -82,22 +81,20 @@ class Assignment:
     rate: float
 
 
-def pass_seconds(
-    graph: OrderedGraph, lists: TriangleLists, *, threads: int | None = None
-) -> dict[str, float]:
+def pass_seconds(graph: OrderedGraph, lists: TriangleLists) -> dict[str, float]:
     """Predicted core-seconds of each expensive pass of the closed forms."""
-    core, lists = restrict_to_core(graph, lists, threads=threads)
+    core, lists = restrict_to_core(graph, lists)
     degree = core.degree.astype(float)
     te = lists.te.astype(np.int64)  # integers: one result on every machine
     far = FAR_FACTOR if graph.num_nodes > CACHED_VERTICES else 1.0
     return {
         "links": float(te @ te) / 2 * PASS_RATES["links"],
         "codegrees": float((degree * (degree - 1)).sum()) / 2 * PASS_RATES["codegrees"] * far,
-        "5-cycles": _pentagon_steps(core, threads) * PASS_RATES["5-cycles"] * far,
+        "5-cycles": _pentagon_steps(core) * PASS_RATES["5-cycles"] * far,
     }
 
 
-def _pentagon_steps(graph: OrderedGraph, threads: int | None) -> float:
+def _pentagon_steps(graph: OrderedGraph) -> float:
     """Steps of the 5-cycle pass from about 60 roots: they fall with the label, so between probes a mean
     will do.
     """
@@ -110,7 +107,7 @@ def _pentagon_steps(graph: OrderedGraph, threads: int | None) -> float:
     def probe(part: int) -> None:
         steps[part::PROBE_PARTS] = pentagon_steps(probes[part::PROBE_PARTS], graph.indptr, graph.indices)
 
-    run_parts(probe, range(PROBE_PARTS), threads=threads)
+    graph.workers.run(probe, range(PROBE_PARTS))
     return float(((steps[1:] + steps[:-1]) / 2 * np.diff(probes)).sum() + steps[0])
 
 

@@ -28,7 +28,7 @@ from kgqa_hpc.graphlets import graph_tool
 from kgqa_hpc.graphlets.kernels.count import codegrees, links, pentagons, triangles
 from kgqa_hpc.graphlets.ordered_graph import OrderedGraph, order_graph, row_ranges
 from kgqa_hpc.graphlets.shapes import SHAPES, SUBCOPIES
-from kgqa_hpc.graphlets.threads import Progress, run_parts
+from kgqa_hpc.graphlets.threads import Progress, Workers
 from kgqa_hpc.graphlets.triangle_lists import TriangleLists, list_triangles, parts_of, restrict_to_core
 
 Backend = Literal["native", "graph-tool"]
@@ -68,18 +68,15 @@ def count_graphlets(
     defaults to the usable cores and never changes the result. Raises InputError when the arrays are no CSR
     graph.
     """
-    graph = order_graph(np.asarray(indptr), np.asarray(indices), threads=threads)
+    graph = order_graph(np.asarray(indptr), np.asarray(indices), Workers(threads, progress))
     if backend == "graph-tool":
-        return graph_tool.count(graph, threads=threads)
-    return closed_form_counts(graph, threads=threads, progress=progress)
+        return graph_tool.count(graph)
+    return closed_form_counts(graph)
 
 
-def closed_form_counts(
-    graph: OrderedGraph, *, threads: int | None = None, progress: Progress | None = None
-) -> dict[int, int]:
+def closed_form_counts(graph: OrderedGraph) -> dict[int, int]:
     """Exact induced counts of the 29 shapes."""
-    lists = list_triangles(graph, threads=threads, progress=progress)
-    return induced_counts(copy_counts(graph, lists, threads=threads, progress=progress).copies)
+    return induced_counts(copy_counts(graph, list_triangles(graph)).copies)
 
 
 def induced_counts(copies: dict[int, int]) -> dict[int, int]:
@@ -95,17 +92,10 @@ def induced_counts(copies: dict[int, int]) -> dict[int, int]:
     return dict(sorted(induced.items()))
 
 
-def copy_counts(
-    graph: OrderedGraph,
-    lists: TriangleLists,
-    *,
-    passes: Collection[str] = PASSES,
-    threads: int | None = None,
-    progress: Progress | None = None,
-) -> CopyCounts:
+def copy_counts(graph: OrderedGraph, lists: TriangleLists, passes: Collection[str] = PASSES) -> CopyCounts:
     """Copies of all shapes, or of those that need no pass outside `passes` (of `PASSES`)."""
     te = lists.te
-    core, lists = restrict_to_core(graph, lists, threads=threads)
+    core, lists = restrict_to_core(graph, lists)
     rows = (core.indptr, core.indices)
     n, parts = graph.num_nodes, parts_of(graph)
     squares, cliques = np.zeros((n, codegrees.ROOTED), np.int64), np.zeros((n, 2), np.int64)
@@ -113,12 +103,12 @@ def copy_counts(
     corners = (lists.starts, lists.corners)
 
     def sums_of(function: Callable[[int], np.ndarray], label: str) -> list[int]:
-        return _whole(run_parts(function, range(parts), threads=threads, progress=progress, label=label))
+        return _whole(graph.workers.run(function, range(parts), label))
 
     edge = sums_of(
         lambda part: triangles.edge_sums(part, parts, *rows, graph.degree, lists.te, *corners), "edges"
     )
-    copies, paths = _from_triangles(graph, te, edge, threads)
+    copies, paths = _from_triangles(graph, te, edge)
     if "links" in passes:
         link = sums_of(lambda part: links.link_sums(part, parts, *rows, *corners, cliques), "links")
         _add_cliques(copies, graph, link, cliques[:, 0], edge)
@@ -131,14 +121,13 @@ def copy_counts(
         )
         _add_squares(copies, codegree, paths)
     if "5-cycles" in passes:
-        pentagon = run_parts(
-            lambda part: int(pentagons.count_pentagons(part, parts, *rows, cycles)),
-            range(parts),
-            threads=threads,
-            progress=progress,
-            label="5-cycles",
+        copies[15] = sum(
+            graph.workers.run(
+                lambda part: int(pentagons.count_pentagons(part, parts, *rows, cycles)),
+                range(parts),
+                "5-cycles",
+            )
         )
-        copies[15] = sum(pentagon)
     return CopyCounts(copies, squares, cliques, cycles)
 
 
@@ -147,9 +136,7 @@ def _whole(parts: list[np.ndarray]) -> list[int]:
     return [sum(int(p[0, i]) + (int(p[1, i]) << triangles.CARRY_BITS) for p in parts) for i in range(width)]
 
 
-def _from_triangles(
-    graph: OrderedGraph, te: np.ndarray, edge: list[int], threads: int | None
-) -> tuple[dict[int, int], int]:
+def _from_triangles(graph: OrderedGraph, te: np.ndarray, edge: list[int]) -> tuple[dict[int, int], int]:
     """Shapes whose copies follow from degrees and triangles; and the paths of four edges, 4-cycles
     included.
 
@@ -158,10 +145,9 @@ def _from_triangles(
     d = graph.degree
     # Paths of two edges that leave a vertex, the squares of what its neighbours contribute, its triangles.
     ways, squares_of, t = (np.empty(graph.num_nodes, np.int64) for _ in range(3))
-    run_parts(
+    graph.workers.run(
         lambda here: triangles.vertex_sums(*here, graph.indptr, graph.indices, te, ways, squares_of, t),
         row_ranges(graph.indptr),
-        threads=threads,
     )
     t //= 2
     sizes, vertices = np.unique(d, return_counts=True)

@@ -33,7 +33,6 @@ from kgqa_hpc.graphlets.occurrences import Found
 from kgqa_hpc.graphlets.ordered_graph import OrderedGraph
 from kgqa_hpc.graphlets.shapes import SHAPES, bit
 from kgqa_hpc.graphlets.splitmix import key_of, mix
-from kgqa_hpc.graphlets.threads import usable_cores
 
 VARIABLE = "KGQA_GRAPH_TOOL_PYTHON"
 _SYSTEM = "/usr/bin/python3"
@@ -49,20 +48,18 @@ def find_interpreter() -> str | None:
     return next((python for python in candidates if _has_graph_tool(python)), None)
 
 
-def count(graph: OrderedGraph, *, threads: int | None = None) -> dict[int, int]:
+def count(graph: OrderedGraph) -> dict[int, int]:
     """Induced occurrences of the 29 shapes, by enumeration."""
-    answer = _ask(graph, {"draws": [], "threads": threads or usable_cores()})
+    answer = _ask(graph, {"draws": [], "threads": graph.workers.number})
     return {int(i): int(text) for i, text in zip(answer["ids"], answer["totals"], strict=True)}
 
 
-def sample(
-    graph: OrderedGraph, sizes: Mapping[int, int], seed: int, *, threads: int | None = None
-) -> tuple[dict[int, int], Found]:
+def sample(graph: OrderedGraph, sizes: Mapping[int, int], seed: int) -> tuple[dict[int, int], Found]:
     """Exact counts, and each occurrence of a shape with probability sizes[shape] / total.
 
-    The sample is reproducible on one thread only (the default), and for one version of graph-tool.
+    It is drawn on one thread, for only so is it reproducible; and only for one version of graph-tool.
     """
-    totals = count(graph, threads=threads)
+    totals = count(graph)
     ratios = {s: min(1.0, size / totals[s]) for s, size in sizes.items() if size and totals[s]}
     runs = _runs(ratios, totals)
     draws = [
@@ -71,7 +68,7 @@ def sample(
     ]
     if not draws:
         return totals, Found.empty()
-    answer = _ask(graph, {"draws": draws, "threads": threads or 1})
+    answer = _ask(graph, {"draws": draws, "threads": 1})
     step = np.array([step for _, step, _ in runs])[answer["draw"]]
     arrived = _first_arrivals(answer["shape"], answer["nodes"], step)
     shape, nodes, step = answer["shape"][arrived], answer["nodes"][arrived], step[arrived]

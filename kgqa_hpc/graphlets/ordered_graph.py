@@ -13,8 +13,10 @@ import numpy as np
 
 from kgqa_hpc.errors import InputError
 from kgqa_hpc.graphlets.kernels import relabel
-from kgqa_hpc.graphlets.threads import run_parts
+from kgqa_hpc.graphlets.threads import Workers
 
+# All cores, and no progress.
+ALONE = Workers()
 PARTS = 16  # of the rows at most
 PART_ENTRIES = 100_000  # entries per part at least
 
@@ -24,12 +26,14 @@ class OrderedGraph:
     """CSR of a simple undirected graph, vertices by falling degree (ties: by original id), neighbours
     ascending.
 
-    indptr int64 (n+1,), indices int32 (2m,), original int32 (n,): original id of each vertex.
+    indptr int64 (n+1,), indices int32 (2m,), original int32 (n,): original id of each vertex; workers: who
+    works on it.
     """
 
     indptr: np.ndarray
     indices: np.ndarray
     original: np.ndarray
+    workers: Workers = ALONE
 
     @property
     def num_nodes(self) -> int:
@@ -44,7 +48,7 @@ class OrderedGraph:
         return np.diff(self.indptr)
 
 
-def order_graph(indptr: np.ndarray, indices: np.ndarray, *, threads: int | None = None) -> OrderedGraph:
+def order_graph(indptr: np.ndarray, indices: np.ndarray, workers: Workers = ALONE) -> OrderedGraph:
     """Relabel a CSR graph by falling degree.
 
     `indptr` (n+1,) and `indices` (2m,) are integers: a simple undirected graph, as `KnowledgeGraph.csr` and
@@ -57,12 +61,11 @@ def order_graph(indptr: np.ndarray, indices: np.ndarray, *, threads: int | None 
     indptr, indices = np.array(indptr, np.int64), np.array(indices, np.int32)
     original, label, new_indptr = relabel.by_degree(indptr)
     new_indices = np.empty(len(indices), np.int32)
-    run_parts(
+    workers.run(
         lambda rows: relabel.fill_rows(*rows, indptr, indices, original, label, new_indptr, new_indices),
         row_ranges(new_indptr),
-        threads=threads,
     )
-    return OrderedGraph(new_indptr, new_indices, original)
+    return OrderedGraph(new_indptr, new_indices, original, workers)
 
 
 def row_ranges(indptr: np.ndarray, most: int = PARTS) -> list[tuple[int, int]]:

@@ -35,7 +35,7 @@ from kgqa_hpc.graphlets.sample_by_rank import count_by_enumeration, enumerate_sa
 from kgqa_hpc.graphlets.shapes import SHAPES
 from kgqa_hpc.graphlets.splitmix import MAX_TOTAL
 from kgqa_hpc.graphlets.structures import Ground, root_copies
-from kgqa_hpc.graphlets.threads import Progress
+from kgqa_hpc.graphlets.threads import Progress, Workers
 from kgqa_hpc.graphlets.triangle_lists import TriangleLists, list_triangles
 
 
@@ -78,16 +78,6 @@ class _Drawn:
     plan: Plan
 
 
-@dataclass(frozen=True)
-class _Surroundings:
-    """What every method is given beside the graph."""
-
-    seed: int
-    threads: int | None = None
-    progress: Progress | None = None
-    announce: Announce = lambda plan: None
-
-
 def sample_graphlets(
     indptr: np.ndarray,
     indices: np.ndarray,
@@ -123,12 +113,11 @@ def sample_graphlets(
     wanted = _known(shapes)
     balanced = max_per_node is not None or node_type is not None
     size = per_shape * (balance.POOL_FACTOR if balanced else 1)
-    graph = order_graph(np.asarray(indptr), np.asarray(indices), threads=threads)
+    graph = order_graph(np.asarray(indptr), np.asarray(indices), Workers(threads, progress))
     if backend == "graph-tool":
         drawn = _published(graph, dict.fromkeys(wanted, size), seed)
     else:
-        around = _Surroundings(seed, threads, progress, announce or (lambda plan: None))
-        drawn = _draw(graph, wanted, size, method, around)
+        drawn = _draw(graph, wanted, size, seed, method, announce or (lambda plan: None))
     shape, nodes, position = arrange(graph, drawn.found)
     weight, plan = np.ones(len(shape)), drawn.plan
     if balanced:
@@ -152,13 +141,13 @@ def _known(shapes: Iterable[int] | None) -> list[int]:
 
 
 def _draw(
-    graph: OrderedGraph, shapes: Iterable[int], size: int, method: Method, around: _Surroundings
+    graph: OrderedGraph, shapes: Iterable[int], size: int, seed: int, method: Method, announce: Announce
 ) -> _Drawn:
     """Count what can be counted in reasonable time, choose the method, and draw."""
-    lists = list_triangles(graph, threads=around.threads, progress=around.progress)
-    seconds = pass_seconds(graph, lists, threads=around.threads)
+    lists = list_triangles(graph)
+    seconds = pass_seconds(graph, lists)
     passes = affordable_passes(seconds)
-    counts = copy_counts(graph, lists, passes=passes, threads=around.threads, progress=around.progress)
+    counts = copy_counts(graph, lists, passes)
     exact = induced_counts(counts.copies)
     complete = len(exact) == len(SHAPES)
     # Not more than there are, so that nothing is looked for in vain.
@@ -167,42 +156,31 @@ def _draw(
     if method == "enumerate" or (
         method == "auto" and complete and enumeration_seconds(exact) <= SHORT_SECONDS
     ):
-        return _enumerate(graph, lists, exact, sizes, counted, around)
-    ground = Ground(graph, lists, counts, passes, around.threads)
-    hits, guess = _estimates(ground, exact, around)
+        return _enumerate(graph, lists, exact, sizes, counted, seed, announce)
+    ground = Ground(graph, lists, counts, passes)
+    hits, guess = _estimates(ground, exact, seed)
     copies = {s: root_copies(ground, s) for s in ground.structures()}
     reference = assign(guess, sizes, copies, seconds, len(graph.indices))
     usual = drawing_seconds(reference, seconds, len(graph.indices))
     if method == "auto" and complete and enumeration_seconds(exact) <= usual:
-        return _enumerate(graph, lists, exact, sizes, counted, around)
+        return _enumerate(graph, lists, exact, sizes, counted, seed, announce)
     assignments = resize(reference, guess, sizes)
     drawing = drawing_seconds(assignments, seconds, len(graph.indices))
     plan = explain_drawing(guess, len(SHAPES) - len(exact), counted, drawing)
-    around.announce(plan)
+    announce(plan)
     longest = resize(reference, guess, {shape: max(size, REFERENCE_SIZE) for shape in sizes})
     limits = draw_limits(longest, exact)
-    found = draw_samples(
-        ground,
-        assignments,
-        sizes,
-        limits,
-        around.seed,
-        hits,
-        threads=around.threads,
-        progress=around.progress,
-    )
+    found = draw_samples(ground, assignments, sizes, limits, seed, hits)
     return _estimated(exact, hits, found, assignments, plan)
 
 
-def _estimates(
-    ground: Ground, exact: Mapping[int, int], around: _Surroundings
-) -> tuple[HitCounts, dict[int, float]]:
+def _estimates(ground: Ground, exact: Mapping[int, int], seed: int) -> tuple[HitCounts, dict[int, float]]:
     """The totals, those that are unknown from a pilot; and what the pilot hit."""
     guess: dict[int, float] = {shape: float(total) for shape, total in exact.items()}
     unknown = [shape for shape in SHAPES if shape not in exact]
     if not unknown:
         return HitCounts(), guess
-    hits = pilot(ground, around.seed, unknown=unknown, threads=around.threads, progress=around.progress)
+    hits = pilot(ground, seed, unknown)
     estimates, errors = hits.estimate()
     return hits, {shape: guess.get(shape, estimates[shape] or errors[shape]) for shape in SHAPES}
 
@@ -220,7 +198,8 @@ def _enumerate(
     exact: dict[int, int],
     sizes: Mapping[int, int],
     counted: float,
-    around: _Surroundings,
+    seed: int,
+    announce: Announce,
 ) -> _Drawn:
     if sum(exact.values()) > MAX_TOTAL:
         raise InputError(
@@ -228,12 +207,10 @@ def _enumerate(
         )
     totals = exact
     if len(exact) < len(SHAPES):
-        totals = count_by_enumeration(graph, threads=around.threads, progress=around.progress)
+        totals = count_by_enumeration(graph)
     plan = explain_enumeration(totals, counted)
-    around.announce(plan)
-    found = enumerate_sample(
-        graph, lists, totals, sizes, around.seed, threads=around.threads, progress=around.progress
-    )
+    announce(plan)
+    found = enumerate_sample(graph, lists, totals, sizes, seed)
     taken = np.bincount(found.shape, minlength=max(SHAPES) + 1)
     done = {shape: _share(int(taken[shape]), totals[shape]) + " by rank" for shape in sizes}
     return _Drawn(totals, dict.fromkeys(SHAPES, 0.0), found, replace(plan, shapes=done))

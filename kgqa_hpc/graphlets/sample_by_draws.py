@@ -23,7 +23,6 @@ from kgqa_hpc.graphlets.occurrences import Found
 from kgqa_hpc.graphlets.shapes import SHAPE_OF, SHAPES, SLOTS, SUBCOPIES
 from kgqa_hpc.graphlets.streams import Stream
 from kgqa_hpc.graphlets.structures import Ground
-from kgqa_hpc.graphlets.threads import Progress
 
 # draws at most at a time: 65 MB
 BATCH = 1 << 21
@@ -125,15 +124,7 @@ def _first_of_each(nodes: np.ndarray) -> np.ndarray:
     return order[fresh]
 
 
-def pilot(
-    ground: Ground,
-    seed: int,
-    *,
-    unknown: Iterable[int] = tuple(SHAPES),
-    draws: int = PILOT,
-    threads: int | None = None,
-    progress: Progress | None = None,
-) -> HitCounts:
+def pilot(ground: Ground, seed: int, unknown: Iterable[int] = tuple(SHAPES), draws: int = PILOT) -> HitCounts:
     """Draws of every available structure that `unknown` shapes contain, to learn how often these are hit."""
     counts = HitCounts()
     contained = set().union(*(SUBCOPIES[shape] for shape in unknown))
@@ -141,17 +132,14 @@ def pilot(
     for done, structure in enumerate(available, 1):
         stream = Stream(ground, structure, seed)
         if stream.copies:
-            _, _, shapes = _classified(stream, 0, draws, threads)
+            _, _, shapes = _classified(stream, 0, draws)
             counts.add(structure, stream.copies, shapes)
-        if progress:
-            progress(done, len(available), "estimating")
+        ground.graph.workers.tell(done, len(available), "estimating")
     return counts
 
 
-def _classified(
-    stream: Stream, first: int, count: int, threads: int | None
-) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    nodes, codes = stream.draw(first, count, threads=threads)
+def _classified(stream: Stream, first: int, count: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    nodes, codes = stream.draw(first, count)
     shape_of = np.append(SHAPE_OF[SHAPES[stream.structure.shape].k], 0).astype(np.int8)  # code -1: the last
     return nodes, codes, shape_of[codes]
 
@@ -163,9 +151,6 @@ def draw_samples(
     limits: Mapping[int, int],
     seed: int,
     counts: HitCounts,
-    *,
-    threads: int | None = None,
-    progress: Progress | None = None,
 ) -> Found:
     """`sizes[shape]` occurrences of every assigned shape, or what its stream hits within `limits[shape]`
     draws.
@@ -179,9 +164,8 @@ def draw_samples(
     collectors = {a.shape: _Collector(sizes[a.shape]) for group in by_structure.values() for a in group}
     for done, (structure, group) in enumerate(sorted(by_structure.items()), 1):
         stream = Stream(ground, structure, seed)
-        _read_stream(stream, group, collectors, limits, counts, threads)
-        if progress:
-            progress(done, len(by_structure), "sampling")
+        _read_stream(stream, group, collectors, limits, counts)
+        ground.graph.workers.tell(done, len(by_structure), "sampling")
     return _found(collectors)
 
 
@@ -191,7 +175,6 @@ def _read_stream(
     collectors: Mapping[int, _Collector],
     limits: Mapping[int, int],
     counts: HitCounts,
-    threads: int | None,
 ) -> None:
     structure = stream.structure.shape
     known = counts.draws.get(structure, 0)
@@ -203,7 +186,7 @@ def _read_stream(
             return
         ahead = expected - position if position < expected else 0.25 * position
         count = int(min(BATCH, max(1024, 1.05 * ahead), max(limits[a.shape] for a in waiting) - position))
-        nodes, codes, shapes = _classified(stream, position, count, threads)
+        nodes, codes, shapes = _classified(stream, position, count)
         if position + count > known:
             counts.add(structure, stream.copies, shapes[max(known - position, 0) :])
         for a in waiting:

@@ -25,7 +25,6 @@ from kgqa_hpc.graphlets.occurrences import Found
 from kgqa_hpc.graphlets.ordered_graph import OrderedGraph
 from kgqa_hpc.graphlets.shapes import SHAPE_OF, SHAPES, SLOTS
 from kgqa_hpc.graphlets.splitmix import rank_sequence
-from kgqa_hpc.graphlets.threads import Progress, run_parts, usable_cores
 from kgqa_hpc.graphlets.triangle_lists import TriangleLists, list_triangles
 from kgqa_hpc.graphlets.units import Scratches, Units, cut_units
 
@@ -66,6 +65,7 @@ class _Walk:
     """Counts blocks and looks up ranks in them; any thread may do any block."""
 
     def __init__(self, graph: OrderedGraph, lists: TriangleLists, units: Units) -> None:
+        self.workers = graph.workers
         self._rows = graph.indptr, graph.indices
         self._triangles = lists.starts, lists.corners
         self._units = units
@@ -101,25 +101,20 @@ class _Walk:
 
 
 def count_by_enumeration(
-    graph: OrderedGraph,
-    *,
-    largest: int = 5,
-    blocks: int | None = None,
-    threads: int | None = None,
-    progress: Progress | None = None,
+    graph: OrderedGraph, *, largest: int = 5, blocks: int | None = None
 ) -> dict[int, int]:
     """Exact induced occurrences of every shape of up to `largest` nodes."""
     units = cut_units(graph, blocks)
-    walk = _Walk(graph, list_triangles(graph, threads=threads), units)
+    walk = _Walk(graph, list_triangles(graph), units)
 
-    triples = run_parts(walk.triples, range(units.blocks), threads=threads)
+    triples = graph.workers.run(walk.triples, range(units.blocks))
 
     def count(block: int) -> np.ndarray:
         return walk.count(block, largest, np.empty((triples[block].sum(), SLOTS), np.int64))
 
     counts = list(triples)
     if largest > 3:
-        counts += run_parts(count, range(units.blocks), threads=threads, progress=progress, label="counting")
+        counts += graph.workers.run(count, range(units.blocks), "counting")
     total = np.array(counts, np.int64).reshape(-1, SLOTS).sum(axis=0)
     return {shape: int(total[shape]) for shape in SHAPES if SHAPES[shape].k <= largest}
 
@@ -133,8 +128,6 @@ def enumerate_sample(
     *,
     blocks: int | None = None,
     window: int | None = None,
-    threads: int | None = None,
-    progress: Progress | None = None,
 ) -> Found:
     """`sizes[shape]` occurrences of each shape, uniform without replacement; all where there are fewer.
 
@@ -145,18 +138,17 @@ def enumerate_sample(
     ranks, found = _choose_ranks(totals, sizes, seed)
     units = cut_units(graph, blocks)
     walk = _Walk(graph, lists, units)
-    triples = np.array(run_parts(walk.triples, range(units.blocks), threads=threads), np.int64)
+    triples = np.array(graph.workers.run(walk.triples, range(units.blocks)), np.int64)
     prefixes = triples.reshape(-1, SLOTS).sum(axis=1)
-    windows = list(_windows(prefixes, window or WINDOW_PREFIXES * (threads or usable_cores())))
+    windows = list(_windows(prefixes, window or WINDOW_PREFIXES * graph.workers.number))
     trail = np.empty((max((prefixes[a:b].sum() for a, b in windows), default=0), SLOTS), np.int64)
     before = np.zeros(SLOTS, np.int64)
     for first, last in windows:
         parts = np.split(trail, np.cumsum(prefixes[first:last]))
         before += _go_through(
-            walk, range(first, last), largest, triples[first:last], parts, before, ranks, found, threads
+            walk, range(first, last), largest, triples[first:last], parts, before, ranks, found
         )
-        if progress:
-            progress(last, units.blocks, "sampling")
+        graph.workers.tell(last, units.blocks, "sampling")
     wrong = [shape for shape in sizes if before[shape] != totals[shape]]
     if wrong:
         raise RuntimeError(f"shape {wrong[0]}: {before[wrong[0]]:,} enumerated, {totals[wrong[0]]:,} counted")
@@ -187,7 +179,6 @@ def _go_through(
     before: np.ndarray,
     ranks: Mapping[int, np.ndarray],
     found: Found,
-    threads: int | None,
 ) -> np.ndarray:
     """Count the blocks of a window and look up the ranks in them; returns their occurrences by shape.
 
@@ -199,14 +190,14 @@ def _go_through(
 
     per_block = triples
     if largest > 3:
-        per_block = triples + np.array(run_parts(count, range(len(blocks)), threads=threads))
+        per_block = triples + np.array(walk.workers.run(count, range(len(blocks))))
     local, starts = _split_ranks(per_block, before, ranks)
 
     def look_up(at: int) -> None:
         walk.look_up(blocks[at], largest, trails[at], local, starts[at : at + 2], found)
 
     active = [at for at in range(len(blocks)) if (starts[at] < starts[at + 1]).any()]
-    run_parts(look_up, active, threads=threads)
+    walk.workers.run(look_up, active)
     total: np.ndarray = per_block.sum(axis=0)
     return total
 

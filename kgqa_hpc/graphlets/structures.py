@@ -22,7 +22,6 @@ from kgqa_hpc.graphlets.kernels.count import codegrees
 from kgqa_hpc.graphlets.kernels.draw import adjacency, rows
 from kgqa_hpc.graphlets.ordered_graph import PARTS, OrderedGraph, row_ranges
 from kgqa_hpc.graphlets.shapes import SHAPES, Edge
-from kgqa_hpc.graphlets.threads import run_parts
 from kgqa_hpc.graphlets.triangle_lists import TriangleLists
 
 
@@ -97,7 +96,6 @@ class Ground:
     lists: TriangleLists
     counts: CopyCounts
     passes: frozenset[str]
-    threads: int | None = None
     _made: dict[tuple[str, int], np.ndarray] = field(default_factory=dict, compare=False)
 
     def structures(self) -> list[int]:
@@ -188,7 +186,7 @@ def slot_weights(ground: Ground, kind: int) -> np.ndarray:
             rows.running_weights(kind, *here, graph.indptr, graph.indices, ground.lists.starts, made)
 
     ranges = row_ranges(graph.indptr, TABLE_PARTS if before else PARTS)
-    run_parts(weigh, ranges, threads=ground.threads)
+    graph.workers.run(weigh, ranges)
     return made
 
 
@@ -198,10 +196,9 @@ def edge_table(ground: Ground) -> np.ndarray:
         graph = ground.graph
         bits = min(adjacency.BITS_PER_EDGE * graph.num_edges, 2**32 - 64)
         table = np.zeros(bits // 64 + 1, np.uint64)
-        run_parts(
+        graph.workers.run(
             lambda part: adjacency.set_bits(part, TABLE_PARTS, graph.indptr, graph.indices, table),
             range(TABLE_PARTS),
-            threads=ground.threads,
         )
         ground._made["edges", 0] = table
     return ground._made["edges", 0]

@@ -8,7 +8,6 @@ import numpy as np
 
 from kgqa_hpc.graphlets.kernels.count import triangles
 from kgqa_hpc.graphlets.ordered_graph import OrderedGraph, row_ranges
-from kgqa_hpc.graphlets.threads import Progress, run_parts
 
 # Of the roots at most.
 PARTS = 64
@@ -28,33 +27,26 @@ class TriangleLists:
     corners: np.ndarray
 
 
-def list_triangles(
-    graph: OrderedGraph, *, threads: int | None = None, progress: Progress | None = None
-) -> TriangleLists:
+def list_triangles(graph: OrderedGraph) -> TriangleLists:
     """All triangles, listed per slot; 24 bytes per triangle and 12 per slot."""
     parts = parts_of(graph)
     te = np.zeros(len(graph.indices), np.int32)
-    run_parts(
+    graph.workers.run(
         lambda part: triangles.count_triangles(part, parts, graph.indptr, graph.indices, te),
         range(parts),
-        threads=threads,
-        progress=progress,
-        label="triangles",
+        "triangles",
     )
     starts = np.zeros(len(te) + 1, np.int64)
     np.cumsum(te, out=starts[1:])
     corners = np.empty(starts[-1], np.int32)
-    run_parts(
+    graph.workers.run(
         lambda part: triangles.list_triangles(part, parts, graph.indptr, graph.indices, starts, corners),
         range(parts),
-        threads=threads,
     )
     return TriangleLists(te, starts, corners)
 
 
-def restrict_to_core(
-    graph: OrderedGraph, lists: TriangleLists, *, threads: int | None = None
-) -> tuple[OrderedGraph, TriangleLists]:
+def restrict_to_core(graph: OrderedGraph, lists: TriangleLists) -> tuple[OrderedGraph, TriangleLists]:
     """The 2-core under the same labels (rows of other vertices are empty), and its triangles, which are
     all.
     """
@@ -64,16 +56,16 @@ def restrict_to_core(
     rows, n = (graph.indptr, graph.indices, inside), graph.num_nodes
     ranges = row_ranges(graph.indptr)
     indptr = np.zeros(n + 1, np.int64)
-    run_parts(lambda here: triangles.inner_degrees(*here, *rows, indptr[1:]), ranges, threads=threads)
+    graph.workers.run(lambda here: triangles.inner_degrees(*here, *rows, indptr[1:]), ranges)
     np.cumsum(indptr, out=indptr)
     indices, te = np.empty(indptr[-1], np.int32), np.empty(indptr[-1], np.int32)
     starts = np.empty(indptr[-1] + 1, np.int64)
     starts[-1] = lists.starts[-1]
     new = (indptr, indices, te, starts)
-    run_parts(
-        lambda here: triangles.inner_rows(*here, *rows, lists.te, lists.starts, *new), ranges, threads=threads
+    graph.workers.run(lambda here: triangles.inner_rows(*here, *rows, lists.te, lists.starts, *new), ranges)
+    return OrderedGraph(indptr, indices, graph.original, graph.workers), TriangleLists(
+        te, starts, lists.corners
     )
-    return OrderedGraph(indptr, indices, graph.original), TriangleLists(te, starts, lists.corners)
 
 
 def parts_of(graph: OrderedGraph) -> int:

@@ -145,7 +145,7 @@ def test_a_smaller_sample_is_part_of_a_larger_one(witness, graph_of):
 def test_every_occurrence_arrives_by_a_ratio_with_that_probability(monkeypatch, graph_of):
     """With a stand-in for RAND-ESU that keeps what it should: numbers of 2,000 occurrences as nodes."""
     total, draw = 2000, np.random.default_rng(1)
-    monkeypatch.setattr(graph_tool, "count", lambda graph, threads: {**dict.fromkeys(SHAPES, 0), 9: total})
+    monkeypatch.setattr(graph_tool, "count", lambda graph: {**dict.fromkeys(SHAPES, 0), 9: total})
     monkeypatch.setattr(graph_tool, "_codes", lambda graph, nodes: np.zeros(len(nodes), np.int64))
 
     def kept(graph, request):

@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 from kgqa_hpc.errors import InputError
 from kgqa_hpc.graphlets.ordered_graph import OrderedGraph, order_graph
+from kgqa_hpc.graphlets.threads import Workers
 
 pairs = st.lists(st.tuples(st.integers(0, 39), st.integers(0, 39)), max_size=300)
 
@@ -49,7 +50,7 @@ def test_many_rows_and_long_ones_are_ordered_by_any_number_of_threads(graph_of, 
     rng = np.random.default_rng(1)
     edges = {(0, leaf) for leaf in range(1, 60_000)}
     edges |= {(int(a), int(b)) for a, b in rng.integers(1, 60_000, (120_000, 2)) if a != b}
-    graph = order_graph(*graph_of(60_000, edges), threads=threads)
+    graph = order_graph(*graph_of(60_000, edges), Workers(threads))
     assert graph.original[0] == 0
     assert (np.diff(graph.degree) <= 0).all()
     rows = np.repeat(np.arange(graph.num_nodes), graph.degree)

@@ -5,6 +5,7 @@ errors.
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -16,6 +17,7 @@ from kgqa_hpc.graphlets.ordered_graph import order_graph
 from kgqa_hpc.graphlets.sample_by_draws import HitCounts, draw_samples, pilot
 from kgqa_hpc.graphlets.shapes import SHAPES
 from kgqa_hpc.graphlets.structures import Ground, root_copies
+from kgqa_hpc.graphlets.threads import Workers
 from kgqa_hpc.graphlets.triangle_lists import list_triangles
 
 NO_TIME = dict.fromkeys(PASSES, 0.0)
@@ -28,15 +30,16 @@ def ground(small_graphs):
     return Ground(graph, lists, copy_counts(graph, lists), frozenset(PASSES))
 
 
-def drawn(ground, size, seed, **options):
+def drawn(ground, size, seed, threads=None):
     """A sample; streams are assigned as they always are."""
+    ground = replace(ground, graph=replace(ground.graph, workers=Workers(threads)))
     totals = {s: float(t) for s, t in induced_counts(ground.counts.copies).items()}
     copies = {s: root_copies(ground, s) for s in ground.structures()}
     assignments = assign(totals, SHAPES, copies, NO_TIME, len(ground.graph.indices))
     limits = draw_limits(assignments, SHAPES)
     sizes = dict.fromkeys(SHAPES, size)
     planned = resize(assignments, totals, sizes)
-    return draw_samples(ground, planned, sizes, limits, seed, HitCounts(), **options)
+    return draw_samples(ground, planned, sizes, limits, seed, HitCounts())
 
 
 def test_nothing_is_drawn_twice(ground):

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -10,12 +12,16 @@ from kgqa_hpc.graphlets.occurrences import Found, arrange
 from kgqa_hpc.graphlets.ordered_graph import OrderedGraph, order_graph
 from kgqa_hpc.graphlets.sample_by_rank import count_by_enumeration, enumerate_sample
 from kgqa_hpc.graphlets.shapes import SHAPES
+from kgqa_hpc.graphlets.threads import Workers
 from kgqa_hpc.graphlets.triangle_lists import list_triangles
 
 EVERYTHING = dict.fromkeys(SHAPES, 10**9)
 
 
-def counted_and_sampled(graph: OrderedGraph, sizes, seed: int, **options) -> tuple[dict[int, int], Found]:
+def counted_and_sampled(
+    graph: OrderedGraph, sizes, seed: int, threads=None, **options
+) -> tuple[dict[int, int], Found]:
+    graph = replace(graph, workers=Workers(threads))
     largest = max(SHAPES[shape].k for shape in sizes)
     totals = count_by_enumeration(graph, largest=largest, blocks=options.get("blocks"))
     return totals, enumerate_sample(graph, list_triangles(graph), totals, sizes, seed, **options)
@@ -82,9 +88,10 @@ def test_counts_equal_the_closed_forms_at_any_density_and_however_cut(graph_of, 
     for seed in range(5):
         source, target = np.nonzero(np.triu(np.random.default_rng(seed).random((60, 60)) < density, 1))
         graph = order_graph(*graph_of(60, set(zip(source.tolist(), target.tolist(), strict=True))))
+        graph = replace(graph, workers=Workers(2))
         expected = closed_form_counts(graph)
         for blocks in (1, 7, 500):
-            assert count_by_enumeration(graph, blocks=blocks, threads=2) == expected
+            assert count_by_enumeration(graph, blocks=blocks) == expected
 
 
 def test_wrong_totals_are_found_out(small_graphs):

@@ -5,6 +5,7 @@ number.
 from __future__ import annotations
 
 import functools
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -15,6 +16,7 @@ from kgqa_hpc.graphlets.ordered_graph import order_graph
 from kgqa_hpc.graphlets.shapes import SHAPE_OF, SHAPES, SUBCOPIES
 from kgqa_hpc.graphlets.streams import Stream
 from kgqa_hpc.graphlets.structures import OPEN, STRUCTURES, Ground, root_copies
+from kgqa_hpc.graphlets.threads import Workers
 from kgqa_hpc.graphlets.triangle_lists import list_triangles
 
 DRAWS = 30_000
@@ -99,9 +101,11 @@ def test_occurrences_of_a_shape_are_equally_likely(draws_of, structure, is_open)
 @pytest.mark.parametrize(("structure", "is_open"), WAYS)
 def test_a_draw_depends_on_its_number_alone(grounds, open_grounds, structure, is_open):
     ground = (open_grounds if is_open else grounds)[1]
-    nodes, codes = Stream(ground, structure, seed=5).draw(0, 9000, threads=1)
+    alone = replace(ground, graph=replace(ground.graph, workers=Workers(1)))
+    nodes, codes = Stream(alone, structure, seed=5).draw(0, 9000)
     for first, count, threads in ((0, 9000, 3), (100, 400, 2), (499, 1, 1)):
-        part_nodes, part_codes = Stream(ground, structure, seed=5).draw(first, count, threads=threads)
+        ground = replace(ground, graph=replace(ground.graph, workers=Workers(threads)))
+        part_nodes, part_codes = Stream(ground, structure, seed=5).draw(first, count)
         assert part_nodes.tobytes() == nodes[first : first + count].tobytes()
         assert part_codes.tobytes() == codes[first : first + count].tobytes()
     other, _ = Stream(ground, structure, seed=6).draw(0, 9000)
