@@ -70,8 +70,7 @@ def _whole_hpo() -> tuple:
     """
     import csv
 
-    from synthetic_graphs import csr_of
-
+    from kgqa_hpc.graphlets.from_libraries import simple_csr
     from kgqa_hpc.kg.sources.hpo import _data_folder
 
     folder, number, edges = _data_folder(), {}, []
@@ -94,7 +93,7 @@ def _whole_hpo() -> tuple:
             for row in rows:
                 if row.get("qualifier") != "NOT":
                     link(prefix + row[left], row["hpo_id"])
-    return csr_of(len(number), *zip(*edges, strict=True))
+    return simple_csr(len(number), *zip(*edges, strict=True))
 
 
 # name -> (what it is, how it is made, what we do on it)
@@ -110,14 +109,15 @@ GRAPHS: dict[str, tuple[str, Callable[[], tuple], tuple[str, ...]]] = {
 def _thinned(csr: tuple, share: float) -> tuple:
     """The graph on a random share of the nodes."""
     import numpy as np
-    from synthetic_graphs import csr_of
+
+    from kgqa_hpc.graphlets.from_libraries import simple_csr
 
     indptr, indices = csr
     keep = np.random.default_rng(1).random(len(indptr) - 1) < share
     source = np.repeat(np.arange(len(indptr) - 1), np.diff(indptr))
     inside = keep[source] & keep[indices]
     number = np.cumsum(keep) - 1
-    return csr_of(int(keep.sum()), number[source[inside]], number[indices[inside]])
+    return simple_csr(int(keep.sum()), number[source[inside]], number[indices[inside]])
 
 
 def make(name: str, path: Path) -> dict[str, int]:
