@@ -158,11 +158,11 @@ def part_of(peer: str, path: Path, occurrences: float) -> dict[str, object]:
 def _work(program: str, task: str, csr: tuple, roots: float) -> Callable[[], object]:
     """The work that is measured, after everything it needs was imported, compiled and converted."""
     if program == "kgqa":
-        from kgqa_hpc.graphlets.compile_kernels import warm
+        from kgqa_hpc.graphlets.compile_kernels import compile_kernels
         from kgqa_hpc.graphlets.count import count_graphlets
         from kgqa_hpc.graphlets.sample import sample_graphlets
 
-        warm()
+        compile_kernels()
         if task == "count":
             return lambda: count_graphlets(*csr)
         return lambda: sample_graphlets(*csr, per_shape=PER_SHAPE, seed=1)
