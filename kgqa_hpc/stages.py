@@ -181,7 +181,7 @@ def count(
     threads: int | None,
 ) -> dict[str, Any]:
     """Exact counts of a reduced graph in two CSV files: {"nodes", "edges", "counts": {"1": …, "29": …}}."""
-    from kgqa_hpc.graphlets.census import count_graphlets
+    from kgqa_hpc.graphlets.count import count_graphlets
     from kgqa_hpc.kg.load import load_graph
 
     settings = _graph_config(nodes, edges, min_degree, max_degree, unknown_nodes)

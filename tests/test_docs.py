@@ -52,3 +52,15 @@ def test_links_and_paths_in_the_pages_exist(page: Path) -> None:
         r"(?<![\w/.])((?:configs|slurm|tools|containers|docs)/[\w./-]+\.(?:yaml|sbatch|sh|py|md|def))", text
     ):
         assert (ROOT / named).exists(), f"{page.name} names {named}"
+
+
+def test_the_python_examples_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """docs/python.md is one notebook from top to bottom."""
+    pytest.importorskip("igraph", reason="IGRAPH IS NOT INSTALLED (extra: bench)")
+    monkeypatch.chdir(tmp_path)
+    text = (ROOT / "docs" / "python.md").read_text(encoding="utf-8")
+    examples = re.findall(r"^```python\n(.*?)^```$", text, flags=re.MULTILINE | re.DOTALL)
+    assert len(examples) >= 5
+    namespace: dict[str, object] = {}
+    for example in examples:
+        exec(compile(example, "docs/python.md", "exec"), namespace)

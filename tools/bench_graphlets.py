@@ -31,7 +31,8 @@ from pathlib import Path
 from typing import Any
 
 ROOT = Path(__file__).resolve().parents[1]
-sys.path.insert(0, str(ROOT))  # numpy and kgqa_hpc are imported where needed: graph-tool's Python has others
+# numpy and kgqa_hpc are imported where needed: graph-tool's Python has others
+sys.path[:0] = [str(ROOT), str(ROOT / "tools")]
 
 PER_SHAPE = 10_000
 PEER_OCCURRENCES = {"igraph": 3e7, "graph-tool": 4e6}  # most that it is made to count: about half a minute
@@ -41,13 +42,13 @@ BOTH = ("count", "sample")
 
 
 def _twin() -> tuple:
-    from kgqa_hpc.graphlets.synthetic import oregano_twin
+    from synthetic_graphs import oregano_twin
 
     return oregano_twin()
 
 
 def _hubs() -> tuple:
-    from kgqa_hpc.graphlets.synthetic import hub_graph
+    from synthetic_graphs import hub_graph
 
     return hub_graph()
 
@@ -69,7 +70,7 @@ def _whole_hpo() -> tuple:
     """
     import csv
 
-    from kgqa_hpc.graphlets.synthetic import csr_of
+    from kgqa_hpc.graphlets.from_libraries import simple_csr
     from kgqa_hpc.kg.sources.hpo import _data_folder
 
     folder, number, edges = _data_folder(), {}, []
@@ -92,7 +93,7 @@ def _whole_hpo() -> tuple:
             for row in rows:
                 if row.get("qualifier") != "NOT":
                     link(prefix + row[left], row["hpo_id"])
-    return csr_of(len(number), *zip(*edges, strict=True))
+    return simple_csr(len(number), *zip(*edges, strict=True))
 
 
 # name -> (what it is, how it is made, what we do on it)
@@ -109,14 +110,14 @@ def _thinned(csr: tuple, share: float) -> tuple:
     """The graph on a random share of the nodes."""
     import numpy as np
 
-    from kgqa_hpc.graphlets.synthetic import csr_of
+    from kgqa_hpc.graphlets.from_libraries import simple_csr
 
     indptr, indices = csr
     keep = np.random.default_rng(1).random(len(indptr) - 1) < share
     source = np.repeat(np.arange(len(indptr) - 1), np.diff(indptr))
     inside = keep[source] & keep[indices]
     number = np.cumsum(keep) - 1
-    return csr_of(int(keep.sum()), number[source[inside]], number[indices[inside]])
+    return simple_csr(int(keep.sum()), number[source[inside]], number[indices[inside]])
 
 
 def make(name: str, path: Path) -> dict[str, int]:
@@ -136,7 +137,7 @@ def part_of(peer: str, path: Path, occurrences: float) -> dict[str, object]:
     """What a peer is measured on: {"roots": share of the roots, "nodes": share of the nodes, "path"}."""
     import numpy as np
 
-    from kgqa_hpc.graphlets.census import count_graphlets
+    from kgqa_hpc.graphlets.count import count_graphlets
 
     with np.load(path) as arrays:
         csr = arrays["indptr"], arrays["indices"]
@@ -157,11 +158,11 @@ def part_of(peer: str, path: Path, occurrences: float) -> dict[str, object]:
 def _work(program: str, task: str, csr: tuple, roots: float) -> Callable[[], object]:
     """The work that is measured, after everything it needs was imported, compiled and converted."""
     if program == "kgqa":
-        from kgqa_hpc.graphlets.census import count_graphlets
+        from kgqa_hpc.graphlets.compile_kernels import compile_kernels
+        from kgqa_hpc.graphlets.count import count_graphlets
         from kgqa_hpc.graphlets.sample import sample_graphlets
-        from kgqa_hpc.graphlets.warm import warm
 
-        warm()
+        compile_kernels()
         if task == "count":
             return lambda: count_graphlets(*csr)
         return lambda: sample_graphlets(*csr, per_shape=PER_SHAPE, seed=1)
@@ -319,7 +320,7 @@ def main() -> None:
         print(json.dumps(measure(*options.one[:2], Path(options.one[2]), options.roots)))
         return
     # Compiled once here, loaded by all others.
-    subprocess.run([sys.executable, "-m", "kgqa_hpc.graphlets.warm"], check=True, cwd=ROOT)
+    subprocess.run([sys.executable, "-m", "kgqa_hpc.graphlets.compile_kernels"], check=True, cwd=ROOT)
     results = []
     with tempfile.TemporaryDirectory(prefix="kgqa-bench-") as folder:
         for name in ["small"] if options.quick else options.graphs:

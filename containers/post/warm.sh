@@ -6,22 +6,4 @@ set -euo pipefail
 unset NUMBA_CACHE_DIR XDG_CACHE_HOME
 python=/opt/kgqa/venv/bin/python
 cd /
-if "$python" -c 'import importlib.util as u, sys; sys.exit(u.find_spec("kgqa_hpc.graphlets.warm") is None)'; then
-  exec "$python" -m kgqa_hpc.graphlets.warm
-fi
-# Counting and sampling a small random graph in every way compiles every kernel.
-"$python" - <<'PYTHON'
-import numpy as np
-
-from kgqa_hpc.graphlets.census import count_graphlets
-from kgqa_hpc.graphlets.sample import sample_graphlets
-
-draw = np.random.default_rng(1)
-there = np.triu(draw.random((40, 40)) < 0.15, 1)
-there |= there.T
-indptr = np.concatenate([[0], np.cumsum(there.sum(axis=1))]).astype(np.int64)
-indices = np.nonzero(there)[1].astype(np.int32)
-count_graphlets(indptr, indices)
-for method in ("enumerate", "structure"):
-    sample_graphlets(indptr, indices, per_shape=5, seed=1, method=method)
-PYTHON
+exec "$python" -m kgqa_hpc.graphlets.compile_kernels

@@ -1,8 +1,13 @@
 """The graph-tool backend: counting and sampling as in the published pipeline, and a witness for our own.
 
 `graph_tool.clustering.motifs` implements ESU and RAND-ESU (Wernicke 2006) in C++. It enumerates, so it
-takes thousands of times longer than graphlets.closed_form; sampling visits every occurrence and keeps each
-with probability size / total, so sample sizes vary (published: 9,826 to 10,165 for 10,000).
+takes thousands of times longer than graphlets.count. RAND-ESU keeps each occurrence with the same
+probability, so sample sizes vary (published: 9,826 to 10,165 for 10,000).
+
+Samples are nested: RAND-ESU is run with the probabilities ..., 1/64, 1/16, 1/4, 1, each with its own seed,
+and an occurrence *arrives* in the first run that keeps it, at a moment within that run that depends on its
+nodes. The sample of a ratio r is what has arrived at the moment r; moments are scaled so that every
+occurrence has arrived by then with probability r exactly (`_moments`). Ours.
 
 Debian's build needs Debian's own Python and a numpy below 2, so it runs in whichever interpreter has it:
 this one, else the one named in KGQA_GRAPH_TOOL_PYTHON, else /usr/bin/python3. Arrays are exchanged by file.
@@ -13,6 +18,7 @@ from __future__ import annotations
 import functools
 import importlib.util
 import json
+import math
 import os
 import subprocess
 import sys
@@ -23,13 +29,14 @@ from pathlib import Path
 import numpy as np
 
 from kgqa_hpc.errors import InputError, KgqaError
-from kgqa_hpc.graphlets.enumeration import Found
-from kgqa_hpc.graphlets.order import OrderedGraph
+from kgqa_hpc.graphlets.occurrences import Found
+from kgqa_hpc.graphlets.ordered_graph import OrderedGraph
 from kgqa_hpc.graphlets.shapes import SHAPES, bit
-from kgqa_hpc.graphlets.threads import usable_cores
+from kgqa_hpc.graphlets.splitmix import key_of, mix
 
 VARIABLE = "KGQA_GRAPH_TOOL_PYTHON"
 _SYSTEM = "/usr/bin/python3"
+RATIO = 0.25  # of the probabilities of one run and the next
 _WORKER = Path(__file__).with_name("graph_tool_worker.py")
 
 
@@ -41,24 +48,90 @@ def find_interpreter() -> str | None:
     return next((python for python in candidates if _has_graph_tool(python)), None)
 
 
-def count(graph: OrderedGraph, *, threads: int | None = None) -> dict[int, int]:
+def count(graph: OrderedGraph) -> dict[int, int]:
     """Induced occurrences of the 29 shapes, by enumeration."""
-    return _ask(graph, {}, 0, threads or usable_cores())[0]
+    answer = _ask(graph, {"draws": [], "threads": graph.workers.number})
+    return {int(i): int(text) for i, text in zip(answer["ids"], answer["totals"], strict=True)}
 
 
-def sample(
-    graph: OrderedGraph, sizes: Mapping[int, int], seed: int, *, threads: int | None = None
-) -> tuple[dict[int, int], Found]:
-    """Exact counts, and each occurrence of a shape independently with probability sizes[shape] / total.
+def sample(graph: OrderedGraph, sizes: Mapping[int, int], seed: int) -> tuple[dict[int, int], Found]:
+    """Exact counts, and each occurrence of a shape with probability sizes[shape] / total.
 
-    The sample is reproducible on one thread only (the default), and for one version of graph-tool.
+    It is drawn on one thread, for only so is it reproducible; and only for one version of graph-tool.
     """
-    return _ask(graph, sizes, seed, threads or 1)
+    totals = count(graph)
+    ratios = {s: min(1.0, size / totals[s]) for s, size in sizes.items() if size and totals[s]}
+    runs = _runs(ratios, totals)
+    draws = [
+        {"k": k, "ratio": RATIO**step, "seed": key_of(seed, 5, k, step) % 2**62, "shapes": shapes}
+        for k, step, shapes in runs
+    ]
+    if not draws:
+        return totals, Found.empty()
+    answer = _ask(graph, {"draws": draws, "threads": 1})
+    step = np.array([step for _, step, _ in runs])[answer["draw"]]
+    arrived = _first_arrivals(answer["shape"], answer["nodes"], step)
+    shape, nodes, step = answer["shape"][arrived], answer["nodes"][arrived], step[arrived]
+    moment = _moments(shape, nodes, step, totals, seed)
+    limit, total = np.zeros(len(shape)), np.zeros(len(shape))
+    for s, ratio in ratios.items():
+        limit[shape == s], total[shape == s] = ratio, totals[s]
+    kept = np.flatnonzero((moment < limit) | (limit == 1.0))
+    kept = kept[np.argsort(shape[kept], kind="stable")]
+    shape, nodes = shape[kept], nodes[kept]
+    return totals, Found(shape, nodes, _codes(graph, nodes), (moment * total)[kept].astype(np.int64))
 
 
-def _ask(
-    graph: OrderedGraph, sizes: Mapping[int, int], seed: int, threads: int
-) -> tuple[dict[int, int], Found]:
+def _first_step(total: int) -> int:
+    """The run that a shape begins with: it keeps about one of its occurrences."""
+    return math.ceil(math.log(total) / -math.log(RATIO))
+
+
+def _arrived_before(step: int, total: int) -> float:
+    """The share of a shape's occurrences that arrive in runs with smaller probabilities than this one's."""
+    return 1.0 - math.prod(1.0 - RATIO**i for i in range(step + 1, _first_step(total) + 1))
+
+
+def _runs(ratios: Mapping[int, float], totals: Mapping[int, int]) -> list[tuple[int, int, list[int]]]:
+    """(nodes, step, shapes) of every run of RAND-ESU: with probability RATIO**step for each shape that needs
+    it.
+    """
+    runs: dict[tuple[int, int], list[int]] = {}
+    for shape, ratio in sorted(ratios.items()):
+        for step in range(_first_step(totals[shape]) + 1):
+            if _arrived_before(step, totals[shape]) < ratio:
+                runs.setdefault((SHAPES[shape].k, step), []).append(shape)
+    return [(k, step, shapes) for (k, step), shapes in sorted(runs.items())]
+
+
+def _first_arrivals(shape: np.ndarray, nodes: np.ndarray, step: np.ndarray) -> np.ndarray:
+    """Rows of the different occurrences, each in the run of smallest probability that kept it."""
+    order = np.argsort(-step, kind="stable")
+    keys = np.column_stack([shape, np.sort(nodes, axis=1)])[order]
+    return order[np.sort(np.unique(keys, axis=0, return_index=True)[1])]
+
+
+def _moments(
+    shape: np.ndarray, nodes: np.ndarray, step: np.ndarray, totals: Mapping[int, int], seed: int
+) -> np.ndarray:
+    """When each occurrence arrives, float64 of [0, 1): before r with probability r.
+
+    Those that arrive in a run share out the time between what arrives before it and what with it.
+    """
+    words = mix(shape.astype(np.uint64) ^ np.uint64(key_of(seed, 3)))
+    for column in np.sort(nodes, axis=1).T:
+        words = mix(words ^ column.astype(np.int64).astype(np.uint64))
+    within = (words >> np.uint64(11)).astype(np.float64) / 2**53
+    begin, share = np.zeros(len(shape)), np.zeros(len(shape))
+    for s in np.unique(shape).tolist():
+        before = np.array([_arrived_before(i, totals[s]) for i in range(_first_step(totals[s]) + 1)])
+        here = shape == s
+        begin[here] = before[step[here]]
+        share[here] = (1.0 - before[step[here]]) * RATIO ** step[here]
+    return begin + share * within
+
+
+def _ask(graph: OrderedGraph, request: Mapping[str, object]) -> dict[str, np.ndarray]:
     python = find_interpreter()
     if python is None:
         raise InputError(
@@ -67,45 +140,31 @@ def _ask(
         )
     with tempfile.TemporaryDirectory(prefix="kgqa-graph-tool-") as name:
         folder = Path(name)
-        _write_request(folder, graph, sizes, seed, threads)
+        _write_request(folder, graph, request)
         command = [*_alone(python), str(_WORKER), name]
         done = subprocess.run(command, capture_output=True, text=True, check=False)
         if done.returncode:
             last = (done.stderr.strip().splitlines() or [f"exit status {done.returncode}"])[-1]
             raise KgqaError(f"graph-tool in {python} failed: {last}", "use the native backend")
-        return _read_answer(folder, graph)
+        with np.load(folder / "answer.npz") as answer:
+            return dict(answer)
 
 
-def _write_request(
-    folder: Path, graph: OrderedGraph, sizes: Mapping[int, int], seed: int, threads: int
-) -> None:
+def _write_request(folder: Path, graph: OrderedGraph, request: Mapping[str, object]) -> None:
     source = np.repeat(np.arange(graph.num_nodes, dtype=np.int64), graph.degree)
     target = graph.indices.astype(np.int64)
     once = source < target
     np.save(folder / "edges.npy", np.column_stack([source[once], target[once]]))
     np.save(folder / "nodes.npy", np.int64(graph.num_nodes))
-    shapes = [
-        {"id": s.id, "k": s.k, "edges": [list(edge) for edge in s.edges], "size": sizes.get(s.id)}
-        for s in SHAPES.values()
-    ]
-    request = {"threads": threads, "seed": seed % 2**62, "shapes": shapes}
-    (folder / "request.json").write_text(json.dumps(request), encoding="utf-8")
-
-
-def _read_answer(folder: Path, graph: OrderedGraph) -> tuple[dict[int, int], Found]:
-    """Totals and occurrences. graph-tool's maps name the nodes of an occurrence, but (in 2.45) not in the
-    order of the motif; so the adjacency codes are taken from the graph.
-    """
-    with np.load(folder / "answer.npz") as answer:
-        totals = {int(i): int(text) for i, text in zip(answer["ids"], answer["totals"], strict=True)}
-        shape, nodes = answer["shape"], answer["nodes"]
-    order = np.argsort(shape, kind="stable")
-    shape, nodes = shape[order], nodes[order]
-    return totals, Found(shape, nodes, _codes(graph, nodes))
+    shapes = [{"id": s.id, "k": s.k, "edges": [list(edge) for edge in s.edges]} for s in SHAPES.values()]
+    (folder / "request.json").write_text(json.dumps({**request, "shapes": shapes}), encoding="utf-8")
 
 
 def _codes(graph: OrderedGraph, nodes: np.ndarray) -> np.ndarray:
-    """Adjacency codes of occurrences, int64 (m,); -1 padding is adjacent to nothing."""
+    """Adjacency codes of occurrences, int64 (m,); -1 padding is adjacent to nothing.
+
+    graph-tool's maps name the nodes of an occurrence, but (in 2.45) not in the order of the motif.
+    """
     n = graph.num_nodes
     keys = np.repeat(np.arange(n, dtype=np.int64), graph.degree) * n + graph.indices
     keys = np.append(keys, n * n)  # so that every search ends at an entry

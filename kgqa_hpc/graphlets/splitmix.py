@@ -38,33 +38,44 @@ def key_of(*parts: int) -> int:
     return key
 
 
-def distinct_ranks(total: int, size: int, *key: int) -> np.ndarray:
-    """`size` distinct numbers of [0, total), uniform among all such sets, ascending; int64.
+def rank_sequence(total: int, size: int, *key: int) -> np.ndarray:
+    """The first `size` numbers of a random order of 0, …, total - 1 that depends on `key`; int64 (size,).
 
-    A pure function of its arguments. All numbers when total <= size. Dense requests order all numbers by
-    keyed priorities; sparse ones take the first `size` different words of the stream, reduced exactly
-    (words beyond the last multiple of `total` are skipped). Raises OverflowError beyond 2**62.
+    Every order is equally likely and the sequence for a smaller `size` is the beginning of that for a larger
+    one. All numbers where there are no more than `size`. The first half of the order are the different words
+    of a stream as they come, reduced exactly (words beyond the last multiple of `total` are skipped); the
+    second half are the numbers left over, ordered by keyed priorities, for to wait until the stream brings
+    them would take long. Raises OverflowError beyond 2**62.
     """
     if total > MAX_TOTAL:
         raise OverflowError(f"{total:,} occurrences are too many to number")
-    if total <= size:
-        return np.arange(total, dtype=np.int64)
-    base = np.uint64(key_of(*key))
-    if total < 4 * size:
-        priority = mix(mix(np.arange(total, dtype=np.uint64) ^ base))
-        return np.sort(np.argsort(priority, kind="stable")[:size]).astype(np.int64)
-    limit = np.uint64(2**64 // total * total - 1)
+    half = total // 2
+    begin = _different_words(total, min(size, half), key_of(*key))
+    if size <= half:
+        return begin
+    left = np.ones(total, bool)
+    left[begin] = False
+    rest = np.flatnonzero(left)
+    priority = mix(mix(rest) ^ np.uint64(key_of(*key, 4)))
+    return np.concatenate([begin, rest[np.argsort(priority, kind="stable")[: size - half]]])
+
+
+def _different_words(total: int, size: int, key: int) -> np.ndarray:
+    """The first `size` different numbers below `total` of a stream, as they come; int64. 2 size <= total."""
     found = np.zeros(0, np.int64)
+    if not size:
+        return found
+    limit = np.uint64(2**64 // total * total - 1)
     counter = 0
     while True:
         with np.errstate(over="ignore"):
-            words = mix(np.arange(counter, counter + 2 * size, dtype=np.uint64) * _STRIDE + base)
+            words = mix(np.arange(counter, counter + 2 * size, dtype=np.uint64) * _STRIDE + np.uint64(key))
         counter += 2 * size
         words = words[words <= limit]
         found = np.concatenate([found, (words % np.uint64(total)).astype(np.int64)])
         _, first = np.unique(found, return_index=True)
         if len(first) >= size:
-            return np.sort(found[np.sort(first)[:size]])
+            return found[np.sort(first)[:size]]
 
 
 def scaled(key: int, numbers: np.ndarray, total: int | float) -> np.ndarray:

@@ -11,15 +11,14 @@ from collections.abc import Callable
 
 import numpy as np
 
-from kgqa_hpc.graphlets.kernels import rows
-from kgqa_hpc.graphlets.kernels.cliques import draw_cliques
-from kgqa_hpc.graphlets.kernels.pentagon_draws import draw_pentagons
-from kgqa_hpc.graphlets.kernels.roots import pick_roots
-from kgqa_hpc.graphlets.kernels.squares import draw_squares
+from kgqa_hpc.graphlets.kernels.draw import rows
+from kgqa_hpc.graphlets.kernels.draw.choices import pick_roots
+from kgqa_hpc.graphlets.kernels.draw.cliques import draw_cliques
+from kgqa_hpc.graphlets.kernels.draw.pentagons import draw_pentagons
+from kgqa_hpc.graphlets.kernels.draw.squares import draw_squares
 from kgqa_hpc.graphlets.shapes import SHAPES, code_of
 from kgqa_hpc.graphlets.splitmix import MAX_TOTAL, key_of, scaled
 from kgqa_hpc.graphlets.structures import STARS, Ground, edge_table, root_weights, slot_weights
-from kgqa_hpc.graphlets.threads import Progress, run_parts
 
 SEGMENTS = 16  # of a batch at most, drawn in parallel
 SEGMENT = 4096  # draws at least
@@ -45,9 +44,7 @@ class Stream:
         self._guide = np.searchsorted(self._cumulative, bounds, side="right")
         self.copies = float(self._total) / self.structure.ways
 
-    def draw(
-        self, first: int, count: int, *, threads: int | None = None, progress: Progress | None = None
-    ) -> tuple[np.ndarray, np.ndarray]:
+    def draw(self, first: int, count: int) -> tuple[np.ndarray, np.ndarray]:
         """Draws first, …, first + count - 1: nodes int32 (count, 5) -1 padded, adjacency codes int16; -1:
         rejected.
         """
@@ -71,12 +68,13 @@ class Stream:
             picks[cuts[i] : cuts[i + 1]].sort()
             draw(i)
 
+        run = self._ground.graph.workers.run
         if self.structure.family == "rows":  # nothing is built for a root, so each segment goes its own way
-            run_parts(pick_and_draw, range(segments), threads=threads, progress=progress, label="drawing")
+            run(pick_and_draw, range(segments))
         else:
-            run_parts(pick, range(segments), threads=threads)
+            run(pick, range(segments))
             picks.sort()
-            run_parts(draw, range(segments), threads=threads, progress=progress, label="drawing")
+            run(draw, range(segments))
         return nodes, codes
 
     def _kernel(self, first: int, nodes: np.ndarray, codes: np.ndarray) -> Callable[[np.ndarray], None]:

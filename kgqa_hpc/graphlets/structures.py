@@ -1,7 +1,7 @@
 """The structures that can be drawn directly, and what their roots and slots weigh.
 
 A structure is a shape whose copies (not necessarily induced) can be drawn exactly uniformly: a root in
-proportion to the copies it roots, the rest within the root's row (kernels.rows, squares, pentagon_draws,
+proportion to the copies it roots, the rest within the root's row (kernels.draw.rows, squares, pentagon_draws,
 cliques). Every occurrence of a shape T contains the same number SUBCOPIES[T][S] of copies of S, so the
 draws of S that turn out to be T are uniform on the occurrences of T with no further rejection (path
 sampling: Jha, Seshadhri, Pinar 2015; the other structures and the reading of one stream for all shapes are
@@ -17,20 +17,21 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from kgqa_hpc.graphlets.closed_form import CopyCounts, TriangleLists
-from kgqa_hpc.graphlets.kernels import adjacency, codegrees, rows
-from kgqa_hpc.graphlets.order import PARTS, OrderedGraph, row_ranges
+from kgqa_hpc.graphlets.count import CopyCounts
+from kgqa_hpc.graphlets.kernels.count import codegrees
+from kgqa_hpc.graphlets.kernels.draw import adjacency, rows
+from kgqa_hpc.graphlets.ordered_graph import PARTS, OrderedGraph, row_ranges
 from kgqa_hpc.graphlets.shapes import SHAPES, Edge
-from kgqa_hpc.graphlets.threads import run_parts
+from kgqa_hpc.graphlets.triangle_lists import TriangleLists
 
 
 @dataclass(frozen=True)
 class Structure:
     """How copies of a shape are drawn.
 
-    family: which kernel; kind: weight of a slot in kernels.rows; ways: how many (root, choices) lead to one
-    copy; needs: the pass of the closed forms that leaves its roots' weights behind, "" for none; closing:
-    edges that are not drawn but must be there, or the draw is rejected.
+    family: which kernel; kind: weight of a slot in kernels.draw.rows; ways: how many (root, choices) lead
+    to one copy; needs: the pass of the closed forms that leaves its roots' weights behind, "" for none;
+    closing: edges that are not drawn but must be there, or the draw is rejected.
     """
 
     shape: int
@@ -95,7 +96,6 @@ class Ground:
     lists: TriangleLists
     counts: CopyCounts
     passes: frozenset[str]
-    threads: int | None = None
     _made: dict[tuple[str, int], np.ndarray] = field(default_factory=dict, compare=False)
 
     def structures(self) -> list[int]:
@@ -145,9 +145,7 @@ def root_weights(ground: Ground, shape: int, dtype: type) -> np.ndarray:
 
 
 def root_copies(ground: Ground, shape: int) -> float:
-    """What one draw of a structure chooses from: an occurrence that holds c copies is hit with chance c /
-    this.
-    """
+    """Number of distinct draws: P(an occurrence is hit) = its copies / this."""
     return float(root_weights(ground, shape, np.float64).sum()) / ground.way_of(shape).ways
 
 
@@ -188,20 +186,19 @@ def slot_weights(ground: Ground, kind: int) -> np.ndarray:
             rows.running_weights(kind, *here, graph.indptr, graph.indices, ground.lists.starts, made)
 
     ranges = row_ranges(graph.indptr, TABLE_PARTS if before else PARTS)
-    run_parts(weigh, ranges, threads=ground.threads)
+    graph.workers.run(weigh, ranges)
     return made
 
 
 def edge_table(ground: Ground) -> np.ndarray:
-    """Bits of all edges, see kernels.adjacency."""
+    """Bits of all edges, see kernels.draw.adjacency."""
     if ("edges", 0) not in ground._made:
         graph = ground.graph
         bits = min(adjacency.BITS_PER_EDGE * graph.num_edges, 2**32 - 64)
         table = np.zeros(bits // 64 + 1, np.uint64)
-        run_parts(
+        graph.workers.run(
             lambda part: adjacency.set_bits(part, TABLE_PARTS, graph.indptr, graph.indices, table),
             range(TABLE_PARTS),
-            threads=ground.threads,
         )
         ground._made["edges", 0] = table
     return ground._made["edges", 0]

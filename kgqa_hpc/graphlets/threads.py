@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor, as_completed
+from dataclasses import dataclass
+from pathlib import Path
 from typing import TypeVar
 
 Progress = Callable[[int, int, str], None]
@@ -17,31 +19,44 @@ Result = TypeVar("Result")
 
 
 def usable_cores() -> int:
-    """Cores this process may run on (its affinity mask, which Slurm and containers set)."""
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    """Cores this process may use: its affinity, and the CPU quota of its cgroup where there is one."""
+    cores = len(os.sched_getaffinity(0))
+    try:
+        quota, period = Path("/sys/fs/cgroup/cpu.max").read_text().split()
+    except (OSError, ValueError):  # no such limit on this system
+        return cores
+    return cores if quota == "max" else max(min(cores, int(quota) // int(period)), 1)
 
 
-def run_parts(
-    function: Callable[[Part], Result],
-    parts: Iterable[Part],
-    *,
-    threads: int | None = None,
-    progress: Progress | None = None,
-    label: str = "",
-) -> list[Result]:
-    """`function` of every part, in the order of the parts, whatever thread did which.
+@dataclass(frozen=True)
+class Workers:
+    """How many threads work on a graph (None: the usable cores), and who is told how far they are."""
 
-    Parts are begun in order. An exception of one part is raised here; parts not begun yet are dropped.
-    """
-    todo: Sequence[Part] = list(parts)
-    with ThreadPoolExecutor(threads or usable_cores(), thread_name_prefix="graphlets") as pool:
-        futures = [pool.submit(function, part) for part in todo]
-        try:
-            for done, future in enumerate(as_completed(futures), 1):
-                future.result()
-                if progress:
-                    progress(done, len(futures), label)
-        except BaseException:
-            pool.shutdown(cancel_futures=True)
-            raise
-        return [future.result() for future in futures]
+    threads: int | None = None
+    progress: Progress | None = None
+
+    @property
+    def number(self) -> int:
+        return self.threads or usable_cores()
+
+    def run(self, function: Callable[[Part], Result], parts: Iterable[Part], label: str = "") -> list[Result]:
+        """`function` of every part, in the order of the parts, whatever thread did which.
+
+        Parts are begun in order; progress is told when there is a label. An exception of one part is raised
+        here; parts not begun yet are dropped.
+        """
+        with ThreadPoolExecutor(self.number, thread_name_prefix="graphlets") as pool:
+            futures = [pool.submit(function, part) for part in parts]
+            try:
+                for done, future in enumerate(as_completed(futures), 1):
+                    future.result()
+                    self.tell(done, len(futures), label)
+            except BaseException:
+                pool.shutdown(cancel_futures=True)
+                raise
+            return [future.result() for future in futures]
+
+    def tell(self, done: int, total: int, label: str) -> None:
+        """Report `done` of `total` parts of what `label` names."""
+        if self.progress and label:
+            self.progress(done, total, label)

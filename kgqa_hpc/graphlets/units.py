@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from kgqa_hpc.graphlets.order import OrderedGraph
+from kgqa_hpc.graphlets.ordered_graph import OrderedGraph
 
 BLOCK_PREFIXES = 8_000  # 3-prefixes, about; some milliseconds
 
@@ -79,7 +79,7 @@ class Scratches:
     @contextlib.contextmanager
     def lent(self, root: int) -> Iterator[tuple[np.ndarray, ...]]:
         """(reached int64 (1,), cursor int64 (n,), marks uint8 (n,), extension int32 (n + 1,), near int32
-        (n, 4)) for walks from `root` on, see kernels.esu.
+        (n, 4)) for walks from `root` on, see kernels.count.walk.
         """
         try:
             scratch = self._idle.pop()

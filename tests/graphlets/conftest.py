@@ -53,6 +53,28 @@ def brute_force(csr: Csr) -> dict[int, set[frozenset[int]]]:
 
 
 @pytest.fixture(scope="session")
+def star_of() -> Callable[[int], Csr]:
+    """star_of(leaves) -> (indptr, indices); vertex 0 is the centre."""
+
+    def star(leaves: int) -> Csr:
+        indptr = np.concatenate([[0], np.arange(leaves, 2 * leaves + 1)])
+        return indptr, np.concatenate([np.arange(1, leaves + 1), np.zeros(leaves, np.int64)]).astype(np.int32)
+
+    return star
+
+
+@pytest.fixture(scope="session")
+def clique_of() -> Callable[[int], Csr]:
+    """clique_of(n) -> (indptr, indices)."""
+
+    def clique(n: int) -> Csr:
+        others = np.nonzero(~np.eye(n, dtype=bool))[1]
+        return np.arange(n + 1) * (n - 1), others.astype(np.int32)
+
+    return clique
+
+
+@pytest.fixture(scope="session")
 def graph_of() -> Callable[[int, Edges], Csr]:
     """graph_of(n, edges) -> (indptr, indices)."""
     return csr_of

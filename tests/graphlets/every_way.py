@@ -8,7 +8,7 @@ from __future__ import annotations
 import numpy as np
 
 from kgqa_hpc.graphlets import sample
-from kgqa_hpc.graphlets.census import count_graphlets
+from kgqa_hpc.graphlets.count import count_graphlets
 
 
 def csr_of(n: int, edges: set[tuple[int, int]]) -> tuple[np.ndarray, np.ndarray]:
@@ -30,6 +30,8 @@ def main() -> None:
     for method in ("enumerate", "structure"):
         sample.sample_graphlets(*mixed, method=method, **wish)
     sample.sample_graphlets(*mixed, shapes=[1, 3], **wish)
+    sample.sample_graphlets(*mixed, max_per_node=5, **wish)
+    sample.sample_graphlets(*mixed, node_type=np.arange(70) % 3, **wish)
     sample.sample_graphlets(*star, shapes=[11], **wish)
     sample.affordable_passes = lambda seconds: frozenset()
     sample.sample_graphlets(*mixed, method="structure", **wish)

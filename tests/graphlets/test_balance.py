@@ -31,7 +31,7 @@ def weighted_means(population, balanced, seeds=300, pool=800):
     plain, weighted = [], []
     for seed in range(seeds):
         rows = np.random.default_rng(seed).choice(len(nodes), pool, replace=False)
-        kept = balanced(np.full(pool, 1, np.int16), nodes[rows], seed)
+        kept = balanced(np.full(pool, 1, np.int16), nodes[rows], np.arange(pool))
         chosen = value[rows[kept.rows]]
         plain.append(chosen.mean())
         weighted.append((chosen * kept.weight).sum() / kept.weight.sum())
@@ -40,7 +40,7 @@ def weighted_means(population, balanced, seeds=300, pool=800):
 
 def test_weights_of_a_capped_sample_undo_the_cap(population):
     truth = population[1].mean()
-    plain, weighted = weighted_means(population, lambda s, n, seed: cap_nodes(s, n, 100, 8, seed))
+    plain, weighted = weighted_means(population, lambda s, n, p: cap_nodes(s, n, p, 100, 8))
     error = weighted.std() / np.sqrt(len(weighted))
     assert abs(plain.mean() - truth) > 3  # without weights the balance shows
     assert abs(weighted.mean() - truth) < 4 * error + 0.02 * abs(truth)
@@ -49,7 +49,7 @@ def test_weights_of_a_capped_sample_undo_the_cap(population):
 def test_weights_of_a_spread_sample_undo_the_spread(population):
     truth = population[1].mean()
     kind = np.where(np.arange(6000) < 4, 0, np.where(np.arange(6000) < 500, 1, 2))
-    plain, weighted = weighted_means(population, lambda s, n, seed: spread_types(s, n, 100, kind, seed))
+    plain, weighted = weighted_means(population, lambda s, n, p: spread_types(s, n, p, 100, kind))
     assert abs(plain.mean() - truth) > 2
     assert abs(weighted.mean() - truth) < 4 * weighted.std() / np.sqrt(len(weighted)) + 1e-9
 
@@ -57,7 +57,7 @@ def test_weights_of_a_spread_sample_undo_the_spread(population):
 def test_a_spread_sample_is_even_over_type_signatures(population):
     nodes = population[0][:4000]
     kind = np.where(np.arange(6000) < 4, 0, np.where(np.arange(6000) < 500, 1, 2))
-    kept = spread_types(np.full(4000, 3, np.int16), nodes, 100, kind, seed=1)
+    kept = spread_types(np.full(4000, 3, np.int16), nodes, np.arange(4000), 100, kind)
     assert np.bincount(kind[nodes[kept.rows, 0]]).tolist() == [50, 50]
 
 
@@ -66,25 +66,51 @@ def test_small_groups_give_what_they_have():
     nodes[:, :3] = np.arange(300).reshape(100, 3)
     kind = np.zeros(300, np.int64)
     kind[:9] = 1  # three graphlets of another signature
-    kept = spread_types(np.ones(100, np.int16), nodes, 40, kind, seed=1)
+    kept = spread_types(np.ones(100, np.int16), nodes, np.arange(100), 40, kind)
     assert len(kept.rows) == 40
     assert set(range(3)) <= set(kept.rows.tolist())
     assert kept.weight[:3] == pytest.approx(0.4)
     assert kept.weight.sum() == pytest.approx(40)
 
 
-def test_the_cap_holds_even_when_factors_do_not_settle(population, monkeypatch):
-    monkeypatch.setattr(balance, "_ROUNDS", 1)
-    nodes = population[0][:2000]
-    kept = cap_nodes(np.ones(2000, np.int16), nodes, 500, 5, seed=1)
-    load = np.bincount(nodes[kept.rows][nodes[kept.rows] >= 0])
-    assert 0 < load.max() <= 5
+def test_the_cap_holds_over_all_shapes_together(population):
+    nodes = population[0][:6000]
+    shape = np.repeat([1, 5, 7], 2000).astype(np.int16)
+    kept = cap_nodes(shape, nodes, np.tile(np.arange(2000), 3), 200, 5)
+    assert np.bincount(nodes[kept.rows].ravel()[nodes[kept.rows].ravel() >= 0]).max() == 5
+    assert np.bincount(shape[kept.rows]).tolist() == [0, 200, 0, 0, 0, 200, 0, 200]
+
+
+def pooled(population):
+    """A pool of three shapes, one of them small, in an order of its own."""
+    draw = np.random.default_rng(7)
+    shape = np.repeat([2, 3, 11], [1200, 30, 1200]).astype(np.int16)
+    position = np.concatenate([draw.permutation(1200), draw.permutation(30), draw.permutation(1200)])
+    return shape, population[0][: len(shape)], position
+
+
+@pytest.mark.parametrize("way", ["cap", "spread"])
+def test_smaller_balanced_samples_are_part_of_larger_ones(population, way):
+    """The pool of a smaller sample is the beginning of that of the larger."""
+    shape, nodes, position = pooled(population)
+    kind = np.arange(6000) % 7
+
+    def balanced(per_shape):
+        seen = np.flatnonzero(position < balance.POOL_FACTOR * per_shape)
+        pool = shape[seen], nodes[seen], position[seen], per_shape
+        kept = cap_nodes(*pool, 6) if way == "cap" else spread_types(*pool, kind)
+        return dict(zip(seen[kept.rows].tolist(), kept.round.tolist(), strict=True))
+
+    largest = balanced(150)
+    assert len(largest) > 300
+    for per_shape in (0, 1, 2, 3, 29, 30, 31, 149):
+        expected = {row: turn for row, turn in largest.items() if turn < per_shape}
+        assert balanced(per_shape) == expected
 
 
 def test_what_is_kept_depends_on_content_not_on_order(population):
-    nodes = population[0][:1000]
-    shape = np.ones(1000, np.int16)
-    kept = cap_nodes(shape, nodes, 200, 12, seed=3)
-    shuffled = np.random.default_rng(1).permutation(1000)
-    again = cap_nodes(shape, nodes[shuffled], 200, 12, seed=3)
-    assert sorted(nodes[kept.rows].tolist()) == sorted(nodes[shuffled][again.rows].tolist())
+    shape, nodes, position = pooled(population)
+    kept = cap_nodes(shape, nodes, position, 100, 6)
+    shuffled = np.random.default_rng(1).permutation(len(shape))
+    again = cap_nodes(shape[shuffled], nodes[shuffled], position[shuffled], 100, 6)
+    assert sorted(kept.rows.tolist()) == sorted(shuffled[again.rows].tolist())

@@ -11,7 +11,7 @@ import pytest
 
 from kgqa_hpc.errors import InputError, KgqaError
 from kgqa_hpc.graphlets import graph_tool
-from kgqa_hpc.graphlets.census import count_graphlets
+from kgqa_hpc.graphlets.count import count_graphlets
 from kgqa_hpc.graphlets.sample import sample_graphlets
 from kgqa_hpc.graphlets.shapes import SHAPES
 
@@ -119,6 +119,50 @@ def test_samples_are_reproducible_and_seeded(witness, graph_of):
     )
     assert first == again
     assert first != other
+
+
+def rows_of(drawn):
+    return {
+        (s, *row): position
+        for s, row, position in zip(
+            drawn.shape.tolist(), drawn.nodes.tolist(), drawn.position.tolist(), strict=True
+        )
+    }
+
+
+def test_a_smaller_sample_is_part_of_a_larger_one(witness, graph_of):
+    csr = graph_of(*GRAPHS["small world"])
+    everything, most = (
+        rows_of(sample_graphlets(*csr, per_shape=size, seed=1, backend="graph-tool")) for size in (10**6, 300)
+    )
+    assert len(everything) == sum(count_graphlets(*csr).values())
+    for size in (0, 1, 7, 60, 300):
+        drawn = rows_of(sample_graphlets(*csr, per_shape=size, seed=1, backend="graph-tool"))
+        assert drawn == {row: position for row, position in everything.items() if position < size}
+    assert most.items() <= everything.items()
+
+
+def test_every_occurrence_arrives_by_a_ratio_with_that_probability(monkeypatch, graph_of):
+    """With a stand-in for RAND-ESU that keeps what it should: numbers of 2,000 occurrences as nodes."""
+    total, draw = 2000, np.random.default_rng(1)
+    monkeypatch.setattr(graph_tool, "count", lambda graph: {**dict.fromkeys(SHAPES, 0), 9: total})
+    monkeypatch.setattr(graph_tool, "_codes", lambda graph, nodes: np.zeros(len(nodes), np.int64))
+
+    def kept(graph, request):
+        rows = [np.flatnonzero(draw.random(total) < one["ratio"]) for one in request["draws"]]
+        nodes = np.concatenate(rows)
+        number = np.repeat(np.arange(len(rows)), [len(row) for row in rows])
+        return {
+            "draw": number,
+            "shape": np.full(len(nodes), 9),
+            "nodes": np.repeat(nodes[:, None], 5, axis=1),
+        }
+
+    monkeypatch.setattr(graph_tool, "_ask", kept)
+    positions = [graph_tool.sample(graph_of(2, {(0, 1)}), {9: total}, seed)[1].position for seed in range(40)]
+    assert all(len(position) == total for position in positions)
+    shares = np.bincount(np.concatenate(positions) // 100, minlength=20) / (40 * total)
+    assert np.abs(shares - 0.05).max() < 5 * np.sqrt(0.05 * 0.95 / (40 * total))
 
 
 def test_a_graph_without_edges_is_no_trouble(witness):

@@ -12,9 +12,9 @@ import pytest
 from scipy import stats
 
 from kgqa_hpc.errors import InputError
-from kgqa_hpc.graphlets import plan, sample
-from kgqa_hpc.graphlets.drawing import pilot
+from kgqa_hpc.graphlets import choose_method, sample
 from kgqa_hpc.graphlets.sample import sample_graphlets
+from kgqa_hpc.graphlets.sample_by_draws import pilot
 from kgqa_hpc.graphlets.shapes import SHAPES
 
 METHODS = ("enumerate", "structure")
@@ -89,11 +89,53 @@ def test_the_same_seed_gives_the_same_bytes_whatever_the_threads(variety, method
     first = sample_graphlets(*variety, per_shape=25, seed=9, method=method, threads=1)
     for threads in (2, 5):
         again = sample_graphlets(*variety, per_shape=25, seed=9, method=method, threads=threads)
-        for name in ("shape", "nodes", "weight"):
+        for name in ("shape", "nodes", "weight", "position"):
             assert getattr(again, name).tobytes() == getattr(first, name).tobytes()
         assert again.plan == first.plan
     other = sample_graphlets(*variety, per_shape=25, seed=10, method=method)
     assert other.nodes.tobytes() != first.nodes.tobytes()
+
+
+def assert_nested(sampled, sizes):
+    """sampled(per_shape) for all `sizes`, the last of which is the largest."""
+    largest = sampled(sizes[-1])
+    rows = dict(zip(rows_of(largest), largest.position.tolist(), strict=True))
+    for size in sizes[:-1]:
+        few = sampled(size)
+        assert set(rows_of(few)) == {row for row, position in rows.items() if position < size}
+        assert few.position.tolist() == [rows[row] for row in rows_of(few)]
+
+
+@pytest.mark.parametrize("method", METHODS)
+@pytest.mark.parametrize("blind", [False, True])
+def test_a_smaller_sample_is_part_of_a_larger_one(variety, method, blind, monkeypatch):
+    """From none to all, so shapes pass from a part to the whole; with exact totals and with estimates."""
+    if blind:
+        monkeypatch.setattr(sample, "affordable_passes", lambda seconds: frozenset())
+        monkeypatch.setattr(sample, "pilot", functools.partial(pilot, draws=2000))
+    assert_nested(
+        lambda size: sample_graphlets(*variety, per_shape=size, seed=4, method=method),
+        [0, 1, 2, 3, 10, 11, 50, 200, 10**5],
+    )
+
+
+@pytest.mark.parametrize("options", [{"max_per_node": 9}, {"node_type": np.arange(45) % 4}])
+def test_a_smaller_balanced_sample_is_part_of_a_larger_one(variety, options):
+    assert len(variety[0]) - 1 == 45
+    assert_nested(
+        lambda size: sample_graphlets(*variety, per_shape=size, seed=4, **options), [0, 1, 2, 9, 40, 200]
+    )
+
+
+def test_how_many_are_wanted_does_not_change_the_method(graph_of, monkeypatch):
+    csr = graph_of(400, {(hub, leaf) for hub in range(3) for leaf in range(3, 400)})
+    for module in (choose_method, sample):
+        monkeypatch.setattr(module, "SHORT_SECONDS", 0.0)
+    for seconds, expected in ((1e-30, "enumerate"), (1e-2, "structure")):
+        for rate in ("TRIPLE_RATE", "FOUR_RATE"):
+            monkeypatch.setattr(choose_method, rate, seconds)
+        methods = {sample_graphlets(*csr, per_shape=size, seed=1).plan.method for size in (1, 100, 20_000)}
+        assert methods == {expected}
 
 
 @pytest.mark.parametrize("method", METHODS)
@@ -102,27 +144,6 @@ def test_only_the_wanted_shapes_are_sampled_but_all_are_counted(small_graphs, me
     drawn = sample_graphlets(*csr, per_shape=5, seed=1, shapes=[6, 2], method=method)
     assert set(drawn.shape.tolist()) == {2, 6}
     assert drawn.totals == sample_graphlets(*csr, per_shape=0, seed=1).totals
-
-
-@pytest.mark.parametrize("method", METHODS)
-def test_a_raw_graph_gives_the_sample_of_the_simple_one(variety, method):
-    """Loops, parallel edges in both directions, rows in any order."""
-    indptr, indices = variety
-    n = len(indptr) - 1
-    source = np.repeat(np.arange(n), np.diff(indptr))
-    once = source < indices
-    draw = np.random.default_rng(2)
-    again = draw.integers(0, once.sum(), 60)
-    a = np.concatenate([source[once], indices[once][again], source[once][again], np.arange(n)])
-    b = np.concatenate([indices[once], source[once][again], indices[once][again], np.arange(n)])
-    order = draw.permutation(len(a))
-    order = order[np.argsort(a[order], kind="stable")]
-    raw = np.concatenate([[0], np.cumsum(np.bincount(a, minlength=n))]), b[order]
-    simple, drawn = (
-        sample_graphlets(*graph, per_shape=25, seed=9, method=method) for graph in (variety, raw)
-    )
-    assert drawn.totals == simple.totals
-    assert drawn.nodes.tobytes() == simple.nodes.tobytes()
 
 
 @pytest.mark.parametrize("method", ["auto", *METHODS])
@@ -136,20 +157,16 @@ def test_a_graph_without_edges_gives_an_empty_sample(n, method):
     assert set(drawn.totals.values()) == {0}
 
 
-def test_a_star_of_200_000_leaves_is_sampled():
-    leaves = 200_000
-    indptr = np.concatenate([[0], np.full(leaves + 1, leaves)])
-    drawn = sample_graphlets(indptr, np.arange(1, leaves + 1), per_shape=50, seed=1)
+def test_a_star_of_200_000_leaves_is_sampled(star_of):
+    drawn = sample_graphlets(*star_of(200_000), per_shape=50, seed=1)
     assert drawn.plan.method == "structure"
     assert {s: n for s, n in drawn.sampled().items() if n} == {1: 50, 4: 50, 11: 50}
     assert (drawn.nodes[drawn.shape == 11][:, 0] == 0).all()
 
 
-def test_too_many_occurrences_are_not_enumerated():
-    leaves = 200_000
-    indptr = np.concatenate([[0], np.full(leaves + 1, leaves)])
+def test_too_many_occurrences_are_not_enumerated(star_of):
     with pytest.raises(InputError, match="cannot be enumerated"):
-        sample_graphlets(indptr, np.arange(1, leaves + 1), per_shape=5, seed=1, method="enumerate")
+        sample_graphlets(*star_of(200_000), per_shape=5, seed=1, method="enumerate")
 
 
 def test_where_exact_counts_cost_too_much_totals_are_estimates_with_errors(variety, monkeypatch):
@@ -157,7 +174,7 @@ def test_where_exact_counts_cost_too_much_totals_are_estimates_with_errors(varie
     exact = sample_graphlets(*variety, per_shape=0, seed=1).totals
     monkeypatch.setattr(sample, "affordable_passes", lambda seconds: frozenset())
     monkeypatch.setattr(sample, "pilot", functools.partial(pilot, draws=2000))
-    monkeypatch.setattr(plan, "BLIND_SECONDS", 0.004)
+    monkeypatch.setattr(choose_method, "BLIND_SECONDS", 0.004)
     scores = []
     for seed in range(8):
         drawn = sample_graphlets(*variety, per_shape=10, seed=seed)
@@ -178,7 +195,7 @@ def test_the_planner_enumerates_small_graphs_and_draws_on_graphs_with_hubs(graph
     small = sample_graphlets(*csr, per_shape=20, seed=1)
     assert small.plan.method == "enumerate"
     assert "by rank" in small.plan.text
-    for module in (plan, sample):
+    for module in (choose_method, sample):
         monkeypatch.setattr(module, "SHORT_SECONDS", 0.0)
     drawn = sample_graphlets(*csr, per_shape=20, seed=1)
     assert drawn.plan.method == "structure"
@@ -208,9 +225,6 @@ def test_the_plan_is_announced_before_the_work_and_is_the_one_that_is_recorded(g
     [
         {"shapes": [30]},
         {"shapes": [0]},
-        {"per_shape": -1},
-        {"max_per_node": 0},
-        {"max_per_node": 3, "node_type": []},
     ],
 )
 def test_impossible_wishes_are_refused(small_graphs, options):
@@ -240,10 +254,8 @@ def test_the_planner_speaks_of_the_balance(small_graphs):
     assert "no node stands in more than 20" in drawn.plan.text
 
 
-def test_samples_of_a_clique_are_found_by_either_method():
-    n = 60
-    indptr, indices = np.arange(n + 1) * n, np.tile(np.arange(n), n)
+def test_samples_of_a_clique_are_found_by_either_method(clique_of):
     for method in METHODS:
-        drawn = sample_graphlets(indptr, indices, per_shape=100, seed=1, method=method)
+        drawn = sample_graphlets(*clique_of(60), per_shape=100, seed=1, method=method)
         assert {s: k for s, k in drawn.sampled().items() if k} == {2: 100, 8: 100, 29: 100}
         assert len(set(itertools.chain(rows_of(drawn)))) == 300

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from kgqa_hpc.graphlets.splitmix import distinct_ranks, key_of, mix
+from kgqa_hpc.graphlets.splitmix import key_of, mix, rank_sequence
 
 
 def test_mix_is_the_published_splitmix64():
@@ -23,26 +23,39 @@ def test_keys_depend_on_every_part_and_on_the_order():
 @pytest.mark.parametrize(
     ("total", "size"), [(0, 5), (5, 5), (6, 5), (19, 5), (20, 5), (10**4, 10**3), (2**62, 1000)]
 )
-def test_ranks_are_distinct_sorted_and_in_range(total, size):
-    ranks = distinct_ranks(total, size, 7, 3)
-    assert len(ranks) == min(total, size)
-    assert (np.diff(ranks) > 0).all()
-    assert len(ranks) == 0 or (ranks[0] >= 0 and ranks[-1] < total)
-    assert (distinct_ranks(total, size, 7, 3) == ranks).all()
+def test_ranks_are_distinct_in_range_and_the_same_again(total, size):
+    ranks = rank_sequence(total, size, 7, 3)
+    assert len(set(ranks.tolist())) == len(ranks) == min(total, size)
+    assert len(ranks) == 0 or (ranks.min() >= 0 and ranks.max() < total)
+    assert (rank_sequence(total, size, 7, 3) == ranks).all()
+
+
+@pytest.mark.parametrize("total", [1, 2, 7, 100, 10**4, 2**62])
+def test_fewer_ranks_are_the_beginning_of_more(total):
+    most = rank_sequence(total, 10**4, 7, 3).tolist()
+    for size in (0, 1, 3, 4, 49, 50, 51, 99, 100, 4999, 5001, 9999):
+        assert rank_sequence(total, size, 7, 3).tolist() == most[:size]
 
 
 def test_too_many_ranks_are_refused():
     with pytest.raises(OverflowError):
-        distinct_ranks(2**62 + 1, 10, 0)
+        rank_sequence(2**62 + 1, 10, 0)
 
 
-@pytest.mark.parametrize(("total", "size"), [(12, 5), (30, 5)])  # dense and sparse
+@pytest.mark.parametrize(("total", "size"), [(12, 8), (12, 5), (30, 5)])  # both halves, and one
 def test_every_rank_is_equally_likely(total, size):
     seeds = 4000
     hits = np.zeros(total)
     for seed in range(seeds):
-        hits[distinct_ranks(total, size, seed)] += 1
+        hits[rank_sequence(total, size, seed)] += 1
     share = size / total
     # Draws without replacement: variance per cell share (1 - share), cells correlated by -1 / (total - 1).
     statistic = ((hits - seeds * share) ** 2).sum() / (seeds * share * (1 - share)) * (total - 1) / total
     assert stats.chi2.sf(statistic, total - 1) > 1e-3
+
+
+def test_every_order_is_equally_likely():
+    seen = [tuple(rank_sequence(4, 4, seed).tolist()) for seed in range(6000)]
+    counts = np.unique(seen, axis=0, return_counts=True)[1]
+    assert len(counts) == 24
+    assert stats.chisquare(counts).pvalue > 1e-3

@@ -5,16 +5,19 @@ number.
 from __future__ import annotations
 
 import functools
+from dataclasses import replace
 
 import numpy as np
 import pytest
 from scipy import stats
 
-from kgqa_hpc.graphlets.closed_form import PASSES, copy_counts, induced_counts, list_triangles
-from kgqa_hpc.graphlets.order import order_graph
+from kgqa_hpc.graphlets.count import PASSES, copy_counts, induced_counts
+from kgqa_hpc.graphlets.ordered_graph import order_graph
 from kgqa_hpc.graphlets.shapes import SHAPE_OF, SHAPES, SUBCOPIES
 from kgqa_hpc.graphlets.streams import Stream
 from kgqa_hpc.graphlets.structures import OPEN, STRUCTURES, Ground, root_copies
+from kgqa_hpc.graphlets.threads import Workers
+from kgqa_hpc.graphlets.triangle_lists import list_triangles
 
 DRAWS = 30_000
 
@@ -98,19 +101,19 @@ def test_occurrences_of_a_shape_are_equally_likely(draws_of, structure, is_open)
 @pytest.mark.parametrize(("structure", "is_open"), WAYS)
 def test_a_draw_depends_on_its_number_alone(grounds, open_grounds, structure, is_open):
     ground = (open_grounds if is_open else grounds)[1]
-    nodes, codes = Stream(ground, structure, seed=5).draw(0, 9000, threads=1)
+    alone = replace(ground, graph=replace(ground.graph, workers=Workers(1)))
+    nodes, codes = Stream(alone, structure, seed=5).draw(0, 9000)
     for first, count, threads in ((0, 9000, 3), (100, 400, 2), (499, 1, 1)):
-        part_nodes, part_codes = Stream(ground, structure, seed=5).draw(first, count, threads=threads)
+        ground = replace(ground, graph=replace(ground.graph, workers=Workers(threads)))
+        part_nodes, part_codes = Stream(ground, structure, seed=5).draw(first, count)
         assert part_nodes.tobytes() == nodes[first : first + count].tobytes()
         assert part_codes.tobytes() == codes[first : first + count].tobytes()
     other, _ = Stream(ground, structure, seed=6).draw(0, 9000)
     assert other.tobytes() != nodes.tobytes()
 
 
-def test_weights_beyond_64_bits_fall_back_to_floating_point():
-    leaves = 200_000
-    indptr = np.concatenate([[0], np.full(leaves + 1, leaves)])
-    graph = order_graph(indptr, np.arange(1, leaves + 1))
+def test_weights_beyond_64_bits_fall_back_to_floating_point(star_of):
+    graph = order_graph(*star_of(200_000))
     lists = list_triangles(graph)
     ground = Ground(graph, lists, copy_counts(graph, lists), frozenset(PASSES))
     stream = Stream(ground, 11, seed=1)

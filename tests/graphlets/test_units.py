@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from kgqa_hpc.graphlets.enumeration import count_by_enumeration
-from kgqa_hpc.graphlets.order import order_graph
+from kgqa_hpc.graphlets.ordered_graph import order_graph
+from kgqa_hpc.graphlets.sample_by_rank import count_by_enumeration
 from kgqa_hpc.graphlets.units import Scratches, cut_units
 
 

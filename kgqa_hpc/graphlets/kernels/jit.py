@@ -105,7 +105,7 @@ def _temporary_folder(shipped: list[Path]) -> Path | None:
 
 def _sources_digest() -> str:
     digest = hashlib.sha256(f"{sys.version} {numba.__version__}".encode())
-    for path in sorted(_PACKAGE.glob("*.py")):
+    for path in sorted(_PACKAGE.rglob("*.py")):
         digest.update(path.read_bytes())
     return digest.hexdigest()[:16]
 

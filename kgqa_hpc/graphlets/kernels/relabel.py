@@ -13,37 +13,6 @@ SHORT = 24  # rows up to here are sorted by insertion
 
 
 @kernel
-def asymmetry(first, last, indptr, indices):
-    """Of the rows first, …, last - 1: whether they ascend strictly without a loop, and a checksum (uint64).
-
-    The checksums of all rows add up to 0 if the graph is undirected: each entry adds a hash of its two ends,
-    or takes it away if it stands in the row of the larger one. Another graph passes with a chance of 2**-64.
-    """
-    total = np.uint64(0)
-    for v in range(first, last):
-        before = -1
-        for slot in range(indptr[v], indptr[v + 1]):
-            u = indices[slot]
-            if u <= before or u == v:
-                return False, total
-            before = u
-            if u > v:
-                total += _hash(v, u)
-            else:
-                total -= _hash(u, v)
-    return True, total
-
-
-@helper
-def _hash(low, high):
-    """SplitMix64's finaliser of a pair."""
-    x = (np.uint64(low) << np.uint64(32)) | np.uint64(high)
-    x = (x ^ (x >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
-    x = (x ^ (x >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
-    return x ^ (x >> np.uint64(31))
-
-
-@kernel
 def by_degree(indptr):
     """Vertices by falling degree, ties by number: original int32 (n,), its inverse int32 (n,), indptr int64
     (n+1,).

@@ -12,10 +12,10 @@ from __future__ import annotations
 
 import numpy as np
 
-from kgqa_hpc.graphlets.kernels.adjacency import exact_code, possible_code
+from kgqa_hpc.graphlets.kernels.count.triangles import find_slot
+from kgqa_hpc.graphlets.kernels.draw.adjacency import exact_code, possible_code
+from kgqa_hpc.graphlets.kernels.draw.choices import begin_draw, below, other_neighbour, weighted
 from kgqa_hpc.graphlets.kernels.jit import helper, kernel
-from kgqa_hpc.graphlets.kernels.random import begin_draw, below, other_neighbour, weighted
-from kgqa_hpc.graphlets.kernels.triangles import find_slot
 
 TAILS = 0  # weight of a slot: further neighbours of its head
 TRIANGLES = 1  # te

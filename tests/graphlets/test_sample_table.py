@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 
 from kgqa_hpc.graphlets.sample import sample_graphlets
+from kgqa_hpc.graphlets.sample_table import COLUMNS, statistics_csv
 from kgqa_hpc.graphlets.shapes import SHAPES
-from kgqa_hpc.graphlets.statistics import COLUMNS, statistics_csv
 
 
 @pytest.fixture(scope="module")

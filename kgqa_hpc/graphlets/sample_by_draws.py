@@ -1,9 +1,9 @@
-"""Samples and estimates from streams of draws: the regime of graphs with hubs.
+"""Samples and estimates from streams of draws: the method for graphs with hubs.
 
 A shape's sample is the first so many *different* occurrences that its stream hits. Draws that land in a
 shape are uniform on its occurrences, and which of them come first is symmetric in them: so the sample is
 exactly uniform without replacement, for whatever size, and a pure function of (graph, seed, shape, stream).
-Ours.
+A larger sample goes on where the smaller one stopped. Ours.
 
 Where totals are not known exactly they are estimated from all streams together: shape T is hit in
 proportion to its occurrences times an exposure that is known exactly, so hits / exposure is unbiased, with
@@ -18,19 +18,20 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from kgqa_hpc.graphlets.enumeration import Found
-from kgqa_hpc.graphlets.plan import Assignment
+from kgqa_hpc.graphlets.choose_method import Assignment
+from kgqa_hpc.graphlets.occurrences import Found
 from kgqa_hpc.graphlets.shapes import SHAPE_OF, SHAPES, SLOTS, SUBCOPIES
 from kgqa_hpc.graphlets.streams import Stream
 from kgqa_hpc.graphlets.structures import Ground
-from kgqa_hpc.graphlets.threads import Progress
 
-BATCH = 1 << 21  # draws at most at a time: 65 MB
-PILOT = 1 << 17  # draws of each structure before anything is known
+# draws at most at a time: 65 MB
+BATCH = 1 << 21
+# draws of each structure before anything is known
+PILOT = 1 << 17
 
 
 @dataclass
-class Tally:
+class HitCounts:
     """What streams have hit so far: per structure its copies, its draws, and the hits of each shape int64
     (30,).
     """
@@ -70,40 +71,47 @@ class Tally:
 
 
 class _Collector:
-    """The different occurrences of one shape in the order in which they are hit, up to `size`."""
+    """The different occurrences of one shape in the order in which they are hit, up to `size`.
+
+    It gives up when one more, as likely as each of those seen, was missed ten times as often: then there is
+    hardly another.
+    """
 
     def __init__(self, size: int) -> None:
         self.size = size
         self.nodes = np.zeros((0, 5), np.int32)
         self.codes = np.zeros(0, np.int64)
-        self._stale = 0  # hits since the last new occurrence
+        self._hits = 0
+        self._last_new = -1  # number of the hit
+        self._gave_up = False
 
     @property
-    def missing(self) -> int:
-        return self.size - len(self.codes)
-
-    @property
-    def exhausted(self) -> bool:
-        """Whether there are hardly others: one that is as likely as each of those seen was missed ten times
-        as often.
-        """
-        return self._stale > 10 * len(self.codes) + 20
+    def open(self) -> bool:
+        """Whether it takes more."""
+        return len(self.codes) < self.size and not self._gave_up
 
     def add(self, nodes: np.ndarray, codes: np.ndarray) -> None:
         """Take the next hits; only as many at a time as are likely to be needed."""
         start = 0
-        while self.missing > 0 and start < len(codes):
-            stop = start + max(2 * self.missing, 1 << 14)
-            had = len(self.codes)
-            all_nodes = np.concatenate([self.nodes, nodes[start:stop]])
-            all_codes = np.concatenate([self.codes, codes[start:stop]])
-            first = np.sort(_first_of_each(all_nodes))[: self.size]
-            fresh = first[first >= had]
-            self._stale = (
-                len(all_codes) - 1 - int(fresh[-1]) if len(fresh) else self._stale + len(all_codes) - had
-            )
-            self.nodes, self.codes = all_nodes[first], all_codes[first]
+        while self.open and start < len(codes):
+            stop = start + max(2 * (self.size - len(self.codes)), 1 << 14)
+            self._take(nodes[start:stop], codes[start:stop])
             start = stop
+
+    def _take(self, nodes: np.ndarray, codes: np.ndarray) -> None:
+        had = len(self.codes)
+        all_nodes, all_codes = np.concatenate([self.nodes, nodes]), np.concatenate([self.codes, codes])
+        first = np.sort(_first_of_each(all_nodes))[: self.size]
+        numbers = np.concatenate([[self._last_new], self._hits + first[had:] - had])
+        self._hits += len(codes)
+        # Hits in vain before each new occurrence, and since the last: the batches must not matter.
+        in_vain = np.diff(np.append(numbers, self._hits)) - 1
+        too_late = in_vain > 10 * np.arange(had, had + len(in_vain)) + 20
+        new = int(np.argmax(np.append(too_late, True)))
+        self._gave_up = bool(too_late.any())
+        kept = first[: had + new]
+        self._last_new = int(numbers[min(new, len(numbers) - 1)])
+        self.nodes, self.codes = all_nodes[kept], all_codes[kept]
 
 
 def _first_of_each(nodes: np.ndarray) -> np.ndarray:
@@ -116,33 +124,22 @@ def _first_of_each(nodes: np.ndarray) -> np.ndarray:
     return order[fresh]
 
 
-def pilot(
-    ground: Ground,
-    seed: int,
-    *,
-    unknown: Iterable[int] = tuple(SHAPES),
-    draws: int = PILOT,
-    threads: int | None = None,
-    progress: Progress | None = None,
-) -> Tally:
+def pilot(ground: Ground, seed: int, unknown: Iterable[int] = tuple(SHAPES), draws: int = PILOT) -> HitCounts:
     """Draws of every available structure that `unknown` shapes contain, to learn how often these are hit."""
-    tally = Tally()
+    counts = HitCounts()
     contained = set().union(*(SUBCOPIES[shape] for shape in unknown))
     available = [s for s in ground.structures() if s in contained]
     for done, structure in enumerate(available, 1):
         stream = Stream(ground, structure, seed)
         if stream.copies:
-            _, _, shapes = _classified(stream, 0, draws, threads)
-            tally.add(structure, stream.copies, shapes)
-        if progress:
-            progress(done, len(available), "estimating")
-    return tally
+            _, _, shapes = _classified(stream, 0, draws)
+            counts.add(structure, stream.copies, shapes)
+        ground.graph.workers.tell(done, len(available), "estimating")
+    return counts
 
 
-def _classified(
-    stream: Stream, first: int, count: int, threads: int | None
-) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    nodes, codes = stream.draw(first, count, threads=threads)
+def _classified(stream: Stream, first: int, count: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    nodes, codes = stream.draw(first, count)
     shape_of = np.append(SHAPE_OF[SHAPES[stream.structure.shape].k], 0).astype(np.int8)  # code -1: the last
     return nodes, codes, shape_of[codes]
 
@@ -153,16 +150,13 @@ def draw_samples(
     sizes: Mapping[int, int],
     limits: Mapping[int, int],
     seed: int,
-    tally: Tally,
-    *,
-    threads: int | None = None,
-    progress: Progress | None = None,
+    counts: HitCounts,
 ) -> Found:
     """`sizes[shape]` occurrences of every assigned shape, or what its stream hits within `limits[shape]`
     draws.
 
-    Streams are read from their beginning, so the pilot's draws are drawn again; `tally` counts those beyond
-    them.
+    Streams are read from their beginning, so the pilot's draws are drawn again; `counts` gets those
+    beyond them.
     """
     by_structure: dict[int, list[Assignment]] = {}
     for assignment in assignments:
@@ -170,9 +164,8 @@ def draw_samples(
     collectors = {a.shape: _Collector(sizes[a.shape]) for group in by_structure.values() for a in group}
     for done, (structure, group) in enumerate(sorted(by_structure.items()), 1):
         stream = Stream(ground, structure, seed)
-        _read_stream(stream, group, collectors, limits, tally, threads)
-        if progress:
-            progress(done, len(by_structure), "sampling")
+        _read_stream(stream, group, collectors, limits, counts)
+        ground.graph.workers.tell(done, len(by_structure), "sampling")
     return _found(collectors)
 
 
@@ -181,38 +174,31 @@ def _read_stream(
     group: list[Assignment],
     collectors: Mapping[int, _Collector],
     limits: Mapping[int, int],
-    tally: Tally,
-    threads: int | None,
+    counts: HitCounts,
 ) -> None:
     structure = stream.structure.shape
-    known = tally.draws.get(structure, 0)
+    known = counts.draws.get(structure, 0)
     position = 0
     expected = max(a.draws for a in group)
     while True:
-        waiting = [a for a in group if _is_open(collectors[a.shape]) and position < limits[a.shape]]
+        waiting = [a for a in group if collectors[a.shape].open and position < limits[a.shape]]
         if not waiting:
             return
         ahead = expected - position if position < expected else 0.25 * position
         count = int(min(BATCH, max(1024, 1.05 * ahead), max(limits[a.shape] for a in waiting) - position))
-        nodes, codes, shapes = _classified(stream, position, count, threads)
+        nodes, codes, shapes = _classified(stream, position, count)
         if position + count > known:
-            tally.add(structure, stream.copies, shapes[max(known - position, 0) :])
+            counts.add(structure, stream.copies, shapes[max(known - position, 0) :])
         for a in waiting:
             hits = np.flatnonzero(shapes[: limits[a.shape] - position] == a.shape)
             collectors[a.shape].add(nodes[hits], codes[hits])
         position += count
 
 
-def _is_open(collector: _Collector) -> bool:
-    return collector.missing > 0 and not collector.exhausted
-
-
 def _found(collectors: Mapping[int, _Collector]) -> Found:
-    ordered = [(shape, collectors[shape]) for shape in sorted(collectors)]
-    if not ordered:
-        return Found(np.zeros(0, np.int64), np.zeros((0, 5), np.int32), np.zeros(0, np.int64))
-    return Found(
-        np.concatenate([np.full(len(c.codes), shape, np.int64) for shape, c in ordered]),
-        np.concatenate([c.nodes for _, c in ordered]),
-        np.concatenate([c.codes for _, c in ordered]),
+    return Found.join(
+        [
+            Found(np.full(len(c.codes), shape, np.int64), c.nodes, c.codes, np.arange(len(c.codes)))
+            for shape, c in sorted(collectors.items())
+        ]
     )

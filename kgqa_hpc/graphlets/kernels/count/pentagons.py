@@ -17,7 +17,7 @@ def count_pentagons(first, step, indptr, indices, rooted):
     """Not necessarily induced 5-cycles whose smallest label is one of first, first + step, …; int64.
 
     Fills `rooted` int64 (n,): W(x) * W(y) over the edges {x, y}, the weight of each root in
-    kernels.pentagon_draws.
+    kernels.draw.pentagons.
 
     A cycle v-u-x-y-w is two paths v-u-x and v-w-y and the edge {x, y}. With W(x) the number of such u
     (labels above v only), an edge gives W(x) * W(y) choices, less those with u = y, w = x or u = w; the

@@ -11,8 +11,8 @@ from __future__ import annotations
 
 import numpy as np
 
+from kgqa_hpc.graphlets.kernels.count.triangles import carry_over, find_slot
 from kgqa_hpc.graphlets.kernels.jit import helper, kernel
-from kgqa_hpc.graphlets.kernels.triangles import carry_over, find_slot
 
 # Names of the sums, all over pairs of vertices. The first three are also kept per root: weights for sampling.
 SQUARE = 0  # C(W, 2); each 4-cycle twice
@@ -29,7 +29,7 @@ def codegree_sums(first, step, indptr, indices, degree, te, starts, corners, roo
     """Sums of the roots first, first + step, …; int64 (2, SUMS): low and high parts, see
     triangles.carry_over.
 
-    `te`, `starts` and `corners` are those of kernels.triangles. Fills `rooted` int64 (n, ROOTED).
+    `te`, `starts` and `corners` are those of kernels.count.triangles. Fills `rooted` int64 (n, ROOTED).
     """
     n = indptr.shape[0] - 1
     sums = np.zeros((2, SUMS), np.int64)

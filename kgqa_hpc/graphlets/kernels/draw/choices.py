@@ -1,4 +1,4 @@
-"""Random choices inside kernels: SplitMix64 with one stream per draw, and exact choices from it.
+"""Random choices inside kernels: SplitMix64 with one stream per draw, exact choices from it, and roots.
 
 The stream of draw i of a key does not depend on which other draws are made, where, or in what order. All
 choices are exact (numbers beyond the last full multiple are skipped), so no rounding enters a probability.
@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from kgqa_hpc.graphlets.kernels.jit import helper
+from kgqa_hpc.graphlets.kernels.jit import helper, kernel
 
 _STRIDE = np.uint64(0xD1342543DE82EF95)  # the same as in graphlets.splitmix
 
@@ -67,3 +67,26 @@ def other_neighbour(state, indptr, indices, vertex, a, b, c):
         x = np.int64(indices[start + below(state, degree)])
         if x != a and x != b and x != c:
             return x
+
+
+@kernel
+def pick_roots(cumulative, guide, goals, offset, picks):
+    """picks[i] = root << 32 | (offset + i), int64: the first root with cumulative[root] > goals[i].
+
+    `cumulative` (n,) and `goals` are int64 or float64, goals below the last sum. `guide` int64 (buckets + 1,)
+    (Chen, Asau 1974) cuts the numbers into equal buckets and holds what a search for their bounds finds, so
+    few steps of a search are left; bounds are rounded, so a bucket more on either side is looked at.
+    """
+    buckets = guide.shape[0] - 1
+    scale = buckets / np.float64(cumulative[-1])
+    for i in range(goals.shape[0]):
+        bucket = np.int64(goals[i] * scale)
+        low = guide[max(bucket - 1, 0)]
+        high = min(guide[min(bucket + 2, buckets)], cumulative.shape[0] - 1)
+        while low < high:
+            middle = (low + high) >> 1
+            if cumulative[middle] > goals[i]:
+                high = middle
+            else:
+                low = middle + 1
+        picks[i] = low << 32 | (offset + i)

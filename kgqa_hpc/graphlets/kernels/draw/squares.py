@@ -1,22 +1,22 @@
 """Draws of copies that are two vertices and some of their common neighbours: square, banner, K2,3.
 
 The pair is drawn in proportion to its copies from the codegrees of its smaller label, which are rebuilt
-once per root, as in kernels.codegrees; O(sum of the neighbours' degrees) per root with draws, O(degree) per
-draw. Ours.
+once per root, as in kernels.count.codegrees; O(sum of the neighbours' degrees) per root with draws, O(degree)
+per draw. Ours.
 """
 
 from __future__ import annotations
 
 import numpy as np
 
-from kgqa_hpc.graphlets.kernels.adjacency import induced_code
+from kgqa_hpc.graphlets.kernels.draw.adjacency import induced_code
+from kgqa_hpc.graphlets.kernels.draw.choices import begin_draw, below, other_neighbour, weighted
 from kgqa_hpc.graphlets.kernels.jit import helper, kernel
-from kgqa_hpc.graphlets.kernels.random import begin_draw, below, other_neighbour, weighted
 
 
 @kernel
 def draw_squares(structure, size, known, key, first, picks, indptr, indices, table, nodes, codes):
-    """Draw copies of square (5), banner (16) or K2,3 (20); arguments as in kernels.rows.draw_rows."""
+    """Draw copies of square (5), banner (16) or K2,3 (20); arguments as in kernels.draw.rows.draw_rows."""
     n = indptr.shape[0] - 1
     state = np.zeros(1, np.uint64)
     row = np.zeros(5, np.int64)
@@ -31,8 +31,8 @@ def draw_squares(structure, size, known, key, first, picks, indptr, indices, tab
         i = picks[at] & 0xFFFFFFFF
         if v != last:
             if last >= 0:
-                _forget(last, reached, touched, common, near, indptr, indices)
-            reached = _codegrees_above(v, indptr, indices, common, near, touched)
+                forget(last, reached, touched, common, near, indptr, indices)
+            reached = paths_above(v, 0, indptr, indices, common, near, touched)
             _weigh_pairs(structure, v, reached, touched, common, indptr, weights)
             last = v
         begin_draw(state, key, first + i)
@@ -47,26 +47,33 @@ def draw_squares(structure, size, known, key, first, picks, indptr, indices, tab
 
 
 @helper
-def _codegrees_above(v, indptr, indices, common, near, touched):
+def paths_above(v, lowest, indptr, indices, ways, near, touched):
+    """ways[x]: common neighbours from `lowest` on of v and each x above v; near: these neighbours of v.
+
+    Both are zero before. Returns how many x were reached; they are listed in `touched`.
+    """
     reached = 0
     for slot in range(indptr[v], indptr[v + 1]):
         u = indices[slot]
+        if u < lowest:
+            continue
         near[u] = 1
         for other in range(indptr[u + 1] - 1, indptr[u] - 1, -1):
             x = indices[other]
             if x <= v:
                 break
-            if common[x] == 0:
+            if ways[x] == 0:
                 touched[reached] = x
                 reached += 1
-            common[x] += 1
+            ways[x] += 1
     return reached
 
 
 @helper
-def _forget(v, reached, touched, common, near, indptr, indices):
+def forget(v, reached, touched, ways, near, indptr, indices):
+    """Make `ways` and `near` zero again after `paths_above`."""
     for i in range(reached):
-        common[touched[i]] = 0
+        ways[touched[i]] = 0
     for slot in range(indptr[v], indptr[v + 1]):
         near[indices[slot]] = 0
 

@@ -9,11 +9,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 
+from kgqa_hpc.graphlets.from_libraries import Csr, simple_csr
 from kgqa_hpc.graphlets.splitmix import key_of, mix
-
-Csr = tuple[np.ndarray, np.ndarray]
 
 # Occurrences of path, fork and star on five nodes in OREGANO reduced: 93 % of all (BioGraphletQA, Table 1).
 PUBLISHED = {9: 1_080_297_928, 10: 1_810_874_588, 11: 584_613_716}
@@ -97,17 +95,7 @@ def hub_graph(seed: int = 1, *, nodes: int = 1_000_000, draws: int = 9_870_000) 
         for side in (0, 1)
     )
     source, target = (np.clip(end, 0, nodes - 1) for end in ends)
-    return csr_of(nodes, source, target)
-
-
-def csr_of(nodes: int, source: npt.ArrayLike, target: npt.ArrayLike) -> Csr:
-    """Adjacency of the distinct undirected edges, loops left out, neighbours ascending."""
-    low, high = _distinct(nodes, np.asarray(source, np.int64), np.asarray(target, np.int64))
-    keys = np.concatenate([low * nodes + high, high * nodes + low])
-    keys.sort()
-    indptr = np.zeros(nodes + 1, np.int64)
-    np.cumsum(np.bincount(keys // max(nodes, 1), minlength=nodes), out=indptr[1:])
-    return indptr, (keys % max(nodes, 1)).astype(np.int32)
+    return simple_csr(nodes, source, target)
 
 
 def _uniform(count: int, *key: int) -> np.ndarray:
@@ -142,4 +130,4 @@ def _distinct(nodes: int, source: np.ndarray, target: np.ndarray) -> tuple[np.nd
 def _without_isolated(nodes: int, source: np.ndarray, target: np.ndarray) -> Csr:
     used = np.bincount(np.concatenate([source, target]), minlength=nodes) > 0
     number = np.cumsum(used) - 1
-    return csr_of(int(used.sum()), number[source], number[target])
+    return simple_csr(int(used.sum()), number[source], number[target])

@@ -1,4 +1,4 @@
-"""Compile all kernels ahead of time: `python -m kgqa_hpc.graphlets.warm`.
+"""Compile all kernels ahead of time: `python -m kgqa_hpc.graphlets.compile_kernels`.
 
 For container images and shared installations: compiled code that lies in the package (or in
 $NUMBA_CACHE_DIR) is used even where it cannot be written later, see kernels.jit. It is compiled for the
@@ -10,22 +10,24 @@ from __future__ import annotations
 
 import numpy as np
 
-from kgqa_hpc.graphlets.closed_form import PASSES, copy_counts, induced_counts, list_triangles
-from kgqa_hpc.graphlets.enumeration import enumerate_sample
-from kgqa_hpc.graphlets.kernels.roots import pick_roots
-from kgqa_hpc.graphlets.order import order_graph
-from kgqa_hpc.graphlets.plan import pass_seconds
+from kgqa_hpc.graphlets.balance import cap_nodes
+from kgqa_hpc.graphlets.choose_method import pass_seconds
+from kgqa_hpc.graphlets.count import PASSES, copy_counts, induced_counts
+from kgqa_hpc.graphlets.from_libraries import simple_csr
+from kgqa_hpc.graphlets.kernels.draw.choices import pick_roots
+from kgqa_hpc.graphlets.occurrences import arrange
+from kgqa_hpc.graphlets.ordered_graph import order_graph
+from kgqa_hpc.graphlets.sample_by_rank import enumerate_sample
 from kgqa_hpc.graphlets.shapes import SHAPES
 from kgqa_hpc.graphlets.streams import Stream
 from kgqa_hpc.graphlets.structures import Ground
+from kgqa_hpc.graphlets.triangle_lists import list_triangles
 
 
-def warm() -> None:
+def compile_kernels() -> None:
     """Run every kernel once, for all types it is called with, on a small clique with a tail."""
-    n = 12
-    source, target = np.nonzero(~np.eye(n, dtype=bool))
-    indptr = np.concatenate([[0], np.cumsum(np.bincount(source, minlength=n)), [len(source) + 1]])
-    graph = order_graph(indptr, np.append(target, 0))
+    clique = np.triu_indices(12, 1)
+    graph = order_graph(*simple_csr(13, np.append(clique[0], 0), np.append(clique[1], 12)))
     lists = list_triangles(graph)
     pass_seconds(graph, lists)
     copies = copy_counts(graph, lists)
@@ -34,8 +36,9 @@ def warm() -> None:
         for structure in ground.structures():
             Stream(ground, structure, seed=0).draw(0, 1)
     pick_roots(np.ones(1), np.zeros(2, np.int64), np.zeros(1), 0, np.zeros(1, np.int64))  # float64 weights
-    enumerate_sample(graph, lists, induced_counts(copies.copies), dict.fromkeys(SHAPES, 1), seed=0)
+    found = enumerate_sample(graph, lists, induced_counts(copies.copies), dict.fromkeys(SHAPES, 1), seed=0)
+    cap_nodes(*arrange(graph, found), per_shape=1, max_per_node=1)
 
 
 if __name__ == "__main__":
-    warm()
+    compile_kernels()

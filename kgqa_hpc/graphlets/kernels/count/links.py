@@ -10,8 +10,8 @@ from __future__ import annotations
 
 import numpy as np
 
+from kgqa_hpc.graphlets.kernels.count.triangles import carry_over
 from kgqa_hpc.graphlets.kernels.jit import helper, kernel
-from kgqa_hpc.graphlets.kernels.triangles import carry_over
 
 GEM = 0  # over link edges: (da - 1) * (db - 1), link degrees; path of 4 or triangle
 WHEEL = 1  # 4-cycles of the link; each wheel once
@@ -79,8 +79,9 @@ def _sums_of_link(d, begin, link, walks, touched, on_edge, on_slots, low):
 
     on_slots[a] becomes twice the 4-cliques on the edge of slot a. A triangle is found at its first position a
     and told to its three edges; a 4-cycle of the link, which is a wheel, at its first position too, by the
-    paths a - b - z with labels above a (as in kernels.squares for the whole graph). walks int32 (d, 2) holds
-    for each z the paths that lead to it and one more than its slot in a's row, both 0 before and after.
+    paths a - b - z with labels above a (as in kernels.count.codegrees for the whole graph). walks int32
+    (d, 2) holds for each z the paths that lead to it and one more than its slot in a's row, both 0 before
+    and after.
     """
     on_slots[:d] = 0
     on_edge[: begin[d]] = 0

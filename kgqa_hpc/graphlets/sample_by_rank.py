@@ -1,30 +1,31 @@
-"""Bulk ESU over a whole graph: exact counts, and uniform samples without replacement by rank.
+"""Samples by rank: count the occurrences of each shape in a fixed order, and look up those that were drawn.
 
-For each shape distinct ranks are drawn from [0, total), and one walk looks up who has them. It goes window
-by window of *blocks*: the occurrences of each shape in each block are counted, and how many begin with each
-3-prefix is taken down; then it is known which ranks fall into which block, and only the prefixes they fall
-into are gone through one by one. A block is some consecutive units of work; a unit is a root, or a slice of
-a hub's second vertices, so no thread is left alone with a hub.
+For each shape distinct ranks are drawn from [0, total), and one walk over the graph looks up which
+occurrences have them. The walk goes window by window of *blocks*: the occurrences of each shape in each
+block are counted, and how many begin with each 3-prefix is noted; then it is known which ranks fall into
+which block, and only the prefixes they fall into are gone through one by one. A block is some consecutive
+units of work; a unit is a root, or a slice of a hub's second vertices, so no thread is left alone with a hub.
 
-Ranks depend on graph and seed alone, hence so does the sample: not on threads, blocks, or who ran which.
-Time grows with the connected sets of three and four vertices, not with those of five (kernels.esu_counts);
-memory is 29 bytes per vertex and thread, twice, 240 bytes per 3-prefix of a window, 44 bytes per sampled
-graphlet. Counts are int64: totals up to 2**62.
+Ranks depend on graph and seed alone, hence so does the sample: not on threads or blocks. The ranks of a
+smaller sample come first in those of a larger one (splitmix.rank_sequence), so samples are nested. Time
+grows with the connected sets of three and four vertices, not with those of five
+(kernels.count.walk_counts); memory is 29 bytes per vertex and thread, twice, 240 bytes per 3-prefix of a
+window, 60 bytes per sampled graphlet. Counts are int64: totals up to 2**62.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 
 import numpy as np
 
-from kgqa_hpc.graphlets.closed_form import TriangleLists, list_triangles
-from kgqa_hpc.graphlets.kernels import esu_counts, esu_ranks
-from kgqa_hpc.graphlets.order import OrderedGraph
+from kgqa_hpc.graphlets.kernels.count import walk_counts
+from kgqa_hpc.graphlets.kernels.draw import ranks as rank_kernels
+from kgqa_hpc.graphlets.occurrences import Found
+from kgqa_hpc.graphlets.ordered_graph import OrderedGraph
 from kgqa_hpc.graphlets.shapes import SHAPE_OF, SHAPES, SLOTS
-from kgqa_hpc.graphlets.splitmix import distinct_ranks
-from kgqa_hpc.graphlets.threads import Progress, run_parts, usable_cores
+from kgqa_hpc.graphlets.splitmix import rank_sequence
+from kgqa_hpc.graphlets.triangle_lists import TriangleLists, list_triangles
 from kgqa_hpc.graphlets.units import Scratches, Units, cut_units
 
 WINDOW_PREFIXES = 32_000  # 3-prefixes of a window per thread, about; 8 MB
@@ -60,21 +61,11 @@ def _bulk_tables() -> tuple[np.ndarray, ...]:
 _TABLES = _bulk_tables()
 
 
-@dataclass(frozen=True)
-class Found:
-    """Occurrences as found: shape int64 (m,), nodes int32 (m, 5) in the graph's labels, -1 padded, codes
-    int64 (m,).
-    """
-
-    shape: np.ndarray
-    nodes: np.ndarray
-    codes: np.ndarray
-
-
 class _Walk:
     """Counts blocks and looks up ranks in them; any thread may do any block."""
 
     def __init__(self, graph: OrderedGraph, lists: TriangleLists, units: Units) -> None:
+        self.workers = graph.workers
         self._rows = graph.indptr, graph.indices
         self._triangles = lists.starts, lists.corners
         self._units = units
@@ -84,7 +75,7 @@ class _Walk:
         """Connected vertex sets of three by shape, int64 (30,); their sum is the block's 3-prefixes."""
         work = self._units.block(block)
         with self._counting.lent(work[0][0]) as scratch:
-            counts: np.ndarray = esu_counts.count_triples(*work, *self._rows, scratch, _TABLES)
+            counts: np.ndarray = walk_counts.count_triples(*work, *self._rows, scratch, _TABLES)
         return counts
 
     def count(self, block: int, largest: int, trail: np.ndarray) -> np.ndarray:
@@ -94,7 +85,7 @@ class _Walk:
         work = self._units.block(block)
         graph = *self._rows, *self._triangles
         with self._counting.lent(work[0][0]) as scratch:
-            counts: np.ndarray = esu_counts.count_units(*work, largest == 5, *graph, scratch, _TABLES, trail)
+            counts: np.ndarray = walk_counts.count_units(*work, largest == 5, *graph, scratch, _TABLES, trail)
         return counts
 
     def look_up(
@@ -106,29 +97,24 @@ class _Walk:
         work = self._units.block(block)
         wanted = ranks, starts[0].copy(), starts[1], found.nodes, found.codes
         with self._looking_up.lent(work[0][0]) as scratch:
-            esu_ranks.emit_units(*work, largest, *self._rows, scratch, _TABLES, trail, *wanted)
+            rank_kernels.emit_units(*work, largest, *self._rows, scratch, _TABLES, trail, *wanted)
 
 
 def count_by_enumeration(
-    graph: OrderedGraph,
-    *,
-    largest: int = 5,
-    blocks: int | None = None,
-    threads: int | None = None,
-    progress: Progress | None = None,
+    graph: OrderedGraph, *, largest: int = 5, blocks: int | None = None
 ) -> dict[int, int]:
     """Exact induced occurrences of every shape of up to `largest` nodes."""
     units = cut_units(graph, blocks)
-    walk = _Walk(graph, list_triangles(graph, threads=threads), units)
+    walk = _Walk(graph, list_triangles(graph), units)
 
-    triples = run_parts(walk.triples, range(units.blocks), threads=threads)
+    triples = graph.workers.run(walk.triples, range(units.blocks))
 
     def count(block: int) -> np.ndarray:
         return walk.count(block, largest, np.empty((triples[block].sum(), SLOTS), np.int64))
 
     counts = list(triples)
     if largest > 3:
-        counts += run_parts(count, range(units.blocks), threads=threads, progress=progress, label="counting")
+        counts += graph.workers.run(count, range(units.blocks), "counting")
     total = np.array(counts, np.int64).reshape(-1, SLOTS).sum(axis=0)
     return {shape: int(total[shape]) for shape in SHAPES if SHAPES[shape].k <= largest}
 
@@ -142,39 +128,46 @@ def enumerate_sample(
     *,
     blocks: int | None = None,
     window: int | None = None,
-    threads: int | None = None,
-    progress: Progress | None = None,
 ) -> Found:
     """`sizes[shape]` occurrences of each shape, uniform without replacement; all where there are fewer.
 
     `lists` are the graph's triangles, `totals` the exact counts of at least these shapes. Raises RuntimeError
-    when the walk, in which they are counted again, finds others: a defect of this program.
+    when the walk, which counts them again, finds other totals: a defect of this program.
     """
     largest = max((SHAPES[shape].k for shape in sizes), default=3)
-    ranks = {shape: distinct_ranks(totals[shape], size, seed, shape) for shape, size in sorted(sizes.items())}
-    found = Found(
-        np.repeat(np.array(list(ranks), np.int64), [len(r) for r in ranks.values()]),
-        np.full((sum(map(len, ranks.values())), 5), -1, np.int32),
-        np.zeros(sum(map(len, ranks.values())), np.int64),
-    )
+    ranks, found = _choose_ranks(totals, sizes, seed)
     units = cut_units(graph, blocks)
     walk = _Walk(graph, lists, units)
-    triples = np.array(run_parts(walk.triples, range(units.blocks), threads=threads), np.int64)
+    triples = np.array(graph.workers.run(walk.triples, range(units.blocks)), np.int64)
     prefixes = triples.reshape(-1, SLOTS).sum(axis=1)
-    windows = list(_windows(prefixes, window or WINDOW_PREFIXES * (threads or usable_cores())))
+    windows = list(_windows(prefixes, window or WINDOW_PREFIXES * graph.workers.number))
     trail = np.empty((max((prefixes[a:b].sum() for a, b in windows), default=0), SLOTS), np.int64)
     before = np.zeros(SLOTS, np.int64)
     for first, last in windows:
         parts = np.split(trail, np.cumsum(prefixes[first:last]))
         before += _go_through(
-            walk, range(first, last), largest, triples[first:last], parts, before, ranks, found, threads
+            walk, range(first, last), largest, triples[first:last], parts, before, ranks, found
         )
-        if progress:
-            progress(last, units.blocks, "sampling")
+        graph.workers.tell(last, units.blocks, "sampling")
     wrong = [shape for shape in sizes if before[shape] != totals[shape]]
     if wrong:
         raise RuntimeError(f"shape {wrong[0]}: {before[wrong[0]]:,} enumerated, {totals[wrong[0]]:,} counted")
     return found
+
+
+def _choose_ranks(
+    totals: Mapping[int, int], sizes: Mapping[int, int], seed: int
+) -> tuple[dict[int, np.ndarray], Found]:
+    """The ranks wanted of each shape, ascending, and room for their occurrences in this order."""
+    ranks, rooms = {}, []
+    for shape, size in sorted(sizes.items()):
+        drawn = rank_sequence(totals[shape], size, seed, shape)
+        room = Found.empty(len(drawn))
+        room.shape[:] = shape
+        room.position[:] = np.argsort(drawn)
+        ranks[shape] = drawn[room.position]
+        rooms.append(room)
+    return ranks, Found.join(rooms)
 
 
 def _go_through(
@@ -186,10 +179,10 @@ def _go_through(
     before: np.ndarray,
     ranks: Mapping[int, np.ndarray],
     found: Found,
-    threads: int | None,
 ) -> np.ndarray:
-    """Count the blocks of a window, `before` of which lie all others, and look up the ranks in them; their
-    occurrences.
+    """Count the blocks of a window and look up the ranks in them; returns their occurrences by shape.
+
+    `before`: occurrences in earlier windows.
     """
 
     def count(at: int) -> np.ndarray:
@@ -197,14 +190,14 @@ def _go_through(
 
     per_block = triples
     if largest > 3:
-        per_block = triples + np.array(run_parts(count, range(len(blocks)), threads=threads))
+        per_block = triples + np.array(walk.workers.run(count, range(len(blocks))))
     local, starts = _split_ranks(per_block, before, ranks)
 
     def look_up(at: int) -> None:
         walk.look_up(blocks[at], largest, trails[at], local, starts[at : at + 2], found)
 
     active = [at for at in range(len(blocks)) if (starts[at] < starts[at + 1]).any()]
-    run_parts(look_up, active, threads=threads)
+    walk.workers.run(look_up, active)
     total: np.ndarray = per_block.sum(axis=0)
     return total
 

@@ -1,44 +1,54 @@
-"""The planner: what sampling will do, why, and how long it will take.
+"""Which method draws the sample, from which structures, and how long it will take.
 
-It looks at the exact totals (or estimates) and at a cost model in steps of the kernels, so its decisions
-depend on the graph and the request alone, never on the machine, its load or the number of threads. Rates
-turn steps into seconds for the message; they were measured on one core of a 2.5 GHz Xeon with
-tools/bench_graphlets.py.
+The decision rests on the exact totals (or estimates) and on a cost model in steps of the kernels: on the
+graph and the wanted shapes alone, never on the machine, its load or the number of threads. Nor does it
+depend on how many occurrences are wanted: it is made for REFERENCE_SIZE of each shape, so that samples of
+all sizes come from one sequence and the smaller is part of the larger. Rates turn steps into seconds for
+the message; they were measured on one core of a 2.5 GHz Xeon with tools/bench_graphlets.py.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Collection, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable, Collection, Iterable, Mapping
+from dataclasses import dataclass, field, replace
 from typing import Literal
 
 import numpy as np
 
-from kgqa_hpc.graphlets.closed_form import PASSES, TriangleLists, restrict_to_core
-from kgqa_hpc.graphlets.kernels.pentagons import pentagon_steps
-from kgqa_hpc.graphlets.order import OrderedGraph
+from kgqa_hpc.graphlets.count import PASSES
+from kgqa_hpc.graphlets.kernels.count.pentagons import pentagon_steps
+from kgqa_hpc.graphlets.ordered_graph import OrderedGraph
 from kgqa_hpc.graphlets.shapes import SHAPES, SUBCOPIES
 from kgqa_hpc.graphlets.structures import STRUCTURES, Structure, way_of
-from kgqa_hpc.graphlets.threads import run_parts
+from kgqa_hpc.graphlets.triangle_lists import TriangleLists, restrict_to_core
 
 Method = Literal["auto", "enumerate", "structure"]
 
-# Core-seconds per step.
-TRIPLE_RATE = 1e-6  # of a walk, per connected set of three, and of four; sampling included
+# Core-seconds of a walk per connected set of three, and of four; sampling included.
+TRIPLE_RATE = 1e-6
 FOUR_RATE = 6e-9
-SLOT_RATE = 5e-7  # per slot, to order the graph and list its triangles
+# Per slot, to order the graph and list its triangles.
+SLOT_RATE = 5e-7
 PASS_RATES = {"links": 4e-9, "codegrees": 5e-9, "5-cycles": 3e-9}
-FAR_FACTOR = 3.0  # of passes that hop over all vertices, when these no longer fit into a core's cache
+# Of passes that hop over all vertices, when these no longer fit into a core's cache.
+FAR_FACTOR = 3.0
 CACHED_VERTICES = 1 << 16
 DRAW_RATES = {"rows": 8e-7, "squares": 2.5e-6, "pentagons": 5e-6, "cliques": 4e-6}
-ROW_SETUP_RATE = 2e-8  # per slot, to weigh the roots of a structure
+# Per slot, to weigh the roots of a structure.
+ROW_SETUP_RATE = 2e-8
 
-PROBE_PARTS = 4  # of the roots that are probed, each with 4 bytes per vertex
-EXACT_SECONDS = 30.0  # a pass of the closed forms that would take longer is left out when sampling
-SHORT_SECONDS = 20.0  # enumeration up to here needs no better idea
-SHAPE_SECONDS = 120.0  # the most that is spent on drawing one shape whose total is known
-BLIND_SECONDS = 60.0  # and one whose total is an estimate
+# The published size of a sample, for which the method is chosen.
+REFERENCE_SIZE = 10_000
+# Parts of the roots that are probed at the same time, each with 4 bytes per vertex.
+PROBE_PARTS = 4
+# A pass of the closed forms that would take longer is left out when sampling.
+EXACT_SECONDS = 30.0
+# Enumeration up to here needs no better idea.
+SHORT_SECONDS = 20.0
+# The most that is spent on drawing one shape whose total is known, and one whose total is an estimate.
+SHAPE_SECONDS = 120.0
+BLIND_SECONDS = 60.0
 
 
 @dataclass(frozen=True)
@@ -71,22 +81,20 @@ class Assignment:
     rate: float
 
 
-def pass_seconds(
-    graph: OrderedGraph, lists: TriangleLists, *, threads: int | None = None
-) -> dict[str, float]:
+def pass_seconds(graph: OrderedGraph, lists: TriangleLists) -> dict[str, float]:
     """Predicted core-seconds of each expensive pass of the closed forms."""
-    core, lists = restrict_to_core(graph, lists, threads=threads)
+    core, lists = restrict_to_core(graph, lists)
     degree = core.degree.astype(float)
     te = lists.te.astype(np.int64)  # integers: one result on every machine
     far = FAR_FACTOR if graph.num_nodes > CACHED_VERTICES else 1.0
     return {
         "links": float(te @ te) / 2 * PASS_RATES["links"],
         "codegrees": float((degree * (degree - 1)).sum()) / 2 * PASS_RATES["codegrees"] * far,
-        "5-cycles": _pentagon_steps(core, threads) * PASS_RATES["5-cycles"] * far,
+        "5-cycles": _pentagon_steps(core) * PASS_RATES["5-cycles"] * far,
     }
 
 
-def _pentagon_steps(graph: OrderedGraph, threads: int | None) -> float:
+def _pentagon_steps(graph: OrderedGraph) -> float:
     """Steps of the 5-cycle pass from about 60 roots: they fall with the label, so between probes a mean
     will do.
     """
@@ -99,7 +107,7 @@ def _pentagon_steps(graph: OrderedGraph, threads: int | None) -> float:
     def probe(part: int) -> None:
         steps[part::PROBE_PARTS] = pentagon_steps(probes[part::PROBE_PARTS], graph.indptr, graph.indices)
 
-    run_parts(probe, range(PROBE_PARTS), threads=threads)
+    graph.workers.run(probe, range(PROBE_PARTS))
     return float(((steps[1:] + steps[:-1]) / 2 * np.diff(probes)).sum() + steps[0])
 
 
@@ -112,6 +120,7 @@ def expected_draws(total: float, size: int, probability: float) -> float:
     """Draws until `size` different ones of `total` occurrences are hit, each draw hitting one with
     `probability`.
     """
+    size = min(size, math.ceil(total))
     if size >= total:
         tries = total * (math.log(max(total, 1.0)) + 0.5772) + 0.5
     else:
@@ -121,25 +130,25 @@ def expected_draws(total: float, size: int, probability: float) -> float:
 
 def assign(
     totals: Mapping[int, float],
-    sizes: Mapping[int, int],
+    shapes: Collection[int],
     copies: Mapping[int, float],
     passes: Mapping[str, float],
     slots: int,
-) -> tuple[list[Assignment], float]:
-    """Choose for every shape the structure whose stream it is read off; and the predicted seconds on one
-    core.
+    size: int = REFERENCE_SIZE,
+) -> list[Assignment]:
+    """Choose for each of `shapes` the structure whose stream it is read off, for samples of `size`.
 
-    `totals` of the shapes, `sizes` wanted, `copies` that one draw of each available structure chooses from.
-    Hardest shapes first; a stream that is drawn anyway costs only the draws beyond.
+    `totals` of the shapes, `copies` that one draw of each available structure chooses from. Hardest shapes
+    first; a stream that is drawn anyway costs only the draws beyond.
     """
     options = {
         shape: [
-            _option(shape, s, totals[shape], min(size, math.ceil(totals[shape])), copies[s], passes)
+            _option(shape, s, totals[shape], size, copies[s], passes)
             for s in copies
             if _holds(shape, s, copies)
         ]
-        for shape, size in sizes.items()
-        if totals[shape] > 0 and size > 0
+        for shape in shapes
+        if totals[shape] > 0
     }
     planned: dict[int, float] = {}
     chosen = []
@@ -152,8 +161,26 @@ def assign(
         best = min(options[shape], key=lambda o: (_cost(o, planned, passes, slots), o.structure))
         planned[best.structure] = max(planned.get(best.structure, 0.0), best.draws)
         chosen.append(best)
-    seconds = sum(_stream_cost(s, draws, passes, slots) for s, draws in planned.items())
-    return sorted(chosen, key=lambda a: a.shape), seconds
+    return sorted(chosen, key=lambda a: a.shape)
+
+
+def resize(
+    assignments: Iterable[Assignment], totals: Mapping[int, float], sizes: Mapping[int, int]
+) -> list[Assignment]:
+    """The same structures for samples of other `sizes`; shapes of size 0 are left out."""
+    return [
+        replace(a, draws=expected_draws(totals[a.shape], sizes[a.shape], a.probability))
+        for a in assignments
+        if sizes[a.shape]
+    ]
+
+
+def drawing_seconds(assignments: Iterable[Assignment], passes: Mapping[str, float], slots: int) -> float:
+    """Predicted core-seconds of drawing; shapes that share a stream wait for the longest of them."""
+    planned: dict[int, float] = {}
+    for a in assignments:
+        planned[a.structure] = max(planned.get(a.structure, 0.0), a.draws)
+    return sum(_stream_cost(s, draws, passes, slots) for s, draws in planned.items())
 
 
 def _holds(shape: int, structure: int, copies: Mapping[int, float]) -> bool:
@@ -188,14 +215,15 @@ def _stream_cost(structure: int, draws: float, passes: Mapping[str, float], slot
 
 
 def enumeration_seconds(totals: Mapping[int, float]) -> float:
-    """Predicted core-seconds of counting and sampling by enumeration (work: see kernels.esu_counts)."""
+    """Predicted core-seconds of counting and sampling by enumeration (see kernels.count.walk_counts)."""
     triples, fours = (sum(totals[shape] for shape in SHAPES if SHAPES[shape].k == k) for k in (3, 4))
     return triples * TRIPLE_RATE + fours * FOUR_RATE
 
 
-def draw_limits(assignments: list[Assignment], known: Collection[int]) -> dict[int, int]:
-    """Draws after which the stream of a shape is given up: ten times what is expected, within a time
-    limit.
+def draw_limits(assignments: Iterable[Assignment], known: Collection[int]) -> dict[int, int]:
+    """Draws after which the stream of a shape is given up: ten times what is expected, within a time limit.
+
+    `known`: the shapes whose totals are exact.
     """
     limits = {}
     for a in assignments:

@@ -1,4 +1,4 @@
-"""Draws of 5-cycles, rooted at their smallest label as kernels.pentagons counts them.
+"""Draws of 5-cycles, rooted at their smallest label as kernels.count.pentagons counts them.
 
 The edge {x, y} opposite the root is drawn in proportion to the pairs of paths that lead to it, then one
 path to each end; draws whose paths meet are rejected. O(edges two steps away) per root with draws,
@@ -9,14 +9,15 @@ from __future__ import annotations
 
 import numpy as np
 
-from kgqa_hpc.graphlets.kernels.adjacency import induced_code
+from kgqa_hpc.graphlets.kernels.draw.adjacency import induced_code
+from kgqa_hpc.graphlets.kernels.draw.choices import begin_draw, below, weighted
+from kgqa_hpc.graphlets.kernels.draw.squares import forget, paths_above
 from kgqa_hpc.graphlets.kernels.jit import helper, kernel
-from kgqa_hpc.graphlets.kernels.random import begin_draw, below, weighted
 
 
 @kernel
 def draw_pentagons(known, key, first, picks, indptr, indices, table, nodes, codes):
-    """Draw copies of the pentagon (15); arguments as in kernels.rows.draw_rows."""
+    """Draw copies of the pentagon (15); arguments as in kernels.draw.rows.draw_rows."""
     n = indptr.shape[0] - 1
     state = np.zeros(1, np.uint64)
     row = np.zeros(5, np.int64)
@@ -31,11 +32,8 @@ def draw_pentagons(known, key, first, picks, indptr, indices, table, nodes, code
         i = picks[at] & 0xFFFFFFFF
         if v != last:
             if last >= 0:
-                for j in range(reached):
-                    ways[touched[j]] = 0
-                for slot in range(indptr[last], indptr[last + 1]):
-                    near[indices[slot]] = 0
-            reached = _paths_above(v, indptr, indices, ways, near, touched)
+                forget(last, reached, touched, ways, near, indptr, indices)
+            reached = paths_above(v, v, indptr, indices, ways, near, touched)
             _weigh_edges(reached, touched, ways, indptr, indices, weights)
             last = v
         begin_draw(state, key, first + i)
@@ -51,26 +49,6 @@ def draw_pentagons(known, key, first, picks, indptr, indices, table, nodes, code
         for j in range(5):
             nodes[i, j] = row[j]
         codes[i] = induced_code(indptr, indices, table, row, 5, known)
-
-
-@helper
-def _paths_above(v, indptr, indices, ways, near, touched):
-    """ways[x]: common neighbours above v of v and each x above v; near: neighbours above v."""
-    reached = 0
-    for slot in range(indptr[v + 1] - 1, indptr[v] - 1, -1):
-        u = indices[slot]
-        if u < v:
-            break
-        near[u] = 1
-        for other in range(indptr[u + 1] - 1, indptr[u] - 1, -1):
-            x = indices[other]
-            if x <= v:
-                break
-            if ways[x] == 0:
-                touched[reached] = x
-                reached += 1
-            ways[x] += 1
-    return reached
 
 
 @helper

@@ -2,26 +2,33 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
-from kgqa_hpc.graphlets.closed_form import closed_form_counts, list_triangles
-from kgqa_hpc.graphlets.enumeration import Found, count_by_enumeration, enumerate_sample
-from kgqa_hpc.graphlets.order import OrderedGraph, order_graph
-from kgqa_hpc.graphlets.sample import arrange
+from kgqa_hpc.graphlets.count import closed_form_counts
+from kgqa_hpc.graphlets.occurrences import Found, arrange
+from kgqa_hpc.graphlets.ordered_graph import OrderedGraph, order_graph
+from kgqa_hpc.graphlets.sample_by_rank import count_by_enumeration, enumerate_sample
 from kgqa_hpc.graphlets.shapes import SHAPES
+from kgqa_hpc.graphlets.threads import Workers
+from kgqa_hpc.graphlets.triangle_lists import list_triangles
 
 EVERYTHING = dict.fromkeys(SHAPES, 10**9)
 
 
-def counted_and_sampled(graph: OrderedGraph, sizes, seed: int, **options) -> tuple[dict[int, int], Found]:
+def counted_and_sampled(
+    graph: OrderedGraph, sizes, seed: int, threads=None, **options
+) -> tuple[dict[int, int], Found]:
+    graph = replace(graph, workers=Workers(threads))
     largest = max(SHAPES[shape].k for shape in sizes)
     totals = count_by_enumeration(graph, largest=largest, blocks=options.get("blocks"))
     return totals, enumerate_sample(graph, list_triangles(graph), totals, sizes, seed, **options)
 
 
 def rows_of(graph, found):
-    shape, nodes = arrange(graph, found)
+    shape, nodes, _ = arrange(graph, found)
     return [(int(s), [int(v) for v in row if v >= 0]) for s, row in zip(shape, nodes, strict=True)]
 
 
@@ -72,7 +79,7 @@ def test_blocks_windows_and_threads_do_not_change_the_sample(small_graphs, block
                 graph, sizes, seed=3, blocks=blocks, window=window, threads=threads
             )
             assert totals == expected_totals
-            for name in ("shape", "nodes", "codes"):
+            for name in ("shape", "nodes", "codes", "position"):
                 assert getattr(found, name).tobytes() == getattr(expected, name).tobytes()
 
 
@@ -81,9 +88,10 @@ def test_counts_equal_the_closed_forms_at_any_density_and_however_cut(graph_of, 
     for seed in range(5):
         source, target = np.nonzero(np.triu(np.random.default_rng(seed).random((60, 60)) < density, 1))
         graph = order_graph(*graph_of(60, set(zip(source.tolist(), target.tolist(), strict=True))))
+        graph = replace(graph, workers=Workers(2))
         expected = closed_form_counts(graph)
         for blocks in (1, 7, 500):
-            assert count_by_enumeration(graph, blocks=blocks, threads=2) == expected
+            assert count_by_enumeration(graph, blocks=blocks) == expected
 
 
 def test_wrong_totals_are_found_out(small_graphs):

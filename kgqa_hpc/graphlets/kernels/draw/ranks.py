@@ -1,16 +1,16 @@
 """Looking up who has a rank: ESU once more, but only where a wanted rank falls.
 
-The trail of kernels.esu_counts tells how many occurrences begin with each 3-prefix, so most are passed in
-one step, and of the others only the wanted shapes are followed: to the fourth vertices x that can begin
-them, and to the fifth where the rank is. Marks beyond those of kernels.esu: 16 = adjacent to x, 32 = x or
-before it.
+The trail of kernels.count.walk_counts tells how many occurrences begin with each 3-prefix, so most are
+passed in one step, and of the others only the wanted shapes are followed: to the fourth vertices x that can
+begin them, and to the fifth where the rank is. Marks beyond those of kernels.count.walk: 16 = adjacent to
+x, 32 = x or before it.
 """
 
 from __future__ import annotations
 
 import numpy as np
 
-from kgqa_hpc.graphlets.kernels.esu import IN_SET, extend, extend_from_root, reach_root, unmark
+from kgqa_hpc.graphlets.kernels.count.walk import IN_SET, extend, extend_from_root, reach_root, unmark
 from kgqa_hpc.graphlets.kernels.jit import helper, kernel
 
 NEVER = np.iinfo(np.int64).max

@@ -19,7 +19,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from kgqa_hpc.graphlets.kernels.esu import IN_SET, extend, extend_from_root, reach_root, unmark
+from kgqa_hpc.graphlets.kernels.count.walk import IN_SET, extend, extend_from_root, reach_root, unmark
 from kgqa_hpc.graphlets.kernels.jit import helper, kernel
 
 NONE = -1  # no class: done with
@@ -52,8 +52,8 @@ def count_units(roots, firsts, lasts, five, indptr, indices, starts, corners, sc
     of five.
 
     Unit i is root roots[i] with its second vertices of extension positions firsts[i] <= position <
-    lasts[i]; roots ascend. `starts` and `corners` list the triangles (kernels.triangles), `scratch` is lent
-    by units.Scratches. `trail` int64 (3-prefixes of these units, 30) takes down how many larger occurrences
+    lasts[i]; roots ascend. `starts` and `corners` list the triangles (kernels.count.triangles), `scratch` is
+    lent by units.Scratches. `trail` int64 (3-prefixes of these units, 30) gets how many larger occurrences
     begin with each.
     """
     reached, cursor, marks, extension, near = scratch

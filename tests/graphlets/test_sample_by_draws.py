@@ -5,17 +5,20 @@ errors.
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
 
-from kgqa_hpc.graphlets import drawing, streams
-from kgqa_hpc.graphlets.closed_form import PASSES, copy_counts, induced_counts, list_triangles
-from kgqa_hpc.graphlets.drawing import Tally, draw_samples, pilot
-from kgqa_hpc.graphlets.order import order_graph
-from kgqa_hpc.graphlets.plan import assign, draw_limits, expected_draws
+from kgqa_hpc.graphlets import sample_by_draws, streams
+from kgqa_hpc.graphlets.choose_method import assign, draw_limits, expected_draws, resize
+from kgqa_hpc.graphlets.count import PASSES, copy_counts, induced_counts
+from kgqa_hpc.graphlets.ordered_graph import order_graph
+from kgqa_hpc.graphlets.sample_by_draws import HitCounts, draw_samples, pilot
 from kgqa_hpc.graphlets.shapes import SHAPES
 from kgqa_hpc.graphlets.structures import Ground, root_copies
+from kgqa_hpc.graphlets.threads import Workers
+from kgqa_hpc.graphlets.triangle_lists import list_triangles
 
 NO_TIME = dict.fromkeys(PASSES, 0.0)
 
@@ -27,15 +30,16 @@ def ground(small_graphs):
     return Ground(graph, lists, copy_counts(graph, lists), frozenset(PASSES))
 
 
-def drawn(ground, size, seed, planned=None, **options):
-    """A sample; streams are assigned as for the size `planned`."""
+def drawn(ground, size, seed, threads=None):
+    """A sample; streams are assigned as they always are."""
+    ground = replace(ground, graph=replace(ground.graph, workers=Workers(threads)))
     totals = {s: float(t) for s, t in induced_counts(ground.counts.copies).items()}
-    sizes = dict.fromkeys(SHAPES, size)
     copies = {s: root_copies(ground, s) for s in ground.structures()}
-    plan = dict.fromkeys(SHAPES, planned or size)
-    assignments, _ = assign(totals, plan, copies, NO_TIME, len(ground.graph.indices))
+    assignments = assign(totals, SHAPES, copies, NO_TIME, len(ground.graph.indices))
     limits = draw_limits(assignments, SHAPES)
-    return draw_samples(ground, assignments, sizes, limits, seed, Tally(), **options)
+    sizes = dict.fromkeys(SHAPES, size)
+    planned = resize(assignments, totals, sizes)
+    return draw_samples(ground, planned, sizes, limits, seed, HitCounts())
 
 
 def test_nothing_is_drawn_twice(ground):
@@ -53,30 +57,44 @@ def test_threads_do_not_change_the_sample(ground):
 @pytest.mark.parametrize(("batch", "segment"), [(1024, 64), (5000, 5000), (1 << 22, 333)])
 def test_batches_and_segments_do_not_change_the_sample(ground, monkeypatch, batch, segment):
     expected = drawn(ground, 20, seed=1)
-    monkeypatch.setattr(drawing, "BATCH", batch)
+    monkeypatch.setattr(sample_by_draws, "BATCH", batch)
     monkeypatch.setattr(streams, "SEGMENT", segment)
     found = drawn(ground, 20, seed=1, threads=3)
-    for name in ("shape", "nodes", "codes"):
+    for name in ("shape", "nodes", "codes", "position"):
         assert getattr(found, name).tobytes() == getattr(expected, name).tobytes()
 
 
 def test_a_larger_sample_begins_with_the_smaller_one(ground):
-    """Streams are read from their beginning, so sizes are nested (for the same assignment of streams)."""
-    small, large = drawn(ground, 10, seed=4, planned=11), drawn(ground, 11, seed=4)
-    for shape in SHAPES:
-        few, more = small.nodes[small.shape == shape], large.nodes[large.shape == shape]
-        assert {tuple(sorted(r)) for r in few.tolist()} <= {tuple(sorted(r)) for r in more.tolist()}
+    large = drawn(ground, 40, seed=4)
+    for size in (1, 5, 10, 11, 39):
+        small = drawn(ground, size, seed=4)
+        first = large.position < size
+        for name in ("shape", "nodes", "codes", "position"):
+            assert getattr(small, name).tobytes() == getattr(large, name)[first].tobytes()
+
+
+@pytest.mark.parametrize("batch", [1, 7, 10**6])
+@pytest.mark.parametrize(("waits", "expected"), [((30, 40), [1, 2, 3]), ((30, 41), [1, 2]), ((31, 0), [1])])
+def test_when_a_stream_is_left_does_not_depend_on_batches(batch, waits, expected):
+    """Ten hits in vain for each occurrence that is known, and twenty."""
+    hits = np.full((sum(waits) + 3, 5), 1, np.int32)
+    hits[waits[0] + 1], hits[-1] = 2, 3
+    collector = sample_by_draws._Collector(10)
+    for start in range(0, len(hits), batch):
+        some = hits[start : start + batch]
+        collector.add(some, np.zeros(len(some), np.int64))
+    assert collector.nodes[:, 0].tolist() == expected
 
 
 def test_the_limit_of_draws_is_kept(ground):
     totals = {s: float(t) for s, t in induced_counts(ground.counts.copies).items()}
     copies = {s: root_copies(ground, s) for s in ground.structures()}
-    assignments, _ = assign(totals, dict.fromkeys(SHAPES, 1000), copies, NO_TIME, 1)
-    tally = Tally()
+    assignments = assign(totals, SHAPES, copies, NO_TIME, 1)
+    hits = HitCounts()
     limits = {a.shape: 7 for a in assignments}
-    found = draw_samples(ground, assignments, dict.fromkeys(SHAPES, 1000), limits, 1, tally)
-    assert set(tally.draws.values()) == {7}
-    assert len(found.shape) <= 7 * len(tally.draws) * len(SHAPES)
+    found = draw_samples(ground, assignments, dict.fromkeys(SHAPES, 1000), limits, 1, hits)
+    assert set(hits.draws.values()) == {7}
+    assert len(found.shape) <= 7 * len(hits.draws) * len(SHAPES)
 
 
 def test_estimates_miss_by_their_standard_errors(small_graphs):
@@ -101,15 +119,15 @@ def test_estimates_miss_by_their_standard_errors(small_graphs):
 
 def test_the_pilot_draws_only_what_shapes_of_unknown_total_contain(ground):
     """Clique streams are costly to set up, and no pentagon holds a clique."""
-    tally = pilot(ground, 1, unknown=[15], draws=100)
-    assert set(tally.draws) == {9, 15}
+    hits = pilot(ground, 1, unknown=[15], draws=100)
+    assert set(hits.draws) == {9, 15}
     assert pilot(ground, 1, unknown=[], draws=100).draws == {}
 
 
 def test_a_shape_that_was_never_hit_has_the_error_of_one_hit():
-    tally = Tally()
-    tally.add(9, 1000.0, np.zeros(500, np.int64))
-    totals, errors = tally.estimate()
+    hits = HitCounts()
+    hits.add(9, 1000.0, np.zeros(500, np.int64))
+    totals, errors = hits.estimate()
     assert totals[15] == 0.0
     assert errors[15] == pytest.approx(1000.0 / 500 / 5)  # a pentagon holds five paths
     assert errors[2] == 0.0  # paths of five say nothing about triangles
@@ -128,9 +146,9 @@ def test_a_stream_is_left_when_it_brings_nothing_new(ground):
     """Totals that are estimates do not say when a shape is complete; its hits do."""
     totals = {s: 2.0 * t for s, t in induced_counts(ground.counts.copies).items()}
     copies = {s: root_copies(ground, s) for s in ground.structures()}
-    assignments, _ = assign(totals, dict.fromkeys(SHAPES, 10**6), copies, NO_TIME, 1)
-    tally = Tally()
+    assignments = assign(totals, SHAPES, copies, NO_TIME, 1, size=10**6)
+    hits = HitCounts()
     limits = {a.shape: 10**9 for a in assignments}
-    found = draw_samples(ground, assignments, dict.fromkeys(SHAPES, 10**6), limits, 1, tally)
-    assert max(tally.draws.values()) < 10**7
+    found = draw_samples(ground, assignments, dict.fromkeys(SHAPES, 10**6), limits, 1, hits)
+    assert max(hits.draws.values()) < 10**7
     assert len(found.shape) == sum(induced_counts(ground.counts.copies).values())

@@ -1,4 +1,4 @@
-"""Whatever adjacency comes in, one simple graph by falling degree goes out."""
+"""The same graph comes out, its vertices by falling degree."""
 
 from __future__ import annotations
 
@@ -8,7 +8,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from kgqa_hpc.errors import InputError
-from kgqa_hpc.graphlets.order import OrderedGraph, order_graph
+from kgqa_hpc.graphlets.ordered_graph import OrderedGraph, order_graph
+from kgqa_hpc.graphlets.threads import Workers
 
 pairs = st.lists(st.tuples(st.integers(0, 39), st.integers(0, 39)), max_size=300)
 
@@ -37,24 +38,11 @@ def plain(graph: OrderedGraph):
     return graph.original.tolist(), rows
 
 
-@settings(max_examples=200, deadline=None)
-@given(pairs)
-def test_loops_parallel_and_one_way_entries_make_a_simple_graph(entries):
-    assert plain(order_graph(*rows_of(entries))) == expected(entries)
-
-
 @settings(max_examples=100, deadline=None)
 @given(pairs)
-def test_a_graph_that_is_simple_already_is_only_renamed(entries):
-    both = sorted({(a, b) for a, b in entries if a != b} | {(b, a) for a, b in entries if a != b})
-    assert plain(order_graph(*rows_of(both))) == expected(entries)
-
-
-@settings(max_examples=100, deadline=None)
-@given(pairs)
-def test_ascending_rows_of_one_way_edges_are_not_taken_for_a_simple_graph(entries):
-    one_way = sorted({(min(a, b), max(a, b)) for a, b in entries if a != b})
-    assert plain(order_graph(*rows_of(one_way))) == expected(entries)
+def test_a_graph_with_rows_in_any_order_is_only_renamed(entries):
+    both = {(a, b) for a, b in entries if a != b} | {(b, a) for a, b in entries if a != b}
+    assert plain(order_graph(*rows_of(list(both)))) == expected(entries)
 
 
 @pytest.mark.parametrize("threads", [1, 4])
@@ -62,7 +50,7 @@ def test_many_rows_and_long_ones_are_ordered_by_any_number_of_threads(graph_of, 
     rng = np.random.default_rng(1)
     edges = {(0, leaf) for leaf in range(1, 60_000)}
     edges |= {(int(a), int(b)) for a, b in rng.integers(1, 60_000, (120_000, 2)) if a != b}
-    graph = order_graph(*graph_of(60_000, edges), threads=threads)
+    graph = order_graph(*graph_of(60_000, edges), Workers(threads))
     assert graph.original[0] == 0
     assert (np.diff(graph.degree) <= 0).all()
     rows = np.repeat(np.arange(graph.num_nodes), graph.degree)

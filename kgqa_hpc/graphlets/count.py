@@ -20,30 +20,21 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Collection
 from dataclasses import dataclass
+from typing import Literal
 
 import numpy as np
 
-from kgqa_hpc.graphlets.kernels import codegrees, links, pentagons, triangles
-from kgqa_hpc.graphlets.order import OrderedGraph, row_ranges
+from kgqa_hpc.graphlets import graph_tool
+from kgqa_hpc.graphlets.kernels.count import codegrees, links, pentagons, triangles
+from kgqa_hpc.graphlets.ordered_graph import OrderedGraph, order_graph, row_ranges
 from kgqa_hpc.graphlets.shapes import SHAPES, SUBCOPIES
-from kgqa_hpc.graphlets.threads import Progress, run_parts
+from kgqa_hpc.graphlets.threads import Progress, Workers
+from kgqa_hpc.graphlets.triangle_lists import TriangleLists, list_triangles, parts_of, restrict_to_core
 
-PARTS = 64  # of the roots at most, dealt round robin: neighbours in the order have similar cost
-PART_EDGES = 12_000  # edges per part at least: each has arrays of its own
+Backend = Literal["native", "graph-tool"]
+
 PASSES = ("links", "codegrees", "5-cycles")
 _SAFE = float(2**62)
-
-
-@dataclass(frozen=True)
-class TriangleLists:
-    """Triangles of a graph, listed per slot.
-
-    te int32 (2m,): their number; their third corners are corners[starts[slot]:starts[slot + 1]], ascending.
-    """
-
-    te: np.ndarray
-    starts: np.ndarray
-    corners: np.ndarray
 
 
 @dataclass(frozen=True)
@@ -52,7 +43,7 @@ class CopyCounts:
 
     squares int64 (n, 3): squares, banners and K2,3 of the pairs whose smaller label is the vertex; cliques
     int64 (n, 2): 4-cliques through it, and these with a triangle on an edge at it; cycles int64 (n,): see
-    kernels.pentagons. Rows stay zero where a pass was left out.
+    kernels.count.pentagons. Rows stay zero where a pass was left out.
     """
 
     copies: dict[int, int]
@@ -61,12 +52,31 @@ class CopyCounts:
     cycles: np.ndarray
 
 
-def closed_form_counts(
-    graph: OrderedGraph, *, threads: int | None = None, progress: Progress | None = None
+def count_graphlets(
+    indptr: np.ndarray,
+    indices: np.ndarray,
+    *,
+    backend: Backend = "native",
+    threads: int | None = None,
+    progress: Progress | None = None,
 ) -> dict[int, int]:
+    """Induced occurrences of each shape: {1: …, …, 29: …}, exact Python integers.
+
+    `indptr` (n+1,) and `indices` (2m,) are the CSR arrays of a simple undirected graph. Backend `native` uses
+    the closed forms of this module; `graph-tool`
+    enumerates with Wernicke's ESU and takes thousands of times longer (graphlets.graph_tool). `threads`
+    defaults to the usable cores and never changes the result. Raises InputError when the arrays are no CSR
+    graph.
+    """
+    graph = order_graph(np.asarray(indptr), np.asarray(indices), Workers(threads, progress))
+    if backend == "graph-tool":
+        return graph_tool.count(graph)
+    return closed_form_counts(graph)
+
+
+def closed_form_counts(graph: OrderedGraph) -> dict[int, int]:
     """Exact induced counts of the 29 shapes."""
-    lists = list_triangles(graph, threads=threads, progress=progress)
-    return induced_counts(copy_counts(graph, lists, threads=threads, progress=progress).copies)
+    return induced_counts(copy_counts(graph, list_triangles(graph)).copies)
 
 
 def induced_counts(copies: dict[int, int]) -> dict[int, int]:
@@ -82,78 +92,23 @@ def induced_counts(copies: dict[int, int]) -> dict[int, int]:
     return dict(sorted(induced.items()))
 
 
-def restrict_to_core(
-    graph: OrderedGraph, lists: TriangleLists, *, threads: int | None = None
-) -> tuple[OrderedGraph, TriangleLists]:
-    """The 2-core under the same labels (rows of other vertices are empty), and its triangles, which are
-    all.
-    """
-    inside = triangles.two_core(graph.indptr, graph.indices)
-    if inside.all():
-        return graph, lists
-    rows, n = (graph.indptr, graph.indices, inside), graph.num_nodes
-    ranges = row_ranges(graph.indptr)
-    indptr = np.zeros(n + 1, np.int64)
-    run_parts(lambda here: triangles.inner_degrees(*here, *rows, indptr[1:]), ranges, threads=threads)
-    np.cumsum(indptr, out=indptr)
-    indices, te = np.empty(indptr[-1], np.int32), np.empty(indptr[-1], np.int32)
-    starts = np.empty(indptr[-1] + 1, np.int64)
-    starts[-1] = lists.starts[-1]
-    new = (indptr, indices, te, starts)
-    run_parts(
-        lambda here: triangles.inner_rows(*here, *rows, lists.te, lists.starts, *new), ranges, threads=threads
-    )
-    return OrderedGraph(indptr, indices, graph.original), TriangleLists(te, starts, lists.corners)
-
-
-def list_triangles(
-    graph: OrderedGraph, *, threads: int | None = None, progress: Progress | None = None
-) -> TriangleLists:
-    """All triangles, listed per slot; 24 bytes per triangle and 12 per slot."""
-    parts = _parts_of(graph)
-    te = np.zeros(len(graph.indices), np.int32)
-    run_parts(
-        lambda part: triangles.count_triangles(part, parts, graph.indptr, graph.indices, te),
-        range(parts),
-        threads=threads,
-        progress=progress,
-        label="triangles",
-    )
-    starts = np.zeros(len(te) + 1, np.int64)
-    np.cumsum(te, out=starts[1:])
-    corners = np.empty(starts[-1], np.int32)
-    run_parts(
-        lambda part: triangles.list_triangles(part, parts, graph.indptr, graph.indices, starts, corners),
-        range(parts),
-        threads=threads,
-    )
-    return TriangleLists(te, starts, corners)
-
-
-def copy_counts(
-    graph: OrderedGraph,
-    lists: TriangleLists,
-    *,
-    passes: Collection[str] = PASSES,
-    threads: int | None = None,
-    progress: Progress | None = None,
-) -> CopyCounts:
+def copy_counts(graph: OrderedGraph, lists: TriangleLists, passes: Collection[str] = PASSES) -> CopyCounts:
     """Copies of all shapes, or of those that need no pass outside `passes` (of `PASSES`)."""
     te = lists.te
-    core, lists = restrict_to_core(graph, lists, threads=threads)
+    core, lists = restrict_to_core(graph, lists)
     rows = (core.indptr, core.indices)
-    n, parts = graph.num_nodes, _parts_of(graph)
+    n, parts = graph.num_nodes, parts_of(graph)
     squares, cliques = np.zeros((n, codegrees.ROOTED), np.int64), np.zeros((n, 2), np.int64)
     cycles = np.zeros(n, np.int64)
     corners = (lists.starts, lists.corners)
 
     def sums_of(function: Callable[[int], np.ndarray], label: str) -> list[int]:
-        return _whole(run_parts(function, range(parts), threads=threads, progress=progress, label=label))
+        return _whole(graph.workers.run(function, range(parts), label))
 
     edge = sums_of(
         lambda part: triangles.edge_sums(part, parts, *rows, graph.degree, lists.te, *corners), "edges"
     )
-    copies, paths = _from_triangles(graph, te, edge, threads)
+    copies, paths = _from_triangles(graph, te, edge)
     if "links" in passes:
         link = sums_of(lambda part: links.link_sums(part, parts, *rows, *corners, cliques), "links")
         _add_cliques(copies, graph, link, cliques[:, 0], edge)
@@ -166,19 +121,14 @@ def copy_counts(
         )
         _add_squares(copies, codegree, paths)
     if "5-cycles" in passes:
-        pentagon = run_parts(
-            lambda part: int(pentagons.count_pentagons(part, parts, *rows, cycles)),
-            range(parts),
-            threads=threads,
-            progress=progress,
-            label="5-cycles",
+        copies[15] = sum(
+            graph.workers.run(
+                lambda part: int(pentagons.count_pentagons(part, parts, *rows, cycles)),
+                range(parts),
+                "5-cycles",
+            )
         )
-        copies[15] = sum(pentagon)
     return CopyCounts(copies, squares, cliques, cycles)
-
-
-def _parts_of(graph: OrderedGraph) -> int:
-    return min(PARTS, 1 + graph.num_edges // PART_EDGES)
 
 
 def _whole(parts: list[np.ndarray]) -> list[int]:
@@ -186,9 +136,7 @@ def _whole(parts: list[np.ndarray]) -> list[int]:
     return [sum(int(p[0, i]) + (int(p[1, i]) << triangles.CARRY_BITS) for p in parts) for i in range(width)]
 
 
-def _from_triangles(
-    graph: OrderedGraph, te: np.ndarray, edge: list[int], threads: int | None
-) -> tuple[dict[int, int], int]:
+def _from_triangles(graph: OrderedGraph, te: np.ndarray, edge: list[int]) -> tuple[dict[int, int], int]:
     """Shapes whose copies follow from degrees and triangles; and the paths of four edges, 4-cycles
     included.
 
@@ -197,10 +145,9 @@ def _from_triangles(
     d = graph.degree
     # Paths of two edges that leave a vertex, the squares of what its neighbours contribute, its triangles.
     ways, squares_of, t = (np.empty(graph.num_nodes, np.int64) for _ in range(3))
-    run_parts(
+    graph.workers.run(
         lambda here: triangles.vertex_sums(*here, graph.indptr, graph.indices, te, ways, squares_of, t),
         row_ranges(graph.indptr),
-        threads=threads,
     )
     t //= 2
     sizes, vertices = np.unique(d, return_counts=True)

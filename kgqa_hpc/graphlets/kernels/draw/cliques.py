@@ -9,10 +9,10 @@ from __future__ import annotations
 
 import numpy as np
 
-from kgqa_hpc.graphlets.kernels.adjacency import induced_code
+from kgqa_hpc.graphlets.kernels.count.triangles import find_slot
+from kgqa_hpc.graphlets.kernels.draw.adjacency import induced_code
+from kgqa_hpc.graphlets.kernels.draw.choices import begin_draw, below, other_neighbour, weighted
 from kgqa_hpc.graphlets.kernels.jit import helper, kernel
-from kgqa_hpc.graphlets.kernels.random import begin_draw, below, other_neighbour, weighted
-from kgqa_hpc.graphlets.kernels.triangles import find_slot
 
 
 @kernel
@@ -20,7 +20,7 @@ def draw_cliques(
     structure, size, known, key, first, picks, indptr, indices, starts, corners, table, nodes, codes
 ):
     """Draw copies of 4-clique (8), with tail (23) or with triangle (26); arguments as in
-    kernels.rows.draw_rows.
+    kernels.draw.rows.draw_rows.
     """
     n = indptr.shape[0] - 1
     state = np.zeros(1, np.uint64)
@@ -89,30 +89,27 @@ def _weigh_link(structure, v, indptr, indices, starts, corners, marks, heads, ta
 
 @helper
 def _third(state, v, slot, b, indptr, indices, starts, corners):
-    """Uniform third corner of the triangles on {a, b} in the link: in both lists of corners, which are
-    sorted.
-    """
-    third = find_slot(indptr, indices, v, b)
-    shared = 0
-    i = starts[slot]
-    j = starts[third]
-    while i < starts[slot + 1] and j < starts[third + 1]:
-        shared += corners[i] == corners[j]
-        if corners[i] <= corners[j]:
-            i += 1
-        else:
-            j += 1
-    goal = below(state, shared)
-    i = starts[slot]
-    j = starts[third]
-    while True:
+    """Uniform third corner of the triangles on {a, b} in the link: one that both slots have."""
+    other = find_slot(indptr, indices, v, b)
+    shared = _common_corner(slot, other, -1, starts, corners)
+    return _common_corner(slot, other, below(state, shared), starts, corners)
+
+
+@helper
+def _common_corner(one, other, goal, starts, corners):
+    """Common corner number `goal` of two slots, whose lists ascend; for -1 how many there are."""
+    i = starts[one]
+    j = starts[other]
+    passed = np.int64(0)
+    while i < starts[one + 1] and j < starts[other + 1]:
         if corners[i] == corners[j]:
-            if goal == 0:
+            if passed == goal:
                 return np.int64(corners[i])
-            goal -= 1
-            i += 1
+            passed += 1
             j += 1
+            i += 1
         elif corners[i] < corners[j]:
             i += 1
         else:
             j += 1
+    return passed

@@ -13,8 +13,10 @@ import numpy as np
 
 from kgqa_hpc.errors import InputError
 from kgqa_hpc.graphlets.kernels import relabel
-from kgqa_hpc.graphlets.threads import run_parts
+from kgqa_hpc.graphlets.threads import Workers
 
+# All cores, and no progress.
+ALONE = Workers()
 PARTS = 16  # of the rows at most
 PART_ENTRIES = 100_000  # entries per part at least
 
@@ -24,12 +26,14 @@ class OrderedGraph:
     """CSR of a simple undirected graph, vertices by falling degree (ties: by original id), neighbours
     ascending.
 
-    indptr int64 (n+1,), indices int32 (2m,), original int32 (n,): original id of each vertex.
+    indptr int64 (n+1,), indices int32 (2m,), original int32 (n,): original id of each vertex; workers: who
+    works on it.
     """
 
     indptr: np.ndarray
     indices: np.ndarray
     original: np.ndarray
+    workers: Workers = ALONE
 
     @property
     def num_nodes(self) -> int:
@@ -44,29 +48,24 @@ class OrderedGraph:
         return np.diff(self.indptr)
 
 
-def order_graph(indptr: np.ndarray, indices: np.ndarray, *, threads: int | None = None) -> OrderedGraph:
+def order_graph(indptr: np.ndarray, indices: np.ndarray, workers: Workers = ALONE) -> OrderedGraph:
     """Relabel a CSR graph by falling degree.
 
-    `indptr` (n+1,) and `indices` (any number of entries in [0, n)) are integers. Self-loops and parallel
-    entries are dropped and an edge that stands in one direction only counts as undirected, so any adjacency
-    structure is welcome. O(m log d) time and 8 bytes per entry if nothing of that is the case and rows
-    ascend, else O(m log m) and about 48 bytes per entry for a moment. Raises InputError when the arrays do
-    not fit together.
+    `indptr` (n+1,) and `indices` (2m,) are integers: a simple undirected graph, as `KnowledgeGraph.csr` and
+    graphlets.from_libraries make it (every edge in both rows, no loops, rows in any order). O(m log d) time
+    and 8 bytes per entry. Raises InputError when the arrays do not fit together.
     """
     n = len(indptr) - 1
     _check(indptr, indices, n)
     # Copies, for to the compiler read-only arrays are another type, and kernels are compiled ahead for one.
     indptr, indices = np.array(indptr, np.int64), np.array(indices, np.int32)
-    if not _is_simple(indptr, indices, threads):
-        indptr, indices = _simple(indptr, indices, n)
     original, label, new_indptr = relabel.by_degree(indptr)
     new_indices = np.empty(len(indices), np.int32)
-    run_parts(
+    workers.run(
         lambda rows: relabel.fill_rows(*rows, indptr, indices, original, label, new_indptr, new_indices),
         row_ranges(new_indptr),
-        threads=threads,
     )
-    return OrderedGraph(new_indptr, new_indices, original)
+    return OrderedGraph(new_indptr, new_indices, original, workers)
 
 
 def row_ranges(indptr: np.ndarray, most: int = PARTS) -> list[tuple[int, int]]:
@@ -74,13 +73,6 @@ def row_ranges(indptr: np.ndarray, most: int = PARTS) -> list[tuple[int, int]]:
     parts = min(most, 1 + int(indptr[-1]) // PART_ENTRIES)
     cuts = np.searchsorted(indptr, np.linspace(0, indptr[-1], parts + 1)[1:-1]).tolist()
     return list(pairwise([0, *cuts, len(indptr) - 1]))
-
-
-def _is_simple(indptr: np.ndarray, indices: np.ndarray, threads: int | None) -> bool:
-    """Whether rows ascend without loops and every edge stands in both of its rows."""
-    ranges = row_ranges(indptr)
-    checks = run_parts(lambda rows: relabel.asymmetry(*rows, indptr, indices), ranges, threads=threads)
-    return all(ascending for ascending, _ in checks) and sum(int(check) for _, check in checks) % 2**64 == 0
 
 
 def _check(indptr: np.ndarray, indices: np.ndarray, n: int) -> None:
@@ -93,16 +85,3 @@ def _check(indptr: np.ndarray, indices: np.ndarray, n: int) -> None:
         raise InputError(f"{n:,} nodes are more than 32-bit labels can hold", "reduce the graph first")
     if len(indices) and (indices.min() < 0 or indices.max() >= n):
         raise InputError(f"a neighbour lies outside 0..{n - 1}", "indices are node numbers")
-
-
-def _simple(indptr: np.ndarray, indices: np.ndarray, n: int) -> tuple[np.ndarray, np.ndarray]:
-    """The same as a simple undirected graph. Sorting one 64-bit key per entry is the cheapest way."""
-    source = np.repeat(np.arange(n, dtype=np.int64), np.diff(indptr))
-    target = np.asarray(indices, np.int64)
-    keep = source != target
-    keys = np.concatenate([source[keep] * n + target[keep], target[keep] * n + source[keep]])
-    keys.sort()
-    keys = keys[np.concatenate([[True], keys[1:] != keys[:-1]])[: len(keys)]]
-    source, target = np.divmod(keys, max(n, 1))
-    simple = np.concatenate([[0], np.cumsum(np.bincount(source, minlength=n))])
-    return simple.astype(np.int64), target.astype(np.int32)

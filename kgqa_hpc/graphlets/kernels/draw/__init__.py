@@ -1,0 +1,1 @@
+"""Kernels that draw copies of structures, or look up occurrences by rank."""

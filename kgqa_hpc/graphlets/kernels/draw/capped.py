@@ -1,0 +1,49 @@
+"""Choosing graphlets in rounds so that no vertex stands in too many of them."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from kgqa_hpc.graphlets.kernels.jit import helper, kernel
+
+
+@kernel
+def choose_capped(order, starts, nodes, most, turns, factor, rounds, refused):
+    """Choose rows of `nodes` int32 (N, 5) so that no vertex stands in more than `most` (graphlets.balance).
+
+    Pool s is the rows order[starts[s]:starts[s + 1]] (int64). In each of `turns` rounds every pool that has
+    given fewer rows than there were rounds gives its first row without a full vertex, of `factor` more rows
+    a round. rounds int64 (N,): the round in which a row was chosen, -1 where it was not; refused uint8 (N,):
+    a bit for each full vertex of a row that was passed over. Returns the rows that each pool went through up
+    to its next one without a full vertex, int64 (pools,).
+    """
+    pools = starts.shape[0] - 1
+    load = np.zeros(np.int64(nodes.max()) + 1 if nodes.shape[0] else 1, np.int64)
+    place = np.zeros(pools, np.int64)
+    given = np.zeros(pools, np.int64)
+    for turn in range(turns + 1):  # in the last, nothing is chosen
+        for s in range(pools):
+            size = starts[s + 1] - starts[s]
+            visible = min(factor * (turn + 1), size) if turn < turns else size
+            while given[s] <= turn and place[s] < visible:
+                row = order[starts[s] + place[s]]
+                refused[row] = _full(nodes[row], load, most)
+                if refused[row] == 0:
+                    if turn == turns:
+                        break
+                    rounds[row] = turn
+                    given[s] += 1
+                    for v in nodes[row]:
+                        if v >= 0:
+                            load[v] += 1
+                place[s] += 1
+    return place
+
+
+@helper
+def _full(members, load, most):
+    bits = np.uint8(0)
+    for i in range(members.shape[0]):
+        if members[i] >= 0 and load[members[i]] >= most:
+            bits |= np.uint8(1 << i)
+    return bits
