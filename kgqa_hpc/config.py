@@ -14,6 +14,7 @@ from typing import Annotated, Any, Literal, get_args
 import yaml
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, model_validator
 
+from kgqa_hpc.engines import config as engines
 from kgqa_hpc.engines.config import EngineConfig
 from kgqa_hpc.errors import ConfigError
 
@@ -233,31 +234,28 @@ def _resolve_paths(data: dict[str, Any], base: Path) -> dict[str, Any]:
     for section, keys in (
         ("graph", ("nodes", "edges", "path")),
         ("prompts", ("folder",)),
-        ("engine", ("model",)),
     ):
         if not isinstance(data.get(section), dict):
             continue
         values = dict(data[section])
         for key in keys:
             value = values.get(key)
-            is_path = section != "engine" or (values.get("kind") == "cpu" and isinstance(value, str))
-            if isinstance(value, str) and is_path:
+            if isinstance(value, str):
                 values[key] = str((base / Path(value).expanduser()).resolve())
         data[section] = values
+    if isinstance(data.get("engine"), dict):
+        data["engine"] = engines.with_paths(data["engine"], base)
     return data
 
 
 def _sentence(error: Any) -> str:
-    location = [part for part in error["loc"] if part not in _TAGS]
+    location = list(error["loc"])
     key = ".".join(str(part) for part in location)
     if error["type"] == "extra_forbidden":
         near = difflib.get_close_matches(str(location[-1]), _known_keys(location[:-1]), n=1, cutoff=0.5)
         return f"{key}: unknown key" + (f", did you mean {near[0]}?" if near else "")
     message = error["msg"].removeprefix("Value error, ")
     return f"{key}: {message}" if key else message
-
-
-_TAGS = ("cpu", "scripted", "openai", "lmdeploy")
 
 
 def _known_keys(location: list[Any]) -> list[str]:

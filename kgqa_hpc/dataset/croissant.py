@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from kgqa_hpc.dataset.card import Facts
-from kgqa_hpc.dataset.files import sha256_of
+from kgqa_hpc.store.canonical import sha256_of
 
 _TYPES = {".parquet": "application/x-parquet", ".jsonl": "application/jsonlines"}
 _TYPES |= {".json": "application/json", ".csv": "text/csv"}

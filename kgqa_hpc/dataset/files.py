@@ -5,7 +5,6 @@ Nothing in them depends on time or machine, so the same records give the same by
 
 from __future__ import annotations
 
-import hashlib
 from contextlib import ExitStack
 from pathlib import Path
 from types import TracebackType
@@ -16,6 +15,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from kgqa_hpc.dataset.columns import Columns
+from kgqa_hpc.store.canonical import sha256_of
 
 # A row group is written at whichever comes first; a thousand published records are about 4 MB of JSON.
 ROW_GROUP_ROWS = 2048
@@ -77,12 +77,6 @@ class RecordFiles:
         with self._stack:
             if error is None:
                 self._flush()
-
-
-def sha256_of(path: Path) -> str:
-    """The SHA-256 of a file in hex, read in pieces."""
-    with path.open("rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 def write_sums(folder: Path) -> None:

@@ -19,12 +19,13 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from kgqa_hpc.cores import usable_cores
 from kgqa_hpc.graphlets.closed_form import TriangleLists, list_triangles
 from kgqa_hpc.graphlets.kernels import esu_counts, esu_ranks
 from kgqa_hpc.graphlets.order import OrderedGraph
 from kgqa_hpc.graphlets.shapes import SHAPE_OF, SHAPES, SLOTS
 from kgqa_hpc.graphlets.splitmix import distinct_ranks
-from kgqa_hpc.graphlets.threads import Progress, run_parts, usable_cores
+from kgqa_hpc.graphlets.threads import Progress, run_parts
 from kgqa_hpc.graphlets.units import Scratches, Units, cut_units
 
 WINDOW_PREFIXES = 32_000  # 3-prefixes of a window per thread, about; 8 MB

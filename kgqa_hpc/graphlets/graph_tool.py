@@ -22,11 +22,11 @@ from pathlib import Path
 
 import numpy as np
 
+from kgqa_hpc.cores import usable_cores
 from kgqa_hpc.errors import InputError, KgqaError
 from kgqa_hpc.graphlets.enumeration import Found
 from kgqa_hpc.graphlets.order import OrderedGraph
 from kgqa_hpc.graphlets.shapes import SHAPES, bit
-from kgqa_hpc.graphlets.threads import usable_cores
 
 VARIABLE = "KGQA_GRAPH_TOOL_PYTHON"
 _SYSTEM = "/usr/bin/python3"

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from typing import TypeVar
+
+from kgqa_hpc.cores import usable_cores
 
 Progress = Callable[[int, int, str], None]
 """Called as progress(done, total, label) from the calling thread; `done` and `total` are parts of work, not
@@ -14,11 +15,6 @@ items.
 
 Part = TypeVar("Part")
 Result = TypeVar("Result")
-
-
-def usable_cores() -> int:
-    """Cores this process may run on (its affinity mask, which Slurm and containers set)."""
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 def run_parts(

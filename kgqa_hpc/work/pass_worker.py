@@ -150,7 +150,7 @@ class PassWorker:
         info = self._engine.info
         session.run.pin(f"engine-{self._pass}", info.provenance())
         set_engine(self._chain, info)
-        self._window = limits.window or 2 * info.max_batch
+        self._window = limits.window or info.window or 2 * info.max_batch
         self._scheduler = Scheduler(
             self._chain,
             self._engine,
@@ -167,7 +167,7 @@ class PassWorker:
 
     def _start_once(self) -> None:
         self._engine.start(self._stopped)
-        self._engine.preflight([step.prompt.schema for step in self._chain])
+        self._engine.preflight([step.prompt.schema for step in self._chain], self._stopped)
 
     def _results_before(self, lease: Lease) -> dict[str, Record] | None:
         """The records of the pass before; sets `_blocked` when they have to be made again."""

@@ -11,8 +11,8 @@ import yaml
 
 from kgqa_hpc.dataset.accounting import Accounting, Tally
 from kgqa_hpc.dataset.card import Facts, licence_fields, render_card
-from kgqa_hpc.dataset.files import sha256_of
 from kgqa_hpc.dataset.merge import merge
+from kgqa_hpc.store.canonical import sha256_of
 
 
 @pytest.mark.parametrize(
