@@ -15,6 +15,7 @@ from pydantic import BeforeValidator, Field, SerializeAsAny, ValidationError, mo
 
 from kgqa_hpc.anchors import KINDS
 from kgqa_hpc.dataset.settings import DatasetConfig
+from kgqa_hpc.engines import config as engines
 from kgqa_hpc.engines.config import EngineConfig
 from kgqa_hpc.errors import ConfigError
 from kgqa_hpc.settings import Key, KindSettings, Name, Problems, Settings, StepSettings, resolved, section
@@ -255,9 +256,10 @@ def _check_step(settings: StepSettings, given: set[str], key: Key, problems: Pro
 def _resolve_paths(data: dict[str, Any], base: Path) -> dict[str, Any]:
     data = dict(data)
     keys: dict[str, tuple[str, ...]] = {"graph": ("nodes", "edges", "path"), "prompts": ("folder",)}
-    if isinstance(data.get("engine"), dict) and data["engine"].get("kind") == "cpu":
-        keys["engine"] = ("model",)
     anchors = data.get("anchors")
     if isinstance(anchors, dict) and anchors.get("kind") in KINDS:
         keys["anchors"] = KINDS.get(anchors["kind"]).Settings.paths
-    return {name: resolved(value, keys.get(name, ()), base) for name, value in data.items()}
+    data = {name: resolved(value, keys.get(name, ()), base) for name, value in data.items()}
+    if isinstance(data.get("engine"), dict):
+        data["engine"] = engines.with_paths(data["engine"], base)
+    return data

@@ -18,6 +18,7 @@ FILES = sorted(p for p in PACKAGE.rglob("*.py") if "_shipped" not in p.parts)
 MAY_KNOW = {
     "columns": set(),
     "settings": set(),
+    "cores": set(),
     "registry": set(),
     "progress": set(),
     "errors": set(),
@@ -27,7 +28,7 @@ MAY_KNOW = {
     "kg": {"anchors", "config", "store"},
     "documents": {"store"},
     "anchors": {"graphlets", "kg", "prompts", "store"},
-    "engines": {"cluster"},
+    "engines": {"store"},
     "steps": {"anchors", "config", "engines", "prompts"},
     "config": {"anchors", "dataset", "engines", "kg", "steps"},
     "runs": {"anchors", "config", "engines", "prompts", "steps", "store"},
@@ -40,7 +41,7 @@ MAY_KNOW = {
     "report": {"anchors", "config", "dataset", "evaluate", "graphlets", "runs", "store"},
     "doctor": {"cluster", "config", "engines"},
 }
-KNOWN_TO_ALL = {"columns", "errors", "progress", "registry", "settings"}
+KNOWN_TO_ALL = {"columns", "cores", "errors", "progress", "registry", "settings"}
 TOP = {"cli", "stages", "__main__", "__init__"}
 
 
