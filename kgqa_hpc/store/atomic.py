@@ -19,6 +19,7 @@ from pathlib import Path
 
 from kgqa_hpc.errors import DiskFull, StoreError
 from kgqa_hpc.store import disk
+from kgqa_hpc.store.regular import GONE
 
 TEMP_SUFFIX = ".kgqa-tmp"
 # A temp file that nobody wrote to for so long is litter of a dead process; the longest pause between two
@@ -34,8 +35,6 @@ _FULL = {
     errno.EIO: "the device reports an I/O error: check it, then run the same command again",
     errno.EFBIG: "the file size limit is reached: raise it (ulimit -f), then run the same command again",
 }
-# What "it is not there" may look like, on network file systems too.
-GONE = (errno.ENOENT, errno.ENOTDIR, errno.ESTALE)
 # What file systems without hard links answer (FAT, some FUSE and network file systems).
 _NO_LINKS = {errno.EPERM, errno.EOPNOTSUPP, errno.ENOSYS, errno.EXDEV, errno.EMLINK, errno.EINVAL}
 

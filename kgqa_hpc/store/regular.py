@@ -27,7 +27,12 @@ class NotRegular(OSError):
 def open_regular(path: Path) -> int:
     """A descriptor for reading. Raises NotRegular, or OSError as the system says it."""
     # O_NONBLOCK: opening a FIFO without a writer must return, so that it can be refused.
-    fd = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC)
+    try:
+        fd = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC)
+    except OSError as problem:
+        if problem.errno == errno.ENXIO:  # a socket
+            raise NotRegular(errno.EINVAL, "not a regular file", os.fspath(path)) from None
+        raise
     try:
         if not stat.S_ISREG(os.fstat(fd).st_mode):
             raise NotRegular(errno.EINVAL, "not a regular file", os.fspath(path))

@@ -21,6 +21,8 @@ import h5py
 from kgqa_hpc.errors import CorruptFile, MissingFile, StoreError
 from kgqa_hpc.store import atomic, canonical, disk
 from kgqa_hpc.store.document import read_sized, require_kind
+from kgqa_hpc.store.plain_hdf5 import require_plain
+from kgqa_hpc.store.regular import open_regular
 
 HEADER_BYTES = 1024
 VERSION = 1
@@ -86,6 +88,7 @@ def open_sealed(path: Path, kind: str, version: int = VERSION) -> Iterator[h5py.
     except OSError as problem:
         raise StoreError(f"{path}: HDF5 cannot open it: {problem}") from problem
     with h5:
+        require_plain(path, h5)
         yield h5
 
 
@@ -93,7 +96,7 @@ def verify(path: Path, kind: str, version: int = VERSION) -> dict[str, Any]:
     """The header, after every byte of the file was checked against it."""
     header = read_header(path, kind, version)
     try:
-        with open(path, "rb", buffering=0) as file:
+        with open(open_regular(path), "rb", buffering=0) as file:
             found = _body_sha256(file.fileno())
     except FileNotFoundError:
         raise MissingFile(f"{path}: no such file") from None
