@@ -38,25 +38,29 @@ def import_graph(folder: Path) -> str:
     """Knowledge graph to `kg.h5`; returns one line on what it holds."""
     from kgqa_hpc.kg.file import read_graph, write_graph
     from kgqa_hpc.kg.load import load_graph
+    from kgqa_hpc.store.origin import graph_origin, keeps_own
 
     run, config = _open(folder)
-    if run.kg.exists():
+    origin = graph_origin(run.manifest().sections)
+    if keeps_own(run.quarantine, run.kg, "knowledge-graph", origin):
         graph = read_graph(run.kg)
     else:
         graph = load_graph(config.graph)
-        write_graph(run.kg, graph, {})
+        write_graph(run.kg, graph, {}, origin)
     return f"{run.kg}: {graph.num_nodes:,} nodes of {len(graph.node_types)} types, {graph.num_edges:,} edges"
 
 
 def sample(folder: Path, *, threads: int | None = None) -> str:
     """Reduce, count all shapes, draw the anchors into `anchors.h5`; returns what was found."""
     from kgqa_hpc.store.anchors import AnchorsFile
+    from kgqa_hpc.store.origin import anchors_origin, graph_origin, keeps_own
 
     run, config = _open(folder)
-    if run.anchors.exists():
+    sections = run.manifest().sections
+    if keeps_own(run.quarantine, run.anchors, "anchors", anchors_origin(sections)):
         with AnchorsFile(run.anchors) as anchors:
             return f"{run.anchors}: {len(anchors):,} anchors"
-    if not run.kg.exists():
+    if not keeps_own(run.quarantine, run.kg, "knowledge-graph", graph_origin(sections)):
         raise InputError(f"{run.kg} is missing", f"first: kgqa import {folder}")
     return _sample(run, config, threads)
 
@@ -76,6 +80,7 @@ def _sample(run: RunFolder, config: RunConfig, threads: int | None) -> str:
     from kgqa_hpc.kg.file import read_graph
     from kgqa_hpc.store.anchors import write_anchors
     from kgqa_hpc.store.atomic import make_folder, write_file
+    from kgqa_hpc.store.origin import anchors_origin
 
     reduction = _reduce(read_graph(run.kg), config.graph)
     graph, settings = reduction.graph, config.anchors
@@ -103,7 +108,12 @@ def _sample(run: RunFolder, config: RunConfig, threads: int | None) -> str:
         from kgqa_hpc.graphlets.figure import shapes_png
 
         write_file(run.stats / "graphlets.png", shapes_png(drawn))
-    header = {"seed": config.seed, "reduction": reduction.counts(), "totals": _keys_as_text(drawn.totals)}
+    header = {
+        **anchors_origin(run.manifest().sections),
+        "seed": config.seed,
+        "reduction": reduction.counts(),
+        "totals": _keys_as_text(drawn.totals),
+    }
     anchors = (anchor.to_dict() for anchor in graphlet_anchors(graph, drawn, config.seed))
     total = write_anchors(run.anchors, anchors, header)
     return f"{reduction}\n{drawn.plan.text}\n{run.anchors}: {total:,} anchors"

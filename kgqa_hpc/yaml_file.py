@@ -66,7 +66,7 @@ def _look_through(text: str, where: str) -> None:
     """Refuse aliases and deep nesting before anything is built of them."""
     depth = 0
     for event in yaml.parse(text, yaml.SafeLoader):
-        line = f"{where} line {event.start_mark.line + 1}"
+        line = f"{where} line {event.start_mark.line + 1}" if event.start_mark else where
         if isinstance(event, yaml.AliasEvent):
             raise ConfigError(
                 f"{line}: aliases (*{_printable(str(event.anchor))}) are not allowed; write it out"

@@ -36,10 +36,10 @@ class Tally:
         if self.counted - done:
             self.__init__(self.pass_name)  # type: ignore[misc]
         self.corrupt &= done
-        folder = run.results(self.pass_name)
+        folder, origin = run.results(self.pass_name), run.origin(self.pass_name)
         for shard in sorted(done - self.counted):
             try:
-                self._add(shard, read_summary(folder / f"{shard}.h5"))
+                self._add(shard, read_summary(folder / f"{shard}.h5", origin))
             except CorruptFile:
                 self.corrupt.add(shard)
             except MissingFile:  # set aside since the look: no result any more

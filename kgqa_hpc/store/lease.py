@@ -25,6 +25,7 @@ from pathlib import Path
 from typing import Any
 
 from kgqa_hpc.store import atomic, canonical, disk
+from kgqa_hpc.store.regular import GONE
 
 SUFFIX = ".lease"
 SPECULATIVE = ".spec"
@@ -150,7 +151,7 @@ class Leases:
             try:
                 fd = os.open(path, os.O_RDONLY)
             except OSError as problem:
-                if problem.errno in atomic.GONE:
+                if problem.errno in GONE:
                     return False
                 raise
             try:
@@ -214,7 +215,7 @@ class Leases:
             try:
                 disk.rename(path, tombstone)
             except OSError as problem:
-                if problem.errno in atomic.GONE:
+                if problem.errno in GONE:
                     return False
                 raise
             meant = is_meant(os.stat(tombstone), tombstone.read_bytes())
@@ -247,7 +248,7 @@ def _read(path: Path) -> tuple[os.stat_result, bytes] | None:
             with open(path, "rb", buffering=0) as file:
                 return os.fstat(file.fileno()), file.read(4096)
         except OSError as problem:
-            if problem.errno in atomic.GONE:
+            if problem.errno in GONE:
                 return None
             raise
 

@@ -17,6 +17,7 @@ from kgqa_hpc.store.anchors import KIND as ANCHORS
 from kgqa_hpc.store.anchors import AnchorsFile
 from kgqa_hpc.store.atomic import exists, make_folder
 from kgqa_hpc.store.document import read_document, write_document
+from kgqa_hpc.store.origin import anchors_origin, require_origin
 from kgqa_hpc.store.quarantine import quarantine
 from kgqa_hpc.store.run_folder import RunFolder
 from kgqa_hpc.store.sealed import read_header
@@ -190,5 +191,12 @@ def _size_in_use(run: RunFolder, anchors_sha256: str) -> int | None:
 def _anchors_sha256(run: RunFolder) -> str:
     if not exists(run.anchors):
         raise StoreError(f"{run.anchors}: no such file", f"sample first: kgqa sample {run.path}")
-    sha256: str = read_header(run.anchors, ANCHORS)["sha256"]
+    header = read_header(run.anchors, ANCHORS)
+    try:
+        require_origin(run.anchors, header, anchors_origin(run.manifest().sections))
+    except CorruptFile as problem:
+        raise CorruptFile(
+            problem.message, f"kgqa sample {run.path} sets it aside and draws this run's"
+        ) from None
+    sha256: str = header["sha256"]
     return sha256

@@ -23,7 +23,7 @@ LARGEST_CHUNK = 64 << 20
 
 
 def require_plain(path: Path, file: h5py.File) -> None:
-    """Raises CorruptFile for links out of the file, foreign storage, and shapes that its bytes cannot fill."""
+    """Raises CorruptFile for links, foreign storage, and shapes that the file's bytes cannot fill."""
     waiting: list[h5py.Group] = [file]
     looked = 0
     while waiting:

@@ -18,11 +18,13 @@ from typing import Any
 import yaml
 
 from kgqa_hpc import __version__
-from kgqa_hpc.errors import CorruptFile, FingerprintMismatch, InputError
+from kgqa_hpc.errors import CorruptFile, FingerprintMismatch, InputError, MissingFile
 from kgqa_hpc.store import atomic, disk
 from kgqa_hpc.store.config_digest import digest, require_same
 from kgqa_hpc.store.document import read_document, write_document
+from kgqa_hpc.store.origin import ResultOrigin, anchors_origin, graph_origin, require_origin
 from kgqa_hpc.store.quarantine import quarantine
+from kgqa_hpc.yaml_file import load_yaml
 
 KIND = "run"
 Sections = Mapping[str, Mapping[str, Any]]
@@ -157,6 +159,10 @@ class RunFolder:
         if atomic.exists(run.manifest_file):
             run._update(config, sections)
             return run
+        if run.holds_work():
+            run._mend(sections, "the manifest is missing")
+            run._update(config, sections)
+            return run
         place = path.resolve()
         atomic.make_folder(place.parent)
         atomic.sweep_temps(place.parent, prefix=f".{place.name}.")
@@ -176,23 +182,37 @@ class RunFolder:
         manifest.
         """
         run = cls(path)
+        if not atomic.exists(run.manifest_file) and run.holds_work():
+            cure = f"this makes it again and keeps all work: kgqa init {run.config_file} {path}"
+            raise InputError(f"{path}: the run is there, but its manifest.json is missing", cure)
         if not atomic.exists(run.manifest_file):
             what = "is not a run folder (no manifest.json)" if path.exists() else "no such run folder"
             raise InputError(f"{path}: {what}", f"make it with: kgqa init CONFIG {path}")
         run.manifest()
         return run
 
+    def holds_work(self) -> bool:
+        """Whether there is something here that only a run has."""
+        return any(
+            atomic.exists(path) for path in (self.shards_manifest, self.anchors, self.path / "results")
+        )
+
     def manifest(self) -> Manifest:
         """Raises CorruptFile, NewerFormat, StoreError."""
         return read_manifest(self.manifest_file)
 
+    def origin(self, pass_name: str) -> ResultOrigin:
+        """What the results of a pass carry. Raises as `manifest`; KeyError for an unknown pass."""
+        return ResultOrigin.of(self.manifest().sections, pass_name)
+
     def config(self) -> dict[str, Any]:
         """config.yaml as plain data. Raises InputError when it cannot be read as YAML."""
         try:
-            data = yaml.safe_load(self.config_file.read_text(encoding="utf-8"))
-        except (OSError, UnicodeDecodeError, yaml.YAMLError) as problem:
-            reason = " ".join(str(problem).split())
-            raise InputError(f"{self.config_file}: cannot be read: {reason}", "run kgqa init again") from None
+            data = load_yaml(self.config_file)
+        except FileNotFoundError:
+            raise InputError(f"{self.config_file}: no such file", "run kgqa init again") from None
+        except InputError as problem:
+            raise InputError(problem.message, "run kgqa init again") from None
         if not isinstance(data, dict):
             raise InputError(f"{self.config_file}: is not a mapping of keys to values", "run kgqa init again")
         return data
@@ -228,24 +248,42 @@ class RunFolder:
         try:
             self.check(sections)
         except CorruptFile as problem:
-            self._mend(sections, problem)
+            self._mend(sections, problem.message)
         if not atomic.exists(self.config_file) or self.config_file.read_bytes() != _yaml(config):
             atomic.write_file(self.config_file, _yaml(config))
 
-    def _mend(self, sections: Sections, problem: CorruptFile) -> None:
-        """Make a damaged manifest again, when the results that are there were made with this fingerprint."""
+    def _mend(self, sections: Sections, reason: str) -> None:
+        """Make a damaged or deleted manifest again, when the files that are there fit this fingerprint."""
+        try:
+            self._require_own(sections)
+        except CorruptFile as problem:
+            where = f"{self.path} ({reason}, but {problem.message})"
+            raise FingerprintMismatch(f"{where}: it was made with another configuration", _CURE) from None
+        if atomic.exists(self.manifest_file):
+            quarantine(self.quarantine, self.manifest_file, reason)
+        write_manifest(self.manifest_file, _new_manifest(sections))
+
+    def _require_own(self, sections: Sections) -> None:
+        """Raises CorruptFile for the first file that something else has made; damaged ones tell nothing."""
         from kgqa_hpc.store.sealed import read_header  # HDF5 takes a while to load, and is needed here only
 
-        for path in sorted(self.path.glob("results/*/shard-*.h5")):
+        def header_of(path: Path, kind: str) -> dict[str, Any]:
             try:
-                found = read_header(path, "result").get("fingerprint")
-            except CorruptFile:
-                continue  # tells nothing; the next run sets it aside
-            if found != digest(sections):
-                where = f"{self.path} (its manifest is damaged, but {path} tells)"
-                raise FingerprintMismatch(f"{where} was made with another configuration", _CURE)
-        quarantine(self.quarantine, self.manifest_file, problem.message)
-        write_manifest(self.manifest_file, _new_manifest(sections))
+                return read_header(path, kind)
+            except (CorruptFile, MissingFile):
+                return {}  # the next run sets it aside
+
+        for path, kind, origin in (
+            (self.kg, "knowledge-graph", graph_origin(sections)),
+            (self.anchors, "anchors", anchors_origin(sections)),
+        ):
+            require_origin(path, header_of(path, kind), origin)
+        for path in sorted(self.path.glob("results/*/shard-*.h5")):
+            name = path.parent.name
+            if name not in sections["passes"]["values"]:
+                raise CorruptFile(f"{path}: is of a pass {name!r} that the configuration has not")
+            if header := header_of(path, "result"):
+                ResultOrigin.of(sections, name).require(path, header)
 
     def _take_place(self, temp: Path, place: Path, config: Mapping[str, Any], sections: Sections) -> None:
         with atomic.disk_errors(self.path):

@@ -28,7 +28,7 @@ HEADER_BYTES = 1024
 VERSION = 1
 # Superblock and object headers that every HDF5 since 1.8 reads.
 LIBVER = ("earliest", "v110")
-_ESSENTIAL = {"format", "version", "bytes", "sha256", "rows"}
+_ESSENTIAL = {"format", "version", "bytes", "sha256", "rows", "made_by", "pass", "shard"}
 
 
 class SealedFile(h5py.File):

@@ -18,13 +18,13 @@ from kgqa_hpc.status import history
 from kgqa_hpc.status.metrics import metrics
 from kgqa_hpc.status.snapshot import Status, compose, load_tallies
 from kgqa_hpc.status.worker_states import read_states, sweep_states
-from kgqa_hpc.store import canonical, sealed
+from kgqa_hpc.store import canonical
 from kgqa_hpc.store.atomic import make_folder, write_file
 from kgqa_hpc.store.lease import Lease, Leases, holders
 from kgqa_hpc.store.partition import ShardsManifest, partition
 from kgqa_hpc.store.quarantine import quarantine
 from kgqa_hpc.store.queue import done_shards
-from kgqa_hpc.store.results import KIND as RESULT
+from kgqa_hpc.store.results import verify_result
 from kgqa_hpc.store.run_folder import RunFolder
 from kgqa_hpc.store.sweep import sweep
 from kgqa_hpc.work.lease_renewal import Heartbeat
@@ -92,11 +92,12 @@ class Lead:
         `shards`' results are not there then, whoever set them aside.
         """
         for name in self._passes:
+            origin = self._run.origin(name)
             for path in sorted(self._run.results(name).glob("shard-*.h5")):
                 if str(path) in self._verified:
                     continue
                 try:
-                    sealed.verify(path, RESULT)
+                    verify_result(path, origin)
                     self._verified.add(str(path))
                 except MissingFile:  # another process has just set it aside
                     continue

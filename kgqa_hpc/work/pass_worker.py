@@ -175,7 +175,7 @@ class PassWorker:
             return None
         path = self._session.run.result(self._before, lease.shard)
         try:
-            return {record["id"]: record for record in read_result(path)}
+            return {record["id"]: record for record in read_result(path, self._session.origin(self._before))}
         except MissingFile as problem:
             reason = problem.message
         except CorruptFile as problem:

@@ -123,7 +123,16 @@ def _work_through(
     try:
         shards = _await_shards(run, reporter, stop)
         session = Session(
-            run, config, run.manifest().digest, shards, worker, stop, log, heartbeat, reporter.check, activity
+            run,
+            config,
+            run.manifest().sections,
+            shards,
+            worker,
+            stop,
+            log,
+            heartbeat,
+            reporter.check,
+            activity,
         )
         _all_passes(session, lead)
         failed = False

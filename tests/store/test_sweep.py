@@ -20,7 +20,11 @@ def test_a_fresh_run_has_nothing_to_sweep(run: RunFolder) -> None:
 def test_litter_goes_and_work_stays(cut_run: RunFolder) -> None:
     results = cut_run.results("main")
     for shard in ("shard-000000", "shard-000001"):
-        write_result(cut_run.result("main", shard), [{"id": shard, "status": "accepted"}], {})
+        write_result(
+            cut_run.result("main", shard),
+            [{"id": shard, "status": "accepted"}],
+            cut_run.origin("main").header(shard, ""),
+        )
     corrupt = cut_run.result("main", "shard-000001")
     corrupt.write_bytes(corrupt.read_bytes()[:-1])
     kept = [results / f"shard-00000{k}.w0.journal" for k in (1, 2)]
@@ -45,6 +49,7 @@ def test_a_result_that_another_set_aside_meanwhile_is_not_counted(
     cut_run: RunFolder, set_aside: Callable[[Path], None]
 ) -> None:
     path = cut_run.result("main", "shard-000000")
-    write_result(path, [{"id": "a", "status": "accepted"}], {})
+    header = cut_run.origin("main").header("shard-000000", "")
+    write_result(path, [{"id": "a", "status": "accepted"}], header)
     set_aside(path)
     assert sweep(cut_run, "main") == Swept()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -30,7 +31,7 @@ def session(run: RunFolder) -> Any:
     events: list[tuple[str, dict[str, Any]]] = []
     log = SimpleNamespace(write=lambda event, **facts: events.append((event, facts)))
     shards = partition(run, 6)
-    return SimpleNamespace(run=run, digest="d", shards=shards, worker="w", log=log, events=events)
+    return SimpleNamespace(run=run, origin=run.origin, shards=shards, worker="w", log=log, events=events)
 
 
 def open_shard(session: Any, before: dict[str, Any] | None = None, steps: int = 2) -> OpenShard:
@@ -135,11 +136,11 @@ def test_a_damaged_line_is_told_and_copied_to_quarantine(session: Any) -> None:
     assert list(session.run.quarantine.glob("*.reason.json"))
 
 
-def test_a_journal_of_another_run_is_refused(session: Any) -> None:
+def test_a_journal_of_another_run_is_refused(session: Any, run: RunFolder) -> None:
     first = open_shard(session)
     answer(first, first.tasks[0])
     first.close()
-    session.digest = "another"
+    session.origin = lambda name: replace(run.origin(name), made_by="another")
     second = open_shard(session)
     assert [task.step for task in second.tasks] == [0] * 6
     assert [event for event, _ in session.events] == ["journal-damaged"]

@@ -39,7 +39,7 @@ def done(run: RunFolder, *shards: str, verdict: str = "accepted") -> None:
         start = int(shard.rpartition("-")[2]) * 20
         rows = [{"id": f"i{start + k}", "status": verdict, "reason": None, "trace": []} for k in range(20)]
         run.results("main").mkdir(parents=True, exist_ok=True)
-        assert write_result(run.result("main", shard), rows, {})
+        assert write_result(run.result("main", shard), rows, run.origin("main").header(shard, ""))
 
 
 @pytest.fixture
