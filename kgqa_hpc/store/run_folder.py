@@ -22,6 +22,7 @@ from kgqa_hpc.errors import CorruptFile, FingerprintMismatch, InputError, Missin
 from kgqa_hpc.store import atomic, disk
 from kgqa_hpc.store.config_digest import digest, require_same
 from kgqa_hpc.store.document import read_document, write_document
+from kgqa_hpc.store.litter import sweep_temps
 from kgqa_hpc.store.origin import ResultOrigin, anchors_origin, graph_origin, require_origin
 from kgqa_hpc.store.quarantine import quarantine
 from kgqa_hpc.yaml_file import load_yaml
@@ -165,7 +166,7 @@ class RunFolder:
             return run
         place = path.resolve()
         atomic.make_folder(place.parent)
-        atomic.sweep_temps(place.parent, prefix=f".{place.name}.")
+        sweep_temps(place.parent, prefix=f".{place.name}.")
         temp = place.with_name(f".{place.name}.{secrets.token_hex(6)}{atomic.TEMP_SUFFIX}")
         try:
             atomic.make_folder(temp)

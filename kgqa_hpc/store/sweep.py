@@ -11,6 +11,7 @@ from pathlib import Path
 
 from kgqa_hpc.errors import CorruptFile, MissingFile
 from kgqa_hpc.store import atomic, disk
+from kgqa_hpc.store.litter import sweep_temps
 from kgqa_hpc.store.origin import ResultOrigin
 from kgqa_hpc.store.quarantine import quarantine
 from kgqa_hpc.store.queue import done_shards
@@ -45,7 +46,7 @@ def sweep(run: RunFolder, pass_name: str) -> Swept:
             with atomic.disk_errors(path), suppress(FileNotFoundError):
                 disk.unlink(path)
                 journals += 1
-    return Swept(sum(atomic.sweep_temps(place) for place in _places(run, pass_name)), journals, quarantined)
+    return Swept(sum(sweep_temps(place) for place in _places(run, pass_name)), journals, quarantined)
 
 
 def _quarantine_corrupt(run: RunFolder, origin: ResultOrigin, shard: str) -> bool:

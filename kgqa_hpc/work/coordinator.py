@@ -126,7 +126,7 @@ class Lead:
     def _reclaim(self) -> None:
         """Take expired leases away, so that whoever looks next finds the shard free at once."""
         for name, leases in zip(self._passes, self._leases, strict=True):
-            for holder in list(holders(leases.folder)):
+            for holder in list(holders(leases.folder, leases.now())):
                 if not leases.expired(holder):
                     continue
                 lease = leases.claim(holder.name)

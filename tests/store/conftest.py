@@ -72,7 +72,7 @@ def work(run: RunFolder, worker: str, generated: Callable[[str], object], expiry
     manifest = partition(run, 2)
     queue = ShardQueue(run, "main", worker, expiry)
     while (lease := queue.claim()) is not None:
-        header = {"pass": "main", "shard": lease.shard, "shard_sha256": manifest.entry(lease.shard).sha256}
+        header = run.origin("main").header(lease.shard, manifest.entry(lease.shard).sha256)
         anchors = load_shard(run, manifest, lease.shard)
         journal, before = open_next(run.results("main"), lease.shard, {**header, "worker": worker})
         records = {r["id"]: r for path in before if path.exists() for r in read_journal(path, header)[0]}

@@ -15,6 +15,7 @@ from kgqa_hpc.errors import CorruptFile, DiskFull, FingerprintMismatch, InputErr
 from kgqa_hpc.store import atomic, disk
 from kgqa_hpc.store.config_digest import fingerprint
 from kgqa_hpc.store.document import write_document
+from kgqa_hpc.store.litter import LITTER_AGE
 from kgqa_hpc.store.results import write_result
 from kgqa_hpc.store.run_folder import RunFolder
 
@@ -107,7 +108,7 @@ def test_a_refused_call_while_creating_leaves_nothing(
 def test_what_killed_creators_left_is_swept(tmp_path: Path, config: Dict, sections: Dict) -> None:
     litter = tmp_path / f".run.0123{atomic.TEMP_SUFFIX}"
     other = tmp_path / f".walk.0123{atomic.TEMP_SUFFIX}"
-    past = time.time() - 2 * atomic.LITTER_AGE
+    past = time.time() - 2 * LITTER_AGE
     for folder in (litter, other):
         folder.mkdir()
         os.utime(folder, (past, past))
