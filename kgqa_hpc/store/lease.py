@@ -163,10 +163,8 @@ class Leases:
         with atomic.disk_errors(path):
             try:
                 fd = os.open(path, os.O_RDONLY)
-            except OSError as problem:
-                if problem.errno in GONE:
-                    return False
-                raise
+            except (FileNotFoundError, NotADirectoryError):  # stale is no answer: the next beat asks again
+                return False
             try:
                 if _nonce(os.read(fd, 4096)) != lease.nonce:
                     return False

@@ -25,9 +25,12 @@ from kgqa_hpc.engines.config import LmdeployEngineConfig
 from kgqa_hpc.errors import CorruptFile, InputError, KgqaError, StoppedEarly, StoreError
 from kgqa_hpc.progress import Progress
 from kgqa_hpc.runs import open_run
+from kgqa_hpc.status.worker_states import place
+from kgqa_hpc.store.clock import time_at
 from kgqa_hpc.store.partition import ShardsManifest, read_shards_manifest
 from kgqa_hpc.store.run_folder import RunFolder
 from kgqa_hpc.work.coordinator import Lead, record_own_job
+from kgqa_hpc.work.hiccups import LONGEST
 from kgqa_hpc.work.lease_renewal import Heartbeat
 from kgqa_hpc.work.logbook import Logbook
 from kgqa_hpc.work.pass_worker import work
@@ -83,7 +86,8 @@ def _run(folder: Path, world: World, wish: str | None) -> None:
         raise InputError(f"{run.anchors} is missing", f"first: kgqa sample {folder}")
     assign_gpus(world, _gpus_per_worker(config), os.environ)
     job_end = slurm.job_end(os.environ, ask=world.launcher in ("alone", "array") or world.size == 1)
-    stop = Stop(deadline_of(config.runtime.time_limit, job_end), config.runtime.margin)
+    now = time_at(run.path)
+    stop = Stop(deadline_of(config.runtime.time_limit, job_end, now), config.runtime.margin)
     worker = worker_name(world, wish)
     log_name = f"{slurm.own_job(os.environ) or 'local'}/{worker}.jsonl"
     with stop.listening(), Logbook(run.logs / log_name, worker) as log:
@@ -111,15 +115,22 @@ def _work_through(
     facts: dict[str, Any],
 ) -> None:
     heartbeat = Heartbeat(config.runtime.lease, log.write)
-    lead = Lead(run, config, worker, heartbeat, log.write)
+    lead = Lead(run, config, worker, heartbeat, log.write, lambda: stop.reason is not None)
     activity = Activity()
     progress = Progress() if world.rank == 0 else None
-    reporter = Reporter(run, worker, lead, activity, facts, progress)
+    patience = min(LONGEST, config.runtime.lease / 2)
+    reporter = Reporter(run, worker, lead, activity, facts, progress, log.write, patience)
+
+    def check() -> None:
+        heartbeat.check()
+        reporter.check()
+
     heartbeat.start()
     if world.rank == 0:
-        lead.take()
+        with suppress(StoreError):  # what is wrong, the reporter finds too
+            lead.take()
     reporter.start()
-    failed = True
+    failed, complete = True, False
     try:
         shards = _await_shards(run, reporter, stop)
         session = Session(
@@ -131,15 +142,15 @@ def _work_through(
             stop,
             log,
             heartbeat,
-            reporter.check,
+            check,
             activity,
         )
         _all_passes(session, lead)
-        failed = False
+        failed, complete = False, session.complete
     finally:
-        reporter.stop(failed=failed)
+        reporter.stop(failed=failed, complete=complete)
         heartbeat.stop()
-    if stop.reason is not None and not session.complete:
+    if stop.reason is not None and not complete:
         raise StoppedEarly(
             f"stopped early: {stop.reason}; everything finished is saved", "run the same command again"
         )
@@ -192,6 +203,7 @@ def _facts(world: World) -> dict[str, Any]:
         "local_rank": world.local_rank,
         "launcher": world.launcher,
         "host": socket.gethostname(),
+        **place(),
         "pid": os.getpid(),
         "job": os.environ.get("SLURM_JOB_ID"),
         "restart": os.environ.get("SLURM_RESTART_COUNT"),

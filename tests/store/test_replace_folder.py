@@ -138,7 +138,7 @@ def test_many_merges_at_once_of_one_host_name_and_process_id_leave_one_whole_fol
                 for round_ in range(10):
                     write_with_sums(target, f"{number}-{round_} " * 1000)
                 code = 0
-            except BaseException:
+            except BaseException:  # noqa: BLE001  a forked child must not return
                 traceback.print_exc()
             finally:
                 os._exit(code)
