@@ -7,11 +7,12 @@ configuration began is refused with every difference named. docs/format.md, sect
 from __future__ import annotations
 
 import errno
+import os
 import secrets
 import shutil
 import time
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -21,10 +22,11 @@ from kgqa_hpc import __version__
 from kgqa_hpc.errors import CorruptFile, FingerprintMismatch, InputError, MissingFile
 from kgqa_hpc.store import atomic, disk
 from kgqa_hpc.store.config_digest import digest, require_same
-from kgqa_hpc.store.document import read_document, write_document
+from kgqa_hpc.store.document import read_bytes, read_document, write_document
 from kgqa_hpc.store.litter import sweep_temps
 from kgqa_hpc.store.origin import ResultOrigin, anchors_origin, graph_origin, require_origin
 from kgqa_hpc.store.quarantine import quarantine
+from kgqa_hpc.store.trust import effects, require_trust
 from kgqa_hpc.yaml_file import load_yaml
 
 KIND = "run"
@@ -34,11 +36,14 @@ _CURE = "use another run folder for the new configuration, or undo the change"
 
 @dataclass(frozen=True, slots=True)
 class Manifest:
-    """manifest.json: `sections` is the fingerprint, {name: {"sha256", "values"}}."""
+    """manifest.json: `sections` is the fingerprint, {name: {"sha256", "values"}}, `trusted` what the run's
+    maker lets it do beyond the run (store/trust.py).
+    """
 
     created: str
     program: str
     sections: dict[str, dict[str, Any]]
+    trusted: dict[str, Any]
 
     @property
     def digest(self) -> str:
@@ -52,6 +57,7 @@ class Manifest:
             "created": self.created,
             "program": self.program,
             "fingerprint": self.sections,
+            "trusted": self.trusted,
         }
 
 
@@ -65,7 +71,8 @@ def read_manifest(path: Path) -> Manifest:
     cure = "kgqa init with the run's own configuration makes it again"
     try:
         content = read_document(path, KIND)
-        return Manifest(content["created"], content["program"], content["fingerprint"])
+        trusted = content.get("trusted", {})
+        return Manifest(content["created"], content["program"], content["fingerprint"], trusted)
     except KeyError as problem:
         raise CorruptFile(f"{path}: a manifest without {problem}", cure) from None
     except CorruptFile as problem:
@@ -161,7 +168,7 @@ class RunFolder:
             run._update(config, sections)
             return run
         if run.holds_work():
-            run._mend(sections, "the manifest is missing")
+            run._mend(config, sections, "the manifest is missing")
             run._update(config, sections)
             return run
         place = path.resolve()
@@ -171,7 +178,7 @@ class RunFolder:
         try:
             atomic.make_folder(temp)
             atomic.write_file(temp / run.config_file.name, _yaml(config))
-            write_manifest(temp / run.manifest_file.name, _new_manifest(sections))
+            write_manifest(temp / run.manifest_file.name, _new_manifest(sections, config))
             run._take_place(temp, place, config, sections)
         finally:
             shutil.rmtree(temp, ignore_errors=True)
@@ -249,11 +256,30 @@ class RunFolder:
         try:
             self.check(sections)
         except CorruptFile as problem:
-            self._mend(sections, problem.message)
-        if not atomic.exists(self.config_file) or self.config_file.read_bytes() != _yaml(config):
+            self._mend(config, sections, problem.message)
+        if not atomic.exists(self.config_file) or read_bytes(self.config_file) != _yaml(config):
             atomic.write_file(self.config_file, _yaml(config))
+        self.trust(config)
 
-    def _mend(self, sections: Sections, reason: str) -> None:
+    def require_trust(self) -> dict[str, Any]:
+        """What this run does beyond itself (store/trust.py). Raises InputError when nobody has agreed to
+        it.
+        """
+        found = effects(self.config())
+        with atomic.disk_errors(self.manifest_file):
+            owner = os.stat(self.manifest_file).st_uid
+        require_trust(str(self.path), found, self.manifest().trusted, owner)
+        return found
+
+    def trust(self, config: Mapping[str, Any]) -> None:
+        """Agree to what a configuration does beyond the run, as the user who calls this."""
+        manifest, found = self.manifest(), effects(config)
+        with atomic.disk_errors(self.manifest_file):
+            own = os.stat(self.manifest_file).st_uid == os.geteuid()
+        if manifest.trusted != found or not own:
+            write_manifest(self.manifest_file, replace(manifest, trusted=found))
+
+    def _mend(self, config: Mapping[str, Any], sections: Sections, reason: str) -> None:
         """Make a damaged or deleted manifest again, when the files that are there fit this fingerprint."""
         try:
             self._require_own(sections)
@@ -262,7 +288,7 @@ class RunFolder:
             raise FingerprintMismatch(f"{where}: it was made with another configuration", _CURE) from None
         if atomic.exists(self.manifest_file):
             quarantine(self.quarantine, self.manifest_file, reason)
-        write_manifest(self.manifest_file, _new_manifest(sections))
+        write_manifest(self.manifest_file, _new_manifest(sections, config))
 
     def _require_own(self, sections: Sections) -> None:
         """Raises CorruptFile for the first file that something else has made; damaged ones tell nothing."""
@@ -303,11 +329,10 @@ class RunFolder:
         self._update(config, sections)  # another process was faster
 
 
-def _new_manifest(sections: Sections) -> Manifest:
+def _new_manifest(sections: Sections, config: Mapping[str, Any]) -> Manifest:
     created = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
-    return Manifest(
-        created, f"kgqa_hpc {__version__}", {name: dict(section) for name, section in sections.items()}
-    )
+    plain = {name: dict(section) for name, section in sections.items()}
+    return Manifest(created, f"kgqa_hpc {__version__}", plain, effects(config))
 
 
 def _yaml(config: Mapping[str, Any]) -> bytes:

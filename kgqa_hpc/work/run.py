@@ -29,6 +29,7 @@ from kgqa_hpc.status.worker_states import place
 from kgqa_hpc.store.clock import time_at
 from kgqa_hpc.store.partition import ShardsManifest, read_shards_manifest
 from kgqa_hpc.store.run_folder import RunFolder
+from kgqa_hpc.store.trust import effects, shown
 from kgqa_hpc.work.coordinator import Lead, record_own_job
 from kgqa_hpc.work.hiccups import LONGEST
 from kgqa_hpc.work.lease_renewal import Heartbeat
@@ -44,19 +45,21 @@ TOGETHER = 20.0
 GC_AFTER = 50_000
 
 
-def run_command(folder: Path, worker: str | None = None) -> None:
+def run_command(folder: Path, worker: str | None = None, *, trust: bool = False) -> None:
     """Work on a run until it is complete. `worker` is the stem of this worker's name in logs.
+
+    `trust` agrees to what the configuration does beyond the run (store/trust.py).
 
     Raises StoppedEarly, or any KgqaError; under MPI it does not return but ends the process.
     """
     world = discover(os.environ)
     if world.launcher != "mpi":
-        _run(folder, world, worker)
+        _run(folder, world, worker, trust)
         return
     ranks = mpi.shake_hands(world, folder)
     code, patience = 0, TOGETHER
     try:
-        _run(folder, world, worker)
+        _run(folder, world, worker, trust)
     except BaseException as problem:  # noqa: BLE001  whatever it is, the process must leave MPI in order
         code, patience = _last_words(problem, world)
     if ranks is None:
@@ -79,9 +82,10 @@ def _last_words(problem: BaseException, world: World) -> tuple[int, float]:
     return 1, 0.0
 
 
-def _run(folder: Path, world: World, wish: str | None) -> None:
+def _run(folder: Path, world: World, wish: str | None, trust: bool) -> None:
     gc.set_threshold(GC_AFTER)
     run, config = open_run(folder)
+    _agree(run, world, trust)
     if not run.anchors.exists():
         raise InputError(f"{run.anchors} is missing", f"first: kgqa sample {folder}")
     assign_gpus(world, _gpus_per_worker(config), os.environ)
@@ -103,6 +107,15 @@ def _run(folder: Path, world: World, wish: str | None) -> None:
                 log.write("ended", error=type(problem).__name__, text=text)
             raise
         log.write("ended", error=None)
+
+
+def _agree(run: RunFolder, world: World, trust: bool) -> None:
+    """Nothing reaches beyond the run unseen: each value was agreed to, and rank 0 shows it."""
+    if trust and world.rank == 0:
+        run.trust(run.config())
+    found = effects(run.config()) if trust else run.require_trust()
+    for key, value in found.items() if world.rank == 0 else ():
+        print(f"run     {key}: {shown(value)}", file=sys.stderr)
 
 
 def _work_through(
