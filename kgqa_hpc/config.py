@@ -10,7 +10,6 @@ import re
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
-import yaml
 from pydantic import BeforeValidator, Field, SerializeAsAny, ValidationError, model_validator
 
 from kgqa_hpc.anchors import KINDS
@@ -21,6 +20,7 @@ from kgqa_hpc.errors import ConfigError
 from kgqa_hpc.settings import Key, KindSettings, Name, Problems, Settings, StepSettings, resolved, section
 from kgqa_hpc.steps import STEPS
 from kgqa_hpc.steps.decision import decision
+from kgqa_hpc.yaml_file import load_yaml
 
 _UNITS = {"s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
 
@@ -154,13 +154,9 @@ def load_config(path: Path) -> RunConfig:
     Raises ConfigError with every problem of the file, one line each.
     """
     try:
-        data = yaml.safe_load(path.read_text(encoding="utf-8"))
+        data = load_yaml(path)
     except FileNotFoundError:
         raise ConfigError(f"{path}: no such file", "copy one of configs/ and edit it") from None
-    except (OSError, UnicodeDecodeError) as problem:
-        raise ConfigError(f"{path}: cannot be read: {problem}") from None
-    except yaml.YAMLError as problem:
-        raise ConfigError(f"{path}: not YAML: {' '.join(str(problem).split())}") from None
     if not isinstance(data, dict):
         raise ConfigError(f"{path}: a configuration is a mapping of keys to values")
     return parse_config(_resolve_paths(data, path.resolve().parent), str(path))

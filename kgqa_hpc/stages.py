@@ -76,27 +76,32 @@ def import_graph(folder: Path, threads: int | None = None) -> Imported:
     """Knowledge graph to `kg.h5`."""
     from kgqa_hpc.kg.file import read_graph, write_graph
     from kgqa_hpc.kg.load import load_graph
+    from kgqa_hpc.store.origin import graph_origin, keeps_own
 
     run, config = open_for_work(folder)
     if config.graph is None:
         return Imported(None)
-    if run.kg.exists():
+    origin = graph_origin(run.manifest().sections)
+    if keeps_own(run.quarantine, run.kg, "knowledge-graph", origin):
         graph = read_graph(run.kg)
     else:
         graph = load_graph(config.graph)
-        write_graph(run.kg, graph, {})
+        write_graph(run.kg, graph, {}, origin)
     return Imported(run.kg, graph.num_nodes, len(graph.node_types), graph.num_edges)
 
 
 def sample(folder: Path, threads: int | None = None) -> Sampled:
     """Reduce the graph where there is one, and draw the anchors into `anchors.h5`."""
     from kgqa_hpc.store.anchors import AnchorsFile
+    from kgqa_hpc.store.origin import anchors_origin, graph_origin, keeps_own
 
     run, config = open_for_work(folder)
-    if run.anchors.exists():
+    sections = run.manifest().sections
+    if keeps_own(run.quarantine, run.anchors, "anchors", anchors_origin(sections)):
         with AnchorsFile(run.anchors) as anchors:
             return Sampled(run.anchors, len(anchors))
-    if config.graph is not None and not run.kg.exists():
+    graph = graph_origin(sections)
+    if config.graph is not None and not keeps_own(run.quarantine, run.kg, "knowledge-graph", graph):
         raise InputError(f"{run.kg} is missing", f"first: kgqa import {folder}")
     return _sample(run, config, threads)
 
@@ -107,6 +112,7 @@ def _sample(run: RunFolder, config: Any, threads: int | None) -> Sampled:
     from kgqa_hpc.steps.chain import kind_of
     from kgqa_hpc.store.anchors import write_anchors
     from kgqa_hpc.store.atomic import make_folder, write_file
+    from kgqa_hpc.store.origin import anchors_origin
 
     source, notes = Source(), list[str]()
     if config.graph is not None:
@@ -118,7 +124,12 @@ def _sample(run: RunFolder, config: Any, threads: int | None) -> Sampled:
     make_folder(run.stats)
     for name, content in drawn.files.items():
         write_file(run.stats / name, content)
-    header = {"seed": config.seed, "kind": config.anchors.kind, "totals": dict(drawn.totals)}
+    header = {
+        **anchors_origin(run.manifest().sections),
+        "seed": config.seed,
+        "kind": config.anchors.kind,
+        "totals": dict(drawn.totals),
+    }
     if source.reduction is not None:
         header["reduction"] = source.reduction
     total = write_anchors(run.anchors, (anchor.to_dict() for anchor in drawn.anchors), header)

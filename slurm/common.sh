@@ -69,8 +69,8 @@ run_state() { # RUN
   "${KGQA[@]}" status "$1" --json | awk '
     /^  "complete":/ { complete = ($2 ~ /true/) ? "yes" : "no" }
     /^    "done":/ && !done { done = $2 }
-    /^  "journal_bytes":/ { bytes = $2 }
-    END { print complete, done bytes }'
+    /^  "journal_answers":/ { answers = $2 }
+    END { print complete, done answers }'
 }
 
 # Ends the job well when the run is complete; puts it back into the queue when it is not. Gives up when a start brought

@@ -40,11 +40,15 @@ def run_(
     worker: Annotated[
         str | None, typer.Option(help="Name of this worker in logs; default: from the launcher.")
     ] = None,
+    trust_config: Annotated[
+        bool,
+        typer.Option("--trust-config", help="Agree to the commands and servers of a run that was changed."),
+    ] = False,
 ) -> None:
     """Generate and judge all shards. Alone, several at once, under mpiexec or srun, or in a job array."""
     from kgqa_hpc.work.run import run_command
 
-    run_command(run, worker=worker)
+    run_command(run, worker=worker, trust=trust_config)
 
 
 @app.command()

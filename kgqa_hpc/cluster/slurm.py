@@ -12,6 +12,7 @@ from pathlib import Path
 
 from kgqa_hpc.store import canonical
 from kgqa_hpc.store.atomic import disk_errors, make_folder
+from kgqa_hpc.store.regular import read_if_there
 
 NAME = "jobs.jsonl"
 PATIENCE = 5.0  # s for squeue; a busy controller must not block `kgqa status`
@@ -42,12 +43,8 @@ def record_job(logs: Path, job: str, what: str) -> None:
 
 def recorded_jobs(logs: Path) -> list[str]:
     """The ids of all jobs noted, oldest first, each once."""
-    try:
-        lines = (logs / NAME).read_bytes().split(b"\n")
-    except FileNotFoundError:
-        return []
     jobs: dict[str, None] = {}
-    for line in lines:
+    for line in (read_if_there(logs / NAME) or b"").split(b"\n"):
         try:
             jobs[str(canonical.loads(line)["job"])] = None
         except (ValueError, TypeError, KeyError):

@@ -118,12 +118,13 @@ class Stop:
         self._event.set()
 
 
-def deadline_of(time_limit: float | None, job_end: float | None) -> float | None:
+def deadline_of(time_limit: float | None, job_end: float | None, now: float) -> float | None:
     """The monotonic time at which this process will be killed, or None.
 
-    `time_limit` is in seconds from now, `job_end` in seconds since 1970 (cluster/slurm.py).
+    `time_limit` is in seconds from now, `job_end` in seconds since 1970 (cluster/slurm.py), and so is `now`,
+    by a clock that is right: a node's own may be wrong by an hour.
     """
     ends = [] if time_limit is None else [time.monotonic() + time_limit]
     if job_end is not None:
-        ends.append(time.monotonic() + job_end - time.time())
+        ends.append(time.monotonic() + job_end - now)
     return min(ends, default=None)

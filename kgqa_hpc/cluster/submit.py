@@ -95,7 +95,7 @@ def submitit_signal() -> signal.Signals:
 def progress_mark(run: Path) -> str:
     """Changes whenever an answer is kept."""
     now = survey(run)
-    return f"{now['shards']['done']} shards, {now['journal_bytes']} bytes of journals"
+    return f"{now['shards']['done']} shards, {now['journal_answers']} answers in journals"
 
 
 def _has_ended(pid: int) -> bool:

@@ -16,6 +16,7 @@ from kgqa_hpc.errors import AccountingError, CorruptFile, FingerprintMismatch, I
 from kgqa_hpc.runs import run_config
 from kgqa_hpc.store.anchors import GROUP
 from kgqa_hpc.store.anchors import KIND as ANCHORS
+from kgqa_hpc.store.origin import anchors_origin, require_origin
 from kgqa_hpc.store.partition import ShardsManifest, load_shard, read_shards_manifest
 from kgqa_hpc.store.quarantine import quarantine
 from kgqa_hpc.store.queue import done_shards
@@ -54,7 +55,7 @@ class FinishedWork:
         anchors = load_shard(self.run, self.manifest, entry.name)
         path = self.run.result(self.pass_name, entry.name)
         try:
-            records = read_result(path)
+            records = read_result(path, self.run.origin(self.pass_name))
             if [record["id"] for record in records] != [anchor["id"] for anchor in anchors]:
                 raise CorruptFile(f"{path}: holds other items than its shard")
         except CorruptFile as problem:
@@ -96,7 +97,9 @@ def open_work(run: RunFolder) -> FinishedWork:
         raise InputError(f"{run.path}: nothing was generated yet", f"first: kgqa run {run.path}")
     manifest = read_shards_manifest(run)
     with _curable_anchors(run):
-        anchors_sha256 = read_header(run.anchors, ANCHORS)["sha256"]
+        header = read_header(run.anchors, ANCHORS)
+        require_origin(run.anchors, header, anchors_origin(run.manifest().sections))
+        anchors_sha256 = header["sha256"]
     if anchors_sha256 != manifest.anchors_sha256:
         raise FingerprintMismatch(
             f"{run.shards} was cut from another anchors.h5", "use another run folder, or restore anchors.h5"

@@ -28,13 +28,18 @@ _IN_HEADER = ("source", "licence", "version", "licence_url", "licence_terms", "c
 _HEADER_BYTES = 700
 
 
-def write_graph(path: Path, graph: KnowledgeGraph, attrs: Mapping[str, str | int]) -> None:
+def write_graph(
+    path: Path, graph: KnowledgeGraph, attrs: Mapping[str, str | int], origin: Mapping[str, str] | None = None
+) -> None:
     """Write the graph with its own attributes and `attrs` (which win). The same graph gives the same bytes.
+
+    `origin` stands in the header and says whose file it is (store/origin.py).
 
     Raises DiskFull or StoreError; the file appears whole or not at all.
     """
     attributes = {**graph.attributes, **attrs}
     header = {"rows": graph.num_nodes, "edges": graph.num_edges, "attributes": _header_attributes(attributes)}
+    header |= dict(origin or {})
     with create_sealed(path, KIND, header=header) as file:
         nodes = _table(file, "nodes", graph.num_nodes)
         _write_texts(nodes.create_group("id"), graph.node_ids)

@@ -13,6 +13,7 @@ from pathlib import Path
 
 from kgqa_hpc.store import canonical
 from kgqa_hpc.store.atomic import disk_errors, make_folder
+from kgqa_hpc.store.regular import read_if_there
 
 NAME = "history.jsonl"
 IDLE = 600.0  # s without a note: nobody was working, the time does not count
@@ -46,18 +47,12 @@ def rate(logs: Path, now: float | None = None) -> Rate:
 
 
 def _read(path: Path) -> list[tuple[float, int]]:
-    try:
-        with path.open("rb") as file:
-            file.seek(max(file.seek(0, 2) - TAIL, 0))
-            lines = file.read().split(b"\n")
-    except FileNotFoundError:
-        return []
     notes = []
-    for line in lines:
+    for line in (read_if_there(path, TAIL) or b"").split(b"\n"):
         try:
             entry = canonical.loads(line)
             notes.append((float(entry["time"]), int(entry["ended"])))
-        except (ValueError, TypeError, KeyError):
+        except (ValueError, TypeError, KeyError, OverflowError):
             continue  # cut at the front, torn at the end, or two leads at once: one note less
     return notes
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from pathlib import Path
 
+from kgqa_hpc.status.acceptance import words
 from kgqa_hpc.status.snapshot import VERDICTS, Status, survey
 
 WATCH_EVERY = 5.0  # s
@@ -74,12 +75,12 @@ def _items(now: Status) -> str:
 
 
 def _verdicts(now: Status) -> str:
-    counts = {name: now["verdicts"].get(name, 0) for name in VERDICTS}
-    total = sum(counts.values())
-    if not total:
+    counts = now["verdicts"]
+    if not now["items"]["ended"]:
         return "verdicts  none yet"
-    shares = " · ".join(f"{name} {100 * number / total:.1f} %" for name, number in counts.items())
-    return f"verdicts  {shares}"
+    others = [f"{name} {counts[name]:,}" for name in VERDICTS[2:] if counts[name]]
+    shares = [words(counts), *([f"rejected {counts['rejected']:,}"] if counts["rejected"] else []), *others]
+    return f"verdicts  {' · '.join(part for part in shares if part)}"
 
 
 def _workers(now: Status) -> str:

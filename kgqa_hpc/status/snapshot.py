@@ -1,7 +1,8 @@
 """Where a run stands, derived from its files alone: what is done, how fast it goes, who is stalled.
 
-`survey` reads 1 KiB per result it has not seen yet (the lead saves its sums in status.json), one small file
-per worker, and nothing else, so it answers within two seconds on ten thousand shards.
+`survey` reads 1 KiB per result it has not seen yet and what is new in the journals (the coordinator saves its
+sums in status.json), one small file per worker, and nothing else, so it answers within two seconds on ten
+thousand shards. Accepted, rejected, invalid, failed and waiting items are all there are, at any moment.
 """
 
 from __future__ import annotations
@@ -12,13 +13,14 @@ from pathlib import Path
 from typing import Any
 
 from kgqa_hpc.cluster import slurm
-from kgqa_hpc.config import parse_config
-from kgqa_hpc.errors import CorruptFile
+from kgqa_hpc.errors import CorruptFile, MissingFile
 from kgqa_hpc.status import history
-from kgqa_hpc.status.tally import Tally
+from kgqa_hpc.status.acceptance import acceptance
+from kgqa_hpc.status.pass_totals import PassTotals, verdicts
 from kgqa_hpc.status.worker_states import ALIVE, read_states
 from kgqa_hpc.store import canonical
 from kgqa_hpc.store.partition import ShardsManifest, read_shards_manifest
+from kgqa_hpc.store.regular import names_if_there, read_if_there
 from kgqa_hpc.store.run_folder import RunFolder
 
 STALLED = 120.0  # s without an answer although requests are in flight
@@ -29,112 +31,134 @@ Status = dict[str, Any]
 def survey(folder: Path) -> Status:
     """The state of a run as plain data. Raises InputError when there is no run."""
     run = RunFolder.open(folder)
-    config = parse_config(run.config(), str(run.config_file))
     shards = _shards(run)
-    tallies = load_tallies(run, [each.name for each in config.passes], shards.names if shards else [])
-    for tally in tallies:
-        tally.refresh(run)
-    return compose(run, shards, tallies, list(read_states(run.logs)), slurm.queue_state(run.logs))
+    totals = load_totals(run, shards.names if shards else [])
+    for each in totals:
+        each.refresh(run)
+    return compose(run, shards, totals, list(read_states(run.logs)), slurm.queue_state(run.logs))
 
 
-def load_tallies(run: RunFolder, passes: Sequence[str], names: list[str]) -> list[Tally]:
-    """The sums the lead saved last, or empty ones."""
+def pass_names(run: RunFolder) -> list[str]:
+    """The passes of a run in their order, from its manifest."""
+    passes = run.manifest().sections["passes"]["values"]
+    return sorted(passes, key=lambda name: passes[name]["position"])
+
+
+def load_totals(run: RunFolder, names: list[str]) -> list[PassTotals]:
+    """The sums the coordinator saved last, or empty ones. What is damaged or another run's does not count."""
+    passes = pass_names(run)
+    saved: dict[str, Any] = {}
     try:
-        saved = canonical.loads(run.status_file.read_bytes())["tallies"]
-        return [Tally.from_dict(name, saved[name], names) for name in passes]
-    except (FileNotFoundError, ValueError, KeyError, TypeError):
-        return [Tally(name) for name in passes]
+        document = canonical.loads(read_if_there(run.status_file) or b"{}")
+        if document["totals_check"] == _check(run, document["totals"]):
+            saved = document["totals"]
+        return [
+            PassTotals.from_dict(name, name == passes[-1], saved[name], names)
+            if name in saved
+            else _empty(name, passes)
+            for name in passes
+        ]
+    except (ValueError, KeyError, TypeError, AttributeError):
+        return [_empty(name, passes) for name in passes]
+
+
+def to_document(run: RunFolder, status: Status, totals: Sequence[PassTotals]) -> bytes:
+    """The content of status.json: the state for people and programs, and the sums to go on from."""
+    saved = {each.pass_name: each.to_dict() for each in totals}
+    return canonical.pretty({**status, "totals": saved, "totals_check": _check(run, saved)})
+
+
+def _empty(name: str, passes: Sequence[str]) -> PassTotals:
+    return PassTotals(name, name == passes[-1])
+
+
+def _check(run: RunFolder, totals: Any) -> str:
+    """Fits these sums, of this run and its passes, only."""
+    return canonical.digest([run.manifest().digest, totals])
 
 
 def compose(
     run: RunFolder,
     shards: ShardsManifest | None,
-    tallies: Sequence[Tally],
+    totals: Sequence[PassTotals],
     states: Sequence[Status],
     queue: Sequence[slurm.Job] | None,
 ) -> Status:
-    """Put the state together; `tallies` in the order of the passes, refreshed."""
-    alive = [state for state in states if state["age"] <= ALIVE]
-    total = len(shards.shards) if shards else 0
-    items = shards.items if shards else 0
-    current = next((tally for tally in tallies if len(tally.counted) < total), tallies[-1])
-    in_journals = sum(state.get("ended_open", 0) for state in alive)
-    ended = sum(tally.items for tally in tallies) + in_journals
-    everything = items * len(tallies)
+    """Put the state together; `totals` in the order of the passes, refreshed."""
+    sizes = {entry.name: entry.items for entry in shards.shards} if shards else {}
+    current = next((each for each in totals if len(each.counted) < len(sizes)), totals[-1])
+    complete = bool(sizes) and all(len(each.counted) == len(sizes) for each in totals)
+    counts = verdicts(totals, sizes)
+    through = sum(each.items for each in totals) + sum(each.journals.ended for each in totals)
+    work = {"total": sum(sizes.values()) * len(totals), "ended": through}
     speed = history.rate(run.logs)
-    complete = total > 0 and all(len(tally.counted) == total for tally in tallies)
+    alive = [state for state in states if state["age"] <= ALIVE]
     return {
         "run": run.name,
         "time": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
         "complete": complete,
         "pass": current.pass_name,
         "shards": {
-            "total": total,
+            "total": len(sizes),
             "done": len(current.counted),
-            "in_work": sum(state.get("open_shards", 0) for state in alive),
-            "quarantined": _count(run.quarantine, ".reason.json"),
+            "in_work": 0 if complete else sum(_number(state, "open_shards") for state in alive),
+            "quarantined": sum(name.endswith(".reason.json") for name in names_if_there(run.quarantine)),
         },
-        "items": {"total": everything, "ended": min(ended, everything)},
-        "verdicts": {**tallies[-1].counts, "waiting": in_journals},
-        "reasons": dict(tallies[-1].reasons),
-        "passes": [_pass(tally) for tally in tallies],
+        "items": {"total": sum(sizes.values()), "ended": sum(counts.values()) - counts["waiting"]},
+        "verdicts": counts,
+        "acceptance": acceptance(counts),
+        "reasons": dict(totals[-1].reasons),
+        "passes": [_pass(each) for each in totals],
+        "work": work,
         "rate": {"per_day": speed.overall, "last_hour_per_day": speed.last_hour},
-        "seconds_left": None if complete else _seconds_left(everything - ended, speed),
-        "workers": _workers(states, alive),
-        "journal_bytes": sum(_journal_bytes(run.results(tally.pass_name)) for tally in tallies),
+        "seconds_left": None if complete else _seconds_left(work["total"] - work["ended"], speed),
+        "workers": _workers([] if complete else states, alive),
+        "journal_answers": sum(each.journals.answers for each in totals),
         "queue": None if queue is None else [job.to_dict() for job in queue],
     }
 
 
 def _shards(run: RunFolder) -> ShardsManifest | None:
     try:
-        return read_shards_manifest(run) if run.shards_manifest.exists() else None
-    except CorruptFile:
-        return None  # `kgqa run` quarantines it and cuts the shards again
+        return read_shards_manifest(run)
+    except (CorruptFile, MissingFile):
+        return None  # not cut yet, or `kgqa run` quarantines it and cuts the shards again
 
 
-def _pass(tally: Tally) -> Status:
-    data = tally.to_dict()
-    del data["counted"]
-    return {"name": tally.pass_name, "shards_done": len(tally.counted), **data}
+def _pass(totals: PassTotals) -> Status:
+    data = totals.to_dict()
+    for private in ("counted", "by_shard", "journals"):
+        del data[private]
+    return {"name": totals.pass_name, "shards_done": len(totals.counted), **data}
 
 
 def _workers(states: Sequence[Status], alive: Sequence[Status]) -> Status:
+    """`states` are all there are; of a complete run none is missed."""
     speeds = [
-        state["ended"] / state["up"] for state in alive if state.get("ended") and state.get("up", 0) > 60
+        _number(state, "ended") / _number(state, "up")
+        for state in alive
+        if _number(state, "ended") and _number(state, "up") > 60
     ]
-    stalled = [s["worker"] for s in alive if s.get("in_flight") and s.get("silent", 0) > STALLED]
+    stalled = [s["worker"] for s in alive if _number(s, "in_flight") and _number(s, "silent") > STALLED]
     return {
         "alive": len(alive),
-        "silent": [state["worker"] for state in states if state["age"] > ALIVE],
+        "silent": [state.get("worker") for state in states if state["age"] > ALIVE],
         "stalled": stalled,
         "slowest": max(sum(speeds) / len(speeds) / min(speeds), 1.0) if speeds else None,
-        "engine_deaths": sum(state.get("deaths", 0) for state in alive),
-        "retries": sum(state.get("retries", 0) for state in alive),
+        "engine_deaths": sum(_number(state, "deaths") for state in alive),
+        "retries": sum(_number(state, "retries") for state in alive),
         "list": list(alive),
     }
 
 
+def _number(state: Status, key: str) -> float:
+    """A number a worker tells of itself; 0 for anything else."""
+    value = state.get(key)
+    return (
+        value if isinstance(value, int | float) and not isinstance(value, bool) and 0 <= value < 2**53 else 0
+    )
+
+
 def _seconds_left(left: int, speed: history.Rate) -> float | None:
     per_day = speed.last_hour or speed.overall
-    return left / per_day * history.DAY if per_day else None
-
-
-def _count(folder: Path, ending: str) -> int:
-    try:
-        return sum(entry.name.endswith(ending) for entry in folder.iterdir())
-    except FileNotFoundError:
-        return 0
-
-
-def _journal_bytes(folder: Path) -> int:
-    """Bytes of journaled items. They grow with every answer, so two looks tell whether anything was kept."""
-    total = 0
-    for path in folder.glob("*.journal"):
-        try:
-            with path.open("rb") as file:
-                header = file.readline()
-                total += file.seek(0, 2) - len(header)
-        except FileNotFoundError:
-            continue  # its shard was finished just now
-    return total
+    return max(left, 0) / per_day * history.DAY if per_day else None

@@ -1,14 +1,12 @@
 """What each worker says of itself: one small file per process in logs/workers/, rewritten every few seconds.
 
 Nothing depends on them: they are for people and for `status`. Whose file is old is dead or suspended. A
-worker that ends in order removes its own; the lead sweeps what the others left.
+worker that ends in order removes its own; the coordinator sweeps what the others left.
 """
 
 from __future__ import annotations
 
 import os
-import socket
-import time
 from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
@@ -18,9 +16,12 @@ import psutil
 
 from kgqa_hpc.store import canonical
 from kgqa_hpc.store.atomic import make_folder, write_file
+from kgqa_hpc.store.clock import machine, time_at
+from kgqa_hpc.store.regular import names_if_there, read_if_there_with_state
 
-ALIVE = 90.0  # s; three missed rewrites of the slowest rhythm. Clocks of nodes may differ by seconds.
+ALIVE = 90.0  # s; three missed rewrites of the slowest rhythm
 LITTER = 86_400.0
+LARGEST = 1 << 16  # bytes
 
 
 def state_file(logs: Path, worker: str) -> Path:
@@ -35,23 +36,25 @@ def write_state(logs: Path, worker: str, state: dict[str, Any]) -> None:
 
 
 def remove_state(logs: Path, worker: str) -> None:
-    with suppress(FileNotFoundError):
+    with suppress(OSError):  # what is left of it is old soon
         state_file(logs, worker).unlink()
 
 
 def read_states(logs: Path) -> Iterator[dict[str, Any]]:
-    """Every worker's state with its `age` in seconds; unreadable ones are skipped, they are about to be
-    rewritten.
+    """Every worker's state with its `age` in seconds by the file system's clock.
+
+    Those that cannot be read now are skipped: they are about to be rewritten.
     """
-    now = time.time()
-    for path in _files(logs):
+    names = _names(logs)
+    now = time_at(logs / "workers") if names else 0.0
+    for name in names:
+        found = read_if_there_with_state(logs / "workers" / name, LARGEST)
         try:
-            data = path.read_bytes()
-            age = now - path.stat().st_mtime
-            state = canonical.loads(data)
-        except (FileNotFoundError, ValueError):
+            state = canonical.loads(found[0]) if found else None
+        except ValueError:
             continue
-        if isinstance(state, dict):
+        if isinstance(state, dict) and found:
+            age = now - found[1].st_mtime
             if _is_dead(state):
                 age = max(age, ALIVE + 1)
             yield {**state, "age": round(max(age, 0.0), 1)}
@@ -59,21 +62,34 @@ def read_states(logs: Path) -> Iterator[dict[str, Any]]:
 
 def sweep_states(logs: Path) -> None:
     """Remove the states of workers that have been dead for a day."""
-    now = time.time()
-    for path in _files(logs):
-        with suppress(FileNotFoundError):
+    names = _names(logs)
+    now = time_at(logs / "workers") if names else 0.0
+    for name in names:
+        with suppress(OSError):
+            path = logs / "workers" / name
             if now - path.stat().st_mtime > LITTER:
                 path.unlink()
 
 
+def place() -> dict[str, str]:
+    """Where a process id means this very process: the running kernel and its namespace of ids."""
+    try:
+        return {"machine": machine(), "pid_namespace": os.readlink("/proc/self/ns/pid")}
+    except OSError:
+        return {"machine": machine(), "pid_namespace": ""}
+
+
 def _is_dead(state: dict[str, Any]) -> bool:
     """Whether it is a process of this machine that is there no more; of others only age tells."""
-    return state.get("host") == socket.gethostname() and not psutil.pid_exists(int(state.get("pid", 0)))
+    here = place()
+    pid = state.get("pid")
+    return (
+        all(here.values())
+        and {key: state.get(key) for key in here} == here
+        and isinstance(pid, int)
+        and not psutil.pid_exists(pid)
+    )
 
 
-def _files(logs: Path) -> list[Path]:
-    folder = logs / "workers"
-    try:
-        return [folder / name for name in sorted(os.listdir(folder)) if name.endswith(".json")]
-    except FileNotFoundError:
-        return []
+def _names(logs: Path) -> list[str]:
+    return [name for name in names_if_there(logs / "workers") if name.endswith(".json")]

@@ -11,7 +11,6 @@ from __future__ import annotations
 import errno
 import os
 import secrets
-import shutil
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
@@ -19,11 +18,9 @@ from pathlib import Path
 
 from kgqa_hpc.errors import DiskFull, StoreError
 from kgqa_hpc.store import disk
+from kgqa_hpc.store.regular import GONE
 
 TEMP_SUFFIX = ".kgqa-tmp"
-# A temp file that nobody wrote to for so long is litter of a dead process; the longest pause between two
-# writes of a living one is seconds.
-LITTER_AGE = 3600.0
 # A guard stands for the milliseconds between two renames; older than this, its owner is dead.
 GUARD_AGE = 60.0
 
@@ -34,8 +31,6 @@ _FULL = {
     errno.EIO: "the device reports an I/O error: check it, then run the same command again",
     errno.EFBIG: "the file size limit is reached: raise it (ulimit -f), then run the same command again",
 }
-# What "it is not there" may look like, on network file systems too.
-GONE = (errno.ENOENT, errno.ENOTDIR, errno.ESTALE)
 # What file systems without hard links answer (FAT, some FUSE and network file systems).
 _NO_LINKS = {errno.EPERM, errno.EOPNOTSUPP, errno.ENOSYS, errno.EXDEV, errno.EMLINK, errno.EINVAL}
 
@@ -181,32 +176,6 @@ def make_folder(folder: Path) -> None:
             if not folder.is_dir():
                 raise StoreError(f"{folder}: is in the way: not a folder", "move it elsewhere") from None
         sync_folder(folder.parent)
-
-
-def sweep_temps(folder: Path, older_than: float = LITTER_AGE, prefix: str = ".") -> int:
-    """Remove temp files and folders in `folder` in which nobody wrote for `older_than` seconds; how many."""
-    try:
-        entries = list(os.scandir(folder))
-    except FileNotFoundError:
-        return 0
-    litter = [
-        Path(entry.path)
-        for entry in entries
-        if entry.name.startswith(prefix) and entry.name.endswith(TEMP_SUFFIX)
-    ]
-    return sum(_sweep(path, time.time() - older_than) for path in litter)
-
-
-def _sweep(path: Path, before: float) -> bool:
-    # Another process may sweep at the same time.
-    with disk_errors(path), suppress(FileNotFoundError):
-        if max(entry.lstat().st_mtime for entry in (path, *path.rglob("*"))) < before:
-            if path.is_dir():
-                shutil.rmtree(path, ignore_errors=True)
-            else:
-                disk.unlink(path)
-            return True
-    return False
 
 
 def _remove_temp(fd: int, temp: Path) -> None:

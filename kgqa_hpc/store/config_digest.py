@@ -63,6 +63,41 @@ def digest(sections: Mapping[str, Mapping[str, Any]]) -> str:
     return canonical.digest({name: section["sha256"] for name, section in sections.items()})
 
 
+def pass_digest(sections: Mapping[str, Mapping[str, Any]], pass_name: str) -> str:
+    """One sha256 for what a pass's results follow from; they carry it.
+
+    Covered are graph, seed and kind of anchors, and the steps, prompts and engine of this pass and of those
+    before it. Left out is what may be added to a run without changing what is there: more anchors, later
+    passes.
+    `sections` as `fingerprint` gives them. Raises KeyError for an unknown pass.
+    """
+    values = {name: section["values"] for name, section in sections.items()}
+    passes, prompts = values["passes"], values["prompts"]
+    last = passes[pass_name]["position"]
+    chain = sorted(
+        (each for each in passes.values() if each["position"] <= last), key=lambda p: p["position"]
+    )
+    modules = prompts.get("modules", {})
+    steps = {_use(step) for each in passes.values() for step in each["steps"]} | {"generate", "judge"}
+    covered = {
+        "graph": _set(values["graph"]),
+        "seed": values["sampling"]["seed"],
+        "kind": values["sampling"].get("kind"),
+        "prompts": _set({key: v for key, v in prompts.items() if key not in {"modules", *steps}}),
+        "passes": [
+            {
+                "steps": [
+                    [step, _module(step, prompts), modules.get(_module(step, prompts))]
+                    for step in each["steps"]
+                ],
+                "engine": _set(each["engine"]),
+            }
+            for each in chain
+        ],
+    }
+    return canonical.digest(covered)
+
+
 def require_same(where: str, recorded: Mapping[str, Any], wanted: Mapping[str, Any], cure: str) -> None:
     """Raises FingerprintMismatch that names each key that differs, old → new.
 
@@ -92,6 +127,17 @@ def _passes(config: Mapping[str, Any], operational: Mapping[str, Collection[str]
             "engine": {key: value for key, value in engine.items() if key not in left_out},
         }
     return passes
+
+
+def _use(step: Any) -> str:
+    return str(step["use"]) if isinstance(step, Mapping) else str(step)
+
+
+def _module(step: Any, prompts: Mapping[str, Any]) -> str | None:
+    """The name of a step's prompt module: its own, or the one that `prompts` has under the step's name."""
+    own = step.get("prompt") if isinstance(step, Mapping) else None
+    name = own or prompts.get(_use(step))
+    return None if name is None else str(name)
 
 
 def _without_folders(value: Any) -> Any:

@@ -7,12 +7,12 @@ flip, not even in a space, goes unseen. docs/format.md, section 4.
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 from typing import Any
 
 from kgqa_hpc.errors import CorruptFile, MissingFile, NewerFormat
 from kgqa_hpc.store import atomic, canonical
+from kgqa_hpc.store.regular import NotRegular, read_with_state
 
 CHECKSUM = "checksum"
 
@@ -50,14 +50,17 @@ def read_bytes(path: Path) -> bytes:
 
 
 def read_sized(path: Path, limit: int = -1) -> tuple[bytes, int]:
-    """The file's bytes (the first `limit`) and its size. Raises MissingFile, or StoreError when it
-    is unreadable.
+    """The file's bytes (the first `limit`) and its size.
+
+    Raises MissingFile; CorruptFile when it is no regular file; StoreError when it is unreadable.
     """
     try:
-        with open(path, "rb") as file:
-            return file.read(limit), os.fstat(file.fileno()).st_size
+        data, state = read_with_state(path, limit)
+        return data, state.st_size
     except FileNotFoundError:
         raise MissingFile(f"{path}: no such file") from None
+    except NotRegular:
+        raise CorruptFile(f"{path}: is not a regular file") from None
     except OSError as problem:
         raise atomic.disk_error(path, problem) from problem
 

@@ -22,6 +22,7 @@ from kgqa_hpc.errors import CorruptFile, StoreError
 from kgqa_hpc.store import canonical, disk
 from kgqa_hpc.store.atomic import disk_error, disk_errors, exists, make_folder, sync_folder
 from kgqa_hpc.store.document import read_bytes, require_kind
+from kgqa_hpc.store.regular import open_regular
 
 KIND = "journal"
 VERSION = 1
@@ -188,6 +189,24 @@ def read_journal(path: Path, expected_header: Mapping[str, Any]) -> tuple[list[d
         number for number, record in enumerate(parsed, start=2) if record is None or "id" not in record
     )
     return [r for r in parsed if r is not None and "id" in r], Damage(path, torn=tail, lines=bad)
+
+
+def read_on(path: Path, start: int, expected: Mapping[str, Any]) -> tuple[list[dict[str, Any]], int]:
+    """The whole records from byte `start` on, and where to go on next time; for who only counts.
+
+    From 0 on the header is looked at, and a journal that does not fit `expected` has no records. Raises
+    OSError.
+    """
+    with open(open_regular(path), "rb") as file:
+        file.seek(start)
+        data = file.read()
+    *lines, tail = data.split(b"\n")
+    if start == 0 and lines:
+        if _refusal(path, _parse(lines[0]), expected):
+            return [], len(data) - len(tail)
+        lines = lines[1:]
+    records = [record for line in lines if (record := _parse(line)) is not None and "id" in record]
+    return records, start + len(data) - len(tail)
 
 
 def _refusal(path: Path, header: dict[str, Any] | None, expected: Mapping[str, Any]) -> str:

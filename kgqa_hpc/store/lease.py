@@ -25,11 +25,14 @@ from pathlib import Path
 from typing import Any
 
 from kgqa_hpc.store import atomic, canonical, disk
+from kgqa_hpc.store.clock import Clock, machine
+from kgqa_hpc.store.regular import GONE
 
 SUFFIX = ".lease"
 SPECULATIVE = ".spec"
-# The file system's clock is read again after so long; in between the monotonic clock carries it on.
-CLOCK_AGE = 5.0
+# A lease of another machine is watched for so much of the expiry before it is taken over, whatever its age:
+# where clients set times (Lustre), the owner's clock may be wrong. Its heartbeat comes four times an expiry.
+WATCHED = 0.4
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,6 +42,7 @@ class Holder:
     name: str
     worker: str
     host: str
+    machine: str
     pid: int
     nonce: str
     age: float
@@ -92,8 +96,7 @@ class Leases:
         self.folder = folder
         self.worker = worker
         self.expiry = expiry
-        self._clock_file = folder / f".clock.{secrets.token_hex(6)}{atomic.TEMP_SUFFIX}"
-        self._clock: tuple[float, float] | None = None
+        self._clock = Clock(folder)
         self._watched: dict[str, _Watch] = {}
         self.held: set[str] = set()  # nonces of leases claimed here and not released
 
@@ -108,6 +111,7 @@ class Leases:
             "version": 1,
             "worker": self.worker,
             "host": socket.gethostname(),
+            "machine": machine(),
             "pid": os.getpid(),
             "nonce": nonce,
             "claimed": self.now(),
@@ -127,16 +131,26 @@ class Leases:
     def expired(self, holder: Holder) -> bool:
         """Whether the lease may be taken over.
 
-        By the file system's clock; but never within `expiry` of a heartbeat that this process saw happen,
-        and always when it saw none for twice the `expiry`: so clocks that are wrong cost time, not sense.
+        By the file system's clock; but never within `expiry` of a heartbeat that this process saw happen, nor
+        on first sight of another machine's; and always when it saw none for twice the `expiry`. Wrong clocks
+        delay takeover but never break correctness.
         """
+        return self.patience(holder) <= 0
+
+    def patience(self, holder: Holder) -> float:
+        """Seconds until the lease may be taken over, if no heartbeat is seen until then."""
         if not holder.nonce:
-            return True
+            return 0.0
         watch = self._watch(holder)
         unchanged = time.monotonic() - watch.since
-        if watch.saw_it_change and unchanged <= self.expiry:
-            return False
-        return holder.age > self.expiry or unchanged > 2 * self.expiry
+        if watch.saw_it_change:
+            watched = self.expiry
+        elif holder.machine != machine() or not machine():
+            watched = WATCHED * self.expiry
+        else:
+            watched = 0.0
+        sooner = max(self.expiry - holder.age, watched - unchanged)
+        return min(sooner, 2 * self.expiry - unchanged)
 
     def beats(self, holder: Holder) -> bool:
         """Whether this process saw the lease's heartbeat happen."""
@@ -149,10 +163,8 @@ class Leases:
         with atomic.disk_errors(path):
             try:
                 fd = os.open(path, os.O_RDONLY)
-            except OSError as problem:
-                if problem.errno in atomic.GONE:
-                    return False
-                raise
+            except (FileNotFoundError, NotADirectoryError):  # stale is no answer: the next beat asks again
+                return False
             try:
                 if _nonce(os.read(fd, 4096)) != lease.nonce:
                     return False
@@ -168,16 +180,12 @@ class Leases:
         self._remove(lease.name, lambda status, data: _nonce(data) == lease.nonce)
 
     def now(self) -> float:
-        """The time as the file system has it: the modification time of a file touched just now."""
-        if self._clock is None or time.monotonic() - self._clock[1] > CLOCK_AGE:
-            with atomic.disk_errors(self._clock_file):
-                self._clock = (self._touched(), time.monotonic())
-        return self._clock[0] + time.monotonic() - self._clock[1]
+        """The time as the file system has it."""
+        return self._clock.now()
 
     def close(self) -> None:
         """Remove this process's clock file. Leases are released one by one."""
-        with suppress(OSError):
-            disk.unlink(self._clock_file)
+        self._clock.close()
 
     def path(self, name: str) -> Path:
         """Where the lease of `name` lies: fanned out over 256 folders, so that none grows long."""
@@ -192,15 +200,6 @@ class Leases:
             watch = self._watched[holder.name] = _Watch(beat, time.monotonic(), alive)
         return watch
 
-    def _touched(self) -> float:
-        try:
-            disk.touch(self._clock_file)
-        except FileNotFoundError:
-            atomic.make_folder(self.folder)
-            disk.close(disk.open_(self._clock_file, os.O_WRONLY | os.O_CREAT))
-            disk.touch(self._clock_file)
-        return os.stat(self._clock_file).st_mtime
-
     def _depose(self, holder: Holder) -> bool:
         """Remove an expired lease; False when it turned out to be another one, or to live."""
         beat = (holder.inode, holder.modified)
@@ -214,7 +213,7 @@ class Leases:
             try:
                 disk.rename(path, tombstone)
             except OSError as problem:
-                if problem.errno in atomic.GONE:
+                if problem.errno in GONE:
                     return False
                 raise
             meant = is_meant(os.stat(tombstone), tombstone.read_bytes())
@@ -225,17 +224,13 @@ class Leases:
         return meant
 
 
-def holders(folder: Path) -> Iterator[Holder]:
-    """Everyone who holds something in a pass's folder of leases (for `status`: it lists, and writes nothing).
-
-    Ages are by this machine's clock, or by the newest heartbeat when that is ahead of it.
-    """
+def holders(folder: Path, now: float) -> Iterator[Holder]:
+    """Everyone who holds something in a pass's folder of leases. Ages are measured from `now`."""
     found: list[tuple[str, os.stat_result, bytes]] = []
     for path in sorted(folder.glob(f"[0-9a-f][0-9a-f]/*{SUFFIX}")):
         content = None if path.name.startswith(".") else _read(path)
         if content is not None:
             found.append((path.name.removesuffix(SUFFIX), *content))
-    now = max([time.time(), *(status.st_mtime for _, status, _ in found)])
     for name, status, data in found:
         yield _holder(name, status, data, now)
 
@@ -247,7 +242,7 @@ def _read(path: Path) -> tuple[os.stat_result, bytes] | None:
             with open(path, "rb", buffering=0) as file:
                 return os.fstat(file.fileno()), file.read(4096)
         except OSError as problem:
-            if problem.errno in atomic.GONE:
+            if problem.errno in GONE:
                 return None
             raise
 
@@ -258,6 +253,7 @@ def _holder(name: str, status: os.stat_result, data: bytes, now: float) -> Holde
         name=name,
         worker=content.get("worker", ""),
         host=content.get("host", ""),
+        machine=str(content.get("machine", "")),
         pid=content.get("pid", 0),
         nonce=content.get("nonce", ""),
         age=now - status.st_mtime,

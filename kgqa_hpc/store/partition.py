@@ -8,15 +8,18 @@ docs/format.md, section 5.
 from __future__ import annotations
 
 import re
+from collections import deque
+from collections.abc import Callable
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, replace
-from pathlib import Path
 from typing import Any
 
-from kgqa_hpc.errors import CorruptFile, FingerprintMismatch, MissingFile, StoreError
+from kgqa_hpc.errors import CorruptFile, FingerprintMismatch, MissingFile, StoppedEarly, StoreError
 from kgqa_hpc.store.anchors import KIND as ANCHORS
 from kgqa_hpc.store.anchors import AnchorsFile
 from kgqa_hpc.store.atomic import exists, make_folder
 from kgqa_hpc.store.document import read_document, write_document
+from kgqa_hpc.store.origin import anchors_origin, require_origin
 from kgqa_hpc.store.quarantine import quarantine
 from kgqa_hpc.store.run_folder import RunFolder
 from kgqa_hpc.store.sealed import read_header
@@ -24,6 +27,8 @@ from kgqa_hpc.store.shard import KIND as SHARD
 from kgqa_hpc.store.shard import ShardEntry, read_shard, write_shard
 
 KIND = "shards"
+# Threads that write shards: a file waits for the disk most of its time, HDF5 itself takes one at a time.
+WRITERS = 4
 _NAME = re.compile(r"shard-[0-9]{6,9}")
 
 
@@ -58,24 +63,26 @@ class ShardsManifest:
         }
 
 
-def partition(run: RunFolder, shard_size: int, verify: bool = True) -> ShardsManifest:
+def partition(run: RunFolder, shard_size: int, stopped: Callable[[], bool] = lambda: False) -> ShardsManifest:
     """Make all shards and their manifest, or verify those that are there (header and size of each).
 
     An existing partition is kept whatever `shard_size` says, because results refer to it. Corrupt shards go
-    to quarantine and are made again. `verify=False` leaves the looking to `load_shard`, for the many of one
-    job. Raises FingerprintMismatch when anchors.h5 is not the one that was cut; CorruptFile when anchors.h5
+    to quarantine and are made again. When `stopped()` it ends within a moment; what is cut stays. Raises
+    StoppedEarly; FingerprintMismatch when anchors.h5 is not the one that was cut; CorruptFile when anchors.h5
     is damaged; DiskFull, StoreError.
     """
     anchors_sha256 = _anchors_sha256(run)
     manifest = _existing(run)
     if manifest is None:
-        return _cut(run, anchors_sha256, _size_in_use(run, anchors_sha256) or shard_size)
+        return _cut(run, anchors_sha256, _size_in_use(run, anchors_sha256) or shard_size, stopped)
     if manifest.anchors_sha256 != anchors_sha256:
         raise FingerprintMismatch(
             f"{run.shards} was cut from another anchors.h5", "use another run folder, or restore anchors.h5"
         )
-    if verify and not all(_found(run, manifest, entry.name) == entry for entry in manifest.shards):
-        return _cut(run, anchors_sha256, manifest.shard_size)
+    for entry in manifest.shards:
+        _go_on(stopped)
+        if _found(run, manifest, entry.name) != entry:
+            return _cut(run, anchors_sha256, manifest.shard_size, stopped)
     return manifest
 
 
@@ -103,7 +110,7 @@ def load_shard(run: RunFolder, manifest: ShardsManifest, name: str) -> list[dict
         except CorruptFile as problem:
             quarantine(run.quarantine, path, problem.message)
     with AnchorsFile(run.anchors) as anchors:
-        _write(run, anchors, manifest, name)
+        _write(run, manifest, name, _rows(anchors, manifest, name))
     return read_shard(path)
 
 
@@ -112,20 +119,45 @@ def shard_name(position: int) -> str:
     return f"shard-{position:06d}"
 
 
-def _cut(run: RunFolder, anchors_sha256: str, shard_size: int) -> ShardsManifest:
+def _cut(run: RunFolder, anchors_sha256: str, shard_size: int, stopped: Callable[[], bool]) -> ShardsManifest:
+    """Find or write every shard. Anchors are read in order, a few shards ahead; files are written side by
+    side, for most of the time goes into waiting for the disk.
+    """
     make_folder(run.shards)
-    with AnchorsFile(run.anchors) as anchors:
+    entries: list[ShardEntry | Future[ShardEntry]] = []
+    with AnchorsFile(run.anchors) as anchors, ThreadPoolExecutor(WRITERS) as writers:
         plan = ShardsManifest(anchors_sha256, shard_size, len(anchors), ())
-        names = [shard_name(position) for position in range(-(-len(anchors) // shard_size))]
-        entries = tuple(_found(run, plan, name) or _write(run, anchors, plan, name) for name in names)
-    manifest = replace(plan, shards=entries)
+        pending: deque[Future[ShardEntry]] = deque()
+        try:
+            for position in range(-(-len(anchors) // shard_size)):
+                _go_on(stopped)
+                name = shard_name(position)
+                found = _found(run, plan, name)
+                if found is None:
+                    pending.append(writers.submit(_write, run, plan, name, _rows(anchors, plan, name)))
+                entries.append(found or pending[-1])
+                if len(pending) > 2 * WRITERS:
+                    pending.popleft().result()
+            whole = tuple(each if isinstance(each, ShardEntry) else each.result() for each in entries)
+        except BaseException:
+            writers.shutdown(cancel_futures=True)
+            raise
+    manifest = replace(plan, shards=whole)
     write_document(run.shards_manifest, manifest.to_dict())
     return manifest
 
 
-def _write(run: RunFolder, anchors: AnchorsFile, plan: ShardsManifest, name: str) -> ShardEntry:
+def _go_on(stopped: Callable[[], bool]) -> None:
+    if stopped():
+        raise StoppedEarly("stopped early while cutting shards", "run the same command again")
+
+
+def _rows(anchors: AnchorsFile, plan: ShardsManifest, name: str) -> list[dict[str, Any]]:
     start = _position(name) * plan.shard_size
-    rows = list(anchors.rows(start, start + plan.shard_size))
+    return list(anchors.rows(start, start + plan.shard_size))
+
+
+def _write(run: RunFolder, plan: ShardsManifest, name: str, rows: list[dict[str, Any]]) -> ShardEntry:
     return write_shard(run.shard(name), rows, _origin(plan, name), exclusive=True)
 
 
@@ -179,16 +211,25 @@ def _existing(run: RunFolder) -> ShardsManifest | None:
 
 def _size_in_use(run: RunFolder, anchors_sha256: str) -> int | None:
     """The size of the shards that lie there: results may refer to them when only the manifest was lost."""
-    path: Path = run.shard(shard_name(0))
-    try:
-        header = read_header(path, SHARD) if exists(path) else {}
-    except StoreError:
-        return None
-    return header.get("shard_size") if header.get("anchors_sha256") == anchors_sha256 else None
+    for path in sorted(run.shards.glob("shard-*.h5")):
+        try:
+            header = read_header(path, SHARD)
+        except StoreError:
+            continue
+        if header.get("anchors_sha256") == anchors_sha256 and isinstance(header.get("shard_size"), int):
+            return int(header["shard_size"])
+    return None
 
 
 def _anchors_sha256(run: RunFolder) -> str:
     if not exists(run.anchors):
         raise StoreError(f"{run.anchors}: no such file", f"sample first: kgqa sample {run.path}")
-    sha256: str = read_header(run.anchors, ANCHORS)["sha256"]
+    header = read_header(run.anchors, ANCHORS)
+    try:
+        require_origin(run.anchors, header, anchors_origin(run.manifest().sections))
+    except CorruptFile as problem:
+        raise CorruptFile(
+            problem.message, f"kgqa sample {run.path} sets it aside and draws this run's"
+        ) from None
+    sha256: str = header["sha256"]
     return sha256

@@ -174,7 +174,7 @@ class ShardQueue:
         pause = max(SOONEST, PACE * len(self._todo))
         if not self.leases.beats(holder):
             # Perhaps a dead worker's: look when it would expire.
-            pause = min(pause, max(self.leases.expiry - holder.age, 0.0) + 1.0)
+            pause = min(pause, self.leases.patience(holder) + 1.0)
         self._not_before[name] = time.monotonic() + self.jitter(pause)
 
 

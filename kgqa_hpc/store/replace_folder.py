@@ -1,80 +1,125 @@
 """A folder that is replaced as a whole: after `kill -9` at any moment it is the old one or the new one.
 
-The new folder grows under a temporary name beside the target, is written through to the disk, and then
-changes places with it in one system call (renameat2, RENAME_EXCHANGE). File systems that cannot exchange get
-two renames; a kill between the two leaves the old folder complete beside the target, and `settle` puts it
-back.
+The new folder grows under a random name beside the target, is written through to the disk, compared with its
+SHA256SUMS, and then changes places with the target in one system call (renameat2, RENAME_EXCHANGE). File
+systems that cannot exchange get two renames; a kill between the two leaves the old folder complete beside the
+target, and `settle` puts it back. Any number may do so at once: the last one's folder stays, whole.
+
+Who is alive is told by a lock on the growing folder, on the machine that holds it, and by the age of what is
+in it elsewhere: a process id and a host name are the same in many containers.
 """
 
 from __future__ import annotations
 
 import ctypes
 import errno
+import fcntl
+import hashlib
 import os
-import re
+import secrets
 import shutil
-import socket
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
-from kgqa_hpc.store.atomic import disk_errors, sync_folder
+from kgqa_hpc.errors import StoreError
+from kgqa_hpc.store.atomic import TEMP_SUFFIX, disk_errors, sync_folder
+from kgqa_hpc.store.clock import machine
+from kgqa_hpc.store.litter import sweep_temps
 
+SUMS = "SHA256SUMS"
 _AT_FDCWD = -100
 _RENAME_EXCHANGE = 2
 _CANNOT_EXCHANGE = {errno.EINVAL, errno.ENOSYS, errno.ENOTSUP, errno.EPERM}
+# Others who replace the same folder may come between our looking and our renaming, but not for ever.
+_TRIES = 100
 
 
 @contextmanager
 def replaced_folder(target: Path) -> Iterator[Path]:
     """Yield an empty folder that becomes `target` when the block ends well, and vanishes when it does not.
 
-    Raises DiskFull or StoreError when the operating system refuses; `target` is then what it was.
+    Raises DiskFull or StoreError when the operating system refuses, or when a file is not what the folder's
+    SHA256SUMS say; `target` is then what it was.
     """
     settle(target)
-    growing = target.with_name(f".{target.name}.new-{_me()}")
+    with disk_errors(target):
+        growing, lock = _new_folder(target)
     try:
         with disk_errors(target):
-            growing.mkdir(parents=True)
             yield growing
             _sync(growing)
+            verify_sums(growing)
             _take_place(growing, target)
     finally:
         # Holds the unfinished new folder after a failure, and the old one after an exchange.
         shutil.rmtree(growing, ignore_errors=True)
+        os.close(lock)
 
 
 def settle(target: Path) -> None:
-    """Finish what a killed process left: an old folder gets its place back, what is dead is removed."""
-    old = _old(target)
-    if old.exists() and not target.exists():
-        os.rename(old, target)
-    shutil.rmtree(old, ignore_errors=True)
-    for leftover in target.parent.glob(f".{target.name}.new-*"):
-        if _is_dead(leftover.name):
+    """Finish what killed processes left: an old folder gets its place back, what is dead is removed."""
+    for old in sorted(target.parent.glob(f".{target.name}.old-*")):
+        if not target.exists():
+            with disk_errors(target):
+                _rename_into_gap(old, target)
+        shutil.rmtree(old, ignore_errors=True)
+    for leftover in target.parent.glob(f".{target.name}.new-{machine() or 'unknown'}-*{TEMP_SUFFIX}"):
+        if _is_dead(leftover):
             shutil.rmtree(leftover, ignore_errors=True)
+    sweep_temps(target.parent, prefix=f".{target.name}.")  # of other machines: when nobody wrote for long
 
 
-def _me() -> str:
-    return f"{socket.gethostname()}-{os.getpid()}"
+def verify_sums(folder: Path) -> None:
+    """Raises StoreError for a file that is not what SHA256SUMS of the folder say, or is not there."""
+    sums = folder / SUMS
+    if not sums.exists():
+        return
+    for line in sums.read_text(encoding="utf-8").splitlines():
+        expected, _, name = line.partition("  ")
+        with (folder / name).open("rb") as file:
+            found = hashlib.file_digest(file, "sha256").hexdigest()
+        if found != expected:
+            raise StoreError(
+                f"{folder / name}: is not what was written there", "check the disk, then run it again"
+            )
 
 
-def _is_dead(name: str) -> bool:
-    """Whether a leftover belongs to a process of this host that is gone; another host's cannot be known."""
-    match = re.search(r"\.new-(.+)-(\d+)$", name)
-    if match is None or match[1] != socket.gethostname():
+def _new_folder(target: Path) -> tuple[Path, int]:
+    """A folder of our own beside the target, locked as long as we live. Raises OSError."""
+    while True:
+        name = f".{target.name}.new-{machine() or 'unknown'}-{secrets.token_hex(8)}{TEMP_SUFFIX}"
+        growing = target.with_name(name)
+        growing.mkdir(parents=True)
+        # Until it is locked, others may take it for a dead one's.
+        with suppress(FileNotFoundError):
+            lock = os.open(growing, os.O_RDONLY | os.O_DIRECTORY)
+            if _lock(lock) is not False and growing.exists():
+                return growing, lock
+            os.close(lock)
+
+
+def _is_dead(leftover: Path) -> bool:
+    """Whether nobody of this machine holds the folder any more. False where locks are not known."""
+    try:
+        fd = os.open(leftover, os.O_RDONLY | os.O_DIRECTORY)
+    except OSError:
         return False
     try:
-        os.kill(int(match[2]), 0)
-    except ProcessLookupError:
-        return True
-    except PermissionError:
+        return _lock(fd) is True
+    finally:
+        os.close(fd)
+
+
+def _lock(fd: int) -> bool | None:
+    """True when it is ours now, False when another holds it, None where there are no locks."""
+    try:
+        fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
         return False
-    return int(match[2]) == os.getpid()
-
-
-def _old(target: Path) -> Path:
-    return target.with_name(f".{target.name}.old")
+    except OSError:
+        return None
+    return True
 
 
 def _sync(folder: Path) -> None:
@@ -91,13 +136,33 @@ def _sync(folder: Path) -> None:
 
 
 def _take_place(growing: Path, target: Path) -> None:
-    if not target.exists():
-        os.rename(growing, target)
-    elif not exchange(growing, target):
-        os.rename(target, _old(target))
-        os.rename(growing, target)
-        shutil.rmtree(_old(target), ignore_errors=True)
+    for _ in range(_TRIES):
+        if _rename_into_gap(growing, target) or exchange(growing, target):
+            break
+        old = target.with_name(f".{target.name}.old-{secrets.token_hex(8)}")
+        try:
+            os.rename(target, old)
+        except FileNotFoundError:
+            continue
+        placed = _rename_into_gap(growing, target)
+        shutil.rmtree(old, ignore_errors=True)
+        if placed:
+            break
+    else:
+        raise StoreError(f"{target}: others replace it all the time", "run it again when they are done")
     sync_folder(target.parent)
+
+
+def _rename_into_gap(source: Path, target: Path) -> bool:
+    """Rename where nothing is; False when something is there already, or `source` is gone."""
+    try:
+        if not target.exists():
+            os.rename(source, target)
+            return True
+    except OSError as problem:
+        if problem.errno not in (errno.ENOTEMPTY, errno.EEXIST, errno.ENOENT):
+            raise
+    return False
 
 
 def exchange(one: Path, other: Path) -> bool:
@@ -108,6 +173,6 @@ def exchange(one: Path, other: Path) -> bool:
     if rename(_AT_FDCWD, os.fsencode(one), _AT_FDCWD, os.fsencode(other), _RENAME_EXCHANGE) == 0:
         return True
     code = ctypes.get_errno()
-    if code in _CANNOT_EXCHANGE:
+    if code in _CANNOT_EXCHANGE or code == errno.ENOENT:
         return False
     raise OSError(code, os.strerror(code), os.fspath(other))

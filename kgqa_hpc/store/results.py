@@ -13,6 +13,7 @@ from typing import Any
 
 from kgqa_hpc.store import canonical, sealed
 from kgqa_hpc.store.atomic import make_folder
+from kgqa_hpc.store.origin import ResultOrigin
 from kgqa_hpc.store.table import JSON, TEXT, open_table, write_table
 
 KIND = "result"
@@ -22,6 +23,8 @@ COLUMNS = {"id": TEXT, "status": TEXT, "record": JSON}
 REASON_BYTES = 300
 OTHER = "(other)"
 SLICE = 256
+# More than any request, item or shard can have; a million of it still fit into 64 bits.
+MOST = 2**40
 
 
 def write_result(path: Path, records: Sequence[dict[str, Any]], header: dict[str, Any]) -> bool:
@@ -41,23 +44,60 @@ def write_result(path: Path, records: Sequence[dict[str, Any]], header: dict[str
     return file.committed
 
 
-def read_result(path: Path) -> list[dict[str, Any]]:
-    """All records, after every byte was verified. Raises CorruptFile, MissingFile, NewerFormat,
-    StoreError.
+def read_result(path: Path, origin: ResultOrigin | None = None) -> list[dict[str, Any]]:
+    """All records, after every byte was verified, and that `origin` made them.
+
+    Raises CorruptFile, MissingFile, NewerFormat, StoreError.
     """
-    return list(iter_result(path))
+    return list(iter_result(path, origin))
 
 
-def iter_result(path: Path) -> Iterator[dict[str, Any]]:
+def iter_result(path: Path, origin: ResultOrigin | None = None) -> Iterator[dict[str, Any]]:
     """The same, a few hundred records at a time in memory."""
+    if origin is not None:
+        read_summary(path, origin)
     with open_table(path, KIND, GROUP) as table:
         for start in range(0, len(table), SLICE):
-            yield from table.json("record", start, start + SLICE)
+            for record in table.json("record", start, start + SLICE):
+                yield bounded(record)
 
 
-def read_summary(path: Path) -> dict[str, Any]:
-    """The header: one read of 1 KiB. Raises CorruptFile, MissingFile, NewerFormat, StoreError."""
-    return sealed.read_header(path, KIND)
+def read_summary(path: Path, origin: ResultOrigin | None = None) -> dict[str, Any]:
+    """The header: one read of 1 KiB. Raises CorruptFile, MissingFile, NewerFormat, StoreError.
+
+    With `origin`, a result of another run, pass or shard is a CorruptFile too.
+    """
+    header = sealed.read_header(path, KIND)
+    if origin is not None:
+        origin.require(path, header)
+    return header
+
+
+def verify_result(path: Path, origin: ResultOrigin) -> None:
+    """Check every byte, and where the result comes from. Raises as `read_result`."""
+    origin.require(path, sealed.verify(path, KIND))
+
+
+def bounded(record: dict[str, Any]) -> dict[str, Any]:
+    """The record with token counts that can be summed, in place.
+
+    A server may claim any number; versions before 2 wrote it down as it came, or as text where it did not
+    fit into 64 bits.
+    """
+    for entry in record.get("trace") or ():
+        tokens = entry.get("tokens")
+        if tokens:
+            entry["tokens"] = {kind: count(number) for kind, number in tokens.items()}
+    return record
+
+
+def count(number: Any) -> int:
+    """A count of anything: 0 for what is none, at most MOST."""
+    if isinstance(number, str) and number.isdecimal():
+        return MOST
+    if isinstance(number, bool) or not isinstance(number, int | float) or not number > 0:
+        return 0
+    return int(min(number, MOST))
 
 
 def summary(records: Iterable[dict[str, Any]]) -> dict[str, Any]:
@@ -74,7 +114,7 @@ def summary(records: Iterable[dict[str, Any]]) -> dict[str, Any]:
             requests += 1
             repaired += bool(entry.get("repaired"))
             for kind, number in (entry.get("tokens") or {}).items():
-                tokens[kind] = tokens.get(kind, 0) + number
+                tokens[kind] = tokens.get(kind, 0) + count(number)
     return {
         "counts": dict(counts),
         "reasons": _fitting(reasons),

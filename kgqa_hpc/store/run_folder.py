@@ -7,22 +7,27 @@ configuration began is refused with every difference named. docs/format.md, sect
 from __future__ import annotations
 
 import errno
+import os
 import secrets
 import shutil
 import time
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 import yaml
 
 from kgqa_hpc import __version__
-from kgqa_hpc.errors import CorruptFile, FingerprintMismatch, InputError
+from kgqa_hpc.errors import CorruptFile, FingerprintMismatch, InputError, MissingFile
 from kgqa_hpc.store import atomic, disk
 from kgqa_hpc.store.config_digest import digest, require_same
-from kgqa_hpc.store.document import read_document, write_document
+from kgqa_hpc.store.document import read_bytes, read_document, write_document
+from kgqa_hpc.store.litter import sweep_temps
+from kgqa_hpc.store.origin import ResultOrigin, anchors_origin, graph_origin, require_origin
 from kgqa_hpc.store.quarantine import quarantine
+from kgqa_hpc.store.trust import effects, require_trust
+from kgqa_hpc.yaml_file import load_yaml
 
 KIND = "run"
 Sections = Mapping[str, Mapping[str, Any]]
@@ -31,11 +36,14 @@ _CURE = "use another run folder for the new configuration, or undo the change"
 
 @dataclass(frozen=True, slots=True)
 class Manifest:
-    """manifest.json: `sections` is the fingerprint, {name: {"sha256", "values"}}."""
+    """manifest.json: `sections` is the fingerprint, {name: {"sha256", "values"}}, `trusted` what the run's
+    maker lets it do beyond the run (store/trust.py).
+    """
 
     created: str
     program: str
     sections: dict[str, dict[str, Any]]
+    trusted: dict[str, Any]
 
     @property
     def digest(self) -> str:
@@ -49,6 +57,7 @@ class Manifest:
             "created": self.created,
             "program": self.program,
             "fingerprint": self.sections,
+            "trusted": self.trusted,
         }
 
 
@@ -62,7 +71,8 @@ def read_manifest(path: Path) -> Manifest:
     cure = "kgqa init with the run's own configuration makes it again"
     try:
         content = read_document(path, KIND)
-        return Manifest(content["created"], content["program"], content["fingerprint"])
+        trusted = content.get("trusted", {})
+        return Manifest(content["created"], content["program"], content["fingerprint"], trusted)
     except KeyError as problem:
         raise CorruptFile(f"{path}: a manifest without {problem}", cure) from None
     except CorruptFile as problem:
@@ -161,14 +171,18 @@ class RunFolder:
         if atomic.exists(run.manifest_file):
             run._update(config, sections)
             return run
+        if run.holds_work():
+            run._mend(config, sections, "the manifest is missing")
+            run._update(config, sections)
+            return run
         place = path.resolve()
         atomic.make_folder(place.parent)
-        atomic.sweep_temps(place.parent, prefix=f".{place.name}.")
+        sweep_temps(place.parent, prefix=f".{place.name}.")
         temp = place.with_name(f".{place.name}.{secrets.token_hex(6)}{atomic.TEMP_SUFFIX}")
         try:
             atomic.make_folder(temp)
             atomic.write_file(temp / run.config_file.name, _yaml(config))
-            write_manifest(temp / run.manifest_file.name, _new_manifest(sections))
+            write_manifest(temp / run.manifest_file.name, _new_manifest(sections, config))
             run._take_place(temp, place, config, sections)
         finally:
             shutil.rmtree(temp, ignore_errors=True)
@@ -180,23 +194,37 @@ class RunFolder:
         manifest.
         """
         run = cls(path)
+        if not atomic.exists(run.manifest_file) and run.holds_work():
+            cure = f"this makes it again and keeps all work: kgqa init {run.config_file} {path}"
+            raise InputError(f"{path}: the run is there, but its manifest.json is missing", cure)
         if not atomic.exists(run.manifest_file):
             what = "is not a run folder (no manifest.json)" if path.exists() else "no such run folder"
             raise InputError(f"{path}: {what}", f"make it with: kgqa init CONFIG {path}")
         run.manifest()
         return run
 
+    def holds_work(self) -> bool:
+        """Whether there is something here that only a run has."""
+        return any(
+            atomic.exists(path) for path in (self.shards_manifest, self.anchors, self.path / "results")
+        )
+
     def manifest(self) -> Manifest:
         """Raises CorruptFile, NewerFormat, StoreError."""
         return read_manifest(self.manifest_file)
 
+    def origin(self, pass_name: str) -> ResultOrigin:
+        """What the results of a pass carry. Raises as `manifest`; KeyError for an unknown pass."""
+        return ResultOrigin.of(self.manifest().sections, pass_name)
+
     def config(self) -> dict[str, Any]:
         """config.yaml as plain data. Raises InputError when it cannot be read as YAML."""
         try:
-            data = yaml.safe_load(self.config_file.read_text(encoding="utf-8"))
-        except (OSError, UnicodeDecodeError, yaml.YAMLError) as problem:
-            reason = " ".join(str(problem).split())
-            raise InputError(f"{self.config_file}: cannot be read: {reason}", "run kgqa init again") from None
+            data = load_yaml(self.config_file)
+        except FileNotFoundError:
+            raise InputError(f"{self.config_file}: no such file", "run kgqa init again") from None
+        except InputError as problem:
+            raise InputError(problem.message, "run kgqa init again") from None
         if not isinstance(data, dict):
             raise InputError(f"{self.config_file}: is not a mapping of keys to values", "run kgqa init again")
         return data
@@ -232,24 +260,61 @@ class RunFolder:
         try:
             self.check(sections)
         except CorruptFile as problem:
-            self._mend(sections, problem)
-        if not atomic.exists(self.config_file) or self.config_file.read_bytes() != _yaml(config):
+            self._mend(config, sections, problem.message)
+        if not atomic.exists(self.config_file) or read_bytes(self.config_file) != _yaml(config):
             atomic.write_file(self.config_file, _yaml(config))
+        self.trust(config)
 
-    def _mend(self, sections: Sections, problem: CorruptFile) -> None:
-        """Make a damaged manifest again, when the results that are there were made with this fingerprint."""
+    def require_trust(self) -> dict[str, Any]:
+        """What this run does beyond itself (store/trust.py). Raises InputError when nobody has agreed to
+        it.
+        """
+        found = effects(self.config())
+        with atomic.disk_errors(self.manifest_file):
+            owner = os.stat(self.manifest_file).st_uid
+        require_trust(str(self.path), found, self.manifest().trusted, owner)
+        return found
+
+    def trust(self, config: Mapping[str, Any]) -> None:
+        """Agree to what a configuration does beyond the run, as the user who calls this."""
+        manifest, found = self.manifest(), effects(config)
+        with atomic.disk_errors(self.manifest_file):
+            own = os.stat(self.manifest_file).st_uid == os.geteuid()
+        if manifest.trusted != found or not own:
+            write_manifest(self.manifest_file, replace(manifest, trusted=found))
+
+    def _mend(self, config: Mapping[str, Any], sections: Sections, reason: str) -> None:
+        """Make a damaged or deleted manifest again, when the files that are there fit this fingerprint."""
+        try:
+            self._require_own(sections)
+        except CorruptFile as problem:
+            where = f"{self.path} ({reason}, but {problem.message})"
+            raise FingerprintMismatch(f"{where}: it was made with another configuration", _CURE) from None
+        if atomic.exists(self.manifest_file):
+            quarantine(self.quarantine, self.manifest_file, reason)
+        write_manifest(self.manifest_file, _new_manifest(sections, config))
+
+    def _require_own(self, sections: Sections) -> None:
+        """Raises CorruptFile for the first file that something else has made; damaged ones tell nothing."""
         from kgqa_hpc.store.sealed import read_header  # HDF5 takes a while to load, and is needed here only
 
-        for path in sorted(self.path.glob("results/*/shard-*.h5")):
+        def header_of(path: Path, kind: str) -> dict[str, Any]:
             try:
-                found = read_header(path, "result").get("fingerprint")
-            except CorruptFile:
-                continue  # tells nothing; the next run sets it aside
-            if found != digest(sections):
-                where = f"{self.path} (its manifest is damaged, but {path} tells)"
-                raise FingerprintMismatch(f"{where} was made with another configuration", _CURE)
-        quarantine(self.quarantine, self.manifest_file, problem.message)
-        write_manifest(self.manifest_file, _new_manifest(sections))
+                return read_header(path, kind)
+            except (CorruptFile, MissingFile):
+                return {}  # the next run sets it aside
+
+        for path, kind, origin in (
+            (self.kg, "knowledge-graph", graph_origin(sections)),
+            (self.anchors, "anchors", anchors_origin(sections)),
+        ):
+            require_origin(path, header_of(path, kind), origin)
+        for path in sorted(self.path.glob("results/*/shard-*.h5")):
+            name = path.parent.name
+            if name not in sections["passes"]["values"]:
+                raise CorruptFile(f"{path}: is of a pass {name!r} that the configuration has not")
+            if header := header_of(path, "result"):
+                ResultOrigin.of(sections, name).require(path, header)
 
     def _take_place(self, temp: Path, place: Path, config: Mapping[str, Any], sections: Sections) -> None:
         with atomic.disk_errors(self.path):
@@ -268,11 +333,10 @@ class RunFolder:
         self._update(config, sections)  # another process was faster
 
 
-def _new_manifest(sections: Sections) -> Manifest:
+def _new_manifest(sections: Sections, config: Mapping[str, Any]) -> Manifest:
     created = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
-    return Manifest(
-        created, f"kgqa_hpc {__version__}", {name: dict(section) for name, section in sections.items()}
-    )
+    plain = {name: dict(section) for name, section in sections.items()}
+    return Manifest(created, f"kgqa_hpc {__version__}", plain, effects(config))
 
 
 def _yaml(config: Mapping[str, Any]) -> bytes:

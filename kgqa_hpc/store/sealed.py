@@ -21,13 +21,15 @@ import h5py
 from kgqa_hpc.errors import CorruptFile, MissingFile, StoreError
 from kgqa_hpc.store import atomic, canonical, disk
 from kgqa_hpc.store.document import read_sized, require_kind
+from kgqa_hpc.store.plain_hdf5 import require_plain
+from kgqa_hpc.store.regular import open_regular
 
 HEADER_BYTES = 1024
 # The newest version of each kind of file; kinds that are not listed are at 1.
 VERSIONS = {"anchors": 2, "shard": 2, "result": 2}
 # Superblock and object headers that every HDF5 since 1.8 reads.
 LIBVER = ("earliest", "v110")
-_ESSENTIAL = {"format", "version", "bytes", "sha256", "rows"}
+_ESSENTIAL = {"format", "version", "bytes", "sha256", "rows", "made_by", "pass", "shard"}
 
 
 class SealedFile(h5py.File):
@@ -87,6 +89,7 @@ def open_sealed(path: Path, kind: str) -> Iterator[h5py.File]:
     except OSError as problem:
         raise StoreError(f"{path}: HDF5 cannot open it: {problem}") from problem
     with h5:
+        require_plain(path, h5)
         yield h5
 
 
@@ -94,7 +97,7 @@ def verify(path: Path, kind: str) -> dict[str, Any]:
     """The header, after every byte of the file was checked against it."""
     header = read_header(path, kind)
     try:
-        with open(path, "rb", buffering=0) as file:
+        with open(open_regular(path), "rb", buffering=0) as file:
             found = _body_sha256(file.fileno())
     except FileNotFoundError:
         raise MissingFile(f"{path}: no such file") from None

@@ -11,6 +11,8 @@ from pathlib import Path
 
 from kgqa_hpc.errors import CorruptFile, MissingFile
 from kgqa_hpc.store import atomic, disk
+from kgqa_hpc.store.litter import sweep_temps
+from kgqa_hpc.store.origin import ResultOrigin
 from kgqa_hpc.store.quarantine import quarantine
 from kgqa_hpc.store.queue import done_shards
 from kgqa_hpc.store.results import read_summary
@@ -27,13 +29,14 @@ class Swept:
 
 
 def sweep(run: RunFolder, pass_name: str) -> Swept:
-    """Remove old temp files, journals of shards whose result is there, and quarantine results whose header
-    fails.
+    """Remove old temp files and journals of shards whose result is there, and quarantine results whose header
+    fails or that another run or pass has made.
 
     Reads 1 KiB per result. Raises StoreError.
     """
+    origin = run.origin(pass_name)
     quarantined = sum(
-        _quarantine_corrupt(run, pass_name, shard) for shard in sorted(done_shards(run, pass_name))
+        _quarantine_corrupt(run, origin, shard) for shard in sorted(done_shards(run, pass_name))
     )
     done = done_shards(run, pass_name)
     journals = 0
@@ -43,13 +46,13 @@ def sweep(run: RunFolder, pass_name: str) -> Swept:
             with atomic.disk_errors(path), suppress(FileNotFoundError):
                 disk.unlink(path)
                 journals += 1
-    return Swept(sum(atomic.sweep_temps(place) for place in _places(run, pass_name)), journals, quarantined)
+    return Swept(sum(sweep_temps(place) for place in _places(run, pass_name)), journals, quarantined)
 
 
-def _quarantine_corrupt(run: RunFolder, pass_name: str, shard: str) -> bool:
-    path = run.result(pass_name, shard)
+def _quarantine_corrupt(run: RunFolder, origin: ResultOrigin, shard: str) -> bool:
+    path = run.result(origin.pass_name, shard)
     try:
-        read_summary(path)
+        read_summary(path, origin)
     except CorruptFile as problem:
         return quarantine(run.quarantine, path, problem.message) is not None
     except MissingFile:  # another process was first

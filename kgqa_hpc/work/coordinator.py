@@ -13,18 +13,17 @@ from collections.abc import Callable, Sequence
 
 from kgqa_hpc.cluster import slurm
 from kgqa_hpc.config import RunConfig
-from kgqa_hpc.errors import CorruptFile, MissingFile
+from kgqa_hpc.errors import CorruptFile, MissingFile, StoppedEarly
 from kgqa_hpc.status import history
 from kgqa_hpc.status.metrics import metrics
-from kgqa_hpc.status.snapshot import Status, compose, load_tallies
+from kgqa_hpc.status.snapshot import Status, compose, load_totals, to_document
 from kgqa_hpc.status.worker_states import read_states, sweep_states
-from kgqa_hpc.store import canonical, sealed
 from kgqa_hpc.store.atomic import make_folder, write_file
 from kgqa_hpc.store.lease import Lease, Leases, holders
 from kgqa_hpc.store.partition import ShardsManifest, partition
 from kgqa_hpc.store.quarantine import quarantine
 from kgqa_hpc.store.queue import done_shards
-from kgqa_hpc.store.results import KIND as RESULT
+from kgqa_hpc.store.results import verify_result
 from kgqa_hpc.store.run_folder import RunFolder
 from kgqa_hpc.store.sweep import sweep
 from kgqa_hpc.work.lease_renewal import Heartbeat
@@ -38,13 +37,20 @@ class Lead:
     """One process's claim to lead and, while it holds it, the duties. Used by one thread after `take`."""
 
     def __init__(
-        self, run: RunFolder, config: RunConfig, worker: str, heartbeat: Heartbeat, log: Callable[..., None]
+        self,
+        run: RunFolder,
+        config: RunConfig,
+        worker: str,
+        heartbeat: Heartbeat,
+        log: Callable[..., None],
+        stopped: Callable[[], bool] = lambda: False,
     ) -> None:
         self.status: Status | None = None
         self._run = run
         self._config = config
         self._heartbeat = heartbeat
         self._log = log
+        self._stopped = stopped
         self._passes = [each.name for each in config.passes]
         self._roles = Leases(run.leases(ROLE), worker, config.runtime.lease)
         self._leases = [Leases(run.leases(name), worker, config.runtime.lease) for name in self._passes]
@@ -72,19 +78,20 @@ class Lead:
     def duties(self, *, last: bool = False) -> None:
         """Everything that is due. `last`: this process ends, note how things stand.
 
-        Raises DiskFull, StoreError, FingerprintMismatch (anchors.h5 is not the one that was cut).
+        Raises DiskFull, StoreError, FingerprintMismatch (anchors.h5 is not the one that was cut),
+        StoppedEarly.
         """
         if self._shards is None:
-            self._shards = partition(self._run, self._config.runtime.shard_size)
-            self._tallies = load_tallies(self._run, self._passes, self._shards.names)
+            self._shards = partition(self._run, self._config.runtime.shard_size, stopped=self._stopped)
+            self._totals = load_totals(self._run, self._shards.names)
         now = time.monotonic()
         if now - self._swept >= SWEEP_EVERY:
             self._swept = now
             self._sweep()
         if not last:
             self._reclaim()
-        for tally in self._tallies:
-            tally.refresh(self._run)
+        for each in self._totals:
+            each.refresh(self._run)
         self._publish(note=last or now - self._noted >= NOTE_EVERY)
 
     def verify(self, shards: Sequence[str]) -> int:
@@ -92,11 +99,14 @@ class Lead:
         `shards`' results are not there then, whoever set them aside.
         """
         for name in self._passes:
+            origin = self._run.origin(name)
             for path in sorted(self._run.results(name).glob("shard-*.h5")):
                 if str(path) in self._verified:
                     continue
+                if self._stopped():
+                    raise StoppedEarly("stopped early while checking results", "run the same command again")
                 try:
-                    sealed.verify(path, RESULT)
+                    verify_result(path, origin)
                     self._verified.add(str(path))
                 except MissingFile:  # another process has just set it aside
                     continue
@@ -125,7 +135,7 @@ class Lead:
     def _reclaim(self) -> None:
         """Take expired leases away, so that whoever looks next finds the shard free at once."""
         for name, leases in zip(self._passes, self._leases, strict=True):
-            for holder in list(holders(leases.folder)):
+            for holder in list(holders(leases.folder, leases.now())):
                 if not leases.expired(holder):
                     continue
                 lease = leases.claim(holder.name)
@@ -135,12 +145,11 @@ class Lead:
 
     def _publish(self, note: bool) -> None:
         states, queue = list(read_states(self._run.logs)), slurm.queue_state(self._run.logs)
-        self.status = compose(self._run, self._shards, self._tallies, states, queue)
+        self.status = compose(self._run, self._shards, self._totals, states, queue)
         if note:
             self._noted = time.monotonic()
-            history.note(self._run.logs, self.status["items"]["ended"])
-        tallies = {tally.pass_name: tally.to_dict() for tally in self._tallies}
-        document = canonical.pretty({**self.status, "tallies": tallies})
+            history.note(self._run.logs, self.status["work"]["ended"])
+        document = to_document(self._run, self.status, self._totals)
         write_file(self._run.status_file, document, durable=False)
         make_folder(self._run.logs)
         text = metrics(self.status).encode()

@@ -2,7 +2,8 @@
 
 It lives and dies with the process: a suspended or killed worker has no heartbeat, and its shards go to
 others. When it finds that a lease was taken over, or that somebody else finished the shard, it says so and
-lets go.
+lets go. It never ends silently: a file system that hiccups is asked again soon, and anything else is raised
+in the main thread by `check`.
 """
 
 from __future__ import annotations
@@ -14,6 +15,8 @@ from kgqa_hpc.errors import StoreError
 from kgqa_hpc.store.lease import Lease
 
 Log = Callable[..., None]
+# After a failed heartbeat the next one comes after this part of the period: many tries fit into an expiry.
+SOON = 0.2
 
 
 class Heartbeat:
@@ -28,6 +31,7 @@ class Heartbeat:
         self._lost: dict[str, str] = {}
         self._lock = threading.Lock()
         self._ended = threading.Event()
+        self._trouble: BaseException | None = None
         self._thread = threading.Thread(target=self._beat, name="heartbeat", daemon=True)
 
     def start(self) -> None:
@@ -38,6 +42,11 @@ class Heartbeat:
         self._ended.set()
         if self._thread.is_alive():
             self._thread.join(timeout=self._period + 5)
+
+    def check(self) -> None:
+        """Raise what ended the thread, if anything did."""
+        if self._trouble is not None:
+            raise self._trouble
 
     def keep(self, lease: Lease, needless: Callable[[], bool] = lambda: False) -> None:
         """Keep `lease` until `forget`, or until `needless()` says that somebody else did the work."""
@@ -58,22 +67,29 @@ class Heartbeat:
         return bool(self._lost)
 
     def _beat(self) -> None:
-        while not self._ended.wait(self._period):
-            with self._lock:
-                leases = list(self._leases.values())
-            for lease, needless in leases:
-                self._renew(lease, needless)
+        try:
+            failed: list[Lease] = []
+            while not self._ended.wait(self._period * SOON if failed else self._period):
+                with self._lock:
+                    leases = list(self._leases.values())
+                failed = [lease for lease, needless in leases if not self._renew(lease, needless)]
+        except BaseException as problem:  # noqa: BLE001  raised by `check` in the main thread
+            self._trouble = problem
 
-    def _renew(self, lease: Lease, needless: Callable[[], bool]) -> None:
+    def _renew(self, lease: Lease, needless: Callable[[], bool]) -> bool:
+        """One heartbeat; whether the file system answered it.
+
+        Until another worker takes the shard over nothing is lost but patience.
+        """
         try:
             if not lease.renew():
                 self._lose(lease, "taken over")
             elif needless():
                 self._lose(lease, "done by another worker")
-        except StoreError as problem:
-            # A file system that hiccups: the next beat tries again, and until another worker takes the shard
-            # over nothing is lost but patience.
-            self._log("heartbeat-failed", shard=lease.name, problem=problem.message)
+        except (StoreError, OSError) as problem:
+            self._log("heartbeat-failed", shard=lease.name, problem=str(problem))
+            return False
+        return True
 
     def _lose(self, lease: Lease, why: str) -> None:
         with self._lock:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import threading
 import time
+from contextlib import suppress
 from pathlib import Path
 from types import TracebackType
 
@@ -22,21 +23,31 @@ class Logbook:
         make_folder(path.parent)
         self._worker = worker
         self._lock = threading.Lock()
+        self._lost = 0
         with disk_errors(path):
             self._file = path.open("ab", buffering=0)
         self.path = path
 
     def write(self, event: str, **facts: object) -> None:
-        """One line. Raises DiskFull, StoreError; after `close` nothing is written."""
-        line = canonical.dumps(
-            {"time": round(time.time(), 3), "worker": self._worker, "event": event, **facts}
-        )
-        with self._lock, disk_errors(self.path):
-            if not self._file.closed:
-                self._file.write(line + b"\n")
+        """One line. After `close` nothing is written.
+
+        A line that the file system refuses is lost: the log must not be what ends a thread. The next line
+        that is written tells how many were, as "lost".
+        """
+        with self._lock:
+            if self._file.closed:
+                return
+            entry = {"time": round(time.time(), 3), "worker": self._worker, "event": event, **facts}
+            if self._lost:
+                entry["lost"] = self._lost
+            try:
+                self._file.write(canonical.dumps(entry) + b"\n")
+                self._lost = 0
+            except OSError:
+                self._lost += 1
 
     def close(self) -> None:
-        with self._lock:
+        with self._lock, suppress(OSError):
             self._file.close()
 
     def __enter__(self) -> Logbook:

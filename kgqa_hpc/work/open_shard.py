@@ -50,12 +50,8 @@ class OpenShard:
         self._run = session.run
         self._pass = pass_name
         self._log = session.log.write
-        self._header = {
-            "fingerprint": session.digest,
-            "pass": pass_name,
-            "shard": self.name,
-            "shard_sha256": session.shards.entry(self.name).sha256,
-        }
+        sha256 = session.shards.entry(self.name).sha256
+        self._header = session.origin(pass_name).header(self.name, sha256)
         own = {**self._header, "worker": session.worker}
         self._journal, older = open_next(self._run.results(pass_name), self.name, own)
         self._records: dict[str, Record | None] = {}

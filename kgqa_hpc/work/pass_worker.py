@@ -14,7 +14,7 @@ from dataclasses import asdict
 from typing import Any
 
 from kgqa_hpc.engines.process import EngineProcess
-from kgqa_hpc.errors import CorruptFile, EngineDied, KgqaError, MissingFile
+from kgqa_hpc.errors import CorruptFile, EngineDied, KgqaError, MissingFile, StoreError
 from kgqa_hpc.steps.chain import build_chain, set_engine
 from kgqa_hpc.store.lease import Lease
 from kgqa_hpc.store.partition import load_shard
@@ -22,6 +22,7 @@ from kgqa_hpc.store.quarantine import quarantine
 from kgqa_hpc.store.queue import ShardQueue
 from kgqa_hpc.store.results import read_result
 from kgqa_hpc.work.claims import Claims
+from kgqa_hpc.work.hiccups import LONGEST, Hiccups
 from kgqa_hpc.work.item_scheduler import Limits, Scheduler, Task, bring_up
 from kgqa_hpc.work.open_shard import OpenShard, Record
 from kgqa_hpc.work.session import Session
@@ -66,6 +67,7 @@ class PassWorker:
         self._open: dict[str, OpenShard] = {}
         self._complete: list[OpenShard] = []
         self._synced = time.monotonic()
+        self._hiccups = Hiccups(min(LONGEST, self._runtime.lease / 2))
         self._blocked = False
         session.activity.pass_name = pass_name
 
@@ -116,7 +118,7 @@ class PassWorker:
             waiting = self._scheduler.waiting if self._scheduler else 0
             if self._scheduler and waiting > self._window // RESERVE:
                 return
-            lease = self._claims.next(idle=not self._open)
+            lease = self._claim()
             if lease is None:
                 return
             self._session.heartbeat.keep(lease, lambda name=lease.shard: self._queue.is_done(name))  # type: ignore[misc]
@@ -125,6 +127,18 @@ class PassWorker:
             except BaseException:
                 self._give_back(lease)
                 raise
+
+    def _claim(self) -> Lease | None:
+        """The next lease, if there is one. A file system that hiccups has none for now."""
+        try:
+            lease = self._claims.next(idle=not self._open)
+        except (StoreError, OSError) as problem:
+            self._hiccups.bear(problem)
+            self._log("claim-failed", problem=str(problem))
+            self._stop.wait(TICK)
+            return None
+        self._hiccups.well()
+        return lease
 
     def _take(self, lease: Lease) -> None:
         scheduler = self._scheduler or self._start_engine()
@@ -180,7 +194,7 @@ class PassWorker:
             return None
         path = self._session.run.result(self._before, lease.shard)
         try:
-            return {record["id"]: record for record in read_result(path)}
+            return {record["id"]: record for record in read_result(path, self._session.origin(self._before))}
         except MissingFile as problem:
             reason = problem.message
         except CorruptFile as problem:
@@ -242,7 +256,10 @@ class PassWorker:
 
     def _give_back(self, lease: Lease) -> None:
         self._session.heartbeat.forget(lease)
-        lease.release()
+        try:
+            lease.release()
+        except (StoreError, OSError) as problem:  # it expires by itself
+            self._log("release-failed", shard=lease.shard, problem=str(problem))
 
     def _sync(self) -> None:
         for shard in self._open.values():

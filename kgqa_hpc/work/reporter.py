@@ -1,7 +1,7 @@
 """A thread beside the worker: it leads when it may, and tells people and `status` how things stand.
 
-Trouble in it (a full disk while cutting shards) is kept in `trouble` and raised by the main thread, never
-lost.
+Hiccups of the file system are borne: it tries again. Lasting trouble (a full disk while cutting shards) ends
+the thread, and `check` raises it in the main thread: it never ends silently.
 """
 
 from __future__ import annotations
@@ -9,15 +9,19 @@ from __future__ import annotations
 import random
 import threading
 import time
+from collections.abc import Callable
 from typing import Any
 
-from kgqa_hpc.errors import KgqaError
+from kgqa_hpc.errors import StoppedEarly, StoreError
 from kgqa_hpc.progress import Progress
+from kgqa_hpc.status.acceptance import words as acceptance_words
 from kgqa_hpc.status.snapshot import survey
 from kgqa_hpc.status.worker_states import remove_state, write_state
 from kgqa_hpc.store import canonical
+from kgqa_hpc.store.regular import read_if_there
 from kgqa_hpc.store.run_folder import RunFolder
 from kgqa_hpc.work.coordinator import Lead
+from kgqa_hpc.work.hiccups import LONGEST, Hiccups, may_pass
 from kgqa_hpc.work.session import Activity, describe
 
 TICK = 0.5  # s between two looks at what is due
@@ -36,8 +40,11 @@ class Reporter:
         activity: Activity,
         facts: dict[str, Any],
         progress: Progress | None,
+        log: Callable[..., None] = lambda event, **facts: None,
+        patience: float = LONGEST,
     ) -> None:
         self._run = run
+        self._log = log
         self._worker = worker
         self._lead = lead
         self._activity = activity
@@ -45,45 +52,74 @@ class Reporter:
         self._progress = progress
         self._began = time.monotonic()
         self._every = min(LATEST, max(SOONEST, facts["size"] / 20))
-        self._seen: tuple[dict[str, Any], int] | None = None  # a status, and what we had ended when it came
+        self._seen: dict[str, Any] | None = None
         self._ended = threading.Event()
-        self._trouble: KgqaError | None = None
+        self._trouble: BaseException | None = None
+        self._hiccups = Hiccups(patience)
         self._thread = threading.Thread(target=self._run_thread, name="reporter", daemon=True)
 
     def start(self) -> None:
         self._thread.start()
 
     def check(self) -> None:
-        """Raise what went wrong in the thread."""
+        """Raise what ended the thread, if anything did."""
         if self._trouble is not None:
             raise self._trouble
 
-    def stop(self, *, failed: bool = False) -> None:
-        """Take the last look, remove the own state and give the lead back. Raises DiskFull, StoreError."""
+    def stop(self, *, failed: bool = False, complete: bool = False) -> None:
+        """Remove the own state, take the last look and give the lead back. Raises DiskFull, StoreError.
+
+        Of a `complete` run the last state is written by whoever finds it missing, also beside a coordinator
+        that was killed.
+        """
         self._ended.set()
         if self._thread.is_alive():
             self._thread.join()
+        remove_state(self._run.logs, self._worker)
         try:
             if not failed and self._trouble is None:
-                if self._lead.leading:
-                    self._lead.duties(last=True)
-                if self._progress is not None:
-                    self._seen = (self._lead.status or survey(self._run.path), self._activity.ended)
-            remove_state(self._run.logs, self._worker)
+                self._last_look(complete)
         finally:
             self._close_progress()
             self._lead.resign()
+
+    def _last_look(self, complete: bool) -> None:
+        try:
+            written = self._read_status() or {}
+            if self._lead.leading or (complete and not written.get("complete")):
+                self._lead.duties(last=True)
+            if self._progress is not None:
+                self._seen = self._lead.status or survey(self._run.path)
+        except StoppedEarly:
+            pass  # the shards were not cut yet: there is nothing to tell
+        except (StoreError, OSError) as problem:
+            if not may_pass(problem):
+                raise
+            self._log("last-look-failed", problem=str(problem))
 
     def _run_thread(self) -> None:
         due = 0.0
         try:
             while not self._ended.wait(TICK if due else 0):
                 if time.monotonic() >= due:
-                    self._report()
-                    due = time.monotonic() + self._every * random.uniform(0.8, 1.2)
+                    pause = self._every if self._try_to_report() else TICK
+                    due = time.monotonic() + pause * random.uniform(0.8, 1.2)
                 self._show()
-        except KgqaError as problem:
+        except StoppedEarly:
+            pass  # the main thread has heard of it too
+        except BaseException as problem:  # noqa: BLE001  raised by `check` in the main thread
             self._trouble = problem
+
+    def _try_to_report(self) -> bool:
+        """Whether it worked; trouble that may pass is borne for a while."""
+        try:
+            self._report()
+        except (StoreError, OSError) as problem:
+            self._hiccups.bear(problem)
+            self._log("report-failed", problem=str(problem))
+            return False
+        self._hiccups.well()
+        return True
 
     def _report(self) -> None:
         now = time.monotonic()
@@ -99,18 +135,18 @@ class Reporter:
         self._look()
 
     def _look(self) -> None:
+        if self._progress is None:
+            return
         status = self._lead.status if self._lead.leading else self._read_status()
         if status is not None:
-            self._seen = (status, self._activity.ended)
+            self._seen = status
 
     def _read_status(self) -> dict[str, Any] | None:
-        if self._progress is None:
-            return None
         try:
-            status = canonical.loads(self._run.status_file.read_bytes())
-        except (FileNotFoundError, ValueError):
+            status = canonical.loads(read_if_there(self._run.status_file) or b"")
+        except ValueError:
             return None
-        return status if isinstance(status, dict) else None
+        return status if isinstance(status, dict) and {"items", "verdicts"} <= status.keys() else None
 
     def _show(self) -> None:
         if self._progress is not None and self._seen is not None:
@@ -126,14 +162,12 @@ class Reporter:
 
     def _words(self) -> tuple[int, int, str]:
         assert self._seen is not None
-        status, ended_then = self._seen
+        status = self._seen
         total = status["items"]["total"]
-        ended = min(status["items"]["ended"] + self._activity.ended - ended_then, total)
-        counts = {name: number for name, number in status["verdicts"].items() if name != "waiting"}
-        judged = sum(counts.values())
+        ended = min(status["items"]["ended"], total)
         words = f"shards {status['shards']['done']:,} of {status['shards']['total']:,}"
-        if judged:
-            words += f" · accepted {100 * counts.get('accepted', 0) / judged:.0f} %"
+        if accepted := acceptance_words(status["verdicts"]):
+            words += f" · {accepted}"
         if status["workers"]["alive"] > 1:
             words += f" · {status['workers']['alive']} workers"
         return ended, total, words

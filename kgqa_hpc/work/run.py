@@ -24,9 +24,13 @@ from kgqa_hpc.config import RunConfig
 from kgqa_hpc.errors import CorruptFile, InputError, KgqaError, StoppedEarly, StoreError
 from kgqa_hpc.progress import Progress
 from kgqa_hpc.runs import open_for_work
+from kgqa_hpc.status.worker_states import place
+from kgqa_hpc.store.clock import time_at
 from kgqa_hpc.store.partition import ShardsManifest, read_shards_manifest
 from kgqa_hpc.store.run_folder import RunFolder
+from kgqa_hpc.store.trust import effects, shown
 from kgqa_hpc.work.coordinator import Lead, record_own_job
+from kgqa_hpc.work.hiccups import LONGEST
 from kgqa_hpc.work.lease_renewal import Heartbeat
 from kgqa_hpc.work.logbook import Logbook
 from kgqa_hpc.work.pass_worker import work
@@ -40,19 +44,21 @@ TOGETHER = 20.0
 GC_AFTER = 50_000
 
 
-def run_command(folder: Path, worker: str | None = None) -> None:
+def run_command(folder: Path, worker: str | None = None, *, trust: bool = False) -> None:
     """Work on a run until it is complete. `worker` is the stem of this worker's name in logs.
+
+    `trust` agrees to what the configuration does beyond the run (store/trust.py).
 
     Raises StoppedEarly, or any KgqaError; under MPI it does not return but ends the process.
     """
     world = discover(os.environ)
     if world.launcher != "mpi":
-        _run(folder, world, worker)
+        _run(folder, world, worker, trust)
         return
     ranks = mpi.shake_hands(world, folder)
     code, patience = 0, TOGETHER
     try:
-        _run(folder, world, worker)
+        _run(folder, world, worker, trust)
     except BaseException as problem:  # noqa: BLE001  whatever it is, the process must leave MPI in order
         code, patience = _last_words(problem, world)
     if ranks is None:
@@ -75,14 +81,16 @@ def _last_words(problem: BaseException, world: World) -> tuple[int, float]:
     return 1, 0.0
 
 
-def _run(folder: Path, world: World, wish: str | None) -> None:
+def _run(folder: Path, world: World, wish: str | None, trust: bool) -> None:
     gc.set_threshold(GC_AFTER)
     run, config = open_for_work(folder)
+    _agree(run, world, trust)
     if not run.anchors.exists():
         raise InputError(f"{run.anchors} is missing", f"first: kgqa sample {folder}")
     assign_gpus(world, _gpus_per_worker(config), os.environ)
     job_end = slurm.job_end(os.environ, ask=world.launcher in ("alone", "array") or world.size == 1)
-    stop = Stop(deadline_of(config.runtime.time_limit, job_end), config.runtime.margin)
+    now = time_at(run.path)
+    stop = Stop(deadline_of(config.runtime.time_limit, job_end, now), config.runtime.margin)
     worker = worker_name(world, wish)
     log_name = f"{slurm.own_job(os.environ) or 'local'}/{worker}.jsonl"
     with stop.listening(), Logbook(run.logs / log_name, worker) as log:
@@ -100,6 +108,15 @@ def _run(folder: Path, world: World, wish: str | None) -> None:
         log.write("ended", error=None)
 
 
+def _agree(run: RunFolder, world: World, trust: bool) -> None:
+    """Nothing reaches beyond the run unseen: each value was agreed to, and rank 0 shows it."""
+    if trust and world.rank == 0:
+        run.trust(run.config())
+    found = effects(run.config()) if trust else run.require_trust()
+    for key, value in found.items() if world.rank == 0 else ():
+        print(f"run     {key}: {shown(value)}", file=sys.stderr)
+
+
 def _work_through(
     run: RunFolder,
     config: RunConfig,
@@ -110,26 +127,42 @@ def _work_through(
     facts: dict[str, Any],
 ) -> None:
     heartbeat = Heartbeat(config.runtime.lease, log.write)
-    lead = Lead(run, config, worker, heartbeat, log.write)
+    lead = Lead(run, config, worker, heartbeat, log.write, lambda: stop.reason is not None)
     activity = Activity()
     progress = Progress() if world.rank == 0 else None
-    reporter = Reporter(run, worker, lead, activity, facts, progress)
+    patience = min(LONGEST, config.runtime.lease / 2)
+    reporter = Reporter(run, worker, lead, activity, facts, progress, log.write, patience)
+
+    def check() -> None:
+        heartbeat.check()
+        reporter.check()
+
     heartbeat.start()
     if world.rank == 0:
-        lead.take()
+        with suppress(StoreError):  # what is wrong, the reporter finds too
+            lead.take()
     reporter.start()
-    failed = True
+    failed, complete = True, False
     try:
         shards = _await_shards(run, reporter, stop)
         session = Session(
-            run, config, run.manifest().digest, shards, worker, stop, log, heartbeat, reporter.check, activity
+            run,
+            config,
+            run.manifest().sections,
+            shards,
+            worker,
+            stop,
+            log,
+            heartbeat,
+            check,
+            activity,
         )
         _all_passes(session, lead)
-        failed = False
+        failed, complete = False, session.complete
     finally:
-        reporter.stop(failed=failed)
+        reporter.stop(failed=failed, complete=complete)
         heartbeat.stop()
-    if stop.reason is not None and not session.complete:
+    if stop.reason is not None and not complete:
         raise StoppedEarly(
             f"stopped early: {stop.reason}; everything finished is saved", "run the same command again"
         )
@@ -181,6 +214,7 @@ def _facts(world: World) -> dict[str, Any]:
         "local_rank": world.local_rank,
         "launcher": world.launcher,
         "host": socket.gethostname(),
+        **place(),
         "pid": os.getpid(),
         "job": os.environ.get("SLURM_JOB_ID"),
         "restart": os.environ.get("SLURM_RESTART_COUNT"),

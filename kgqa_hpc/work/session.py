@@ -9,6 +9,7 @@ from typing import Any
 
 from kgqa_hpc.cluster.stop import Stop
 from kgqa_hpc.config import RunConfig
+from kgqa_hpc.store.origin import ResultOrigin
 from kgqa_hpc.store.partition import ShardsManifest
 from kgqa_hpc.store.run_folder import RunFolder
 from kgqa_hpc.work.item_scheduler import Counters
@@ -37,7 +38,7 @@ class Session:
 
     run: RunFolder
     config: RunConfig
-    digest: str  # of the run's fingerprint
+    sections: dict[str, dict[str, Any]]  # the run's fingerprint
     shards: ShardsManifest
     worker: str
     stop: Stop
@@ -46,6 +47,10 @@ class Session:
     check: Callable[[], None]  # raises what went wrong beside the main thread
     activity: Activity = field(default_factory=Activity)
     complete: bool = False  # every shard of every pass is done
+
+    def origin(self, pass_name: str) -> ResultOrigin:
+        """What results and journals of a pass carry, and are known by."""
+        return ResultOrigin.of(self.sections, pass_name)
 
     def before(self, pass_name: str) -> str | None:
         """The pass before this one, None for the first."""

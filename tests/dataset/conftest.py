@@ -159,7 +159,7 @@ class SyntheticRun:
         for name in names or tuple(read_shards_manifest(self.folder).names):
             path = self.folder.result(self.passes[-1], name)
             path.parent.mkdir(parents=True, exist_ok=True)
-            write_result(path, self.records(name), {"shard": name})
+            write_result(path, self.records(name), self.folder.origin(self.passes[-1]).header(name, ""))
 
 
 MakeRun = Callable[..., SyntheticRun]
@@ -201,7 +201,9 @@ def make_tiny_run(tmp_path: Path) -> Callable[[int, int, str], Path]:
         run.results("main").mkdir(parents=True)
         for position, shard in enumerate(read_shards_manifest(run).shards):
             start = position * shard_size
-            write_result(run.result("main", shard.name), [record(start + i) for i in range(shard.items)], {})
+            records = [record(start + i) for i in range(shard.items)]
+            header = run.origin("main").header(shard.name, shard.sha256)
+            write_result(run.result("main", shard.name), records, header)
         return run.path
 
     return make

@@ -98,7 +98,11 @@ def test_an_item_between_two_passes_is_in_flight(make_run: Any) -> None:
     drafts = [
         {**r, "status": "open", "verdicts": {}, "trace": r["trace"][:1]} for r in run.records("shard-000000")
     ]
-    write_result(run.folder.result("draft", "shard-000000"), drafts, {})
+    write_result(
+        run.folder.result("draft", "shard-000000"),
+        drafts,
+        run.folder.origin("draft").header("shard-000000", ""),
+    )
     story = explain(run.folder.path, run.ids[0])
     assert (story["state"], story["status"]) == ("in flight", "open")
     assert story["where"]["record"] == "results/draft/shard-000000.h5"

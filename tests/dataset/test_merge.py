@@ -19,7 +19,7 @@ from hypothesis import strategies as st
 from kgqa_hpc.dataset.accounting import OUTCOMES
 from kgqa_hpc.dataset.merge import merge
 from kgqa_hpc.errors import AccountingError
-from kgqa_hpc.store.results import read_result, write_result
+from kgqa_hpc.store.results import read_result, read_summary, write_result
 
 FILES = {
     "accepted.jsonl",
@@ -45,9 +45,9 @@ def contents(folder: Path) -> dict[str, bytes]:
 
 def rewrite(path: Path, change: Any) -> None:
     """Replace a result by one whose records went through `change`."""
-    records = read_result(path)
+    records, header = read_result(path), read_summary(path)
     path.unlink()
-    write_result(path, change(records), {})
+    write_result(path, change(records), {key: header[key] for key in ("made_by", "pass", "shard")})
 
 
 def test_every_sampled_id_is_in_exactly_one_file_in_the_order_of_the_shards(make_run: Any) -> None:
@@ -253,7 +253,11 @@ def test_a_run_where_nothing_was_accepted_still_has_a_dataset(make_run: Any) -> 
     (run.folder.results("main")).mkdir(parents=True)
     lost = {"id": run.ids[0], "status": "failed", "reason": "generate: engine died"}
     record = {**lost, "output": {}, "verdicts": {}, "trace": []}
-    write_result(run.folder.result("main", "shard-000000"), [record], {})
+    write_result(
+        run.folder.result("main", "shard-000000"),
+        [record],
+        run.folder.origin("main").header("shard-000000", ""),
+    )
     merge(run.folder)
     assert pq.read_table(run.folder.dataset / "accepted-00000-of-00001.parquet").num_rows == 0
     assert lines(run.folder.dataset / "lost.jsonl")[0]["reason"] == "generate: engine died"

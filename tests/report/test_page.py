@@ -100,7 +100,7 @@ def test_whatever_a_graph_or_a_model_writes_stays_text(make_run: Any) -> None:
         record["reason"] = EVIL if record["reason"] else None
         for entry in record["trace"]:
             entry["engine"] = {**entry["engine"], "model": EVIL}
-    write_result(path, records, {})
+    write_result(path, records, run.folder.origin("main").header("shard-000000", ""))
     merge(run.folder)
     page = Page(write_report(run.folder).read_text(encoding="utf-8"))
     assert "script" not in {tag for tag, _ in page.tags}
@@ -152,7 +152,8 @@ def test_a_partial_and_an_empty_dataset_have_a_page_too(make_run: Any) -> None:
     empty.folder.results("main").mkdir(parents=True)
     lost = {"id": empty.ids[0], "status": "failed", "reason": "generate: engine died"}
     lost |= {"output": {}, "verdicts": {}, "trace": []}
-    write_result(empty.folder.result("main", "shard-000000"), [lost], {})
+    header = empty.folder.origin("main").header("shard-000000", "")
+    write_result(empty.folder.result("main", "shard-000000"), [lost], header)
     merge(empty.folder)
     assert "engine died" in Page(write_report(empty.folder).read_text(encoding="utf-8")).text
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -21,6 +21,7 @@ from kgqa_hpc.store.queue import ShardQueue
 from kgqa_hpc.store.results import read_result, write_result
 from kgqa_hpc.store.run_folder import RunFolder
 from kgqa_hpc.store.shard import read_shard
+from tests.work.rig import Processes
 
 Dict = dict[str, Any]
 
@@ -71,7 +72,7 @@ def work(run: RunFolder, worker: str, generated: Callable[[str], object], expiry
     manifest = partition(run, 2)
     queue = ShardQueue(run, "main", worker, expiry)
     while (lease := queue.claim()) is not None:
-        header = {"pass": "main", "shard": lease.shard, "shard_sha256": manifest.entry(lease.shard).sha256}
+        header = run.origin("main").header(lease.shard, manifest.entry(lease.shard).sha256)
         anchors = load_shard(run, manifest, lease.shard)
         journal, before = open_next(run.results("main"), lease.shard, {**header, "worker": worker})
         records = {r["id"]: r for path in before if path.exists() for r in read_journal(path, header)[0]}
@@ -151,3 +152,11 @@ def cut_run(run: RunFolder) -> RunFolder:
     write_anchors(run.anchors, (anchor(number) for number in range(20)), {"seed": 1})
     partition(run, 4)
     return run
+
+
+@pytest.fixture
+def processes() -> Iterator[Processes]:
+    """`kgqa run` processes, started as a user does."""
+    started = Processes()
+    yield started
+    started.end()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib.util
 import os
 import shutil
+import time
 from pathlib import Path
 from types import ModuleType
 
@@ -82,12 +83,15 @@ def test_the_journal(v1: RunFolder, made: ModuleType) -> None:
     assert not damage
 
 
-def test_the_lease(v1: RunFolder) -> None:
-    (holder,) = holders(v1.leases("main"))
+def test_the_lease(v1: RunFolder, monkeypatch: pytest.MonkeyPatch) -> None:
+    (holder,) = holders(v1.leases("main"), time.time())
     assert (holder.name, holder.worker) == ("shard-000001", "golden-0")
     leases = Leases(v1.leases("main"), "w1", 120.0)
     assert leases.path("shard-000001").exists()
     os.utime(leases.path("shard-000001"), (1, 1))
+    assert leases.claim("shard-000001") is None, "it does not say whose machine's: watch it first"
+    now = time.monotonic()
+    monkeypatch.setattr(time, "monotonic", lambda: now + 50)
     assert leases.claim("shard-000001") is not None
 
 

@@ -267,13 +267,13 @@ def test_everyone_who_holds_something_is_listed_without_writing(leases: Callable
     mine.path("shard-000099").write_bytes(b"garbage")
     calls: list[str] = []
     with disk.watch(lambda call, where: calls.append(call)):
-        found = {holder.name: holder for holder in holders(mine.folder)}
+        found = {holder.name: holder for holder in holders(mine.folder, time.time())}
     assert calls == []
     assert len(found) == 31
     assert found["shard-000005"].worker == "w1"
     assert found["shard-000005"].pid == os.getpid()
     assert found["shard-000099"].nonce == ""
-    assert list(holders(mine.folder / "nowhere")) == []
+    assert list(holders(mine.folder / "nowhere", time.time())) == []
 
 
 def test_a_lease_gone_between_listing_and_reading_is_left_out(
@@ -282,7 +282,7 @@ def test_a_lease_gone_between_listing_and_reading_is_left_out(
     mine = leases()
     assert mine.claim(NAME)
     monkeypatch.setattr(Path, "glob", lambda *_: [mine.folder / "00" / "gone.lease"])
-    assert list(holders(mine.folder)) == []
+    assert list(holders(mine.folder, time.time())) == []
 
 
 def test_leases_are_spread_over_folders(leases: Callable[..., Leases]) -> None:
@@ -325,7 +325,7 @@ def test_a_lease_that_cannot_be_read_is_a_store_error(leases: Callable[..., Leas
     with pytest.raises(StoreError, match="Is a directory"):
         mine.claim(NAME)
     with pytest.raises(StoreError, match="Is a directory"):
-        list(holders(mine.folder))
+        list(holders(mine.folder, time.time()))
 
 
 def test_other_errors_than_gone_are_raised(leases: Callable[..., Leases], tmp_path: Path) -> None:

@@ -76,7 +76,7 @@ def test_every_shard_is_claimed_and_done_once(run: RunFolder, tmp_path: Path) ->
     assert committed == len(done_shards(run, "main")) == SHARDS
     assert claimed == SHARDS
     assert len(counts) == WORKERS
-    assert list(holders(run.leases("main"))) == []
+    assert list(holders(run.leases("main"), time.time())) == []
     # Lease and result, each: create, write, link, close, unlink; release: rename, unlink. What is above that
     # are claims that another worker won, and folders.
     assert each < 16

@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-from kgqa_hpc.store import atomic
+from kgqa_hpc.store import atomic, litter
 from kgqa_hpc.store.results import write_result
 from kgqa_hpc.store.run_folder import RunFolder
 from kgqa_hpc.store.sweep import Swept, sweep
@@ -20,7 +20,11 @@ def test_a_fresh_run_has_nothing_to_sweep(run: RunFolder) -> None:
 def test_litter_goes_and_work_stays(cut_run: RunFolder) -> None:
     results = cut_run.results("main")
     for shard in ("shard-000000", "shard-000001"):
-        write_result(cut_run.result("main", shard), [{"id": shard, "status": "accepted"}], {})
+        write_result(
+            cut_run.result("main", shard),
+            [{"id": shard, "status": "accepted"}],
+            cut_run.origin("main").header(shard, ""),
+        )
     corrupt = cut_run.result("main", "shard-000001")
     corrupt.write_bytes(corrupt.read_bytes()[:-1])
     kept = [results / f"shard-00000{k}.w0.journal" for k in (1, 2)]
@@ -28,7 +32,7 @@ def test_litter_goes_and_work_stays(cut_run: RunFolder) -> None:
         path.touch()
     fan = cut_run.leases("main") / "a7"
     fan.mkdir(parents=True)
-    past = time.time() - 2 * atomic.LITTER_AGE
+    past = time.time() - 2 * litter.LITTER_AGE
     for folder in (cut_run.path, cut_run.shards, results, cut_run.leases("main"), fan):
         (folder / f".old{atomic.TEMP_SUFFIX}").touch()
         os.utime(folder / f".old{atomic.TEMP_SUFFIX}", (past, past))
@@ -45,6 +49,7 @@ def test_a_result_that_another_set_aside_meanwhile_is_not_counted(
     cut_run: RunFolder, set_aside: Callable[[Path], None]
 ) -> None:
     path = cut_run.result("main", "shard-000000")
-    write_result(path, [{"id": "a", "status": "accepted"}], {})
+    header = cut_run.origin("main").header("shard-000000", "")
+    write_result(path, [{"id": "a", "status": "accepted"}], header)
     set_aside(path)
     assert sweep(cut_run, "main") == Swept()

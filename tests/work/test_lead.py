@@ -105,7 +105,7 @@ def test_what_dead_workers_left_beside_results_is_swept(run: RunFolder, make_lea
     folder = run.results("main")
     folder.mkdir(parents=True)
     rows = [{"id": f"i{n}", "status": "accepted", "reason": None, "trace": []} for n in range(20)]
-    write_result(run.result("main", "shard-000000"), rows, {})
+    write_result(run.result("main", "shard-000000"), rows, run.origin("main").header("shard-000000", ""))
     for shard in ("shard-000000", "shard-000001"):
         Journal(folder / f"{shard}.w0.journal", {"shard": shard}).close()
     lead = make_lead("a")
@@ -122,7 +122,7 @@ def test_a_corrupt_result_is_found_by_its_content_and_set_aside_once(
     rows = [{"id": f"i{n}", "status": "accepted", "reason": None, "trace": []} for n in range(20)]
     shards = ("shard-000000", "shard-000001")
     for shard in shards:
-        write_result(run.result("main", shard), rows, {})
+        write_result(run.result("main", shard), rows, run.origin("main").header(shard, ""))
     path = run.result("main", "shard-000001")
     data = bytearray(path.read_bytes())
     data[-3] ^= 1
@@ -131,7 +131,7 @@ def test_a_corrupt_result_is_found_by_its_content_and_set_aside_once(
     assert lead.verify(shards) == 1
     assert not path.exists()
     assert lead.verify(shards) == 1, "it is still to be made again"
-    write_result(path, rows, {})
+    write_result(path, rows, run.origin("main").header("shard-000001", ""))
     assert lead.verify(shards) == 0
     assert events.count("result-corrupt") == 1
 
@@ -151,7 +151,7 @@ def test_a_result_that_another_set_aside_meanwhile_is_no_result(
     partition(run, 20)
     run.results("main").mkdir(parents=True)
     rows = [{"id": f"i{n}", "status": "accepted", "reason": None, "trace": []} for n in range(20)]
-    write_result(run.result("main", "shard-000000"), rows, {})
+    write_result(run.result("main", "shard-000000"), rows, run.origin("main").header("shard-000000", ""))
     lead = make_lead("a")
     lead.take()
     set_aside(run.result("main", "shard-000000"))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -34,7 +35,7 @@ def session(run: RunFolder) -> Any:
     shards = partition(run, 6)
     config = run_config(run)
     return SimpleNamespace(
-        run=run, config=config, digest="d", shards=shards, worker="w", log=log, events=events
+        run=run, config=config, origin=run.origin, shards=shards, worker="w", log=log, events=events
     )
 
 
@@ -141,11 +142,11 @@ def test_a_damaged_line_is_told_and_copied_to_quarantine(session: Any) -> None:
     assert list(session.run.quarantine.glob("*.reason.json"))
 
 
-def test_a_journal_of_another_run_is_refused(session: Any) -> None:
+def test_a_journal_of_another_run_is_refused(session: Any, run: RunFolder) -> None:
     first = open_shard(session)
     answer(first, first.tasks[0])
     first.close()
-    session.digest = "another"
+    session.origin = lambda name: replace(run.origin(name), made_by="another")
     second = open_shard(session)
     assert [task.step for task in second.tasks] == [0] * 6
     assert [event for event, _ in session.events] == ["journal-damaged"]

@@ -84,7 +84,7 @@ def _part_done(folder: Path, shards: dict[str, int], tokens: int = 0, **sections
                 {"id": f"i{20 * number + k}", "status": "accepted", "reason": None, "trace": trace}
                 for k in range(20)
             ]
-            write_result(run.result(pass_name, name), rows, {})
+            write_result(run.result(pass_name, name), rows, run.origin(pass_name).header(name, ""))
     assert len(read_shards_manifest(run).names) == 10
     return run
 

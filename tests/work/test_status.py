@@ -14,20 +14,23 @@ from kgqa_hpc.cluster import slurm
 from kgqa_hpc.errors import InputError
 from kgqa_hpc.status import history
 from kgqa_hpc.status.metrics import metrics
+from kgqa_hpc.status.pass_totals import PassTotals
 from kgqa_hpc.status.render import WATCH_EVERY, duration, render, status, watch
-from kgqa_hpc.status.tally import Tally
+from kgqa_hpc.status.snapshot import compose, load_totals, to_document
 from kgqa_hpc.status.worker_states import (
     ALIVE,
+    place,
     read_states,
     remove_state,
     state_file,
     sweep_states,
     write_state,
 )
-from kgqa_hpc.store.journal import Journal
+from kgqa_hpc.store.journal import Journal, remove_journals
 from kgqa_hpc.store.partition import partition, read_shards_manifest
 from kgqa_hpc.store.results import write_result
 from kgqa_hpc.store.run_folder import RunFolder
+from kgqa_hpc.store.sealed import create_sealed
 from tests.work.rig import make_run
 
 OTHER_HOST = "node-of-another-machine"
@@ -39,7 +42,7 @@ def done(run: RunFolder, *shards: str, verdict: str = "accepted") -> None:
         start = int(shard.rpartition("-")[2]) * 20
         rows = [{"id": f"i{start + k}", "status": verdict, "reason": None, "trace": []} for k in range(20)]
         run.results("main").mkdir(parents=True, exist_ok=True)
-        assert write_result(run.result("main", shard), rows, {})
+        assert write_result(run.result("main", shard), rows, run.origin("main").header(shard, ""))
 
 
 @pytest.fixture
@@ -68,15 +71,16 @@ def test_before_the_shards_are_cut_nothing_is_done(tmp_path: Path) -> None:
 def test_shards_items_and_verdicts_are_counted_from_the_results(run: RunFolder) -> None:
     done(run, "shard-000000", "shard-000003")
     done(run, "shard-000001", verdict="rejected")
-    write_state(run.logs, "w0", state(ended_open=7, open_shards=2))
+    write_state(run.logs, "w0", state(open_shards=2))
     now = status(run.path)
     assert now["shards"] == {"total": 5, "done": 3, "in_work": 2, "quarantined": 0}
-    assert now["items"] == {"total": 100, "ended": 67}
-    assert now["verdicts"] == {"accepted": 40, "rejected": 20, "waiting": 7}
+    assert now["items"] == {"total": 100, "ended": 60}
+    assert now["verdicts"] == {"accepted": 40, "rejected": 20, "invalid": 0, "failed": 0, "waiting": 40}
+    assert now["acceptance"]["share"] == pytest.approx(40 / 60)
     text = render(now)
     assert "shards    3 of 5 done · 2 in work · 0 quarantined" in text
-    assert "items     67 of 100" in text
-    assert "accepted 59.7 % · rejected 29.9 %" in text
+    assert "items     60 of 100" in text
+    assert "accepted 66.7 % (54 to 77 %) · rejected 20 · waiting 40" in text
 
 
 def test_a_run_is_complete_when_every_shard_has_a_result(run: RunFolder) -> None:
@@ -91,10 +95,10 @@ def test_a_run_is_complete_when_every_shard_has_a_result(run: RunFolder) -> None
 
 def test_saved_sums_are_used_and_thrown_away_when_a_result_is_gone(run: RunFolder) -> None:
     done(run, "shard-000000", "shard-000001")
-    tally = Tally("main")
+    tally = PassTotals("main")
     tally.refresh(run)
     names = read_shards_manifest(run).names
-    again = Tally.from_dict("main", json.loads(json.dumps(tally.to_dict())), names)
+    again = PassTotals.from_dict("main", True, json.loads(json.dumps(tally.to_dict())), names)
     assert again == tally
     run.result("main", "shard-000000").unlink()
     again.refresh(run)
@@ -106,7 +110,7 @@ def test_a_result_with_a_damaged_header_is_not_counted(run: RunFolder) -> None:
     done(run, "shard-000000", "shard-000001")
     path = run.result("main", "shard-000001")
     path.write_bytes(path.read_bytes()[:-1])
-    tally = Tally("main")
+    tally = PassTotals("main")
     tally.refresh(run)
     assert (tally.items, tally.corrupt) == (20, {"shard-000001"})
 
@@ -119,10 +123,11 @@ def test_a_damaged_status_file_is_read_past(run: RunFolder) -> None:
 
 def test_journaled_items_count_as_progress_and_headers_do_not(run: RunFolder) -> None:
     run.results("main").mkdir(parents=True)
-    with Journal(run.results("main") / "shard-000000.w0.journal", {"shard": "shard-000000"}) as journal:
-        assert status(run.path)["journal_bytes"] == 0
+    header = run.origin("main").header("shard-000000", "")
+    with Journal(run.results("main") / "shard-000000.w0.journal", header) as journal:
+        assert status(run.path)["journal_answers"] == 0
         journal.append({"id": "i0"})
-        assert status(run.path)["journal_bytes"] > 0
+        assert status(run.path)["journal_answers"] == 1
 
 
 def test_workers_are_alive_stalled_or_silent(run: RunFolder) -> None:
@@ -143,8 +148,9 @@ def test_a_killed_worker_of_this_machine_is_known_to_be_dead_at_once(run: RunFol
     if gone == 0:
         os._exit(0)
     os.waitpid(gone, 0)
-    write_state(run.logs, "w0", state(host=os.uname().nodename, pid=gone))
-    assert [entry["age"] > ALIVE for entry in read_states(run.logs)] == [True]
+    write_state(run.logs, "w0", state(**place(), pid=gone))
+    write_state(run.logs, "w1", state(pid=gone))
+    assert [entry["age"] > ALIVE for entry in read_states(run.logs)] == [True, False]
 
 
 def test_states_of_the_long_dead_are_swept(run: RunFolder) -> None:
@@ -241,3 +247,120 @@ def test_without_slurm_or_jobs_there_is_no_queue(run: RunFolder, monkeypatch: py
 )
 def test_durations_are_told_in_two_units_at_most(seconds: float, text: str) -> None:
     assert duration(seconds) == text
+
+
+def journal(run: RunFolder, shard: str, number: int, pass_name: str = "main") -> Journal:
+    run.results(pass_name).mkdir(parents=True, exist_ok=True)
+    path = run.results(pass_name) / f"{shard}.w{number}.journal"
+    return Journal(path, run.origin(pass_name).header(shard, "any"))
+
+
+def item(number: int, status: str) -> dict[str, Any]:
+    return {"id": f"i{number}", "status": status, "reason": None, "trace": [], "at": [2, 0]}
+
+
+def assert_adds_up(now: dict[str, Any]) -> None:
+    assert list(now["verdicts"]) == ["accepted", "rejected", "invalid", "failed", "waiting"]
+    assert sum(now["verdicts"].values()) == now["items"]["total"]
+    assert now["items"]["ended"] == now["items"]["total"] - now["verdicts"]["waiting"]
+
+
+def test_finished_items_count_although_no_worker_lives_and_no_shard_is_sealed(run: RunFolder) -> None:
+    with journal(run, "shard-000000", 0) as open_one:
+        for number, fate in enumerate(["accepted", "open", "rejected", "accepted"]):
+            open_one.append(item(number, fate))
+    with journal(run, "shard-000000", 1) as open_one:  # a successor; the first one's item again
+        open_one.append(item(0, "accepted"))
+        open_one.append(item(1, "invalid"))
+    now = status(run.path)
+    assert_adds_up(now)
+    assert now["verdicts"] == {"accepted": 2, "rejected": 1, "invalid": 1, "failed": 0, "waiting": 96}
+    assert "accepted 66.7 % (21 to 94 %)" in render(now)
+
+
+def test_counts_are_the_same_read_on_from_saved_sums_and_never_fall_when_a_shard_is_sealed(
+    run: RunFolder,
+) -> None:
+    names = read_shards_manifest(run).names
+    seen = 0
+    open_one = journal(run, "shard-000000", 0)
+    for number in range(20):
+        open_one.append(item(number, "accepted"))
+        totals = load_totals(run, names)
+        for each in totals:
+            each.refresh(run)
+        now = compose(run, read_shards_manifest(run), totals, [], None)
+        run.status_file.write_bytes(to_document(run, now, totals))
+        assert_adds_up(now)
+        assert now["items"]["ended"] == number + 1 >= seen
+        seen = now["items"]["ended"]
+    done(run, "shard-000000")
+    assert status(run.path)["items"]["ended"] == 20
+    open_one.close()
+    remove_journals(run.results("main"), "shard-000000")
+    assert status(run.path)["items"]["ended"] == 20
+
+
+def test_several_passes_count_each_item_once(tmp_path: Path) -> None:
+    passes = [{"name": "draft", "steps": ["generate"]}, {"name": "check", "steps": ["judge"]}]
+    run = make_run(tmp_path / "run", 40, passes=passes)
+    partition(run, 20)
+    for shard in ("shard-000000", "shard-000001"):
+        rows = [{"id": f"{shard}{k}", "status": "open" if k else "invalid", "trace": []} for k in range(20)]
+        run.results("draft").mkdir(parents=True, exist_ok=True)
+        write_result(run.result("draft", shard), rows, run.origin("draft").header(shard, ""))
+    now = status(run.path)
+    assert_adds_up(now)
+    assert (now["items"], now["verdicts"]["invalid"]) == ({"total": 40, "ended": 2}, 2)
+    with journal(run, "shard-000001", 0, "check") as open_one:
+        open_one.append(item(1, "accepted"))
+    assert_adds_up(status(run.path))
+    assert status(run.path)["items"]["ended"] == 3
+    rows = [{"id": f"{k}", "status": "accepted" if k else "invalid", "trace": []} for k in range(20)]
+    run.results("check").mkdir(parents=True, exist_ok=True)
+    write_result(run.result("check", "shard-000000"), rows, run.origin("check").header("shard-000000", ""))
+    now = status(run.path)
+    assert_adds_up(now)
+    assert now["verdicts"] == {"accepted": 20, "rejected": 0, "invalid": 2, "failed": 0, "waiting": 18}
+
+
+def test_a_complete_run_lists_no_dead_worker(run: RunFolder) -> None:
+    write_state(run.logs, "w2", state(worker="w2"))
+    os.utime(state_file(run.logs, "w2"), (1, 1))
+    assert status(run.path)["workers"]["silent"] == ["w2"]
+    done(run, *read_shards_manifest(run).names)
+    now = status(run.path)
+    assert_adds_up(now)
+    assert (now["workers"]["silent"], now["workers"]["list"], now["shards"]["in_work"]) == ([], [], 0)
+
+
+def test_absurd_numbers_on_the_disk_neither_stop_nor_overflow_the_status(run: RunFolder) -> None:
+    entry = {"step": "generate", "tokens": {"prompt": 2**63, "completion": -5, "cached": None}}
+    rows = [{"id": f"i{k}", "status": "accepted", "reason": None, "trace": [entry] * 3} for k in range(20)]
+    for row in rows:
+        row["trace"] = [{**entry, "tokens": {"prompt": 2**70, "completion": 10**30}}]
+    run.results("main").mkdir(parents=True)
+    write_result(run.result("main", "shard-000000"), rows, run.origin("main").header("shard-000000", ""))
+    header = {**run.origin("main").header("shard-000001", ""), "counts": {"accepted": 20}, "rows": 20}
+    header |= {"tokens": {"prompt": 2**63}, "reasons": {"x": "2"}, "requests": None, "repaired": -1.5}
+    with create_sealed(run.result("main", "shard-000001"), "result", header=header) as file:
+        file.create_group("records")
+    write_state(run.logs, "w0", state(ended=2**70, up="x", in_flight=None, silent=[], open_shards=-1))
+    now = status(run.path)
+    assert_adds_up(now)
+    assert now["passes"][0]["tokens"]["prompt"] < 2**53
+    assert render(now)
+    assert json.loads(to_document(run, now, []))
+
+
+def test_what_somebody_else_left_in_the_folder_is_not_opened(run: RunFolder) -> None:
+    run.logs.mkdir(exist_ok=True)
+    (run.logs / "workers").mkdir()
+    for path in (
+        run.status_file,
+        run.logs / "history.jsonl",
+        run.logs / "jobs.jsonl",
+        state_file(run.logs, "w"),
+    ):
+        os.mkfifo(path)
+    assert_adds_up(status(run.path))

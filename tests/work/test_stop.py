@@ -137,7 +137,12 @@ def test_a_short_job_works_most_of_its_time_whatever_the_margin(clock: Clock) ->
 
 def test_the_earlier_of_configured_limit_and_jobs_end_counts() -> None:
     job_end = time.time() + 500
-    assert deadline_of(None, None) is None
-    assert deadline_of(100, job_end) == pytest.approx(time.monotonic() + 100, abs=5)
-    assert deadline_of(1000, job_end) == pytest.approx(time.monotonic() + 500, abs=5)
-    assert deadline_of(None, job_end) == pytest.approx(time.monotonic() + 500, abs=5)
+    assert deadline_of(None, None, time.time()) is None
+    assert deadline_of(100, job_end, time.time()) == pytest.approx(time.monotonic() + 100, abs=5)
+    assert deadline_of(1000, job_end, time.time()) == pytest.approx(time.monotonic() + 500, abs=5)
+    assert deadline_of(None, job_end, time.time()) == pytest.approx(time.monotonic() + 500, abs=5)
+
+
+def test_a_node_whose_clock_is_an_hour_ahead_does_not_stop_an_hour_early() -> None:
+    file_system = time.time() - 3720
+    assert deadline_of(None, file_system + 500, file_system) == pytest.approx(time.monotonic() + 500, abs=5)

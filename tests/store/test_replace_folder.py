@@ -3,16 +3,21 @@
 from __future__ import annotations
 
 import errno
+import hashlib
 import os
 import signal
 import sys
+import time
+import traceback
 from pathlib import Path
 
 import pytest
 
-from kgqa_hpc.errors import DiskFull
+from kgqa_hpc.errors import DiskFull, StoreError
 from kgqa_hpc.store import replace_folder as swap
-from kgqa_hpc.store.replace_folder import replaced_folder, settle
+from kgqa_hpc.store.atomic import TEMP_SUFFIX
+from kgqa_hpc.store.litter import LITTER_AGE
+from kgqa_hpc.store.replace_folder import replaced_folder, settle, verify_sums
 
 FILES = ("a.jsonl", "b.parquet")
 
@@ -91,10 +96,62 @@ def test_a_full_disk_is_one_clear_line_and_the_old_folder_stays(tmp_path: Path, 
 
 
 def test_a_folder_that_another_process_is_writing_is_left_alone(tmp_path: Path) -> None:
-    busy = tmp_path / f".dataset.new-{swap.socket.gethostname()}-{os.getppid()}"
-    elsewhere = tmp_path / ".dataset.new-another-host-1"
-    for folder in (busy, elsewhere):
-        folder.mkdir()
-    settle(tmp_path / "dataset")
-    assert busy.exists()
+    elsewhere = tmp_path / f".dataset.new-another-machine-1{TEMP_SUFFIX}"
+    elsewhere.mkdir()
+    with replaced_folder(tmp_path / "dataset") as busy:
+        settle(tmp_path / "dataset")
+        assert busy.exists()
     assert elsewhere.exists()
+
+
+def test_what_a_dead_merge_of_another_machine_left_is_swept_by_its_age(tmp_path: Path) -> None:
+    elsewhere = tmp_path / f".dataset.new-another-machine-1{TEMP_SUFFIX}"
+    elsewhere.mkdir()
+    past = time.time() - 2 * LITTER_AGE
+    os.utime(elsewhere, (past, past))
+    settle(tmp_path / "dataset")
+    assert not elsewhere.exists()
+
+
+def test_a_file_that_is_not_what_the_sums_say_never_gets_into_place(tmp_path: Path) -> None:
+    target = tmp_path / "dataset"
+    write(target, "old")
+    with pytest.raises(StoreError, match="not what was written"):
+        write_with_sums(target, "new", summed="other")
+    assert content(target) == {"old"}
+
+
+@pytest.mark.parametrize("can_exchange", [True, False])
+def test_many_merges_at_once_of_one_host_name_and_process_id_leave_one_whole_folder(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, can_exchange: bool
+) -> None:
+    if not can_exchange:
+        monkeypatch.setattr(swap, "exchange", lambda one, other: False)
+    target = tmp_path / "dataset"
+    children = []
+    for number in range(6):
+        child = os.fork()
+        if child == 0:
+            code = 1
+            try:
+                os.getpid = lambda: 7  # as in containers, each with process ids of its own
+                for round_ in range(10):
+                    write_with_sums(target, f"{number}-{round_} " * 1000)
+                code = 0
+            except BaseException:  # noqa: BLE001  a forked child must not return
+                traceback.print_exc()
+            finally:
+                os._exit(code)
+        children.append(child)
+    assert [os.waitpid(child, 0)[1] for child in children] == [0] * 6
+    verify_sums(target)
+    assert len(content(target)) == 1
+    assert [path.name for path in tmp_path.iterdir()] == ["dataset"]
+
+
+def write_with_sums(target: Path, text: str, summed: str | None = None) -> None:
+    with replaced_folder(target) as folder:
+        for name in FILES:
+            (folder / name).write_text(text)
+        digest = hashlib.sha256((summed or text).encode()).hexdigest()
+        (folder / "SHA256SUMS").write_text("".join(f"{digest}  {name}\n" for name in FILES))

@@ -1,0 +1,121 @@
+"""What the journals of shards without a result tell: how many of their items have ended, and how.
+
+A journal grows with every answer and may be megabytes long; where a shard has one, only what was appended
+since the last look is read. Where it has several, of workers one after the other or at once, all are read,
+for the same item may stand in two.
+"""
+
+from __future__ import annotations
+
+import os
+from collections import Counter
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+
+from kgqa_hpc.errors import StoreError
+from kgqa_hpc.store.journal import read_on
+from kgqa_hpc.store.origin import ResultOrigin
+from kgqa_hpc.store.regular import ABSENT_NOW
+from kgqa_hpc.store.results import count
+
+ENDED = ("accepted", "rejected", "invalid", "failed")
+Sizes = dict[str, int]  # of a shard's journals, by file name
+
+
+@dataclass(slots=True)
+class _Shard:
+    sizes: Sizes = field(default_factory=dict)
+    offset: int = 0  # where reading its one journal goes on
+    answers: int = 0  # records of items, ended or not
+    ended: dict[str, int] = field(default_factory=dict)
+
+
+@dataclass(slots=True)
+class JournalCounts:
+    """Ended items of each open shard of a pass."""
+
+    _shards: dict[str, _Shard] = field(default_factory=dict)
+
+    @property
+    def shards(self) -> set[str]:
+        return set(self._shards)
+
+    @property
+    def answers(self) -> int:
+        """Records in all journals: grows with every answer that is kept."""
+        return sum(shard.answers for shard in self._shards.values())
+
+    @property
+    def ended(self) -> int:
+        """Items that ended, of all shards."""
+        return sum(sum(shard.ended.values()) for shard in self._shards.values())
+
+    def counts(self, shard: str, last: bool) -> dict[str, int]:
+        """Items by what became of them. What a pass accepts that is not the `last` has not ended."""
+        ended = self._shards[shard].ended
+        return {name: ended.get(name, 0) for name in (ENDED if last else ENDED[1:])}
+
+    def refresh(self, folder: Path, found: dict[str, Sizes], origin: ResultOrigin) -> None:
+        """Read what is new in the journals `found`; shards that have none any more are forgotten.
+
+        A journal that cannot be read now keeps the counts of the last look.
+        """
+        self._shards = {name: self._shards.get(name, _Shard()) for name in found}
+        for name, sizes in found.items():
+            shard = self._shards[name]
+            if shard.sizes != sizes:
+                expected = origin.header(name, "")
+                del expected["shard_sha256"]
+                try:
+                    self._shards[name] = _read(folder, shard, sizes, expected)
+                except (StoreError, OSError):
+                    continue  # gone, for its result is there, or a hiccup of the file system
+
+    def to_dict(self) -> dict[str, Any]:
+        return {name: asdict(shard) for name, shard in self._shards.items()}
+
+    @classmethod
+    def from_dict(cls, data: dict[str, Any]) -> JournalCounts:
+        """The inverse of `to_dict`. Raises KeyError, TypeError or AttributeError for what is none."""
+        return cls(
+            {
+                name: _Shard(
+                    {file: count(size) for file, size in entry["sizes"].items()},
+                    count(entry["offset"]),
+                    count(entry["answers"]),
+                    {status: count(n) for status, n in entry["ended"].items() if status in ENDED},
+                )
+                for name, entry in data.items()
+            }
+        )
+
+
+def list_journals(folder: Path) -> dict[str, Sizes]:
+    """The journals in a pass's folder: by shard their names and sizes."""
+    found: dict[str, Sizes] = {}
+    try:
+        with os.scandir(folder) as entries:
+            for entry in entries:
+                if entry.name.endswith(".journal") and entry.is_file(follow_symlinks=False):
+                    found.setdefault(entry.name.split(".")[0], {})[entry.name] = entry.stat().st_size
+    except OSError as problem:
+        if problem.errno not in ABSENT_NOW:
+            raise
+    return found
+
+
+def _read(folder: Path, before: _Shard, sizes: Sizes, expected: dict[str, str]) -> _Shard:
+    if len(sizes) == 1 and before.sizes.keys() == sizes.keys() and before.offset <= min(sizes.values()):
+        known = before
+    else:
+        known = _Shard()
+    ended: dict[str, str] = {}
+    answers, offset = known.answers, known.offset
+    for file in sorted(sizes):
+        records, offset = read_on(folder / file, known.offset, expected)
+        answers += len(records)
+        ended |= {str(each["id"]): each["status"] for each in records if each.get("status") in ENDED}
+    counts = Counter(known.ended)
+    counts.update(ended.values())
+    return _Shard(sizes, offset if len(sizes) == 1 else 0, answers, dict(counts))

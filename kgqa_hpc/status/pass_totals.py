@@ -1,0 +1,144 @@
+"""What a pass has brought so far: sums over the headers of its results, and its journals read on.
+
+A header is 1 KiB in front of the file, so ten thousand results take about a second. Of a journal only what
+was appended since the last look is read. Totals that were saved (in status.json) go on where they were.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from typing import Any
+
+from kgqa_hpc.errors import CorruptFile, MissingFile, StoreError
+from kgqa_hpc.status.open_journals import ENDED, JournalCounts, list_journals
+from kgqa_hpc.store.queue import done_shards
+from kgqa_hpc.store.results import count, read_summary
+from kgqa_hpc.store.run_folder import RunFolder
+
+_SUMS = ("counts", "reasons", "tokens")
+
+
+@dataclass
+class PassTotals:
+    """Sums of one pass. `counted` are the shards in them; `corrupt` those whose header does not read, or is
+    another run's. `by_shard` has the items of each counted shard that ended in this pass; in the last pass,
+    where all have ended, it stays empty.
+    """
+
+    pass_name: str
+    last: bool = True
+    counted: set[str] = field(default_factory=set)
+    corrupt: set[str] = field(default_factory=set)
+    items: int = 0
+    counts: Counter[str] = field(default_factory=Counter)
+    reasons: Counter[str] = field(default_factory=Counter)
+    tokens: Counter[str] = field(default_factory=Counter)
+    requests: int = 0
+    repaired: int = 0
+    by_shard: dict[str, dict[str, int]] = field(default_factory=dict)
+    journals: JournalCounts = field(default_factory=JournalCounts)
+
+    def refresh(self, run: RunFolder) -> None:
+        """Take in what came since; begin again when one of the counted results is gone. Raises StoreError."""
+        origin = run.origin(self.pass_name)
+        # Journals first: one that is removed between the two looks has its result in the second.
+        journals = list_journals(run.results(self.pass_name))
+        done = done_shards(run, self.pass_name)
+        if self.counted - done:
+            self._begin_again()
+        self.corrupt &= done
+        for shard in sorted(done - self.counted):
+            try:
+                self._add(shard, read_summary(run.result(self.pass_name, shard), origin))
+            except CorruptFile:
+                self.corrupt.add(shard)
+            except MissingFile:  # set aside since the look: no result any more
+                self.corrupt.discard(shard)
+            except StoreError:
+                continue  # a hiccup of the file system: the next look reads it
+        open_ones = {shard: found for shard, found in journals.items() if shard not in self.counted}
+        self.journals.refresh(run.results(self.pass_name), open_ones, origin)
+
+    def ended_in(self, shard: str) -> dict[str, int]:
+        """The items of one shard that ended in this pass, by what became of them, from its journals."""
+        return self.journals.counts(shard, self.last)
+
+    def _begin_again(self) -> None:
+        fresh = PassTotals(self.pass_name, self.last, journals=self.journals)
+        self.__dict__.update(fresh.__dict__)
+
+    def _add(self, shard: str, header: dict[str, Any]) -> None:
+        self.counted.add(shard)
+        self.corrupt.discard(shard)
+        self.items += count(header.get("rows"))
+        for key in _SUMS:
+            sums, numbers = getattr(self, key), header.get(key)
+            for name, number in numbers.items() if isinstance(numbers, dict) else ():
+                sums[str(name)] += count(number)  # Counter.update is ten times as slow on so few
+        self.requests += count(header.get("requests"))
+        self.repaired += count(header.get("repaired"))
+        if not self.last:
+            counts = header.get("counts")
+            ended = {name: count(counts.get(name)) for name in ENDED[1:]} if isinstance(counts, dict) else {}
+            self.by_shard[shard] = ended
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain JSON types; the counted shards as the bits of a hexadecimal number."""
+        bits = 0
+        for shard in self.counted:
+            bits |= 1 << int(shard.rpartition("-")[2])
+        return {
+            "counted": f"{bits:x}",
+            "items": self.items,
+            **{key: dict(getattr(self, key)) for key in _SUMS},
+            "requests": self.requests,
+            "repaired": self.repaired,
+            "by_shard": self.by_shard,
+            "journals": self.journals.to_dict(),
+        }
+
+    @classmethod
+    def from_dict(cls, pass_name: str, last: bool, data: dict[str, Any], names: list[str]) -> PassTotals:
+        """The inverse of `to_dict`; `names` are all shards in order. Raises ValueError, KeyError, TypeError
+        or AttributeError for what is not the form of it.
+        """
+        bits = int(data["counted"], 16)
+        return cls(
+            pass_name,
+            last,
+            counted={name for position, name in enumerate(names) if bits >> position & 1},
+            items=count(data["items"]),
+            counts=_counter(data["counts"]),
+            reasons=_counter(data["reasons"]),
+            tokens=_counter(data["tokens"]),
+            requests=count(data["requests"]),
+            repaired=count(data["repaired"]),
+            by_shard={shard: dict(_counter(ended)) for shard, ended in data["by_shard"].items()},
+            journals=JournalCounts.from_dict(data["journals"]),
+        )
+
+
+def _counter(numbers: dict[str, Any]) -> Counter[str]:
+    return Counter({str(name): count(number) for name, number in numbers.items()})
+
+
+def verdicts(passes: Iterable[PassTotals], items: dict[str, int]) -> dict[str, int]:
+    """Items by what became of them, `waiting` the rest: each of `items` (by shard) once, in whichever pass.
+
+    A later pass's result repeats what ended before it; its journals do not.
+    """
+    totals: Counter[str] = Counter()
+    later: set[str] = set()
+    for each in reversed(list(passes)):
+        if each.last:
+            totals.update({name: each.counts[name] for name in ENDED})
+        for shard in each.by_shard.keys() - later:
+            totals.update(each.by_shard[shard])
+        later |= each.counted
+        for shard in each.journals.shards - later:
+            totals.update(each.ended_in(shard))
+    total = sum(items.values())
+    ended = {name: totals[name] for name in ENDED}
+    return {**ended, "waiting": max(total - sum(ended.values()), 0)}

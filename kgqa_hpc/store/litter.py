@@ -1,0 +1,48 @@
+"""What dead processes leave behind: temp files and folders in which nobody writes any more."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from contextlib import suppress
+from pathlib import Path
+
+from kgqa_hpc.store import disk
+from kgqa_hpc.store.atomic import TEMP_SUFFIX, disk_errors
+from kgqa_hpc.store.clock import time_at
+
+# A temp file that nobody wrote to for so long is litter of a dead process; the longest pause between two
+# writes of a living one is seconds.
+LITTER_AGE = 3600.0
+
+
+def sweep_temps(folder: Path, older_than: float = LITTER_AGE, prefix: str = ".") -> int:
+    """Remove temp files and folders in `folder` in which nobody wrote for `older_than` seconds; how many.
+
+    Ages are by the file system's clock: a node whose own is ahead must not take the living for dead.
+    """
+    try:
+        entries = list(os.scandir(folder))
+    except FileNotFoundError:
+        return 0
+    litter = [
+        Path(entry.path)
+        for entry in entries
+        if entry.name.startswith(prefix) and entry.name.endswith(TEMP_SUFFIX)
+    ]
+    if not litter:
+        return 0
+    before = time_at(folder) - older_than
+    return sum(_sweep(path, before) for path in litter)
+
+
+def _sweep(path: Path, before: float) -> bool:
+    # Another process may sweep at the same time.
+    with disk_errors(path), suppress(FileNotFoundError):
+        if max(entry.lstat().st_mtime for entry in (path, *path.rglob("*"))) < before:
+            if path.is_dir():
+                shutil.rmtree(path, ignore_errors=True)
+            else:
+                disk.unlink(path)
+            return True
+    return False
