@@ -16,6 +16,9 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationEr
 
 from kgqa_hpc.engines.config import EngineConfig
 from kgqa_hpc.errors import ConfigError
+from kgqa_hpc.kg.settings import GraphConfig, GraphSection, default_graph, resolve_paths
+
+__all__ = ["GraphConfig", "RunConfig", "dump_config", "load_config", "parse_config", "parse_duration"]
 
 _UNITS = {"s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
 
@@ -47,39 +50,6 @@ Name = Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9_.-]*$")]
 
 class _Strict(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True)
-
-
-class GraphConfig(_Strict):
-    """Where the knowledge graph comes from and how it is reduced (BioGraphletQA, section 3.1)."""
-
-    source: Literal["hpo", "csv", "graphml", "triples"] = Field("hpo", description="What to read.")
-    nodes: str | None = Field(None, description="csv: file with columns id,name,type (.gz allowed).")
-    edges: str | None = Field(
-        None, description="csv: file with columns source_id,target_id,type (.gz allowed)."
-    )
-    path: str | None = Field(None, description="graphml and triples: the file.")
-    unknown_nodes: Literal["error", "drop"] = Field(
-        "error", description="Edges that name a node nobody declared."
-    )
-    unnamed_nodes: Literal["drop", "error"] = Field(
-        "drop", description="Nodes without a name; dropped as published."
-    )
-    duplicate_nodes: Literal["error", "first"] = Field("error", description="Node ids that stand twice.")
-    exclude_edge_types: list[str] = Field(
-        default_factory=list, description="Edge types left out before reduction."
-    )
-    min_degree: int = Field(3, ge=0, description="Nodes below are dropped, once.")
-    max_degree: int = Field(100, ge=1, description="Nodes above are dropped, once.")
-
-    @model_validator(mode="after")
-    def _files(self) -> GraphConfig:
-        need = {"csv": ("nodes", "edges"), "graphml": ("path",), "triples": ("path",)}.get(self.source, ())
-        missing = [key for key in need if getattr(self, key) is None]
-        if missing:
-            raise ValueError(f"source {self.source} needs {' and '.join(missing)}")
-        if self.min_degree > self.max_degree:
-            raise ValueError(f"min_degree {self.min_degree} is above max_degree {self.max_degree}")
-        return self
 
 
 class AnchorConfig(_Strict):
@@ -169,7 +139,7 @@ class RunConfig(_Strict):
     """The whole file."""
 
     seed: int = Field(42, ge=0, lt=2**63)
-    graph: GraphConfig = GraphConfig()
+    graph: GraphSection = Field(default_factory=default_graph)
     anchors: AnchorConfig = AnchorConfig()
     prompts: PromptConfig = PromptConfig()
     engine: EngineConfig
@@ -230,8 +200,9 @@ def dump_config(config: RunConfig) -> str:
 
 def _resolve_paths(data: dict[str, Any], base: Path) -> dict[str, Any]:
     data = dict(data)
+    if isinstance(data.get("graph"), dict):
+        data["graph"] = resolve_paths(data["graph"], base)
     for section, keys in (
-        ("graph", ("nodes", "edges", "path")),
         ("prompts", ("folder",)),
         ("engine", ("model",)),
     ):

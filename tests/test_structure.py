@@ -19,7 +19,7 @@ MAY_KNOW = {
     "columns": set(),
     "registry": set(),
     "progress": set(),
-    "kg": {"anchors", "config", "store"},
+    "kg": {"store"},
     "graphlets": {"config", "store"},
     "documents": {"store"},
     "anchors": {"config", "graphlets", "kg", "store"},
@@ -35,7 +35,7 @@ MAY_KNOW = {
     "evaluate": {"config", "dataset", "runs", "store"},
     "gasl": {"kg", "store"},
     "report": {"anchors", "config", "dataset", "evaluate", "graphlets", "runs", "store"},
-    "config": {"engines"},
+    "config": {"engines", "kg"},
     "errors": set(),
     "doctor": {"cluster", "config", "engines"},
 }

@@ -12,6 +12,7 @@ from kgqa_hpc.store.run_folder import RunFolder
 from kgqa_hpc.store.sealed import read_header
 
 GRAPH = "knowledge-graph"
+GRAPH_VERSION = 2
 UNKNOWN_LICENCE = "unknown"  # an identifier of the Hub; `dataset.licence` in the configuration states it
 # What graph sources say about themselves, in the order of the card.
 _ATTRIBUTES = ("title", "source", "version", "licence", "licence_url", "licence_terms", "citation")
@@ -55,7 +56,7 @@ def shape_totals(run: RunFolder) -> dict[int, int]:
 def _graph_attributes(run: RunFolder) -> dict[str, Any]:
     if not run.kg.exists():
         return {}
-    attributes: dict[str, Any] = read_header(run.kg, GRAPH).get("attributes") or {}
+    attributes: dict[str, Any] = read_header(run.kg, GRAPH, GRAPH_VERSION).get("attributes") or {}
     return attributes
 
 
