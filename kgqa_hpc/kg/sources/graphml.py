@@ -133,11 +133,18 @@ class _Elements:
 class Document:
     """The state of one parse: where we are, and what was found."""
 
-    def __init__(self, path: Path, assembly: Assembly) -> None:
+    def __init__(
+        self,
+        path: Path,
+        assembly: Assembly,
+        names: tuple[str, ...] = _NAMES,
+        node_types: tuple[str, ...] = _NODE_TYPES,
+        edge_types: tuple[str, ...] = _EDGE_TYPES,
+    ) -> None:
         self.path, self.file = path, path.name
         self.assembly = assembly
-        self.nodes = _Elements("node", {"id": []}, (_Column(_NAMES), _Column(_NODE_TYPES)))
-        self.edges = _Elements("edge", {"source": [], "target": []}, (_Column(_EDGE_TYPES),))
+        self.nodes = _Elements("node", {"id": []}, (_Column(names), _Column(node_types)))
+        self.edges = _Elements("edge", {"source": [], "target": []}, (_Column(edge_types),))
         self.keys: dict[str, str] = {}  # key id -> attr.name
         self.key: tuple[str, str] | None = None  # id and domain of the present <key>
         self.open: list[
