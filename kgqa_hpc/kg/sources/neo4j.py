@@ -10,44 +10,14 @@ unless `labels` says otherwise. A file without labels or types is named after th
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Literal
-
-from pydantic import Field, model_validator
 
 from kgqa_hpc.errors import InputError
 from kgqa_hpc.kg.assemble import Assembly, Policy
 from kgqa_hpc.kg.graph import KnowledgeGraph
-from kgqa_hpc.kg.settings import Files, GraphConfig, SourceSettings, listed
-from kgqa_hpc.kg.sources.kgw import NAMES
-from kgqa_hpc.kg.sources.neo4j_tables import Tables, open_tables
+from kgqa_hpc.kg.settings import GraphConfig, listed
+from kgqa_hpc.kg.sources.neo4j_tables import Neo4jSettings, Tables, open_tables
 
 _ENDINGS = (".csv", ".tsv", ".txt", ".jsonl", ".json")
-
-
-class Neo4jSettings(SourceSettings):
-    """Either `path`, or `nodes` and `edges`; how fields are told apart where it cannot be seen."""
-
-    path: str | None = Field(None, description="A file that holds all, or a folder of files.")
-    nodes: Files | None = Field(None, description="Files of nodes, and of their headers.")
-    edges: Files | None = Field(None, description="Files of relationships, and of their headers.")
-    delimiter: str | None = Field(None, description="Between fields: one character, or TAB.")
-    quote: str | None = Field(None, max_length=1, description="Around fields.")
-    array_delimiter: str | None = Field(None, max_length=1, description="Between several labels.")
-    labels: Literal["all", "first", "last"] = Field(
-        "all", description="Of several labels, which are the type."
-    )
-    name: list[str] = Field(NAMES, min_length=1, description="The name: the first property that is there.")
-    properties: list[str] = Field(default_factory=list, description="Properties to keep.")
-    paths = ("path", "nodes", "edges")
-
-    @model_validator(mode="after")
-    def _files(self) -> Neo4jSettings:
-        tables = self.nodes is not None and self.edges is not None
-        if (self.path is None) != tables or (self.path and (self.nodes or self.edges)):
-            raise ValueError("source neo4j needs path, or nodes and edges")
-        if self.delimiter is not None and self.delimiter != "TAB" and len(self.delimiter) != 1:
-            raise ValueError("delimiter is one character, or TAB")
-        return self
 
 
 class _Section(Neo4jSettings, GraphConfig):
