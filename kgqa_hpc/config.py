@@ -8,19 +8,22 @@ from __future__ import annotations
 
 import re
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any
 
-from pydantic import BeforeValidator, Field, SerializeAsAny, ValidationError, model_validator
+from pydantic import BeforeValidator, Field, SerializeAsAny, ValidationError
 
 from kgqa_hpc.anchors import KINDS
 from kgqa_hpc.dataset.settings import DatasetConfig
 from kgqa_hpc.engines import config as engines
 from kgqa_hpc.engines.config import EngineConfig
 from kgqa_hpc.errors import ConfigError
+from kgqa_hpc.kg.settings import GraphConfig, GraphSection, resolve_paths
 from kgqa_hpc.settings import Key, KindSettings, Name, Problems, Settings, StepSettings, resolved, section
 from kgqa_hpc.steps import STEPS
 from kgqa_hpc.steps.decision import decision
 from kgqa_hpc.yaml_file import load_yaml
+
+__all__ = ["GraphConfig", "RunConfig", "load_config", "parse_config", "parse_duration"]
 
 _UNITS = {"s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
 
@@ -43,39 +46,6 @@ def parse_duration(value: object) -> object:
 
 # YAML 1.1 reads 12:30:00 as a sexagesimal integer; that is the number of seconds already.
 Duration = Annotated[float, BeforeValidator(parse_duration), Field(ge=0)]
-
-
-class GraphConfig(Settings):
-    """Where the knowledge graph comes from and how it is reduced (BioGraphletQA, section 3.1)."""
-
-    source: Literal["hpo", "csv", "graphml", "triples"] = Field("hpo", description="What to read.")
-    nodes: str | None = Field(None, description="csv: file with columns id,name,type (.gz allowed).")
-    edges: str | None = Field(
-        None, description="csv: file with columns source_id,target_id,type (.gz allowed)."
-    )
-    path: str | None = Field(None, description="graphml and triples: the file.")
-    unknown_nodes: Literal["error", "drop"] = Field(
-        "error", description="Edges that name a node nobody declared."
-    )
-    unnamed_nodes: Literal["drop", "error"] = Field(
-        "drop", description="Nodes without a name; dropped as published."
-    )
-    duplicate_nodes: Literal["error", "first"] = Field("error", description="Node ids that stand twice.")
-    exclude_edge_types: list[str] = Field(
-        default_factory=list, description="Edge types left out before reduction."
-    )
-    min_degree: int = Field(3, ge=0, description="Nodes below are dropped, once.")
-    max_degree: int = Field(100, ge=1, description="Nodes above are dropped, once.")
-
-    @model_validator(mode="after")
-    def _files(self) -> GraphConfig:
-        need = {"csv": ("nodes", "edges"), "graphml": ("path",), "triples": ("path",)}.get(self.source, ())
-        missing = [key for key in need if getattr(self, key) is None]
-        if missing:
-            raise ValueError(f"source {self.source} needs {' and '.join(missing)}")
-        if self.min_degree > self.max_degree:
-            raise ValueError(f"min_degree {self.min_degree} is above max_degree {self.max_degree}")
-        return self
 
 
 class PromptConfig(Settings):
@@ -126,7 +96,7 @@ class RunConfig(Settings):
     """The whole file."""
 
     seed: int = Field(42, ge=0, lt=2**63)
-    graph: GraphConfig | None = None
+    graph: GraphSection | None = None
     anchors: SerializeAsAny[KindSettings]
     prompts: PromptConfig = PromptConfig()
     engine: EngineConfig
@@ -251,11 +221,13 @@ def _check_step(settings: StepSettings, given: set[str], key: Key, problems: Pro
 
 def _resolve_paths(data: dict[str, Any], base: Path) -> dict[str, Any]:
     data = dict(data)
-    keys: dict[str, tuple[str, ...]] = {"graph": ("nodes", "edges", "path"), "prompts": ("folder",)}
+    keys: dict[str, tuple[str, ...]] = {"prompts": ("folder",)}
     anchors = data.get("anchors")
     if isinstance(anchors, dict) and anchors.get("kind") in KINDS:
         keys["anchors"] = KINDS.get(anchors["kind"]).Settings.paths
     data = {name: resolved(value, keys.get(name, ()), base) for name, value in data.items()}
+    if isinstance(data.get("graph"), dict):
+        data["graph"] = resolve_paths(data["graph"], base)
     if isinstance(data.get("engine"), dict):
         data["engine"] = engines.with_paths(data["engine"], base)
     return data

@@ -232,14 +232,9 @@ def _graph_config(nodes: str, edges: str, low: int, high: int, unknown: str) -> 
 
 
 def _reduce(graph: KnowledgeGraph, config: GraphConfig) -> Reduction:
-    from kgqa_hpc.kg.reduce import reduce_with_report
+    from kgqa_hpc.kg.reduce import Wanted, reduce_to
 
-    return reduce_with_report(
-        graph,
-        exclude_edge_types=config.exclude_edge_types,
-        min_degree=config.min_degree,
-        max_degree=config.max_degree,
-    )
+    return reduce_to(graph, Wanted.of(config))
 
 
 def _announce(text: str, seconds: float) -> None:

@@ -26,7 +26,7 @@ MAY_KNOW = {
     "store": {"yaml_file"},
     "graphlets": {"store"},
     "prompts": {"steps"},
-    "kg": {"anchors", "config", "store"},
+    "kg": {"store"},
     "documents": {"store"},
     "anchors": {"graphlets", "kg", "prompts", "store"},
     "engines": {"store"},

@@ -67,7 +67,7 @@ def _elsewhere(gguf: Path | None) -> int:
         print("xgrammar is not installed: tools/install_lmdeploy_cpu.sh", file=sys.stderr)
         return 2
     named = [] if gguf else ["--gguf", str(_bundled())]
-    os.execv(OTHER_PYTHON, [str(OTHER_PYTHON), __file__, *sys.argv[1:], *named])
+    return os.spawnv(os.P_WAIT, OTHER_PYTHON, [str(OTHER_PYTHON), __file__, *sys.argv[1:], *named])
 
 
 def _bundled() -> Path:

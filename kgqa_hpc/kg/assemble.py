@@ -1,14 +1,16 @@
-"""From tables of nodes and edges to a KnowledgeGraph: everything a graph must satisfy is checked here, once.
+"""From batches of nodes and edges to a KnowledgeGraph: everything a graph must satisfy is checked here, once.
 
 Readers only know their format; what a duplicate id, an unknown node or an empty name means is the same for
-all.
+all. Batches are forgotten as they come: what stays of an edge is three int32, of a node its id, name and
+type. So a reader that streams needs memory for the graph, not for its files.
 """
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 import numpy.typing as npt
@@ -17,8 +19,18 @@ import pyarrow.compute as pc
 
 from kgqa_hpc.errors import EmptyGraphError, GraphFormatError
 from kgqa_hpc.kg.graph import KnowledgeGraph
+from kgqa_hpc.kg.intern import Interner
+from kgqa_hpc.kg.properties import Columns
 
+if TYPE_CHECKING:
+    from kgqa_hpc.kg.settings import GraphConfig
+
+Codes = npt.NDArray[np.int32]
+Mask = npt.NDArray[np.bool_]
 Lines = Callable[[int], int]
+"""The line of a row of a batch, asked for only when something is wrong there."""
+Declare = Callable[[pa.Array], tuple[pa.Array, pa.Array]]
+"""Names and types of nodes that only edges mention."""
 
 
 @dataclass(frozen=True)
@@ -29,146 +41,292 @@ class Policy:
     unnamed_nodes: Literal["drop", "error"] = "drop"
     duplicate_nodes: Literal["error", "first"] = "error"
 
-
-@dataclass(frozen=True)
-class NodeTable:
-    """One row per node: large_string arrays of one length, no nulls. `line_of(row)` is its line in `file`."""
-
-    file: str
-    ids: pa.Array
-    names: pa.Array
-    types: pa.Array
-    line_of: Lines
+    @classmethod
+    def of(cls, settings: GraphConfig) -> Policy:
+        """What a configuration says."""
+        return cls(settings.unknown_nodes, settings.unnamed_nodes, settings.duplicate_nodes)
 
 
-@dataclass(frozen=True)
-class EdgeTable:
-    """One row per edge: ids of its ends and its type, as in `NodeTable`."""
+class Assembly:
+    """A graph in the making: `nodes` and `edges` take batches in any order, `finish` gives the graph.
 
-    file: str
-    sources: pa.Array
-    targets: pa.Array
-    types: pa.Array
-    line_of: Lines
-
-
-def assemble(
-    nodes: NodeTable, edges: EdgeTable, policy: Policy, attributes: Mapping[str, str | int]
-) -> KnowledgeGraph:
-    """Check and join the tables; node and edge order are those of the rows.
-
+    Node and edge order are those of the rows. Arrays are of Arrow strings of one length, without nulls.
     Names become Unicode NFC, otherwise texts stay as found. Nodes without a name are kept with the name ""
-    (reduction drops them) unless `policy.unnamed_nodes` is "error". What was dropped is counted in
-    `attributes`.
-
-    Raises GraphFormatError with file and line, EmptyGraphError when there is no node or no edge.
+    (reduction drops them) unless `policy.unnamed_nodes` is "error".
     """
-    _refuse_empty(nodes.ids, nodes.file, nodes.line_of, "the node's id")
-    _refuse_empty(edges.sources, edges.file, edges.line_of, "the edge's source")
-    _refuse_empty(edges.targets, edges.file, edges.line_of, "the edge's target")
-    first = _first_of_each_id(nodes, policy)
-    ids = nodes.ids.filter(pa.array(first))
-    names = _names(nodes, first, policy)
-    source, target, known = _ends(edges, ids, nodes.file, policy)
-    if not len(ids):
-        raise EmptyGraphError(f"{nodes.file} has no node", "give at least one row after the header")
-    if not known.any():
-        raise EmptyGraphError(f"{edges.file} has no edge between known nodes", "is it the right file?")
-    node_type, node_types = encode(nodes.types.filter(pa.array(first)))
-    edge_type, edge_types = encode(edges.types.filter(pa.array(known)))
-    dropped = {
-        "dropped_duplicate_nodes": int((~first).sum()),
-        "dropped_edges_with_unknown_nodes": int((~known).sum()),
-    }
-    return KnowledgeGraph(
-        node_ids=to_objects(ids),
-        names=to_objects(names),
-        node_type=node_type,
-        node_types=node_types,
-        edge_source=source[known],
-        edge_target=target[known],
-        edge_type=edge_type,
-        edge_types=edge_types,
-        attributes={**attributes, **{key: count for key, count in dropped.items() if count}},
-    )
+
+    def __init__(self, policy: Policy) -> None:
+        self._policy = policy
+        self._ids = Interner()
+        self._declared = np.zeros(1024, dtype=bool)  # by number of id
+        self._node_rows = _Rows("node")
+        self._node_code: list[Codes] = []
+        self._node_kept: list[Mask] = []
+        self._names: list[pa.Array] = []
+        self._node_types, self._edge_types = _Types(), _Types()
+        self._edge_rows = _Rows("edge")
+        self._sources: list[Codes] = []
+        self._targets: list[Codes] = []
+        self._node_properties, self._edge_properties = Columns(), Columns()
+
+    def nodes(
+        self,
+        file: str,
+        ids: pa.Array,
+        names: pa.Array,
+        types: pa.Array,
+        line_of: Lines,
+        properties: Mapping[str, pa.Array] | None = None,
+    ) -> None:
+        """A batch of node rows of `file`. Raises GraphFormatError for an empty or a second id."""
+        self._node_rows.add(file, len(ids), line_of)
+        before = len(self._ids)
+        codes = self._ids.numbers(_large(ids))
+        self._refuse_blank(before, codes, line_of, f"{file} line", "the node's id")
+        first = self._first_of_each_id(codes)
+        self._node_code.append(codes)
+        self._node_kept.append(first)
+        kept = pa.array(first)
+        self._names.append(pc.utf8_normalize(_large(names), "NFC").filter(kept))
+        self._node_types.add(types.filter(kept))
+        self._node_properties.add(len(ids), properties or {})
+
+    def edges(
+        self,
+        file: str,
+        sources: pa.Array,
+        targets: pa.Array,
+        types: pa.Array,
+        line_of: Lines,
+        properties: Mapping[str, pa.Array] | None = None,
+    ) -> None:
+        """A batch of edge rows of `file`. Raises GraphFormatError for an empty id."""
+        self._edge_rows.add(file, len(sources), line_of)
+        before = len(self._ids)
+        source, target = self._ids.pairs(_large(sources), _large(targets))
+        self._refuse_blank(before, source, line_of, f"{file} line", "the edge's source")
+        self._refuse_blank(before, target, line_of, f"{file} line", "the edge's target")
+        self._sources.append(source)
+        self._targets.append(target)
+        self._edge_types.add(types)
+        self._edge_properties.add(len(sources), properties or {})
+
+    def finish(
+        self,
+        attributes: Mapping[str, str | int],
+        *,
+        declare: Declare | None = None,
+        defaults: tuple[str, str] | None = None,
+    ) -> KnowledgeGraph:
+        """Join what came; what was dropped is counted in the graph's attributes.
+
+        `declare` names and types the nodes that only edges mention, in the order in which they were met;
+        without it they are unknown. With `defaults` (a node type, an edge type) a graph without any node name
+        is named by its ids, one without any type gets these.
+
+        Raises GraphFormatError with file and line, EmptyGraphError when there is no node or no edge.
+        """
+        if declare is not None:
+            self._declare(declare)
+        order = np.concatenate(self._node_code) if self._node_code else np.empty(0, np.int32)
+        kept = np.concatenate(self._node_kept) if self._node_kept else np.empty(0, bool)
+        self._node_code = []
+        order = order[kept]
+        node_file, edge_file = self._node_rows.files(), self._edge_rows.files()
+        source, target, known = self._ends(order, node_file)
+        if not len(order):
+            cure = "give at least one row after the header"
+            raise EmptyGraphError(f"{node_file or edge_file} has no node", cure)
+        if not known.any():
+            raise EmptyGraphError(
+                f"{edge_file or node_file} has no edge between known nodes", "is it the right file?"
+            )
+        ids = self._ids.texts().take(pa.array(order))
+        names = self._finished_names(ids, kept, named_by_id=defaults is not None)
+        node_type, node_types = self._node_types.finish(None, defaults and defaults[0])
+        whole = bool(known.all())
+        edge_type, edge_types = self._edge_types.finish(None if whole else known, defaults and defaults[1])
+        dropped = {
+            "dropped_duplicate_nodes": int((~kept).sum()),
+            "dropped_edges_with_unknown_nodes": int((~known).sum()),
+        }
+        return KnowledgeGraph(
+            node_ids=to_objects(ids),
+            names=to_objects(names),
+            node_type=node_type,
+            node_types=node_types,
+            edge_source=source if whole else source[known],
+            edge_target=target if whole else target[known],
+            edge_type=edge_type,
+            edge_types=edge_types,
+            attributes={**attributes, **{key: count for key, count in dropped.items() if count}},
+            node_properties=self._node_properties.finish(None if kept.all() else kept),
+            edge_properties=self._edge_properties.finish(None if whole else known),
+        )
+
+    def _refuse_blank(self, before: int, codes: Codes, line_of: Lines, where: str, what: str) -> None:
+        if len(self._ids) == before:
+            return
+        blank = pc.equal(pc.utf8_trim_whitespace(self._ids.texts(before)), "").to_numpy(zero_copy_only=False)
+        if blank.any():
+            rows = np.flatnonzero(np.isin(codes, before + np.flatnonzero(blank)))
+            if len(rows):
+                raise GraphFormatError(
+                    f"{where} {line_of(int(rows[0])):,}: {what} is empty", "fill it in or delete the line"
+                )
+
+    def _first_of_each_id(self, codes: Codes) -> Mask:
+        """Which rows are kept: all, or with `duplicate_nodes: first` the first of each id."""
+        if len(self._ids) > len(self._declared):
+            self._declared = np.append(
+                self._declared, np.zeros(max(len(self._ids), len(self._declared)), dtype=bool)
+            )
+        first = ~self._declared[codes]
+        _, rows = np.unique(codes, return_index=True)
+        repeated = np.ones(len(codes), dtype=bool)
+        repeated[rows] = False
+        first &= ~repeated
+        self._declared[codes] = True
+        if self._policy.duplicate_nodes == "error" and not first.all():
+            self._refuse_duplicate(codes, first)
+        return first
+
+    def _refuse_duplicate(self, codes: Codes, first: Mask) -> None:
+        row = int(np.argmin(first))
+        earlier = int(np.argmax(np.concatenate([*self._node_code, codes]) == codes[row]))
+        start = sum(map(len, self._node_code))
+        (file, line), (other, old) = self._node_rows.place(start + row), self._node_rows.place(earlier)
+        text = self._ids.texts(int(codes[row]))[0]
+        raise GraphFormatError(
+            f"{file} line {line:,}: node id {_shown(text)} already stands in"
+            + (f" line {old:,}" if other == file else f" {other} line {old:,}")
+            + _more(int((~first).sum()) - 1, "such line"),
+            "delete one of them, or set graph.duplicate_nodes: first, which keeps the first of each",
+        )
+
+    def _declare(self, declare: Declare) -> None:
+        """Add the nodes that only edges mention, as if they stood behind all others."""
+        declared = np.zeros(len(self._ids), dtype=bool)
+        declared[: len(self._declared)] = self._declared[: len(declared)]
+        codes = np.flatnonzero(~declared).astype(np.int32)
+        names, types = declare(self._ids.texts().take(pa.array(codes)))
+        self._node_rows.add(self._edge_rows.files(), len(codes), lambda row: row + 1)
+        self._node_code.append(codes)
+        self._node_kept.append(np.ones(len(codes), dtype=bool))
+        self._names.append(pc.utf8_normalize(_large(names), "NFC"))
+        self._node_types.add(types)
+        self._node_properties.add(len(codes), {})
+
+    def _finished_names(self, ids: pa.Array, kept: Mask, *, named_by_id: bool) -> pa.Array:
+        names = pa.concat_arrays(self._names) if self._names else pa.array([], pa.large_string())
+        self._names = []
+        blank = pc.equal(pc.utf8_trim_whitespace(names), "")
+        unnamed = blank.to_numpy(zero_copy_only=False)
+        if named_by_id and unnamed.all():
+            return ids
+        if self._policy.unnamed_nodes == "error" and unnamed.any():
+            position = int(np.argmax(unnamed))
+            file, line = self._node_rows.place(int(np.flatnonzero(kept)[position]))
+            raise GraphFormatError(
+                f"{file} line {line:,}: node {_shown(ids[position])} has no name"
+                + _more(int(unnamed.sum()) - 1, "such node"),
+                "name it, or set graph.unnamed_nodes: drop, which leaves such nodes out, as published",
+            )
+        return pc.if_else(blank, pa.scalar("", pa.large_string()), names) if unnamed.any() else names
+
+    def _ends(self, order: Codes, node_file: str) -> tuple[Codes, Codes, Mask]:
+        """Node positions of both ends (-1: unknown) and which rows have both."""
+        position = np.full(len(self._ids), -1, np.int32)
+        position[order] = np.arange(len(order), dtype=np.int32)
+        source, target = _joined(self._sources), _joined(self._targets)
+        codes = source, target
+        source, target = position[source], position[target]
+        known = (source >= 0) & (target >= 0)
+        if self._policy.unknown_nodes == "error" and not known.all():
+            row = int(np.argmin(known))
+            end, which = ("source", 0) if source[row] < 0 else ("target", 1)
+            text = self._ids.texts(int(codes[which][row]))[0]
+            stripped = self._ids.find(text.as_py().strip())
+            spaces = 0 <= stripped < len(position) and position[stripped] >= 0
+            file, line = self._edge_rows.place(row)
+            raise GraphFormatError(
+                f"{file} line {line:,}: {end} {_shown(text)} is not in {node_file}"
+                + _more(int((~known).sum()) - 1, "such edge"),
+                "the node file has it without the spaces around it"
+                if spaces
+                else "add it there, or run with --unknown-nodes drop"
+                " (configuration: graph.unknown_nodes: drop)",
+            )
+        return source, target, known
 
 
-def encode(values: pa.Array) -> tuple[npt.NDArray[np.int32], tuple[str, ...]]:
-    """Codes int32 (n,) and the distinct values in the order of their first appearance."""
-    encoded = values.dictionary_encode()
-    return encoded.indices.to_numpy().astype(np.int32), tuple(encoded.dictionary.to_pylist())
+class _Rows:
+    """Which file and line a row came from."""
+
+    def __init__(self, what: str) -> None:
+        self.what = what
+        self._total = 0
+        self._starts: list[int] = []
+        self._batches: list[tuple[str, Lines]] = []
+
+    def add(self, file: str, rows: int, line_of: Lines) -> None:
+        self._starts.append(self._total)
+        self._batches.append((file, line_of))
+        self._total += rows
+
+    def place(self, row: int) -> tuple[str, int]:
+        """File and line of a row, counted over all batches."""
+        batch = bisect_right(self._starts, row) - 1
+        file, line_of = self._batches[batch]
+        return file, line_of(row - self._starts[batch])
+
+    def files(self) -> str:
+        """The names of the files, each once; of many the first three."""
+        names = list(dict.fromkeys(file for file, _ in self._batches))
+        return ", ".join(names[:3]) + (f" and {len(names) - 3} more" if len(names) > 3 else "")
+
+
+class _Types:
+    """Types as codes, in the order of their first appearance."""
+
+    def __init__(self) -> None:
+        self._code: dict[str, int] = {}
+        self._chunks: list[Codes] = []
+
+    def add(self, values: pa.Array) -> None:
+        encoded = values.dictionary_encode()
+        codes = [self._code.setdefault(kind, len(self._code)) for kind in encoded.dictionary.to_pylist()]
+        self._chunks.append(np.array(codes, np.int32)[encoded.indices.to_numpy()])
+
+    def finish(self, keep: Mask | None, default: str | None) -> tuple[Codes, tuple[str, ...]]:
+        """Codes int32 of the kept rows and the names of the types they have."""
+        codes, names = _joined(self._chunks), list(self._code)
+        if keep is not None:
+            codes = codes[keep]
+            used, first, inverse = np.unique(codes, return_index=True, return_inverse=True)
+            order = np.argsort(first)
+            rank = np.empty(len(order), np.int32)
+            rank[order] = np.arange(len(order), dtype=np.int32)
+            codes, names = rank[inverse], [names[code] for code in used[order]]
+        if default is not None and names == [""]:
+            names = [default]
+        return codes, tuple(names)
+
+
+def _joined(chunks: list[Codes]) -> Codes:
+    """One array of all; the list is emptied, so that nothing is held twice for longer than need be."""
+    whole = np.concatenate(chunks) if chunks else np.empty(0, np.int32)
+    chunks.clear()
+    return whole
+
+
+def _large(values: pa.Array) -> pa.Array:
+    return values if values.type == pa.large_string() else values.cast(pa.large_string())
 
 
 def to_objects(values: pa.Array) -> npt.NDArray[np.object_]:
     """An object array of str."""
     return np.asarray(values.to_numpy(zero_copy_only=False), dtype=object)
-
-
-def _refuse_empty(ids: pa.Array, file: str, line_of: Lines, what: str) -> None:
-    row = pc.index(pc.utf8_trim_whitespace(ids), "").as_py()
-    if row >= 0:
-        raise GraphFormatError(
-            f"{file} line {line_of(row):,}: {what} is empty", "fill it in or delete the line"
-        )
-
-
-def _first_of_each_id(nodes: NodeTable, policy: Policy) -> npt.NDArray[np.bool_]:
-    """Which rows are kept: all, or with `duplicate_nodes: first` the first of each id."""
-    codes = nodes.ids.dictionary_encode().indices.to_numpy()
-    # Codes are given in order of appearance, so a new id is one above everything before it.
-    highest = np.maximum.accumulate(np.append(-1, codes[:-1])) if len(codes) else codes
-    first = codes > highest
-    if policy.duplicate_nodes == "error" and not first.all():
-        row = int(np.argmin(first))
-        earlier = int(np.argmax(codes == codes[row]))
-        raise GraphFormatError(
-            f"{nodes.file} line {nodes.line_of(row):,}: node id {_shown(nodes.ids[row])}"
-            f" already stands in line {nodes.line_of(earlier):,}"
-            + _more(int((~first).sum()) - 1, "such line"),
-            "delete one of them, or set graph.duplicate_nodes: first, which keeps the first of each",
-        )
-    return first
-
-
-def _names(nodes: NodeTable, first: npt.NDArray[np.bool_], policy: Policy) -> pa.Array:
-    """NFC names of the kept rows; blank ones are ""."""
-    names = pc.utf8_normalize(nodes.names, "NFC")
-    blank = pc.equal(pc.utf8_trim_whitespace(names), "")
-    unnamed = first & blank.to_numpy(zero_copy_only=False)
-    if policy.unnamed_nodes == "error" and unnamed.any():
-        row = int(np.argmax(unnamed))
-        raise GraphFormatError(
-            f"{nodes.file} line {nodes.line_of(row):,}: node {_shown(nodes.ids[row])} has no name"
-            + _more(int(unnamed.sum()) - 1, "such node"),
-            "name it, or set graph.unnamed_nodes: drop, which leaves such nodes out, as published",
-        )
-    return pc.if_else(blank, pa.scalar("", pa.large_string()), names).filter(pa.array(first))
-
-
-def _ends(
-    edges: EdgeTable, ids: pa.Array, node_file: str, policy: Policy
-) -> tuple[npt.NDArray[np.int32], npt.NDArray[np.int32], npt.NDArray[np.bool_]]:
-    """Node positions of both ends (-1: unknown) and which rows have both."""
-    source, target = positions(edges.sources, ids), positions(edges.targets, ids)
-    known = (source >= 0) & (target >= 0)
-    if policy.unknown_nodes == "error" and not known.all():
-        row = int(np.argmin(known))
-        end, values = ("source", edges.sources) if source[row] < 0 else ("target", edges.targets)
-        stripped = pa.array([values[row].as_py().strip()], pa.large_string())
-        spaces = positions(stripped, ids)[0] >= 0
-        raise GraphFormatError(
-            f"{edges.file} line {edges.line_of(row):,}: {end} {_shown(values[row])} is not in {node_file}"
-            + _more(int((~known).sum()) - 1, "such edge"),
-            "the node file has it without the spaces around it"
-            if spaces
-            else "add it there, or run with --unknown-nodes drop (configuration: graph.unknown_nodes: drop)",
-        )
-    return source, target, known
-
-
-def positions(values: pa.Array, ids: pa.Array) -> npt.NDArray[np.int32]:
-    """Where each value stands in `ids`, int32; -1 where it does not."""
-    return pc.fill_null(pc.index_in(values, value_set=ids), -1).to_numpy(zero_copy_only=False)
 
 
 def _more(count: int, what: str) -> str:

@@ -1,6 +1,6 @@
-"""Comma- and tab-separated tables: fast columns, and the exact line when something is wrong.
+"""Comma- and tab-separated tables as a stream of batches, and the exact line when something is wrong.
 
-Arrow parses all rows at once but does not know lines. So only when a line is asked for, the same bytes are
+Arrow parses blocks of rows but does not know lines. So only when a line is asked for, the same file is
 walked record by record with the standard library, which does: a file in order never pays for it.
 """
 
@@ -8,8 +8,6 @@ from __future__ import annotations
 
 import csv
 import io
-import re
-import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -18,23 +16,31 @@ import pyarrow as pa
 import pyarrow.csv
 
 from kgqa_hpc.errors import GraphFormatError
-from kgqa_hpc.kg.textfile import read_text, refuse_other_encodings
+from kgqa_hpc.kg.textfile import LINE_LIMIT, TextStream, refuse_other_encodings
 
-# A record must fit into two blocks; long descriptions in columns we ignore do.
+# A quoted record must fit into two blocks; long descriptions in columns we ignore do.
 _BLOCK_BYTES = 8 << 20
-_NOT_A_LINE_END = re.compile(rb"[^\r\n]")
+
+Batch = dict[str, pa.Array]
 
 
 @dataclass(frozen=True)
 class Dialect:
-    """`quoted`: fields may stand in double quotes and then hold separators and line ends."""
+    """How fields are told apart.
+
+    `quote`: fields may stand in this character and then hold separators and line ends; "" for none.
+    `escape`: takes the meaning of the character behind it; "" for none. `ragged`: a row may lack its last
+    fields (only without quotes).
+    """
 
     separator: str
-    quoted: bool
+    quote: str = ""
+    escape: str = ""
+    ragged: bool = False
 
 
-CSV = Dialect(",", quoted=True)
-TSV = Dialect("\t", quoted=False)
+CSV = Dialect(",", quote='"')
+TSV = Dialect("\t")
 
 
 @dataclass(frozen=True)
@@ -49,62 +55,51 @@ class Record:
 
 @dataclass(frozen=True, eq=False, repr=False)
 class DelimitedFile:
-    """A file's text, its first record (the header, if it has one), and where that ends in bytes."""
+    """A file, its first record (the header, if it has one), and where that ends in bytes."""
 
-    file: str
-    data: bytes
+    path: Path
     dialect: Dialect
     first: Record
     first_end: int
 
+    @property
+    def file(self) -> str:
+        return self.path.name
+
     @classmethod
     def open(cls, path: Path, dialect: Dialect) -> DelimitedFile:
-        """Read the file. Raises InputError or GraphFormatError as `read_text`."""
-        data = read_text(path)
-        # Lines are decoded one by one, so that a foreign byte further down is reported with its own line.
-        lines = io.TextIOWrapper(io.BytesIO(data), "utf-8", "surrogateescape", newline="")
+        """Look at the beginning. Raises InputError or GraphFormatError as `TextStream`."""
         used: list[str] = []
-        for record in _records(_kept(lines, used), dialect):
+        for record in _records(_kept(_lines(path, dialect), used), dialect):
             if any("\udc80" <= letter <= "\udcff" for letter in record.text):
-                refuse_other_encodings(data, path.name)
+                refuse_other_encodings(path)
             end = len("".join(used).encode("utf-8", "surrogateescape"))
-            return cls(path.name, data, dialect, record, end)
+            return cls(path, dialect, record, end)
         raise GraphFormatError(f"{path.name}: is empty", "is it the right file?")
 
-    def columns(self, names: Sequence[str], wanted: Sequence[str], *, header: bool) -> dict[str, pa.Array]:
-        """The wanted columns as large_string arrays; every record must have one field for each of `names`.
+    def batches(
+        self, names: Sequence[str], wanted: Sequence[str], *, header: bool
+    ) -> Iterator[tuple[int, Batch]]:
+        """The wanted columns as large_string arrays, batch by batch, each with the number of its first row.
 
         `names` are the columns in their order (distinct), `header` says that the first record is not data.
+        Every record must have one field for each of `names`, in a ragged dialect at most.
         Raises GraphFormatError with the line of a record with too few or too many fields, an open quote, or a
         byte that is not UTF-8.
         """
-        begin = self.first_end if header else 0
-        if _NOT_A_LINE_END.search(self.data, begin) is None:
-            return {name: pa.array([], pa.large_string()) for name in wanted}
-        self._refuse_open_quote()
-        try:
-            table = pa.csv.read_csv(
-                pa.py_buffer(self.data)[begin:],
-                read_options=pa.csv.ReadOptions(column_names=list(names), block_size=_BLOCK_BYTES),
-                parse_options=pa.csv.ParseOptions(
-                    delimiter=self.dialect.separator,
-                    quote_char='"' if self.dialect.quoted else False,
-                    # Without a single quote in the file rows can be told apart in parallel.
-                    newlines_in_values=self.dialect.quoted and b'"' in self.data,
-                ),
-                convert_options=pa.csv.ConvertOptions(
-                    column_types=dict.fromkeys(wanted, pa.large_string()),
-                    include_columns=list(wanted),
-                    strings_can_be_null=False,
-                ),
-            )
-        except pa.ArrowInvalid as problem:
-            self._refuse_malformed(len(names))
-            raise GraphFormatError(f"{self.file}: cannot be parsed: {problem}") from None
-        return {name: table.column(name).combine_chunks() for name in wanted}
+        with TextStream(self.path) as stream:
+            _skip(stream, self.first_end if header else 0)
+            blocks = self._quoted if self.dialect.quote else self._plain
+            row = 0
+            for table in blocks(stream, names, wanted):
+                if len(table):
+                    yield row, {name: table.column(name).combine_chunks() for name in wanted}
+                    row += len(table)
+        if not row:  # an empty batch, so that whoever asks knows the file
+            yield 0, {name: pa.array([], pa.large_string()) for name in wanted}
 
     def line_of(self, row: int, *, header: bool) -> int:
-        """The line on which a row of `columns` begins."""
+        """The line on which a row of `batches` begins."""
         for number, record in enumerate(self.records()):
             if number == row + header:
                 return record.line
@@ -112,36 +107,111 @@ class DelimitedFile:
 
     def records(self) -> Iterator[Record]:
         """All records from the start, blank lines skipped, as Arrow does."""
-        text = io.StringIO(self.data.decode("utf-8"), newline="")
-        return _records(text, self.dialect)
+        return _records(_lines(self.path, self.dialect), self.dialect)
+
+    def _quoted(self, stream: TextStream, names: Sequence[str], wanted: Sequence[str]) -> Iterator[pa.Table]:
+        """Arrow's own streaming reader: it alone knows which line ends stand inside quotes."""
+        source = _Counting(stream, self.dialect.quote.encode())
+        if not source.has_rows():
+            return
+        try:
+            reader = pa.csv.open_csv(
+                source,
+                read_options=self._read_options(names),
+                parse_options=self._parse_options(),
+                convert_options=_convert_options(wanted),
+            )
+            for batch in reader:
+                yield pa.Table.from_batches([batch])
+        except pa.ArrowInvalid as problem:
+            self._refuse_malformed(len(names))
+            raise GraphFormatError(f"{self.file}: cannot be parsed: {problem}") from None
+        if source.quotes % 2:
+            self._refuse_open_quote()
+
+    def _plain(self, stream: TextStream, names: Sequence[str], wanted: Sequence[str]) -> Iterator[pa.Table]:
+        """Blocks of whole lines, each parsed by all cores."""
+        rest = b""
+        while True:
+            piece = stream.read(_BLOCK_BYTES)
+            block = rest + piece
+            if piece and len(block) < LINE_LIMIT:
+                end = block.rfind(b"\n") + 1
+                block, rest = block[:end], block[end:]
+            else:
+                rest = b""
+            if block.strip(b"\r\n"):
+                yield self._plain_block(block, names, wanted)
+            if not piece:
+                return
+
+    def _plain_block(self, block: bytes, names: Sequence[str], wanted: Sequence[str]) -> pa.Table:
+        try:
+            return pa.csv.read_csv(
+                pa.py_buffer(block),
+                read_options=self._read_options(names),
+                parse_options=self._parse_options(),
+                convert_options=_convert_options(wanted),
+            )
+        except pa.ArrowInvalid as problem:
+            if self.dialect.ragged:
+                return self._ragged_block(block, names, wanted)
+            self._refuse_malformed(len(names))
+            raise GraphFormatError(f"{self.file}: cannot be parsed: {problem}") from None
+
+    def _ragged_block(self, block: bytes, names: Sequence[str], wanted: Sequence[str]) -> pa.Table:
+        """As Arrow, but what a row lacks at its end is empty, and a lone CR is text."""
+        try:
+            text = block.decode("utf-8")
+        except UnicodeDecodeError:
+            refuse_other_encodings(self.path)
+            raise
+        rows = [line.removesuffix("\r").split(self.dialect.separator) for line in text.split("\n")]
+        rows = [row for row in rows if row != [""]]
+        if any(len(row) > len(names) for row in rows):
+            self._refuse_malformed(len(names))
+        at = [list(names).index(name) for name in wanted]
+        columns = [[row[k] if k < len(row) else "" for row in rows] for k in at]
+        return pa.table([pa.array(column, pa.large_string()) for column in columns], names=list(wanted))
+
+    def _read_options(self, names: Sequence[str]) -> pa.csv.ReadOptions:
+        return pa.csv.ReadOptions(column_names=list(names), block_size=_BLOCK_BYTES)
+
+    def _parse_options(self) -> pa.csv.ParseOptions:
+        return pa.csv.ParseOptions(
+            delimiter=self.dialect.separator,
+            quote_char=self.dialect.quote or False,
+            double_quote=not self.dialect.escape,
+            escape_char=self.dialect.escape or False,
+            newlines_in_values=bool(self.dialect.quote),
+        )
 
     def _refuse_malformed(self, width: int) -> None:
-        refuse_other_encodings(self.data, self.file)
+        refuse_other_encodings(self.path)
         for record in self.records():
-            if len(record.fields) == width:
+            count = len(record.fields)
+            if count == width or (self.dialect.ragged and count < width):
                 continue
-            if self.dialect.quoted and _quote_is_open(record.text):
+            if self.dialect.quote and _quote_is_open(record.text, self.dialect):
                 raise self._open_quote(record)
             where = f"line {record.line:,}"
             if record.last_line > record.line:
                 where = f"lines {record.line:,} to {record.last_line:,}"
             raise GraphFormatError(
-                f"{self.file} {where}: expected {width} fields, found {len(record.fields)}",
-                "put fields that contain a comma in double quotes"
-                if self.dialect.quoted
-                else "separate them with one tab each",
+                f"{self.file} {where}: expected {width} fields, found {count}",
+                f"put fields that contain {_word(self.dialect.separator)} in quotes"
+                if self.dialect.quote
+                else f"separate them with one {_word(self.dialect.separator).split()[-1]} each",
             )
 
     def _refuse_open_quote(self) -> None:
         # Arrow takes a quote that is still open at the end of the file for the last field; half the table can
         # be in it.
-        if not self.dialect.quoted or self.data.count(b'"') % 2 == 0:
-            return
-        refuse_other_encodings(self.data, self.file)
+        refuse_other_encodings(self.path)
         record = self.first
         for record in self.records():  # noqa: B007 - only the last one is wanted
             pass
-        if _quote_is_open(record.text):
+        if _quote_is_open(record.text, self.dialect):
             raise self._open_quote(record)
 
     def _open_quote(self, record: Record) -> GraphFormatError:
@@ -151,23 +221,89 @@ class DelimitedFile:
         )
 
 
+class _Counting:
+    """A stream for Arrow that counts quotes as they pass."""
+
+    closed = False
+
+    def __init__(self, stream: TextStream, quote: bytes) -> None:
+        self._stream, self._quote = stream, quote
+        self._ahead: list[bytes] = []
+        self.quotes = 0
+
+    def has_rows(self) -> bool:
+        """Whether anything but line ends follows; it is kept for `read`."""
+        while piece := self._stream.read(_BLOCK_BYTES):
+            if piece.strip(b"\r\n"):
+                self._ahead.append(piece)
+                return True
+        return False
+
+    def read(self, size: int) -> bytes:
+        data = self._ahead.pop() if self._ahead else self._stream.read(size)
+        if len(data) > size:
+            data, rest = data[:size], data[size:]
+            self._ahead.append(rest)
+        self.quotes += data.count(self._quote)
+        return data
+
+
+def _convert_options(wanted: Sequence[str]) -> pa.csv.ConvertOptions:
+    return pa.csv.ConvertOptions(
+        column_types=dict.fromkeys(wanted, pa.large_string()),
+        include_columns=list(wanted),
+        strings_can_be_null=False,
+    )
+
+
+def _skip(stream: TextStream, size: int) -> None:
+    while size > 0:
+        size -= len(stream.read(size))
+
+
+def _lines(path: Path, dialect: Dialect) -> Iterator[str]:
+    """Lines with their ends; a foreign byte becomes a surrogate, so that it is reported with its own line."""
+    stream = io.BufferedReader(TextStream(path), 1 << 20)
+    # In a ragged table, as KGX writes it, only \n ends a line.
+    newline = "\n" if dialect.ragged else ""
+    with io.TextIOWrapper(stream, "utf-8", "surrogateescape", newline=newline) as lines:
+        while line := lines.readline(LINE_LIMIT):
+            if len(line) == LINE_LIMIT:
+                raise GraphFormatError(f"{path.name}: has a line of more than {LINE_LIMIT:,} letters")
+            yield line
+
+
 def _records(lines: Iterator[str], dialect: Dialect) -> Iterator[Record]:
+    if not dialect.quote:
+        yield from _plain_records(lines, dialect.separator)
+        return
     used: list[str] = []
+    begin = 0
     reader = csv.reader(
         _kept(lines, used),
         delimiter=dialect.separator,
-        quoting=csv.QUOTE_MINIMAL if dialect.quoted else csv.QUOTE_NONE,
+        quotechar=dialect.quote,
+        escapechar=dialect.escape or None,
+        doublequote=not dialect.escape,
     )
-    begin = 0
-    limit = csv.field_size_limit(sys.maxsize)
+    limit = csv.field_size_limit(LINE_LIMIT)
     try:
         for fields in reader:
             if fields:
                 yield Record(begin + 1, reader.line_num, fields, "".join(used))
             begin = reader.line_num
             used.clear()
+    except csv.Error:  # a field beyond the limit: whatever is wrong begins with the record
+        yield Record(begin + 1, begin + len(used), [], "".join(used[:1]))
     finally:
         csv.field_size_limit(limit)
+
+
+def _plain_records(lines: Iterator[str], separator: str) -> Iterator[Record]:
+    for number, line in enumerate(lines, 1):
+        text = line.removesuffix("\n").removesuffix("\r")
+        if text:
+            yield Record(number, number, text.split(separator), line)
 
 
 def _kept(lines: Iterator[str], used: list[str]) -> Iterator[str]:
@@ -177,10 +313,23 @@ def _kept(lines: Iterator[str], used: list[str]) -> Iterator[str]:
         yield line
 
 
-def _quote_is_open(text: str) -> bool:
+def _quote_is_open(text: str, dialect: Dialect) -> bool:
     """Whether one record's text ends inside a quoted field."""
+    rows = io.StringIO(text, newline="")
     try:
-        list(csv.reader(io.StringIO(text, newline=""), strict=True))
+        list(
+            csv.reader(
+                rows,
+                delimiter=dialect.separator,
+                quotechar=dialect.quote,
+                escapechar=dialect.escape or None,
+                strict=True,
+            )
+        )
     except csv.Error as problem:
         return "unexpected end of data" in str(problem)
     return False
+
+
+def _word(separator: str) -> str:
+    return {",": "a comma", "\t": "a tab", ";": "a semicolon"}.get(separator, f"a {separator!r}")

@@ -1,8 +1,9 @@
-"""kg.h5: a knowledge graph as one sealed file, exactly as it was read.
+"""kg.h5: a knowledge graph as one sealed file, exactly as it was read. Version 2 added the properties.
 
 Groups `nodes` (id, name, type), `edges` (source, target, type), `node_types` and `edge_types` (name) and
 `attributes` (key, value) are tables as in store/table.py; types are int32 rows of the type tables, source and
-target of `nodes`. The 1 KiB header repeats what a dataset's card needs. docs/format.md.
+target of `nodes`. `node_properties` and `edge_properties` hold one group for each property. The 1 KiB header
+repeats what a dataset's card needs. docs/format.md.
 """
 
 from __future__ import annotations
@@ -17,7 +18,8 @@ import numpy.typing as npt
 import orjson
 import pyarrow as pa
 
-from kgqa_hpc.kg.graph import KnowledgeGraph, Strings
+from kgqa_hpc.kg.graph import KnowledgeGraph, Properties, Strings
+from kgqa_hpc.kg.properties import TYPES, type_name
 from kgqa_hpc.store.sealed import create_sealed, open_sealed
 from kgqa_hpc.store.table import CHUNK_BYTES, COMPRESS_FROM, JSON, TEXT, Table, write_table
 
@@ -53,6 +55,8 @@ def write_graph(
             write_table(file.create_group(name), {"name": TEXT}, [{"name": kind} for kind in types])
         pairs = [{"key": key, "value": value} for key, value in sorted(attributes.items())]
         write_table(file.create_group("attributes"), {"key": TEXT, "value": JSON}, pairs)
+        _write_properties(file.create_group("node_properties"), graph.num_nodes, graph.node_properties)
+        _write_properties(file.create_group("edge_properties"), graph.num_edges, graph.edge_properties)
 
 
 def read_graph(path: Path) -> KnowledgeGraph:
@@ -69,6 +73,8 @@ def read_graph(path: Path) -> KnowledgeGraph:
             edge_type=edges.numbers("type"),
             edge_types=tuple(Table(file["edge_types"]).text("name")),
             attributes=dict(zip(attributes.text("key"), attributes.json("value"), strict=True)),
+            node_properties=_read_properties(file.get("node_properties")),
+            edge_properties=_read_properties(file.get("edge_properties")),
         )
 
 
@@ -100,6 +106,34 @@ def _read_texts(group: h5py.Group) -> Strings:
     offsets, data = group["offsets"][:], group["bytes"][:]
     array = pa.LargeStringArray.from_buffers(len(offsets) - 1, pa.py_buffer(offsets), pa.py_buffer(data))
     return np.asarray(array.to_numpy(zero_copy_only=False), dtype=object)
+
+
+def _write_properties(group: h5py.Group, rows: int, columns: Properties) -> None:
+    group.attrs["rows"] = np.int64(rows)
+    for number, (name, column) in enumerate(columns.items()):
+        member = group.create_group(f"{number:04d}")  # a name may hold what HDF5 takes for a path
+        member.attrs["name"], member.attrs["type"] = name, type_name(column)
+        _write_array(member, "present", column.is_valid().to_numpy(zero_copy_only=False).astype(np.uint8))
+        if member.attrs["type"] == "text":
+            _write_texts(member, column.fill_null(""))
+            member.attrs["type"] = "text"
+        else:
+            values = column.fill_null(False if column.type == pa.bool_() else 0)
+            numbers = values.to_numpy(zero_copy_only=False)
+            _write_array(member, "values", numbers.astype(np.uint8) if numbers.dtype == bool else numbers)
+
+
+def _read_properties(group: h5py.Group | None) -> dict[str, pa.Array]:
+    found: dict[str, pa.Array] = {}
+    members = [] if group is None else sorted(group.items())  # a file of version 1 has none
+    for _, member in members:
+        absent = member["present"][:] == 0
+        kind = str(member.attrs["type"])
+        values = _read_texts(member) if kind == "text" else member["values"][:]
+        found[str(member.attrs["name"])] = pa.array(
+            values.astype(bool) if kind == "boolean" else values, TYPES[kind], mask=absent
+        )
+    return found
 
 
 def _write_array(group: h5py.Group, name: str, values: npt.NDArray[Any]) -> None:

@@ -13,13 +13,14 @@ from functools import cached_property
 
 import numpy as np
 import numpy.typing as npt
+import pyarrow as pa
 
-from kgqa_hpc.anchors.anchor import Node, Relation
-from kgqa_hpc.kg.relations import RelationIndex, first_of_runs
+from kgqa_hpc.kg.relations import Node, Relation, RelationIndex, first_of_runs
 
 Strings = npt.NDArray[np.object_]
 Codes = npt.NDArray[np.int32]
 Mask = npt.NDArray[np.bool_]
+Properties = Mapping[str, pa.Array]
 Csr = tuple[npt.NDArray[np.int64], npt.NDArray[np.int32]]
 
 _LOW_HALF = (1 << 32) - 1
@@ -32,7 +33,9 @@ class KnowledgeGraph:
     `node_ids`, `names`: object arrays of str, shape (n,); ids are unique, a node without a name has "".
     `node_type`: int32 (n,), codes into `node_types`. `edge_source`, `edge_target`: int32 (m,), node
     positions. `edge_type`: int32 (m,), codes into `edge_types`. `attributes`: where the graph comes from
-    (source, version, licence, citation) and what its reader dropped; plain strings and numbers. Raises
+    (source, version, licence, citation) and what its reader dropped; plain strings and numbers.
+    `node_properties`, `edge_properties`: further columns by name, Arrow arrays of n or m values, each of type
+    int64, double, bool or large_string, null where a node or edge lacks it (kg/properties.py). Raises
     ValueError when lengths or codes do not fit together.
     """
 
@@ -45,6 +48,8 @@ class KnowledgeGraph:
     edge_type: Codes
     edge_types: tuple[str, ...]
     attributes: Mapping[str, str | int] = field(default_factory=dict)
+    node_properties: Properties = field(default_factory=dict)
+    edge_properties: Properties = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         for name, kind in (("node_ids", object), ("names", object), ("node_type", np.int32)):
@@ -55,6 +60,8 @@ class KnowledgeGraph:
         _check_codes("edge_type", self.edge_type, len(self.edge_types))
         _check_codes("edge_source", self.edge_source, self.num_nodes)
         _check_codes("edge_target", self.edge_target, self.num_nodes)
+        _check_properties(self.node_properties, self.num_nodes)
+        _check_properties(self.edge_properties, self.num_edges)
 
     def _freeze(self, name: str, kind: type, length: int) -> None:
         # A read-only view: the caller's own array keeps its flag.
@@ -130,6 +137,8 @@ class KnowledgeGraph:
             edge_type=self.edge_type[edges],
             edge_types=self.edge_types,
             attributes=self.attributes,
+            node_properties=_kept(self.node_properties, keep),
+            edge_properties=_kept(self.edge_properties, edges),
         )
 
     def with_edges(self, keep: Mask) -> KnowledgeGraph:
@@ -144,7 +153,13 @@ class KnowledgeGraph:
             edge_type=self.edge_type[keep],
             edge_types=self.edge_types,
             attributes=self.attributes,
+            node_properties=self.node_properties,
+            edge_properties=_kept(self.edge_properties, keep),
         )
+
+
+def _kept(columns: Properties, keep: Mask) -> Properties:
+    return {name: column.filter(pa.array(keep)) for name, column in columns.items()}
 
 
 def simple_csr(num_nodes: int, source: Codes, target: Codes) -> Csr:
@@ -162,6 +177,12 @@ def simple_csr(num_nodes: int, source: Codes, target: Codes) -> Csr:
     indices = column.astype(np.int32)
     indptr.flags.writeable = indices.flags.writeable = False
     return indptr, indices
+
+
+def _check_properties(columns: Properties, size: int) -> None:
+    for name, column in columns.items():
+        if len(column) != size:
+            raise ValueError(f"property {name!r} has {len(column)} values, expected {size}")
 
 
 def _check_codes(name: str, codes: Codes, size: int) -> None:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from pathlib import Path
+from typing import TYPE_CHECKING
 
-from kgqa_hpc.config import GraphConfig
-from kgqa_hpc.kg.assemble import Policy
 from kgqa_hpc.kg.graph import KnowledgeGraph
+from kgqa_hpc.kg.sources import SOURCES
+
+if TYPE_CHECKING:
+    from kgqa_hpc.kg.settings import GraphConfig
 
 
 def load_graph(config: GraphConfig) -> KnowledgeGraph:
@@ -14,27 +16,5 @@ def load_graph(config: GraphConfig) -> KnowledgeGraph:
 
     Raises InputError and its children, each with file, line and cure.
     """
-    policy = Policy(config.unknown_nodes, config.unnamed_nodes, config.duplicate_nodes)
-    nodes, edges, path = (
-        None if name is None else Path(name) for name in (config.nodes, config.edges, config.path)
-    )
-    # Only the reader that is needed is imported: the XML and HPO ones are of no use to most runs.
-    if config.source == "csv":
-        from kgqa_hpc.kg.sources.csv import read_csv
-
-        assert nodes is not None  # GraphConfig has checked
-        assert edges is not None
-        return read_csv(nodes, edges, policy)
-    if config.source == "triples":
-        from kgqa_hpc.kg.sources.triples import read_triples
-
-        assert path is not None
-        return read_triples(path, nodes, policy)
-    if config.source == "graphml":
-        from kgqa_hpc.kg.sources.graphml import read_graphml
-
-        assert path is not None
-        return read_graphml(path, policy)
-    from kgqa_hpc.kg.sources.hpo import read_hpo
-
-    return read_hpo()
+    graph: KnowledgeGraph = SOURCES.get(config.source)().read(config)
+    return graph

@@ -2,7 +2,8 @@
 
 As published (BioGraphletQA, section 3.1.2): nodes without a name and unwanted edge types go first; then,
 once, the nodes whose degree on the simple undirected graph is too low (little to ask) or too high (the same
-hub in every question).
+hub in every question). Beyond the published: unwanted node types go with the unnamed, and of what is left
+after the degrees a k-core and the largest component may be taken. What was dropped is counted by its reason.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ from __future__ import annotations
 import difflib
 from collections.abc import Collection
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
@@ -19,14 +21,45 @@ import pyarrow.compute as pc
 from kgqa_hpc.errors import EmptyGraphError, InputError
 from kgqa_hpc.kg.graph import KnowledgeGraph
 
+if TYPE_CHECKING:
+    from kgqa_hpc.kg.settings import GraphConfig
+
+Mask = npt.NDArray[np.bool_]
+
+
+@dataclass(frozen=True)
+class Wanted:
+    """Which part of a graph to keep; the meaning of each field stands in `GraphConfig`."""
+
+    exclude_edge_types: Collection[str] = ()
+    min_degree: int = 3
+    max_degree: int = 100
+    node_types: Collection[str] | None = None
+    exclude_node_types: Collection[str] = ()
+    k_core: int | None = None
+    largest_component: bool = False
+
+    @classmethod
+    def of(cls, settings: GraphConfig) -> Wanted:
+        """What a configuration says."""
+        return cls(
+            exclude_edge_types=settings.exclude_edge_types,
+            min_degree=settings.min_degree,
+            max_degree=settings.max_degree,
+            node_types=settings.node_types,
+            exclude_node_types=settings.exclude_node_types or (),
+            k_core=settings.k_core,
+            largest_component=bool(settings.largest_component),
+        )
+
 
 @dataclass(frozen=True, eq=False)
 class Reduction:
     """What was kept and what was dropped, and why.
 
     `kept`: int64 (n',), positions of the kept nodes in the graph before. Each dropped node is counted once,
-    under the first reason that applied; `excluded_edges` counts typed edges by type, `lost_edges` those that
-    went with a node.
+    under the first reason that applied; `excluded_edges` counts typed edges by type, `excluded_nodes` nodes
+    by type, `lost_edges` the edges that went with a node.
     """
 
     graph: KnowledgeGraph
@@ -40,10 +73,13 @@ class Reduction:
     max_degree: int
     lost_edges: int
     excluded_edges: dict[str, int] = field(default_factory=dict)
+    excluded_nodes: dict[str, int] = field(default_factory=dict)
+    outside_k_core: int = 0
+    outside_component: int = 0
 
     def counts(self) -> dict[str, object]:
         """The same as plain data, for reports and file headers; `simple_edges` is the undirected count."""
-        return {
+        found: dict[str, object] = {
             "nodes_before": self.nodes_before,
             "edges_before": self.edges_before,
             "unnamed_nodes": self.unnamed,
@@ -57,14 +93,29 @@ class Reduction:
             "edges": self.graph.num_edges,
             "simple_edges": len(self.graph.csr()[1]) // 2,
         }
+        beyond: dict[str, object] = {
+            "excluded_nodes": dict(self.excluded_nodes),
+            "nodes_outside_k_core": self.outside_k_core,
+            "nodes_outside_largest_component": self.outside_component,
+        }
+        return found | {name: value for name, value in beyond.items() if value}
 
     def __str__(self) -> str:
-        excluded = sum(self.excluded_edges.values())
+        excluded, types = sum(self.excluded_edges.values()), sum(self.excluded_nodes.values())
         low, high = self.min_degree, self.max_degree
+        beyond = "".join(
+            f" - {count:,} {what}"
+            for count, what in (
+                (self.outside_k_core, "outside the k-core"),
+                (self.outside_component, "outside the largest component"),
+            )
+            if count
+        )
         return (
             f"{self.nodes_before:,} nodes, {self.edges_before:,} edges"
-            f" - {self.unnamed:,} unnamed nodes - {excluded:,} edges of excluded types"
-            f" - {self.below:,} nodes of degree < {low} - {self.above:,} of degree > {high}"
+            + (f" - {types:,} nodes of excluded types" if types else "")
+            + f" - {self.unnamed:,} unnamed nodes - {excluded:,} edges of excluded types"
+            f" - {self.below:,} nodes of degree < {low} - {self.above:,} of degree > {high}{beyond}"
             f" = {self.graph.num_nodes:,} nodes, {len(self.graph.csr()[1]) // 2:,} simple edges"
         )
 
@@ -98,54 +149,93 @@ def reduce_with_report(
     max_degree: int = 100,
 ) -> Reduction:
     """`reduce_graph` that also says what was dropped and why."""
-    unwanted = _excluded_edges(graph, exclude_edge_types)
+    return reduce_to(graph, Wanted(exclude_edge_types, min_degree, max_degree))
+
+
+def reduce_to(graph: KnowledgeGraph, wanted: Wanted) -> Reduction:
+    """The wanted part of a graph. Raises as `reduce_graph`, also for a node type the graph does not have."""
+    unwanted = _of_types("exclude_edge_types", wanted.exclude_edge_types, graph.edge_type, graph.edge_types)
+    typed = _wanted_types(graph, wanted)
     named = _named(graph)
-    clean = graph.with_edges(~unwanted).subgraph(named)
+    first = typed & named
+    clean = graph.with_edges(~unwanted).subgraph(first)
     degrees = clean.degrees()
-    below, above = degrees < min_degree, degrees > max_degree
+    below, above = degrees < wanted.min_degree, degrees > wanted.max_degree
     keep = ~(below | above)
     if not keep.any():
-        raise _nothing_left(clean, degrees, min_degree, max_degree)
-    reduced = clean.subgraph(keep)
+        raise _nothing_left(clean, degrees, wanted.min_degree, wanted.max_degree)
+    reduced, places, core, component = _connected(clean.subgraph(keep), wanted)
     if not len(reduced.csr()[1]):
         raise EmptyGraphError(
             f"the reduced graph has {reduced.num_nodes:,} nodes and no edge between two of them",
             "widen min_degree and max_degree, or exclude fewer edge types",
         )
-    types, counts = np.unique(graph.edge_type[unwanted], return_counts=True)
-    excluded = {graph.edge_types[code]: int(count) for code, count in zip(types, counts, strict=True)}
     return Reduction(
         graph=reduced,
-        kept=np.flatnonzero(named)[keep],
+        kept=np.flatnonzero(first)[keep][places],
         nodes_before=graph.num_nodes,
         edges_before=graph.num_edges,
-        unnamed=int((~named).sum()),
+        unnamed=int((typed & ~named).sum()),
         below=int(below.sum()),
         above=int(above.sum()),
-        min_degree=min_degree,
-        max_degree=max_degree,
+        min_degree=wanted.min_degree,
+        max_degree=wanted.max_degree,
         lost_edges=graph.num_edges - int(unwanted.sum()) - reduced.num_edges,
-        excluded_edges=excluded,
+        excluded_edges=_by_type(graph.edge_type[unwanted], graph.edge_types),
+        excluded_nodes=_by_type(graph.node_type[~typed], graph.node_types),
+        outside_k_core=core,
+        outside_component=component,
     )
 
 
-def _excluded_edges(graph: KnowledgeGraph, types: Collection[str]) -> npt.NDArray[np.bool_]:
-    unknown = [name for name in types if name not in graph.edge_types]
-    if unknown:
-        near = difflib.get_close_matches(unknown[0], graph.edge_types, n=1, cutoff=0.5)
-        known = ", ".join(sorted(graph.edge_types)[:20])
+def _connected(
+    graph: KnowledgeGraph, wanted: Wanted
+) -> tuple[KnowledgeGraph, npt.NDArray[np.int64], int, int]:
+    """The k-core and then its largest component, where the nodes stood, and how many went with each."""
+    from kgqa_hpc.kg import connectivity
+
+    places = np.arange(graph.num_nodes)
+    lost = [0, 0]
+    if wanted.k_core is not None:
+        keep = connectivity.k_core(*graph.csr(), wanted.k_core)
+        graph, places, lost[0] = graph.subgraph(keep), places[keep], int((~keep).sum())
+        if not graph.num_nodes:
+            raise EmptyGraphError(f"the reduced graph has no {wanted.k_core}-core", "lower graph.k_core")
+    if wanted.largest_component:
+        keep = connectivity.largest_component(*graph.csr())
+        graph, places, lost[1] = graph.subgraph(keep), places[keep], int((~keep).sum())
+    return graph, places, lost[0], lost[1]
+
+
+def _wanted_types(graph: KnowledgeGraph, wanted: Wanted) -> Mask:
+    keep = ~_of_types("exclude_node_types", wanted.exclude_node_types, graph.node_type, graph.node_types)
+    if wanted.node_types is not None:
+        keep &= _of_types("node_types", wanted.node_types, graph.node_type, graph.node_types)
+    return keep
+
+
+def _of_types(key: str, types: Collection[str], codes: npt.NDArray[np.int32], known: tuple[str, ...]) -> Mask:
+    """Which codes are of the types. Raises InputError for one that is not known."""
+    what = "edge" if "edge" in key else "node"
+    if unknown := [name for name in types if name not in known]:
+        near = difflib.get_close_matches(unknown[0], known, n=1, cutoff=0.5)
         raise InputError(
-            f"exclude_edge_types: the graph has no edge type {unknown[0]!r}"
+            f"{key}: the graph has no {what} type {unknown[0]!r}"
             + (f", did you mean {near[0]!r}?" if near else ""),
-            f"its edge types: {known}",
+            f"its {what} types: {', '.join(sorted(known)[:20])}",
         )
-    codes = [code for code, name in enumerate(graph.edge_types) if name in types]
-    return np.isin(graph.edge_type, codes)
+    return np.isin(codes, [code for code, name in enumerate(known) if name in types])
 
 
-def _named(graph: KnowledgeGraph) -> npt.NDArray[np.bool_]:
+def _by_type(codes: npt.NDArray[np.int32], names: tuple[str, ...]) -> dict[str, int]:
+    types, counts = np.unique(codes, return_counts=True)
+    return {names[code]: int(count) for code, count in zip(types, counts, strict=True)}
+
+
+def _named(graph: KnowledgeGraph) -> Mask:
     names = pa.array(graph.names, type=pa.large_string())
-    return pc.not_equal(pc.utf8_trim_whitespace(names), "").to_numpy(zero_copy_only=False)
+    named: Mask = pc.not_equal(pc.utf8_trim_whitespace(names), "").to_numpy(zero_copy_only=False)
+    return named
 
 
 def _nothing_left(

@@ -1,4 +1,5 @@
-"""The index that answers: which typed edges stand between these nodes?
+"""A node and a relation as they travel in anchors, and the index that answers: which typed edges stand
+between these nodes?
 
 Edges are sorted by their pair of endpoints (lower, higher), so that the edges of a pair are one slice, found
 by binary search. Asked for every graphlet of a run, up to a million times.
@@ -10,17 +11,32 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cache, lru_cache
 from itertools import combinations
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
-
-from kgqa_hpc.anchors.anchor import Relation
 
 Int32 = npt.NDArray[np.int32]
 Int64 = npt.NDArray[np.int64]
 
 # Rows answered at once: 65,536 graphlets of five nodes are 655,360 pairs, about 30 MB of arrays at the peak.
 _ROWS = 65_536
+
+
+class Node(NamedTuple):  # as Relation: made three times as quickly as a frozen dataclass
+    """A node as the knowledge graph names it."""
+
+    id: str
+    name: str
+    type: str
+
+
+class Relation(NamedTuple):
+    """A typed edge as it stands in the graph. `source` and `target` are positions in a list of nodes."""
+
+    source: int
+    target: int
+    type: str
 
 
 @dataclass(frozen=True, eq=False, repr=False)

@@ -1,60 +1,180 @@
-"""Text files as a user has them: plain or gzip, with or without a byte order mark, hopefully UTF-8.
-
-Whatever is wrong with the bytes is said here, with the line.
+"""Text files as a user has them: plain, gzip, bzip2, xz or zip, with or without a byte order mark, hopefully
+UTF-8. They are read as a stream; whatever is wrong with the bytes is said here, with the line.
 """
 
 from __future__ import annotations
 
+import bz2
 import gzip
-import re
+import io
+import lzma
+import zipfile
 import zlib
+from collections.abc import Iterator
 from pathlib import Path
+from typing import IO, Any, NoReturn
 
 from kgqa_hpc.errors import GraphFormatError, InputError
 
-_GZIP = b"\x1f\x8b"
 _UTF8_BOM = b"\xef\xbb\xbf"
 _UTF16 = (b"\xff\xfe", b"\xfe\xff")
+_PIECE = 1 << 20
+# A line longer than this is no line of a graph: memory stays bounded whatever a file holds.
+LINE_LIMIT = 64 << 20
 
 
-def read_text(path: Path) -> bytes:
-    """The file's text as bytes, decompressed when it is gzip (told by its content), without byte order mark.
+class TextStream(io.RawIOBase):
+    """The bytes of one text file, decompressed (told by its content), without byte order mark.
 
-    Raises InputError when it cannot be read, GraphFormatError when it is empty, torn or UTF-16. That it is
-    UTF-8 throughout is left to the parser, which sees every byte anyway; `refuse_other_encodings` finds the
-    line.
+    Raises InputError when the file cannot be read, GraphFormatError when it is empty, torn or UTF-16. That
+    it is UTF-8 throughout is left to the parser, which sees every byte anyway; `refuse_other_encodings` finds
+    the line.
     """
-    try:
-        data = path.read_bytes()
-    except FileNotFoundError:
-        raise InputError(
-            f"{path}: no such file", "check the path; relative ones start where the configuration lies"
-        ) from None
-    except OSError as problem:
-        raise InputError(f"{path}: cannot be read: {problem.strerror}") from None
-    if data.startswith(_GZIP):
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
         try:
-            data = gzip.decompress(data)
-        except (EOFError, gzip.BadGzipFile, zlib.error) as problem:
-            cure = "copy or download it again"
-            raise GraphFormatError(
-                f"{path.name}: the gzip data is damaged or cut short: {problem}", cure
+            self._file = path.open("rb")
+        except FileNotFoundError:
+            raise InputError(
+                f"{path}: no such file", "check the path; relative ones start where the configuration lies"
             ) from None
-    if data.startswith(_UTF16):
-        raise GraphFormatError(f"{path.name}: is UTF-16, not UTF-8", "save it as UTF-8")
-    data = data.removeprefix(_UTF8_BOM)
-    if re.search(rb"\S", data) is None:
-        raise GraphFormatError(f"{path.name}: is empty", "is it the right file?")
-    return data
+        except OSError as problem:
+            raise InputError(f"{path}: cannot be read: {problem.strerror}") from None
+        self._inner = self._unpacked()
+        self._ahead = b""
+        try:
+            self._begin()
+        except BaseException:
+            self.close()
+            raise
+
+    def _unpacked(self) -> Any:
+        magic = self._file.read(6)
+        self._file.seek(0)
+        if magic.startswith(b"\x1f\x8b"):
+            return gzip.open(self._file)
+        if magic.startswith(b"BZh"):
+            return bz2.open(self._file)
+        if magic.startswith(b"\xfd7zXZ\x00"):
+            return lzma.open(self._file)
+        if magic.startswith(b"PK\x03\x04"):
+            return self._only_member()
+        return self._file
+
+    def _only_member(self) -> IO[bytes]:
+        try:
+            archive = zipfile.ZipFile(self._file)
+        except zipfile.BadZipFile as problem:
+            raise GraphFormatError(
+                f"{self.path.name}: damaged zip file: {problem}", "copy it again"
+            ) from None
+        names = [name for name in archive.namelist() if not name.endswith("/")]
+        if len(names) != 1:
+            raise GraphFormatError(
+                f"{self.path.name}: holds {len(names)} files", "unpack it and name the file"
+            )
+        return archive.open(names[0])
+
+    def _begin(self) -> None:
+        """Refuse what is empty or UTF-16, drop the byte order mark."""
+        while True:
+            piece = self._inner_read(_PIECE)
+            self._ahead += piece
+            if self._ahead.startswith(_UTF16):
+                raise GraphFormatError(f"{self.path.name}: is UTF-16, not UTF-8", "save it as UTF-8")
+            self._ahead = self._ahead.removeprefix(_UTF8_BOM)
+            if self._ahead.strip():
+                return
+            if not piece or len(self._ahead) > LINE_LIMIT:
+                raise GraphFormatError(f"{self.path.name}: is empty", "is it the right file?")
+
+    def _inner_read(self, size: int) -> bytes:
+        try:
+            return self._inner.read(size)
+        except (EOFError, gzip.BadGzipFile, zlib.error, lzma.LZMAError, zipfile.BadZipFile) as problem:
+            kind = "gzip" if isinstance(self._inner, gzip.GzipFile) else "compressed"
+            raise GraphFormatError(
+                f"{self.path.name}: the {kind} data is damaged or cut short: {problem}",
+                "copy or download it again",
+            ) from None
+        except OSError as problem:
+            raise InputError(f"{self.path}: cannot be read: {problem.strerror or problem}") from None
+
+    def readable(self) -> bool:
+        return True
+
+    def read(self, size: int = -1) -> bytes:
+        """Up to `size` bytes (all, if negative); b"" at the end."""
+        if size < 0:
+            data, self._ahead = self._ahead, b""
+            return data + self._inner_read(-1)
+        if self._ahead:
+            data, self._ahead = self._ahead[:size], self._ahead[size:]
+            return data
+        return self._inner_read(size)
+
+    def readinto(self, buffer: object) -> int:
+        view = memoryview(buffer)  # type: ignore[arg-type]
+        data = self.read(len(view))
+        view[: len(data)] = data
+        return len(data)
+
+    def close(self) -> None:
+        if not self.closed:
+            if self._inner is not self._file:
+                self._inner.close()
+            self._file.close()
+        super().close()
 
 
-def refuse_other_encodings(data: bytes, file: str) -> None:
+def byte_lines(path: Path) -> Iterator[bytes]:
+    """The lines of a file with their ends (\\n only), one after the other.
+
+    Raises GraphFormatError for a line beyond `LINE_LIMIT` bytes, otherwise as `TextStream`.
+    """
+    with io.BufferedReader(TextStream(path), _PIECE) as file:
+        number = 0
+        while line := file.readline(LINE_LIMIT):
+            number += 1
+            if len(line) == LINE_LIMIT:
+                raise GraphFormatError(
+                    f"{path.name} line {number:,}: is longer than {LINE_LIMIT:,} bytes",
+                    "is it the right file?",
+                )
+            yield line
+
+
+def text_lines(path: Path) -> Iterator[tuple[int, str]]:
+    """Each line without its end (\\n or \\r\\n), with its number from 1. Raises as `byte_lines`, and
+    GraphFormatError for a byte that is not UTF-8.
+    """
+    for number, line in enumerate(byte_lines(path), 1):
+        try:
+            yield number, line.decode("utf-8").removesuffix("\n").removesuffix("\r")
+        except UnicodeDecodeError as problem:
+            refuse_byte(path.name, number, line[problem.start])
+
+
+def refuse_other_encodings(path: Path) -> None:
     """Raises GraphFormatError with the line of the first byte that is not UTF-8, if there is one."""
-    try:
-        data.decode("utf-8")
-    except UnicodeDecodeError as problem:
-        line = 1 + len(re.findall(rb"\r\n|\r|\n", data[: problem.start]))
-        raise GraphFormatError(
-            f"{file} line {line:,}: byte 0x{data[problem.start]:02X} is not UTF-8",
-            f"save it as UTF-8, for instance: iconv -f latin1 -t utf-8 {file}",
-        ) from None
+    ends = 0
+    for line in byte_lines(path):
+        try:
+            line.decode("utf-8")
+        except UnicodeDecodeError as problem:
+            refuse_byte(path.name, 1 + ends + _line_ends(line[: problem.start]), line[problem.start])
+        ends += _line_ends(line)
+
+
+def refuse_byte(file: str, line: int, byte: int) -> NoReturn:
+    """Raise the GraphFormatError for a byte that is not UTF-8."""
+    raise GraphFormatError(
+        f"{file} line {line:,}: byte 0x{byte:02X} is not UTF-8",
+        f"save it as UTF-8, for instance: iconv -f latin1 -t utf-8 {file}",
+    )
+
+
+def _line_ends(data: bytes) -> int:
+    """As an editor counts them: \\r\\n, \\r or \\n."""
+    return data.count(b"\n") + data.count(b"\r") - data.count(b"\r\n")

@@ -43,3 +43,40 @@ def write(tmp_path: Path) -> Callable[[str, str | bytes], Path]:
         return path
 
     return put
+
+
+@pytest.fixture
+def load() -> Callable[..., KnowledgeGraph]:
+    """The graph of a section `graph:` of a configuration."""
+    from kgqa_hpc.kg.load import load_graph
+    from kgqa_hpc.kg.settings import graph_config
+
+    def read(source: str, **settings: object) -> KnowledgeGraph:
+        plain = {k: [str(e) for e in v] if isinstance(v, list) else v for k, v in settings.items()}
+        texts = {k: str(v) if isinstance(v, Path) else v for k, v in plain.items()}
+        return load_graph(graph_config({"source": source, **texts}))
+
+    return read
+
+
+@pytest.fixture(scope="session")
+def edges_of() -> Callable[[KnowledgeGraph], list[tuple[str, str, str]]]:
+    """(source id, type, target id) of all edges in their order."""
+
+    def rows(graph: KnowledgeGraph) -> list[tuple[str, str, str]]:
+        return [
+            (graph.node_ids[s], graph.edge_types[t], graph.node_ids[o])
+            for s, t, o in zip(graph.edge_source, graph.edge_type, graph.edge_target, strict=True)
+        ]
+
+    return rows
+
+
+@pytest.fixture(scope="session")
+def nodes_of() -> Callable[[KnowledgeGraph], list[tuple[str, str, str]]]:
+    """(id, name, type) of all nodes in their order."""
+
+    def rows(graph: KnowledgeGraph) -> list[tuple[str, str, str]]:
+        return [tuple(graph.node(position)) for position in range(graph.num_nodes)]  # type: ignore[misc]
+
+    return rows

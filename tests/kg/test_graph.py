@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kgqa_hpc.anchors.anchor import Node, Relation
 from kgqa_hpc.kg.graph import KnowledgeGraph, simple_csr
+from kgqa_hpc.kg.relations import Node, Relation
 
 NODES = 7
 EDGES = st.lists(

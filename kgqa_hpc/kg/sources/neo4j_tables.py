@@ -1,0 +1,243 @@
+"""The rows of Neo4j's exports, as nodes and edges."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+import numpy as np
+import orjson
+import pyarrow as pa
+import pyarrow.compute as pc
+from pydantic import Field, model_validator
+
+from kgqa_hpc.errors import GraphFormatError
+from kgqa_hpc.kg.assemble import Assembly
+from kgqa_hpc.kg.delimited import DelimitedFile
+from kgqa_hpc.kg.jsonfile import json_lines
+from kgqa_hpc.kg.rows import Buffer
+from kgqa_hpc.kg.settings import Files, SourceSettings
+from kgqa_hpc.kg.sources.kgw import NAMES
+from kgqa_hpc.kg.sources.neo4j_layout import (
+    Layout,
+    first_line,
+    guess_dialect,
+    header_for,
+    is_header_file,
+    layout_of,
+    require_layout,
+)
+from kgqa_hpc.kg.tables import Rows, constant
+
+
+class Neo4jSettings(SourceSettings):
+    """Either `path`, or `nodes` and `edges`; how fields are told apart where it cannot be seen."""
+
+    path: str | None = Field(None, description="A file that holds all, or a folder of files.")
+    nodes: Files | None = Field(None, description="Files of nodes, and of their headers.")
+    edges: Files | None = Field(None, description="Files of relationships, and of their headers.")
+    delimiter: str | None = Field(None, description="Between fields: one character, or TAB.")
+    quote: str | None = Field(None, max_length=1, description="Around fields.")
+    array_delimiter: str | None = Field(None, max_length=1, description="Between several labels.")
+    labels: Literal["all", "first", "last"] = Field(
+        "all", description="Of several labels, which are the type."
+    )
+    name: list[str] = Field(NAMES, min_length=1, description="The name: the first property that is there.")
+    properties: list[str] = Field(default_factory=list, description="Properties to keep.")
+    paths = ("path", "nodes", "edges")
+
+    @model_validator(mode="after")
+    def _files(self) -> Neo4jSettings:
+        tables = self.nodes is not None and self.edges is not None
+        if (self.path is None) != tables or (self.path and (self.nodes or self.edges)):
+            raise ValueError("source neo4j needs path, or nodes and edges")
+        if self.delimiter is not None and self.delimiter != "TAB" and len(self.delimiter) != 1:
+            raise ValueError("delimiter is one character, or TAB")
+        return self
+
+
+@dataclass(frozen=True)
+class Source:
+    """One file of rows; without a layout it is JSON Lines."""
+
+    path: Path
+    layout: Layout | None
+    own_header: bool = True
+
+
+def open_tables(files: Sequence[Path], settings: Neo4jSettings) -> list[Source]:
+    """The files of rows among `files`, each with its header, wherever that stands."""
+    headers = [path for path in files if is_header_file(path)]
+    found = []
+    for path in files:
+        if path in headers:
+            continue
+        line = first_line(path)
+        if line.lstrip().startswith("{"):
+            found.append(Source(path, None))
+            continue
+        header = header_for(path, headers)
+        names = line if header is None else first_line(header)
+        dialect = guess_dialect(path, names, settings.delimiter, settings.quote)
+        layout = require_layout(header or path, names, layout_of(names, dialect))
+        found.append(Source(path, layout, header is None))
+    return found
+
+
+class Tables:
+    """Hands the rows of files on to an assembly."""
+
+    def __init__(self, assembly: Assembly, settings: Neo4jSettings) -> None:
+        self._assembly, self._settings = assembly, settings
+
+    def nodes(self, source: Source) -> None:
+        """The nodes of a file, if it has any. Raises GraphFormatError with the line."""
+        if source.layout is None:
+            self._json(source.path, "node")
+        elif source.layout.has_nodes:
+            for rows in _rows(source, self._wanted(source.layout), "ID"):
+                self._add_nodes(source, source.layout, rows)
+
+    def edges(self, source: Source) -> None:
+        """The relationships of a file, if it has any. Raises GraphFormatError with the line."""
+        if source.layout is None:
+            self._json(source.path, "relationship")
+        elif source.layout.has_edges:
+            for rows in _rows(source, self._wanted(source.layout), "START_ID"):
+                self._add_edges(source, source.layout, rows)
+
+    def _wanted(self, layout: Layout) -> list[str]:
+        names = [*self._settings.name, *self._settings.properties]
+        found = [*layout.roles.values(), *(layout.names[name] for name in names if name in layout.names)]
+        return list(dict.fromkeys(found))
+
+    def _add_nodes(self, source: Source, layout: Layout, rows: Rows) -> None:
+        kinds = rows[layout.roles["LABEL"]] if "LABEL" in layout.roles else None
+        if kinds is None:
+            kinds = constant(layout.label or _stem(source.path), len(rows))
+        self._assembly.nodes(
+            rows.file,
+            _spaced(rows[layout.roles["ID"]], layout.spaces["ID"]),
+            self._names(layout, rows),
+            self._labels(kinds, layout),
+            rows.line_of,
+            self._properties(layout, rows),
+        )
+
+    def _add_edges(self, source: Source, layout: Layout, rows: Rows) -> None:
+        start, end = (_spaced(rows[layout.roles[r]], layout.spaces[r]) for r in ("START_ID", "END_ID"))
+        if "TYPE" in layout.roles:
+            kinds = rows[layout.roles["TYPE"]]
+        else:
+            kinds = constant(_stem(source.path), len(rows))
+        self._assembly.edges(rows.file, start, end, kinds, rows.line_of, self._properties(layout, rows))
+
+    def _names(self, layout: Layout, rows: Rows) -> pa.Array:
+        names = constant("", len(rows))
+        for name in reversed([name for name in self._settings.name if name in layout.names]):
+            column = rows[layout.names[name]]
+            names = pc.if_else(pc.equal(column, ""), names, column)
+        if "JSON" in layout.roles:
+            texts = rows[layout.roles["JSON"]].to_pylist()
+            found = [self._json_name(text, rows, row) for row, text in enumerate(texts)]
+            names = pa.array(found, pa.large_string())
+        return names
+
+    def _json_name(self, text: str, rows: Rows, row: int) -> str:
+        try:
+            return _named(orjson.loads(text or "{}"), self._settings.name)
+        except (orjson.JSONDecodeError, AttributeError):
+            line = rows.line_of(row)
+            raise GraphFormatError(
+                f"{rows.file} line {line:,}: properties are no JSON object", "export it again"
+            ) from None
+
+    def _labels(self, kinds: pa.Array, layout: Layout) -> pa.Array:
+        which = self._settings.labels
+        if which == "all":
+            return kinds
+        between = self._settings.array_delimiter or ("|" if layout.dialect.separator == ";" else ";")
+        kinds = pc.utf8_trim(kinds, characters=":")
+        signs = re.escape(between) + ":"
+        pattern = rf"(?s)[{signs}].*$" if which == "first" else rf"(?s)^.*[{signs}]"
+        return pc.replace_substring_regex(kinds, pattern, "")
+
+    def _properties(self, layout: Layout, rows: Rows) -> dict[str, pa.Array]:
+        return {n: rows[layout.names[n]] for n in self._settings.properties if n in layout.names}
+
+    def _json(self, path: Path, wanted: str) -> None:
+        """APOC's JSON Lines: nodes and relationships one after the other."""
+        buffer = Buffer(self._assembly, path.name)
+        for line, item in json_lines(path):
+            try:
+                if item["type"] != wanted:
+                    continue
+                if wanted == "node":
+                    labels = self._of_labels([str(label) for label in item.get("labels", [])])
+                    buffer.node(
+                        line, item["id"], _named(item.get("properties", {}), self._settings.name), labels
+                    )
+                else:
+                    buffer.edge(line, item["start"]["id"], item["end"]["id"], item["label"])
+            except (KeyError, TypeError) as problem:
+                raise GraphFormatError(
+                    f"{path.name} line {line:,}: not a {wanted} as APOC writes it: {problem}",
+                    "export it again",
+                ) from None
+        buffer.flush()
+
+    def _of_labels(self, labels: list[str]) -> str:
+        which = self._settings.labels
+        return ":".join(labels if which == "all" else labels[:1] if which == "first" else labels[-1:])
+
+
+def _rows(source: Source, wanted: Sequence[str], role: str) -> Iterator[Rows]:
+    """The rows that have a value in the column of a role: of one table of all things, nodes or edges."""
+    assert source.layout is not None
+    file = DelimitedFile.open(source.path, source.layout.dialect)
+    column = source.layout.roles[role]
+    for first, batch in file.batches(source.layout.columns, wanted, header=source.own_header):
+        rows = Rows(file, first, batch, header=source.own_header)
+        mixed = source.layout.has_nodes and source.layout.has_edges
+        yield _Part.of(rows, column) if mixed else rows
+
+
+@dataclass(frozen=True)
+class _Part(Rows):
+    """Some of the rows of a batch."""
+
+    places: Any = None
+
+    @classmethod
+    def of(cls, rows: Rows, column: str) -> _Part:
+        there = pc.not_equal(rows[column], "")
+        columns = {name: values.filter(there) for name, values in rows.columns.items()}
+        places = np.flatnonzero(there.to_numpy(zero_copy_only=False))
+        return cls(rows.table, rows.first, columns, header=rows.header, places=places)
+
+    def line_of(self, row: int) -> int:
+        return super().line_of(int(self.places[row]))
+
+
+def _spaced(ids: pa.Array, space: str) -> pa.Array:
+    if not space:
+        return ids
+    prefix = pa.scalar(f"{space}/", pa.large_string())
+    # An empty id stays empty, so that it is refused.
+    return pc.if_else(
+        pc.equal(ids, ""), ids, pc.binary_join_element_wise(prefix, ids, pa.scalar("", pa.large_string()))
+    )
+
+
+def _stem(path: Path) -> str:
+    """What a file without labels or types is about: its name without ending and part number."""
+    return re.sub(r"[-_]?part[-_]?\d*$", "", path.name.split(".")[0])
+
+
+def _named(properties: dict[str, Any], names: Sequence[str]) -> str:
+    """The first property that is there; "Null", as some exports write, is nothing."""
+    found = (properties.get(name) for name in names)
+    return next((str(value) for value in found if value and value != "Null"), "")

@@ -1,0 +1,136 @@
+"""OBO, the flat format of biomedical ontologies: terms as nodes, `is_a` and `relationship` as edges.
+
+Edges point from child to parent. A node's type is its namespace, else the file's default-namespace. Obsolete
+terms, typedefs and instances are no nodes; xref, intersection_of, disjoint_from and the like are no edges. A
+term that the file lacks, as in every excerpt, is an unknown node, reported with its line.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Literal
+
+from pydantic import Field
+
+from kgqa_hpc.errors import GraphFormatError
+from kgqa_hpc.kg.assemble import Assembly, Policy
+from kgqa_hpc.kg.graph import KnowledgeGraph
+from kgqa_hpc.kg.rows import Buffer
+from kgqa_hpc.kg.settings import GraphConfig, SourceSettings
+from kgqa_hpc.kg.textfile import text_lines
+
+_ESCAPES = {"n": "\n", "t": "\t", "W": " "}
+
+
+class OboSettings(SourceSettings):
+    """One ontology."""
+
+    path: str = Field(description="The .obo file.")
+    obsolete: Literal["drop", "keep"] = Field("drop", description="Terms that are no longer used.")
+    paths = ("path",)
+
+
+class _Section(OboSettings, GraphConfig):
+    """What `read` is given."""
+
+
+class Obo:
+    """Ontologies in OBO format."""
+
+    name = "obo"
+    licence = ""
+    description = "An ontology in OBO format: terms, is_a and relationships."
+    Settings = OboSettings
+
+    def read(self, settings: _Section) -> KnowledgeGraph:
+        """The graph of the file; nodes and edges keep its order."""
+        path = Path(settings.path)
+        assembly = Assembly(Policy.of(settings))
+        buffer, obsolete = Buffer(assembly, path.name), 0
+        stanzas = _stanzas(path)
+        header = next(stanzas)
+        namespace = header.first("default-namespace") or "term"
+        for stanza in stanzas:
+            if stanza.kind != "Term":
+                continue
+            if stanza.first("is_obsolete") == "true":
+                obsolete += 1
+                if settings.obsolete == "drop":
+                    continue
+            _add_term(buffer, stanza, namespace, path.name)
+        buffer.flush()
+        attributes: dict[str, str | int] = {"source": self.name, "files": path.name}
+        if version := header.first("data-version"):
+            attributes["version"] = version
+        if imports := [value for tag, value, _ in header.tags if tag == "import"]:
+            attributes["imports_not_read"] = ", ".join(imports)
+        return assembly.finish({**attributes, "obsolete_terms": obsolete})
+
+
+@dataclass
+class Stanza:
+    """One paragraph: its kind ("" for the header), the line it begins on, and (tag, value, line)."""
+
+    kind: str
+    line: int
+    tags: list[tuple[str, str, int]] = field(default_factory=list)
+
+    def first(self, wanted: str) -> str:
+        """The first value of a tag, its comment and modifiers cut; "" without one."""
+        return next((plain(value) for tag, value, _ in self.tags if tag == wanted), "")
+
+
+def _add_term(buffer: Buffer, stanza: Stanza, namespace: str, file: str) -> None:
+    term = stanza.first("id")
+    if not term:
+        raise GraphFormatError(
+            f"{file} line {stanza.line:,}: the term has no id", "add it or delete the term"
+        )
+    buffer.node(stanza.line, term, stanza.first("name"), stanza.first("namespace") or namespace)
+    for tag, value, line in stanza.tags:
+        if tag == "is_a":
+            buffer.edge(line, term, plain(value), "is_a")
+        elif tag == "relationship":
+            kind, _, parent = plain(value).partition(" ")
+            if not parent.strip():
+                raise GraphFormatError(
+                    f"{file} line {line:,}: a relationship without a term: {value[:60]!r}", "mend the line"
+                )
+            buffer.edge(line, term, parent.split()[0], kind)
+
+
+def _stanzas(path: Path) -> Iterator[Stanza]:
+    """The header, then each stanza of the file."""
+    stanza = Stanza("", 1)
+    for number, line in text_lines(path):
+        text = line.strip()
+        if text.startswith("[") and text.endswith("]"):
+            yield stanza
+            stanza = Stanza(text[1:-1].strip(), number)
+        elif text and not text.startswith("!"):
+            tag, colon, value = text.partition(":")
+            if not colon:
+                raise GraphFormatError(
+                    f"{path.name} line {number:,}: not `tag: value`: {text[:60]!r}", "is it an OBO file?"
+                )
+            stanza.tags.append((tag.strip(), value.strip(), number))
+    yield stanza
+
+
+def plain(value: str) -> str:
+    """A value without its comment (` ! …`) and modifiers (` {…}`), escapes resolved."""
+    found: list[str] = []
+    letters = iter(value)
+    for letter in letters:
+        if letter == "\\":
+            following = next(letters, "")
+            found.append(_ESCAPES.get(following, following))
+        elif (letter == "!" and (not found or found[-1].isspace())) or (
+            letter == "{" and found and found[-1].isspace() and "}" in value
+        ):
+            break
+        else:
+            found.append(letter)
+    return "".join(found).strip()

@@ -1,0 +1,101 @@
+"""PrimeKG, kg.csv: one row an edge with both its ends in full.
+
+A node is its number (x_index, y_index): ids of the sources (x_id) are numbers without prefix and not unique.
+Every edge stands twice, x and y exchanged: direction means nothing. Chandak, Huang, Zitnik, Scientific Data
+10:67, 2023; Harvard Dataverse IXA7BM.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Literal
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+from pydantic import Field
+
+from kgqa_hpc.kg.assemble import Assembly, Policy
+from kgqa_hpc.kg.delimited import CSV
+from kgqa_hpc.kg.graph import KnowledgeGraph
+from kgqa_hpc.kg.settings import GraphConfig, SourceSettings
+from kgqa_hpc.kg.tables import Rows, read_table
+
+_END = ("index", "id", "type", "name", "source")
+
+
+class PrimeKgSettings(SourceSettings):
+    """One file, and what an edge is called."""
+
+    path: str = Field(description="kg.csv.")
+    edge_type: Literal["relation", "display_relation"] = Field(
+        "relation", description="The column that gives the type of an edge: 30 kinds, or 18 in words."
+    )
+    mirrored: Literal["keep", "drop"] = Field(
+        "keep", description="Every edge stands twice; drop keeps the first of the two."
+    )
+    paths = ("path",)
+
+
+class _Section(PrimeKgSettings, GraphConfig):
+    """What `read` is given."""
+
+
+class PrimeKg:
+    """Precision Medicine Knowledge Graph."""
+
+    name = "primekg"
+    licence = "terms of the data set on Harvard Dataverse and of its 20 sources; code MIT"
+    description = "PrimeKG, the Precision Medicine Knowledge Graph, kg.csv."
+    Settings = PrimeKgSettings
+
+    def read(self, settings: _Section) -> KnowledgeGraph:
+        """The graph of kg.csv; nodes in the order in which its rows name them."""
+        path, kind = Path(settings.path), settings.edge_type
+        assembly, met = Assembly(Policy.of(settings)), _Met()
+        wanted = [f"{side}_{column}" for column in _END for side in "xy"]
+        for rows in read_table(path, CSV, [*wanted, kind]):
+            _add_nodes(assembly, rows, met.new(rows["x_index"], rows["y_index"]))
+            assembly.edges(rows.file, rows["x_index"], rows["y_index"], rows[kind], rows.line_of)
+        graph = assembly.finish({"source": self.name, "files": path.name, "licence": self.licence})
+        return graph if settings.mirrored == "keep" else graph.with_edges(_first_of_mirrored(graph))
+
+
+class _Met:
+    """Which nodes were met already."""
+
+    def __init__(self) -> None:
+        from kgqa_hpc.kg.intern import Interner
+
+        self._ids = Interner()
+
+    def new(self, left: pa.Array, right: pa.Array) -> npt.NDArray[np.int64]:
+        """Where nodes stand that are met here first, as 2 * row + (1 for the right end), in that order."""
+        before = len(self._ids)
+        codes = np.stack(self._ids.pairs(left, right), axis=1).ravel()
+        fresh = np.flatnonzero(codes >= before)
+        _, first = np.unique(codes[fresh], return_index=True)
+        return fresh[np.sort(first)]
+
+
+def _add_nodes(assembly: Assembly, rows: Rows, places: npt.NDArray[np.int64]) -> None:
+    where = pa.array(places // 2 + (places % 2) * len(rows))
+    columns = {name: pa.concat_arrays([rows[f"x_{name}"], rows[f"y_{name}"]]).take(where) for name in _END}
+    properties = {"source_id": columns["id"], "source": columns["source"]}
+    assembly.nodes(
+        rows.file, columns["index"], columns["name"], columns["type"],
+        lambda row: rows.line_of(int(places[row]) // 2), properties,
+    )  # fmt: skip
+
+
+def _first_of_mirrored(graph: KnowledgeGraph) -> npt.NDArray[np.bool_]:
+    low = np.minimum(graph.edge_source, graph.edge_target)
+    high = np.maximum(graph.edge_source, graph.edge_target)
+    order = np.lexsort((graph.edge_type, high, low))  # stable: of equal ones the first in the file is first
+    same = np.ones(len(order), dtype=bool)
+    same[:1] = False
+    for values in (low, high, graph.edge_type):
+        same[1:] &= values[order][1:] == values[order][:-1]
+    keep = np.empty(len(order), dtype=bool)
+    keep[order] = ~same
+    return keep

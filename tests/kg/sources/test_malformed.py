@@ -1,0 +1,87 @@
+# ruff: noqa: E501 - a case is one line
+"""Every malformed row of every format is named by its file and line."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from kgqa_hpc.errors import GraphFormatError, InputError
+
+PRIMEKG = (
+    "relation,display_relation,x_index,x_id,x_type,x_name,x_source,y_index,y_id,y_type,y_name,y_source\n"
+)
+ROW = "r,d,0,7,drug,a,S,1,7,gene,b,S\n"
+KGX = {"edges": ("e.tsv", "subject\tpredicate\tobject\nA:1\tr\tA:1\n")}
+KGW = {"edges": ("e.csv", "source_id,target_id,type\n0,0,r\n")}
+APOC_NODE = json.dumps({"type": "node", "id": "0", "labels": ["A"], "properties": {}}) + "\n"
+
+CASES = [
+    ("oregano", {"path": ("OREGANO_V2.1.tsv", "A:1\tr\tB:1\nA:1 r B:1\n")}, "OREGANO_V2.1.tsv line 2: expected 3 fields"),
+    ("oregano", {"path": ("COMPOUND.tsv", "x\ty\n")}, "has 0 files named OREGANO"),
+    ("primekg", {"path": ("kg.csv", PRIMEKG + ROW + "r,d,0\n")}, "kg.csv line 3: expected 12 fields, found 3"),
+    ("primekg", {"path": ("kg.csv", PRIMEKG + ROW + "r,d,,7,drug,a,S,1,7,gene,b,S\n")}, "kg.csv line 3: the"),
+    ("primekg", {"path": ("kg.csv", "relation,x_id\n")}, "kg.csv line 1: column 'x_index' is missing"),
+    ("hetionet", {"path": ("h.json", '{"nodes": [\n{"kind": "G",\n')}, "h.json line 2: not the expected JSON"),
+    ("hetionet", {"path": ("h.json", '{"nodes": [\n\n{"kind": "G"}\n]}')}, "h.json line 3: not a node of a hetnet"),
+    ("hetionet", {"path": ("h.json", '{"nodes": 3}')}, "h.json line 1: not the expected JSON: expected '['"),
+    ("hetionet", {"path": ("h.json", b'{"nodes": [\n"\xff"]}')}, "h.json line 2: byte 0xFF is not UTF-8"),
+    ("kgx", {"nodes": ("n.tsv", "id\tcategory\na\tb\tc\n"), **KGX}, "n.tsv line 2: expected 2 fields, found 3"),
+    ("kgx", {"nodes": ("n.tsv", "id\tcategory\n\tb\n"), **KGX}, "n.tsv line 2: the node's id is empty"),
+    ("kgx", {"nodes": ("n.jsonl", '{"id": "A:1"}\n{"id": 3}\n'), **KGX}, "n.jsonl line 2: 'id' is missing or no text"),
+    ("kgx", {"nodes": ("n.jsonl", '{"id": "A:1"}\n{"id"\n'), **KGX}, "n.jsonl line 2: not the expected JSON"),
+    ("kgx", {"nodes": ("n.jsonl", '{"id": "B:1"}\n'), **KGX}, "e.tsv line 2: source 'A:1' is not in n.jsonl"),
+    ("kgw", {"nodes": ("n.csv", 'id,type,properties\n0,A,{}\n1,A,"{x"\n'), **KGW}, "n.csv line 3: properties are not JSON"),
+    ("neo4j", {"path": ("a.csv", "a,b\n")}, "a.csv line 1: no header of a Neo4j export"),
+    ("neo4j", {"path": ("a.jsonl", APOC_NODE + '{"type": "node"}\n')}, "a.jsonl line 2: not a node as APOC writes it"),
+    (
+        "neo4j",
+        {"path": ("a.csv", "_id,_labels,name,_start,_end,_type\n0,:A,a,,,\n,,,0,9,R\n")},
+        "a.csv line 3: target '9' is not in a.csv",
+    ),
+    ("nano-graphrag", {"path": ("g.graphml", "<graphml>\n<graph>\n<node/></graph></graphml>")}, "line 3: the node has no"),
+    ("drkg", {"path": ("d.tsv", "A::1\tr\tB::1\nA::1\tr\n")}, "d.tsv line 2: expected 3 fields, found 2"),
+    ("obo", {"path": ("o.obo", "format-version: 1.2\n\n[Term]\nname: x\n")}, "o.obo line 3: the term has no id"),
+    ("obo", {"path": ("o.obo", "[Term]\nid: A:1\nis_a: A:2\n")}, "o.obo line 3: target 'A:2' is not in o.obo"),
+    ("obo", {"path": ("o.obo", "[Term]\nid: A:1\nrelationship: p\n")}, "o.obo line 3: a relationship without a term"),
+    ("obo", {"path": ("o.obo", "[Term]\nnonsense\n")}, "o.obo line 2: not `tag: value`"),
+    ("rdf", {"path": ("t.nt", "<http://a> <http://b> <http://c> .\n<http://a> x\n")}, "t.nt line 2: "),
+    ("rdf", {"path": ("t.doc", "x")}, "t.doc: no RDF format ends in '.doc'"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("source", "files", "message"), CASES, ids=lambda value: str(value)[:30])
+def test_a_malformed_row_is_named_by_file_and_line(load, write, source, files, message):
+    settings = {key: write(*content) for key, content in files.items()}
+    if source == "oregano":
+        settings = {"path": settings["path"].parent}
+    with pytest.raises(InputError) as caught:
+        load(source, **settings)
+    assert message in str(caught.value)
+    assert "\n" not in caught.value.message
+
+
+@pytest.mark.parametrize(
+    "text", ["{}", '{"nodes": []', "[", "", '{"nodes": [{}]', "nul", '{"nodes": ' + "[" * 99_999]
+)
+def test_torn_json_is_one_clear_error(load, write, text):
+    with pytest.raises(InputError):
+        load("hetionet", path=write("h.json", text))
+
+
+def test_a_document_larger_than_its_window_is_read_item_by_item(load, write):
+    nodes = [{"kind": "G", "identifier": i, "name": "x" * 900} for i in range(3000)]
+    edges = [{"source_id": ["G", 0], "target_id": ["G", i], "kind": "r"} for i in range(3000)]
+    graph = load(
+        "hetionet", path=write("h.json", json.dumps({"x": "y" * 2_000_000, "nodes": nodes, "edges": edges}))
+    )
+    assert (graph.num_nodes, graph.num_edges) == (3000, 3000)
+
+
+def test_hetionet_wants_one_document_or_two_tables(load, write):
+    from pydantic import ValidationError
+
+    with pytest.raises(ValidationError, match=r"needs path \(JSON\), or nodes and edges"):
+        load("hetionet", nodes=write("n.tsv", "x"))
+    assert issubclass(GraphFormatError, InputError)

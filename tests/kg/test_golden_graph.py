@@ -1,0 +1,36 @@
+"""kg.h5 of both versions, as first written, is read for ever."""
+
+from __future__ import annotations
+
+import importlib.util
+from pathlib import Path
+
+from kgqa_hpc.kg.file import read_graph, write_graph
+
+GOLDEN = Path(__file__).parents[1] / "store" / "golden"
+
+
+def _maker():
+    spec = importlib.util.spec_from_file_location("make_v2", GOLDEN / "make_v2.py")
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def test_a_graph_of_version_1_has_no_properties():
+    graph = read_graph(GOLDEN / "v1" / "kg.h5")
+    assert graph.num_nodes == 3
+    assert (dict(graph.node_properties), dict(graph.edge_properties)) == ({}, {})
+
+
+def test_a_graph_of_version_2_has_its_typed_properties():
+    made, graph = _maker(), read_graph(GOLDEN / "v2" / "kg.h5")
+    assert dict(graph.node_properties) == made.NODE_PROPERTIES
+    assert dict(graph.edge_properties) == made.EDGE_PROPERTIES
+    assert graph.names.tolist() == made.graph().names.tolist()
+
+
+def test_the_golden_graph_comes_back_through_todays_writer(tmp_path):
+    graph = read_graph(GOLDEN / "v2" / "kg.h5")
+    write_graph(tmp_path / "kg.h5", graph, {})
+    assert dict(read_graph(tmp_path / "kg.h5").node_properties) == dict(graph.node_properties)

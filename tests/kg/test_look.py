@@ -1,0 +1,130 @@
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import pytest
+from typer.testing import CliRunner
+
+from kgqa_hpc.cli import app
+from kgqa_hpc.errors import InputError
+from kgqa_hpc.kg import connectivity, look
+from kgqa_hpc.kg.look_text import one_line
+from kgqa_hpc.kg.reduce import Wanted, reduce_to
+
+CONFIG = """graph: {{source: csv, nodes: {0}/n.csv, edges: {0}/e.csv, min_degree: 1}}
+engine: {{kind: scripted}}
+"""
+NODES = "id,name,type,year\na,Alpha,x,1\nb,Beta,y,\nc,beta,y,\nd,,y,\n"
+EDGES = "source_id,target_id,type\na,b,r\na,b,r\nb,a,s\na,a,r\nc,d,r\nb,c,s\n"
+
+
+@pytest.fixture
+def run(tmp_path):
+    (tmp_path / "n.csv").write_text(NODES, encoding="utf-8")
+    (tmp_path / "e.csv").write_text(EDGES, encoding="utf-8")
+    (tmp_path / "c.yaml").write_text(CONFIG.format(tmp_path), encoding="utf-8")
+    for words in (
+        ["init", str(tmp_path / "c.yaml"), str(tmp_path / "run")],
+        ["import", str(tmp_path / "run")],
+    ):
+        result = CliRunner().invoke(app, words, catch_exceptions=False)
+        assert result.exit_code == 0
+    return tmp_path / "run"
+
+
+def _json(*words):
+    result = CliRunner().invoke(app, ["kg", *map(str, words), "--json"], catch_exceptions=False)
+    return json.loads(result.stdout)
+
+
+def test_stats_count_types_relations_and_what_stands_twice(run):
+    found = _json("stats", run)
+    assert (found["nodes"], found["edges"]) == (4, 6)
+    assert found["node_types"] == {"y": 3, "x": 1}
+    assert found["edge_types"] == {"r": 4, "s": 2}
+    assert (found["distinct_edges"], found["directed_pairs"], found["simple_edges"]) == (5, 5, 3)
+    assert (found["self_loops"], found["unnamed"], found["distinct_names"]) == (1, 1, 3)
+    assert {"source": "x", "type": "r", "target": "y", "edges": 2} in found["relations"]
+    assert found["components"] == {"number": 1, "largest": 4}
+    assert found["reduced"]["nodes"] == 3
+    assert found["reduction"]["unnamed_nodes"] == 1
+
+
+def test_show_finds_a_node_by_id_or_name_and_tells_directions(run):
+    found = _json("show", run, "ALPHA")
+    assert (found["id"], found["name"], found["properties"]) == ("a", "Alpha", {"year": 1})
+    assert [(edge["direction"], edge["type"], edge["node"]["id"]) for edge in found["edges"]][:3] == [
+        ("out", "r", "b"),
+        ("out", "r", "b"),
+        ("in", "s", "b"),
+    ]
+    text = CliRunner().invoke(app, ["kg", "show", str(run), "a"]).stdout
+    assert "Alpha" in text
+    assert "-[r]-> Beta" in text
+
+
+def test_a_name_that_two_nodes_have_is_refused_with_their_ids(run, make_graph):
+    graph = make_graph(2, [(0, 1, 0)], ["same", "Same"])
+    with pytest.raises(InputError, match="2 nodes are named 'same'") as caught:
+        look.place_of(graph, "same")
+    assert "n0, n1" in caught.value.cure
+    with pytest.raises(InputError, match="no node has the id or the name 'other'"):
+        look.place_of(graph, "other")
+
+
+def test_find_ignores_case_and_can_be_held_to_a_type(run):
+    assert [node["id"] for node in _json("find", run, "BET")["nodes"]] == ["b", "c"]
+    assert _json("find", run, "a", "--type", "x")["total"] == 1
+    assert _json("find", run, "zzz") == {"total": 0, "nodes": []}
+    assert CliRunner().invoke(app, ["kg", "find", str(run), "e", "-n", "1"]).stdout.count("\n") == 2
+
+
+def test_figures_are_drawn_where_asked(run, tmp_path):
+    pytest.importorskip("matplotlib")
+    CliRunner().invoke(
+        app, ["kg", "stats", str(run), "--figures", str(tmp_path / "f")], catch_exceptions=False
+    )
+    assert sorted(path.name for path in (tmp_path / "f").iterdir()) == [
+        "degrees.png", "name_lengths.png", "node_types.png",
+    ]  # fmt: skip
+
+
+def test_foreign_text_goes_to_a_terminal_without_control_characters():
+    assert one_line("a\x1b[31mb\nc") == "a [31mb c"
+    assert one_line("x" * 999, 10) == "x" * 9 + "…"
+
+
+def test_components_and_cores_agree_with_networkx(make_graph):
+    networkx = pytest.importorskip("networkx")
+    for seed in range(20):
+        random = np.random.default_rng(seed)
+        pairs = random.integers(0, 12, (random.integers(1, 25), 2))
+        graph = make_graph(12, [(s, t, 0) for s, t in pairs])
+        oracle = networkx.Graph([(s, t) for s, t in pairs.tolist() if s != t])
+        oracle.add_nodes_from(range(12))
+        _, sizes = connectivity.component_sizes(*graph.csr())
+        assert sorted(sizes) == sorted(map(len, networkx.connected_components(oracle))), seed
+        for k in (1, 2, 3):
+            core = np.flatnonzero(connectivity.k_core(*graph.csr(), k)).tolist()
+            assert core == sorted(networkx.k_core(oracle, k)), (seed, k)
+
+
+def test_each_option_of_the_reduction_is_counted_under_its_own_reason(make_graph):
+    triangle = [(0, 1, 0), (1, 2, 0), (2, 0, 0), (2, 3, 1), (3, 4, 0), (5, 6, 0)]
+    graph = make_graph(8, triangle)
+    wanted = Wanted(min_degree=1, max_degree=9, k_core=1, largest_component=True)
+    found = reduce_to(graph, wanted)
+    assert found.graph.node_ids.tolist() == ["n0", "n1", "n2", "n3", "n4"]
+    assert (found.below, found.outside_k_core, found.outside_component) == (1, 0, 2)
+    core = reduce_to(graph, Wanted(min_degree=0, k_core=2))
+    assert core.kept.tolist() == [0, 1, 2]
+    assert core.counts()["nodes_outside_k_core"] == 5
+    typed = reduce_to(graph, Wanted(min_degree=0, exclude_node_types=["disease"]))
+    assert typed.excluded_nodes == {"disease": 4}
+    assert typed.graph.node_ids.tolist() == ["n0", "n2", "n4", "n6"]
+    assert reduce_to(graph, Wanted(min_degree=0, node_types=["gene"])).excluded_nodes == {"disease": 4}
+    with pytest.raises(
+        InputError, match="exclude_node_types: the graph has no node type 'gen', did you mean"
+    ):
+        reduce_to(graph, Wanted(exclude_node_types=["gen"]))

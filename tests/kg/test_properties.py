@@ -1,0 +1,86 @@
+from __future__ import annotations
+
+import json
+import math
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from kgqa_hpc.kg.properties import Columns, type_name, typed
+from kgqa_hpc.kg.sources.csv import read_csv
+from kgqa_hpc.kg.sources.graphml import read_graphml
+
+
+def _typed(cells):
+    column = typed(pa.array(cells, pa.large_string()))
+    return type_name(column), column.to_pylist()
+
+
+@pytest.mark.parametrize(
+    ("cells", "kind", "values"),
+    [
+        (["1", "", "-20", "0"], "integer", [1, None, -20, 0]),
+        (["1", "2.5", "1e3", ""], "decimal", [1.0, 2.5, 1000.0, None]),
+        (["true", "FALSE", ""], "boolean", [True, False, None]),
+        (["1", "true"], "text", ["1", "true"]),
+        (["007", "8"], "text", ["007", "8"]),  # a leading zero is no JSON number
+        (["+1"], "text", ["+1"]),
+        ([" 1"], "text", [" 1"]),
+        (["1."], "text", ["1."]),
+        (["nan"], "text", ["nan"]),
+        (["9223372036854775808", "1"], "text", ["9223372036854775808", "1"]),  # no digit is lost
+        (["1e999"], "text", ["1e999"]),
+        (["2"] * 64 + ["x"], "text", ["2"] * 64 + ["x"]),
+    ],
+)
+def test_a_column_has_the_type_that_all_its_cells_have(cells, kind, values):
+    assert _typed(cells) == (kind, values)
+
+
+@given(st.lists(st.text(max_size=6) | st.integers().map(str) | st.floats().map(json.dumps)))
+def test_any_cells_are_typed_and_texts_come_back(cells):
+    kind, values = _typed(cells)
+    for cell, value in zip(cells, values, strict=True):
+        assert (value is None) == (cell == "")
+        if value is not None and kind == "text":
+            assert value == cell
+        elif value is not None and kind != "boolean":
+            assert math.isclose(value, json.loads(cell))
+
+
+def test_batches_that_lack_a_property_have_nothing_there():
+    columns = Columns()
+    columns.add(2, {"a": pa.array(["1", ""]), "empty": pa.array(["", ""])})
+    columns.add(1, {"b": pa.array(["x"])})
+    found = columns.finish(np.array([True, False, True]))
+    assert {name: column.to_pylist() for name, column in found.items()} == {"a": [1, None], "b": [None, "x"]}
+
+
+def test_further_csv_columns_are_properties_of_the_kept_rows(write):
+    nodes = "id,name,type,year,note,note\na,A,x,1975,,p\nb,B,x,,n,q\na,C,x,2000,,r\n"
+    edges = "source_id,target_id,type,weight\na,b,r,0.5\na,z,r,7\nb,a,r,\n"
+    from kgqa_hpc.kg.assemble import Policy
+
+    policy = Policy(unknown_nodes="drop", duplicate_nodes="first")
+    graph = read_csv(write("n.csv", nodes), write("e.csv", edges), policy)
+    assert {k: c.to_pylist() for k, c in graph.node_properties.items()} == {
+        "year": [1975, None],
+        "note": [None, "n"],
+    }
+    assert {k: c.to_pylist() for k, c in graph.edge_properties.items()} == {"weight": [0.5, None]}
+    part = graph.with_edges(np.array([True, False])).subgraph(np.array([False, True]))
+    assert part.node_properties["year"].to_pylist() == [None]
+    assert len(part.edge_properties["weight"]) == 0
+
+
+def test_graphml_data_that_name_nothing_are_properties(write):
+    text = """<graphml><key id="y" for="node" attr.name="year"/><key id="w" for="edge" attr.name="weight">
+    <default>2</default></key><graph><node id="a"><data key="y">1975</data></node><node id="b"/>
+    <edge source="a" target="b"><data key="w">0.5</data></edge><edge source="b" target="a"/></graph>
+    </graphml>"""
+    graph = read_graphml(write("g.graphml", text))
+    assert graph.node_properties["year"].to_pylist() == [1975, None]
+    assert graph.edge_properties["weight"].to_pylist() == [0.5, 2.0]
