@@ -33,7 +33,7 @@ MAY_KNOW = {
     "runs": {"config", "engines", "prompts", "steps", "store"},
     "dataset": {"anchors", "config", "kg", "prompts", "runs", "steps", "store"},
     "evaluate": {"config", "dataset", "runs", "store"},
-    "gasl": {"kg", "store"},
+    "gasl": {"engines", "kg", "store"},
     "report": {"anchors", "config", "dataset", "evaluate", "graphlets", "runs", "store"},
     "config": {"engines"},
     "errors": set(),
