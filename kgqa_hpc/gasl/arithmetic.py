@@ -35,7 +35,7 @@ def evaluate(expression: x.Expression, items: Sequence[Item], world: World) -> t
         for field in leaf.fields if isinstance(leaf, x.Template) else ():
             check_field(items, field)
         if isinstance(leaf, x.Name):
-            check_field(items, leaf.field)
+            check_field(items, leaf.field, also=world.variables if leaf.alone else ())
     worth = _worth(expression, len(items), world)
     values: list[Any] = []
     nothing = 0
@@ -57,8 +57,7 @@ def _variable_first(expression: x.Expression, world: World) -> x.Expression:
 
 def _worth(expression: x.Expression, count: int, world: World) -> Worth:
     if isinstance(expression, x.Number):
-        value = expression.value
-        return lambda place, item: value
+        return _number_worth(expression.value)
     if isinstance(expression, x.Name):
         return _name(expression)
     if isinstance(expression, x.Variable):
@@ -71,6 +70,15 @@ def _worth(expression: x.Expression, count: int, world: World) -> Worth:
         part = _worth(expression.part, count, world)
         return lambda place, item: -_number(part(place, item))
     return _chain(expression, count, world)
+
+
+def _number_worth(value: int | float | None) -> Worth:
+    def worth(place: int, item: Item) -> Any:
+        if value is None:
+            raise Nothing
+        return value
+
+    return worth
 
 
 def _name(expression: x.Name) -> Worth:

@@ -36,16 +36,17 @@ class Builder:
                 built.append(self._attempt(parts))
                 position += len(parts)
                 continue
-            before = built[-1] if built else None
-            broken = position and self._is_broken(trees[position - 1])
             if kind in ("rescue", "final"):
                 self._stray(trees[position])
             elif kind == "on":
-                built.extend(self._on(trees[position], follows=broken or isinstance(before, Simple | On)))
+                built.extend(self._on(trees[position], follows=self._is_followed(trees, position)))
             else:
                 built.extend(self._only(self._simple(trees[position].children[0])))
             position += 1
         return tuple(built)
+
+    def _is_followed(self, trees: list[Tree], position: int) -> bool:
+        return position > 0 and trees[position - 1].data in ("plain", "on")
 
     def _parts(self, trees: list[Tree], position: int) -> list[Tree]:
         """The TRY at a position with the CATCH and the FINALLY right behind it."""

@@ -186,10 +186,7 @@ class PartBuilder:
             return self._call(token, tree.children[1])
         if tree.data == "name":
             return x.Name(Field(str(token), tuple(token.split(".")), self.at(token)))
-        value = number(token)
-        if value is None:
-            raise ScriptError("limit", "a number beyond 1e308")
-        return x.Number(value)
+        return x.Number(number(token))
 
     def _call(self, token: Token, argument: Tree) -> x.Call:
         if token.lower() not in x.FUNCTIONS:

@@ -10,7 +10,9 @@ from kgqa_hpc.gasl.words import Field, Ref
 
 @dataclass(frozen=True)
 class Number:
-    value: int | float
+    """None stands for a number beyond 1e308, which makes the whole value null."""
+
+    value: int | float | None
 
 
 @dataclass(frozen=True)

@@ -20,6 +20,8 @@ PATH_FIELDS = ("source", "target", "length", "nodes", "relations")
 def find(command: Found, world: World) -> Iterator[Item]:
     """What FIND finds, in its order, up to LIMIT. Raises ScriptError `name`, `type` or `limit`."""
     for comparison in comparisons(command.where):
+        if command.what == "edges" and not world.graph.num_edges:
+            break  # nothing to look at: no error
         if comparison.op in ("is_null", "not_null"):
             continue
         ends = comparison.end != "item"

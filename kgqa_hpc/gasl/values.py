@@ -107,10 +107,13 @@ def names_in(items: Iterable[Item]) -> set[str]:
     return names
 
 
-def check_field(items: Sequence[Item], field: Field) -> None:
-    """Raises ScriptError `name` when no item of a non-empty input has the field; null counts as had."""
+def check_field(items: Sequence[Item], field: Field, also: Iterable[str] = ()) -> None:
+    """Raises ScriptError `name` when no item of a non-empty input has the field; null counts as had.
+
+    `also` are other names that may have been meant.
+    """
     if items and not any(look_up(item, field.steps) is not MISSING for item in items):
-        raise unknown_field(field, names_in(items))
+        raise unknown_field(field, names_in(items).union(also))
 
 
 def unknown_field(field: Field, names: Iterable[str]) -> ScriptError:
