@@ -15,6 +15,7 @@ KgqaError                        exit 1
 │   └── DiskFull                          no space, quota exceeded, read-only, I/O error
 ├── EngineError                  exit 1   the engine process died or stalled more often than allowed
 │   └── EngineDied                        one death of it; the worker starts it again
+├── ScriptError                  exit 1   a graph script: what is wrong in which line and column
 ├── AccountingError              exit 1   sampled != accepted + rejected + invalid + failed
 └── StoppedEarly                 exit 75  not a failure: run the same command again
 """
@@ -92,6 +93,42 @@ class EngineError(KgqaError):
 
 class EngineDied(EngineError):
     """The engine process died, stalled, or spoke gibberish; what was in flight in it has no answer."""
+
+
+class ScriptError(KgqaError):
+    """A graph script cannot be read, or one of its commands failed. docs/gasl.md, "Errors".
+
+    `kind` is syntax, limit, name, type, assert or model; `place` a line and a column from 1, None as long as
+    it is that of the whole command; `nearest` the word that may have been meant.
+    """
+
+    def __init__(
+        self,
+        kind: str,
+        message: str = "",
+        place: tuple[int, int] | None = None,
+        nearest: str | None = None,
+    ) -> None:
+        super().__init__(message)
+        self.kind = kind
+        self.place = place
+        self.nearest = nearest
+
+    def __str__(self) -> str:
+        line, column = self.place or (1, 1)
+        guess = f"; did you mean {self.nearest}?" if self.nearest else ""
+        return f"line {line}, column {column}: {self.kind}: {self.message}{guess}"
+
+    def report(self) -> dict[str, str | int | None]:
+        """The error as it stands in results."""
+        line, column = self.place or (1, 1)
+        return {
+            "kind": self.kind,
+            "line": line,
+            "column": column,
+            "message": self.message,
+            "nearest": self.nearest,
+        }
 
 
 class AccountingError(KgqaError):

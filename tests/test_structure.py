@@ -38,7 +38,7 @@ MAY_KNOW = {
     "work": {"anchors", "cluster", "config", "engines", "prompts", "runs", "status", "steps", "store"},
     "dataset": {"anchors", "config", "kg", "prompts", "runs", "steps", "store"},
     "evaluate": {"config", "dataset", "runs", "store"},
-    "gasl": {"kg", "store"},
+    "gasl": {"engines", "kg", "store"},
     "report": {"anchors", "config", "dataset", "evaluate", "graphlets", "runs", "store"},
     "doctor": {"cluster", "config", "engines"},
 }

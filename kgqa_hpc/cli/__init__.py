@@ -9,3 +9,7 @@ from kgqa_hpc.cli import kg, look, run
 from kgqa_hpc.cli.app import app, main
 
 __all__ = ["app", "kg", "look", "main", "run"]
+from kgqa_hpc.cli import gasl, look, run
+from kgqa_hpc.cli.app import app, main
+
+__all__ = ["app", "gasl", "look", "main", "run"]

@@ -1,0 +1,168 @@
+"""What the expression of an ADD_FIELD is worth for each item: docs/gasl.md, "Expressions"."""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from kgqa_hpc.errors import ScriptError
+from kgqa_hpc.gasl import expressions as x
+from kgqa_hpc.gasl.literals import LARGEST, MAX_ITEM_BYTES
+from kgqa_hpc.gasl.values import Item, check_field, given, is_number, kind_of, text_of
+from kgqa_hpc.gasl.words import Ref
+from kgqa_hpc.gasl.world import World
+
+# Of the item's place in its list and the item; raises Nothing.
+Worth = Callable[[int, Item], Any]
+
+_OPERATIONS: dict[str, Callable[[Any, Any], Any]] = {
+    "+": operator.add,
+    "-": operator.sub,
+    "*": operator.mul,
+    "/": operator.truediv,
+}
+
+
+class Nothing(Exception):
+    """The whole value is null: a field is missing, a division by zero, a number beyond 1e308."""
+
+
+def evaluate(expression: x.Expression, items: Sequence[Item], world: World) -> tuple[list[Any], int]:
+    """The value for each item and how many of them are null. Raises ScriptError `name`, `type` or `limit`."""
+    expression = _variable_first(expression, world)
+    for leaf in x.leaves(expression):
+        for field in leaf.fields if isinstance(leaf, x.Template) else ():
+            check_field(items, field)
+        if isinstance(leaf, x.Name):
+            check_field(items, leaf.field, also=world.variables if leaf.alone else ())
+    worth = _worth(expression, len(items), world)
+    values: list[Any] = []
+    nothing = 0
+    for place, item in enumerate(items):
+        try:
+            values.append(worth(place, item))
+        except Nothing:
+            values.append(None)
+            nothing += 1
+    return values, nothing
+
+
+def _variable_first(expression: x.Expression, world: World) -> x.Expression:
+    if isinstance(expression, x.Name) and expression.alone and expression.field.text in world.variables:
+        field = expression.field
+        return x.Variable(Ref(field.text, field.text, (), field.place))
+    return expression
+
+
+def _worth(expression: x.Expression, count: int, world: World) -> Worth:
+    if isinstance(expression, x.Number):
+        return _number_worth(expression.value)
+    if isinstance(expression, x.Name):
+        return _name(expression)
+    if isinstance(expression, x.Variable):
+        return _variable(expression.ref, count, world)
+    if isinstance(expression, x.Template):
+        return _template(expression)
+    if isinstance(expression, x.Call):
+        return _call(expression, count, world)
+    if isinstance(expression, x.Minus):
+        part = _worth(expression.part, count, world)
+        return lambda place, item: -_number(part(place, item))
+    return _chain(expression, count, world)
+
+
+def _number_worth(value: int | float | None) -> Worth:
+    def worth(place: int, item: Item) -> Any:
+        if value is None:
+            raise Nothing
+        return value
+
+    return worth
+
+
+def _name(expression: x.Name) -> Worth:
+    def worth(place: int, item: Item) -> Any:
+        value = given(item, expression.field)
+        if value is None:
+            raise Nothing
+        return value
+
+    return worth
+
+
+def _variable(ref: Ref, count: int, world: World) -> Worth:
+    column = world.column(ref)
+    if column is None:
+        value = world.single(ref)
+        return lambda place, item: value
+    if len(column) != count:
+        raise ScriptError("type", f"${ref.text[:100]} has {len(column):,} items for {count:,}")
+
+    def worth(place: int, item: Item) -> Any:
+        if column[place] is None:
+            raise Nothing
+        return column[place]
+
+    return worth
+
+
+def _template(expression: x.Template) -> Worth:
+    def worth(place: int, item: Item) -> str:
+        made = [expression.texts[0]]
+        room = MAX_ITEM_BYTES - len(expression.texts[0])
+        for field, text in zip(expression.fields, expression.texts[1:], strict=True):
+            value = given(item, field)
+            if value is None:
+                raise Nothing
+            made += (text_of(value), text)
+            room -= len(made[-2]) + len(text)
+            if room < 0:
+                raise ScriptError("limit", "an item of more than 64 KiB")
+        return "".join(made)
+
+    return worth
+
+
+def _call(expression: x.Call, count: int, world: World) -> Worth:
+    argument, function = _worth(expression.argument, count, world), expression.function
+
+    def worth(place: int, item: Item) -> str | int:
+        value = argument(place, item)
+        if function == "length" and isinstance(value, str | list | dict):
+            return len(value)
+        if function != "length" and isinstance(value, str):
+            return value.lower() if function == "lower" else value.upper()
+        raise ScriptError("type", f"{function} of a {_shown(value)}")
+
+    return worth
+
+
+def _chain(expression: x.Chain, count: int, world: World) -> Worth:
+    first = _worth(expression.first, count, world)
+    rest = [(_OPERATIONS[sign], _worth(operand, count, world)) for sign, operand in expression.rest]
+
+    def worth(place: int, item: Item) -> int | float:
+        value = _number(first(place, item))
+        for operation, operand in rest:
+            try:
+                value = operation(value, _number(operand(place, item)))
+            except (ZeroDivisionError, OverflowError):
+                raise Nothing from None
+            if not abs(value) <= LARGEST:
+                raise Nothing
+        return value
+
+    return worth
+
+
+def _number(value: Any) -> Any:
+    if not is_number(value):
+        raise ScriptError("type", f"a number is needed here, not a {_shown(value)}")
+    return value
+
+
+def _shown(value: Any) -> str:
+    if isinstance(value, bool):
+        return "boolean"
+    return {"LIST": "list", "DICT": "object", "COUNTER": "number", "VALUE": "text"}[kind_of(value)]

@@ -1,0 +1,71 @@
+"""PROCESS, CLASSIFY and GENERATE: prompts from items, answers back into them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from kgqa_hpc.errors import ScriptError
+from kgqa_hpc.gasl.commands import Ask, Generate
+from kgqa_hpc.gasl.model import BATCH, Prompt
+from kgqa_hpc.gasl.source import MAX_NESTING
+from kgqa_hpc.gasl.values import Item, text_of
+from kgqa_hpc.gasl.world import Outcome, World
+
+_ADDS = {"PROCESS": "result", "CLASSIFY": "category"}
+
+
+def ask(command: Ask, world: World, size: int = BATCH) -> Outcome:
+    """Each item with the model's answer, asked `size` at a time."""
+    items = world.items(command.ref)
+    answers = [answer for batch in _batches(_prompts(command, items), size) for answer in _ask(world, batch)]
+    name = _ADDS[command.verb]
+    if name == "category":
+        answers = [None if answer is None else text_of(answer) for answer in answers]
+    missing = sum(answer is None for answer in answers)
+    made = ({**item, name: answer} for item, answer in zip(items, answers, strict=True))
+    return Outcome(made, partial=missing > 0, notes={"unanswered": missing} if missing else {})
+
+
+def generate(command: Generate, world: World) -> Outcome:
+    """One text from a whole variable."""
+    prompt = Prompt("GENERATE", command.text or "", "*", world.value(command.ref), command.kind)
+    answer = _ask(world, [prompt])[0]
+    if answer is None:
+        return Outcome(None, partial=True, notes={"unanswered": 1})
+    return Outcome(text_of(answer))
+
+
+def _prompts(command: Ask, items: Sequence[Item]) -> list[Prompt]:
+    keys = (item.get("id") for item in items)
+    return [
+        Prompt(command.verb, command.instruction, str(place) if key is None else text_of(key), item)
+        for place, (key, item) in enumerate(zip(keys, items, strict=True), 1)
+    ]
+
+
+def _batches(prompts: Sequence[Prompt], size: int) -> Iterator[Sequence[Prompt]]:
+    for start in range(0, len(prompts), size):
+        yield prompts[start : start + size]
+
+
+def _ask(world: World, prompts: Sequence[Prompt]) -> list[Any]:
+    answers = list(world.ask(prompts))
+    if len(answers) != len(prompts):
+        raise ScriptError("model", f"{len(answers)} answers for {len(prompts)} prompts")
+    return [None if _is_deep(answer) else answer for answer in answers]
+
+
+def _is_deep(answer: Any) -> bool:
+    """Whether an answer is nested deeper than a script may be; such a one counts as none."""
+    level = [answer]
+    for _ in range(MAX_NESTING):
+        level = [
+            inner
+            for each in level
+            if isinstance(each, list | dict)
+            for inner in (each.values() if isinstance(each, dict) else each)
+        ]
+        if not level:
+            return False
+    return True

@@ -1,0 +1,85 @@
+"""REQUIRE, ASSERT, SHOW, DEBUG and INSPECT: a look at a variable that changes none."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from kgqa_hpc.errors import ScriptError
+from kgqa_hpc.gasl.commands import Check, Inspect, Show
+from kgqa_hpc.gasl.filters import compare, literal
+from kgqa_hpc.gasl.values import Item, given, items_of, kind_of
+from kgqa_hpc.gasl.words import Ref
+from kgqa_hpc.gasl.world import Outcome, World
+
+
+def check(command: Check, world: World) -> Outcome:
+    """Nothing when the test is met; else `partial`, for ASSERT an error."""
+    met = world.knows(command.ref) and _is_met(command, world)
+    if not met and command.verb == "ASSERT":
+        raise ScriptError("assert", f"{command.ref.text[:100]} is not as asserted")
+    return Outcome(stores=False, partial=not met)
+
+
+def _is_met(command: Check, world: World) -> bool:
+    value = world.value(command.ref)
+    if command.test == "compares":
+        assert command.value is not None
+        measured = len(value) if isinstance(value, list | dict) else value
+        return compare(command.comparison, literal(command.value, world))(measured)
+    if command.test == "has_field":
+        return _has_field(command, value, world)
+    if command.test == "exists":
+        return True
+    nothing = len(value) == 0 if isinstance(value, list | dict | str) else value is None or _is_zero(value)
+    return nothing == (command.test == "empty")
+
+
+def _is_zero(value: Any) -> bool:
+    return not isinstance(value, bool) and value == 0
+
+
+def _has_field(command: Check, value: Any, world: World) -> bool:
+    field = command.field
+    assert field is not None
+    if isinstance(value, dict):
+        return field.text in value
+    items = world.items(command.ref)
+    return bool(items) and all(given(item, field) is not None for item in items)
+
+
+def show(command: Show, world: World) -> Outcome:
+    return Outcome(stores=False, notes={"output": shown(world.value(command.ref), command.limit)})
+
+
+def shown(value: Any, limit: int) -> dict[str, Any]:
+    """The first items of a value, or the value of one that has none."""
+    items = items_of(value)
+    if items is None:
+        return {"kind": kind_of(value), "value": value}
+    return {"kind": kind_of(value), "count": len(items), "items": items[:limit]}
+
+
+def inspect(command: Inspect, world: World) -> Outcome:
+    """Which fields a variable's items have, and how many of them."""
+    return Outcome(stores=False, notes={"output": _inspected(command.ref, world)})
+
+
+def _inspected(ref: Ref, world: World) -> dict[str, Any]:
+    value = world.value(ref)
+    items = items_of(value)
+    if items is None:
+        return {"kind": kind_of(value), "value": value}
+    fields: dict[str, int] = {}
+    for item in items:
+        for name, held in _fields(item).items():
+            fields[name] = fields.get(name, 0) + held
+    return {"kind": kind_of(value), "count": len(items), "fields": fields}
+
+
+def _fields(item: Item) -> dict[str, bool]:
+    """Each field's name and whether it is not missing; properties by their own names."""
+    properties = item.get("properties")
+    if not isinstance(properties, dict):
+        return {name: value is not None for name, value in item.items()}
+    names = {name: value is not None for name, value in item.items() if name != "properties"}
+    return {**{name: value is not None for name, value in properties.items()}, **names}

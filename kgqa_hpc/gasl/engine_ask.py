@@ -1,0 +1,101 @@
+"""The questions of a script asked of one of the project's engines, batched as the engine can."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import orjson
+import yaml
+from pydantic import TypeAdapter, ValidationError
+
+from kgqa_hpc.engines.config import EngineConfig
+from kgqa_hpc.engines.engine import Engine, Request, Response
+from kgqa_hpc.engines.start import start_engine
+from kgqa_hpc.errors import ConfigError, InputError
+from kgqa_hpc.gasl.model import Ask, Prompt
+from kgqa_hpc.gasl.values import to_json
+
+# What a model is shown of an item or a variable; the rest would not fit into its context.
+MAX_SHOWN = 8000
+MAX_TOKENS = 500
+
+_MEMBER = {"PROCESS": "result", "CLASSIFY": "category", "GENERATE": "text"}
+_TASK = {
+    "PROCESS": "Apply the instruction to the item. Answer with the result alone.",
+    "CLASSIFY": "Put the item into one category, as the instruction says. Answer with the category alone.",
+    "GENERATE": "Write a text of the kind that is asked for from the data. Use nothing but the data.",
+}
+
+
+@contextmanager
+def asking(path: Path) -> Iterator[Ask]:
+    """An `ask` for the engine that a YAML file configures: the keys of a configuration's `engine:` section,
+    or a whole configuration. The engine is closed at the end.
+
+    Raises InputError, ConfigError, or EngineConfigError when it cannot start.
+    """
+    engine = start_engine(_config(path))
+    try:
+        yield ask_of(engine)
+    finally:
+        engine.close()
+
+
+def ask_of(engine: Engine) -> Ask:
+    """The function that asks a started engine. An answer that fails or does not parse is None."""
+
+    def ask(prompts: Sequence[Prompt]) -> Sequence[Any]:
+        members = {str(place): _MEMBER[prompt.verb] for place, prompt in enumerate(prompts)}
+        requests = [_request(str(place), prompt) for place, prompt in enumerate(prompts)]
+        answers: list[Any] = [None] * len(prompts)
+        for response in engine.generate(requests):
+            answers[int(response.id)] = _answer(response, members[response.id])
+        return answers
+
+    return ask
+
+
+def _config(path: Path) -> Any:
+    try:
+        document = yaml.safe_load(path.read_text(encoding="utf-8"))
+    except OSError as problem:
+        raise InputError(f"{path}: cannot be read: {problem.strerror}") from None
+    except (yaml.YAMLError, UnicodeDecodeError) as problem:
+        raise ConfigError(f"{path}: is not YAML: {problem}") from None
+    section = document.get("engine", document) if isinstance(document, dict) else document
+    adapter: TypeAdapter[Any] = TypeAdapter(EngineConfig)
+    try:
+        return adapter.validate_python(section)
+    except ValidationError as problem:
+        lines = [f"{'.'.join(map(str, each['loc']))}: {each['msg']}" for each in problem.errors()]
+        raise ConfigError(f"{path}: not the settings of an engine: {'; '.join(lines)}") from None
+
+
+def _request(place: str, prompt: Prompt) -> Request:
+    member = _MEMBER[prompt.verb]
+    schema = {
+        "type": "object",
+        "properties": {member: {"type": "string"}},
+        "required": [member],
+        "additionalProperties": False,
+    }
+    # The same for all items of a command comes first: engines read it from their prefix cache.
+    system = f'{_TASK[prompt.verb]} Answer in JSON: {{"{member}": "…"}}'
+    content = to_json(prompt.content).decode("utf-8")[:MAX_SHOWN]
+    kind = f"Kind: {prompt.kind}\n" if prompt.kind else ""
+    user = f"Instruction: {prompt.instruction}\n{kind}\nData:\n{content}"
+    messages = ({"role": "system", "content": system}, {"role": "user", "content": user})
+    return Request(place, messages, MAX_TOKENS, schema=schema)
+
+
+def _answer(response: Response, member: str) -> Any:
+    if response.finish != "stop":
+        return None
+    try:
+        document = orjson.loads(response.text)
+    except orjson.JSONDecodeError:
+        return None
+    return document.get(member) if isinstance(document, dict) else None

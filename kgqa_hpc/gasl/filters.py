@@ -1,0 +1,179 @@
+"""What a condition means for an item: docs/gasl.md, "Conditions"."""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from kgqa_hpc.gasl.conditions import All, Any_, Comparison, Condition, Not, comparisons
+from kgqa_hpc.gasl.literals import number
+from kgqa_hpc.gasl.values import Item, check_field, given, is_number, text_of
+from kgqa_hpc.gasl.words import Literal_
+from kgqa_hpc.gasl.world import World
+
+# Of an item, the first and the last node of an edge or a path.
+Predicate = Callable[[Item, Item, Item], bool]
+Test = Callable[[Any], bool]
+
+_ORDERS: dict[str, Callable[[Any, Any], bool]] = {
+    "<": operator.lt,
+    "<=": operator.le,
+    ">": operator.gt,
+    ">=": operator.ge,
+}
+
+
+@dataclass(frozen=True)
+class Given:
+    """A literal as a text, a number and a truth value, whichever it can be taken for."""
+
+    text: str
+    number: int | float | None
+    truth: bool | None
+
+    @classmethod
+    def of(cls, value: Any) -> Given:
+        text = text_of(value)
+        truths = {"true": True, "false": False}
+        if isinstance(value, str):
+            return cls(text, number(text), truths.get(text.lower()))
+        return cls(text, value, None) if is_number(value) else cls(text, None, value)
+
+
+def check_fields(items: Sequence[Item], condition: Condition | None) -> None:
+    """Raises ScriptError `name` for a field that no item has, unless it is only asked whether it is null."""
+    for comparison in comparisons(condition):
+        if comparison.op not in ("is_null", "not_null"):
+            check_field(items, comparison.field)
+
+
+def select(items: Sequence[Item], condition: Condition | None, world: World) -> Sequence[Item]:
+    """The items for which a WHERE holds. Raises ScriptError `name` or `type`."""
+    if condition is None:
+        return items
+    check_fields(items, condition)
+    holds = predicate(condition, world)
+    return [item for item in items if holds(item, item, item)]
+
+
+def predicate(condition: Condition | None, world: World) -> Predicate:
+    """The condition as a function; `$` values are looked up now. Raises ScriptError `name` or `type`."""
+    if condition is None:
+        return lambda item, source, target: True
+    if isinstance(condition, Not):
+        part = predicate(condition.part, world)
+        return lambda item, source, target: not part(item, source, target)
+    if isinstance(condition, Comparison):
+        return _comparison(condition, world)
+    parts = [predicate(each, world) for each in condition.parts]
+    if isinstance(condition, Any_):
+        return lambda item, source, target: any(holds(item, source, target) for holds in parts)
+    assert isinstance(condition, All)
+    return lambda item, source, target: all(holds(item, source, target) for holds in parts)
+
+
+def _comparison(comparison: Comparison, world: World) -> Predicate:
+    test, field = _test(comparison, world), comparison.field
+    if comparison.end == "source":
+        return lambda item, source, target: test(given(source, field))
+    if comparison.end == "target":
+        return lambda item, source, target: test(given(target, field))
+    return lambda item, source, target: test(given(item, field))
+
+
+def _test(comparison: Comparison, world: World) -> Test:
+    op = comparison.op
+    if op == "is_null":
+        return lambda value: value is None
+    if op == "not_null":
+        return lambda value: value is not None
+    if op == "matches":
+        return _matches(comparison.values[0].text)
+    if op == "in_variable":
+        assert comparison.ref is not None
+        column = world.column(comparison.ref)
+        return one_of(Given.of(each) for each in _scalars(column, comparison, world))
+    literals = [literal(each, world) for each in comparison.values]
+    if op == "in":
+        return one_of(literals)
+    if op == "contains":
+        return _contains(literals[0])
+    return compare(op, literals[0])
+
+
+def _scalars(column: list[Any] | None, comparison: Comparison, world: World) -> list[Any]:
+    if column is None:
+        assert comparison.ref is not None
+        return [world.single(comparison.ref)]
+    return [each for each in column if each is not None and not isinstance(each, list | dict)]
+
+
+def literal(written: Literal_, world: World) -> Given:
+    """A literal as it stands, or what its `$name` is worth."""
+    if written.ref is not None:
+        return Given.of(world.single(written.ref))
+    if written.number is not None or written.truth is not None:
+        return Given(written.text, written.number, written.truth)
+    return Given.of(written.text)
+
+
+def compare(op: str, wanted: Given) -> Test:
+    """A CMP against a literal; a missing value (None) fits nothing."""
+    if op == "=":
+        return lambda value: _equals(value, wanted)
+    if op == "!=":
+        return lambda value: value is not None and not _equals(value, wanted)
+    order = _ORDERS[op]
+
+    def ordered(value: Any) -> bool:
+        if isinstance(value, str):
+            return order(value, wanted.text)
+        return is_number(value) and wanted.number is not None and order(value, wanted.number)
+
+    # A truth value has no order, but it may be equal.
+    return lambda value: ordered(value) or (op in ("<=", ">=") and _equals(value, wanted))
+
+
+def _equals(value: Any, wanted: Given) -> bool:
+    if isinstance(value, str):
+        return value == wanted.text
+    if isinstance(value, bool):
+        return value is wanted.truth
+    return is_number(value) and wanted.number is not None and value == wanted.number
+
+
+def one_of(literals: Iterable[Given]) -> Test:
+    """Equal to one of the literals, however many they are."""
+    known = list(literals)
+    texts = {each.text for each in known}
+    numbers = {each.number for each in known if each.number is not None}
+    truths = {each.truth for each in known if each.truth is not None}
+
+    def test(value: Any) -> bool:
+        if isinstance(value, str):
+            return value in texts
+        if isinstance(value, bool):
+            return value in truths
+        return is_number(value) and value in numbers
+
+    return test
+
+
+def _contains(wanted: Given) -> Test:
+    folded = wanted.text.casefold()
+
+    def test(value: Any) -> bool:
+        if isinstance(value, str):
+            return folded in value.casefold()
+        return isinstance(value, list) and any(_equals(member, wanted) for member in value)
+
+    return test
+
+
+def _matches(pattern: str) -> Test:
+    import re2
+
+    search = re2.compile(pattern).search
+    return lambda value: isinstance(value, str) and search(value) is not None
