@@ -104,3 +104,35 @@ def _print_line(document: dict[str, Any]) -> None:
     import orjson
 
     sys.stdout.buffer.write(orjson.dumps(document, option=orjson.OPT_APPEND_NEWLINE))
+
+
+@app.command()
+def mentions(
+    documents: Documents,
+    names: Annotated[Path, typer.Option(help="TSV with protein_name and gene_names, or HGNC's table.")],
+    min_length: Annotated[int, typer.Option(min=1, help="Letters and digits that a name must have.")] = 3,
+) -> None:
+    """Names found in documents: one JSON line for each, with offsets in code points."""
+    from dataclasses import asdict
+
+    from kgqa_hpc.documents.mentions import NameFinder
+    from kgqa_hpc.documents.names import NameCounts, read_names, searchable_names
+    from kgqa_hpc.documents.read import ReadCounts, document_files, read_documents
+
+    document_files(documents)  # a missing file is said before anything else takes its time
+    known, read = NameCounts(), ReadCounts()
+    finder = NameFinder(searchable_names(read_names(names), min_length, known))
+    for document in read_documents(documents, read):
+        line = {
+            "id": document.id,
+            "mentions": [asdict(mention) for mention in finder.find(document.text)],
+            "title_mentions": [asdict(mention) for mention in finder.find(document.title)],
+        }
+        _print_line(line)
+    _tell("names", f"{known.kept:,} of {known.read:,} looked for", known.dropped)
+    _tell("mentions", f"{finder.found:,} in {read.documents:,} documents", finder.dropped)
+
+
+def _tell(what: str, words: str, dropped: dict[str, int]) -> None:
+    reasons = "".join(f" · {reason} {number:,}" for reason, number in sorted(dropped.items()))
+    print(f"{what:<9} {words}; dropped{reasons or ' none'}", file=sys.stderr)
