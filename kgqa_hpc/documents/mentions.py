@@ -12,7 +12,7 @@ from __future__ import annotations
 import re
 from bisect import bisect_right
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
 import ahocorasick_rs
@@ -36,13 +36,14 @@ class Mention:
 
 
 class NameFinder:
-    """Finds names; made once, used for any number of texts.
+    """Finds names; made once, used for any number of texts. `is_noise` says of a spelling that it is no name.
 
     `dropped` counts what was found between word boundaries and is no mention: `case`, `inside a longer name`,
     `stop word`, `heading`; `found` counts the mentions.
     """
 
-    def __init__(self, names: dict[str, Case]) -> None:
+    def __init__(self, names: dict[str, Case], is_noise: Callable[[str], bool] = is_stop_word) -> None:
+        self._is_noise = is_noise
         self.found = 0
         self.dropped: Counter[str] = Counter()
         self._exact: dict[str, set[str]] = {}
@@ -88,7 +89,7 @@ class NameFinder:
                 self.dropped["inside a longer name"] += 1
             elif text[start:end].lower() in WORDS and _within(labels, start):
                 self.dropped["heading"] += 1
-            elif is_stop_word(text[start:end]):
+            elif self._is_noise(text[start:end]):
                 self.dropped["stop word"] += 1
             else:
                 mentions.append(Mention(start, end, text[start:end]))

@@ -56,6 +56,8 @@ _GREEK = dict(
     )
 )
 _SPELT = re.compile(rf"(?<![a-z])({'|'.join(_GREEK)})(?![a-z])", re.IGNORECASE)
+_JOINED_SPELT = re.compile(rf"(?<=\w)[ -]({'|'.join(_GREEK)})(?![a-z])", re.IGNORECASE)
+_JOINED_LETTER = re.compile(rf"(?<=\w)[{''.join(_GREEK.values())}]")
 _LETTER = re.compile(f"[{''.join(_GREEK.values())}]")
 _FIELD_BYTES = 16 << 20
 
@@ -144,12 +146,26 @@ def case_of(name: str) -> Case:
 
 
 def spellings(name: str) -> list[str]:
-    """The name, its Greek letters spelt out and written as letters, and `RecA` for `recA`."""
-    found = [name, _SPELT.sub(lambda match: _GREEK[match[1].lower()], name)]
-    found.append(_LETTER.sub(lambda match: _NAME_OF[match[0]], name))
+    """The name, its Greek letters spelt out and written as letters, and `RecA` for `recA`.
+
+    `IL-1β` is also `IL-1beta` and `IL-1-beta`, `Insulin beta` also `Insulin β` and `Insulinβ`.
+    """
+    found = [name]
+    found += [_SPELT.sub(lambda match: _GREEK[match[1].lower()], text) for text in (name, _unjoined(name))]
+    found += [_LETTER.sub(lambda match: _NAME_OF[match[0]], text) for text in (name, _joined(name))]
     if name.isalpha() and name[0].islower() and not name.islower():
         found.append(name[0].upper() + name[1:])
     return list(dict.fromkeys(found))
+
+
+def _unjoined(name: str) -> str:
+    """`IL-1beta` for `IL-1-beta`."""
+    return _JOINED_SPELT.sub(r"\1", name)
+
+
+def _joined(name: str) -> str:
+    """`IL-1-β` for `IL-1β`."""
+    return _JOINED_LETTER.sub(r"-\g<0>", name)
 
 
 _NAME_OF = {letter: word for word, letter in _GREEK.items()}

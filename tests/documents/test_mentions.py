@@ -37,6 +37,8 @@ def find(text: str, *names: str, shortest: int = 3) -> list[str]:
             ["Large T antigen", "T"],
             ["large T antigen", "Large T-antigen"],
         ),
+        ("IL-1beta, IL-1-beta, IL-1 beta", ["IL-1β"], ["IL-1beta", "IL-1-beta", "IL-1 beta"]),
+        ("interleukin-1β", ["Interleukin-1 beta"], ["interleukin-1β"]),
         ("IL-1 betas bind", ["IL-1", "IL-1 beta"], ["IL-1"]),
         ("RecA, recA, reca", ["recA"], ["RecA", "recA"]),
         ("Catalase, catalase and CATALASE", ["Catalase"], ["Catalase", "catalase", "CATALASE"]),
