@@ -37,6 +37,19 @@ def element_changes(path: Path, element: Any) -> Iterator[Change]:
     yield _book(path, element) if citation is None else _article(path, citation)
 
 
+def element_versions(path: Path, element: Any) -> Iterator[tuple[str, int, bool]]:
+    """(PMID, version, is a deletion) of each change of the element, without its texts."""
+    if element.tag == "DeleteCitation":
+        for pmid in element.iterfind("PMID"):
+            yield *_pmid(path, pmid), True
+        return
+    citation = element.find("MedlineCitation")
+    yield (
+        *_pmid(path, element.find("BookDocument/PMID") if citation is None else citation.find("PMID")),
+        False,
+    )
+
+
 def _article(path: Path, citation: Any) -> Document:
     article = citation.find("Article")
     if article is None:

@@ -8,7 +8,7 @@ the end, the files are read twice; memory holds the ids (about 150 bytes each), 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -68,10 +68,11 @@ def read_documents(paths: Iterable[str | Path], counts: ReadCounts | None = None
     files = document_files(paths)
     counts = counts if counts is not None else ReadCounts()
     standing = Standing()
-    for change in _all_changes(files):
-        standing.add(change.id, change.version, isinstance(change, Deletion))
+    for path in files:
+        for name, version, deletion in _versions(path):
+            standing.add(name, version, deletion)
     counts.replaced, counts.deleted = len(standing.replaced), len(standing.deleted)
-    for number, change in enumerate(_all_changes(files)):
+    for number, change in enumerate(change for path in files for change in changes(path)):
         if isinstance(change, Document):
             counts.records += 1
             if standing.stands(number):
@@ -106,9 +107,18 @@ def changes(path: Path) -> Iterator[Change]:
     return parquet_documents(path) if kind == "parquet" else jsonl_documents(path)
 
 
-def _all_changes(files: Sequence[Path]) -> Iterator[Change]:
-    for path in files:
-        yield from changes(path)
+def _versions(path: Path) -> Iterator[tuple[str, int, bool]]:
+    """(id, version, is a deletion) of each change of one file, in its order; of MEDLINE without the texts."""
+    from kgqa_hpc.documents import jats, medline
+
+    if _kind(path) != "xml":
+        yield from ((change.id, change.version, isinstance(change, Deletion)) for change in changes(path))
+        return
+    for element in elements(path, (*medline.TAGS, *jats.TAGS)):
+        if element.tag in medline.TAGS:
+            yield from medline.element_versions(path, element)
+        else:
+            yield from ((chunk.id, chunk.version, False) for chunk in jats.article_chunks(path, element))
 
 
 def _kind(path: Path) -> str:

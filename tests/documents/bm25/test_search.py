@@ -123,3 +123,26 @@ def test_a_document_is_the_first_hit_of_its_own_title(sample: Path, tmp_path: Pa
     documents = [document for document in read_documents([sample]) if document.title]
     first = sum(index.search(document.title, 1)[0].id == document.id for document in documents)
     assert first / len(documents) >= 0.97
+
+
+@pytest.mark.slow
+def test_a_thousand_real_queries_have_the_same_ten_documents_everywhere(wheel: Path, tmp_path: Path) -> None:
+    bm25s = pytest.importorskip("bm25s", reason="NO ORACLE: bm25s is not installed")
+    print("seed", SEED)
+    path, rng = wheel / "data" / "pubmed21n1298.xml.gz", random.Random(SEED)
+    documents = list(read_documents([path]))
+    one, seven = (build(tmp_path / str(shards), path, shards=shards) for shards in (1, 7))
+    analyzer = terms.analyzer(stem=False)
+    oracle = bm25s.BM25(k1=1.2, b=0.75, method="lucene")
+    oracle.index([analyzer.analyze(document.searchable) for document in documents], show_progress=False)
+    chosen = rng.sample([document for document in documents if len(document.text) > 300], 1000)
+    same = itself = 0
+    for number, document in enumerate(chosen):
+        query = document.title if number % 2 else " ".join(rng.sample(document.text.split(), 12))
+        found = [hit.id for hit in one.search(query)]
+        assert found == [hit.id for hit in seven.search(query)], query
+        theirs, _ = oracle.retrieve([analyzer.analyze(query)], k=10, show_progress=False)
+        same += len({documents[n].id for n in theirs[0]} & set(found))
+        itself += number % 2 and document.id in found
+    assert same >= 0.99 * 10 * 1000
+    assert itself >= 0.99 * 500
