@@ -18,6 +18,7 @@ from kgqa_hpc.errors import DocumentFormatError
 # A longer line is not a document but a mistake (or an attack on the memory).
 LINE_BYTES = 64 << 20
 BATCH_ROWS = 1000
+LONGEST_ID = 1000
 
 
 def jsonl_rows(path: Path) -> Iterator[tuple[int, dict[str, Any]]]:
@@ -77,6 +78,8 @@ def document_id(where: str, value: Any) -> str:
     """A document's id as text. Raises DocumentFormatError when it is neither text nor a whole number."""
     if isinstance(value, bool) or not isinstance(value, str | int) or value == "":
         raise DocumentFormatError(f"{where}: 'id' is missing or not text", "give each document an id")
+    if len(str(value)) > LONGEST_ID:
+        raise DocumentFormatError(f"{where}: 'id' is longer than {LONGEST_ID} characters")
     return str(value)
 
 

@@ -49,7 +49,7 @@ def build_index(
     """
     if not 1 <= shards <= MAX_SHARDS:
         raise InputError(f"--shards {shards}: must be between 1 and {MAX_SHARDS}")
-    files = document_files(documents)
+    files, target = document_files(documents), target.absolute()
     parameters = {**terms.parameters(stem), "shards": shards}
     inputs = manifest.describe_inputs(files)
     plan: dict[str, Any] = {
@@ -59,7 +59,7 @@ def build_index(
     }
     if target.exists() and (found := _standing(target, plan["fingerprint"])):
         return found
-    make_folder(target.absolute().parent)
+    make_folder(target.parent)
     growing = target.with_name(f".{target.name}.building")
     with _locked(growing, plan):
         parts = [growing / "parts" / f"{n:06d}" for n in range(len(files))]
@@ -73,6 +73,8 @@ def build_index(
         if not (growing / manifest.NAME).exists():
             _work(reading, "reading", workers, progress)
             _work(indexing, "indexing", workers, progress)
+            for leftover in set((growing / "shards").iterdir()) - set(folders):
+                _remove(leftover)  # of a process that was killed
             manifest.write_manifest(growing, {**plan, **_summary(parts, folders)})
         _publish(growing, target)
     return manifest.read_manifest(target)
@@ -100,7 +102,7 @@ def _standing(target: Path, fingerprint: str) -> dict[str, Any] | None:
 @contextmanager
 def _locked(growing: Path, plan: dict[str, Any]) -> Iterator[None]:
     """The hidden folder, ours alone; begun afresh when what it holds belongs to another plan."""
-    make_folder(growing.absolute())
+    make_folder(growing)
     with open(growing / _LOCK, "w") as lock:
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -110,8 +112,8 @@ def _locked(growing: Path, plan: dict[str, Any]) -> Iterator[None]:
             for name in (manifest.NAME, "parts", "shards"):
                 _remove(growing / name)
             write_document(growing / _PLAN, plan)
-        make_folder(growing.absolute() / "parts")
-        make_folder(growing.absolute() / "shards")
+        make_folder(growing / "parts")
+        make_folder(growing / "shards")
         yield
 
 
@@ -170,7 +172,7 @@ def _publish(growing: Path, target: Path) -> None:
         _remove(growing / name)
     sync_folder(growing)
     os.rename(growing, target)
-    sync_folder(target.absolute().parent)
+    sync_folder(target.parent)
 
 
 def _size(folders: list[Path]) -> int:

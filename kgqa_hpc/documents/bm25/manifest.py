@@ -41,7 +41,7 @@ def write_manifest(folder: Path, content: dict[str, Any]) -> None:
     files = {
         str(path.relative_to(folder)): describe_file(path)
         for path in sorted((folder / "shards").rglob("*"))
-        if path.is_file() and not path.name.endswith(".lock")
+        if path.is_file()
     }
     write_document(folder / NAME, {"format": "kgqa-index", "version": VERSION, **content, "files": files})
 

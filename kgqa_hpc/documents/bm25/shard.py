@@ -10,6 +10,7 @@ import json
 import time
 from collections.abc import Iterator
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import orjson
@@ -53,6 +54,9 @@ def write_shard(parts: list[Path], number: int, target: Path, stem: bool) -> Non
                 writer.add_document(_entry(load_document(name, version, content)))
         writer.commit()
         writer.wait_merging_threads()
+        del writer
+        for lock in folder.glob(".*.lock"):
+            lock.unlink()
         shard = Shard(folder, stem)
         facts = {
             "documents": shard.documents,
@@ -72,10 +76,18 @@ def _entry(document: Document) -> tantivy.Document:
 
 
 class Shard:
-    """An open shard. `documents`: how many it holds."""
+    """An open shard. `documents`: how many it holds.
+
+    tantivy writes a lock file where it opens, which a read-only or foreign folder refuses; so it is given a
+    folder of links to the files, for as long as the shard is open.
+    """
 
     def __init__(self, folder: Path, stem: bool) -> None:
-        self._index = tantivy.Index.open(str(folder))
+        self._links = TemporaryDirectory(prefix="kgqa-shard-")
+        for path in folder.absolute().iterdir():
+            if path.suffix != ".lock":
+                (Path(self._links.name) / path.name).symlink_to(path)
+        self._index = tantivy.Index.open(self._links.name)
         self._index.register_tokenizer(terms.TOKENIZER, terms.analyzer(stem))
         self._schema = self._index.schema
         self._searcher = self._index.searcher()

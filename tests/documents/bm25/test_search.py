@@ -118,6 +118,15 @@ def test_a_document_is_found_by_its_id_in_any_shard(made) -> None:
     assert indexes[7].document("nobody") is None
 
 
+def test_searching_writes_nothing_into_the_index(tmp_path: Path) -> None:
+    target = tmp_path / "i"
+    index = build(target, jsonl(tmp_path / "a.jsonl", [{"id": 1, "text": "cat"}]), shards=2)
+    before = {path: path.stat().st_mtime_ns for path in [target, *target.rglob("*")]}
+    assert index.search("cat")
+    assert Bm25Index(target).document("1")
+    assert before == {path: path.stat().st_mtime_ns for path in [target, *target.rglob("*")]}
+
+
 def test_a_document_is_the_first_hit_of_its_own_title(sample: Path, tmp_path: Path) -> None:
     index = build(tmp_path / "i", sample, shards=3)
     documents = [document for document in read_documents([sample]) if document.title]
