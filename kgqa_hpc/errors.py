@@ -4,6 +4,7 @@ KgqaError                        exit 1
 ├── InputError                   exit 2   the user can mend it: says what, where, and how
 │   ├── GraphFormatError                  a graph file: missing column, unknown node, duplicate id
 │   ├── EmptyGraphError                   nothing is left to sample from
+│   ├── DocumentFormatError               a file of documents or names: not XML, a missing column, damaged
 │   ├── ConfigError                       a key or value of the configuration
 │   ├── PromptError                       a prompt module: unknown name, undefined variable, bad front matter
 │   ├── EngineConfigError                 an engine that cannot start as configured: no model file, no key
@@ -49,6 +50,10 @@ class GraphFormatError(InputError):
 
 class EmptyGraphError(InputError):
     """No node, no edge or no graphlet is left to sample from."""
+
+
+class DocumentFormatError(InputError):
+    """A file of documents, names or queries cannot be read; the message names file and line."""
 
 
 class ConfigError(InputError):

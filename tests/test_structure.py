@@ -107,6 +107,9 @@ def test_every_module_opens_with_what_it_is_about() -> None:
 
 
 HEAVY = (
+    "ahocorasick_rs",
+    "lxml",
+    "tantivy",
     "torch",
     "lmdeploy",
     "numba",

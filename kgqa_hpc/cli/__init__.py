@@ -13,3 +13,7 @@ from kgqa_hpc.cli import gasl, look, run
 from kgqa_hpc.cli.app import app, main
 
 __all__ = ["app", "gasl", "look", "main", "run"]
+from kgqa_hpc.cli import documents, look, run
+from kgqa_hpc.cli.app import app, main
+
+__all__ = ["app", "documents", "look", "main", "run"]

@@ -1,0 +1,123 @@
+"""Names found in text: where each stands, in code points, the longest where several overlap.
+
+All names are looked for at once (Aho-Corasick). So that a name is found only between word boundaries, text
+and names are first made alike: letters and digits lower case, everything else a blank, each name between
+blanks. What is found is then held against the text as it stands: its case, and its signs, of which only
+blanks and hyphens may stand for each other (`large T-antigen`) where the case is right or the name is a
+phrase.
+"""
+
+from __future__ import annotations
+
+import re
+from bisect import bisect_right
+from collections import Counter
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+
+import ahocorasick_rs
+
+from kgqa_hpc.documents.names import Case
+from kgqa_hpc.documents.stop_words import WORDS, is_stop_word
+
+_BLANKS = " \t\n\r\u00a0\u2009\u202f"
+_HYPHENS = "-\u00ad\u2010\u2011\u2012\u2013\u2212"
+# A heading of a structured abstract: `BACKGROUND AND AIM: …` at the beginning of a line; AIM is a gene, too.
+_LABEL = re.compile(r"^[A-Z][A-Z &/,-]{0,79}(?=:)", re.MULTILINE)
+
+
+@dataclass(frozen=True, slots=True)
+class Mention:
+    """`text` is what stands at [start, end) of the text, in code points."""
+
+    start: int
+    end: int
+    text: str
+
+
+class NameFinder:
+    """Finds names; made once, used for any number of texts. `is_noise` says of a spelling that it is no name.
+
+    `dropped` counts what was found between word boundaries and is no mention: `case`, `inside a longer name`,
+    `stop word`, `heading`; `found` counts the mentions.
+    """
+
+    def __init__(self, names: dict[str, Case], is_noise: Callable[[str], bool] = is_stop_word) -> None:
+        self._is_noise = is_noise
+        self.found = 0
+        self.dropped: Counter[str] = Counter()
+        self._exact: dict[str, set[str]] = {}
+        self._folded: dict[str, set[str]] = {}
+        for name, case in names.items():
+            plain = _plain(name)
+            self._exact.setdefault(plain, set()).add(name.translate(_JOINED))
+            if case is Case.ANY:
+                table = _JOINED if " " in name else _HYPHENATED
+                self._folded.setdefault(plain, set()).add(name.translate(table).lower())
+        patterns = sorted(self._exact)
+        self._finder = ahocorasick_rs.AhoCorasick(
+            [f" {pattern} " for pattern in patterns],
+            matchkind=ahocorasick_rs.MatchKind.Standard,
+            store_patterns=False,
+        )
+        self._patterns = patterns
+
+    def find(self, text: str) -> list[Mention]:
+        """The mentions in the text, in order, none overlapping. Time linear in the text's length."""
+        hits = self._finder.find_matches_as_indexes(f" {_plain(text)} ", overlapping=True)
+        if not hits:
+            return []
+        valid = [(start, end - 2) for number, start, end in hits if self._fits(number, text[start : end - 2])]
+        self.dropped["case"] += len(hits) - len(valid)
+        mentions = self._longest(text, valid)
+        self.found += len(mentions)
+        return mentions
+
+    def _fits(self, number: int, found: str) -> bool:
+        pattern, joined = self._patterns[number], found.translate(_JOINED)
+        if joined in self._exact[pattern]:
+            return True
+        folded = self._folded.get(pattern, ())
+        return joined.lower() in folded or found.translate(_HYPHENATED).lower() in folded
+
+    def _longest(self, text: str, spans: Iterable[tuple[int, int]]) -> list[Mention]:
+        labels = [match.span() for match in _LABEL.finditer(text)]
+        mentions: list[Mention] = []
+        reached = 0
+        for start, end in sorted(set(spans), key=lambda span: (span[0], -span[1])):
+            if start < reached:
+                self.dropped["inside a longer name"] += 1
+            elif text[start:end].lower() in WORDS and _within(labels, start):
+                self.dropped["heading"] += 1
+            elif self._is_noise(text[start:end]):
+                self.dropped["stop word"] += 1
+            else:
+                mentions.append(Mention(start, end, text[start:end]))
+                reached = end
+        return mentions
+
+
+def _within(spans: list[tuple[int, int]], position: int) -> bool:
+    before = bisect_right(spans, position, key=lambda span: span[0])
+    return before > 0 and position < spans[before - 1][1]
+
+
+class _PlainTable(dict[int, int]):
+    """For str.translate: lower case for letters and digits, a blank for all else; filled as it is asked."""
+
+    def __missing__(self, code: int) -> int:
+        character = chr(code)
+        lower = character.lower()
+        plain = ord(lower) if len(lower) == 1 else code
+        self[code] = plain if character.isalnum() else 32
+        return self[code]
+
+
+_PLAIN = _PlainTable()
+_JOINED = str.maketrans(dict.fromkeys(_BLANKS + _HYPHENS, " "))
+_HYPHENATED = str.maketrans({**dict.fromkeys(_BLANKS, " "), **dict.fromkeys(_HYPHENS, "-")})
+
+
+def _plain(text: str) -> str:
+    """Of the same length in code points."""
+    return text.translate(_PLAIN)

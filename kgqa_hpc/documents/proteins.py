@@ -1,0 +1,119 @@
+"""Proteins of a Swiss-Prot file: FASTA as UniProt writes it, or a table (TSV) with its columns.
+
+Of a table are read `accession`, `protein_name` and, where they are there, `entry_name`, `gene_names`,
+`organism`, `taxon_id`, `lineage`, `sequence`; UniProt's own headings (`Entry`, `Protein names`, …) are
+understood.
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from kgqa_hpc.documents.xml import open_bytes
+from kgqa_hpc.errors import DocumentFormatError
+
+_HEADER = re.compile(
+    r">(?:sp|tr)\|(?P<accession>[A-Z0-9-]+)\|(?P<entry>\S+) (?P<name>.*?)"
+    r"(?: OS=(?P<organism>.*?))?(?: OX=(?P<taxon>\d+))?(?: GN=(?P<genes>.*?))?(?: PE=\d)?(?: SV=\d+)?\s*$"
+)
+_UNIPROT = {
+    "Entry": "accession",
+    "Entry Name": "entry_name",
+    "Protein names": "protein_name",
+    "Gene Names": "gene_names",
+    "Organism": "organism",
+    "Organism (ID)": "taxon_id",
+    "Taxonomic lineage": "lineage",
+    "Sequence": "sequence",
+}
+_FIELD_BYTES = 16 << 20
+
+
+@dataclass(frozen=True, slots=True)
+class Protein:
+    """One entry. `taxon_id` is NCBI's, "" where the file has none; a withdrawn entry has no sequence."""
+
+    accession: str
+    name: str
+    entry_name: str = ""
+    genes: tuple[str, ...] = ()
+    organism: str = ""
+    taxon_id: str = ""
+    lineage: str = ""
+    sequence: str = ""
+
+
+def read_proteins(path: Path) -> Iterator[Protein]:
+    """The entries of a file, plain or gzip. Raises DocumentFormatError with the line."""
+    if not path.is_file():
+        raise DocumentFormatError(f"{path}: no such file")
+    with open_bytes(path) as file:
+        text = io.TextIOWrapper(file, encoding="utf-8-sig", newline="")
+        try:
+            first = text.readline()
+            yield from _fasta(path, first, text) if first.startswith(">") else _table(path, first, text)
+        except (csv.Error, UnicodeDecodeError) as problem:
+            raise DocumentFormatError(f"{path}: {problem}") from None
+
+
+def _fasta(path: Path, first: str, rest: Iterator[str]) -> Iterator[Protein]:
+    header, number, sequence = first, 1, list[str]()
+    for at, line in enumerate(rest, start=2):
+        if line.startswith(">"):
+            yield _entry(path, number, header, sequence)
+            header, number, sequence = line, at, []
+        else:
+            sequence.append(line.strip())
+    yield _entry(path, number, header, sequence)
+
+
+def _entry(path: Path, number: int, header: str, sequence: list[str]) -> Protein:
+    match = _HEADER.match(header)
+    if match is None:
+        raise DocumentFormatError(
+            f"{path} line {number:,}: not a header of UniProt", ">sp|ACCESSION|ENTRY Name OS=… GN=…"
+        )
+    return Protein(
+        accession=match["accession"],
+        name=match["name"],
+        entry_name=match["entry"],
+        genes=tuple((match["genes"] or "").split()),
+        organism=match["organism"] or "",
+        taxon_id=match["taxon"] or "",
+        sequence="".join(sequence),
+    )
+
+
+def _table(path: Path, first: str, rest: Iterator[str]) -> Iterator[Protein]:
+    csv.field_size_limit(_FIELD_BYTES)
+    titles = [title.strip() for title in first.rstrip("\r\n").split("\t")]
+    columns = {_UNIPROT.get(title, title): n for n, title in enumerate(titles)}
+    missing = [name for name in ("accession", "protein_name") if name not in columns]
+    if missing:
+        raise DocumentFormatError(
+            f"{path} line 1: no column {' or '.join(missing)}", "give a table of UniProt"
+        )
+    for number, row in enumerate(csv.reader(rest, delimiter="\t", quoting=csv.QUOTE_NONE), start=2):
+        if row and len(row) != len(titles):
+            raise DocumentFormatError(f"{path} line {number:,}: {len(row)} columns instead of {len(titles)}")
+        cells = {name: row[at].strip() for name, at in columns.items()} if row else {}
+        if cells:
+            yield _protein(cells)
+
+
+def _protein(cells: dict[str, str]) -> Protein:
+    return Protein(
+        accession=cells["accession"],
+        name=cells["protein_name"],
+        entry_name=cells.get("entry_name", ""),
+        genes=tuple(cells.get("gene_names", "").replace(";", " ").split()),
+        organism=cells.get("organism", ""),
+        taxon_id=cells.get("taxon_id", ""),
+        lineage=cells.get("lineage", ""),
+        sequence=cells.get("sequence", ""),
+    )

@@ -1,0 +1,93 @@
+"""Is a snippet really in the document? Found word for word, or not at all.
+
+Text and snippet are compared without regard to what copying changes: runs of blanks, the case of letters,
+kinds of hyphens and quotation marks, ligatures, composed or decomposed accents, invisible characters. Any
+other difference, a digit, a sign, a word, makes it another text. Quotation marks and dots around the
+snippet go.
+"""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from dataclasses import dataclass
+
+# A character with the accents that follow it.
+_CLUSTER = re.compile(r"(?s).[\u0300-\u036f]*")
+_ALIKE = {
+    **dict.fromkeys("\u00ad\u200b\u200c\u200d\u2060\ufeff", ""),
+    **dict.fromkeys("\u2010\u2011\u2012\u2013\u2014\u2015\u2212", "-"),
+    **dict.fromkeys("\u2018\u2019\u201a\u201b\u2032`\u00b4", "'"),
+    **dict.fromkeys("\u201c\u201d\u201e\u201f\u00ab\u00bb\u2033", '"'),
+    "\u2026": "...",
+    "\u00b5": "\u03bc",
+}
+_LIGATURES = range(0xFB00, 0xFB07)
+_AROUND = " \"'.,;:[]()"
+
+
+@dataclass(frozen=True, slots=True)
+class Quote:
+    """`text` stands at [start, end) of the document's text, in code points."""
+
+    start: int
+    end: int
+    text: str
+
+
+class QuotableText:
+    """A text in which snippets are looked for; normalised once, in time linear in its length."""
+
+    def __init__(self, text: str) -> None:
+        self._text = text
+        self._plain, self._starts, self._ends = _normalise(text)
+
+    def find(self, snippet: str) -> Quote | None:
+        """The first place where the snippet stands, from word boundary to word boundary; None: nowhere."""
+        wanted = _normalise(snippet)[0].strip(_AROUND)
+        if not wanted:
+            return None
+        at = self._plain.find(wanted)
+        while at >= 0:
+            end = at + len(wanted)
+            if self._is_boundary(at) and self._is_boundary(end):
+                start, stop = self._starts[at], self._ends[end - 1]
+                return Quote(start, stop, self._text[start:stop])
+            at = self._plain.find(wanted, at + 1)
+        return None
+
+    def _is_boundary(self, position: int) -> bool:
+        """No word goes on over this position."""
+        around = self._plain[max(position - 1, 0) : position + 1]
+        return not (0 < position < len(self._plain) and around.isalnum())
+
+
+def find_quote(snippet: str, text: str) -> Quote | None:
+    """Where `snippet` stands in `text`, or None. For several snippets of one text, see QuotableText."""
+    return QuotableText(text).find(snippet)
+
+
+def _normalise(text: str) -> tuple[str, list[int], list[int]]:
+    """The comparable form, and for each of its characters where the original one begins and ends."""
+    plain: list[str] = []
+    starts: list[int] = []
+    ends: list[int] = []
+    for match in _CLUSTER.finditer(text):
+        for character in _comparable(match[0]):
+            if character == " " and plain and plain[-1] == " ":
+                ends[-1] = match.end()
+                continue
+            plain.append(character)
+            starts.append(match.start())
+            ends.append(match.end())
+    return "".join(plain), starts, ends
+
+
+def _comparable(cluster: str) -> str:
+    if len(cluster) > 1:
+        cluster = unicodedata.normalize("NFC", cluster)
+    elif ord(cluster) in _LIGATURES:
+        cluster = unicodedata.normalize("NFKC", cluster)
+    elif cluster.isspace():
+        return " "
+    return "".join(_ALIKE.get(character, character) for character in cluster).lower()
