@@ -1,0 +1,94 @@
+"""The verbs that say what a dataset, a judge or a model's answers are worth."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from kgqa_hpc.cli.app import AsJson, app, print_json
+
+human = typer.Typer(
+    name="human", help="Have people rate a sample of the pairs, and read what they say.", no_args_is_help=True
+)
+app.add_typer(human)
+
+RatingFiles = Annotated[
+    list[Path], typer.Argument(metavar="RATINGS.csv...", help="Ratings, wide or long; one file or more.")
+]
+Seed = Annotated[int, typer.Option("--seed", min=0, help="Of everything that is drawn.")]
+
+
+@human.command(name="analyse")
+def human_analyse(
+    ratings: RatingFiles,
+    key: Annotated[Path | None, typer.Option(help="The key that `kgqa human sample` wrote.")] = None,
+    llm: Annotated[
+        Path | None, typer.Option(help="Ratings by a language model: one more annotator, in no mean.")
+    ] = None,
+    out: Annotated[Path | None, typer.Option(help="Folder for the figures (needs the extra report).")] = None,
+    seed: Seed = 0,
+    as_json: AsJson = False,
+) -> None:
+    """Means, shares, distributions, accepted against rejected, and agreement."""
+    from kgqa_hpc.evaluate import analysis, analysis_text
+    from kgqa_hpc.evaluate.ratings import read_ratings, with_key
+
+    read = read_ratings(ratings)
+    read = with_key(read, key) if key else read
+    document = analysis.analyse(read, read_ratings([llm]) if llm else None, seed=seed)
+    if out:
+        from kgqa_hpc.evaluate.rating_figures import rating_figures
+
+        for path in rating_figures(read, out):
+            print(path, file=sys.stderr)
+    if as_json:
+        print_json(document)
+    else:
+        print(analysis_text.render(document))
+
+
+@human.command(name="sample")
+def human_sample(
+    run: Annotated[Path, typer.Argument(metavar="RUN", help="A merged run, or a file of JSON lines.")],
+    sheet: Annotated[
+        Path, typer.Argument(metavar="OUT.csv", help="The sheet to rate; its key lies beside it.")
+    ],
+    number: Annotated[
+        int | None, typer.Option(min=1, help="Pairs in all; default: what the power calculation asks for.")
+    ] = None,
+    by: Annotated[str, typer.Option(help="Column whose values are represented evenly.")] = "group",
+    expected: Annotated[float, typer.Option(help="Share of good pairs among the accepted.")] = 0.75,
+    difference: Annotated[float, typer.Option(help="How much lower a share should be told from it.")] = 0.2,
+    power: Annotated[float, typer.Option(min=0.01, max=0.999, help="Chance to see such a difference.")] = 0.8,
+    alpha: Annotated[
+        float, typer.Option(min=0.0001, max=0.5, help="Chance to see one that is not there.")
+    ] = 0.05,
+    seed: Seed = 0,
+    as_json: AsJson = False,
+) -> None:
+    """Draw accepted and rejected pairs to be rated: stratified, blinded, shuffled."""
+    from kgqa_hpc.evaluate.human_sample import Aim, draw_sample
+
+    drawn = draw_sample(
+        run, sheet, number=number, by=by, aim=Aim(expected, difference, power, alpha), seed=seed
+    )
+    if as_json:
+        print_json(drawn.to_dict())
+    else:
+        print(drawn.plan)
+        print(f"{len(drawn.strata)} strata; sheet {drawn.sheet}, key {drawn.key} (keep it from who rates)")
+
+
+@human.command(name="page")
+def human_page(
+    sheet: Annotated[Path, typer.Argument(metavar="OUT.csv", help="What `kgqa human sample` wrote.")],
+    page: Annotated[Path, typer.Argument(metavar="PAGE.html", help="The page to write.")],
+    title: Annotated[str, typer.Option(help="Heading of the page.")] = "Rating question-answer pairs",
+) -> None:
+    """Write one offline HTML page on which people rate the sheet and export their ratings."""
+    from kgqa_hpc.evaluate.human_page import write_page
+
+    print(f"{page}: {write_page(sheet, page, title=title):,} items")
