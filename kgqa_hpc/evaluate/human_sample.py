@@ -120,15 +120,16 @@ def share_out(sizes: list[int], total: int) -> list[int]:
 
     Adds up to min(total, sum(sizes)).
     """
-    places = [0] * len(sizes)
     left = min(total, sum(sizes))
+    level, places = 0, [0] * len(sizes)
     while left:
-        open_ = [i for i, size in enumerate(sizes) if places[i] < size]
-        each, rest = divmod(left, len(open_))
-        for rank, i in enumerate(open_):
-            given = min(sizes[i] - places[i], each + (rank < rest))
-            places[i] += given
-            left -= given
+        open_ = [i for i, size in enumerate(sizes) if size > level]
+        step = min(left // len(open_), min(sizes[i] for i in open_) - level)
+        if step == 0:  # fewer places left than strata
+            return [place + (i in open_[:left]) for i, place in enumerate(places)]
+        level += step
+        left -= step * len(open_)
+        places = [min(size, level) for size in sizes]
     return places
 
 
