@@ -92,3 +92,29 @@ def human_page(
     from kgqa_hpc.evaluate.human_page import write_page
 
     print(f"{page}: {write_page(sheet, page, title=title):,} items")
+
+
+@app.command()
+def calibrate(
+    ratings: RatingFiles,
+    judge: Annotated[
+        list[Path],
+        typer.Option(help="A merged run, or JSON lines with id and verdicts; may be repeated: a panel."),
+    ],
+    width: Annotated[
+        float, typer.Option(min=0.005, max=1.0, help="Half width of kappa's interval that is wanted.")
+    ] = 0.10,
+    seed: Seed = 0,
+    as_json: AsJson = False,
+) -> None:
+    """Judges and panels against people's ratings: precision, recall, kappa, AUC, the best rule."""
+    from kgqa_hpc.evaluate import calibration, calibration_text
+    from kgqa_hpc.evaluate.ratings import read_ratings
+    from kgqa_hpc.evaluate.verdicts import read_verdicts
+
+    read = read_ratings(ratings)
+    document = calibration.calibrate(read, read_verdicts(read, judge), width=width, seed=seed)
+    if as_json:
+        print_json(document)
+    else:
+        print(calibration_text.render(document))
