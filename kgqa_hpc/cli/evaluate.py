@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Literal
 
 import typer
 
@@ -118,3 +118,34 @@ def calibrate(
         print_json(document)
     else:
         print(calibration_text.render(document))
+
+
+@app.command()
+def score(
+    predictions: Annotated[Path, typer.Argument(metavar="PREDICTIONS", help="JSON lines with id and text.")],
+    references: Annotated[
+        Path, typer.Argument(metavar="REFERENCES", help="JSON lines with id, text and any columns.")
+    ],
+    by: Annotated[
+        list[str] | None,
+        typer.Option(
+            help="Column to group by; may be repeated. Default: organism_group, functional_class, group."
+        ),
+    ] = None,
+    missing: Annotated[
+        Literal["error", "empty"], typer.Option(help="What a reference without a prediction is.")
+    ] = "error",
+    resamples: Annotated[int, typer.Option(min=0, help="Of the bootstrap; 0: no intervals.")] = 1000,
+    seed: Seed = 0,
+    as_json: AsJson = False,
+) -> None:
+    """BLEU, ROUGE and, where installed, METEOR and CIDEr, with intervals, in all and per group."""
+    from kgqa_hpc.evaluate import score as room
+    from kgqa_hpc.evaluate import score_text
+
+    pairs = room.read_pairs(predictions, references, missing=missing)
+    document = room.score(pairs, by=by or None, resamples=resamples, seed=seed)
+    if as_json:
+        print_json(document)
+    else:
+        print(score_text.render(document))
