@@ -71,6 +71,7 @@ def _boxes(figure: Figure, scores: Mapping[str, Floats], comparisons: Sequence[C
     for rank, one in enumerate(comparisons[:SHOWN]):
         height = top + (rank + 1) * step
         _bracket(axes, names.index(one.best) + 1, names.index(one.other) + 1, height, one.p_holm)
+    axes.set_yticks([tick for tick in axes.get_yticks() if low <= tick <= top])
     axes.set_ylabel("score (diamond: mean)")
     axes.set_xlabel("variant")
 

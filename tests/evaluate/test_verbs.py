@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -15,7 +16,8 @@ from tests.evaluate.pairs import write_lines
 
 def kgqa(*words: object) -> subprocess.CompletedProcess[str]:
     line = [sys.executable, "-m", "kgqa_hpc", *map(str, words)]
-    return subprocess.run(line, capture_output=True, text=True, check=False)
+    # Without a PATH there is no Java, which METEOR takes seconds to start.
+    return subprocess.run(line, capture_output=True, text=True, check=False, env={**os.environ, "PATH": ""})
 
 
 def test_sample_page_analyse_and_calibrate_go_together(merged_run: Path, tmp_path: Path) -> None:
@@ -45,6 +47,7 @@ def test_score_prints_the_metrics_by_name(tmp_path: Path) -> None:
     document = json.loads(found.stdout)
     assert document["bleu2"] == pytest.approx(100)
     assert document["rougeL"] == 1
+    assert set(document["not_computed"]) == {"meteor", "cider"}
     assert "bleu4" in kgqa("score", lines, lines).stdout
 
 
