@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Install the system components the whole test-suite uses: Slurm, Apptainer, graph-tool.
+# Install the system components the whole test-suite uses: Slurm, Apptainer, graph-tool, Chromium.
 #   tools/install_system.sh                    all of them
 #   tools/install_system.sh slurm apptainer    some of them
 # Needs root on Debian 12, and apt as this machine has it set up. Safe to repeat: what is there stays as it is.
@@ -44,12 +44,15 @@ apt_install() {
 
 slurm_version() { slurmctld -V 2>/dev/null | awk '{print $2}'; }
 apptainer_version() { apptainer --version 2>/dev/null | awk '{print $NF}'; }
+chromium_version() { chromium --version 2>/dev/null | awk '{print $2}'; }
 graph_tool_version() { timeout 120 /usr/bin/python3 -c 'import graph_tool; print(graph_tool.__version__.split()[0])' 2>/dev/null; }
 
 slurm_is_whole() { type slurmctld slurmd munged sbatch scontrol &>/dev/null && [ -n "$(slurm_version)" ]; }
 # debootstrap and mksquashfs build images; without them apptainer can only run some.
 apptainer_is_whole() { type debootstrap mksquashfs &>/dev/null && [ -n "$(apptainer_version)" ]; }
 graph_tool_is_whole() { [ -n "$(graph_tool_version)" ]; }
+# The tests of pages people read and rate drive this browser.
+chromium_is_whole() { [ -n "$(chromium_version)" ]; }
 
 install_slurm() { apt_install slurmctld slurmd slurm-client munge; }
 install_apptainer() {
@@ -62,6 +65,7 @@ install_apptainer() {
   fi
 }
 install_graph_tool() { apt_install python3-graph-tool; }
+install_chromium() { apt_install chromium; }
 
 may_install() { # empty when this machine can be changed, else the reason why not
   local id='' version=''
@@ -91,10 +95,10 @@ main() {
   local wanted=() name
   for name in "${@:-all}"; do
     case $name in
-      slurm | apptainer | graph-tool) wanted+=("$name") ;;
-      all) wanted=(slurm apptainer graph-tool) ;;
+      slurm | apptainer | graph-tool | chromium) wanted+=("$name") ;;
+      all) wanted=(slurm apptainer graph-tool chromium) ;;
       -h | --help) usage && return 0 ;;
-      *) echo "error: unknown component '$name'; known are slurm, apptainer, graph-tool, all" >&2 && return 2 ;;
+      *) echo "error: unknown component '$name'; known are slurm, apptainer, graph-tool, chromium, all" >&2 && return 2 ;;
     esac
   done
   LOG=$(mktemp) && trap 'rm -f "$LOG"' EXIT

@@ -17,3 +17,7 @@ from kgqa_hpc.cli import documents, look, run
 from kgqa_hpc.cli.app import app, main
 
 __all__ = ["app", "documents", "look", "main", "run"]
+from kgqa_hpc.cli import evaluate, look, run
+from kgqa_hpc.cli.app import app, main
+
+__all__ = ["app", "evaluate", "look", "main", "run"]

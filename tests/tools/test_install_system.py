@@ -53,7 +53,7 @@ def install(*components: str, env: dict[str, str] | None = None) -> subprocess.C
 def test_an_unknown_component_is_refused() -> None:
     done = install("slurmm")
     assert done.returncode == 2
-    assert "unknown component 'slurmm'; known are slurm, apptainer, graph-tool" in done.stderr
+    assert "unknown component 'slurmm'; known are slurm, apptainer, graph-tool, chromium" in done.stderr
 
 
 def test_help_is_the_header() -> None:

@@ -1,0 +1,151 @@
+"""The verbs that say what a dataset, a judge or a model's answers are worth."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Annotated, Literal
+
+import typer
+
+from kgqa_hpc.cli.app import AsJson, app, print_json
+
+human = typer.Typer(
+    name="human", help="Have people rate a sample of the pairs, and read what they say.", no_args_is_help=True
+)
+app.add_typer(human)
+
+RatingFiles = Annotated[
+    list[Path], typer.Argument(metavar="RATINGS.csv...", help="Ratings, wide or long; one file or more.")
+]
+Seed = Annotated[int, typer.Option("--seed", min=0, help="Of everything that is drawn.")]
+
+
+@human.command(name="analyse")
+def human_analyse(
+    ratings: RatingFiles,
+    key: Annotated[Path | None, typer.Option(help="The key that `kgqa human sample` wrote.")] = None,
+    llm: Annotated[
+        Path | None, typer.Option(help="Ratings by a language model: one more annotator, in no mean.")
+    ] = None,
+    out: Annotated[Path | None, typer.Option(help="Folder for the figures (needs the extra report).")] = None,
+    seed: Seed = 0,
+    as_json: AsJson = False,
+) -> None:
+    """Means, shares, distributions, accepted against rejected, and agreement."""
+    from kgqa_hpc.evaluate import analysis, analysis_text
+    from kgqa_hpc.evaluate.ratings import read_ratings, with_key
+
+    read = read_ratings(ratings)
+    read = with_key(read, key) if key else read
+    document = analysis.analyse(read, read_ratings([llm]) if llm else None, seed=seed)
+    if out:
+        from kgqa_hpc.evaluate.rating_figures import rating_figures
+
+        for path in rating_figures(read, out):
+            print(path, file=sys.stderr)
+    if as_json:
+        print_json(document)
+    else:
+        print(analysis_text.render(document))
+
+
+@human.command(name="sample")
+def human_sample(
+    run: Annotated[Path, typer.Argument(metavar="RUN", help="A merged run, or a file of JSON lines.")],
+    sheet: Annotated[
+        Path, typer.Argument(metavar="OUT.csv", help="The sheet to rate; its key lies beside it.")
+    ],
+    number: Annotated[
+        int | None, typer.Option(min=1, help="Pairs in all; default: what the power calculation asks for.")
+    ] = None,
+    by: Annotated[str, typer.Option(help="Column whose values are represented evenly.")] = "group",
+    expected: Annotated[float, typer.Option(help="Share of good pairs among the accepted.")] = 0.75,
+    difference: Annotated[float, typer.Option(help="How much lower a share should be told from it.")] = 0.2,
+    power: Annotated[float, typer.Option(min=0.01, max=0.999, help="Chance to see such a difference.")] = 0.8,
+    alpha: Annotated[
+        float, typer.Option(min=0.0001, max=0.5, help="Chance to see one that is not there.")
+    ] = 0.05,
+    seed: Seed = 0,
+    as_json: AsJson = False,
+) -> None:
+    """Draw accepted and rejected pairs to be rated: stratified, blinded, shuffled."""
+    from kgqa_hpc.evaluate.human_sample import Aim, draw_sample
+
+    drawn = draw_sample(
+        run, sheet, number=number, by=by, aim=Aim(expected, difference, power, alpha), seed=seed
+    )
+    if as_json:
+        print_json(drawn.to_dict())
+    else:
+        print(drawn.plan)
+        print(f"{len(drawn.strata)} strata; sheet {drawn.sheet}, key {drawn.key} (keep it from who rates)")
+
+
+@human.command(name="page")
+def human_page(
+    sheet: Annotated[Path, typer.Argument(metavar="OUT.csv", help="What `kgqa human sample` wrote.")],
+    page: Annotated[Path, typer.Argument(metavar="PAGE.html", help="The page to write.")],
+    title: Annotated[str, typer.Option(help="Heading of the page.")] = "Rating question-answer pairs",
+) -> None:
+    """Write one offline HTML page on which people rate the sheet and export their ratings."""
+    from kgqa_hpc.evaluate.human_page import write_page
+
+    print(f"{page}: {write_page(sheet, page, title=title):,} items")
+
+
+@app.command()
+def calibrate(
+    ratings: RatingFiles,
+    judge: Annotated[
+        list[Path],
+        typer.Option(help="A merged run, or JSON lines with id and verdicts; may be repeated: a panel."),
+    ],
+    width: Annotated[
+        float, typer.Option(min=0.005, max=1.0, help="Half width of kappa's interval that is wanted.")
+    ] = 0.10,
+    seed: Seed = 0,
+    as_json: AsJson = False,
+) -> None:
+    """Judges and panels against people's ratings: precision, recall, kappa, AUC, the best rule."""
+    from kgqa_hpc.evaluate import calibration, calibration_text
+    from kgqa_hpc.evaluate.ratings import read_ratings
+    from kgqa_hpc.evaluate.verdicts import read_verdicts
+
+    read = read_ratings(ratings)
+    document = calibration.calibrate(read, read_verdicts(read, judge), width=width, seed=seed)
+    if as_json:
+        print_json(document)
+    else:
+        print(calibration_text.render(document))
+
+
+@app.command()
+def score(
+    predictions: Annotated[Path, typer.Argument(metavar="PREDICTIONS", help="JSON lines with id and text.")],
+    references: Annotated[
+        Path, typer.Argument(metavar="REFERENCES", help="JSON lines with id, text and any columns.")
+    ],
+    by: Annotated[
+        list[str] | None,
+        typer.Option(
+            help="Column to group by; may be repeated. Default: organism_group, functional_class, group."
+        ),
+    ] = None,
+    missing: Annotated[
+        Literal["error", "empty"], typer.Option(help="What a reference without a prediction is.")
+    ] = "error",
+    resamples: Annotated[int, typer.Option(min=0, help="Of the bootstrap; 0: no intervals.")] = 1000,
+    seed: Seed = 0,
+    as_json: AsJson = False,
+) -> None:
+    """BLEU, ROUGE and, where installed, METEOR and CIDEr, with intervals, in all and per group."""
+    from kgqa_hpc.evaluate import score as room
+    from kgqa_hpc.evaluate import score_text
+
+    pairs = room.read_pairs(predictions, references, missing=missing)
+    document = room.score(pairs, by=by or None, resamples=resamples, seed=seed)
+    if as_json:
+        print_json(document)
+    else:
+        print(score_text.render(document))

@@ -1,0 +1,89 @@
+"""Percentile bootstrap intervals for any statistic that can be computed from item weights.
+
+A resample of n items is a row of whole weights that add up to n, so a statistic is written once, for a
+matrix of weights (b, n), and gives b values; the plain value is the statistic of the row of ones.
+Efron and Tibshirani (1993), section 13.3.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+Floats = NDArray[np.float64]
+Statistic = Callable[[Floats], Floats]
+
+RESAMPLES = 1000
+LEVEL = 0.95
+_CELLS = 4_000_000  # weights held at a time
+
+
+@dataclass(frozen=True, slots=True)
+class Estimate:
+    """A value with its interval; None where it is undefined. `undefined` counts resamples without a value."""
+
+    value: float | None
+    low: float | None = None
+    high: float | None = None
+    undefined: int = 0
+
+    def to_dict(self) -> dict[str, float | int | None]:
+        return {"value": self.value, "low": self.low, "high": self.high, "undefined": self.undefined}
+
+    def __str__(self) -> str:
+        if self.value is None:
+            return "undefined"
+        if self.low is None or self.high is None:
+            return f"{self.value:.3f}"
+        return f"{self.value:.3f} [{self.low:.3f}, {self.high:.3f}]"
+
+
+def estimate(
+    statistic: Statistic, items: int, *, resamples: int = RESAMPLES, level: float = LEVEL, seed: int = 0
+) -> Estimate:
+    """The statistic of all items and its percentile interval over `resamples` seeded resamples.
+
+    `statistic` takes weights of shape (b, items) and returns (b,), NaN where it is undefined. Resamples
+    without a value are left out of the interval and counted. With fewer than two items there is no interval.
+    """
+    if items == 0:
+        return Estimate(None)
+    value = float(statistic(np.ones((1, items)))[0])
+    if np.isnan(value):
+        return Estimate(None)
+    if items < 2 or resamples < 1:
+        return Estimate(value)
+    values = _resampled(statistic, items, resamples, seed)
+    known = values[~np.isnan(values)]
+    if not len(known):
+        return Estimate(value, undefined=resamples)
+    low, high = np.quantile(known, [(1 - level) / 2, (1 + level) / 2])
+    return Estimate(value, float(low), float(high), resamples - len(known))
+
+
+def _resampled(statistic: Statistic, items: int, resamples: int, seed: int) -> Floats:
+    rng = np.random.default_rng(seed)
+    step = max(1, _CELLS // items)
+    parts = []
+    for start in range(0, resamples, step):
+        rows = min(step, resamples - start)
+        drawn = rng.integers(0, items, size=(rows, items))
+        flat = (drawn + np.arange(rows)[:, None] * items).ravel()
+        weights = np.bincount(flat, minlength=rows * items).reshape(rows, items)
+        parts.append(statistic(weights.astype(np.float64)))
+    return np.concatenate(parts)
+
+
+def ratio(above: Floats, below: Floats) -> Floats:
+    """Elementwise `above / below`, NaN where `below` is zero."""
+    return np.divide(above, below, out=np.full(np.shape(above), np.nan), where=below != 0)
+
+
+def mean_of(values: Floats) -> Statistic:
+    """The statistic: mean of `values` (n,); NaN among them are left out."""
+    known = (~np.isnan(values)).astype(np.float64)
+    filled = np.nan_to_num(values)
+    return lambda weights: ratio(weights @ filled, weights @ known)

@@ -1,0 +1,174 @@
+"""Judges and panels against people: who can be trusted, by which rule, and how sure that is.
+
+A pair is good when the minimum of its three answer scores is 3 or more (the measure of BioGraphletQA, section
+4.3); of several annotators the median minimum counts. What is fitted to the ratings (thresholds, weights) is
+measured on items it was not fitted to, by ten folds.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from kgqa_hpc.errors import InputError
+from kgqa_hpc.evaluate.agreement import MISSING, Votes, agreement_table
+from kgqa_hpc.evaluate.bootstrap import RESAMPLES, Floats
+from kgqa_hpc.evaluate.judged import Truth, auc, kappa_gap, kappa_statistic, measure
+from kgqa_hpc.evaluate.panel import Codes, confusion, decides_alone, log_odds_weights, rules, weighted
+from kgqa_hpc.evaluate.power import kappa_half_width, ratings_for_kappa
+from kgqa_hpc.evaluate.ratings import Ratings
+from kgqa_hpc.evaluate.scales import ACCEPTABLE, ANSWER_CRITERIA
+from kgqa_hpc.evaluate.verdicts import Verdicts
+
+FOLDS = 10
+WIDTH = 0.10
+
+
+def good_items(ratings: Ratings) -> dict[str, bool]:
+    """Which rated items are good. Ratings without one of the three answer criteria do not tell.
+
+    Where the file has none of the three (own criteria), the minimum is over all its criteria.
+    """
+    needed = ANSWER_CRITERIA if any(c in ratings.criteria for c in ANSWER_CRITERIA) else ratings.criteria
+    lowest: dict[str, list[float]] = {}
+    for row in ratings.rated:
+        if all(name in row.scores for name in needed):
+            lowest.setdefault(row.id, []).append(min(row.scores[name] for name in needed))
+    return {item: bool(np.median(values) >= ACCEPTABLE) for item, values in lowest.items()}
+
+
+def calibrate(
+    ratings: Ratings, verdicts: Verdicts, *, width: float = WIDTH, resamples: int = RESAMPLES, seed: int = 0
+) -> dict[str, Any]:
+    """Everything about the judges as plain data. Raises InputError when no matched item is fully rated."""
+    good = good_items(ratings)
+    rows = [i for i, item in enumerate(verdicts.items) if item in good]
+    if not rows:
+        raise InputError("no pair with a verdict has all three answer scores", "rate more of this run")
+    truth = np.array([good[verdicts.items[i]] for i in rows])
+    votes, scores, decided = verdicts.votes[rows], verdicts.scores[rows], verdicts.decided[rows]
+    sure: dict[str, Any] = {"resamples": resamples, "seed": seed}
+    judges = {name: _judge(votes[:, j], scores[:, j], truth, sure) for j, name in enumerate(verdicts.judges)}
+    document: dict[str, Any] = {
+        "rated": len(good),
+        "calibrated_on": len(rows),
+        "matched": {"id": verdicts.by_id, "text": verdicts.by_text, "texts_differ": verdicts.texts_differ},
+        "good": int(truth.sum()),
+        "judges": judges,
+        "decision": measure(decided, truth, **sure) if (decided != MISSING).any() else None,
+        "panel": _panel(votes, verdicts.judges, truth, sure),
+    }
+    document["needed"] = needed(len(rows), _errors(document), width)
+    return document
+
+
+def needed(ratings: int, errors: dict[str, float], width: float = WIDTH) -> dict[str, Any]:
+    """How sure kappa is from so many ratings, and how many a half width of `width` takes.
+
+    `half_width` and `needed` plan for the widest interval (balanced, agreement by chance); `judges` has the
+    same for the agreement each judge showed, `errors` being its kappa's error for one rating.
+    """
+    seen = {
+        name: {"half_width": kappa_half_width(ratings, error), "needed": ratings_for_kappa(width, error)}
+        for name, error in errors.items()
+    }
+    return {
+        "ratings": ratings,
+        "half_width": kappa_half_width(ratings),
+        "width": width,
+        "needed": ratings_for_kappa(width),
+        "judges": seen,
+    }
+
+
+def _errors(document: dict[str, Any]) -> dict[str, float]:
+    found = {name: one["kappa_error"] for name, one in document["judges"].items()}
+    return {name: error for name, error in found.items() if error is not None}
+
+
+def _judge(votes: Codes, scores: Floats, truth: Truth, sure: dict[str, Any]) -> dict[str, Any]:
+    return {
+        **measure(votes, truth, **sure),
+        "auc": auc(scores, truth, **sure).to_dict(),
+        "threshold": _threshold(scores, truth, sure),
+    }
+
+
+def _threshold(scores: Floats, truth: Truth, sure: dict[str, Any]) -> dict[str, Any] | None:
+    """The score from which to accept, by kappa; None for a judge with fewer than three different scores."""
+    known = ~np.isnan(scores)
+    if len(np.unique(scores[known])) < 3:
+        return None
+
+    def fit(rows: np.ndarray) -> Callable[[np.ndarray], Codes]:
+        level = best_threshold(scores[rows], truth[rows])
+        return lambda others: _at(scores[others], level)
+
+    held_out = out_of_fold(fit, len(truth), sure["seed"])
+    return {"accept_from": best_threshold(scores, truth), **measure(held_out, truth, **sure)}
+
+
+def best_threshold(scores: Floats, truth: Truth) -> float:
+    """The score with the highest kappa when everything from it on is accepted; of equals the lowest."""
+    levels = np.unique(scores[~np.isnan(scores)])
+    ones = np.ones((1, len(truth)))
+    kappas = [float(kappa_statistic(_at(scores, level), truth)(ones)[0]) for level in levels]
+    return float(levels[int(np.nanargmax(kappas))]) if not np.isnan(kappas).all() else float(levels[0])
+
+
+def _at(scores: Floats, level: float) -> Codes:
+    return np.where(np.isnan(scores), MISSING, scores >= level).astype(np.int64)
+
+
+def out_of_fold(fit: Callable[[np.ndarray], Callable[[np.ndarray], Codes]], items: int, seed: int) -> Codes:
+    """Decide each item by what was fitted to the other folds. `fit(rows)` returns a rule for other rows."""
+    fold = np.random.default_rng(seed).permutation(items) % min(FOLDS, items)
+    decision = np.full(items, MISSING, dtype=np.int64)
+    for one in range(int(fold.max()) + 1):
+        inside, outside = np.flatnonzero(fold == one), np.flatnonzero(fold != one)
+        if len(outside):
+            decision[inside] = fit(outside)(inside)
+    return decision
+
+
+def _panel(
+    votes: Codes, judges: tuple[str, ...], truth: Truth, sure: dict[str, Any]
+) -> dict[str, Any] | None:
+    """Rules over several judges, each alone among them, and how the judges relate; None for one judge."""
+    voting = [j for j in range(len(judges)) if (votes[:, j] != MISSING).any()]
+    if len(voting) < 2:
+        return None
+    cast, names = votes[:, voting], tuple(judges[j] for j in voting)
+
+    def fit(rows: np.ndarray) -> Callable[[np.ndarray], Codes]:
+        weights = log_odds_weights(cast[rows], truth[rows])
+        return lambda others: weighted(cast[others], weights)
+
+    decisions = {**rules(cast), "weighted": out_of_fold(fit, len(truth), sure["seed"])}
+    decisions |= {f"{name} alone": cast[:, j] for j, name in enumerate(names)}
+    measured = {rule: measure(decision, truth, **sure) for rule, decision in decisions.items()}
+    weights = log_odds_weights(cast, truth)
+    return {
+        "rules": measured,
+        "weights": dict(zip(names, weights.tolist(), strict=True)),
+        **_best(measured, decisions, truth, sure),
+        "confusion": confusion(cast, names),
+        "alone": decides_alone(cast, names),
+        "agreement": agreement_table(Votes(cast, names, (False, True)), **sure),
+    }
+
+
+def _best(
+    measured: dict[str, Any], decisions: dict[str, Codes], truth: Truth, sure: dict[str, Any]
+) -> dict[str, Any]:
+    """The rule with the highest kappa, the next one that decides otherwise, and the gap between them."""
+    known = [rule for rule, one in measured.items() if one["kappa"]["value"] is not None]
+    if not known:
+        return {"best": None, "next": None, "gap": None}
+    ranked = sorted(known, key=lambda rule: -measured[rule]["kappa"]["value"])
+    best = ranked[0]
+    other = next((r for r in ranked[1:] if not np.array_equal(decisions[r], decisions[best])), None)
+    gap = None if other is None else kappa_gap(decisions[best], decisions[other], truth, **sure).to_dict()
+    return {"best": best, "next": other, "gap": gap}

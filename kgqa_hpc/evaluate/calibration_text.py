@@ -1,0 +1,94 @@
+"""A calibration as text for a terminal."""
+
+from __future__ import annotations
+
+from math import ceil
+from typing import Any
+
+from kgqa_hpc.evaluate.analysis_text import printable
+
+
+def render(document: dict[str, Any]) -> str:
+    """A page of text from what `calibration.calibrate` gave."""
+    lines = _head(document)
+    lines += [f"{'judge':<28}{'n':>5}  {'precision':<22}{'recall':<22}{'kappa':<24}AUC"]
+    rows = {
+        **document["judges"],
+        **({"(the run's decision)": document["decision"]} if document["decision"] else {}),
+    }
+    lines += [_row(name, one) for name, one in rows.items()]
+    for name, one in document["judges"].items():
+        if threshold := one["threshold"]:
+            lines.append(
+                f"{printable(name)}: best threshold is a score of {threshold['accept_from']:g} or more; "
+                f"kappa on items it was not fitted to {_value(threshold['kappa'])}"
+            )
+    if document["panel"]:
+        lines += _panel(document["panel"])
+    return "\n".join([*lines, "", *_needed(document["needed"])])
+
+
+def _head(document: dict[str, Any]) -> list[str]:
+    how = document["matched"]
+    lines = [
+        f"{document['calibrated_on']:,} of {document['rated']:,} rated pairs have a verdict "
+        f"(matched by id {how['id']:,}, by text {how['text']:,}); people find {document['good']:,} good "
+        "(minimum of the three answer scores >= 3)"
+    ]
+    if how["texts_differ"]:
+        lines.append(f"warning: {how['texts_differ']:,} have the id of a rated pair but another text")
+    return [*lines, ""]
+
+
+def _row(name: str, one: dict[str, Any]) -> str:
+    undecided = f"  ({one['undecided']} without a vote)" if one["undecided"] else ""
+    rank = _value(one["auc"]) if "auc" in one else ""
+    return (
+        f"{printable(name)[:27]:<28}{one['items']:>5}  {_value(one['precision']):<22}"
+        f"{_value(one['recall']):<22}{_value(one['kappa']):<24}{rank}{undecided}".rstrip()
+    )
+
+
+def _panel(panel: dict[str, Any]) -> list[str]:
+    lines = ["", f"{'rule':<28}{'n':>5}  {'precision':<22}{'recall':<22}kappa"]
+    lines += [_row(name, one) for name, one in panel["rules"].items()]
+    if panel["best"]:
+        lines += ["", _recommendation(panel)]
+    for name, one in panel["alone"].items():
+        alone = f"alone rejects {one['rejects_alone']:,}, alone accepts {one['accepts_alone']:,}"
+        lines.append(f"{printable(name)}: {alone}")
+    agreement = panel["agreement"]
+    parts = {"alpha": "krippendorff_alpha", "Fleiss' kappa": "fleiss_kappa", "AC1": "gwet_ac1"}
+    shown = ", ".join(f"{label} {_value(agreement[key])}" for label, key in parts.items())
+    return [*lines, f"agreement of the judges: {shown}"]
+
+
+def _recommendation(panel: dict[str, Any]) -> str:
+    best = printable(panel["best"])
+    if panel["next"] is None:
+        return f"Best rule: {best}; the others decide the same."
+    gap = panel["gap"]
+    noise = gap["low"] is None or gap["low"] <= 0
+    told = "which is noise at this number of ratings" if noise else "more than noise"
+    return f"Best rule: {best}; its kappa is {_value(gap)} above that of {printable(panel['next'])}, {told}."
+
+
+def _needed(need: dict[str, Any]) -> list[str]:
+    lines = [
+        f"{need['ratings']} ratings give kappa ± {need['half_width']:.2f}; ± {need['width']:.2f} needs about "
+        f"{ceil(need['needed'] / 10) * 10} (95 %, planned for balanced shares)."
+    ]
+    for name, one in need["judges"].items():
+        lines.append(
+            f"At the agreement of {printable(name)}: ± {one['half_width']:.2f} now, "
+            f"± {need['width']:.2f} with {one['needed']}."
+        )
+    return lines
+
+
+def _value(one: dict[str, Any]) -> str:
+    if one["value"] is None:
+        return "undefined"
+    if one["low"] is None:
+        return f"{one['value']:.3f}"
+    return f"{one['value']:.3f} [{one['low']:.3f}, {one['high']:.3f}]"

@@ -1,0 +1,86 @@
+"""CSV files that people open in a spreadsheet: safe to write, exact to read back.
+
+A spreadsheet takes a cell that starts with = + - @ for a formula, and text of a language model may start so.
+Such a cell is written behind an apostrophe and read back without it; no other text is changed.
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
+
+from kgqa_hpc.errors import InputError
+
+_FORMULA = frozenset("=+-@\t\r")
+LARGEST_CELL = 1 << 20
+
+
+def guard(text: str) -> str:
+    """`text` as a cell that no spreadsheet evaluates. Undone by `unguard`."""
+    return f"'{text}" if text.lstrip("'")[:1] in _FORMULA else text
+
+
+def unguard(cell: str) -> str:
+    """What `guard` was given."""
+    return cell[1:] if cell.startswith("'") and cell.lstrip("'")[:1] in _FORMULA else cell
+
+
+def csv_bytes(header: Sequence[str], rows: Iterable[Sequence[object]]) -> bytes:
+    """A UTF-8 CSV file, every cell guarded."""
+    out = io.StringIO()
+    writer = csv.writer(out, lineterminator="\n")
+    writer.writerow(header)
+    for row in rows:
+        writer.writerow(["" if cell is None else guard(str(cell)) for cell in row])
+    return out.getvalue().encode("utf-8")
+
+
+def read_csv(path: Path) -> tuple[list[str], Iterator[tuple[int, dict[str, str]]]]:
+    """Header and rows with their line numbers; commas or semicolons, with or without a byte order mark.
+
+    Rows are read as they are asked for. Raises InputError: no such file, not UTF-8, no header, a name twice,
+    a row of another length.
+    """
+    text = _text(path)
+    first = text[: text.find("\n")] if "\n" in text else text
+    delimiter = ";" if first.count(";") > first.count(",") else ","
+    csv.field_size_limit(LARGEST_CELL)
+    reader = csv.reader(io.StringIO(text, newline=""), delimiter=delimiter, strict=True)
+    header = [name.strip() for name in next(reader, [])]
+    if not any(header):
+        raise InputError(f"{path}: is empty", "the first line must name the columns")
+    if twice := {name for name in header if header.count(name) > 1}:
+        raise InputError(
+            f"{path} line 1: column {sorted(twice)[0]!r} stands there twice", "rename one of them"
+        )
+    return header, _rows(path, header, reader)
+
+
+def _rows(path: Path, header: list[str], reader: Iterator[list[str]]) -> Iterator[tuple[int, dict[str, str]]]:
+    line = 1
+    try:
+        for row in reader:
+            line = reader.line_num  # type: ignore[attr-defined]
+            if not any(row):
+                continue
+            if len(row) != len(header):
+                raise InputError(
+                    f"{path} line {line}: {len(row)} cells, but the header names {len(header)}",
+                    "quote cells that hold the delimiter or a line break",
+                )
+            yield line, {name: unguard(cell) for name, cell in zip(header, row, strict=True)}
+    except csv.Error as problem:
+        raise InputError(f"{path} near line {line + 1}: {problem}", "save it as a CSV file again") from None
+
+
+def _text(path: Path) -> str:
+    try:
+        return path.read_bytes().decode("utf-8-sig")
+    except FileNotFoundError:
+        raise InputError(f"{path}: no such file") from None
+    except (IsADirectoryError, PermissionError) as problem:
+        raise InputError(f"{path}: {problem.strerror}") from None
+    except UnicodeDecodeError as problem:
+        raise InputError(f"{path}: not UTF-8 (byte {problem.start:,})", "save it as CSV UTF-8") from None

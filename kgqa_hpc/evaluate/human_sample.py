@@ -1,0 +1,194 @@
+"""A sample of a run's pairs for people: stratified, blinded, shuffled, seeded, with its power shown.
+
+Half accepted, half rejected; each half spread evenly over the values of a column (a run's groups: the shapes
+of graphlets, as in BioGraphletQA, section 3.3.1). Who rates sees neither verdict nor stratum: those go to a
+key file, with the number of records that each sampled one stands for.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from kgqa_hpc.errors import InputError
+from kgqa_hpc.evaluate.cells import csv_bytes
+from kgqa_hpc.evaluate.power import Plan, pairs_for_difference, plan
+from kgqa_hpc.evaluate.records import group_of, records
+from kgqa_hpc.evaluate.scales import CRITERIA
+from kgqa_hpc.store.atomic import write_file
+
+Stratum = tuple[bool, str]  # accepted, value of the column
+
+SHEET = ("ID", "Question", "Answer", *CRITERIA, "not_qualified", "comment")
+KEY = ("ID", "accepted", "stratum", "population", "weight", "reason")
+
+
+@dataclass(frozen=True, slots=True)
+class Aim:
+    """What the sample should be able to tell: `expected` good among the accepted, and a lower share."""
+
+    expected: float = 0.75
+    difference: float = 0.2
+    power: float = 0.8
+    alpha: float = 0.05
+
+
+@dataclass(frozen=True, slots=True)
+class Sample:
+    """What was written: the plan with its power, and for each stratum (sampled, population)."""
+
+    plan: Plan
+    strata: dict[Stratum, tuple[int, int]]
+    sheet: Path
+    key: Path
+
+    def to_dict(self) -> dict[str, Any]:
+        rows = [
+            {"accepted": accepted, "stratum": value, "sampled": sampled, "population": population}
+            for (accepted, value), (sampled, population) in self.strata.items()
+        ]
+        files = {"sheet": str(self.sheet), "key": str(self.key)}
+        return {**files, "power": self.plan.to_dict(), "strata": rows}
+
+
+def draw_sample(
+    source: Path,
+    sheet: Path,
+    *,
+    number: int | None = None,
+    by: str = "group",
+    aim: Aim | None = None,
+    seed: int = 0,
+) -> Sample:
+    """Write the sheet to rate and its key (`NAME.key.csv` beside it).
+
+    `number` pairs in all; without it as many as the `aim` needs. Reads the source twice, keeping one number
+    a record. Raises InputError: nothing merged, no such column, too few pairs asked for.
+    """
+    aim = aim or Aim()
+    try:
+        needed = pairs_for_difference(aim.expected, aim.difference, aim.power, aim.alpha)
+    except ValueError as problem:
+        raise InputError(f"power calculation: {problem}") from None
+    names, codes = _strata(source, by)
+    wanted = 2 * needed if number is None else number
+    if wanted < 1 or not len(codes):
+        raise InputError(
+            f"{source}: nothing to sample", "ask for at least one pair of a dataset that has some"
+        )
+    population = Counter(
+        {names[code]: int(n) for code, n in enumerate(np.bincount(codes, minlength=len(names)))}
+    )
+    rng = np.random.default_rng(seed)
+    quotas = _quotas(population, wanted, rng)
+    chosen = _choose(codes, names, quotas, rng)
+    rows = list(_rows(source, set(chosen.tolist()), by))
+    order = rng.permutation(len(rows))
+    key = sheet.with_suffix(".key.csv")
+    _write_new(key, csv_bytes(KEY, [_key_row(rows[i], population, quotas) for i in order]))
+    _write_new(sheet, csv_bytes(SHEET, [_sheet_row(rows[i][1]) for i in order]))
+    sides = {
+        side: sum(n for (accepted, _), n in quotas.items() if accepted is side) for side in (True, False)
+    }
+    shown = plan(
+        sides[True],
+        sides[False],
+        expected=aim.expected,
+        difference=aim.difference,
+        power=aim.power,
+        alpha=aim.alpha,
+    )
+    return Sample(shown, {s: (quotas[s], population[s]) for s in sorted(population)}, sheet, key)
+
+
+def _write_new(path: Path, data: bytes) -> None:
+    """Write a file unless another one is there already: it may hold ratings."""
+    if path.exists() and path.read_bytes() != data:
+        raise InputError(
+            f"{path}: is there already and is another one", "it may hold ratings: choose another name"
+        )
+    write_file(path, data)
+
+
+def share_out(sizes: list[int], total: int) -> list[int]:
+    """Give `total` places to strata of these sizes as evenly as they allow; places left over go to the first.
+
+    Adds up to min(total, sum(sizes)).
+    """
+    left = min(total, sum(sizes))
+    level, places = 0, [0] * len(sizes)
+    while left:
+        open_ = [i for i, size in enumerate(sizes) if size > level]
+        step = min(left // len(open_), min(sizes[i] for i in open_) - level)
+        if step == 0:  # fewer places left than strata
+            return [place + (i in open_[:left]) for i, place in enumerate(places)]
+        level += step
+        left -= step * len(open_)
+        places = [min(size, level) for size in sizes]
+    return places
+
+
+def _strata(source: Path, by: str) -> tuple[list[Stratum], np.ndarray]:
+    """The strata there are, sorted, and the position of each record's stratum among them."""
+    found: dict[Stratum, int] = {}
+    codes = [found.setdefault(_stratum(record, by), len(found)) for record in records(source)]
+    names = sorted(found)
+    place = np.array([names.index(name) for name in found], dtype=np.int64)
+    return names, place[codes] if codes else np.empty(0, dtype=np.int64)
+
+
+def _stratum(record: dict[str, Any], by: str) -> Stratum:
+    for field in ("question", "answer"):
+        if not isinstance(record.get(field), str):
+            raise InputError(
+                f"record {record['id']!r} has no {field}", "people rate pairs of question and answer"
+            )
+    return bool(record.get("accepted", True)), group_of(record, by)
+
+
+def _quotas(population: Counter[Stratum], wanted: int, rng: np.random.Generator) -> dict[Stratum, int]:
+    """Halves for accepted and rejected (one gives way where the other has too few), evenly over the strata.
+
+    Which strata get a place more where it does not come out even is drawn.
+    """
+    sides = [[s for s in sorted(population) if s[0] is side] for side in (True, False)]
+    totals = [sum(population[s] for s in side) for side in sides]
+    quotas: dict[Stratum, int] = {}
+    for side, places in zip(sides, share_out(totals, wanted), strict=True):
+        side = [side[i] for i in rng.permutation(len(side))]
+        quotas |= dict(zip(side, share_out([population[s] for s in side], places), strict=True))
+    return quotas
+
+
+def _choose(
+    codes: np.ndarray, names: list[Stratum], quotas: dict[Stratum, int], rng: np.random.Generator
+) -> np.ndarray:
+    parts = [
+        rng.choice(np.flatnonzero(codes == code), size=quotas[name], replace=False)
+        for code, name in enumerate(names)
+    ]
+    return np.concatenate(parts)
+
+
+def _rows(source: Path, chosen: set[int], by: str) -> Iterator[tuple[Stratum, dict[str, Any]]]:
+    for position, record in enumerate(records(source)):
+        if position in chosen:
+            yield _stratum(record, by), record
+
+
+def _sheet_row(record: dict[str, Any]) -> list[object]:
+    return [record["id"], record["question"], record["answer"], *[""] * (len(SHEET) - 3)]
+
+
+def _key_row(
+    row: tuple[Stratum, dict[str, Any]], population: Counter[Stratum], quotas: dict[Stratum, int]
+) -> list[object]:
+    stratum, record = row
+    size, taken = population[stratum], quotas[stratum]
+    accepted = "true" if stratum[0] else "false"
+    return [record["id"], accepted, stratum[1], size, f"{size / taken:.6g}", record.get("reason") or ""]

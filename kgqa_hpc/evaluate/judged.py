@@ -1,0 +1,134 @@
+"""One way to decide, measured against the truth: precision, recall, kappa, AUC, each with its interval.
+
+Shares have Wilson's (1927) interval, kappa and AUC the bootstrap's over items. An item without a decision is
+left out and counted as undecided.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from math import sqrt
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from kgqa_hpc.evaluate.agreement import MISSING
+from kgqa_hpc.evaluate.bootstrap import RESAMPLES, Estimate, Floats, Statistic, estimate, ratio
+from kgqa_hpc.evaluate.panel import Codes
+from kgqa_hpc.evaluate.power import Z95, kappa_error
+
+Truth = NDArray[np.bool_]
+
+
+@dataclass(frozen=True, slots=True)
+class Confusion:
+    """How many decisions were right and wrong, accepting and rejecting; `undecided` are in none of them."""
+
+    true_accept: int
+    false_accept: int
+    false_reject: int
+    true_reject: int
+    undecided: int
+
+    @property
+    def items(self) -> int:
+        return self.true_accept + self.false_accept + self.false_reject + self.true_reject
+
+    @property
+    def kappa_error(self) -> float | None:
+        """The standard error of kappa for one rating, at the agreement that was seen."""
+        n = self.items
+        if not n:
+            return None
+        good, accepted = self.true_accept + self.false_reject, self.true_accept + self.false_accept
+        chance = (good * accepted + (n - good) * (n - accepted)) / n**2
+        return kappa_error((self.true_accept + self.true_reject) / n, chance) if chance < 1 else None
+
+
+def confusion_of(decision: Codes, truth: Truth) -> Confusion:
+    """Count decisions (1, 0, -1) against the truth, both (items,)."""
+    yes, no = decision == 1, decision == 0
+    return Confusion(
+        int((yes & truth).sum()),
+        int((yes & ~truth).sum()),
+        int((no & truth).sum()),
+        int((no & ~truth).sum()),
+        int((decision == MISSING).sum()),
+    )
+
+
+def measure(decision: Codes, truth: Truth, *, resamples: int = RESAMPLES, seed: int = 0) -> dict[str, Any]:
+    """All measures of a decision as plain data."""
+    c = confusion_of(decision, truth)
+    kappa = estimate(kappa_statistic(decision, truth), len(truth), resamples=resamples, seed=seed)
+    return {
+        "items": c.items,
+        "undecided": c.undecided,
+        "confusion": {
+            "true_accept": c.true_accept,
+            "false_accept": c.false_accept,
+            "false_reject": c.false_reject,
+            "true_reject": c.true_reject,
+        },
+        "precision": wilson(c.true_accept, c.true_accept + c.false_accept).to_dict(),
+        "recall": wilson(c.true_accept, c.true_accept + c.false_reject).to_dict(),
+        "specificity": wilson(c.true_reject, c.true_reject + c.false_accept).to_dict(),
+        "accuracy": wilson(c.true_accept + c.true_reject, c.items).to_dict(),
+        "kappa": kappa.to_dict(),
+        "kappa_error": c.kappa_error,
+    }
+
+
+def wilson(part: int, whole: int, z: float = Z95) -> Estimate:
+    """A share with Wilson's score interval; undefined for 0 of 0."""
+    if not whole:
+        return Estimate(None)
+    share = part / whole
+    middle = (share + z * z / (2 * whole)) / (1 + z * z / whole)
+    half = z * sqrt(share * (1 - share) / whole + z * z / (4 * whole * whole)) / (1 + z * z / whole)
+    return Estimate(share, max(0.0, middle - half), min(1.0, middle + half))
+
+
+def kappa_statistic(decision: Codes, truth: Truth) -> Statistic:
+    """Cohen's kappa of decisions and truth over weighted items."""
+    known = (decision != MISSING).astype(np.float64)
+    yes, good = (decision == 1) * known, truth * known
+    right = ((decision == 1) == truth) * known
+
+    def statistic(weights: Floats) -> Floats:
+        size = weights @ known
+        accepted, positive = weights @ yes, weights @ good
+        chance = accepted * positive + (size - accepted) * (size - positive)
+        return ratio((weights @ right) * size - chance, size**2 - chance)
+
+    return statistic
+
+
+def kappa_gap(
+    first: Codes, second: Codes, truth: Truth, *, resamples: int = RESAMPLES, seed: int = 0
+) -> Estimate:
+    """How much higher the first decision's kappa is than the second's, on the same resamples."""
+    a, b = kappa_statistic(first, truth), kappa_statistic(second, truth)
+    return estimate(lambda weights: a(weights) - b(weights), len(truth), resamples=resamples, seed=seed)
+
+
+def auc(scores: Floats, truth: Truth, *, resamples: int = RESAMPLES, seed: int = 0) -> Estimate:
+    """The chance that a good item has the higher score, ties counted half; NaN scores are left out.
+
+    Undefined when all known items are good or all are bad.
+    """
+    known = ~np.isnan(scores)
+    levels, place = np.unique(scores[known], return_inverse=True)
+    good = np.zeros((len(scores), len(levels)))
+    bad = good.copy()
+    rows = np.flatnonzero(known)
+    good[rows, place] = truth[known]
+    bad[rows, place] = ~truth[known]
+
+    def statistic(weights: Floats) -> Floats:
+        above, below = weights @ good, weights @ bad
+        wins = (above * (np.cumsum(below, axis=1) - below / 2)).sum(axis=1)
+        return ratio(wins, above.sum(axis=1) * below.sum(axis=1))
+
+    return estimate(statistic, len(scores), resamples=resamples, seed=seed)

@@ -1,0 +1,101 @@
+"""Several judges as a panel: rules of decision, confusion between judges, and who decides alone.
+
+A verdict is 1 (holds), 0 (does not) or -1 (missing). A rule decides only items that every judge of the panel
+has voted on; what lacks a verdict stays -1 and is counted, never guessed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from kgqa_hpc.evaluate.agreement import MISSING
+from kgqa_hpc.evaluate.bootstrap import Floats
+
+Codes = NDArray[np.int64]
+
+
+def at_least(verdicts: Codes, k: int) -> Codes:
+    """Accept what at least `k` judges accept. `verdicts` (items, judges) → (items,)."""
+    return _decided(verdicts, (verdicts == 1).sum(axis=1) >= k)
+
+
+def unanimous(verdicts: Codes) -> Codes:
+    """Accept what all judges accept."""
+    return at_least(verdicts, verdicts.shape[1])
+
+
+def majority(verdicts: Codes) -> Codes:
+    """Accept what more than half of the judges accept; a tie is not a majority."""
+    return at_least(verdicts, verdicts.shape[1] // 2 + 1)
+
+
+def weighted(verdicts: Codes, weights: Floats, threshold: float = 0.0) -> Codes:
+    """Accept where the sum of `weights` (judges,), minus for a judge that rejects, exceeds `threshold`."""
+    signs = np.where(verdicts == 1, 1.0, -1.0)
+    return _decided(verdicts, signs @ weights > threshold)
+
+
+def rules(verdicts: Codes) -> dict[str, Codes]:
+    """Every rule that needs no weights, by its name; `all`, `majority` and the `k of n` that are neither."""
+    n = verdicts.shape[1]
+    named = {"all": unanimous(verdicts), "majority": majority(verdicts)}
+    others = [k for k in range(1, n) if k != n // 2 + 1]
+    return named | {f"{k} of {n}": at_least(verdicts, k) for k in others}
+
+
+def log_odds_weights(verdicts: Codes, truth: NDArray[np.bool_]) -> Floats:
+    """A judge's weight: the log odds that it is right, with one success and one failure added to each.
+
+    The optimal weights of independent judges (Nitzan and Paroush 1982). Missing verdicts are left out.
+    """
+    voted = verdicts != MISSING
+    right = ((verdicts == 1) == truth[:, None]) & voted
+    hits, size = right.sum(axis=0) + 1.0, voted.sum(axis=0) + 2.0
+    return np.log(hits / (size - hits))
+
+
+def confusion(verdicts: Codes, judges: Sequence[str]) -> list[dict[str, Any]]:
+    """For every pair of judges how many items both accept, one, neither, or lack a verdict."""
+    rows = []
+    for a in range(len(judges)):
+        for b in range(a + 1, len(judges)):
+            left, right = verdicts[:, a], verdicts[:, b]
+            both = (left != MISSING) & (right != MISSING)
+            rows.append(
+                {
+                    "judges": [judges[a], judges[b]],
+                    "both": int(((left == 1) & (right == 1)).sum()),
+                    "only_first": int((both & (left == 1) & (right == 0)).sum()),
+                    "only_second": int((both & (left == 0) & (right == 1)).sum()),
+                    "neither": int(((left == 0) & (right == 0)).sum()),
+                    "missing": int((~both).sum()),
+                }
+            )
+    return rows
+
+
+def decides_alone(verdicts: Codes, judges: Sequence[str]) -> dict[str, dict[str, int]]:
+    """How often each judge is the only one to reject, and the only one to accept.
+
+    Under `all` the lone rejections are what the judge alone removes; under `1 of n` the lone acceptances are
+    what it alone keeps. Counted over items with every verdict, panels of two or more.
+    """
+    full = (verdicts != MISSING).all(axis=1)
+    accepted = (verdicts == 1).sum(axis=1)
+    n = len(judges)
+    return {
+        name: {
+            "rejects_alone": int((full & (verdicts[:, j] == 0) & (accepted == n - 1)).sum()) if n > 1 else 0,
+            "accepts_alone": int((full & (verdicts[:, j] == 1) & (accepted == 1)).sum()) if n > 1 else 0,
+        }
+        for j, name in enumerate(judges)
+    }
+
+
+def _decided(verdicts: Codes, accepted: NDArray[np.bool_]) -> Codes:
+    full = (verdicts != MISSING).all(axis=1)
+    return np.where(full, accepted.astype(np.int64), MISSING)
