@@ -21,15 +21,6 @@ def _commands(group: Any, prefix: str = "") -> dict[str, Any]:
     for name, command in group.commands.items():
         inner = hasattr(command, "commands")
         found |= _commands(command, f"{prefix}{name} ") if inner else {f"{prefix}{name}": command}
-def _commands(group: Any, before: str = "") -> dict[str, Any]:
-    """Every verb by its name, those of a group as `group verb`."""
-    found: dict[str, Any] = {}
-    for name, command in group.commands.items():
-        found |= (
-            _commands(command, f"{before}{name} ")
-            if hasattr(command, "commands")
-            else {before + name: command}
-        )
     return found
 
 

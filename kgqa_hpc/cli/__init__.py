@@ -5,19 +5,7 @@ early (run the same command again). Rooms are imported inside their verb, so tha
 A file is one group of verbs and registers them with `app`.
 """
 
-from kgqa_hpc.cli import kg, look, run
+from kgqa_hpc.cli import documents, evaluate, gasl, kg, look, run
 from kgqa_hpc.cli.app import app, main
 
-__all__ = ["app", "kg", "look", "main", "run"]
-from kgqa_hpc.cli import gasl, look, run
-from kgqa_hpc.cli.app import app, main
-
-__all__ = ["app", "gasl", "look", "main", "run"]
-from kgqa_hpc.cli import documents, look, run
-from kgqa_hpc.cli.app import app, main
-
-__all__ = ["app", "documents", "look", "main", "run"]
-from kgqa_hpc.cli import evaluate, look, run
-from kgqa_hpc.cli.app import app, main
-
-__all__ = ["app", "evaluate", "look", "main", "run"]
+__all__ = ["app", "documents", "evaluate", "gasl", "kg", "look", "main", "run"]
