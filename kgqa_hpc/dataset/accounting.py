@@ -141,6 +141,9 @@ class Accounting:
         total = self.total
         return RecordCounts(total.accepted + total.rejected.total(), total.accepted, total.rejected)
 
+    def __str__(self) -> str:
+        return render(self)
+
     def check(self) -> None:
         """Raise AccountingError, naming the numbers, unless both identities hold for every group."""
         wrong = [
