@@ -1,27 +1,32 @@
-"""A run, opened: its folder with the configuration it was made with.
+"""A run, opened: its folder with the configuration it was made with; and how a run grows.
 
 Looking at a run (status, explain, merge, report) needs no more than that. Working on it also asks that graph,
-sampling, prompts and engines are still those of its fingerprint, which is the manifest's.
+sampling, prompts and engines are still those of its fingerprint, which is the manifest's. A run keeps the text of
+every prompt it uses, all modules written out, in RUN/prompts.
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 from kgqa_hpc.anchors import KINDS
 from kgqa_hpc.config import RunConfig, parse_config
 from kgqa_hpc.engines.config import OPERATIONAL
-from kgqa_hpc.prompts.prompt import Prompt
+from kgqa_hpc.errors import FingerprintMismatch, InputError, PromptError
+from kgqa_hpc.prompts.prompt import Prompt, load_prompt
 from kgqa_hpc.steps.chain import run_prompts
 from kgqa_hpc.store import config_digest as sections
 from kgqa_hpc.store.atomic import make_folder, write_file
 from kgqa_hpc.store.run_folder import RunFolder
 
 
-def fingerprint(config: RunConfig) -> dict[str, dict[str, Any]]:
-    """The sections that must not change in a run, prompts by their sha256. Raises PromptError."""
-    return _sections(config, run_prompts(config))
+def fingerprint(config: RunConfig, prompts: Path | None = None) -> dict[str, dict[str, Any]]:
+    """The sections that must not change in a run, prompts by their sha256; `prompts` is searched for them
+    before the configuration's folder. Raises PromptError.
+    """
+    return _sections(config, run_prompts(config, prompts))
 
 
 def create_run(folder: Path, config: RunConfig) -> RunFolder:
@@ -31,15 +36,15 @@ def create_run(folder: Path, config: RunConfig) -> RunFolder:
     """
     prompts = run_prompts(config)
     run = RunFolder.create(folder, config.plain(), _sections(config, prompts))
-    make_folder(run.prompts)
-    for name, prompt in prompts.items():
-        write_file(run.prompts / f"{name}.md", prompt.text.encode(), exclusive=True)
+    for prompt in prompts.values():
+        _keep(run, prompt)
     return run
 
 
 def open_run(folder: Path) -> tuple[RunFolder, RunConfig]:
-    """The run and its configuration, for looking at it. Raises InputError when there is no run,
-    ConfigError.
+    """The run and its configuration, for looking at it.
+
+    Raises InputError when there is no run, ConfigError.
     """
     run = RunFolder.open(folder)
     return run, run_config(run)
@@ -48,13 +53,67 @@ def open_run(folder: Path) -> tuple[RunFolder, RunConfig]:
 def open_for_work(folder: Path) -> tuple[RunFolder, RunConfig]:
     """The same, for adding to it. Raises FingerprintMismatch naming what changed since it was made."""
     run, config = open_run(folder)
-    run.check(fingerprint(config))
+    kept = kept_prompts(run)
+    prompts = run_prompts(config, kept)
+    run.check(_sections(config, prompts))
+    for prompt in prompts.values() if kept else ():
+        _require_unchanged(run, config, prompt)
     return run, config
 
 
 def run_config(run: RunFolder) -> RunConfig:
     """The configuration of a run. Raises ConfigError."""
     return parse_config(run.config(), str(run.config_file))
+
+
+def kept_prompts(run: RunFolder) -> Path | None:
+    """The folder in which a run keeps its prompts; None for runs of the first release."""
+    return run.prompts if run.prompts.is_dir() else None
+
+
+def add_pass(
+    folder: Path, settings: Mapping[str, Any], prompt: Path | None = None
+) -> tuple[RunFolder, RunConfig]:
+    """Add one pass (plain data, as under `passes:`) to the end of a run; nothing that is there changes.
+
+    `prompt` is a file that a step of the pass names, and that the run then keeps. The same pass twice is the same
+    as once. Raises InputError for another pass of that name, FingerprintMismatch, ConfigError, PromptError.
+    """
+    run, config = open_for_work(folder)
+    data = run.config()
+    before = [each for each in config.plain()["passes"] if each["name"] != settings["name"]]
+    grown = parse_config({**data, "passes": [*before, dict(settings)]}, "the new pass")
+    same = [each for each in config.plain()["passes"] if each["name"] == settings["name"]]
+    if same and same[0] != grown.plain()["passes"][-1]:
+        raise InputError(f"{folder}: has another pass {settings['name']!r} already", "give it another --name")
+    for one in run_prompts(grown, prompt.parent if prompt else None, only=settings["name"]).values():
+        _keep(run, one)
+    run.grow(grown.plain(), fingerprint(grown, kept_prompts(run)))
+    return run, grown
+
+
+def _keep(run: RunFolder, prompt: Prompt) -> None:
+    """Write a prompt beside the run. Raises FingerprintMismatch when it keeps another one of that name."""
+    make_folder(run.prompts)
+    path = run.prompts / f"{prompt.name}.md"
+    if write_file(path, prompt.text.encode(), exclusive=True):
+        return
+    if load_prompt(prompt.name, run.prompts).sha256 != prompt.sha256:
+        raise FingerprintMismatch(f"{path}: is another prompt {prompt.name}", "give yours another name")
+
+
+def _require_unchanged(run: RunFolder, config: RunConfig, kept: Prompt) -> None:
+    """Raises FingerprintMismatch when the prompt's source was edited; one that is gone does not matter."""
+    try:
+        source = load_prompt(kept.name, config.prompts.folder)
+    except PromptError:
+        return
+    if source.sha256 != kept.sha256:
+        raise FingerprintMismatch(
+            f"{run.path}: prompt {kept.name} was changed since this run was made:\n"
+            f"  prompts.modules.{kept.name}: {kept.sha256} → {source.sha256}",
+            f"undo the change, use another run folder, or go on with the run's own: prompts.folder: {run.prompts}",
+        )
 
 
 def _sections(config: RunConfig, prompts: dict[str, Prompt]) -> dict[str, dict[str, Any]]:

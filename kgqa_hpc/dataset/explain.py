@@ -21,7 +21,7 @@ from kgqa_hpc.dataset.item_text import render
 from kgqa_hpc.dataset.lengths import FIELDS
 from kgqa_hpc.dataset.record import pair_of
 from kgqa_hpc.errors import InputError, PromptError, StoreError
-from kgqa_hpc.runs import run_config
+from kgqa_hpc.runs import kept_prompts, run_config
 from kgqa_hpc.steps.chain import build_chain
 from kgqa_hpc.steps.item import Item
 from kgqa_hpc.steps.step import Step
@@ -61,7 +61,7 @@ def explain(folder: Path, item: str) -> dict[str, Any]:
         # A journal vanishes when its shard's result is committed: look again, and mean it.
         place = _locate(run, config, row, anchor.id)
     record = place.record or Item(anchor).to_record()
-    steps = _steps(config)
+    steps = _steps(config, kept_prompts(run))
     status, reason = _outcome(run, record)
     return {
         "id": anchor.id,
@@ -154,12 +154,12 @@ def _outcome(run: RunFolder, record: dict[str, Any]) -> tuple[str, str | None]:
     return record["status"], record["reason"]
 
 
-def _steps(config: RunConfig) -> dict[str, Step | str]:
+def _steps(config: RunConfig, prompts: Path | None) -> dict[str, Step | str]:
     """The steps of all passes by name, or why a pass's prompts cannot be loaded any more."""
     steps: dict[str, Step | str] = {}
     for each in config.passes:
         try:
-            steps |= {step.label: step for step in build_chain(config, each.name)}
+            steps |= {step.label: step for step in build_chain(config, each.name, prompts=prompts)}
         except PromptError as problem:
             steps |= dict.fromkeys([step.label for step in each.steps], problem.message)
     return steps

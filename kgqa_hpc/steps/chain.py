@@ -71,12 +71,13 @@ def decision_of(config: RunConfig) -> Decision:
     return decision(config.dataset.decide, judges)
 
 
-def run_prompts(config: RunConfig) -> dict[str, Prompt]:
-    """All prompts of a run by name. Raises PromptError."""
+def run_prompts(config: RunConfig, prompts: Path | None = None, only: str | None = None) -> dict[str, Prompt]:
+    """All prompts of a run (or of the pass `only`) by name. Raises PromptError."""
     return {
         step.prompt.name: step.prompt
         for each in config.passes
-        for step in build_chain(config, each.name)
+        if only in (None, each.name)
+        for step in build_chain(config, each.name, prompts=prompts)
         if step.asks
     }
 

@@ -21,7 +21,7 @@ import yaml
 from kgqa_hpc import __version__
 from kgqa_hpc.errors import CorruptFile, FingerprintMismatch, InputError, MissingFile
 from kgqa_hpc.store import atomic, disk
-from kgqa_hpc.store.config_digest import digest, require_same
+from kgqa_hpc.store.config_digest import digest, pass_digest, require_same
 from kgqa_hpc.store.document import read_bytes, read_document, write_document
 from kgqa_hpc.store.litter import sweep_temps
 from kgqa_hpc.store.origin import ResultOrigin, anchors_origin, graph_origin, require_origin
@@ -264,6 +264,21 @@ class RunFolder:
         if not atomic.exists(self.config_file) or read_bytes(self.config_file) != _yaml(config):
             atomic.write_file(self.config_file, _yaml(config))
         self.trust(config)
+
+    def grow(self, config: Mapping[str, Any], sections: Sections) -> None:
+        """Take over a configuration that only adds to this run: more anchors, or passes after its own.
+
+        The manifest comes last, so the same call mends what a killed one left. Raises FingerprintMismatch when
+        a result that is there would have become another.
+        """
+        manifest = self.manifest()
+        for name in manifest.sections["passes"]["values"]:
+            known = name in sections["passes"]["values"]
+            if not known or pass_digest(sections, name) != pass_digest(manifest.sections, name):
+                self.check(sections)
+        atomic.write_file(self.config_file, _yaml(config))
+        grown = {name: dict(section) for name, section in sections.items()}
+        write_manifest(self.manifest_file, replace(manifest, sections=grown, trusted=effects(config)))
 
     def require_trust(self) -> dict[str, Any]:
         """What this run does beyond itself (store/trust.py). Raises InputError when nobody has agreed to

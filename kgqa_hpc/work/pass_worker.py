@@ -15,6 +15,7 @@ from typing import Any
 
 from kgqa_hpc.engines.process import EngineProcess
 from kgqa_hpc.errors import CorruptFile, EngineDied, KgqaError, MissingFile, StoreError
+from kgqa_hpc.runs import kept_prompts
 from kgqa_hpc.steps.chain import build_chain, set_engine
 from kgqa_hpc.store.lease import Lease
 from kgqa_hpc.store.partition import load_shard
@@ -56,7 +57,7 @@ class PassWorker:
         self._log = session.log.write
         self._queue = ShardQueue(session.run, pass_name, session.worker, self._runtime.lease)
         self._claims = Claims(self._queue)
-        self._chain = build_chain(session.config, pass_name)
+        self._chain = build_chain(session.config, pass_name, prompts=kept_prompts(session.run))
         self._engine = EngineProcess(
             session.config.engine_of(pass_name),
             session.log.path.with_suffix(".engine.log"),
