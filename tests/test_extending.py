@@ -1,0 +1,88 @@
+"""docs/extending.md is a package that works: one file for each of the five registries, and no other edit."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import subprocess
+import sys
+import tomllib
+from pathlib import Path
+
+import pytest
+
+PAGE = Path(__file__).parents[1] / "docs" / "extending.md"
+FILMS = "Stanley Kubrick | 2001\nStanley Kubrick | The Shining\nAgnes Varda | Vagabond\nAgnes Varda | Daguerreotypes\n"
+
+
+@pytest.fixture
+def site(tmp_path: Path) -> Path:
+    """The page's files, installed as pip would: modules, and a folder with metadata and entry points."""
+    blocks = re.findall(r"^```(?:python|toml|yaml)\n# (\S+)\n(.*?)^```$", PAGE.read_text(), re.M | re.S)
+    files = dict(blocks)
+    assert len(files) == len(blocks) == 7
+    package = tmp_path / "site" / "film_kgqa"
+    package.mkdir(parents=True)
+    (package / "__init__.py").touch()
+    for name, text in files.items():
+        if name.startswith("film_kgqa/"):
+            (package.parent / name).write_text(text)
+    project = tomllib.loads(files["pyproject.toml"])["project"]
+    info = package.parent / "film_kgqa-1.0.dist-info"
+    info.mkdir()
+    (info / "METADATA").write_text(
+        f"Metadata-Version: 2.1\nName: {project['name']}\nVersion: {project['version']}\n"
+    )
+    groups = project["entry-points"].items()
+    points = "".join(
+        f"[{group}]\n" + "".join(f"{k} = {v}\n" for k, v in each.items()) for group, each in groups
+    )
+    (info / "entry_points.txt").write_text(points)
+    (tmp_path / "run.yaml").write_text(files["run.yaml"])
+    (tmp_path / "films.txt").write_text(FILMS)
+    return package.parent
+
+
+def kgqa(site: Path, *words: str) -> subprocess.CompletedProcess[str]:
+    path = os.pathsep.join([str(site), *filter(None, [os.environ.get("PYTHONPATH")])])
+    return subprocess.run(
+        [sys.executable, "-m", "kgqa_hpc", *words],
+        cwd=site.parent,
+        env={**os.environ, "PYTHONPATH": path},
+        capture_output=True,
+        text=True,
+    )
+
+
+def test_a_foreign_source_kind_step_engine_and_export_run_from_graph_to_export(site: Path) -> None:
+    done = kgqa(site, "all", "run.yaml", "runs/films")
+    assert done.returncode == 0, done.stderr
+    lines = (site.parent / "runs/films/dataset/accepted.jsonl").read_text().splitlines()
+    records = [json.loads(line) for line in lines]
+    assert len(records) == 3
+    assert {record["kind"] for record in records} == {"edge"}
+    assert {record["head"] for record in records} <= {"Stanley Kubrick", "Agnes Varda"}
+    assert all(1979 in record["years"] for record in records)
+    assert records[0]["provenance"]["engine"]["generate"]["name"] == "template"
+    done = kgqa(site, "export", "runs/films", "--to", "cards", "--out", "cards")
+    assert done.returncode == 0, done.stderr
+    assert "[1979]" in (site.parent / "cards/train.txt").read_text()
+
+
+def test_a_wrong_key_of_a_foreign_entry_is_told_with_the_nearest_one(site: Path) -> None:
+    config = site.parent / "run.yaml"
+    config.write_text(config.read_text().replace("number: 3", "numbr: 3").replace("year: 1979", "yaer: 1979"))
+    done = kgqa(site, "init", "run.yaml", "runs/wrong")
+    assert done.returncode == 2
+    assert "anchors.numbr: unknown key, did you mean number?" in done.stderr
+    assert "engine.yaer: unknown key, did you mean year?" in done.stderr
+    assert not (site.parent / "runs/wrong").exists()
+
+
+def test_a_file_of_a_foreign_source_that_is_wrong_is_one_clear_line(site: Path) -> None:
+    (site.parent / "films.txt").write_text("Stanley Kubrick | 2001\nnobody\n")
+    assert kgqa(site, "init", "run.yaml", "runs/films").returncode == 0
+    done = kgqa(site, "import", "runs/films")
+    assert done.returncode == 2
+    assert "films.txt line 2: is not director | film" in done.stderr
