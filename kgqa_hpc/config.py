@@ -15,7 +15,7 @@ from pydantic import BeforeValidator, Field, SerializeAsAny, ValidationError, mo
 
 from kgqa_hpc.anchors import KINDS
 from kgqa_hpc.dataset.settings import DatasetConfig
-from kgqa_hpc.engines.config import EngineConfig
+from kgqa_hpc.engines.config import EngineConfig, with_paths
 from kgqa_hpc.errors import ConfigError
 from kgqa_hpc.settings import Key, KindSettings, Name, Problems, Settings, StepSettings, resolved, section
 from kgqa_hpc.steps import STEPS
@@ -106,7 +106,7 @@ class RuntimeConfig(Settings):
     margin: Duration = Field(900.0, description="No new work is taken this long before the limit.")
     commit_every: Duration = Field(30.0, description="Longest time a finished item stays only in memory.")
     window: int | None = Field(
-        None, ge=1, description="Requests in flight; default: twice the engine's batch."
+        None, ge=1, description="Requests in flight; default: what the engine asks for."
     )
     lease: Duration = Field(120.0, gt=0, description="A lease whose heartbeat is older may be taken over.")
     attempts: int = Field(3, ge=1, description="Tries per step before an item counts as invalid or failed.")
@@ -255,9 +255,11 @@ def _check_step(settings: StepSettings, given: set[str], key: Key, problems: Pro
 def _resolve_paths(data: dict[str, Any], base: Path) -> dict[str, Any]:
     data = dict(data)
     keys: dict[str, tuple[str, ...]] = {"graph": ("nodes", "edges", "path"), "prompts": ("folder",)}
-    if isinstance(data.get("engine"), dict) and data["engine"].get("kind") == "cpu":
-        keys["engine"] = ("model",)
     anchors = data.get("anchors")
     if isinstance(anchors, dict) and anchors.get("kind") in KINDS:
         keys["anchors"] = KINDS.get(anchors["kind"]).Settings.paths
-    return {name: resolved(value, keys.get(name, ()), base) for name, value in data.items()}
+    data = {name: resolved(value, keys.get(name, ()), base) for name, value in data.items()}
+    for holder in (data, *(data.get("passes") or [] if isinstance(data.get("passes"), list) else [])):
+        if isinstance(holder, dict) and isinstance(holder.get("engine"), dict):
+            holder["engine"] = with_paths(holder["engine"], base)
+    return data

@@ -58,10 +58,7 @@ class Problems:
     def add_all(self, key: Key, model: type[BaseModel], problem: ValidationError) -> None:
         """The errors of a model that was validated at `key`."""
         for error in problem.errors():
-            location = [
-                part for part in error["loc"] if part not in ("cpu", "scripted", "openai", "lmdeploy")
-            ]
-            self.add((*key, *location), _sentence(model, {**error, "loc": location}))
+            self.add((*key, *error["loc"]), _sentence(model, error))
 
 
 def section(

@@ -17,6 +17,7 @@ FILES = sorted(p for p in PACKAGE.rglob("*.py") if "_shipped" not in p.parts)
 # Which rooms a room may know (docs/architecture.md, "The way the data takes"). errors is known to all.
 MAY_KNOW = {
     "columns": set(),
+    "cores": set(),
     "settings": set(),
     "registry": set(),
     "progress": set(),
@@ -27,7 +28,7 @@ MAY_KNOW = {
     "kg": {"anchors", "config", "store"},
     "documents": {"store"},
     "anchors": {"graphlets", "kg", "prompts", "store"},
-    "engines": {"cluster"},
+    "engines": {"store"},
     "steps": {"anchors", "config", "engines", "prompts"},
     "config": {"anchors", "dataset", "engines", "kg", "steps"},
     "runs": {"anchors", "config", "engines", "prompts", "steps", "store"},
@@ -40,7 +41,7 @@ MAY_KNOW = {
     "report": {"anchors", "config", "dataset", "evaluate", "graphlets", "runs", "store"},
     "doctor": {"cluster", "config", "engines"},
 }
-KNOWN_TO_ALL = {"columns", "errors", "progress", "registry", "settings"}
+KNOWN_TO_ALL = {"columns", "cores", "errors", "progress", "registry", "settings"}
 TOP = {"cli", "stages", "__main__", "__init__"}
 
 

@@ -26,9 +26,10 @@ from typing import Any
 import psutil
 
 from kgqa_hpc.anchors.anchor import Anchor, Node, Relation, graph_variables
-from kgqa_hpc.engines.config import CpuEngineConfig, ScriptedEngineConfig
+from kgqa_hpc.engines.cpu.engine import CpuSettings
 from kgqa_hpc.engines.engine import Request
 from kgqa_hpc.engines.process import EngineProcess
+from kgqa_hpc.engines.scripted.engine import ScriptedSettings
 from kgqa_hpc.prompts.prompt import load_prompt
 
 STATIC = "Write one question about the nodes below and its answer, as JSON. " + " ".join(
@@ -74,7 +75,7 @@ def graphlet(number: int) -> tuple[dict[str, str], ...]:
 def round_trips(count: int, folder: Path) -> str:
     """An engine without latency behind the process boundary, a full window of requests in flight."""
     requests = [request(n) for n in range(count)]
-    with EngineProcess(ScriptedEngineConfig(), folder / "scripted.log") as engine:
+    with EngineProcess(ScriptedSettings(), folder / "scripted.log") as engine:
         engine.start()
         began, cpu, sent, done = time.perf_counter(), _cpu(), 0, 0
         while done < count:
@@ -107,13 +108,13 @@ class Spent:
 
 def beside_a_bare_loop(seconds: float, threads: int, folder: Path) -> str:
     """The embedded engine in its process, and llama.cpp called as simply as can be, for about `seconds`."""
-    from kgqa_hpc.engines import grammar
-    from kgqa_hpc.engines.cpu import bundled_model
-    from kgqa_hpc.engines.llama import LlamaServer
+    from kgqa_hpc.engines.cpu import grammar
+    from kgqa_hpc.engines.cpu.engine import bundled_model
+    from kgqa_hpc.engines.cpu.llama import LlamaServer
 
     bare_server = LlamaServer(bundled_model(), 1, 4096, threads, None)
     rules = grammar.gbnf(ENDLESS, ascii_only=True)
-    with EngineProcess(CpuEngineConfig(threads=threads), folder / "cpu.log") as engine:
+    with EngineProcess(CpuSettings(threads=threads), folder / "cpu.log") as engine:
         engine.start()
         child = psutil.Process(engine.pid)
 

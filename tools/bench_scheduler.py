@@ -37,11 +37,10 @@ from unittest import mock
 
 from kgqa_hpc.anchors.anchor import Anchor, Node, Relation
 from kgqa_hpc.config import parse_config
-from kgqa_hpc.engines.config import ScriptedEngineConfig, ScriptedLatency
 from kgqa_hpc.engines.engine import EngineInfo, Request, Response
-from kgqa_hpc.engines.gpu_model import Batch, Cost
-from kgqa_hpc.engines.mailbox import Intake
-from kgqa_hpc.engines.scripted import ScriptedEngine
+from kgqa_hpc.engines.mailbox import Mailbox
+from kgqa_hpc.engines.scripted.engine import ScriptedEngine, ScriptedSettings
+from kgqa_hpc.engines.scripted.gpu_model import Batch, Cost, GpuModel
 from kgqa_hpc.runs import fingerprint
 from kgqa_hpc.status.forecast import PUBLISHED_TOKENS, PUBLISHED_TOKENS_PER_S
 from kgqa_hpc.store.anchors import write_anchors
@@ -96,8 +95,8 @@ class ModelGpu:
     there. `lengths` are the tokens of all answers so far, by step.
     """
 
-    def __init__(self, config: ScriptedEngineConfig, *_: object) -> None:
-        instant = ScriptedLatency(batch=config.latency.batch)
+    def __init__(self, config: ScriptedSettings, *_: object) -> None:
+        instant = GpuModel(batch=config.latency.batch)
         self._scripted = ScriptedEngine(config.model_copy(update={"latency": instant}))
         self._batch: Batch[Response] = Batch(config.latency)
         self.now = 0.0
@@ -119,10 +118,10 @@ class ModelGpu:
         self._scripted.preflight(schemas)
 
     def send(self, requests: Sequence[Request]) -> None:
-        intake = Intake()
-        intake.put(list(requests))
-        intake.close()
-        for request, response in zip(requests, self._scripted.generate(intake), strict=True):
+        mailbox = Mailbox()
+        mailbox.put(list(requests))
+        mailbox.close()
+        for request, response in zip(requests, self._scripted.generate(mailbox), strict=True):
             step = request.id.split("/")[1]
             spread = random.Random(request.seed).uniform(-SPREAD, SPREAD)
             tokens = round(PUBLISHED_TOKENS[step] * (1 + spread))
@@ -175,7 +174,7 @@ def keep_busy(folder: Path, items: int, batch: int = BATCH, shard_size: int = 51
 def with_barriers(lengths: Mapping[str, Sequence[int]], calls: Mapping[str, int], batch: int = BATCH) -> Busy:
     """All questions, then all judgements, in calls of so many, each of which waits for its last answer."""
     decode = PUBLISHED_TOKENS_PER_S / batch
-    gpu: Batch[int] = Batch(ScriptedLatency(batch=batch, decode_tokens_per_s=decode))
+    gpu: Batch[int] = Batch(GpuModel(batch=batch, decode_tokens_per_s=decode))
     now = 0.0
     for step in ("generate", "judge"):
         for start in range(0, len(lengths[step]), calls[step]):

@@ -9,11 +9,11 @@ import orjson
 from kgqa_hpc.dataset.card import DataFile, render_card
 from kgqa_hpc.dataset.croissant import croissant
 from kgqa_hpc.dataset.facts import Facts
-from kgqa_hpc.dataset.files import sha256_of, write_sums
+from kgqa_hpc.dataset.files import write_sums
 from kgqa_hpc.dataset.first_pass import FirstPass
 from kgqa_hpc.dataset.group_table import group_table, table_name
 from kgqa_hpc.dataset.prompts import write_prompts
-from kgqa_hpc.store.canonical import pretty
+from kgqa_hpc.store.canonical import pretty, sha256_of
 from kgqa_hpc.store.run_folder import RunFolder
 
 

@@ -17,6 +17,8 @@ import pyarrow as pa
 import pyarrow.json as pj
 import pyarrow.parquet as pq
 
+from kgqa_hpc.store.canonical import sha256_of
+
 # A row group is written at whichever comes first; a thousand published records are about 4 MB of JSON.
 ROW_GROUP_ROWS = 2048
 ROW_GROUP_BYTES = 16 << 20
@@ -156,12 +158,6 @@ def table_of(lines: bytes, schema: pa.Schema) -> pa.Table:
     parse = pj.ParseOptions(explicit_schema=schema, unexpected_field_behavior="ignore")
     read = pj.ReadOptions(block_size=len(lines) + 1, use_threads=False)
     return pj.read_json(pa.BufferReader(lines), read_options=read, parse_options=parse)
-
-
-def sha256_of(path: Path) -> str:
-    """The SHA-256 of a file in hex, read in pieces."""
-    with path.open("rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 def write_sums(folder: Path, known: dict[str, str]) -> None:

@@ -1,1 +1,1 @@
-"""What answers prompts: lmdeploy, openai, cpu and scripted, behind one interface (engine.py)."""
+"""Engines answer prompts: registered (registry.py), configured (config.py), each in a process of its own."""

@@ -20,13 +20,12 @@ import traceback
 from pathlib import Path
 from typing import Any
 
-from pydantic import TypeAdapter
-
-from kgqa_hpc.engines.config import EngineConfig
-from kgqa_hpc.engines.engine import Engine, Response
-from kgqa_hpc.engines.mailbox import Intake
+from kgqa_hpc.engines.clean import Redactor
+from kgqa_hpc.engines.config import parse_engine
+from kgqa_hpc.engines.engine import Response
+from kgqa_hpc.engines.mailbox import Mailbox
 from kgqa_hpc.engines.protocol import Frames, frame, read_requests, write_info, write_responses
-from kgqa_hpc.engines.start import start_engine
+from kgqa_hpc.engines.registry import ENGINES, Engine
 from kgqa_hpc.errors import InputError
 
 BEAT_EVERY_S = 1.0
@@ -55,9 +54,10 @@ class _Child:
         self._sending = threading.Lock()
         self._frames = Frames()
         self._early: list[tuple[str, Any]] = []  # frames that came together with hello
-        self._intake = Intake()
-        self._intake.before_sleep = self._flush
+        self._mailbox = Mailbox()
+        self._mailbox.before_sleep = self._flush
         self._ready: list[Response] = []
+        self._redact = Redactor(())
         self._engine: Engine | None = None
 
     def serve(self) -> None:
@@ -65,8 +65,8 @@ class _Child:
         hello = self._receive_hello()
         engine = self._start(hello)
         threading.Thread(target=self._read, args=(engine,), daemon=True).start()
-        while not self._intake.ended:
-            for response in engine.generate(self._intake):
+        while not self._mailbox.ended:
+            for response in engine.generate(self._mailbox):
                 self._ready.append(response)
                 if len(self._ready) >= FLUSH_AT:
                     self._flush()
@@ -75,13 +75,15 @@ class _Child:
 
     def _start(self, hello: dict[str, Any]) -> Engine:
         try:
-            config = TypeAdapter(EngineConfig).validate_python(hello["config"])
-            self._engine = start_engine(config, Path(hello["memory"]))
+            settings = parse_engine(hello["config"])
+            self._redact = Redactor(settings.secret_names)
+            engine: Engine = ENGINES.get(settings.kind)(settings, Path(hello["memory"]))
+            self._engine = engine
         except InputError as problem:
-            self._send("refused", _refusal(problem))
+            self._send("refused", self._refusal(problem))
             sys.exit(problem.exit_code)
-        self._send("ready", write_info(self._engine.info))
-        return self._engine
+        self._send("ready", write_info(engine.info))
+        return engine
 
     def _receive_hello(self) -> dict[str, Any]:
         while True:
@@ -104,19 +106,17 @@ class _Child:
 
     def _obey(self, engine: Engine, verb: str, content: Any) -> None:
         if verb == "requests":
-            self._intake.put(read_requests(content))
+            self._mailbox.put(read_requests(content))
         elif verb == "cancel":
-            self._intake.cancel()  # not engine.cancel(): `generate` may not have begun yet
+            self._mailbox.cancel()
         elif verb == "close":
-            self._intake.close()
-        elif verb == "count":
-            self._send("counts", [engine.count_tokens(text) for text in content])
+            self._mailbox.close()
         elif verb == "preflight":
             try:
                 engine.preflight(content)
-                self._send("checked")
+                self._send("checked", write_info(engine.info))
             except InputError as problem:
-                self._send("refused", _refusal(problem))
+                self._send("refused", self._refusal(problem))
         else:
             raise ValueError(f"unknown frame {verb!r}")
 
@@ -128,7 +128,7 @@ class _Child:
 
     def _flush(self) -> None:
         if self._ready:
-            self._send("responses", write_responses(self._ready))
+            self._send("responses", write_responses(map(self._redact.response, self._ready)))
             self._ready = []
 
     def _send(self, verb: str, content: Any = None) -> None:
@@ -144,9 +144,9 @@ class _Child:
         while not pause.wait(BEAT_EVERY_S):
             self._send("beat", int(getattr(self._engine, "progress", 0)))
 
-
-def _refusal(problem: InputError) -> dict[str, str]:
-    return {"error": type(problem).__name__, "message": problem.message, "cure": problem.cure}
+    def _refusal(self, problem: InputError) -> dict[str, str]:
+        words = {"error": type(problem).__name__, "message": problem.message, "cure": problem.cure}
+        return {key: self._redact.text(value) for key, value in words.items()}
 
 
 if __name__ == "__main__":

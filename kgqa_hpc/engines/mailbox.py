@@ -1,7 +1,8 @@
 """The one place where an engine waits: for new requests, for finished answers, for cancel and for the end.
 
-Requests come from another thread (the child's reader, or a feeder around any iterable that may block);
-answers come from the engine's own worker threads. `wait` hands over whatever is there.
+Requests come from another thread (the child's reader); answers come from the engine's own worker threads.
+`wait` hands over whatever is there. A simple engine just iterates over the requests; one that works on many
+at once leaves the waiting to `serve`.
 """
 
 from __future__ import annotations
@@ -13,8 +14,8 @@ from collections.abc import Callable, Iterable, Iterator
 from kgqa_hpc.engines.engine import Request, Response
 
 
-class Intake:
-    """A two-way mailbox; an iterator over its requests too, so that it can be passed as `requests`.
+class Mailbox:
+    """Requests in, answers out; also an iterator over its requests.
 
     `before_sleep` is called whenever `wait` is about to block: the moment to send what has piled up.
     """
@@ -30,13 +31,12 @@ class Intake:
         self._failure: BaseException | None = None
 
     @classmethod
-    def of(cls, requests: Iterable[Request], ahead: int) -> Intake:
-        """`requests` itself when it is an Intake, else one fed by a thread, at most `ahead` ahead."""
-        if isinstance(requests, cls):
-            return requests
-        intake = cls()
-        threading.Thread(target=intake._feed, args=(requests, ahead), daemon=True).start()
-        return intake
+    def holding(cls, requests: Iterable[Request]) -> Mailbox:
+        """A closed mailbox with these requests: for one batch, in benchmarks and tests."""
+        mailbox = cls()
+        mailbox.put(list(requests))
+        mailbox.close()
+        return mailbox
 
     def put(self, requests: list[Request]) -> None:
         """Add requests."""
@@ -91,8 +91,8 @@ class Intake:
     ) -> tuple[list[Request], list[Response]]:
         """New requests (at most `room`; 0 leaves them) and finished answers, as soon as one is there.
 
-        Returns two empty lists after `timeout` seconds, on cancel, and once when the intake has ended. Raises
-        what the iterable of requests raised.
+        Returns two empty lists after `timeout` seconds, on cancel, and once when the mailbox has ended.
+        Raises what `fail` was given.
         """
         if self.before_sleep is not None and timeout != 0 and not self._ready(room):
             self.before_sleep()
@@ -109,21 +109,41 @@ class Intake:
         return requests, answers
 
     def __iter__(self) -> Iterator[Request]:
+        """The requests one by one, for an engine that answers each before it takes the next.
+
+        A cancel drops what is still waiting: such an engine has nothing running that could be aborted.
+        """
         while not self.ended:
             yield from self.wait(room=1)[0]
+            self.take_cancel()
 
     def _ready(self, room: int | None) -> bool:
         if self._answers or self._cancelled or (self._requests and room != 0):
             return True
         return self.ended and not self._end_told
 
-    def _feed(self, source: Iterable[Request], ahead: int) -> None:
-        try:
-            for request in source:
-                self.put([request])
-                with self._changed:
-                    self._changed.wait_for(lambda: len(self._requests) < ahead)
-        except BaseException as problem:  # noqa: BLE001 - raised again in the engine's thread, by `wait`
-            self._failure = problem
-        finally:
-            self.close()
+
+def serve(
+    mailbox: Mailbox, room: int, begin: Callable[[Request], object], abort: Callable[[], object]
+) -> Iterator[Response]:
+    """Keep up to `room` requests going until the mailbox has ended, or is cancelled; yield what is answered.
+
+    `begin(request)` starts one and returns at once; whoever finishes it calls `mailbox.answer`. On a cancel
+    `abort()` hastens what runs, each of which must still be answered, and what waits is aborted here.
+    """
+    running = 0
+    while running or not mailbox.ended:
+        new, answers = mailbox.wait(room=room - running)
+        running += len(new) - len(answers)
+        for request in new:
+            begin(request)
+        yield from answers
+        waiting = mailbox.take_cancel()
+        if waiting is not None:
+            yield from (Response(request.id, "", "abort") for request in waiting)
+            abort()
+            while running:
+                answers = mailbox.wait(room=0)[1]
+                running -= len(answers)
+                yield from answers
+            return

@@ -13,23 +13,36 @@ import signal
 import socket
 import subprocess
 import sys
+import threading
 import time
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from types import TracebackType
-from typing import Any
-
-from pydantic import BaseModel
+from typing import Any, NoReturn, TypeVar
 
 from kgqa_hpc import errors
-from kgqa_hpc.engines.engine import EngineInfo, Request, Response
-from kgqa_hpc.engines.protocol import Frames, GarbledStream, frame, read_responses, write_requests
+from kgqa_hpc.engines.clean import Redactor, one_line
+from kgqa_hpc.engines.engine import EngineInfo, EngineSettings, Request, Response
+from kgqa_hpc.engines.last_words import exit_words, last_line
+from kgqa_hpc.engines.protocol import (
+    Frames,
+    GarbledStream,
+    frame,
+    read_info,
+    read_refusal,
+    read_responses,
+    write_requests,
+)
 from kgqa_hpc.errors import EngineDied, InputError
+
+T = TypeVar("T")
 
 START_LIMIT_S = 3600.0  # a 70B model from a cold parallel file system takes minutes, not an hour
 CLOSE_GRACE_S = 20.0
+LOG_GRACE_S = 2.0  # for its last words to reach the log
+LOOK_EVERY_S = 0.2  # the longest until a stop is noticed while the engine starts or checks
 
 
 def _never() -> bool:
@@ -39,17 +52,22 @@ def _never() -> bool:
 class EngineProcess:
     """The worker's end of an engine child.
 
-    `config` is an EngineConfig, `log` the file that collects what the child prints (appended). The child
-    counts as stalled after `stall_after` seconds without any answer or progress while requests are in flight,
-    or after `silent_after` seconds without a heartbeat (default: as long, but at least a minute: machines are
-    busy). `start` from a thread that lives as long as the engine: the kernel ends the child together with the
-    thread that started it.
+    `log` is the file that collects what the child prints (appended, secrets masked). The child counts as
+    stalled after `stall_after` seconds (or `EngineInfo.stall_s`, if that is less) without any answer or
+    progress while requests are in flight, or after `silent_after` seconds without a heartbeat (default: as
+    long, but at least a minute: machines are busy). `start` from a thread that lives as long as the engine:
+    the kernel ends the child together with the thread that started it.
     """
 
     def __init__(
-        self, config: BaseModel, log: Path, stall_after: float = 600.0, silent_after: float | None = None
+        self,
+        settings: EngineSettings,
+        log: Path,
+        stall_after: float = 600.0,
+        silent_after: float | None = None,
     ) -> None:
-        self._config = config
+        self._settings = settings
+        self._redact = Redactor(settings.secret_names)
         self._log = log
         self._log_start = 0
         self._stall_after = stall_after
@@ -60,7 +78,8 @@ class EngineProcess:
         self._frames = Frames()
         self._outgoing: deque[memoryview] = deque()
         self._in_flight: set[str] = set()
-        self._early: list[Response] = []  # answers that came while a preflight or count was awaited
+        self._early: list[Response] = []  # answers that came while a preflight was awaited
+        self._copier: threading.Thread | None = None
         self._progress = 0
         self._silent = 0.0  # seconds in which we listened and heard nothing at all
         self._idle = 0.0  # seconds in which we listened and heard of no progress
@@ -99,31 +118,51 @@ class EngineProcess:
         self.kill()
         self._launch()
         hello = {
-            "config": self._config.model_dump(mode="json"),
+            "config": self._settings.model_dump(mode="json"),
             "memory": str(self._log.with_suffix(".faults")),
         }
         self._post(frame("hello", hello))
         began = time.monotonic()
         while True:
-            for verb, content in self._listen(0.2, working=False):
-                if verb == "ready":
-                    self._info = EngineInfo(**content)
-                    return self._info
-                if verb == "refused":
-                    self.kill()
-                    raise _refusal(content)
             if stop():
                 self._die("it was stopped while starting")
+            for verb, content in self._listen(LOOK_EVERY_S, working=False):
+                if verb == "ready":
+                    self._info = self._believed(read_info, content)
+                    return self._info
+                if verb == "refused":
+                    refusal = self._believed(_refusal, content)
+                    self.kill()
+                    if self._info is None:
+                        raise refusal
+                    # It could start as configured once, so something else is wrong now: worth another try.
+                    raise EngineDied(f"the engine did not start again: {refusal.message}", f"see {self._log}")
             if time.monotonic() - began > START_LIMIT_S:
                 self._die(f"it did not start within {START_LIMIT_S:.0f} s")
 
-    def preflight(self, schemas: Sequence[Mapping[str, Any]]) -> None:
-        """Have the engine check the schemas it will be given. Raises EngineConfigError."""
-        self._ask("preflight", list(schemas), "checked")
+    def preflight(
+        self, schemas: Sequence[Mapping[str, Any]], stop: Callable[[], bool] = _never
+    ) -> EngineInfo:
+        """Have the engine check the schemas it will be given; what it is afterwards.
 
-    def count_tokens(self, texts: Sequence[str]) -> list[int]:
-        """Tokens of each text in the model's tokenizer."""
-        return list(self._ask("count", list(texts), "counts"))
+        Raises EngineConfigError when it cannot serve one, EngineDied when it dies, or when `stop()` becomes
+        true: an engine that compiles for minutes must not keep a worker that was told to go.
+        """
+        self._post(frame("preflight", list(schemas)))
+        while True:
+            replies = []
+            for verb, content in self._listen(LOOK_EVERY_S, working=True):
+                if verb == "responses":
+                    self._early += self._accept(content)
+                elif verb in ("checked", "refused"):
+                    replies.append((verb, content))
+            for verb, content in replies:  # after all frames: an answer may have come behind the reply
+                if verb == "refused":
+                    raise self._believed(_refusal, content)
+                self._info = self._believed(read_info, content)
+                return self._info
+            if stop():
+                self._die("it was stopped while checking the schemas")
 
     def send(self, requests: Sequence[Request]) -> None:
         """Give the engine requests; returns at once, what the pipe cannot hold goes out with `receive`."""
@@ -190,11 +229,13 @@ class EngineProcess:
             self._process = subprocess.Popen(
                 [sys.executable, "-m", "kgqa_hpc.engines.child", str(theirs.fileno()), str(os.getpid())],
                 stdin=subprocess.DEVNULL,
-                stdout=log,
-                stderr=log,
+                stdout=subprocess.PIPE if self._redact else log,
+                stderr=subprocess.STDOUT,
                 pass_fds=[theirs.fileno()],
                 start_new_session=True,
             )
+        if self._process.stdout is not None:
+            self._copier = self._redact.copy(self._process.stdout, self._log)
         ours.setblocking(False)
         self._socket = ours
         self._frames = Frames()
@@ -204,28 +245,20 @@ class EngineProcess:
         self._silent = self._idle = 0.0
         self._looked = time.monotonic()
 
-    def _ask(self, verb: str, content: Any, answer: str) -> Any:
-        self._post(frame(verb, content))
-        while True:
-            replies = []
-            for got, reply in self._listen(0.2, working=True):
-                if got == "responses":
-                    self._early += self._accept(reply)
-                elif got != "beat":
-                    replies.append((got, reply))
-            for got, reply in replies:  # after all frames were seen: an answer may have come behind the reply
-                if got == "refused":
-                    raise _refusal(reply)
-                if got == answer:
-                    return reply
-
     def _accept(self, content: list[Any]) -> list[Response]:
-        answers = read_responses(content)
+        answers: list[Response] = self._believed(read_responses, content)
         for answer in answers:
             if answer.id not in self._in_flight:
                 self._die(f"it answered {answer.id!r}, which nobody had asked or was answered already")
             self._in_flight.discard(answer.id)
         return answers
+
+    def _believed(self, read: Callable[[Any], T], content: Any) -> T:
+        """`content` as `read` understands it; what it cannot understand is the engine's death."""
+        try:
+            return read(content)
+        except GarbledStream as problem:
+            self._die(f"it sent gibberish ({problem})")
 
     def _post(self, data: bytes) -> None:
         if self._socket is None:
@@ -283,51 +316,37 @@ class EngineProcess:
         # Only time in which we were here counts: a worker that was suspended must not blame its engine.
         elapsed = min(now - self._looked, self._stall_after / 4)
         self._looked = now
-        beats = [content for verb, content in heard if verb == "beat"]
+        beats = [content for verb, content in heard if verb == "beat" and isinstance(content, int)]
         moved = bool(beats) and beats[-1] != self._progress
         if beats:
             self._progress = beats[-1]
-        answered = len(heard) > len(beats)
+        answered = any(verb != "beat" for verb, _ in heard)
         self._silent = 0.0 if heard else self._silent + elapsed
         self._idle = 0.0 if answered or moved or not working else self._idle + elapsed
         if self._silent > self._silent_after:
             self._die(f"it showed no sign of life for {self._silent:.0f} s")
-        if self._idle > self._stall_after:
+        # While it compiles a schema it tells no progress: its own, shorter limit counts only for answers.
+        told = self._info.stall_s if self._info and self._in_flight else 0.0
+        if self._idle > (min(told, self._stall_after) if told else self._stall_after):
             self._die(
                 f"it answered nothing for {self._idle:.0f} s with {len(self._in_flight)} requests in flight"
             )
 
-    def _die(self, reason: str | None) -> None:
+    def _die(self, reason: str | None) -> NoReturn:
         """Kill what is left and raise EngineDied; without a `reason`, its exit status is the reason."""
         assert self._process is not None
-        reason = reason or _exit_words(self._process.pid) or "it closed its connection"
+        reason = reason or exit_words(self._process.pid) or "it closed its connection"
         self.kill()
-        words = _last_line(self._log, self._log_start)
+        if self._copier is not None:
+            self._copier.join(LOG_GRACE_S)
+        words = last_line(self._log, self._log_start)
         raise EngineDied(f"the engine died: {reason}" + (f"; {words}" if words else ""), f"see {self._log}")
 
 
-def _exit_words(pid: int, patience: float = 5.0) -> str:
-    """How a child ended, without reaping it: its process group must not be reused before it is killed."""
-    deadline = time.monotonic() + patience
-    while time.monotonic() < deadline:
-        state = os.waitid(os.P_PID, pid, os.WEXITED | os.WNOWAIT | os.WNOHANG)
-        if state is not None:
-            by_signal = state.si_code in (os.CLD_KILLED, os.CLD_DUMPED)
-            name = signal.Signals(state.si_status).name if by_signal else ""
-            return f"killed by {name}" if by_signal else f"exit code {state.si_status}"
-        time.sleep(0.01)
-    return ""
-
-
-def _last_line(log: Path, start: int) -> str:
-    """The last thing printed after byte `start`, cut to a readable length."""
-    with log.open("rb") as file:
-        file.seek(max(file.seek(0, os.SEEK_END) - 2000, start))
-        lines = file.read().decode("utf-8", "replace").split("\n")
-    return next((line.strip()[:200] for line in reversed(lines) if line.strip()), "")
-
-
-def _refusal(content: dict[str, str]) -> InputError:
-    kind = getattr(errors, content["error"], InputError)
-    problem: InputError = kind(content["message"], content["cure"])
+def _refusal(content: Any) -> InputError:
+    name, message, cure = read_refusal(content)
+    kind = getattr(errors, name, InputError)
+    if not (isinstance(kind, type) and issubclass(kind, InputError)):
+        kind = InputError
+    problem: InputError = kind(*("\n".join(map(one_line, words.split("\n"))) for words in (message, cure)))
     return problem

@@ -2,25 +2,26 @@
 
 A frame is four bytes (length of the body, little-endian) and a body, the JSON array [verb, content]:
 
-    worker → engine   hello {config, memory}   preflight [schemas]   count [texts]
-                      requests [shared, rows]  cancel                close
-    engine → worker   ready {info}   refused {error, message, cure}   checked   counts [n]
-                      responses [rows]   beat progress
+    worker → engine   hello {config, memory}   preflight [schemas]   requests [shared, rows]   cancel   close
+    engine → worker   ready {info}   refused {error, message, cure}   checked {info}   responses [rows]
+                      beat progress
 
 Many requests or responses travel in one frame, so that a round trip costs microseconds. A row is a request
 or response as the array of its members; messages and schemas of requests stand in `shared`, each once, and in
 the rows their places there: the long instructions are the same for all.
+
+The worker believes nothing: whatever is not as above is a GarbledStream, and that is the engine's death.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import asdict
-from typing import Any
+from dataclasses import asdict, fields
+from typing import Any, get_args
 
 import orjson
 
-from kgqa_hpc.engines.engine import EngineInfo, Request, Response
+from kgqa_hpc.engines.engine import EngineInfo, Finish, Request, Response, count_of
 
 HEAD = 4
 LONGEST = 1 << 30  # a larger length is not ours: the stream is out of step
@@ -56,10 +57,12 @@ class Frames:
             body = bytes(self._buffer[HEAD : HEAD + length])
             del self._buffer[: HEAD + length]
             try:
-                verb, content = orjson.loads(body)
+                whole = orjson.loads(body)
             except ValueError as problem:
                 raise GarbledStream(str(problem)) from None
-            yield verb, content
+            if not (isinstance(whole, list) and len(whole) == 2 and isinstance(whole[0], str)):
+                raise GarbledStream("a frame that is no [verb, content]")
+            yield whole[0], whole[1]
 
 
 def write_requests(requests: Iterable[Request]) -> list[Any]:
@@ -94,14 +97,53 @@ def write_responses(responses: Iterable[Response]) -> list[Any]:
     return [tuple(response) for response in responses]
 
 
-def read_responses(content: list[Any]) -> list[Response]:
-    """Responses as they came over the wire."""
-    return [Response(*row) for row in content]
+def read_responses(content: Any) -> list[Response]:
+    """Responses as they came over the wire, token counts bounded. Raises GarbledStream."""
+    if not isinstance(content, list):
+        raise GarbledStream("responses that are no list")
+    return [_response(row) for row in content]
 
 
 def write_info(info: EngineInfo) -> dict[str, Any]:
-    """Plain JSON types of an EngineInfo; `EngineInfo(**data)` is the inverse."""
+    """Plain JSON types of an EngineInfo; `read_info` is the inverse."""
     return {**asdict(info), "extra": dict(info.extra)}
+
+
+def read_info(content: Any) -> EngineInfo:
+    """An EngineInfo as it came over the wire. Raises GarbledStream."""
+    if not isinstance(content, dict) or content.keys() != {f.name for f in fields(EngineInfo)}:
+        raise GarbledStream("an engine's description that is none")
+    texts = (content[name] for name in ("name", "version", "model", "digest", "quantisation", "settings"))
+    if not all(isinstance(text, str) for text in texts) or not isinstance(content["extra"], dict):
+        raise GarbledStream("an engine's description with wrong types")
+    numbers = {name: count_of(content[name]) for name in ("max_batch", "window")}
+    stall = float(count_of(content["stall_s"]))
+    return EngineInfo(**{**content, **numbers, "max_batch": max(numbers["max_batch"], 1), "stall_s": stall})
+
+
+def read_refusal(content: Any) -> tuple[str, str, str]:
+    """The error's class, message and cure, as the engine's child gave them. Raises GarbledStream."""
+    try:
+        words = content["error"], content["message"], content["cure"]
+    except (TypeError, KeyError):
+        raise GarbledStream("a refusal without words") from None
+    if not all(isinstance(word, str) for word in words):
+        raise GarbledStream("a refusal that is no text")
+    return words
+
+
+_FINISHES = frozenset(get_args(Finish))
+
+
+def _response(row: Any) -> Response:
+    if not isinstance(row, list) or len(row) != len(Response._fields):
+        raise GarbledStream("a response of another length")
+    name, text, finish, prompt, completion, cached, error = row
+    if type(name) is not str or type(text) is not str or not isinstance(finish, str):
+        raise GarbledStream("a response that is no text")
+    if finish not in _FINISHES or not (error is None or type(error) is str):
+        raise GarbledStream(f"a response with the finish {finish[:40]!r}")
+    return Response(name, text, finish, count_of(prompt), count_of(completion), count_of(cached), error)  # type: ignore[arg-type]
 
 
 def _speakable(value: Any) -> Any:

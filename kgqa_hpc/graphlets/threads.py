@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from dataclasses import dataclass
-from pathlib import Path
 from typing import TypeVar
+
+from kgqa_hpc.cores import usable_cores
 
 Progress = Callable[[int, int, str], None]
 """Called as progress(done, total, label) from the calling thread; `done` and `total` are parts of work, not
@@ -16,16 +16,6 @@ items.
 
 Part = TypeVar("Part")
 Result = TypeVar("Result")
-
-
-def usable_cores() -> int:
-    """Cores this process may use: its affinity, and the CPU quota of its cgroup where there is one."""
-    cores = len(os.sched_getaffinity(0))
-    try:
-        quota, period = Path("/sys/fs/cgroup/cpu.max").read_text().split()
-    except (OSError, ValueError):  # no such limit on this system
-        return cores
-    return cores if quota == "max" else max(min(cores, int(quota) // int(period)), 1)
 
 
 @dataclass(frozen=True)

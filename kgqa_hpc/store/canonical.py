@@ -7,6 +7,7 @@ content has equal bytes (headers, documents, digests).
 from __future__ import annotations
 
 import hashlib
+from pathlib import Path
 from typing import Any
 
 import orjson
@@ -43,6 +44,12 @@ def digest(value: object) -> str:
 def bytes_digest(data: bytes) -> str:
     """sha256 in hex."""
     return hashlib.sha256(data).hexdigest()
+
+
+def sha256_of(path: Path) -> str:
+    """The digest of a whole file, in hexadecimal."""
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 def _dump(value: object, option: int) -> bytes:

@@ -155,7 +155,7 @@ class PassWorker:
             provenance = info.provenance()
             session.run.pin(f"engine-{self._pass}", provenance)
             set_engine(self._chain, info)
-            self._window = limits.window or 2 * info.max_batch
+            self._window = limits.window or info.window or 2 * info.max_batch
         self._scheduler = Scheduler(
             self._chain,
             self._engine,
@@ -172,7 +172,8 @@ class PassWorker:
 
     def _start_once(self) -> None:
         self._engine.start(self._stopped)
-        self._engine.preflight([step.prompt.schema for step in self._chain if step.asks])
+        schemas = [step.prompt.schema for step in self._chain if step.asks]
+        self._engine.preflight(schemas, self._stopped)
 
     def _results_before(self, lease: Lease) -> dict[str, Record] | None:
         """The records of the pass before; sets `_blocked` when they have to be made again."""

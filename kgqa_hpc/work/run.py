@@ -21,7 +21,6 @@ from kgqa_hpc.cluster import mpi, slurm
 from kgqa_hpc.cluster.ranks import World, assign_gpus, discover, worker_name
 from kgqa_hpc.cluster.stop import Stop, deadline_of
 from kgqa_hpc.config import RunConfig
-from kgqa_hpc.engines.config import LmdeployEngineConfig
 from kgqa_hpc.errors import CorruptFile, InputError, KgqaError, StoppedEarly, StoreError
 from kgqa_hpc.progress import Progress
 from kgqa_hpc.runs import open_for_work
@@ -167,13 +166,12 @@ def _await_shards(run: RunFolder, reporter: Reporter, stop: Stop) -> ShardsManif
 def _gpus_per_worker(config: RunConfig) -> int:
     """GPUs the most demanding engine of the run needs; 0 when none does.
 
-    KGQA_GPUS_PER_WORKER overrules it, for an engine that starts a server of its own (openai, `command`).
+    KGQA_GPUS_PER_WORKER overrules it.
     """
     wish = os.environ.get("KGQA_GPUS_PER_WORKER", "")
     if wish.isdigit():
         return int(wish)
-    engines = [config.engine_of(each.name) for each in config.passes]
-    return max((engine.tp for engine in engines if isinstance(engine, LmdeployEngineConfig)), default=0)
+    return max(int(config.engine_of(each.name).gpus_per_worker) for each in config.passes)
 
 
 def _facts(world: World) -> dict[str, Any]:

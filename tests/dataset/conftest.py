@@ -23,7 +23,7 @@ from kgqa_hpc.store.results import write_result
 from kgqa_hpc.store.run_folder import RunFolder
 from kgqa_hpc.store.shard import read_shard
 
-ENGINE = EngineInfo("scripted", "0.1", "scripted-1", digest="abc", quantisation="none", deterministic=True)
+ENGINE = EngineInfo("scripted", "0.1", "scripted-1", digest="abc", quantisation="none")
 ATTEMPTS = 3
 CONFIG: dict[str, Any] = {
     "seed": 7,

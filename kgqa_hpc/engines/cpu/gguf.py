@@ -1,0 +1,130 @@
+"""What a GGUF file says about itself, read from its first pages, so that a bad file is refused at once.
+
+Layout: magic "GGUF", version, number of tensors, number of keys; typed key-value pairs; one entry per tensor
+with its shape, type and offset; the tensors. https://github.com/ggml-org/ggml/blob/master/docs/gguf.md
+"""
+
+from __future__ import annotations
+
+import struct
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, BinaryIO
+
+from kgqa_hpc.errors import EngineConfigError
+
+_SCALARS = {0: "B", 1: "b", 2: "H", 3: "h", 4: "I", 5: "i", 6: "f", 7: "?", 10: "Q", 11: "q", 12: "d"}
+_STRING, _ARRAY = 8, 9
+# general.file_type of the llama.cpp project (llama_ftype), the common ones.
+_FILE_TYPES = {
+    0: "F32", 1: "F16", 2: "Q4_0", 3: "Q4_1", 7: "Q8_0", 8: "Q5_0", 9: "Q5_1", 10: "Q2_K", 11: "Q3_K_S",
+    12: "Q3_K_M", 13: "Q3_K_L", 14: "Q4_K_S", 15: "Q4_K_M", 16: "Q5_K_S", 17: "Q5_K_M", 18: "Q6_K",
+    32: "BF16",
+}  # fmt: skip
+_MOST_KEYS, _MOST_TENSORS, _LONGEST_STRING = 1 << 16, 1 << 20, 1 << 26
+_CURE = "give a complete .gguf file under engine.model, or leave it out for the bundled one"
+
+
+@dataclass(frozen=True, slots=True)
+class GgufHeader:
+    """Scalar and string keys of a GGUF file; arrays (the vocabulary) are skipped."""
+
+    keys: dict[str, Any]
+    tensors: int
+
+    @property
+    def quantisation(self) -> str:
+        """How the weights are stored, e.g. Q4_K_M; empty when the file does not say."""
+        kind = self.keys.get("general.file_type")
+        return _FILE_TYPES.get(kind, f"type {kind}") if isinstance(kind, int) else ""
+
+    @property
+    def context(self) -> int | None:
+        """Tokens of context the model was trained with."""
+        value = self.keys.get(f"{self.keys.get('general.architecture')}.context_length")
+        return value if isinstance(value, int) else None
+
+
+def read_header(path: Path) -> GgufHeader:
+    """Raises EngineConfigError when the file is missing, not GGUF, or ends before its last tensor."""
+    try:
+        with path.open("rb") as file:
+            return _read(path, file, path.stat().st_size)
+    except FileNotFoundError:
+        raise EngineConfigError(f"{path}: no such model file", _CURE) from None
+    except OSError as problem:
+        raise EngineConfigError(f"{path}: cannot be read: {problem.strerror}", _CURE) from None
+    except (struct.error, EOFError, OverflowError, UnicodeDecodeError):
+        raise EngineConfigError(f"{path}: the GGUF header is damaged or cut off", _CURE) from None
+
+
+def _read(path: Path, file: BinaryIO, size: int) -> GgufHeader:
+    if file.read(4) != b"GGUF":
+        raise EngineConfigError(f"{path}: is not a GGUF file (its first bytes are not 'GGUF')", _CURE)
+    (version,) = _unpack(file, "I")
+    if version not in (2, 3):
+        raise EngineConfigError(f"{path}: GGUF version {version} is not 2 or 3", _CURE)
+    tensors, count = _unpack(file, "QQ")
+    if tensors > _MOST_TENSORS or count > _MOST_KEYS:
+        raise EOFError
+    keys: dict[str, Any] = {}
+    for _ in range(count):
+        name = _string(file)
+        value = _value(file, _unpack(file, "I")[0])
+        if value is not None:
+            keys[name] = value
+    last = max((_tensor_offset(file) for _ in range(tensors)), default=0)
+    if file.tell() + last >= size:
+        raise EngineConfigError(f"{path}: is cut off: {size:,} bytes, tensors reach beyond", _CURE)
+    return GgufHeader(keys, tensors)
+
+
+def _value(file: BinaryIO, kind: int) -> Any:
+    if kind == _STRING:
+        return _string(file)
+    if kind != _ARRAY:
+        return _unpack(file, _layout(kind))[0]
+    inner, length = _unpack(file, "IQ")
+    if inner == _STRING:
+        for _ in range(length):
+            _string(file)
+    elif inner == _ARRAY:
+        for _ in range(length):
+            _value(file, _ARRAY)
+    else:
+        file.seek(length * struct.calcsize(_layout(inner)), 1)
+    return None
+
+
+def _layout(kind: int) -> str:
+    if kind not in _SCALARS:
+        raise EOFError  # no such type: the bytes before it were not what they seemed
+    return _SCALARS[kind]
+
+
+def _tensor_offset(file: BinaryIO) -> int:
+    _string(file)
+    (dimensions,) = _unpack(file, "I")
+    if dimensions > 8:
+        raise EOFError
+    _unpack(file, "Q" * dimensions)
+    _, offset = _unpack(file, "IQ")
+    return int(offset)
+
+
+def _string(file: BinaryIO) -> str:
+    (length,) = _unpack(file, "Q")
+    if length > _LONGEST_STRING:
+        raise EOFError
+    return _bytes(file, length).decode("utf-8", "replace")
+
+
+def _unpack(file: BinaryIO, layout: str) -> tuple[Any, ...]:
+    return struct.unpack("<" + layout, _bytes(file, struct.calcsize("<" + layout)))
+
+
+def _bytes(file: BinaryIO, count: int) -> bytes:
+    data = file.read(count)
+    if len(data) != count:
+        raise EOFError
+    return data

@@ -1,0 +1,148 @@
+"""A grammar for llama.cpp (GBNF) from a JSON schema, and how many tokens its longest sentence takes.
+
+Own rather than llama.cpp's converter because small models abuse freedom: they loop in optional white space
+and never close a string. Here there is no white space, every property stands in its order, every string and
+array has an end, so that every answer does: `longest` bounds it.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from kgqa_hpc.engines import schema as schemas
+from kgqa_hpc.engines.schema import ARRAY_LIMIT, STRING_LIMIT, Schema
+from kgqa_hpc.errors import EngineConfigError
+
+REPETITIONS = 1999  # llama.cpp refuses grammars that repeat a rule more often
+DIGITS = 9
+DECIMALS = 6
+MOST_NUMBERS = 1001  # a range of integers up to this size is spelt out
+
+# Printable ASCII without quote and backslash: one byte, so at most one token, a character.
+_ASCII = r"char ::= [ !#-\[\]-~]"
+# Everything a JSON string may hold unescaped, and the two escapes a text needs.
+_ANY = r'char ::= [^"\\\x00-\x1F\x7F] | "\\" ["\\]'
+_ANY_BYTES = 4
+
+
+def gbnf(schema: Schema, *, ascii_only: bool = False) -> str:
+    """The grammar of JSON texts that follow `schema`.
+
+    Raises EngineConfigError when the schema cannot be enforced.
+    """
+    schemas.check(schema)
+    rules = _Rules()
+    root = rules.of(schema)
+    return "\n".join([f"root ::= {root}", *rules.lines, _ASCII if ascii_only else _ANY])
+
+
+def longest(schema: Schema, *, ascii_only: bool = False) -> int:
+    """Bytes of the longest text the grammar allows, and one: no answer takes more tokens."""
+    return _longest(schema, 1 if ascii_only else _ANY_BYTES) + 1
+
+
+class _Rules:
+    def __init__(self) -> None:
+        self.lines: list[str] = []
+
+    def of(self, schema: Schema) -> str:
+        """The right-hand side for `schema`; what it is made of is added to `lines`."""
+        if "enum" in schema:
+            return " | ".join(_literal(value) for value in schema["enum"])
+        return str(getattr(self, f"_{schema['type']}")(schema))
+
+    def _named(self, schema: Schema) -> str:
+        body = self.of(schema)
+        name = f"r{len(self.lines)}"
+        self.lines.append(f"{name} ::= {body}")
+        return name
+
+    def _object(self, schema: Schema) -> str:
+        parts = []
+        for number, (key, inner) in enumerate(schema["properties"].items()):
+            opening = ("," if number else "{") + json.dumps(key) + ":"
+            parts.append(f"{json.dumps(opening)} {self._named(inner)}")
+        return " ".join(parts) + ' "}"'
+
+    def _array(self, schema: Schema) -> str:
+        low, high = array_bounds(schema)
+        if high == 0:
+            return '"[]"'
+        item = self._named(schema["items"])
+        some = f'"[" {item} ("," {item}){{{max(low - 1, 0)},{high - 1}}} "]"'
+        return some if low else f'"[]" | {some}'
+
+    def _string(self, schema: Schema) -> str:
+        low, high = string_bounds(schema)
+        return f'"\\"" char{{{low},{high}}} "\\""'
+
+    def _boolean(self, schema: Schema) -> str:
+        return '"true" | "false"'
+
+    def _integer(self, schema: Schema) -> str:
+        low, high = schema.get("minimum"), schema.get("maximum")
+        if low is not None and high is not None:
+            return " | ".join(f'"{n}"' for n in _range(low, high))
+        return _sign(schema) + f'("0" | [1-9] [0-9]{{0,{DIGITS - 1}}})'
+
+    def _number(self, schema: Schema) -> str:
+        low, high = schema.get("minimum"), schema.get("maximum")
+        decimals = f'("." [0-9]{{1,{DECIMALS}}})?'
+        if low is not None and high is not None:
+            whole = " | ".join(f'"{n}"' for n in _range(low, high - 1))
+            zeros = f'("." "0"{{1,{DECIMALS}}})?'
+            return f'({whole}) {decimals} | "{int(high)}" {zeros}' if whole else f'"{int(high)}" {zeros}'
+        return _sign(schema) + f'("0" | [1-9] [0-9]{{0,{DIGITS - 1}}}) {decimals}'
+
+
+def string_bounds(schema: Schema) -> tuple[int, int]:
+    """Least and most characters of a string, with the bounds of the engine where the schema has none."""
+    low = schema.get("minLength", 0)
+    high = min(schema.get("maxLength", max(STRING_LIMIT, low)), REPETITIONS)
+    return min(low, high), high
+
+
+def array_bounds(schema: Schema) -> tuple[int, int]:
+    """Least and most elements of an array."""
+    low = schema.get("minItems", 0)
+    return low, schema.get("maxItems", max(ARRAY_LIMIT, low))
+
+
+def _literal(value: Any) -> str:
+    return json.dumps(json.dumps(value, separators=(",", ":"), ensure_ascii=False), ensure_ascii=False)
+
+
+def _range(low: float, high: float) -> range:
+    """The integers in [low, high], where they are few enough to be spelt out."""
+    if low < 0 or low != int(low) or high != int(high) or high - low >= MOST_NUMBERS:
+        raise EngineConfigError(
+            f"schema: numbers from {low} to {high} cannot be enforced",
+            f"use whole bounds, 0 or more, and at most {MOST_NUMBERS} apart",
+        )
+    return range(int(low), int(high) + 1)
+
+
+def _sign(schema: Schema) -> str:
+    low, high = schema.get("minimum"), schema.get("maximum")
+    if low is None and high is None:
+        return '"-"? '
+    if low == 0 and high is None:
+        return ""
+    raise EngineConfigError(
+        "schema: a number with one bound cannot be enforced", "give it both, or minimum 0"
+    )
+
+
+def _longest(schema: Schema, char: int) -> int:
+    if "enum" in schema:
+        return max(len(json.dumps(value, ensure_ascii=False).encode()) for value in schema["enum"])
+    kind = schema["type"]
+    if kind == "object":
+        inner = schema["properties"].items()
+        return 2 + sum(len(json.dumps(key)) + 2 + _longest(field, char) for key, field in inner)
+    if kind == "array":
+        return 2 + array_bounds(schema)[1] * (1 + _longest(schema["items"], char))
+    if kind == "string":
+        return 2 + char * string_bounds(schema)[1]
+    return {"boolean": 5, "integer": DIGITS + 1, "number": DIGITS + DECIMALS + 2}[str(kind)]

@@ -1,0 +1,31 @@
+"""How a child process ended, and the last thing it said."""
+
+from __future__ import annotations
+
+import os
+import signal
+import time
+from pathlib import Path
+
+from kgqa_hpc.engines.clean import one_line
+
+
+def exit_words(pid: int, patience: float = 5.0) -> str:
+    """How a child ended, without reaping it: its process group must not be reused before it is killed."""
+    deadline = time.monotonic() + patience
+    while time.monotonic() < deadline:
+        state = os.waitid(os.P_PID, pid, os.WEXITED | os.WNOWAIT | os.WNOHANG)
+        if state is not None:
+            by_signal = state.si_code in (os.CLD_KILLED, os.CLD_DUMPED)
+            name = signal.Signals(state.si_status).name if by_signal else ""
+            return f"killed by {name}" if by_signal else f"exit code {state.si_status}"
+        time.sleep(0.01)
+    return ""
+
+
+def last_line(log: Path, start: int) -> str:
+    """The last thing printed after byte `start`, cut to a readable length."""
+    with log.open("rb") as file:
+        file.seek(max(file.seek(0, os.SEEK_END) - 2000, start))
+        lines = file.read().decode("utf-8", "replace").split("\n")
+    return next((one_line(line, 200) for line in reversed(lines) if line.strip()), "")

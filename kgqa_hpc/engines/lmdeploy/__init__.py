@@ -1,0 +1,1 @@
+"""LMDeploy inside the process: one GPU (or several) per worker, always full."""

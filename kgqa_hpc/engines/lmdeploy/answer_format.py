@@ -1,0 +1,89 @@
+"""How LMDeploy is told the form of an answer, and how the answer is taken out of a thinking model's words."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Literal, NamedTuple
+
+from kgqa_hpc.engines.schema import without_lengths
+from kgqa_hpc.errors import EngineConfigError
+
+
+class Thought(NamedTuple):
+    """The marks around a model's thinking, and what stands between it and the answer."""
+
+    begin: str
+    end: str
+    then: str
+
+
+# The formats of the models' own chat templates: Qwen3's, and OpenAI's harmony of gpt-oss.
+THOUGHTS: dict[str, Thought] = {
+    "qwen3": Thought("<think>", "</think>", "\n\n"),
+    "gpt-oss": Thought(
+        "<|channel|>analysis<|message|>", "<|end|>", "<|start|>assistant<|channel|>final<|message|>"
+    ),
+}
+
+
+def response_format(
+    schema: Mapping[str, Any], thinking: Literal["qwen3", "gpt-oss"] | None = None
+) -> dict[str, Any]:
+    """LMDeploy's `response_format` for a schema: JSON at once, or a thought and then JSON.
+
+    Without lengths of strings: what they cost is told in engines/schema.py.
+    """
+    plain = without_lengths(schema)
+    if thinking is None:
+        return {"type": "json_schema", "json_schema": {"name": "answer", "schema": plain}}
+    thought = THOUGHTS[thinking]
+    return {
+        "type": "structural_tag",
+        "format": {
+            "type": "sequence",
+            "elements": [
+                {"type": "tag", "begin": thought.begin, "content": {"type": "any_text"}, "end": thought.end},
+                {"type": "const_string", "value": thought.then},
+                {"type": "json_schema", "json_schema": plain},
+            ],
+        },
+    }
+
+
+def answer_in(text: str, thinking: Literal["qwen3", "gpt-oss"] | None) -> str:
+    """What follows the thought; the whole text where there is no thought or it never ends."""
+    if thinking is None:
+        return text
+    thought = THOUGHTS[thinking]
+    _, mark, rest = text.partition(thought.end)
+    return rest.removeprefix(thought.then) if mark else text
+
+
+def compile_all(formats: list[dict[str, Any]], compiler: Any) -> None:
+    """Compile every format with the engine's own compiler. Raises EngineConfigError for the first it refuses.
+
+    LMDeploy itself would answer such a request without any schema and only log it.
+    """
+    from lmdeploy._guided_decoding import compile_response_format
+
+    for form in formats:
+        try:
+            compile_response_format(compiler, form)
+        except Exception as problem:  # noqa: BLE001 - whatever it is, the user hears it
+            raise EngineConfigError(
+                f"schema: LMDeploy cannot compile it: {problem}",
+                "simplify the prompt's schema, or set engine.structured: none",
+            ) from None
+
+
+def compiler_for(pipe: Any) -> Any:
+    """The compiler that will serve the requests: TurboMind's own, else xgrammar with the same tokenizer."""
+    engine = pipe.async_engine
+    own = getattr(engine.engine, "grammar_compiler", None)
+    if own is not None:
+        return own
+    import xgrammar
+
+    tokenizer = engine.tokenizer.model.model
+    size = max(len(tokenizer), getattr(engine.hf_cfg, "vocab_size", 0) or 0)
+    return xgrammar.GrammarCompiler(xgrammar.TokenizerInfo.from_huggingface(tokenizer, vocab_size=size))

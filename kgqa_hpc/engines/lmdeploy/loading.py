@@ -1,0 +1,139 @@
+"""From settings to a loaded LMDeploy pipeline, or one clear reason why not.
+
+What LMDeploy would do silently is refused: taking its PyTorch engine where TurboMind cannot run, a batch that
+the card's memory does not hold.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from kgqa_hpc.engines.lmdeploy.memory import WINDOW_SHARE, Budget, budget, read_size
+from kgqa_hpc.engines.lmdeploy.settings import LmdeploySettings
+from kgqa_hpc.engines.model_files import find_model, public_name, stage, turn_to_load
+from kgqa_hpc.errors import EngineConfigError
+
+
+@dataclass(frozen=True, slots=True)
+class Loaded:
+    """A pipeline, where its model lies, and how many sequences it takes."""
+
+    pipe: Any
+    folder: Path
+    batch: int
+    window: int
+
+
+def load(settings: LmdeploySettings) -> Loaded:
+    """Find the model, check the memory, load. Raises EngineConfigError."""
+    folder = find_model(settings.model, settings.revision)
+    lmdeploy = _package()
+    if settings.backend == "turbomind":
+        _refuse_fallback(folder)
+    room = fitting(settings, folder, card_bytes())
+    if settings.stage_to:
+        folder = stage(folder, settings.stage_to)
+    try:
+        backend = backend_config(settings, room.batch if room else None)
+        with turn_to_load():
+            pipe = lmdeploy.pipeline(str(folder), backend_config=backend, log_level="WARNING")
+    except Exception as problem:
+        raise EngineConfigError(
+            f"LMDeploy cannot load {public_name(settings.model)}: {type(problem).__name__}: {problem}",
+            "the engine's log has the whole story; is the model complete, and does it fit the GPU?",
+        ) from problem
+    if type(pipe.backend_config).__name__ != type(backend).__name__:
+        pipe.close()
+        raise EngineConfigError(
+            "LMDeploy fell back to its PyTorch engine", "engine.backend: pytorch allows it"
+        )
+    batch = int(pipe.backend_config.max_batch_size)
+    return Loaded(pipe, folder, batch, int(batch * WINDOW_SHARE) + 1)
+
+
+def fitting(settings: LmdeploySettings, folder: Path, card: int | None) -> Budget | None:
+    """What the card has room for; None where card or model cannot be measured.
+
+    A batch that the settings ask for is kept, and said to be too large where it is. Raises EngineConfigError
+    when not even one sequence fits.
+    """
+    size = read_size(folder)
+    if card is None or size is None or not size.weights:
+        return None
+    room = budget(
+        size,
+        card,
+        quant_policy=settings.quant_policy,
+        share=settings.cache_max_entry_count,
+        sequence_tokens=settings.sequence_tokens,
+        prefill_tokens=settings.max_prefill_token_num,
+        tp=settings.tp,
+    )
+    print(f"lmdeploy: room for {room.cache_tokens:,} tokens of KV cache, {room.batch} sequences", flush=True)
+    if not room.activations_fit:
+        print("lmdeploy: reading prompts may run out of memory: set max_prefill_token_num: 2048", flush=True)
+    wish = settings.max_batch_size
+    if wish is not None and wish > room.batch:
+        print(f"lmdeploy: max_batch_size {wish} is more than fits; sequences will be swapped", flush=True)
+    return room
+
+
+def card_bytes() -> int | None:
+    """Free memory of the first GPU this process sees; None without one."""
+    import torch
+
+    return int(torch.cuda.mem_get_info()[0]) if torch.cuda.is_available() else None
+
+
+def backend_config(settings: LmdeploySettings, batch: int | None) -> Any:
+    """LMDeploy's own settings. `batch` is what fits; LMDeploy chooses by the card where nobody knows."""
+    import lmdeploy
+
+    values: dict[str, Any] = {
+        "session_len": settings.session_len,
+        "cache_max_entry_count": settings.cache_max_entry_count,
+        "enable_prefix_caching": settings.enable_prefix_caching,
+        "quant_policy": settings.quant_policy,
+        "tp": settings.tp,
+        "revision": settings.revision,
+        "model_format": settings.model_format,
+        **(settings.extra or {}),
+    }
+    if (wish := settings.max_batch_size or batch) is not None:
+        values["max_batch_size"] = wish
+    if settings.max_prefill_token_num is not None:
+        values["max_prefill_token_num"] = settings.max_prefill_token_num
+    kind = lmdeploy.PytorchEngineConfig if settings.backend == "pytorch" else lmdeploy.TurbomindEngineConfig
+    return kind(**values)
+
+
+def _package() -> Any:
+    try:
+        import lmdeploy
+    except ImportError as problem:
+        raise EngineConfigError(
+            f"the lmdeploy engine cannot be imported: {problem}",
+            "pip install 'kgqa_hpc[lmdeploy]' on a machine with a GPU, or use containers/llm.def",
+        ) from None
+    return lmdeploy
+
+
+def _refuse_fallback(folder: Path) -> None:
+    """LMDeploy only warns when TurboMind cannot run, and takes its slower PyTorch engine. Not here."""
+    from lmdeploy import turbomind
+
+    if not turbomind.is_available():
+        reason = getattr(turbomind, "_import_error", None)
+        raise EngineConfigError(
+            f"LMDeploy's TurboMind cannot run here: {reason}",
+            "it needs an NVIDIA GPU and driver; engine.backend: pytorch uses LMDeploy's other engine",
+        )
+    from lmdeploy.archs import autoget_backend
+
+    if autoget_backend(str(folder)) != "turbomind":
+        raise EngineConfigError(
+            f"TurboMind does not know the architecture of {public_name(str(folder))}",
+            "engine.backend: pytorch uses LMDeploy's other engine",
+        )

@@ -1,0 +1,120 @@
+"""How many sequences a card holds: its memory less the weights and activations, by the bytes of a token.
+
+LMDeploy's own default is a batch of 1,024 on a large card, whatever fits; what does not fit is swapped out
+and read again. So the batch follows the KV cache. All estimates err on the small side.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from kgqa_hpc.engines.engine import count_of
+from kgqa_hpc.errors import EngineConfigError
+
+GIB = 1 << 30
+# What CUDA, its libraries and the driver keep for themselves on a card; chosen, not measured.
+OVERHEAD_BYTES = GIB
+# LMDeploy's own default of tokens read at once (lmdeploy.messages.TurbomindEngineConfig).
+PREFILL_TOKENS = 8192
+# In flight beside the batch, so that a freed place is taken at once.
+WINDOW_SHARE = 1.25
+
+
+@dataclass(frozen=True, slots=True)
+class ModelSize:
+    """What the arithmetic needs of a model; `weights` in bytes."""
+
+    layers: int
+    kv_heads: int
+    head_size: int
+    hidden: int
+    intermediate: int
+    weights: int
+
+    def kv_bytes(self, quant_policy: int, tp: int = 1) -> float:
+        """Bytes of the KV cache that a token takes on each of `tp` cards.
+
+        Keys and values, in 16, 8 or 4 bits; quantised ones carry a scale and a zero point in 16 bits for each
+        token and head.
+        """
+        bits = quant_policy or 16
+        per_head = self.head_size * bits / 8 + (4 if quant_policy else 0)
+        return 2 * self.layers * max(self.kv_heads / tp, 1) * per_head
+
+    def activation_bytes(self, tokens: int, tp: int = 1) -> float:
+        """Bytes that reading `tokens` at once takes on each card: the widest layer's inputs and outputs."""
+        return 2.0 * tokens * (4 * self.hidden + 3 * self.intermediate / tp)
+
+
+def read_size(folder: Path) -> ModelSize | None:
+    """From a model folder's config.json and the sizes of its weights; None where they are unlike a decoder's.
+
+    Raises EngineConfigError when config.json is no JSON.
+    """
+    try:
+        config = json.loads((folder / "config.json").read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        return None
+    except (OSError, ValueError, RecursionError) as problem:
+        raise EngineConfigError(f"{folder}/config.json cannot be read: {problem}") from None
+    text = config.get("text_config") or config.get("llm_config") or config
+    weights = sum(p.stat().st_size for pattern in ("*.safetensors", "*.bin") for p in folder.glob(pattern))
+    return _size(text, weights)
+
+
+def _size(config: Mapping[str, Any], weights: int) -> ModelSize | None:
+    keys = ("num_hidden_layers", "num_attention_heads", "hidden_size")
+    layers, heads, hidden = (count_of(config.get(key)) for key in keys)
+    if not (layers and heads and hidden):
+        return None
+    return ModelSize(
+        layers=layers,
+        kv_heads=config.get("num_key_value_heads") or heads,
+        head_size=config.get("head_dim") or hidden // heads,
+        hidden=hidden,
+        intermediate=config.get("intermediate_size") or 4 * hidden,
+        weights=weights,
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class Budget:
+    """What one card (of `tp`) has room for."""
+
+    cache_tokens: int
+    batch: int
+    window: int
+    activations_fit: bool  # what the cache leaves free is enough to read prompts
+
+
+def budget(
+    size: ModelSize,
+    card_bytes: float,
+    *,
+    quant_policy: int = 0,
+    share: float = 0.8,
+    sequence_tokens: int = 1700,
+    prefill_tokens: int | None = None,
+    tp: int = 1,
+) -> Budget:
+    """The KV cache of a card with `card_bytes` of memory, and the batch that follows from it.
+
+    As TurboMind does it: `share` of what is free once the weights are loaded goes to the cache, before any
+    activations; these must fit into the rest. Raises EngineConfigError when no sequence fits.
+    """
+    free = card_bytes - OVERHEAD_BYTES - size.weights / tp
+    cache = max(free, 0.0) * share
+    tokens = int(cache / size.kv_bytes(quant_policy, tp))
+    if tokens < sequence_tokens:
+        raise EngineConfigError(
+            f"{size.weights / tp / 1e9:,.1f} GB of weights leave a card of {card_bytes / 1e9:,.1f} GB "
+            f"room for {tokens:,} tokens of KV cache, less than one sequence of {sequence_tokens:,}",
+            "take a smaller or more quantised model, quant_policy 8 or 4, or a larger tp",
+        )
+    batch = tokens // sequence_tokens
+    needed = size.activation_bytes(prefill_tokens or PREFILL_TOKENS, tp)
+    return Budget(tokens, batch, int(batch * WINDOW_SHARE), needed <= free - cache)

@@ -1,0 +1,116 @@
+"""Settings of LMDeploy in the process."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any, ClassVar, Literal
+
+from pydantic import Field, field_validator, model_validator
+
+from kgqa_hpc.engines.engine import EngineSettings, Generation
+
+
+class LmdeploySettings(EngineSettings):
+    """LMDeploy in the process, one GPU (or `tp` of them) per worker."""
+
+    operational: ClassVar = frozenset(
+        {
+            "max_batch_size",
+            "cache_max_entry_count",
+            "max_prefill_token_num",
+            "sequence_tokens",
+            "tp",
+            "stage_to",
+        }
+    )
+    retired: ClassVar = frozenset({"wave"})
+
+    kind: Literal["lmdeploy"] = "lmdeploy"
+    model: str = Field(description="A local folder or hub id.")
+    revision: str | None = Field(None, description="A commit of the hub repository pins the weights.")
+    stage_to: str | None = Field(
+        None, description="Copy the model here first, once per node: $TMPDIR, a local disk."
+    )
+    backend: Literal["turbomind", "pytorch"] = Field("turbomind", description="Never changed silently.")
+    model_format: Literal["hf", "awq", "gptq", "compressed-tensors", "fp8", "mxfp4"] | None = Field(
+        None, description="How the weights are stored; default: as the model says."
+    )
+    quant_policy: Literal[0, 4, 8] = Field(0, description="KV cache bits; 4 as published, 0 recommended.")
+    session_len: int = Field(8192, ge=256, description="Tokens of the longest prompt with its answer.")
+    max_batch_size: int | None = Field(
+        None, ge=1, description="Sequences at once; default: what the KV cache holds."
+    )
+    sequence_tokens: int = Field(
+        1700, ge=64, description="Tokens of a prompt with its answer, on average; decides the batch."
+    )
+    cache_max_entry_count: float = Field(
+        0.8, gt=0, lt=1, description="Share of the free GPU memory for the KV cache."
+    )
+    max_prefill_token_num: int | None = Field(
+        None, ge=64, description="Prompt tokens read at once; default: LMDeploy's 8192. 2048 on 48 GB."
+    )
+    enable_prefix_caching: bool = Field(
+        True, description="Read what prompts begin with alike once; can change greedy answers."
+    )
+    structured: Literal["auto", "json_schema", "none"] | None = Field(
+        None, description="Enforce the schema while decoding: auto (the default) and json_schema do."
+    )
+    thinking: Literal["qwen3", "gpt-oss"] | None = Field(
+        None, description="Let the model think in its own format before it answers in JSON."
+    )
+    chat_template_kwargs: dict[str, Any] | None = Field(
+        None, description="For the chat template, e.g. {enable_thinking: false}."
+    )
+    reasoning_effort: Literal["low", "medium", "high"] | None = Field(
+        None, description="How long a model may think (gpt-oss)."
+    )
+    generation: Generation | None = Field(None, description="How tokens are chosen.")
+    extra: dict[str, Any] | None = Field(
+        None, description="More of LMDeploy's engine settings, passed on as they are."
+    )
+    tp: int = Field(1, ge=1, description="GPUs per worker.")
+
+    @property
+    def gpus_per_worker(self) -> int:
+        return self.tp
+
+    @property
+    def secret_names(self) -> tuple[str, ...]:
+        return ("HF_TOKEN", "HUGGING_FACE_HUB_TOKEN")
+
+    @property
+    def guided(self) -> bool:
+        """Whether the schema is enforced while decoding."""
+        return self.structured != "none"
+
+    @classmethod
+    def with_paths(cls, data: Any, base: Path) -> dict[str, Any]:
+        """A model that is a folder beside the configuration becomes an absolute path; hub ids stay."""
+        model = data.get("model")
+        if isinstance(model, str) and model and (base / Path(model).expanduser()).is_dir():
+            return {**data, "model": str((base / Path(model).expanduser()).resolve())}
+        return {**data}
+
+    @field_validator("model")
+    @classmethod
+    def _not_empty(cls, value: str) -> str:
+        if not value.strip():
+            raise ValueError("must name a model folder or hub id")
+        return value
+
+    @model_validator(mode="after")
+    def _fits_the_backend(self) -> LmdeploySettings:
+        # LMDeploy's PyTorch backend reads the format from the model; all it can make itself is FP8
+        # (lmdeploy/pytorch/config.py, _patch_quantization_config).
+        if self.backend == "pytorch" and self.model_format not in (None, "fp8"):
+            raise ValueError(
+                f"model_format {self.model_format} is TurboMind's; leave it out: backend pytorch reads the "
+                "format from the model's config.json"
+            )
+        ours = {name for name in type(self).model_fields if name not in ("kind", "extra")}
+        if taken := sorted(ours & (self.extra or {}).keys()):
+            raise ValueError(f"extra.{taken[0]} is a setting of its own, write it one level up")
+        if taken := sorted({"max_new_tokens", "temperature", "do_sample", "random_seed", "response_format"}
+                           & (self.generation.values() if self.generation else {}).keys()):  # fmt: skip
+            raise ValueError(f"generation.extra.{taken[0]} is set by the prompt")
+        return self

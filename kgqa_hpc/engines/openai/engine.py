@@ -1,0 +1,241 @@
+"""Any server that speaks OpenAI's chat API: LMDeploy, vLLM, SGLang, llama.cpp, Ollama, hosted ones.
+
+Each request is answered exactly once. What may be the server's fault (429, 5xx, timeouts, broken connections
+and bodies) is tried again with back-off, elsewhere if there are several servers; when tries are used up, a
+small question finds out who is to blame: if the server answers that and the request fails once more, the
+request failed; if not, the server is down, and requests wait for it rather than being lost. A key refused, or
+a server down for too long, ends the engine. The key is read from the environment and appears nowhere else:
+every text that leaves here is cleaned of it, and the answers are once more by the engine's child.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import importlib.metadata
+import random
+import threading
+import time
+from collections.abc import Coroutine, Iterator, Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, TypeVar
+
+from kgqa_hpc import __version__
+from kgqa_hpc.engines.engine import EngineInfo, Readiness, Request, Response
+from kgqa_hpc.engines.mailbox import Mailbox, serve
+from kgqa_hpc.engines.openai.adaptive_limit import Lanes
+from kgqa_hpc.engines.openai.chat_api import ChatApi, Mode, Trouble
+from kgqa_hpc.engines.openai.local_server import LocalServer
+from kgqa_hpc.engines.openai.settings import OpenAISettings
+from kgqa_hpc.errors import EngineConfigError
+
+T = TypeVar("T")
+
+FIRST_PAUSE_S = 0.5
+LONGEST_PAUSE_S = 60.0
+FOREIGN_PATIENCE_S = 30.0  # for a server that somebody else should have started
+PROBE = Request(
+    "probe", ({"role": "user", "content": 'Reply with the JSON object {"ok": true}.'},), max_tokens=64
+)
+PROBE_SCHEMA = {
+    "type": "object",
+    "properties": {"ok": {"type": "boolean"}},
+    "required": ["ok"],
+    "additionalProperties": False,
+}
+_WEAKER: dict[Mode, Mode] = {"json_schema": "json_object", "json_object": "none"}
+
+
+class OpenAIEngine:
+    """Implements `Engine`. Raises EngineConfigError when no server answers, or refuses key, model or mode."""
+
+    name = "openai"
+    Settings = OpenAISettings
+
+    def __init__(self, config: OpenAISettings, memory: Path | None = None) -> None:
+        self._config = config
+        self._apis: list[ChatApi] = []
+        self._told_clamped = 0
+        self._last_success = time.monotonic()
+        self._last_probe = 0.0
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._loop = asyncio.new_event_loop()
+        threading.Thread(target=self._loop.run_forever, daemon=True).start()
+        self._server = LocalServer(config.command) if config.command else None
+        try:
+            self._start()
+        except BaseException:
+            self.close()
+            raise
+
+    def _start(self) -> None:
+        config = self._config
+        urls = [config.base_url] if isinstance(config.base_url, str) else config.base_url
+        if self._server is not None:
+            self._server.wait_until_healthy(config.health_path, config.start_timeout_s)
+            urls = [self._server.base_url]
+        self._apis = [ChatApi(url, config) for url in urls]
+        self._lanes = Lanes(len(urls), config.concurrency)
+        self._probing = asyncio.Lock()
+        self._mode: Mode = "json_schema" if config.structured == "auto" else config.structured
+        self._agree(PROBE_SCHEMA)
+        self.info = EngineInfo(
+            name="openai",
+            version=__version__,  # of this client: a server does not say its own
+            model=config.model,
+            settings=config.recorded(),
+            max_batch=config.concurrency * len(urls),
+            # A quarter waits here while the rest is at the server: a freed place is taken at once.
+            window=config.concurrency * len(urls) * 5 // 4,
+            extra={"structured": self._mode, "servers": len(urls)},
+        )
+
+    def preflight(self, schemas: Sequence[Mapping[str, Any]]) -> None:
+        for schema in schemas:
+            self._agree(schema)
+        self.info = replace(self.info, extra={**self.info.extra, "structured": self._mode})
+
+    def generate(self, mailbox: Mailbox) -> Iterator[Response]:
+        yield from serve(
+            mailbox,
+            self.info.window,
+            begin=lambda request: self._loop.call_soon_threadsafe(self._spawn, request, mailbox),
+            abort=lambda: self._loop.call_soon_threadsafe(self._cancel_all),
+        )
+
+    @classmethod
+    def probe(cls) -> Readiness:
+        """The client's package; whether a server answers only a run can tell."""
+        try:
+            return Readiness(True, f"aiohttp {importlib.metadata.version('aiohttp')}")
+        except importlib.metadata.PackageNotFoundError:
+            return Readiness(False, "aiohttp is not installed", "pip install 'kgqa_hpc[openai]'")
+
+    def close(self) -> None:
+        if self._loop.is_running():
+            self._loop.call_soon_threadsafe(self._cancel_all)
+            for api in self._apis:
+                self._run(api.close())
+            self._loop.call_soon_threadsafe(self._loop.stop)
+        if self._server is not None:
+            self._server.close()
+
+    def _run(self, work: Coroutine[Any, Any, T]) -> T:
+        return asyncio.run_coroutine_threadsafe(work, self._loop).result()
+
+    def _agree(self, schema: Mapping[str, Any]) -> None:
+        """Ask each server for an answer of this schema; weaken the mode if that is allowed and needed."""
+        patience = self._config.start_timeout_s if self._server else FOREIGN_PATIENCE_S
+        deadline = time.monotonic() + patience
+        for api in self._apis:
+            while True:
+                try:
+                    if self._run(api.obeys(PROBE._replace(schema=dict(schema)), self._mode)):
+                        break
+                    self._weaken(f"{api.url} ignores response_format {self._mode}")
+                except Trouble as trouble:
+                    if trouble.fatal:
+                        raise EngineConfigError(str(trouble), trouble.cure) from None
+                    if not trouble.again:
+                        self._weaken(str(trouble))
+                    elif time.monotonic() > deadline:
+                        raise EngineConfigError(
+                            f"engine.base_url: {trouble}", "is the server running, and the address right?"
+                        ) from None
+                    else:
+                        time.sleep(FIRST_PAUSE_S)
+
+    def _weaken(self, reason: str) -> None:
+        if self._config.structured != "auto" or self._mode == "none":
+            raise EngineConfigError(
+                f"engine.structured: {self._mode} does not work here: {reason}",
+                "set engine.structured: auto, or a schema the server knows",
+            )
+        self._mode = _WEAKER[self._mode]
+
+    def _spawn(self, request: Request, mailbox: Mailbox) -> None:
+        task = self._loop.create_task(self._serve(request, mailbox))
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    def _tell_clamped(self) -> None:
+        """A line in the log at the first impossible token count, and whenever their number has doubled."""
+        clamped = sum(api.clamped for api in self._apis)
+        if clamped and clamped >= 2 * self._told_clamped:
+            self._told_clamped = clamped
+            print(f"openai: {clamped} token counts of the server were impossible and clamped", flush=True)
+
+    def _cancel_all(self) -> None:
+        for task in self._tasks:
+            task.cancel()
+
+    async def _serve(self, request: Request, mailbox: Mailbox) -> None:
+        try:
+            response = await self._answer(request)
+        except asyncio.CancelledError:
+            response = Response(request.id, "", "abort")
+        except Exception as problem:  # noqa: BLE001 - raised again in the engine's thread, by `wait`
+            mailbox.fail(problem)
+            return
+        mailbox.answer(response)
+
+    async def _answer(self, request: Request) -> Response:
+        """Ask until there is an answer, or until it is certain that there will be none."""
+        tries = 0
+        worked = False  # the server did answer others just before the last try
+        server: int | None = None
+        while True:
+            server = await self._lanes.enter(avoid=server)
+            lane = self._lanes.lanes[server]
+            began = time.monotonic()
+            try:
+                response = await self._apis[server].ask(request, self._mode)
+                self._last_success = time.monotonic()
+                lane.succeeded(self._last_success - began)
+                self._tell_clamped()
+                return response
+            except Trouble as trouble:
+                tries += 1
+                pause = _pause(tries, trouble.retry_after)
+                if trouble.overloaded:
+                    lane.overloaded(time.monotonic(), pause)
+                failed = trouble
+            finally:
+                self._lanes.leave(server)
+            if failed.fatal:
+                raise EngineConfigError(str(failed), failed.cure)
+            works = tries > self._config.max_retries and await self._works(time.monotonic())
+            if not failed.again or (works and worked):
+                return Response(request.id, "", "error", error=f"{failed} (try {tries})")
+            worked = works
+            await asyncio.sleep(pause)
+
+    async def _works(self, since: float) -> bool:
+        """Whether any server answered anything after `since`. Raises when none has for too long."""
+        async with self._probing:
+            if self._last_success < since and self._last_probe < since:
+                await self._probe()
+            return self._last_success >= since
+
+    async def _probe(self) -> None:
+        """Ask each server something small, until one answers."""
+        self._last_probe = time.monotonic()
+        last = ""
+        for api in self._apis:
+            try:
+                await api.ask(PROBE, "none")
+                self._last_success = time.monotonic()
+                return
+            except Trouble as trouble:
+                last = str(trouble)
+        if self._server is not None and self._server.exit_code is not None:
+            raise ConnectionError(f"the server ended with exit code {self._server.exit_code}")
+        if time.monotonic() - self._last_success > self._config.start_timeout_s:
+            raise ConnectionError(f"no server has answered for {self._config.start_timeout_s:.0f} s: {last}")
+
+
+def _pause(tries: int, retry_after: float | None) -> float:
+    """Seconds to wait: what the server asks for, else doubling with jitter."""
+    if retry_after is not None:
+        return min(retry_after, LONGEST_PAUSE_S) + random.uniform(0, 0.1)
+    return random.uniform(0.5, 1.0) * min(FIRST_PAUSE_S * 2 ** (tries - 1), LONGEST_PAUSE_S)

@@ -1,0 +1,126 @@
+"""A model server that the engine starts itself (`engine.command`), waits for, and takes down.
+
+It hangs on a leash: between engine and server stands a process of this module (`python -m
+kgqa_hpc.engines.openai.local_server COMMAND …`) whose standard input the engine holds. When that ends, for
+whatever reason, all processes of the server's group are killed; a byte before the end asks for an orderly
+stop first.
+"""
+
+from __future__ import annotations
+
+import http.client
+import os
+import select
+import signal
+import socket
+import subprocess
+import sys
+import time
+from contextlib import suppress
+
+from kgqa_hpc.errors import EngineConfigError
+
+LOOK_EVERY_S = 0.2
+GRACE_S = 10.0
+
+
+class LocalServer:
+    """A running server on a free loopback port. `{port}` in the command is replaced by its number.
+
+    It ends with this process, however this process ends.
+    """
+
+    def __init__(self, command: list[str]) -> None:
+        self.port = _free_port()
+        self._name = command[0]
+        words = [word.replace("{port}", str(self.port)) for word in command]
+        self._leash = subprocess.Popen(
+            [sys.executable, "-m", "kgqa_hpc.engines.openai.local_server", *words],
+            stdin=subprocess.PIPE,
+            start_new_session=True,  # survives a kill of the engine's group, to take the server down
+        )
+
+    @property
+    def base_url(self) -> str:
+        return f"http://127.0.0.1:{self.port}/v1"
+
+    @property
+    def exit_code(self) -> int | None:
+        """None while it runs."""
+        return self._leash.poll()
+
+    def wait_until_healthy(self, path: str, patience_s: float) -> None:
+        """Wait for status 200 at `path`. Raises EngineConfigError when the server ends or takes too long."""
+        deadline = time.monotonic() + patience_s
+        while not self._is_healthy(path):
+            if self.exit_code is not None:
+                raise EngineConfigError(
+                    f"engine.command: {self._name} ended with exit code {self.exit_code} before it was ready",
+                    "its last words are in the engine's log",
+                )
+            if time.monotonic() > deadline:
+                self.close()
+                raise EngineConfigError(
+                    f"engine.command: {self._name} was not ready within {patience_s:.0f} s (GET {path})",
+                    "raise engine.start_timeout_s, or check engine.health_path",
+                )
+            time.sleep(LOOK_EVERY_S)
+
+    def close(self) -> None:
+        """Take the server down, orderly if it can. Idempotent."""
+        if self._leash.stdin is not None and not self._leash.stdin.closed:
+            with suppress(BrokenPipeError):
+                self._leash.stdin.write(b"x")
+                self._leash.stdin.close()
+        self._leash.wait()
+
+    def _is_healthy(self, path: str) -> bool:
+        connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=5)
+        try:
+            connection.request("GET", path)
+            return connection.getresponse().status == 200
+        except (OSError, http.client.HTTPException):
+            return False
+        finally:
+            connection.close()
+
+
+def _free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
+
+
+def main() -> None:
+    """The leash: run the command until it ends or the owner is gone; exit with its code."""
+    signal.signal(signal.SIGTERM, signal.SIG_DFL)  # the engine ignores it; the server should not inherit that
+    try:
+        server = subprocess.Popen(sys.argv[1:], stdin=subprocess.DEVNULL, start_new_session=True)
+    except OSError as problem:
+        print(f"cannot start {sys.argv[1]}: {problem.strerror}", file=sys.stderr)
+        sys.exit(127)
+    signal.signal(signal.SIGTERM, signal.SIG_IGN)  # this process goes last
+    while server.poll() is None:
+        if select.select([0], [], [], LOOK_EVERY_S)[0]:
+            if os.read(0, 1):
+                _stop(server)
+            break
+    _kill(server.pid)
+    sys.exit(server.wait() & 0xFF)
+
+
+def _stop(server: subprocess.Popen[bytes]) -> None:
+    with suppress(ProcessLookupError):
+        os.killpg(server.pid, signal.SIGTERM)
+    deadline = time.monotonic() + GRACE_S
+    while server.poll() is None and time.monotonic() < deadline:
+        time.sleep(0.05)
+
+
+def _kill(group: int) -> None:
+    with suppress(ProcessLookupError, PermissionError):
+        os.killpg(group, signal.SIGKILL)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,102 @@
+"""What a server sent back, read with bounds: bytes, nesting, numbers.
+
+A reply is data of a stranger. It is read up to a limit, packed or not; its JSON is read by a parser with a
+bounded depth; its token counts are clamped, and how often that was needed is counted.
+"""
+
+from __future__ import annotations
+
+import zlib
+from typing import Any, NoReturn
+
+import aiohttp
+import orjson
+
+from kgqa_hpc.engines.clean import one_line
+from kgqa_hpc.engines.engine import Finish, Request, Response, count_of
+
+# A completion of 100,000 tokens with everything a server adds is below 2 MB.
+LARGEST_REPLY = 16 << 20
+_PIECE = 1 << 16
+_FINISH: dict[Any, Finish] = {"stop": "stop", "length": "length"}
+_PACKED = {"gzip": 31, "x-gzip": 31, "deflate": 47}  # zlib's window bits
+
+
+class BrokenReply(ValueError):
+    """The server sent something that is no answer."""
+
+
+async def read_body(reply: aiohttp.ClientResponse) -> bytes:
+    """The body, unpacked. Raises BrokenReply above LARGEST_REPLY, before or after unpacking."""
+    packing = reply.headers.get("Content-Encoding", "identity").strip().lower()
+    unpack = None
+    if packing in _PACKED:
+        unpack = zlib.decompressobj(_PACKED[packing])
+    elif packing != "identity":
+        raise BrokenReply(f"it is packed with {one_line(packing, 40)}, which nobody asked for")
+    parts, size = [], 0
+    async for piece in reply.content.iter_chunked(_PIECE):
+        if unpack is not None:
+            try:
+                piece = unpack.decompress(piece, LARGEST_REPLY + 1 - size)
+            except zlib.error:
+                raise BrokenReply("its packing is damaged") from None
+        size += len(piece)
+        if size > LARGEST_REPLY:
+            raise BrokenReply(f"it is larger than {LARGEST_REPLY >> 20} MiB")
+        parts.append(piece)
+    return b"".join(parts)
+
+
+def read_json(body: bytes) -> Any:
+    """JSON of bounded depth (the parser refuses more than 1,024 levels). Raises BrokenReply."""
+    try:
+        return orjson.loads(body)
+    except orjson.JSONDecodeError as problem:
+        raise BrokenReply(f"it is not JSON: {problem}") from None
+
+
+class ReplyReader:
+    """Reads the answers of one server. `clamped` counts the token counts that could not be true."""
+
+    def __init__(self) -> None:
+        self.clamped = 0
+
+    def read(self, request: Request, body: Any) -> Response:
+        """The response to `request`. Raises BrokenReply when there is no choice in it."""
+        choice = _member(_member(body, "choices"), 0)
+        message = _member(choice, "message")
+        if not isinstance(choice, dict) or not isinstance(message, dict):
+            _refuse(body)
+        usage = body.get("usage")
+        usage = usage if isinstance(usage, dict) else {}
+        details = usage.get("prompt_tokens_details")
+        cached = details.get("cached_tokens") if isinstance(details, dict) else None
+        text, reason = message.get("content"), choice.get("finish_reason")
+        finish = _FINISH.get(reason if isinstance(reason, str) else None, "error")
+        why = message.get("refusal") or reason
+        return Response(
+            request.id,
+            text if isinstance(text, str) else "",
+            finish,
+            self._count(usage.get("prompt_tokens")),
+            self._count(usage.get("completion_tokens")),
+            self._count(cached),
+            error=f"the model did not answer: {one_line(str(why))}" if finish == "error" else None,
+        )
+
+    def _count(self, value: Any) -> int:
+        number = count_of(value)
+        self.clamped += value is not None and number != value
+        return number
+
+
+def _member(value: Any, key: str | int) -> Any:
+    try:
+        return value[key]
+    except (KeyError, IndexError, TypeError):
+        _refuse(value)
+
+
+def _refuse(body: Any) -> NoReturn:
+    raise BrokenReply(f"an answer without a choice: {one_line(str(body)[:400])}")

@@ -1,0 +1,117 @@
+"""Settings of the engine that asks a server."""
+
+from __future__ import annotations
+
+import re
+from typing import Any, ClassVar, Literal
+from urllib.parse import urlsplit
+
+from pydantic import Field, field_validator, model_validator
+
+from kgqa_hpc.engines.engine import EngineSettings, Generation
+
+_VARIABLE = re.compile(r"[A-Z_][A-Z0-9_]{0,63}")
+
+
+class OpenAISettings(EngineSettings):
+    """Any OpenAI-compatible server. The key comes from the environment only."""
+
+    operational: ClassVar = frozenset(
+        {
+            "base_url",
+            "api_key_env",
+            "concurrency",
+            "timeout_s",
+            "max_retries",
+            "command",
+            "gpus",
+            "health_path",
+            "start_timeout_s",
+        }
+    )
+    dangerous: ClassVar = frozenset({"base_url", "api_key_env", "command"})
+
+    kind: Literal["openai"] = "openai"
+    model: str = Field(description="The model's name on the server.")
+    base_url: str | list[str] = Field(
+        "http://127.0.0.1:8000/v1", description="One or several servers of one model."
+    )
+    api_key_env: str = Field(
+        "OPENAI_API_KEY", description="Name of the variable that holds the key; may be unset."
+    )
+    concurrency: int = Field(
+        64, ge=1, le=4096, description="Upper bound of requests in flight per server; adapts below it."
+    )
+    structured: Literal["auto", "json_schema", "json_object", "none"] = Field(
+        "auto", description="How the schema is enforced; auto finds out what the server does."
+    )
+    timeout_s: float = Field(600.0, gt=0, description="Seconds for one answer.")
+    max_retries: int = Field(6, ge=0, description="Of 429, 5xx and broken connections, with back-off.")
+    command: list[str] | None = Field(
+        None, description="Start and supervise this server; {port} is filled in."
+    )
+    gpus: int = Field(0, ge=0, description="GPUs of its own for the server that `command` starts.")
+    health_path: str = Field("/health", description="Answers 200 when the server of `command` is ready.")
+    start_timeout_s: float = Field(900.0, gt=0, description="Seconds a server may take, or be away.")
+    chat_template_kwargs: dict[str, Any] | None = Field(
+        None, description="For the model's chat template, e.g. {enable_thinking: false}."
+    )
+    reasoning_effort: Literal["none", "minimal", "low", "medium", "high"] | None = Field(
+        None, description="How long a thinking model may think before it answers."
+    )
+    generation: Generation | None = Field(None, description="How tokens are chosen.")
+    extra_body: dict[str, Any] = Field(
+        default_factory=dict, description="Sent along with each request, for options of one server."
+    )
+
+    @property
+    def secret_names(self) -> tuple[str, ...]:
+        return (self.api_key_env,)
+
+    @property
+    def gpus_per_worker(self) -> int:
+        return self.gpus if self.command else 0
+
+    @property
+    def passed_through(self) -> dict[str, Any]:
+        """What goes into the body of each request besides the messages and what the engine decides."""
+        body = {**self.extra_body, **(self.generation.values() if self.generation else {})}
+        if self.chat_template_kwargs is not None:
+            body["chat_template_kwargs"] = self.chat_template_kwargs
+        if self.reasoning_effort is not None:
+            body["reasoning_effort"] = self.reasoning_effort
+        return body
+
+    @field_validator("base_url")
+    @classmethod
+    def _plain_addresses(cls, value: str | list[str]) -> str | list[str]:
+        for url in [value] if isinstance(value, str) else value:
+            try:
+                parts = urlsplit(url)
+                good = parts.scheme in ("http", "https") and bool(parts.hostname) and (parts.port or 1) > 0
+            except ValueError:
+                good = False
+            if not good:
+                raise ValueError("must be an address such as http://host:8000/v1")
+            if parts.username or parts.password or "key=" in parts.query:
+                raise ValueError("must not hold a key: the key comes from the environment (api_key_env)")
+        if not value:
+            raise ValueError("must name at least one server")
+        return value
+
+    @field_validator("api_key_env")
+    @classmethod
+    def _a_name(cls, value: str) -> str:
+        if not _VARIABLE.fullmatch(value):
+            raise ValueError(
+                "must be the NAME of an environment variable, in capitals, such as OPENAI_API_KEY, "
+                "never the key itself"
+            )
+        return value
+
+    @model_validator(mode="after")
+    def _ours(self) -> OpenAISettings:
+        ours = {"model", "messages", "stream", "n", "response_format", "seed", "temperature", "max_tokens"}
+        if taken := sorted(ours & self.passed_through.keys()):
+            raise ValueError(f"{taken[0]} is set by the engine or the prompt and cannot be passed through")
+        return self

@@ -1,0 +1,183 @@
+"""Values that follow a schema and look like a model's: questions, answers, verdicts. For the scripted engine.
+
+Strings are made of stock phrases and of the node names seen in the prompt; their lengths vary as the
+published ones do (BioGraphletQA, section 3.2.2: questions of 79-365 characters, answers of 59-997).
+"""
+
+from __future__ import annotations
+
+from itertools import accumulate, product
+from typing import Any
+
+from kgqa_hpc.engines.schema import ARRAY_LIMIT, STRING_LIMIT, Schema
+from kgqa_hpc.engines.scripted.random import Draw
+
+_LENGTHS = {"question": (79, 365), "answer": (59, 997)}
+_OTHER_LENGTH = (40, 300)
+_LONGEST_NAME = 120
+_BLANK = " \t"
+_PHRASES = tuple(
+    f"{how} {what} {where}"
+    for how, what, where in product(
+        (
+            "through altered",
+            "by way of impaired",
+            "with evidence of increased",
+            "in the presence of reduced",
+            "which points to abnormal",
+            "and is accompanied by delayed",
+            "as a consequence of disturbed",
+            "consistent with early",
+        ),
+        (
+            "receptor signalling",
+            "protein folding",
+            "membrane transport",
+            "mitochondrial function",
+            "gene expression",
+            "calcium handling",
+            "immune activation",
+            "connective tissue growth",
+        ),
+        (
+            "in the affected tissue",
+            "during development",
+            "in a subset of patients",
+            "under metabolic stress",
+            "in the central nervous system",
+            "along the same pathway",
+            "after early onset",
+            "in both organs",
+        ),
+    )
+)
+# A long text of the phrases in a fixed random order: one draw picks a place in it, which is quick.
+_ORDER = Draw(b"passage")
+_PIECES = [f", {_ORDER.choose(_PHRASES)}" for _ in range(4096)]
+_PASSAGE = "".join(_PIECES)
+_PASSAGE_STARTS = tuple(accumulate((len(piece) for piece in _PIECES[:-1]), initial=0))
+_OPENINGS = (
+    "Which mechanism best explains how {a} relates to {b}",
+    "In a patient who presents with {a}, which finding would link it to {b}",
+    "How does {a} contribute to the course of {b}",
+    "What shared process could account for both {a} and {b}",
+)
+
+
+def value_for(schema: Schema, prompt: str, draw: Draw, accept: float) -> Any:
+    """A value that satisfies `schema`; its booleans are all true with probability `accept`."""
+    return _value(schema, "answer", _Source(schema, prompt, draw, accept))
+
+
+def prose(prompt: str, draw: Draw) -> str:
+    """Plain text, for a request without a schema."""
+    return _text(_names_in(prompt), draw, *_LENGTHS["answer"], question=False)
+
+
+class _Source:
+    """What values are made from. Booleans come one by one and agree with one decision."""
+
+    __slots__ = ("_accept", "_false_at", "_next", "_schema", "draw", "names")
+
+    def __init__(self, schema: Schema, prompt: str, draw: Draw, accept: float) -> None:
+        self.names, self.draw = _names_in(prompt), draw
+        self._schema, self._accept = schema, accept
+        self._next = 0
+        self._false_at: int | None = None
+
+    def boolean(self) -> bool:
+        if self._next == 0:
+            accepted = self.draw.unit() < self._accept
+            self._false_at = None if accepted else self.draw.below(max(_count_booleans(self._schema), 1))
+        self._next += 1
+        if self._false_at is None:
+            return True
+        return self._next - 1 != self._false_at and self.draw.below(2) == 1
+
+
+def _names_in(prompt: str) -> list[str]:
+    """The names of nodes in a prompt: of lines such as `- 0: Ataxia (disease)` or `Node 3. Ptosis`."""
+    return [name for line in prompt.split("\n") if (name := _name_in(line))]
+
+
+def _name_in(line: str) -> str | None:
+    """String functions, for a pattern would search back and forth in foreign text."""
+    rest = line.lstrip(_BLANK)
+    if rest[:1] in ("-", "*"):
+        rest = rest[1:].lstrip(_BLANK)
+    if rest[:4].lower() == "node" and rest[4:5] in (" ", "\t"):
+        rest = rest[4:].lstrip(_BLANK)
+    digits = 0
+    while digits < len(rest) and rest[digits].isdecimal():
+        digits += 1
+    if digits == 0 or rest[digits : digits + 1] not in (":", ".", ")"):
+        return None
+    rest = rest[digits + 1 :].strip(_BLANK)
+    if not rest or rest[0].isspace():
+        return None
+    if rest.endswith(")"):
+        start = rest.rfind("(", 0, -1)
+        if start > 0 and rest.rfind(")", 0, -1) < start:
+            rest = rest[:start].rstrip(_BLANK)
+    return rest if len(rest) <= _LONGEST_NAME else None
+
+
+def _count_booleans(schema: Schema) -> int:
+    if schema.get("type") == "boolean":
+        return 1
+    return sum(_count_booleans(inner) for inner in schema.get("properties", {}).values())
+
+
+def _value(schema: Schema, key: str, source: _Source) -> Any:
+    draw = source.draw
+    if "enum" in schema:
+        return draw.choose(schema["enum"])
+    kind = schema["type"]
+    if kind == "object":
+        return {name: _value(inner, name, source) for name, inner in schema["properties"].items()}
+    if kind == "array":
+        low = schema.get("minItems", 0)
+        count = low + draw.below(max(schema.get("maxItems", max(low, ARRAY_LIMIT)), low) - low + 1)
+        return [_value(schema["items"], key, source) for _ in range(count)]
+    if kind == "string":
+        return _string(schema, key, source)
+    return source.boolean() if kind == "boolean" else _number(schema, draw)
+
+
+def _number(schema: Schema, draw: Draw) -> int | float:
+    low, high = schema.get("minimum"), schema.get("maximum")
+    if low is None:
+        low = 0 if high is None else high - 10
+    if high is None:
+        high = low + 10
+    if schema["type"] == "integer":
+        first = -int(-low // 1)  # the next whole number
+        return first + draw.below(min(int(high // 1) - first + 1, 1 << 32))
+    return round(float(low + (high - low) * draw.unit()), 6)
+
+
+def _string(schema: Schema, key: str, source: _Source) -> str:
+    low, high = next((span for name, span in _LENGTHS.items() if key.endswith(name)), _OTHER_LENGTH)
+    least, most = schema.get("minLength", 0), schema.get("maxLength")
+    if most is None:
+        most = max(least, STRING_LIMIT, high)
+    low, high = max(min(low, most), least), max(min(high, most), least)
+    return _text(source.names, source.draw, low, high, question=key.endswith("question"))
+
+
+def _text(names: list[str], draw: Draw, low: int, high: int, *, question: bool) -> str:
+    length = draw.bell(low, high)
+    a = draw.choose(names) if names else "the condition"
+    b = draw.choose(names) if names else "its cause"
+    if question:
+        start = draw.choose(_OPENINGS).format(a=a, b=b)
+    else:
+        start = f"{b[:1].upper()}{b[1:]} is related to {a}"
+    start += _passage(draw.choose(_PASSAGE_STARTS), length - len(start) - 1)
+    return (start[: max(length - 1, 0)] + ("?" if question else "."))[:length]
+
+
+def _passage(start: int, length: int) -> str:
+    """`length` characters of stock phrases, each with its comma before it."""
+    text = _PASSAGE[start : start + length] if length > 0 else ""
+    return text if len(text) >= length else text + _passage(0, length - len(text))

@@ -1,0 +1,204 @@
+"""A stand-in for a model: the answer follows from the request's content alone, and it misbehaves on demand.
+
+For tests, rehearsals and scheduling measurements. Two runs give the same dataset whatever was killed in
+between, because a fault never changes an answer: `garbage`, `truncate` and `error` are drawn from the
+request's content (a retry has another seed, so another fate); `hang` and `crash` strike once per request,
+which the engine remembers in a file beside its log, since its own process dies of it; `poison` kills at every
+sight.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from hashlib import blake2b
+from pathlib import Path
+from typing import Any, ClassVar, Literal
+
+import orjson
+from pydantic import BaseModel, ConfigDict, Field
+
+from kgqa_hpc import __version__
+from kgqa_hpc.engines import schema as schemas
+from kgqa_hpc.engines.engine import EngineInfo, EngineSettings, Finish, Request, Response
+from kgqa_hpc.engines.mailbox import Mailbox
+from kgqa_hpc.engines.scripted.answers import prose, value_for
+from kgqa_hpc.engines.scripted.gpu_model import Batch, Cost, GpuModel
+from kgqa_hpc.engines.scripted.random import Draw
+from kgqa_hpc.errors import EngineConfigError
+
+CHARS_PER_TOKEN = 4
+_GARBAGE = (
+    "I am sorry, but I cannot help with that.",
+    '{"question": "What is the role of',
+    "```json\n{question: yes, answer: 'no'}\n```",
+    "[1, 2, NaN]",
+)
+
+
+class Faults(BaseModel):
+    """How often the scripted engine misbehaves: probabilities per request, drawn from its content."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    garbage: float = Field(0.0, ge=0, le=1, description="The answer is not JSON.")
+    truncate: float = Field(
+        0.0, ge=0, le=1, description="The answer stops at the token limit (finish: length)."
+    )
+    error: float = Field(0.0, ge=0, le=1, description="The request fails (finish: error).")
+    hang: float = Field(
+        0.0, ge=0, le=1, description="The engine stops answering until it is killed, once per request."
+    )
+    crash: float = Field(0.0, ge=0, le=1, description="The engine process dies, once per request.")
+    poison: float = Field(
+        0.0, ge=0, le=1, description="The engine process dies each time it sees the request."
+    )
+
+
+class ScriptedSettings(EngineSettings):
+    """A deterministic stand-in for a model: answers follow from the request. For tests and rehearsals."""
+
+    operational: ClassVar = frozenset({"latency"})
+
+    kind: Literal["scripted"] = "scripted"
+    model: str = Field("scripted-1", description="A name; part of the provenance and of the answers.")
+    accept: float = Field(0.45, ge=0, le=1, description="Share of pairs the judge accepts.")
+    answer_tokens: int = Field(250, ge=1, description="Mean tokens of an answer in the latency model.")
+    latency: GpuModel = GpuModel()
+    faults: Faults = Faults()
+
+
+class ScriptedEngine:
+    """Implements `Engine`. `memory` is the file that outlives the process; needed for hang and crash."""
+
+    name = "scripted"
+    Settings = ScriptedSettings
+
+    def __init__(self, config: ScriptedSettings, memory: Path | None = None) -> None:
+        deadly = config.faults.hang or config.faults.crash or config.faults.poison
+        if deadly and memory is None:
+            raise EngineConfigError(
+                "scripted hang, crash and poison need an engine process of its own",
+                "run it through the worker, or leave these faults at 0",
+            )
+        self._config = config
+        self._memory = memory
+        self._instant = not (
+            config.latency.prefill_tokens_per_s
+            or config.latency.decode_tokens_per_s
+            or config.latency.per_request_s
+        )
+        self.info = EngineInfo(
+            name="scripted",
+            version=__version__,
+            model=config.model,
+            max_batch=config.latency.batch,
+        )
+
+    def preflight(self, schemas_: Sequence[Mapping[str, Any]]) -> None:
+        for schema in schemas_:
+            schemas.check(schema)
+
+    def generate(self, mailbox: Mailbox) -> Iterator[Response]:
+        batch: Batch[Request] = Batch(self._config.latency)
+        while not mailbox.ended or len(batch):
+            due = batch.next_time()
+            room = max(2 * self.info.max_batch - len(batch), 0)
+            new, _ = mailbox.wait(None if due is None else max(due - time.monotonic(), 0.0), room)
+            waiting = mailbox.take_cancel()
+            if waiting is not None:
+                for request in [*batch.clear(), *new, *waiting]:
+                    yield Response(request.id, "", "abort")
+                return
+            now = time.monotonic()
+            for request in new:
+                key = _key(self._config.model, request)
+                self._misbehave(key)
+                if self._instant:
+                    yield self._answer(request, key)
+                else:
+                    batch.add(request, self._cost(request, key), now)
+            for request in batch.pop_ready(now):
+                yield self._answer(request, _key(self._config.model, request))
+
+    def close(self) -> None:
+        """Nothing to free."""
+
+    def _answer(self, request: Request, key: bytes) -> Response:
+        faults = self._config.faults
+        cost = self._cost(request, key)
+        fate = _fate(key, b"fault")
+        if fate < faults.error:
+            return Response(request.id, "", "error", cost.prompt_tokens, error="scripted fault")
+        text = self._text(request, key)
+        finish: Finish = "stop"
+        if fate < faults.error + faults.truncate:
+            finish, text = "length", text[: len(text) // 2]
+        elif fate < faults.error + faults.truncate + faults.garbage:
+            text = Draw(key).choose(_GARBAGE)
+        return Response(
+            request.id, text, finish, cost.prompt_tokens, cost.completion_tokens, cost.cached_tokens
+        )
+
+    def _text(self, request: Request, key: bytes) -> str:
+        prompt = request.messages[-1]["content"] if request.messages else ""
+        if request.schema is None:
+            return prose(prompt, Draw(key))
+        value = value_for(request.schema, prompt, Draw(key), self._config.accept)
+        return orjson.dumps(value).decode()
+
+    def _cost(self, request: Request, key: bytes) -> Cost:
+        model = self._config.latency
+        sizes = {"system": 0, "user": 0}
+        for message in request.messages:
+            role = "system" if message["role"] == "system" else "user"
+            sizes[role] += -(-len(message["content"]) // CHARS_PER_TOKEN)
+        written = round(self._config.answer_tokens * (0.5 + _part(key, 0)))
+        return Cost(
+            prompt_tokens=sizes["system"] + sizes["user"],
+            cached_tokens=int(sizes["system"] * model.prefix_hit),
+            completion_tokens=max(1, min(written, request.max_tokens)),
+            stretch=1 + model.jitter * (2 * _part(key, 4) - 1),
+        )
+
+    def _misbehave(self, key: bytes) -> None:
+        faults = self._config.faults
+        if faults.poison and _fate(key, b"poison") < faults.poison:
+            os.kill(os.getpid(), signal.SIGKILL)
+        if faults.crash and _fate(key, b"crash") < faults.crash and self._first_time(key, "crash"):
+            os.kill(os.getpid(), signal.SIGKILL)
+        if faults.hang and _fate(key, b"hang") < faults.hang and self._first_time(key, "hang"):
+            while True:
+                time.sleep(3600)
+
+    def _first_time(self, key: bytes, fault: str) -> bool:
+        """Whether this fault has not struck this request yet; from now on it has."""
+        assert self._memory is not None
+        line = f"{fault} {key.hex()}\n"
+        if self._memory.exists() and line in self._memory.read_text():
+            return False
+        with self._memory.open("a") as file:
+            file.write(line)
+        return True
+
+
+def _key(model: str, request: Request) -> bytes:
+    """32 bytes that follow from the model's name, the messages and the seed."""
+    messages = [[message["role"], message["content"]] for message in request.messages]
+    try:
+        content = orjson.dumps([model, request.seed, messages])
+    except TypeError:  # lone surrogates
+        content = repr((model, request.seed, messages)).encode("ascii", "backslashreplace")
+    return blake2b(content, digest_size=32).digest()
+
+
+def _fate(key: bytes, name: bytes) -> float:
+    """A number in [0, 1) for one purpose."""
+    return int.from_bytes(blake2b(key, key=name, digest_size=8).digest(), "little") / 2**64
+
+
+def _part(key: bytes, start: int) -> float:
+    """A number in [0, 1) from four bytes of the key itself, where quick matters more than independence."""
+    return int.from_bytes(key[start : start + 4], "little") / 2**32

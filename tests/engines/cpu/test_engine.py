@@ -1,0 +1,178 @@
+"""The embedded engine with the real bundled model: valid JSON, the same each time, errors as answers.
+
+Never about what the model says: 135 M parameters know little.
+"""
+
+from __future__ import annotations
+
+import json
+import shutil
+import threading
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from kgqa_hpc.engines.cpu.engine import CpuEngine, CpuSettings, bundled_model
+from kgqa_hpc.engines.engine import Request, Response
+from kgqa_hpc.engines.mailbox import Mailbox
+from kgqa_hpc.errors import EngineConfigError
+
+pytest.importorskip("xllamacpp", reason="XLLAMACPP IS NOT INSTALLED: THE EMBEDDED ENGINE IS NOT TESTED")
+
+QA = {
+    "type": "object",
+    "properties": {
+        "question": {"type": "string", "minLength": 10, "maxLength": 40},
+        "answer": {"type": "string", "minLength": 10, "maxLength": 40},
+    },
+    "required": ["question", "answer"],
+    "additionalProperties": False,
+}
+JUDGE = {
+    "type": "object",
+    "properties": {"valid_question": {"type": "boolean"}, "original_answer_valid": {"type": "boolean"}},
+    "required": ["valid_question", "original_answer_valid"],
+    "additionalProperties": False,
+}
+WRITER = "You write one question with its answer, as JSON. Use only what the graph shows."
+READER = "You judge one question with its answer, as JSON."
+
+
+def request(name: str, role: str = WRITER, schema: dict[str, Any] | None = QA, **settings: Any) -> Request:
+    messages = ({"role": "system", "content": role}, {"role": "user", "content": f"Nodes:\n- 0: {name}"})
+    return Request(name, messages, schema=schema, **{"max_tokens": 120, "temperature": 0.8, **settings})
+
+
+@pytest.fixture(scope="module")
+def engine() -> Iterator[CpuEngine]:
+    engine = CpuEngine(CpuSettings(context=1024))
+    yield engine
+    engine.close()
+
+
+def one(engine: CpuEngine, asked: Request) -> Response:
+    (answer,) = engine.generate(Mailbox.holding([asked]))
+    assert answer.id == asked.id
+    return answer
+
+
+def test_answers_follow_the_schema(engine: CpuEngine, valid: Callable[[Any, dict[str, Any]], bool]) -> None:
+    engine.preflight([QA, JUDGE])
+    for answer in engine.generate(Mailbox.holding([request("Ataxia"), request("Ptosis")])):
+        assert answer.finish == "stop"
+        assert valid(json.loads(answer.text), QA)
+    assert valid(json.loads(one(engine, request("Seizure", READER, JUDGE)).text), JUDGE)
+
+
+def test_the_same_request_gives_the_same_text_whatever_came_before(engine: CpuEngine) -> None:
+    asked = request("Scoliosis", seed=11)
+    first = one(engine, asked).text
+    one(engine, request("Scoliosis again", READER, JUDGE))
+    one(engine, request("Scolecoid", seed=3))
+    assert one(engine, asked).text == first
+    for role in ("Third role.", "Fourth role.", "Fifth role."):  # crowd the first role out of its place
+        one(engine, request("x", role, None, max_tokens=1))
+    again = one(engine, asked)
+    assert again.text == first
+    assert one(engine, request("Scoliosis", seed=12)).text != first
+
+
+def test_a_new_engine_says_what_the_old_one_said(engine: CpuEngine) -> None:
+    asked = request("Hypotonia", seed=5)
+    second = CpuEngine(CpuSettings(context=1024))
+    assert one(second, asked).text == one(engine, asked).text
+    second.close()
+    second.close()
+
+
+def test_instructions_are_read_once(engine: CpuEngine) -> None:
+    one(engine, request("Nystagmus"))
+    answer = one(engine, request("Cleft palate"))
+    static = len(engine._llama.tokenize(WRITER))
+    assert answer.cached_tokens >= static
+    assert answer.prompt_tokens > answer.cached_tokens
+
+
+def test_a_chat_without_a_system_message_is_answered(engine: CpuEngine) -> None:
+    asked = Request("plain", ({"role": "user", "content": "Name one gene."},), max_tokens=5)
+    assert one(engine, asked).finish in {"stop", "length"}
+
+
+def test_the_token_limit_is_a_length_not_data(engine: CpuEngine) -> None:
+    answer = one(engine, request("Ataxia", max_tokens=5))
+    assert (answer.finish, answer.completion_tokens) == ("length", 5)
+
+
+def test_a_prompt_beyond_the_context_is_that_requests_error(engine: CpuEngine) -> None:
+    answers = {
+        a.id: a for a in engine.generate(Mailbox.holding([request("word " * 1500), request("Ataxia")]))
+    }
+    assert answers["Ataxia"].finish == "stop"
+    long = answers["word " * 1500]
+    assert long.finish == "error"
+    assert "context" in (long.error or "")
+
+
+def test_a_schema_beyond_the_grammar_is_an_error_of_that_request_and_refused_in_preflight(
+    engine: CpuEngine,
+) -> None:
+    schema = {"type": "object", "properties": {"a": {"type": "string", "pattern": "x"}}}
+    assert one(engine, request("Ataxia", schema=schema)).finish == "error"
+    with pytest.raises(EngineConfigError, match="pattern"):
+        engine.preflight([schema])
+
+
+def test_cancel_ends_a_long_answer_on_the_way(engine: CpuEngine) -> None:
+    asked = [request(f"{n}", schema=None, max_tokens=900) for n in range(5)]
+    start = engine.progress
+
+    def stop_soon() -> None:
+        while engine.progress < start + 3:
+            pause.wait(0.01)
+        mailbox.cancel()
+
+    mailbox = Mailbox()
+    mailbox.put(asked)
+    pause = threading.Event()
+    thread = threading.Thread(target=stop_soon)
+    thread.start()
+    answers = list(engine.generate(Mailbox.holding(mailbox)))
+    thread.join()
+    assert "abort" in {a.finish for a in answers}
+    assert len({a.id for a in answers}) == len(answers)
+    assert one(engine, request("Ataxia")).finish == "stop"
+
+
+def test_several_slots_answer_every_request_once() -> None:
+    engine = CpuEngine(CpuSettings(context=512, slots=2))
+    answers = list(engine.generate(Mailbox.holding([request(f"n{n}", READER, JUDGE) for n in range(4)])))
+    assert sorted(a.id for a in answers) == [f"n{n}" for n in range(4)]
+    assert {a.finish for a in answers} == {"stop"}
+    engine.close()
+
+
+def test_provenance_names_the_weights_and_no_path(engine: CpuEngine) -> None:
+    provenance = engine.info.provenance()
+    assert provenance["model"] == bundled_model().name
+    assert len(provenance["digest"]) == 64
+    assert provenance["quantisation"] == "Q4_1"
+    assert "/" not in "".join(provenance.values())
+
+
+def test_any_gguf_by_path(tmp_path: Path) -> None:
+    path = tmp_path / "mine.gguf"
+    shutil.copy(bundled_model(), path)
+    engine = CpuEngine(CpuSettings(model=str(path), context=512, threads=1))
+    assert engine.info.model == "mine.gguf"
+    assert json.loads(one(engine, request("Ataxia", READER, JUDGE)).text)
+    engine.close()
+
+
+def test_a_file_with_a_good_header_and_no_model_is_bad_input(tmp_path: Path) -> None:
+    path = tmp_path / "strange.gguf"
+    data = bundled_model().read_bytes()
+    path.write_bytes(data.replace(b"llama.embedding_length", b"llama.embedding_lengtX", 1))
+    with pytest.raises(EngineConfigError, match="cannot load this model"):
+        CpuEngine(CpuSettings(model=str(path)))

@@ -1,0 +1,65 @@
+"""The LMDeploy engine: its contract on the installed LMDeploy, in its own environment, and its pure parts."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from kgqa_hpc.engines.lmdeploy.engine import LmdeployEngine
+from kgqa_hpc.engines.lmdeploy.settings import LmdeploySettings
+from kgqa_hpc.engines.model_files import folder_digest, public_name
+from kgqa_hpc.errors import EngineConfigError
+
+ROOT = Path(__file__).parents[3]
+PYTHON = ROOT / os.environ.get("VENV_LMDEPLOY", ".venv-lmdeploy") / "bin" / "python"
+STAMP = PYTHON.parents[1] / "kgqa.stamp"
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(
+    not STAMP.exists(),
+    reason="LMDEPLOY IS NOT INSTALLED FOR THE CPU, ITS CONTRACT NOT TESTED: tools/install_lmdeploy_cpu.sh",
+)
+def test_the_engine_keeps_its_contract_on_the_installed_lmdeploy() -> None:
+    command = [PYTHON, "-m", "pytest", "tests/engines/lmdeploy/lmdeploy_contract.py", "-q", "-c", os.devnull]
+    command += ["--rootdir", ROOT, "--timeout", "300", "-p", "no:cacheprovider"]
+    environment = {**os.environ, "PYTHONPATH": f"{ROOT}{os.pathsep}{ROOT / 'tests' / 'engines' / 'lmdeploy'}"}
+    done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True)
+    print(done.stdout[-6000:])
+    assert done.returncode == 0, done.stdout[-6000:] + done.stderr[-2000:]
+    assert " passed" in done.stdout
+
+
+@pytest.mark.skipif("lmdeploy" in sys.modules, reason="LMDeploy is installed beside us")
+def test_a_missing_package_is_bad_input_with_its_cure(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "config.json").write_text("{}")
+    monkeypatch.setitem(sys.modules, "lmdeploy", None)
+    with pytest.raises(EngineConfigError, match="cannot be imported") as caught:
+        LmdeployEngine(LmdeploySettings(model=str(tmp_path)))
+    assert "kgqa_hpc[lmdeploy]" in caught.value.cure
+
+
+def test_names_of_models_are_public() -> None:
+    hub = "/data/user/hub/models--casperhansen--llama-3-70b-awq/snapshots/" + "a" * 40
+    assert public_name(hub) == "casperhansen/llama-3-70b-awq"
+    assert public_name("casperhansen/llama-3-70b-awq") == "casperhansen/llama-3-70b-awq"
+    assert public_name("/scratch/somebody/models/mine") == "mine"
+
+
+def test_a_local_models_digest_follows_its_content(tmp_path: Path) -> None:
+    (tmp_path / "config.json").write_text("{}")
+    (tmp_path / "model.safetensors").write_bytes(bytes(10))
+    first = folder_digest(tmp_path)
+    assert first == folder_digest(tmp_path)
+    (tmp_path / "config.json").write_text('{"a": 1}')
+    assert folder_digest(tmp_path) != first
+    assert folder_digest(tmp_path / "none") == ""
+    snapshot = tmp_path / "snapshots" / ("b" * 40)
+    snapshot.mkdir(parents=True)
+    assert folder_digest(snapshot) == "b" * 40

@@ -1,0 +1,73 @@
+"""How many requests each server gets: up by one, down by a share, never none."""
+
+from __future__ import annotations
+
+import asyncio
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from kgqa_hpc.engines.openai.adaptive_limit import Lane, Lanes
+
+
+def test_many_refusals_at_once_are_one_decrease() -> None:
+    lane = Lane(64)
+    lane.succeeded(2.0)
+    for _ in range(50):
+        lane.overloaded(now=100.0, pause=0.0)
+    assert lane.limit == 64 * 0.7
+    lane.overloaded(now=103.0, pause=0.0)
+    assert lane.limit == 64 * 0.7 * 0.7
+
+
+def test_a_full_round_of_answers_adds_one() -> None:
+    lane = Lane(64)
+    lane.limit = lane.in_flight = 10
+    for _ in range(10):
+        lane.succeeded(1.0)
+    assert 10.9 < lane.limit <= 11.0
+
+
+def test_answers_of_a_lane_that_is_not_full_prove_nothing() -> None:
+    lane = Lane(64)
+    lane.limit, lane.in_flight = 10, 3
+    lane.succeeded(1.0)
+    assert lane.limit == 10
+
+
+@given(st.lists(st.tuples(st.booleans(), st.floats(0, 100)), max_size=200), st.integers(1, 100))
+def test_the_limit_stays_between_one_and_the_most(events: list[tuple[bool, float]], most: int) -> None:
+    lane = Lane(most)
+    for step, (good, pause) in enumerate(events):
+        lane.in_flight = int(lane.limit)
+        if good:
+            lane.succeeded(0.5)
+        else:
+            lane.overloaded(float(step), pause)
+        assert 1.0 <= lane.limit <= most
+        assert lane.not_before <= step + 60.0
+
+
+def test_requests_go_where_there_is_room_and_not_back_to_who_just_failed() -> None:
+    async def scene() -> None:
+        lanes = Lanes(servers=2, most=2)
+        assert await lanes.enter(avoid=0) == 1
+        assert await lanes.enter() == 0
+        assert await lanes.enter(avoid=0) == 1
+        assert await lanes.enter(avoid=1) == 0
+        waiting = asyncio.create_task(lanes.enter(avoid=0))
+        await asyncio.sleep(0)
+        assert not waiting.done()
+        lanes.leave(0)
+        assert await waiting == 0  # better than nowhere
+
+    asyncio.run(scene())
+
+
+def test_a_resting_server_gets_requests_again_when_its_rest_is_over() -> None:
+    async def scene() -> None:
+        lanes = Lanes(servers=1, most=4)
+        lanes.lanes[0].overloaded(asyncio.get_running_loop().time(), pause=0.05)
+        assert await asyncio.wait_for(lanes.enter(), 60) == 0
+
+    asyncio.run(scene())

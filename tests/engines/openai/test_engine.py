@@ -1,0 +1,374 @@
+"""The OpenAI engine against a server that misbehaves in every way: each request is answered exactly once."""
+
+from __future__ import annotations
+
+import http.server
+import json
+import socket
+import struct
+import threading
+import time
+from collections import Counter
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from kgqa_hpc.engines.engine import Request, Response
+from kgqa_hpc.engines.mailbox import Mailbox
+from kgqa_hpc.engines.openai import engine as engine_module
+from kgqa_hpc.engines.openai.engine import OpenAIEngine
+from kgqa_hpc.engines.openai.settings import OpenAISettings
+from kgqa_hpc.errors import EngineConfigError
+
+KEY = "sk-very-secret-0123456789"
+PATIENCE_S = 120.0
+
+
+class FaultServer(http.server.ThreadingHTTPServer):
+    """Does what the last word of the prompt says; most faults only the first two times they are asked for."""
+
+    daemon_threads = True
+    request_queue_size = 128
+
+    def __init__(self) -> None:
+        super().__init__(("127.0.0.1", 0), _Handler)
+        self.seen: Counter[str] = Counter()
+        self.bodies: list[dict[str, Any]] = []
+        self.lock = threading.Lock()
+        self.busy = 0
+        self.most_busy = 0
+        self.room = 10**9
+        self.down = False
+        self.knows_schema = True
+        self.obeys = True
+        self.key = KEY
+
+    @property
+    def url(self) -> str:
+        return f"http://127.0.0.1:{self.server_address[1]}/v1"
+
+    def handle_error(self, request: Any, client_address: Any) -> None:
+        """A client that hangs up is part of the game."""
+
+
+class _Handler(http.server.BaseHTTPRequestHandler):
+    server: FaultServer
+    protocol_version = "HTTP/1.1"
+
+    def log_message(self, format: str, *args: Any) -> None:
+        """Quiet."""
+
+    def do_POST(self) -> None:
+        body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+        with self.server.lock:
+            self.server.bodies.append(body)
+            self.server.busy += 1
+            self.server.most_busy = max(self.server.most_busy, self.server.busy)
+            crowded = self.server.busy > self.server.room
+        try:
+            self._serve(body, crowded)
+        finally:
+            with self.server.lock:
+                self.server.busy -= 1
+
+    def _serve(self, body: dict[str, Any], crowded: bool) -> None:
+        prompt = body["messages"][-1]["content"]
+        fault = prompt.split()[-1] if prompt else ""
+        with self.server.lock:
+            self.server.seen[prompt] += 1
+            count = self.server.seen[prompt]
+        if self.headers["Authorization"] != f"Bearer {self.server.key}":
+            return self._send(401, {"error": {"message": f"bad key {self.headers['Authorization']}"}})
+        if self.server.down:
+            return self._send(503, {"error": {"message": "down"}})
+        if crowded:
+            return self._send(429, {"error": {"message": "slow down"}}, {"Retry-After": "0"})
+        if "response_format" in body and not self.server.knows_schema:
+            return self._send(400, {"error": {"message": "response_format is not supported"}})
+        method = getattr(self, f"_fault_{fault}", None)
+        if method is not None and (
+            count <= 2 or fault in {"always500", "context", "filter", "cut", "wrongid"}
+        ):
+            return method(body)
+        return self._answer(body)
+
+    def _answer(self, body: dict[str, Any], finish: str = "stop", **changes: Any) -> None:
+        prompt = body["messages"][-1]["content"]
+        text = json.dumps({"ok": True, "echo": prompt}) if self.server.obeys else "as you like"
+        answer = {
+            "id": "x",
+            "choices": [{"index": 0, "message": {"content": text}, "finish_reason": finish}],
+            "usage": {"prompt_tokens": len(prompt.split()), "completion_tokens": 2,
+                      "prompt_tokens_details": {"cached_tokens": 1}},
+        }  # fmt: skip
+        self._send(200, answer | changes)
+
+    def _send(self, status: int, body: Any, headers: dict[str, str] | None = None) -> None:
+        data = body if isinstance(body, bytes) else json.dumps(body).encode()
+        self.send_response(status)
+        self.send_header("Content-Type", "application/json")
+        self.send_header("Content-Length", str(len(data)))
+        for name, value in (headers or {}).items():
+            self.send_header(name, value)
+        self.end_headers()
+        self.wfile.write(data)
+
+    def _fault_storm(self, body: Any) -> None:
+        self._send(429, {"error": {"message": "too many"}}, {"Retry-After": "0.01"})
+
+    def _fault_500(self, body: Any) -> None:
+        self._send(500, {"error": {"message": f"oops, your key was {KEY}"}})
+
+    _fault_always500 = _fault_500
+
+    def _fault_reset(self, body: Any) -> None:
+        self.send_response(200)
+        self.send_header("Content-Length", "1000")
+        self.end_headers()
+        self.wfile.write(b'{"choices": [')
+        self.wfile.flush()
+        self.connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+        self.close_connection = True
+
+    def _fault_hangup(self, body: Any) -> None:
+        self.connection.shutdown(socket.SHUT_RDWR)
+        self.close_connection = True
+
+    def _fault_loris(self, body: Any) -> None:
+        self.send_response(200)
+        self.send_header("Content-Length", "100000")
+        self.end_headers()
+        self.close_connection = True
+        deadline = time.monotonic() + PATIENCE_S
+        while time.monotonic() < deadline:  # ends when the client hangs up
+            self.wfile.write(b" ")
+            time.sleep(0.05)
+
+    def _fault_notjson(self, body: Any) -> None:
+        self._send(200, b'{"choices": [{"message"')
+
+    def _fault_html(self, body: Any) -> None:
+        self._send(200, b"<html>bad gateway</html>")
+
+    def _fault_nochoices(self, body: Any) -> None:
+        self._send(200, {"choices": []})
+
+    def _fault_null(self, body: Any) -> None:
+        self._send(200, b"null")
+
+    def _fault_wrongid(self, body: Any) -> None:
+        self._answer(body, id="somebody-else", model="another")
+
+    def _fault_context(self, body: Any) -> None:
+        self._send(400, {"error": {"message": "maximum context length exceeded"}})
+
+    def _fault_filter(self, body: Any) -> None:
+        self._answer(body, finish="content_filter")
+
+    def _fault_cut(self, body: Any) -> None:
+        self._answer(body, finish="length")
+
+
+@pytest.fixture
+def server() -> Iterator[FaultServer]:
+    with FaultServer() as server:
+        thread = threading.Thread(target=server.serve_forever, args=(0.05,))
+        thread.start()
+        yield server
+        server.shutdown()
+        thread.join()
+
+
+@pytest.fixture(autouse=True)
+def _quick(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TEST_KEY", KEY)
+    monkeypatch.setattr(engine_module, "FIRST_PAUSE_S", 0.01)
+    monkeypatch.setattr(engine_module, "LONGEST_PAUSE_S", 0.1)
+
+
+def start(*urls: str, **settings: Any) -> OpenAIEngine:
+    settings = {"model": "m", "api_key_env": "TEST_KEY", "concurrency": 8, "max_retries": 8, **settings}
+    return OpenAIEngine(OpenAISettings(base_url=list(urls), **settings))
+
+
+def ask(engine: OpenAIEngine, prompts: list[str]) -> dict[str, Response]:
+    requests = [Request(p, ({"role": "user", "content": p},), schema={"type": "object"}) for p in prompts]
+    answers = list(engine.generate(Mailbox.holding(requests)))
+    assert sorted(a.id for a in answers) == sorted(prompts)
+    return {a.id: a for a in answers}
+
+
+def test_every_request_is_answered_exactly_once_whatever_the_server_does(server: FaultServer) -> None:
+    faults = ["fine", "storm", "500", "reset", "hangup", "notjson", "html", "nochoices", "null", "wrongid"]
+    prompts = [f"{n} {fault}" for n in range(12) for fault in faults]
+    engine = start(server.url)
+    answers = ask(engine, prompts)
+    assert {a.finish for a in answers.values()} == {"stop"}
+    assert all(json.loads(a.text)["echo"] == p for p, a in answers.items())
+    engine.close()
+
+
+def test_a_body_that_trickles_for_ever_is_given_up_and_asked_for_again(server: FaultServer) -> None:
+    engine = start(server.url, timeout_s=2.0, max_retries=30)
+    assert ask(engine, ["1 loris"])["1 loris"].finish == "stop"
+    engine.close()
+
+
+def test_what_is_the_requests_own_fault_is_an_error_at_once_and_harms_no_other(server: FaultServer) -> None:
+    engine = start(server.url)
+    answers = ask(engine, ["1 context", "2 filter", "3 cut", "4 fine"])
+    assert {p: a.finish for p, a in answers.items()} == {
+        "1 context": "error",
+        "2 filter": "error",
+        "3 cut": "length",
+        "4 fine": "stop",
+    }
+    assert server.seen["1 context"] == 1
+    assert "maximum context" in (answers["1 context"].error or "")
+    engine.close()
+
+
+def test_a_request_that_always_fails_on_a_working_server_becomes_an_error(server: FaultServer) -> None:
+    engine = start(server.url, max_retries=2)
+    answers = ask(engine, ["1 always500", "2 fine"])
+    assert answers["1 always500"].finish == "error"
+    assert server.seen["1 always500"] >= 3
+    assert answers["2 fine"].finish == "stop"
+    engine.close()
+
+
+def test_no_item_is_lost_to_a_server_that_is_down_for_a_while(server: FaultServer) -> None:
+    engine = start(server.url, max_retries=1)
+    server.down = True
+
+    def recover() -> None:
+        while sum(server.seen.values()) < 60:
+            time.sleep(0.01)
+        server.down = False
+
+    thread = threading.Thread(target=recover)
+    thread.start()
+    assert {a.finish for a in ask(engine, [f"{n} fine" for n in range(6)]).values()} == {"stop"}
+    thread.join()
+    engine.close()
+
+
+def test_a_server_that_stays_down_ends_the_engine_rather_than_the_items(server: FaultServer) -> None:
+    engine = start(server.url, max_retries=0, start_timeout_s=0.5)
+    server.down = True
+    with pytest.raises(ConnectionError, match="no server has answered"):
+        ask(engine, ["1 fine"])
+    engine.close()
+
+
+def test_load_adapts_to_what_the_server_bears(server: FaultServer) -> None:
+    engine = start(server.url, concurrency=64, max_retries=3)
+    server.room = 4
+    answers = ask(engine, [f"{n} fine" for n in range(300)])
+    assert {a.finish for a in answers.values()} == {"stop"}
+    # On a loaded machine the client may be too slow to ever crowd the server.
+    assert engine._lanes.lanes[0].limit < 64 or server.most_busy <= server.room
+    engine.close()
+
+
+def test_several_servers_share_the_work_and_a_dead_one_costs_nothing(server: FaultServer) -> None:
+    with FaultServer() as second:
+        thread = threading.Thread(target=second.serve_forever, args=(0.05,))
+        thread.start()
+        engine = start(server.url, second.url)
+        assert len(ask(engine, [f"{n} fine" for n in range(60)])) == 60
+        assert sum(server.seen.values()) > 5
+        assert sum(second.seen.values()) > 5
+        second.shutdown()
+        thread.join()
+        second.server_close()
+        assert {a.finish for a in ask(engine, [f"x{n} fine" for n in range(60)]).values()} == {"stop"}
+        engine.close()
+
+
+def test_the_key_is_in_no_answer_and_no_error(
+    server: FaultServer, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    engine = start(server.url, max_retries=0)
+    answer = ask(engine, ["1 always500"])["1 always500"]
+    assert "your key was ***" in (answer.error or "")
+    assert KEY not in repr(answer) + repr(engine.info)
+    server.key = "another"
+    with pytest.raises(EngineConfigError, match=r"TEST_KEY|401") as caught:
+        ask(engine, ["2 fine"])
+    engine.close()
+    with pytest.raises(EngineConfigError) as at_start:
+        start(server.url)
+    for text in (str(caught.value), str(at_start.value), *capfd.readouterr()):
+        assert KEY not in text
+    assert at_start.value.exit_code == 2
+
+
+def test_a_key_that_is_not_set_is_named(server: FaultServer, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("TEST_KEY")
+    with pytest.raises(EngineConfigError, match="TEST_KEY is not set"):
+        start(server.url)
+
+
+def test_a_server_that_is_not_there_is_bad_input(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(engine_module, "FOREIGN_PATIENCE_S", 0.2)
+    with socket.socket() as unused:
+        unused.bind(("127.0.0.1", 0))
+        with pytest.raises(EngineConfigError, match="base_url"):
+            start(f"http://127.0.0.1:{unused.getsockname()[1]}/v1")
+
+
+@pytest.mark.parametrize("url", ["http://user:secret@host/v1", "http://host/v1?api_key=secret", "host:80"])
+def test_an_address_that_holds_a_key_or_is_none_is_refused_without_repeating_it(url: str) -> None:
+    with pytest.raises(ValueError, match="must") as caught:
+        OpenAISettings(model="m", base_url=url)
+    assert all("secret" not in error["msg"] for error in caught.value.errors())
+
+
+def test_structured_output_is_used_where_the_server_has_it(server: FaultServer) -> None:
+    engine = start(server.url)
+    assert engine.info.extra["structured"] == "json_schema"
+    engine.preflight([{"type": "object", "properties": {"a": {"type": "null"}}}])
+    assert server.bodies[-1]["response_format"]["json_schema"]["schema"]["properties"] == {
+        "a": {"type": "null"}
+    }
+    engine.close()
+
+
+def test_auto_does_without_where_the_server_has_it_not(server: FaultServer) -> None:
+    server.knows_schema = False
+    engine = start(server.url)
+    assert engine.info.extra["structured"] == "none"
+    ask(engine, ["1 fine"])
+    assert "response_format" not in server.bodies[-1]
+    engine.close()
+
+
+def test_a_server_that_accepts_schemas_and_ignores_them_is_found_out(server: FaultServer) -> None:
+    server.obeys = False
+    with pytest.raises(EngineConfigError, match="ignores response_format"):
+        start(server.url, structured="json_schema")
+    engine = start(server.url)
+    assert engine.info.extra["structured"] == "none"
+    engine.close()
+
+
+def test_cancel_aborts_at_once_even_what_waits_for_a_retry(server: FaultServer) -> None:
+    engine = start(server.url, max_retries=1)
+    server.down = True
+    mailbox = Mailbox()
+    mailbox.put([Request(p, ({"role": "user", "content": p},)) for p in (f"{n} fine" for n in range(20))])
+
+    def stop_soon() -> None:
+        while sum(server.seen.values()) < 10:
+            time.sleep(0.01)
+        mailbox.cancel()
+
+    thread = threading.Thread(target=stop_soon)
+    thread.start()
+    answers = list(engine.generate(Mailbox.holding(mailbox)))
+    thread.join()
+    assert {a.finish for a in answers} == {"abort"}
+    assert len({a.id for a in answers}) == len(answers)
+    engine.close()

@@ -1,0 +1,200 @@
+"""The scripted engine: answers follow from the request, faults from the configuration."""
+
+from __future__ import annotations
+
+import json
+import statistics
+import threading
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from kgqa_hpc.engines.engine import Request, Response
+from kgqa_hpc.engines.mailbox import Mailbox
+from kgqa_hpc.engines.schema import check
+from kgqa_hpc.engines.scripted.engine import ScriptedEngine, ScriptedSettings
+from kgqa_hpc.engines.scripted.random import Draw
+from kgqa_hpc.errors import EngineConfigError
+
+QA = {
+    "type": "object",
+    "properties": {"question": {"type": "string"}, "answer": {"type": "string"}},
+    "required": ["question", "answer"],
+}
+JUDGE = {
+    "type": "object",
+    "properties": {
+        "question_reasoning": {"type": "string"},
+        "valid_question": {"type": "boolean"},
+        "original_answer_valid": {"type": "boolean"},
+    },
+}
+PROMPT = "Nodes:\n- 0: Ataxia {n}\n- 1: Scoliosis (phenotype)\n\nEdges: 0-1"
+
+
+def request(number: int, schema: dict[str, Any] | None = QA, seed: int = 0) -> Request:
+    messages = (
+        {"role": "system", "content": "Be exact."},
+        {"role": "user", "content": PROMPT.format(n=number)},
+    )
+    return Request(f"r{number}-{seed}", messages, seed=seed, schema=schema)
+
+
+def answers(requests: list[Request], **settings: object) -> dict[str, Response]:
+    engine = ScriptedEngine(ScriptedSettings.model_validate(settings))
+    got = list(engine.generate(Mailbox.holding(requests)))
+    assert len({r.id for r in got}) == len(got)
+    return {r.id: r for r in got}
+
+
+def test_the_same_content_gives_the_same_answer_whatever_the_id_or_the_company() -> None:
+    many = answers([request(n) for n in range(200)])
+    alone = answers([Request("other", request(7).messages, seed=0, schema=QA)])
+    assert alone["other"].text == many["r7-0"].text
+    assert len({a.text for a in many.values()}) == 200
+
+
+def test_draws_are_the_same_on_every_machine_and_version() -> None:
+    draw = Draw(b"key")
+    assert [draw.below(1000) for _ in range(6)] == [149, 422, 947, 762, 605, 853]
+    assert draw.bell(10, 20) == 16
+
+
+def test_another_seed_or_model_gives_another_answer() -> None:
+    texts = {answers([request(1, seed=s)])[f"r1-{s}"].text for s in range(5)}
+    texts |= {answers([request(1)], model="other")["r1-0"].text}
+    assert len(texts) == 6
+
+
+def test_questions_and_answers_name_nodes_and_have_published_lengths() -> None:
+    got = [json.loads(a.text) for a in answers([request(n) for n in range(500)]).values()]
+    questions = [len(g["question"]) for g in got]
+    lengths = [len(g["answer"]) for g in got]
+    assert 79 <= min(questions) <= 130 <= statistics.mean(questions) <= 310 <= max(questions) <= 365
+    assert 59 <= min(lengths) <= 250 <= statistics.mean(lengths) <= 800 <= max(lengths) <= 997
+    assert all("Ataxia" in g["answer"] or "Scoliosis" in g["answer"] for g in got)
+    assert all("(phenotype)" not in g["question"] for g in got)
+
+
+@pytest.mark.parametrize("share", [0.0, 0.45, 1.0])
+def test_the_judge_accepts_the_configured_share(share: float) -> None:
+    got = [
+        json.loads(a.text) for a in answers([request(n, JUDGE) for n in range(2000)], accept=share).values()
+    ]
+    accepted = sum(g["valid_question"] and g["original_answer_valid"] for g in got) / len(got)
+    assert accepted == pytest.approx(share, abs=0.05)
+
+
+def schemas() -> st.SearchStrategy[dict[str, Any]]:
+    scalars = st.one_of(
+        st.just({"type": "boolean"}),
+        st.tuples(st.integers(0, 30), st.integers(0, 60)).map(
+            lambda b: {"type": "string", "minLength": b[0], "maxLength": b[0] + b[1]}
+        ),
+        st.tuples(st.integers(-9, 9), st.integers(0, 20), st.sampled_from(["integer", "number"])).map(
+            lambda b: {"type": b[2], "minimum": b[0], "maximum": b[0] + b[1]}
+        ),
+        st.lists(st.text(), min_size=1, max_size=4).map(lambda texts: {"type": "string", "enum": texts}),
+        st.just({"type": "integer"}),
+    )
+
+    def nest(inner: st.SearchStrategy[dict[str, Any]]) -> st.SearchStrategy[dict[str, Any]]:
+        objects = st.dictionaries(st.text(min_size=1, max_size=8), inner, min_size=1, max_size=4).map(
+            lambda p: {"type": "object", "properties": p, "required": list(p), "additionalProperties": False}
+        )
+        arrays = st.tuples(inner, st.integers(0, 3), st.integers(0, 3)).map(
+            lambda a: {"type": "array", "items": a[0], "minItems": a[1], "maxItems": a[1] + a[2]}
+        )
+        return st.one_of(objects, arrays)
+
+    return st.recursive(scalars, nest, max_leaves=8)
+
+
+@settings(deadline=None)
+@given(schemas(), st.integers(0, 2**31 - 1), st.text(max_size=200))
+def test_answers_are_valid_for_any_schema_that_passes_preflight(
+    valid: Callable[[Any, dict[str, Any]], bool], schema: dict[str, Any], seed: int, prompt: str
+) -> None:
+    check(schema)
+    engine = ScriptedEngine(ScriptedSettings())
+    asked = Request("r", ({"role": "user", "content": prompt},), seed=seed, schema=schema)
+    (answer,) = engine.generate(Mailbox.holding([asked]))
+    assert valid(json.loads(answer.text), schema)
+
+
+@pytest.mark.parametrize(
+    ("schema", "words"),
+    [
+        ({"type": "object"}, "without properties"),
+        ({"type": "string", "pattern": "a+"}, "pattern"),
+        ({"type": "object", "properties": {"a": {"type": "set"}}}, "answer.a has the type 'set'"),
+        ({"type": "string", "minLength": 5, "maxLength": 2}, "minLength above maxLength"),
+        ({"$ref": "#/$defs/x"}, "has the type None"),
+        ({"anyOf": [{"type": "string"}]}, "has the type None"),
+        ({"type": ["string", "null"]}, "has the type"),
+        ({"type": "string", "enum": [1]}, "no list of texts"),
+        ({"type": "object", "properties": {"a": {"type": "boolean"}}, "required": ["b"]}, "requires b"),
+    ],
+)
+def test_a_schema_that_cannot_be_served_is_named(schema: dict[str, Any], words: str) -> None:
+    with pytest.raises(EngineConfigError, match=words):
+        ScriptedEngine(ScriptedSettings()).preflight([schema])
+
+
+def test_faults_strike_at_their_rates_and_a_retry_has_another_fate() -> None:
+    got = answers([request(n) for n in range(2000)], faults={"garbage": 0.2, "truncate": 0.1, "error": 0.1})
+    finishes = [a.finish for a in got.values()]
+    assert finishes.count("error") == pytest.approx(200, abs=60)
+    assert finishes.count("length") == pytest.approx(200, abs=60)
+    broken = [a for a in got.values() if a.finish == "stop" and not _is_pair(a.text)]
+    assert len(broken) == pytest.approx(400, abs=80)
+    again = answers([request(n, seed=1) for n in range(2000)], faults={"error": 0.1})
+    errors = {n for n in range(2000) if got[f"r{n}-0"].finish == "error"}
+    assert sum(again[f"r{n}-1"].finish == "error" for n in errors) < len(errors) / 2
+
+
+def _is_pair(text: str) -> bool:
+    try:
+        return set(json.loads(text)) == {"question", "answer"}
+    except ValueError:
+        return False
+
+
+def test_deadly_faults_need_a_process_of_their_own(tmp_path: Path) -> None:
+    config = ScriptedSettings.model_validate({"faults": {"crash": 0.1}})
+    with pytest.raises(EngineConfigError, match="process of its own"):
+        ScriptedEngine(config)
+    ScriptedEngine(config, tmp_path / "memory")
+
+
+def test_answers_come_while_requests_still_block() -> None:
+    engine = ScriptedEngine(ScriptedSettings.model_validate({"latency": {"per_request_s": 0.01}}))
+    mailbox = Mailbox()
+
+    def ask() -> None:
+        for n in range(5):
+            mailbox.put([request(n)])
+            while n not in seen:  # the next question waits for the answer to this one
+                pause.wait(0.005)
+        mailbox.close()
+
+    pause = threading.Event()
+    seen: set[int] = set()
+    threading.Thread(target=ask).start()
+    for response in engine.generate(Mailbox.holding(mailbox)):
+        seen.add(int(response.id[1:].split("-")[0]))
+    assert seen == set(range(5))
+
+
+def test_latency_changes_when_answers_come_not_what_they_say() -> None:
+    slow = answers(
+        [request(n) for n in range(50)], latency={"decode_tokens_per_s": 1e5, "jitter": 0.5, "batch": 7}
+    )
+    fast = answers([request(n) for n in range(50)])
+    assert {i: (a.text, a.completion_tokens) for i, a in slow.items()} == {
+        i: (a.text, a.completion_tokens) for i, a in fast.items()
+    }

@@ -1,0 +1,120 @@
+"""The place where an engine waits."""
+
+from __future__ import annotations
+
+import threading
+
+import pytest
+
+from kgqa_hpc.engines.engine import Request, Response
+from kgqa_hpc.engines.mailbox import Mailbox, serve
+
+PATIENCE_S = 60.0
+
+
+def request(number: int) -> Request:
+    return Request(str(number), ())
+
+
+def test_requests_arrive_in_order_and_only_as_many_as_there_is_room_for() -> None:
+    mailbox = Mailbox()
+    mailbox.put([request(n) for n in range(5)])
+    assert [r.id for r in mailbox.wait(room=3)[0]] == ["0", "1", "2"]
+    assert mailbox.wait(timeout=0.0, room=0) == ([], [])
+    assert [r.id for r in mailbox.wait()[0]] == ["3", "4"]
+
+
+def test_an_answer_wakes_the_engine_even_when_it_has_no_room() -> None:
+    mailbox = Mailbox()
+    mailbox.put([request(1)])
+    threading.Thread(target=mailbox.answer, args=(Response("0", "", "stop"),)).start()
+    assert [a.id for a in mailbox.wait(PATIENCE_S, room=0)[1]] == ["0"]
+
+
+def test_the_end_is_told_once_so_that_waiting_for_answers_does_not_spin() -> None:
+    mailbox = Mailbox()
+    mailbox.close()
+    assert mailbox.wait(PATIENCE_S) == ([], [])
+    assert mailbox.ended
+    mailbox.answer(Response("0", "", "stop"))
+    assert len(mailbox.wait(PATIENCE_S)[1]) == 1
+    assert mailbox.wait(timeout=0.01) == ([], [])  # returns by its timeout, not at once for ever
+
+
+def test_what_piled_up_is_sent_before_the_engine_sleeps_and_not_before() -> None:
+    calls: list[int] = []
+    mailbox = Mailbox()
+    mailbox.before_sleep = lambda: calls.append(1)
+    mailbox.put([request(1)])
+    mailbox.wait()
+    assert calls == []
+    mailbox.wait(timeout=0.01)
+    assert calls == [1]
+
+
+def test_cancel_hands_back_what_nobody_took() -> None:
+    mailbox = Mailbox()
+    mailbox.put([request(1), request(2)])
+    assert mailbox.take_cancel() is None
+    mailbox.cancel()
+    assert [r.id for r in mailbox.take_cancel() or []] == ["1", "2"]
+    assert mailbox.take_cancel() is None
+    assert not mailbox.ended
+
+
+def test_a_simple_engine_reads_request_after_request_and_a_cancel_drops_what_waits() -> None:
+    mailbox = Mailbox.holding([request(n) for n in range(5)])
+    got = []
+    for one in mailbox:
+        got.append(one.id)
+        if one.id == "1":
+            mailbox.cancel()
+    assert got == ["0", "1"]
+
+
+def test_many_at_once_never_exceed_the_room_and_all_are_answered() -> None:
+    mailbox = Mailbox.holding([request(n) for n in range(50)])
+    running: set[str] = set()
+    most = 0
+
+    def begin(one: Request) -> None:
+        nonlocal most
+        running.add(one.id)
+        most = max(most, len(running))
+        threading.Timer(0.001, lambda: mailbox.answer(Response(one.id, "", "stop"))).start()
+
+    answers = []
+    for answer in serve(mailbox, 4, begin, lambda: None):
+        running.discard(answer.id)
+        answers.append(answer.id)
+    assert sorted(answers) == sorted(str(n) for n in range(50))
+    assert most <= 4
+
+
+def test_a_cancel_aborts_what_waits_and_waits_for_what_runs() -> None:
+    mailbox = Mailbox.holding([request(n) for n in range(6)])
+    running: list[Request] = []
+    stopped: list[str] = []
+
+    def begin(one: Request) -> None:
+        running.append(one)
+        if len(running) == 2:
+            mailbox.cancel()
+
+    def abort() -> None:
+        stopped.extend(one.id for one in running)
+        for one in running:
+            mailbox.answer(Response(one.id, "", "abort"))
+
+    answers = list(serve(mailbox, 2, begin, abort))
+    assert stopped == ["0", "1"]
+    assert {a.finish for a in answers} == {"abort"}
+    assert sorted(a.id for a in answers) == [str(n) for n in range(6)]
+
+
+def test_what_an_engine_cannot_go_on_from_is_raised_where_it_waits() -> None:
+    mailbox = Mailbox()
+    mailbox.put([request(1)])
+    mailbox.fail(RuntimeError("the card fell off"))
+    with pytest.raises(RuntimeError, match="fell off"):
+        mailbox.wait(PATIENCE_S)

@@ -1,0 +1,82 @@
+"""Frames between worker and engine process."""
+
+from __future__ import annotations
+
+import random
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from kgqa_hpc.engines.engine import EngineInfo, Request, Response
+from kgqa_hpc.engines.protocol import (
+    Frames,
+    GarbledStream,
+    frame,
+    read_info,
+    read_requests,
+    read_responses,
+    write_info,
+    write_requests,
+    write_responses,
+)
+
+TEXT = st.text(st.characters(exclude_categories=["Cs"]))
+
+
+@given(TEXT, TEXT, st.integers(0, 2**31 - 1), st.randoms(use_true_random=False))
+def test_what_goes_in_comes_out_however_the_stream_is_cut(
+    name: str, content: str, seed: int, cutter: random.Random
+) -> None:
+    request = Request(name, ({"role": "user", "content": content},), seed=seed, schema={"type": "null"})
+    response = Response(name, content, "length", 1, 2, 3, error=content)
+    stream = frame("requests", write_requests([request])) + frame("beat", 7)
+    stream += frame("responses", write_responses([response]))
+    frames, got, start = Frames(), [], 0
+    while start < len(stream):
+        end = start + cutter.randint(1, 40)
+        got += list(frames.feed(stream[start:end]))
+        start = end
+    assert [verb for verb, _ in got] == ["requests", "beat", "responses"]
+    assert read_requests(got[0][1]) == [request]
+    assert read_responses(got[2][1]) == [response]
+
+
+def test_requests_share_what_they_have_in_common_and_nothing_else() -> None:
+    system, schema = {"role": "system", "content": "long instructions"}, {"type": "null"}
+    requests = [
+        Request(f"r{n}", (system, {"role": "user", "content": f"item {n}"}), seed=n, schema=schema)
+        for n in range(50)
+    ]
+    requests.append(Request("bare", ({"role": "user", "content": "item 0"},)))
+    stream = frame("requests", write_requests(requests))
+    assert stream.count(b"long instructions") == 1
+    ((_, content),) = Frames().feed(stream)
+    assert read_requests(content) == requests
+
+
+@given(st.binary(min_size=4, max_size=200))
+def test_bytes_that_are_no_frames_are_refused_or_waited_for_never_misread(data: bytes) -> None:
+    frames = Frames()
+    try:
+        for verb, _ in frames.feed(data):
+            assert isinstance(verb, str | list | dict | int | float | bool | None)
+    except (GarbledStream, ValueError, TypeError):
+        pass
+
+
+def test_an_impossible_length_is_found_at_once() -> None:
+    with pytest.raises(GarbledStream):
+        list(Frames().feed(b"\xff\xff\xff\xff"))
+
+
+def test_a_lone_surrogate_becomes_a_question_mark_and_nothing_else_changes() -> None:
+    response = Response("r", 'a\ud800b "é"', "stop", 5)
+    ((_, content),) = Frames().feed(frame("responses", write_responses([response])))
+    assert read_responses(content)[0] == Response("r", 'a?b "é"', "stop", 5)
+
+
+def test_engine_info_survives_the_pipe() -> None:
+    info = EngineInfo("cpu", "1", "m.gguf", "ab", "Q4", max_batch=3, extra={"context": 5})
+    ((_, content),) = Frames().feed(frame("ready", write_info(info)))
+    assert read_info(content) == info
