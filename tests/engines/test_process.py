@@ -9,13 +9,14 @@ import sys
 import textwrap
 import time
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import psutil
 import pytest
 
 from kgqa_hpc.engines.cpu.engine import CpuSettings
-from kgqa_hpc.engines.engine import Request, Response
+from kgqa_hpc.engines.engine import EngineInfo, Request, Response
 from kgqa_hpc.engines.process import EngineProcess
 from kgqa_hpc.engines.protocol import Frames, frame, write_info, write_responses
 from kgqa_hpc.engines.scripted.engine import ScriptedSettings
@@ -232,6 +233,54 @@ def test_starting_can_be_interrupted(log: Path) -> None:
     with pytest.raises(EngineDied, match="stopped"):
         engine.start(stop=lambda: True)
     assert engine.pid is None
+
+
+def test_a_stop_is_heard_while_the_engine_checks_its_schemas(log: Path) -> None:
+    with EngineProcess(scripted(), log, stall_after=PATIENCE_S) as engine:
+        engine.start()
+        os.kill(engine.pid or 0, signal.SIGSTOP)  # as if it compiled for minutes
+        began = time.monotonic()
+        with pytest.raises(EngineDied, match="stopped while checking"):
+            engine.preflight([QA], stop=lambda: time.monotonic() > began + 0.3)
+        assert engine.pid is None
+
+
+@pytest.mark.parametrize(
+    "content",
+    [5, None, [5], [["r", "t", "done", 1, 2, 3, None]], [["r", None, "stop", 1, 2, 3, None]], {"a": 1}],
+)
+def test_malformed_answers_of_the_child_are_its_death(engine: EngineProcess, content: object) -> None:
+    engine.send([request(1)])
+    engine._frames._buffer[:0] = frame("responses", content)
+    with pytest.raises(EngineDied, match="gibberish"):
+        receive_all(engine, 1)
+    assert engine.pid is None
+
+
+@pytest.mark.parametrize("verb", ["ready", "refused"])
+def test_a_malformed_greeting_of_the_child_is_its_death(log: Path, verb: str) -> None:
+    engine = EngineProcess(scripted(), log, stall_after=PATIENCE_S)
+    engine._listen = lambda timeout, working: [(verb, {"strange": 1})]  # type: ignore[method-assign]
+    with pytest.raises(EngineDied, match="gibberish"):
+        engine.start()
+
+
+def test_an_engine_that_could_start_once_and_now_is_refused_died_rather(log: Path, tmp_path: Path) -> None:
+    model = tmp_path / "m.gguf"
+    settings = CpuSettings(model=str(model))
+    engine = EngineProcess(settings, log, stall_after=PATIENCE_S)
+    engine._info = EngineInfo("cpu", "1", "m.gguf")  # as after a good start
+    with pytest.raises(EngineDied, match="did not start again"):
+        engine.start()
+    assert engine.pid is None
+
+
+def test_an_engine_that_tells_its_progress_is_found_hanging_by_its_own_limit(log: Path) -> None:
+    with EngineProcess(scripted(faults={"hang": 1.0}), log, stall_after=PATIENCE_S) as engine:
+        engine._info = replace(engine.start(), stall_s=1.0)
+        engine.send([request(1)])
+        with pytest.raises(EngineDied, match="answered nothing"):
+            receive_all(engine, 1)
 
 
 def test_gibberish_on_the_pipe_is_a_death_not_a_wrong_answer(engine: EngineProcess) -> None:

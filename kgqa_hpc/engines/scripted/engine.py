@@ -22,7 +22,7 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from kgqa_hpc import __version__
 from kgqa_hpc.engines import schema as schemas
-from kgqa_hpc.engines.engine import EngineInfo, EngineSettings, Finish, Request, Response
+from kgqa_hpc.engines.engine import EngineInfo, EngineSettings, Finish, Readiness, Request, Response
 from kgqa_hpc.engines.mailbox import Mailbox
 from kgqa_hpc.engines.scripted.answers import prose, value_for
 from kgqa_hpc.engines.scripted.gpu_model import Batch, Cost, GpuModel
@@ -125,6 +125,11 @@ class ScriptedEngine:
 
     def close(self) -> None:
         """Nothing to free."""
+
+    @classmethod
+    def probe(cls) -> Readiness:
+        """It needs nothing."""
+        return Readiness(True, "always there")
 
     def _answer(self, request: Request, key: bytes) -> Response:
         faults = self._config.faults

@@ -1,0 +1,119 @@
+"""What leaves an engine: no secret, and nothing that a terminal obeys."""
+
+from __future__ import annotations
+
+import io
+import json
+import sys
+import textwrap
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from kgqa_hpc.engines.clean import MASK, Redactor, one_line
+from kgqa_hpc.engines.config import parse_engine
+from kgqa_hpc.engines.engine import Request, Response
+from kgqa_hpc.engines.process import EngineProcess
+from kgqa_hpc.errors import EngineConfigError
+
+KEY = "sk-known-value-0123456789"
+PATIENCE_S = 120.0
+
+
+@given(st.text(max_size=2000))
+def test_foreign_words_become_one_bounded_printable_line(text: str) -> None:
+    line = one_line(text, 100)
+    assert len(line) <= 100
+    assert line == " ".join(line.split())
+    assert not any(c in line for c in "\x1b\x07\x9b\u202e\u2066\n\r\x00")
+
+
+@pytest.mark.parametrize("words", ["\x1b]0;title\x07", "\x9b31m red", "\u202eevil", "a\r\nb"])
+def test_no_escape_sequence_survives(words: str) -> None:
+    assert one_line(words).isprintable()
+
+
+def test_a_known_key_is_masked_wherever_it_stands_and_short_values_are_not() -> None:
+    redact = Redactor(["MY_KEY", "SHORT", "UNSET"], {"MY_KEY": KEY, "SHORT": "no"})
+    answer = redact.response(Response("r", f'{{"a": "{KEY}"}}', "error", error=f"bad {KEY}\x1b[2J no"))
+    assert answer.text == f'{{"a": "{MASK}"}}'
+    assert answer.error == f"bad {MASK} [2J no"
+    assert not Redactor(["SHORT", "UNSET"], {"SHORT": "no"})
+
+
+def test_a_log_is_copied_without_the_key_even_where_the_disk_is_full(tmp_path: Path) -> None:
+    redact = Redactor(["MY_KEY"], {"MY_KEY": KEY})
+    log = tmp_path / "engine.log"
+    redact.copy(io.BytesIO(f"sent {KEY}\nlast words".encode()), log).join(PATIENCE_S)
+    assert log.read_text() == f"sent {MASK}\nlast words"
+    thread = redact.copy(io.BytesIO(b"x" * 100_000), tmp_path / "none" / "engine.log")
+    thread.join(PATIENCE_S)
+    assert not thread.is_alive()
+
+
+ECHO_SERVER = textwrap.dedent("""
+    import http.server, json, sys
+    class Handler(http.server.BaseHTTPRequestHandler):
+        def do_GET(self):
+            self.send_response(200); self.end_headers()
+        def do_POST(self):
+            asked = self.rfile.read(int(self.headers["Content-Length"])).decode()
+            key = self.headers["Authorization"].split()[1]
+            print("got key", key, file=sys.stderr, flush=True)
+            if "please fail" in asked:
+                data = json.dumps({"error": {"message": f"\\x1b[31mno {key}"}}).encode()
+                self.send_response(400)
+            else:
+                text = json.dumps({"ok": True, "said": key})
+                choice = {"message": {"content": text}, "finish_reason": "stop"}
+                data = json.dumps({"choices": [choice]}).encode()
+                self.send_response(200)
+            self.send_header("Content-Length", str(len(data))); self.end_headers(); self.wfile.write(data)
+    http.server.ThreadingHTTPServer(("127.0.0.1", int(sys.argv[1])), Handler).serve_forever()
+""")
+
+
+def test_a_key_that_a_server_echoes_reaches_neither_answers_nor_errors_nor_the_log(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("ECHOED_KEY", KEY)
+    command = [sys.executable, "-c", ECHO_SERVER, "{port}"]
+    settings = parse_engine(
+        {
+            "kind": "openai",
+            "model": "m",
+            "api_key_env": "ECHOED_KEY",
+            "command": command,
+            "structured": "none",
+        }
+    )
+    log = tmp_path / "engine.log"
+    with EngineProcess(settings, log, PATIENCE_S) as engine:
+        engine.start()
+        prompts = ["hello", "please fail"]
+        engine.send([Request(p, ({"role": "user", "content": p},)) for p in prompts])
+        answers: dict[str, Response] = {}
+        while len(answers) < 2:
+            answers |= {a.id: a for a in engine.receive(1.0)}
+    assert json.loads(answers["hello"].text)["said"] == MASK
+    error = answers["please fail"].error or ""
+    assert MASK in error
+    assert error.isprintable()
+    written = log.read_text()
+    assert f"got key {MASK}" in written
+    assert KEY not in written + repr(answers)
+
+
+def test_a_refusal_has_no_key_and_no_escape_sequence(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("ECHOED_KEY", KEY)
+    code = ECHO_SERVER.replace('"please fail" in asked', "True")
+    settings = parse_engine(
+        {"kind": "openai", "model": "m", "api_key_env": "ECHOED_KEY", "structured": "json_schema"}
+        | {"command": [sys.executable, "-c", code, "{port}"]}
+    )
+    with pytest.raises(EngineConfigError) as caught:
+        EngineProcess(settings, tmp_path / "engine.log", PATIENCE_S).start()
+    assert KEY not in str(caught.value)
+    assert caught.value.message.isprintable()
