@@ -11,7 +11,7 @@ second, so 2,000 leave it 99.9 % of the time. The rate of the worker's own core 
 time, which a busy machine does not change much.
 
 Busy share: the same `kgqa run`, its engine replaced by the model of a continuously batching GPU
-(kgqa_hpc/engines/gpu_model.py) that has a clock of its own, so that the outcome depends neither on this
+(kgqa_hpc/engines/scripted/gpu_model.py) that has a clock of its own, so that the outcome depends neither on this
 machine nor on its load. Busy is a place in the batch that writes an answer; 1.0 would be all places from the
 first token to the last, and `ratio` is our share over the other's. Beside it the same answers on the same
 model in the order of the original: calls of so many questions, each of which waits for its last answer; when
@@ -114,7 +114,7 @@ class ModelGpu:
     def start(self, stop: Callable[[], bool]) -> EngineInfo:
         return self.info
 
-    def preflight(self, schemas: Sequence[Mapping[str, Any]]) -> None:
+    def preflight(self, schemas: Sequence[Mapping[str, Any]], stop: Any = None) -> None:
         self._scripted.preflight(schemas)
 
     def send(self, requests: Sequence[Request]) -> None:

