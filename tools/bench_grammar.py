@@ -23,13 +23,13 @@ import statistics
 import sys
 import time
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
 ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT))
 
-from kgqa_hpc.engines.cpu.gguf import read_header
-from kgqa_hpc.engines.schema import without_lengths
+from kgqa_hpc.engines.cpu.gguf import read_header  # noqa: E402
+from kgqa_hpc.engines.schema import without_lengths  # noqa: E402
 
 PROMPTS = ROOT / "prompts"
 OTHER_PYTHON = ROOT / os.environ.get("VENV_LMDEPLOY", ".venv-lmdeploy") / "bin" / "python"
@@ -43,7 +43,7 @@ def main() -> int:
     """Print one line for each schema and vocabulary, or one JSON document."""
     options = _options()
     if importlib.util.find_spec("xgrammar") is None:
-        return _elsewhere(options.gguf)
+        _elsewhere(options.gguf)
     tokens, merges, end = _vocabulary(options.gguf)
     rows = [
         _measure(name, schema, size, tokens, merges, end, options.with_lengths)
@@ -61,11 +61,10 @@ def main() -> int:
     return 0
 
 
-def _elsewhere(gguf: Path | None) -> int:
+def _elsewhere(gguf: Path | None) -> NoReturn:
     """Run again in the environment that has xgrammar, with the weights that this one has."""
-    if not OTHER_PYTHON.exists() or OTHER_PYTHON == Path(sys.executable):
-        print("xgrammar is not installed: tools/install_lmdeploy_cpu.sh", file=sys.stderr)
-        return 2
+    if not OTHER_PYTHON.exists() or Path(sys.executable) == OTHER_PYTHON:
+        sys.exit("xgrammar is not installed: tools/install_lmdeploy_cpu.sh")
     named = [] if gguf else ["--gguf", str(_bundled())]
     os.execv(OTHER_PYTHON, [str(OTHER_PYTHON), __file__, *sys.argv[1:], *named])
 
