@@ -15,7 +15,8 @@ from kgqa_hpc.errors import EngineConfigError
 CONFIGS = Path(__file__).parents[3] / "configs"
 MEMORY = re.compile(
     r"# memory: card ([\d.]+) GB, weights ([\d.]+) GB, (\d+) layers x (\d+) heads x (\d+), "
-    r"width (\d+)/(\d+), kv (\d+), share ([\d.]+), tp (\d), prefill (\d+) -> ([\d,]+) B a token, ([\d,]+) tokens, batch (\d+)"
+    r"width (\d+)/(\d+), kv (\d+), share ([\d.]+), tp (\d), prefill (\d+) -> "
+    r"([\d,]+) B a token, ([\d,]+) tokens, batch (\d+)"
 )
 
 # What config.json of these models says on the hub, and what follows by hand: 2 (keys and values) x layers x
