@@ -23,7 +23,7 @@ import statistics
 import sys
 import time
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
 ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT))
@@ -43,7 +43,7 @@ def main() -> int:
     """Print one line for each schema and vocabulary, or one JSON document."""
     options = _options()
     if importlib.util.find_spec("xgrammar") is None:
-        return _elsewhere(options.gguf)
+        _elsewhere(options.gguf)
     tokens, merges, end = _vocabulary(options.gguf)
     rows = [
         _measure(name, schema, size, tokens, merges, end, options.with_lengths)
@@ -61,13 +61,12 @@ def main() -> int:
     return 0
 
 
-def _elsewhere(gguf: Path | None) -> int:
+def _elsewhere(gguf: Path | None) -> NoReturn:
     """Run again in the environment that has xgrammar, with the weights that this one has."""
     if not OTHER_PYTHON.exists() or Path(sys.executable) == OTHER_PYTHON:
-        print("xgrammar is not installed: tools/install_lmdeploy_cpu.sh", file=sys.stderr)
-        return 2
+        sys.exit("xgrammar is not installed: tools/install_lmdeploy_cpu.sh")
     named = [] if gguf else ["--gguf", str(_bundled())]
-    return os.spawnv(os.P_WAIT, OTHER_PYTHON, [str(OTHER_PYTHON), __file__, *sys.argv[1:], *named])
+    os.execv(OTHER_PYTHON, [str(OTHER_PYTHON), __file__, *sys.argv[1:], *named])
 
 
 def _bundled() -> Path:

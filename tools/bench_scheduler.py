@@ -11,11 +11,11 @@ second, so 2,000 leave it 99.9 % of the time. The rate of the worker's own core 
 time, which a busy machine does not change much.
 
 Busy share: the same `kgqa run`, its engine replaced by the model of a continuously batching GPU
-(kgqa_hpc/engines/scripted/gpu_model.py) that has a clock of its own, so that the outcome depends neither on this
-machine nor on its load. Busy is a place in the batch that writes an answer; 1.0 would be all places from the
-first token to the last, and `ratio` is our share over the other's. Beside it the same answers on the same
-model in the order of the original: calls of so many questions, each of which waits for its last answer; when
-all are through, the same with judgements. Loading the model, which the original did for every call, is not
+(kgqa_hpc/engines/scripted/gpu_model.py) that has a clock of its own, so that the outcome depends neither
+on this machine nor on its load. Busy is a place in the batch that writes an answer; 1.0 would be all places
+from the first token to the last, and `ratio` is our share over the other's. Beside it the same answers on
+the same model in the order of the original: calls of so many questions, each of which waits for its last
+answer; when all are through, the same with judgements. Loading the model, which the original did for every call, is not
 counted. No GPU was there to measure: the model says what a schedule costs, not how fast a card is.
 """
 

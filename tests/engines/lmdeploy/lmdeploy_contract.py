@@ -194,23 +194,178 @@ def test_greedy_is_greedy_and_sampling_takes_temperature_and_seed(start: Start) 
     assert (native.calls[-1].temperature, native.calls[-1].random_seed) == (0.7, 6)
 
 
-def test_the_schema_reaches_the_engine_and_is_checked_before_any_gpu_time(start: Start) -> None:
+LONG = {
+    "type": "object",
+    "properties": {"text": {"type": "string", "minLength": 20, "maxLength": 900}, "ok": {"type": "boolean"}},
+    "required": ["text", "ok"],
+    "additionalProperties": False,
+}
+
+
+def test_the_schema_reaches_the_engine_without_lengths_and_is_compiled_before_any_gpu_time(
+    start: Start,
+) -> None:
     engine, native = start()
-    engine.preflight([SCHEMA])
-    ask(engine, [request("r", schema=SCHEMA)])
+    engine.preflight([LONG])
+    ask(engine, [request("r", schema=LONG)])
     form = native.calls[-1].response_format
-    assert (form["type"], form["json_schema"]["schema"]) == ("json_schema", SCHEMA)
+    assert form["type"] == "json_schema"
+    assert form["json_schema"]["schema"]["properties"] == {
+        "text": {"type": "string"},
+        "ok": {"type": "boolean"},
+    }
     with pytest.raises(EngineConfigError, match="cannot compile"):
         engine.preflight([{"type": "nonsense"}])
     bad = ask(engine, [request("bad", schema={"type": "nonsense"})])["bad"]
     assert (bad.error or "").startswith("invalid_request")
 
 
+def test_preflight_compiles_with_the_models_own_tokenizer_or_turbominds_own_compiler(
+    start: Start, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    engine, native = start()
+    compiled: list[Any] = []
+
+    class Compiler:
+        def compile_json_schema(self, source: str) -> None:
+            compiled.append(source)
+            raise RuntimeError("TurboMind's own compiler was asked")
+
+    native.grammar_compiler = Compiler()  # as TurboMind has it
+    with pytest.raises(EngineConfigError, match="own compiler was asked"):
+        engine.preflight([LONG])
+    assert "maxLength" not in compiled[0]
+
+
+def test_a_schema_that_lmdeploy_drops_is_an_error_not_an_unguided_answer(start: Start) -> None:
+    engine, native = start()
+    native.drops_schemas = True  # as turbomind.py does after a ValueError, with a warning only
+    answer = ask(engine, [request("r", schema=LONG)])["r"]
+    assert answer.finish == "error"
+    assert "dropped the schema" in (answer.error or "")
+
+
+def test_without_structure_no_schema_is_sent_and_none_is_compiled(start: Start) -> None:
+    engine, native = start(structured="none")
+    engine.preflight([{"type": "nonsense"}])
+    assert ask(engine, [request("r", schema=LONG)])["r"].finish == "stop"
+    assert native.calls[-1].response_format is None
+
+
+@pytest.mark.parametrize("thinking", ["qwen3", "gpt-oss"])
+def test_a_model_may_think_first_and_its_answer_is_what_follows(start: Start, thinking: str) -> None:
+    import json
+
+    import xgrammar
+    from lmdeploy._guided_decoding import compile_response_format
+
+    from kgqa_hpc.engines.lmdeploy.answer_format import THOUGHTS, compiler_for
+
+    thought = THOUGHTS[thinking]
+    words = json.dumps({"text": 'a "quoted" \u03b2\nword', "ok": True}, ensure_ascii=False)
+    said = f"{thought.begin}Hm {{. {thought.end}{thought.then}{words}"
+    engine, native = start(lambda prompt: said, thinking=thinking)
+    engine.preflight([LONG])
+    assert ask(engine, [request("r", schema=LONG, max_tokens=400)])["r"].text == words
+    form = native.calls[-1].response_format
+    assert native.calls[-1].skip_special_tokens is False
+    matcher = xgrammar.GrammarMatcher(compile_response_format(compiler_for(engine._pipe), form))
+    assert matcher.accept_string(said), "LMDeploy's grammar must let the thought and the answer through"
+
+
+def test_generation_settings_and_template_arguments_reach_lmdeploy(start: Start) -> None:
+    generation = {"top_p": 0.9, "top_k": 7, "repetition_penalty": 1.1, "extra": {"min_new_tokens": 2}}
+    engine, native = start(
+        generation=generation, chat_template_kwargs={"enable_thinking": False}, reasoning_effort="low"
+    )
+    seen: dict[str, Any] = {}
+    real = engine._engine.preprocess
+
+    async def preprocess(**arguments: Any) -> Any:
+        seen.update(arguments)
+        return await real(**arguments)
+
+    engine._engine.preprocess = preprocess
+    ask(engine, [request("r", temperature=0.7)])
+    call = native.calls[-1]
+    assert (call.top_p, call.top_k, call.repetition_penalty, call.min_new_tokens) == (0.9, 7, 1.1, 2)
+    assert seen["chat_template_kwargs"] == {"enable_thinking": False}
+    assert seen["reasoning_effort"] == "low"
+    for part in ('"top_k": 7', '"enable_prefix_caching": true', '"reasoning_effort": "low"', '"backend"'):
+        assert part in engine.info.settings
+
+
+def test_more_tokens_than_the_context_has_room_for_are_never_asked_for(start: Start) -> None:
+    engine, native = start(session_len=256)
+    answer = ask(engine, [request("r", max_tokens=1000)])["r"]
+    assert answer.finish in {"stop", "length"}
+    assert native.calls[-1].max_new_tokens == 256 - answer.prompt_tokens
+
+
+def test_the_batch_follows_the_memory_of_the_card(start: Start, model: Path, monkeypatch: Any) -> None:
+    from kgqa_hpc.engines.lmdeploy import loading
+    from kgqa_hpc.engines.lmdeploy.memory import OVERHEAD_BYTES
+
+    (model / "model.safetensors").write_bytes(bytes(1000))
+    try:
+        # 2 layers x 4 heads x 16 numbers x keys and values x 2 bytes = 512 bytes a token
+        room = 100 * 200 * 512 / 0.5 + OVERHEAD_BYTES + 1000 + 1
+        monkeypatch.setattr(loading, "card_bytes", lambda: int(room))
+        engine, native = start(max_batch_size=None, cache_max_entry_count=0.5, sequence_tokens=200)
+        assert native.engine_config.max_batch_size == 100
+        assert (engine.info.max_batch, engine.info.window) == (100, 126)
+        monkeypatch.setattr(loading, "card_bytes", lambda: OVERHEAD_BYTES)
+        with pytest.raises(EngineConfigError, match="less than one sequence"):
+            start()
+    finally:
+        (model / "model.safetensors").unlink()
+
+
+def test_ticks_of_the_scheduler_are_progress(start: Start, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "LOOK_EVERY_S", 0.02)
+    engine, native = start()
+    before = engine.progress
+    native.ticks = 500
+    wait_until(lambda: engine.progress >= before + 500)
+    still = engine.progress
+    time.sleep(0.2)
+    assert engine.progress == still, "a scheduler that stands still is no progress"
+    assert engine.info.stall_s == module.STALL_S
+
+
+def test_lmdeploys_pytorch_backend_takes_the_format_from_the_model(model: Path) -> None:
+    from kgqa_hpc.engines.lmdeploy.loading import backend_config
+
+    plain = LmdeploySettings(model=str(model), backend="pytorch", extra={"eager_mode": True})
+    config = backend_config(plain, 12)
+    assert (config.max_batch_size, config.eager_mode, config.model_format) == (12, True, None)
+    fp8 = backend_config(LmdeploySettings(model=str(model), backend="pytorch", model_format="fp8"), None)
+    assert fp8.model_format == "fp8"
+    with pytest.raises(ValueError, match="reads the format from the model"):
+        LmdeploySettings(model=str(model), backend="pytorch", model_format="awq")
+
+
+def test_the_formats_that_may_be_named_are_those_turbomind_knows() -> None:
+    import ast
+
+    source = (Path(lmdeploy.__file__).parent / "turbomind" / "converter.py").read_text()
+    (table,) = (
+        node.value
+        for node in ast.parse(source).body  # not imported: it needs the native engine
+        if isinstance(node, ast.Assign) and ast.unparse(node.targets[0]) == "_DEFAULT_GROUP_SIZES"
+    )
+    field = LmdeploySettings.model_fields["model_format"].annotation
+    assert set(ast.literal_eval(table)) | {"hf"} == set(field.__args__[0].__args__)
+
+
 def test_settings_reach_the_engine(start: Start) -> None:
-    _, native = start(quant_policy=4, model_format="awq", cache_max_entry_count=0.7)
+    _, native = start(
+        quant_policy=4, model_format="awq", cache_max_entry_count=0.7, max_prefill_token_num=2048
+    )
     config = native.engine_config
     assert (int(config.quant_policy), config.model_format, config.enable_prefix_caching) == (4, "awq", True)
     assert (config.session_len, config.cache_max_entry_count) == (512, 0.7)
+    assert config.max_prefill_token_num == 2048
 
 
 def test_cancel_aborts_what_runs_and_what_waits_and_the_engine_serves_on(start: Start) -> None:

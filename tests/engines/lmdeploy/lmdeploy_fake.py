@@ -69,12 +69,15 @@ class FakeTurboMind:
         self.running = self.peak = 0
         self.calls: list[Any] = []
         self.closed = False
+        self.ticks = 0
+        self.drops_schemas = False
+        self.grammar_compiler: Any = None
 
     def create_instance(self, *args: Any, **kwargs: Any) -> FakeInstance:
         return FakeInstance(self)
 
     def get_schedule_metrics(self) -> ScheduleMetrics:
-        return ScheduleMetrics(active_seqs=self.running)
+        return ScheduleMetrics(active_seqs=self.running, scheduler_tick=self.ticks)
 
     def close(self) -> None:
         self.closed = True
@@ -96,6 +99,8 @@ class FakeInstance:
         engine.running += 1
         engine.peak = max(engine.peak, engine.running)
         engine.calls.append(copy.copy(gen_config))
+        if engine.drops_schemas:
+            gen_config.response_format = None
         try:
             reply = engine.reply(engine.tokenizer.decode(input_ids))
             if isinstance(reply, asyncio.Event):

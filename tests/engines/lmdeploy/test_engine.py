@@ -11,7 +11,7 @@ import pytest
 
 from kgqa_hpc.engines.lmdeploy.engine import LmdeployEngine
 from kgqa_hpc.engines.lmdeploy.settings import LmdeploySettings
-from kgqa_hpc.engines.model_files import folder_digest, public_name
+from kgqa_hpc.engines.model_files import folder_digest
 from kgqa_hpc.errors import EngineConfigError
 
 ROOT = Path(__file__).parents[3]
@@ -43,13 +43,6 @@ def test_a_missing_package_is_bad_input_with_its_cure(
     with pytest.raises(EngineConfigError, match="cannot be imported") as caught:
         LmdeployEngine(LmdeploySettings(model=str(tmp_path)))
     assert "kgqa_hpc[lmdeploy]" in caught.value.cure
-
-
-def test_names_of_models_are_public() -> None:
-    hub = "/data/user/hub/models--casperhansen--llama-3-70b-awq/snapshots/" + "a" * 40
-    assert public_name(hub) == "casperhansen/llama-3-70b-awq"
-    assert public_name("casperhansen/llama-3-70b-awq") == "casperhansen/llama-3-70b-awq"
-    assert public_name("/scratch/somebody/models/mine") == "mine"
 
 
 def test_a_local_models_digest_follows_its_content(tmp_path: Path) -> None:

@@ -1,0 +1,134 @@
+"""How many sequences a card holds: by hand for published models, and in our configurations."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+
+import pytest
+
+from kgqa_hpc.config import load_config
+from kgqa_hpc.engines.lmdeploy.memory import OVERHEAD_BYTES, ModelSize, budget, read_size
+from kgqa_hpc.errors import EngineConfigError
+
+CONFIGS = Path(__file__).parents[3] / "configs"
+MEMORY = re.compile(
+    r"# memory: card ([\d.]+) GB, weights ([\d.]+) GB, (\d+) layers x (\d+) heads x (\d+), "
+    r"width (\d+)/(\d+), kv (\d+), share ([\d.]+), tp (\d), prefill (\d+) -> "
+    r"([\d,]+) B a token, ([\d,]+) tokens, batch (\d+)"
+)
+
+# What config.json of these models says on the hub, and what follows by hand: 2 (keys and values) x layers x
+# KV heads x head size x 2 bytes.
+LLAMA_70B = {
+    "num_hidden_layers": 80, "num_attention_heads": 64, "num_key_value_heads": 8, "hidden_size": 8192,
+    "intermediate_size": 28672,
+}  # fmt: skip
+QWEN2_5_7B = {
+    "num_hidden_layers": 28, "num_attention_heads": 28, "num_key_value_heads": 4, "hidden_size": 3584,
+    "intermediate_size": 18944,
+}  # fmt: skip
+QWEN3_32B = {
+    "num_hidden_layers": 64, "num_attention_heads": 64, "num_key_value_heads": 8, "hidden_size": 5120,
+    "intermediate_size": 25600, "head_dim": 128,
+}  # fmt: skip
+
+
+def folder_of(tmp_path: Path, config: object, weights: int = 1000) -> Path:
+    (tmp_path / "config.json").write_text(json.dumps(config))
+    (tmp_path / "model-00001.safetensors").write_bytes(bytes(weights))
+    return tmp_path
+
+
+@pytest.mark.parametrize(
+    ("config", "by_hand"),
+    [
+        (LLAMA_70B, 2 * 80 * 8 * 128 * 2),
+        (QWEN2_5_7B, 2 * 28 * 4 * 128 * 2),
+        (QWEN3_32B, 2 * 64 * 8 * 128 * 2),
+    ],
+    ids=["llama-3.1-70b", "qwen2.5-7b", "qwen3-32b"],
+)
+def test_the_bytes_of_a_token_are_those_worked_out_by_hand(
+    tmp_path: Path, config: dict[str, int], by_hand: int
+) -> None:
+    size = read_size(folder_of(tmp_path, config))
+    assert size is not None
+    assert size.kv_bytes(0) == by_hand
+    assert size.kv_bytes(0, tp=4) == by_hand / 4
+    # 8 and 4 bits with a scale and a zero point of 16 bits for each token and head.
+    heads = by_hand / (2 * 128)
+    assert size.kv_bytes(8) == heads * (128 + 4)
+    assert size.kv_bytes(4) == heads * (64 + 4)
+    assert size.weights == 1000
+
+
+def test_a_nested_text_model_is_found_and_a_strange_one_is_not_guessed_at(tmp_path: Path) -> None:
+    size = read_size(folder_of(tmp_path, {"text_config": QWEN3_32B}))
+    assert size is not None
+    assert size.layers == 64
+    assert read_size(folder_of(tmp_path, {"d_model": 7})) is None
+    assert read_size(tmp_path / "none") is None
+    (tmp_path / "config.json").write_text("{")
+    with pytest.raises(EngineConfigError, match="cannot be read"):
+        read_size(tmp_path)
+
+
+def test_more_cards_or_fewer_bits_make_room_and_too_little_is_refused_with_the_cure() -> None:
+    size = ModelSize(80, 8, 128, 8192, 28672, weights=int(39.8e9))
+    one, eight_bits = (budget(size, 85.5e9, quant_policy=bits) for bits in (0, 8))
+    two = budget(size, 85.5e9, tp=2)
+    assert one.batch < eight_bits.batch
+    assert one.batch < two.batch
+    assert one.window == int(1.25 * one.batch)
+    with pytest.raises(EngineConfigError, match="less than one sequence") as caught:
+        budget(size, size.weights + OVERHEAD_BYTES)
+    assert "tp" in caught.value.cure
+
+
+def test_reading_8192_tokens_at_once_does_not_fit_a_48_gb_card_and_2048_do() -> None:
+    size = ModelSize(80, 8, 128, 8192, 28672, weights=int(39.8e9))
+    assert not budget(size, 48.3e9, quant_policy=4).activations_fit
+    assert budget(size, 48.3e9, quant_policy=4, prefill_tokens=2048).activations_fit
+
+
+@pytest.mark.parametrize("name", ["local_a6000", "lmdeploy_recommended", "lmdeploy_8xh100"])
+def test_the_arithmetic_in_a_configurations_comments_holds_and_its_batch_follows(name: str) -> None:
+    found = MEMORY.findall((CONFIGS / f"{name}.yaml").read_text(encoding="utf-8"))
+    assert len(found) == {"lmdeploy_8xh100": 3}.get(name, 1)
+    for (
+        card,
+        weights,
+        layers,
+        heads,
+        head,
+        hidden,
+        wide,
+        kv,
+        share,
+        tp,
+        prefill,
+        token,
+        tokens,
+        batch,
+    ) in found:
+        size = ModelSize(
+            int(layers), int(heads), int(head), int(hidden), int(wide), int(float(weights) * 1e9)
+        )
+        bits, cards = int(kv) % 16, int(tp)
+        room = budget(
+            size,
+            float(card) * 1e9,
+            quant_policy=bits,
+            share=float(share),
+            prefill_tokens=int(prefill),
+            tp=cards,
+        )
+        assert f"{size.kv_bytes(bits, cards):,.0f}" == token
+        assert (f"{room.cache_tokens:,}", str(room.batch)) == (tokens, batch)
+        assert room.activations_fit
+    engine = load_config(CONFIGS / f"{name}.yaml").engine
+    assert str(engine.max_batch_size) == found[0][-1]
+    assert (engine.quant_policy or 16, engine.cache_max_entry_count) == (int(found[0][7]), float(found[0][8]))
+    assert (engine.max_prefill_token_num or 8192, engine.tp) == (int(found[0][10]), int(found[0][9]))
