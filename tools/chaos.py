@@ -134,7 +134,8 @@ def prepare(folder: Path, seed: int) -> Path:
 
 def sums(dataset: Path) -> dict[str, str]:
     """The sha256 of each file of a dataset."""
-    return {path.name: hashlib.sha256(path.read_bytes()).hexdigest() for path in sorted(dataset.iterdir())}
+    files = sorted(path for path in dataset.rglob("*") if path.is_file())
+    return {str(path.relative_to(dataset)): hashlib.sha256(path.read_bytes()).hexdigest() for path in files}
 
 
 class Storm:

@@ -88,7 +88,8 @@ def open_sealed(path: Path, kind: str) -> Iterator[h5py.File]:
         h5 = h5py.File(path, "r", locking=False)
     except OSError as problem:
         raise StoreError(f"{path}: HDF5 cannot open it: {problem}") from problem
-    with h5:
+    # HDF5 reports what the file system refuses while reading as an OSError of its own.
+    with h5, atomic.disk_errors(path):
         require_plain(path, h5)
         yield h5
 

@@ -9,8 +9,11 @@ from pathlib import Path
 
 import pytest
 
+from kgqa_hpc.status.worker_states import read_states, sweep_states, write_state
 from kgqa_hpc.store import atomic, disk
-from kgqa_hpc.store.lease import Leases
+from kgqa_hpc.store.clock import machine
+from kgqa_hpc.store.lease import Leases, holders
+from kgqa_hpc.store.litter import sweep_temps
 
 NAME = "shard-000007"
 
@@ -88,3 +91,44 @@ def test_the_clock_is_touched_seldom_and_survives_being_swept(leases: Callable[.
     mine.close()
     mine.close()
     assert not list(mine.folder.glob(".clock*"))
+
+
+@pytest.mark.parametrize("skew", [3720.0, -3720.0])
+def test_no_clock_of_a_node_makes_the_living_look_dead(
+    leases: Callable[..., Leases], monkeypatch: pytest.MonkeyPatch, tmp_path: Path, skew: float
+) -> None:
+    owner, other = leases("w1", 100.0), leases("w2", 100.0)
+    assert owner.claim(NAME)
+    temp = tmp_path / f".result.h5.abc{atomic.TEMP_SUFFIX}"
+    temp.touch()
+    write_state(tmp_path, "w1", {"worker": "w1"})
+    really = time.time
+    monkeypatch.setattr(time, "time", lambda: really() + skew)
+    (holder,) = holders(other.folder, other.now())
+    assert not other.expired(holder)
+    assert other.claim(NAME) is None
+    assert sweep_temps(tmp_path) == 0
+    assert temp.exists()
+    sweep_states(tmp_path)
+    (state,) = read_states(tmp_path)
+    assert state["age"] < 60
+
+
+def test_a_first_look_at_another_machines_lease_never_takes_it(
+    leases: Callable[..., Leases], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Where clients set the times (Lustre), a living owner's clock may be an hour behind."""
+    owner, other = leases("w1", 100.0), leases("w2", 100.0)
+    assert owner.claim(NAME)
+    content = owner.path(NAME).read_bytes().replace(machine().encode(), b"another")
+    owner.path(NAME).write_bytes(content)
+    age(owner.path(NAME), 3720)
+    assert other.claim(NAME) is None
+    now = time.monotonic()
+    monkeypatch.setattr(time, "monotonic", lambda: now + 30)
+    assert other.claim(NAME) is None
+    age(owner.path(NAME), 3690)  # its heartbeat
+    monkeypatch.setattr(time, "monotonic", lambda: now + 60)
+    assert other.claim(NAME) is None
+    monkeypatch.setattr(time, "monotonic", lambda: now + 200)
+    assert other.claim(NAME) is not None

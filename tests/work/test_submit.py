@@ -11,6 +11,7 @@ import pytest
 from kgqa_hpc.cluster import slurm
 from kgqa_hpc.cluster.submit import Commands, Resources, progress_mark, submit
 from kgqa_hpc.errors import InputError
+from kgqa_hpc.store.journal import Journal
 from kgqa_hpc.store.run_folder import RunFolder
 from tests.work.rig import make_run, records, wait_for
 
@@ -118,5 +119,7 @@ def test_the_mark_of_progress_changes_with_what_is_kept(run: RunFolder) -> None:
     before = progress_mark(run.path)
     assert progress_mark(run.path) == before
     run.results("main").mkdir(parents=True)
-    (run.results("main") / "shard-000000.w0.journal").write_bytes(b"00000000 {}\n00000000 {}\n")
+    path = run.results("main") / "shard-000000.w0.journal"
+    with Journal(path, run.origin("main").header("shard-000000", "")) as journal:
+        journal.append({"id": "i0", "status": "open"})
     assert progress_mark(run.path) != before
