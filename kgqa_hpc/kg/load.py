@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from kgqa_hpc.kg.graph import KnowledgeGraph
@@ -17,4 +18,16 @@ def load_graph(config: GraphConfig) -> KnowledgeGraph:
     Raises InputError and its children, each with file, line and cure.
     """
     graph: KnowledgeGraph = SOURCES.get(config.source)().read(config)
-    return graph
+    if config.hydrate is None:
+        return graph
+    from kgqa_hpc.kg.hydrate.command import hydrated
+
+    return hydrated(graph, Path(config.hydrate), tables_folder(config))
+
+
+def tables_folder(config: GraphConfig) -> Path | None:
+    """Where the tables beside a graph's own file lie: its folder."""
+    path = getattr(config, "path", None)
+    if path is None:
+        return None
+    return Path(path) if Path(path).is_dir() else Path(path).parent

@@ -127,7 +127,7 @@ def neighbourhood(graph: KnowledgeGraph, position: int) -> dict[str, Any]:
 
 
 def find(graph: KnowledgeGraph, text: str, kind: str | None, limit: int) -> dict[str, Any]:
-    """Nodes whose name or id holds a text, case ignored: how many, and the `limit` with the shortest names."""
+    """Nodes whose name or id holds a text, case ignored: how many, and `limit` with the shortest names."""
     names = pa.array(graph.names, pa.large_string())
     ids = pa.array(graph.node_ids, pa.large_string())
     hit = pc.or_(*(pc.match_substring(column, text, ignore_case=True) for column in (names, ids)))

@@ -35,7 +35,8 @@ def _figures(title: str, found: dict[str, Any]) -> str:
         f"{title:<8} {found['nodes']:,} nodes ({found['unnamed']:,} unnamed), {found['edges']:,} edges"
         f" ({found['distinct_edges']:,} distinct, {found['self_loops']:,} loops),"
         f" {found['simple_edges']:,} simple edges\n"
-        f"{'':<8} degree {degrees['mean']:,} on average, median {degrees['median']:g}, at most {degrees['max']:,}"
+        f"{'':<8} degree {degrees['mean']:,} on average, median {degrees['median']:g}, at most "
+        f"{degrees['max']:,}"
         f" · {components['number']:,} components, the largest of {components['largest']:,} nodes"
     )
 

@@ -49,10 +49,10 @@ class Obo:
         path = Path(settings.path)
         assembly = Assembly(Policy.of(settings))
         buffer, obsolete = Buffer(assembly, path.name), 0
-        stanzas = _stanzas(path)
-        header = next(stanzas)
+        paragraphs = stanzas(path)
+        header = next(paragraphs)
         namespace = header.first("default-namespace") or "term"
-        for stanza in stanzas:
+        for stanza in paragraphs:
             if stanza.kind != "Term":
                 continue
             if stanza.first("is_obsolete") == "true":
@@ -101,7 +101,7 @@ def _add_term(buffer: Buffer, stanza: Stanza, namespace: str, file: str) -> None
             buffer.edge(line, term, parent.split()[0], kind)
 
 
-def _stanzas(path: Path) -> Iterator[Stanza]:
+def stanzas(path: Path) -> Iterator[Stanza]:
     """The header, then each stanza of the file."""
     stanza = Stanza("", 1)
     for number, line in text_lines(path):

@@ -1,0 +1,152 @@
+"""The recipe: per class of entity the identifier spaces in order of preference, per space where names stand.
+
+A YAML file, checked completely before anything is read. Relative paths start where the recipe lies, those of
+class tables in the graph's own folder unless `folder` names another.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+import yaml
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
+
+from kgqa_hpc.errors import ConfigError
+from kgqa_hpc.registry import did_you_mean
+
+GIVEN = "given"
+
+
+class _Strict(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+class Resolver(_Strict):
+    """A web service that is asked for one id at a time; only where it is allowed (`kgqa hydrate --web`)."""
+
+    url: str = Field(pattern=r"^https?://", description="Address with {id} in it.")
+    name: list[str | int] = Field(description="Keys that lead to the name in the JSON answer.")
+    check: list[str | int] | None = Field(
+        None, description="Keys that lead to the id, which must be the one asked for."
+    )
+    per_second: float = Field(1.0, gt=0, le=100, description="At most so many requests.")
+    timeout: float = Field(10.0, gt=0, le=120, description="Seconds an answer may take.")
+    attempts: int = Field(3, ge=1, le=10, description="Tries for one id.")
+    give_up_after: int = Field(
+        5, ge=1, description="Ids in a row without an answer until the service is left alone."
+    )
+
+    @model_validator(mode="after")
+    def _asks(self) -> Resolver:
+        if "{id}" not in self.url:
+            raise ValueError("url has no {id}")
+        return self
+
+
+class Space(_Strict):
+    """One space of identifiers and where its names stand: a table, an OBO file or a web service."""
+
+    table: str | None = Field(None, description="TSV, CSV, JSON (id: name) or JSON Lines.")
+    obo: str | None = Field(None, description="An ontology in OBO format.")
+    resolver: Resolver | None = None
+    id: str = Field("id", description="The column or key of the id.")
+    name: str = Field("name", description="The column or key of the name.")
+    prefixes: list[str] = Field(default_factory=list, description="Prefixes of its CURIEs, left off ids.")
+    uri: str | None = Field(None, description="What its IRIs begin with.")
+    date: str = Field("", description="When the table was made; stands beside each name.")
+    licence: str = Field(description="Licence of the names.")
+    suffixes: list[str] = Field(default_factory=list, description="Endings that are cut off names.")
+    underscores: bool = Field(False, description="Names have underscores where blanks are meant.")
+
+    @model_validator(mode="after")
+    def _one(self) -> Space:
+        if sum(each is not None for each in (self.table, self.obo, self.resolver)) != 1:
+            raise ValueError("needs one of table, obo and resolver")
+        return self
+
+
+class Source(_Strict):
+    """Where the ids of a class stand for one space; without a column or property the node's own id counts."""
+
+    space: str
+    column: str | None = Field(None, description="A column of the class's table.")
+    property: str | None = Field(None, description="A property of the node.")
+    after: str | None = Field(None, description="The part of the node's id behind this.")
+    separator: str = Field(";", min_length=1, description="Between several ids; the first counts.")
+    is_name: bool = Field(False, description="The cell is the name itself, not an id.")
+    underscores: bool = Field(False, description="With is_name: underscores stand for blanks.")
+
+
+class EntityClass(_Strict):
+    """The order in which a class is named."""
+
+    table: str | None = Field(None, description="Table with the identifiers of its entities, one row each.")
+    names: list[Source] = Field(min_length=1)
+
+
+class Rules(_Strict):
+    """What is done with names that are none, or not good ones."""
+
+    ids: Literal["drop", "keep"] = Field("drop", description="Names that are an identifier.")
+    overlong: Literal["keep", "cut", "drop"] = Field("keep", description="Names longer than `longest`.")
+    longest: int = Field(150, ge=10, description="Letters of a name (BioGraphletQA, Figure 9).")
+    duplicates: Literal["keep", "add_id"] = Field(
+        "keep", description="Names that several nodes of a class have."
+    )
+
+
+class Recipe(_Strict):
+    """The whole file."""
+
+    classes: dict[str, EntityClass] = Field(min_length=1)
+    spaces: dict[str, Space] = Field(default_factory=dict)
+    folder: str | None = Field(None, description="Where class tables lie; default: the graph's own folder.")
+    cache: str | None = Field(None, description="Answers of web services; default: hydration/ in the run.")
+    rules: Rules = Rules()
+    home: Annotated[Path, Field(exclude=True)] = Path()
+    sha256: str = ""
+
+    @model_validator(mode="after")
+    def _known(self) -> Recipe:
+        known = [*self.spaces, GIVEN]
+        for name, each in self.classes.items():
+            for source in each.names:
+                if source.space not in known and not source.is_name:
+                    hint = did_you_mean(source.space, known)
+                    raise ValueError(f"classes.{name}: space {source.space} is nowhere described{hint}")
+                if source.column and each.table is None:
+                    raise ValueError(f"classes.{name}: column {source.column} of which table?")
+        return self
+
+    def path(self, name: str) -> Path:
+        """A path of the recipe, from where it lies."""
+        return self.home / Path(name).expanduser()
+
+
+def load_recipe(path: Path) -> Recipe:
+    """Read and check a recipe. Raises ConfigError with every problem, one line each."""
+    try:
+        data = path.read_bytes()
+        content: Any = yaml.safe_load(data)
+    except FileNotFoundError:
+        raise ConfigError(f"{path}: no such file", "copy configs/hydrate_oregano.yaml and edit it") from None
+    except (OSError, UnicodeDecodeError, yaml.YAMLError) as problem:
+        raise ConfigError(f"{path}: cannot be read: {' '.join(str(problem).split())}") from None
+    if not isinstance(content, dict):
+        raise ConfigError(f"{path}: a recipe is a mapping of keys to values")
+    digest = hashlib.sha256(data).hexdigest()
+    try:
+        return Recipe.model_validate({**content, "home": path.resolve().parent, "sha256": digest})
+    except ValidationError as problem:
+        lines = [_line(path, error) for error in problem.errors()]
+        raise ConfigError("\n".join(lines), "see docs/sources.md, Hydration") from None
+
+
+def _line(path: Path, error: Any) -> str:
+    key = ".".join(map(str, error["loc"]))
+    message = error["msg"].removeprefix("Value error, ")
+    if error["type"] == "extra_forbidden":
+        message = "unknown key"
+    return f"{path.name}: {key}: {message}" if key else f"{path.name}: {message}"

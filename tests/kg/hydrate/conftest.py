@@ -1,0 +1,109 @@
+"""A small graph with planted gaps, its tables, and a web service that misbehaves on demand."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import threading
+import time
+from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from kgqa_hpc.kg.graph import KnowledgeGraph
+
+NODES = [
+    ("COMPOUND:1", "Botulinum_toxin", "compound"),  # has a name
+    ("COMPOUND:2", "", "compound"),  # in the first table
+    ("COMPOUND:3", "", "compound"),  # gap in the first, in the second
+    ("COMPOUND:4", "", "compound"),  # the first gives an id for a name
+    ("COMPOUND:5", "", "compound"),  # no id at all
+    ("GENE:1", "", "gene"),
+    ("GENE:2", "", "gene"),
+    ("OTHER:1", "left alone", "other"),
+]
+TABLE = "ID_OREGANO:9\tPUBCHEM\tDRUGBANK\tWIKIPEDIA\n"
+TABLE += "COMPOUND:2\t CID:20;21 \tDB2\nCOMPOUND:3\t30\tDB3;DB4\nCOMPOUND:4\t40\tDB5\n"
+PUBCHEM = "id\tname\n20\tImatinib [CID:20]\n20\tGleevec\n40\tCID:40\n99\tunwanted\n"
+DRUGBANK = 'id,name\nDB3,"Sal\x07t, old"\nDB5,Five\n'
+GENES = "ID_OREGANO:2\tNCBI\nGENE:1\t100\nGENE:2\t200\n"
+
+
+@pytest.fixture
+def graph() -> KnowledgeGraph:
+    kinds = tuple(dict.fromkeys(kind for _, _, kind in NODES))
+    return KnowledgeGraph(
+        node_ids=np.array([node for node, _, _ in NODES], dtype=object),
+        names=np.array([name for _, name, _ in NODES], dtype=object),
+        node_type=np.array([kinds.index(kind) for _, _, kind in NODES], dtype=np.int32),
+        node_types=kinds,
+        edge_source=np.array([0, 1], dtype=np.int32),
+        edge_target=np.array([5, 6], dtype=np.int32),
+        edge_type=np.array([0, 0], dtype=np.int32),
+        edge_types=("r",),
+    )
+
+
+@pytest.fixture
+def tables(tmp_path: Path) -> Path:
+    """The folder with class tables and tables of names."""
+    for name, text in {
+        "COMPOUND.tsv": TABLE,
+        "GENES.tsv": GENES,
+        "pubchem.tsv": PUBCHEM,
+        "drugbank.csv": DRUGBANK,
+    }.items():
+        (tmp_path / name).write_text(text, encoding="utf-8")
+    return tmp_path
+
+
+class Service:
+    """Answers /ID with {"id", "name"}; `mood` by id tells what it does instead."""
+
+    def __init__(self) -> None:
+        self.mood: dict[str, str] = {}
+        self.asked: list[tuple[float, str]] = []
+        service = self
+
+        class Handler(BaseHTTPRequestHandler):
+            def do_GET(self) -> None:
+                service.asked.append((time.monotonic(), self.path[1:]))
+                service.answer(self, self.path[1:])
+
+            def log_message(self, format: str, *arguments: object) -> None:
+                pass
+
+        self.server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+        self.url = f"http://127.0.0.1:{self.server.server_port}/{{id}}"
+
+    def answer(self, handler: BaseHTTPRequestHandler, key: str) -> None:
+        mood = self.mood.get(key, self.mood.get("*", ""))
+        if mood == "dies":
+            handler.connection.close()
+            return
+        if mood == "slow":
+            time.sleep(1.5)
+        status = {"fails": 503, "unknown": 404}.get(mood, 200)
+        body = {
+            "html": b"<html>no</html>",
+            "lies": json.dumps({"id": "other", "name": "wrong"}).encode(),
+            "huge": b"[" * (2 << 20),
+        }.get(mood, json.dumps({"id": key, "name": f"gene {key}"}).encode())
+        handler.send_response(status)
+        handler.send_header("Content-Length", str(len(body)))
+        handler.end_headers()
+        with contextlib.suppress(OSError):
+            handler.wfile.write(body)
+
+
+@pytest.fixture
+def service() -> Iterator[Service]:
+    service = Service()
+    thread = threading.Thread(target=service.server.serve_forever, daemon=True)
+    thread.start()
+    yield service
+    service.server.shutdown()
+    service.server.server_close()
