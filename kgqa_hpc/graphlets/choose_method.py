@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Collection, Iterable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import Literal
 
 import numpy as np
@@ -53,16 +53,15 @@ BLIND_SECONDS = 60.0
 
 @dataclass(frozen=True)
 class Plan:
-    """The planner's decision.
+    """The decision.
 
-    method: enumerate or structure; text: what, why and how long, for people; core_seconds: prediction for
-    one core; shapes: per sampled shape how it is (or was) done.
+    method: enumerate, structure or graph-tool; text: what, why and how long, for people; core_seconds:
+    prediction for one core.
     """
 
     method: str
     text: str
     core_seconds: float
-    shapes: dict[int, str] = field(default_factory=dict)
 
 
 Announce = Callable[[Plan], None]

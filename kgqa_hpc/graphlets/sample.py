@@ -13,7 +13,6 @@ from kgqa_hpc.graphlets.choose_method import (
     REFERENCE_SIZE,
     SHORT_SECONDS,
     Announce,
-    Assignment,
     Method,
     Plan,
     affordable_passes,
@@ -171,7 +170,7 @@ def _draw(
     longest = resize(reference, guess, {shape: max(size, REFERENCE_SIZE) for shape in sizes})
     limits = draw_limits(longest, exact)
     found = draw_samples(ground, assignments, sizes, limits, seed, hits)
-    return _estimated(exact, hits, found, assignments, plan)
+    return _estimated(exact, hits, found, plan)
 
 
 def _estimates(ground: Ground, exact: Mapping[int, int], seed: int) -> tuple[HitCounts, dict[int, float]]:
@@ -188,8 +187,7 @@ def _estimates(ground: Ground, exact: Mapping[int, int], seed: int) -> tuple[Hit
 def _published(graph: OrderedGraph, sizes: Mapping[int, int], seed: int) -> _Drawn:
     totals, found = graph_tool.sample(graph, sizes, seed)
     text = f"{sum(totals.values()):,} occurrences, each kept with its shape's ratio by graph-tool (RAND-ESU)"
-    done = {shape: f"{int((found.shape == shape).sum()):,} of {totals[shape]:,}" for shape in sizes}
-    return _Drawn(totals, dict.fromkeys(SHAPES, 0.0), found, Plan("graph-tool", text, 0.0, done))
+    return _Drawn(totals, dict.fromkeys(SHAPES, 0.0), found, Plan("graph-tool", text, 0.0))
 
 
 def _enumerate(
@@ -203,7 +201,7 @@ def _enumerate(
 ) -> _Drawn:
     if sum(exact.values()) > MAX_TOTAL:
         raise InputError(
-            f"{sum(exact.values()):,} occurrences cannot be enumerated", "leave the method to the planner"
+            f"{sum(exact.values()):,} occurrences cannot be enumerated", "set the method to auto"
         )
     totals = exact
     if len(exact) < len(SHAPES):
@@ -211,31 +209,12 @@ def _enumerate(
     plan = explain_enumeration(totals, counted)
     announce(plan)
     found = enumerate_sample(graph, lists, totals, sizes, seed)
-    taken = np.bincount(found.shape, minlength=max(SHAPES) + 1)
-    done = {shape: _share(int(taken[shape]), totals[shape]) + " by rank" for shape in sizes}
-    return _Drawn(totals, dict.fromkeys(SHAPES, 0.0), found, replace(plan, shapes=done))
+    return _Drawn(totals, dict.fromkeys(SHAPES, 0.0), found, plan)
 
 
-def _estimated(
-    exact: Mapping[int, int],
-    hits: HitCounts,
-    found: Found,
-    assignments: Iterable[Assignment],
-    plan: Plan,
-) -> _Drawn:
+def _estimated(exact: Mapping[int, int], hits: HitCounts, found: Found, plan: Plan) -> _Drawn:
     estimates, errors = hits.estimate()
     taken = np.bincount(found.shape, minlength=max(SHAPES) + 1)
     totals = {s: exact.get(s, max(round(estimates[s]), int(taken[s]))) for s in SHAPES}
     errors = {s: 0.0 if s in exact else errors[s] for s in SHAPES}
-    done = {
-        a.shape: f"{_share(int(taken[a.shape]), totals[a.shape], errors[a.shape])} from draws of "
-        f"{SHAPES[a.structure].name} ({a.probability:.2g} of them hit)"
-        for a in assignments
-    }
-    return _Drawn(totals, errors, found, replace(plan, shapes=done))
-
-
-def _share(taken: int, total: int, error: float = 0.0) -> str:
-    if error:
-        return f"{taken:,} of about {total:.3g}"
-    return f"all {total:,}" if taken == total else f"{taken:,} of {total:,}"
+    return _Drawn(totals, errors, found, plan)

@@ -190,7 +190,7 @@ def test_where_exact_counts_cost_too_much_totals_are_estimates_with_errors(varie
     assert 0.7 < np.std(scores) < 1.3
 
 
-def test_the_planner_enumerates_small_graphs_and_draws_on_graphs_with_hubs(graph_of, monkeypatch):
+def test_small_graphs_are_enumerated_and_graphs_with_hubs_drawn_on(graph_of, monkeypatch):
     csr = graph_of(400, {(hub, leaf) for hub in range(3) for leaf in range(3, 400)})
     small = sample_graphlets(*csr, per_shape=20, seed=1)
     assert small.plan.method == "enumerate"
@@ -199,7 +199,7 @@ def test_the_planner_enumerates_small_graphs_and_draws_on_graphs_with_hubs(graph
         monkeypatch.setattr(module, "SHORT_SECONDS", 0.0)
     drawn = sample_graphlets(*csr, per_shape=20, seed=1)
     assert drawn.plan.method == "structure"
-    assert drawn.plan.shapes.keys() == {s for s, total in drawn.totals.items() if total}
+    assert {s for s, n in drawn.sampled().items() if n} == {s for s, n in drawn.totals.items() if n}
 
 
 @pytest.mark.parametrize("method", METHODS)
@@ -249,7 +249,7 @@ def test_a_cap_that_does_not_bind_changes_nothing(small_graphs):
     assert (drawn.weight == 1.0).all()
 
 
-def test_the_planner_speaks_of_the_balance(small_graphs):
+def test_the_plan_speaks_of_the_balance(small_graphs):
     drawn = sample_graphlets(*small_graphs["hub"], per_shape=5, seed=3, max_per_node=20)
     assert "no node stands in more than 20" in drawn.plan.text
 
