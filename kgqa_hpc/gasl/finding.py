@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import lru_cache
 from itertools import islice
 
 from kgqa_hpc.gasl.commands import Found
@@ -13,6 +14,9 @@ from kgqa_hpc.gasl.routes import Meter, route_items, routes, stepper
 from kgqa_hpc.gasl.values import ALIASES, MISSING, Item, look_up, unknown_field
 from kgqa_hpc.gasl.words import Field
 from kgqa_hpc.gasl.world import World
+
+# Nodes of edges that are not made anew each time; a few hundred bytes each.
+_NODES_KEPT = 100_000
 
 PATH_FIELDS = ("source", "target", "length", "nodes", "relations")
 
@@ -56,10 +60,11 @@ def _edges(command: Found, world: World) -> Iterator[Item]:
     graph, holds = world.graph, predicate(command.where, world)
     if not any(each.end != "item" for each in comparisons(command.where)):
         return (item for item in graph.edges() if holds(item, item, item))
+    node = lru_cache(maxsize=_NODES_KEPT)(graph.node)
     return (
         item
         for position, item in enumerate(graph.edges())
-        if holds(item, *(graph.node(end) for end in graph.ends(position)))
+        if holds(item, *(node(end) for end in graph.ends(position)))
     )
 
 

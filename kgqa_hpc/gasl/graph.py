@@ -9,13 +9,13 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from itertools import groupby
 from typing import Any, Literal
 
 import numpy as np
 
 Item = dict[str, Any]
-Rows = tuple[np.ndarray, np.ndarray]
+# Where each node's row begins, the other end and the position of each edge in it.
+Rows = tuple[np.ndarray, np.ndarray, np.ndarray]
 # Another node and the positions of the edges that lead there.
 Step = tuple[int, list[int]]
 NODE_FIELDS = ("id", "name", "type", "properties")
@@ -43,6 +43,11 @@ class PropertyGraph:
     @cached_property
     def positions(self) -> dict[str, int]:
         return {each: position for position, each in enumerate(self.ids)}
+
+    @cached_property
+    def ends(self) -> tuple[list[int], list[int]]:
+        """Sources and targets as lists: a search looks at single edges, which arrays give slowly."""
+        return self.sources.tolist(), self.targets.tolist()
 
     @cached_property
     def known_types(self) -> tuple[frozenset[str], frozenset[str]]:
@@ -125,8 +130,8 @@ class Graph:
         if position >= m:
             return self.new_edges[position - m]
         return {
-            "source": self.base.ids[self.base.sources[position]],
-            "target": self.base.ids[self.base.targets[position]],
+            "source": self.base.ids[self.base.ends[0][position]],
+            "target": self.base.ids[self.base.ends[1][position]],
             "type": self.base.edge_types[position],
             "properties": _row(self.base.edge_properties, position),
         }
@@ -141,7 +146,7 @@ class Graph:
         """The positions of an edge's source and target."""
         m = len(self.base.sources)
         if edge < m:
-            return int(self.base.sources[edge]), int(self.base.targets[edge])
+            return self.base.ends[0][edge], self.base.ends[1][edge]
         return self._new_ends[edge - m]
 
     def types(self, of: Literal["nodes", "edges"]) -> set[str]:
@@ -163,7 +168,7 @@ class Graph:
         """Whether an edge of this type leads from one node to the other."""
         if source not in self._keys:
             row = self._row("out", source)
-            self._keys[source] = {(self.ends(edge)[1], self.edge_type(edge)) for edge in row}
+            self._keys[source] = {(other, self.edge_type(edge)) for other, edge in row}
         return (target, kind) in self._keys[source]
 
     def add_node(self, item: Item) -> None:
@@ -186,31 +191,53 @@ class Graph:
 
     def out_edges(self, node: int) -> list[int]:
         """Positions of all edges from a node, loops too."""
-        return self._row("out", node)
+        return sorted(edge for _, edge in self._row("out", node))
 
     def neighbours(self, node: int, direction: str) -> list[Step]:
         """Other nodes one edge away in the order of their positions, each with the edges in theirs."""
-        pairs: list[tuple[int, int]] = []
-        if direction != "in":
-            pairs += [(self.ends(edge)[1], edge) for edge in self._row("out", node)]
-        if direction != "out":
-            pairs += [(self.ends(edge)[0], edge) for edge in self._row("in", node)]
-        others = sorted(pair for pair in pairs if pair[0] != node)
-        return [(other, [edge for _, edge in group]) for other, group in groupby(others, lambda p: p[0])]
+        steps: list[Step] = []
+        last = node
+        for other, edge in self._row(direction, node):
+            if other == node:
+                continue
+            if other != last:
+                steps.append((other, []))
+                last = other
+            steps[-1][1].append(edge)
+        return steps
 
-    def _row(self, side: str, node: int) -> list[int]:
-        new = self._new_rows.get((side, node), [])
-        if node >= len(self.base.ids):
-            return new
-        if side not in self._base_rows:
-            self._base_rows[side] = self._build(self.base.sources if side == "out" else self.base.targets)
-        starts, edges = self._base_rows[side]
-        return edges[starts[node] : starts[node + 1]].tolist() + new
+    def _row(self, direction: str, node: int) -> list[tuple[int, int]]:
+        """The other end and the position of each edge at a node, by both."""
+        row: list[tuple[int, int]] = []
+        if node < len(self.base.ids):
+            if direction not in self._base_rows:
+                self._base_rows[direction] = _rows(self.base, direction)
+            starts, others, edges = self._base_rows[direction]
+            part = slice(starts[node], starts[node + 1])
+            row = list(zip(others[part].tolist(), edges[part].tolist(), strict=True))
+        sides = (
+            (("out", 1), ("in", 0)) if direction == "both" else ((direction, 1 if direction == "out" else 0),)
+        )
+        new = [
+            (self.ends(edge)[end], edge)
+            for side, end in sides
+            for edge in self._new_rows.get((side, node), ())
+        ]
+        return sorted(row + new) if new else row
 
-    def _build(self, ends: np.ndarray) -> Rows:
-        starts = np.zeros(len(self.base.ids) + 1, np.int64)
-        np.cumsum(np.bincount(ends, minlength=len(self.base.ids)), out=starts[1:])
-        return starts, np.argsort(ends, kind="stable")
+
+def _rows(base: PropertyGraph, direction: str) -> Rows:
+    here, there = base.sources, base.targets
+    edges = np.arange(len(here))
+    if direction == "in":
+        here, there = there, here
+    if direction == "both":
+        here, there = np.concatenate((here, there)), np.concatenate((there, here))
+        edges = np.concatenate((edges, edges))
+    order = np.lexsort((edges, there, here))
+    starts = np.zeros(len(base.ids) + 1, np.int64)
+    np.cumsum(np.bincount(here, minlength=len(base.ids)), out=starts[1:])
+    return starts, there[order], edges[order]
 
 
 def _row(columns: Mapping[str, Sequence[Any]], position: int) -> Item:

@@ -204,7 +204,7 @@ def hunt(run: Callable[..., Result], seeds: range, spoiled: bool) -> None:
 
 @pytest.mark.parametrize("spoiled", [False, True])
 def test_random_scripts_end_in_a_result(run: Callable[..., Result], spoiled: bool) -> None:
-    hunt(run, range(500), spoiled)
+    hunt(run, range(400), spoiled)
 
 
 @pytest.mark.slow
