@@ -23,6 +23,12 @@ def render(document: dict[str, Any]) -> str:
                 f"{printable(name)}: best threshold is a score of {threshold['accept_from']:g} or more; "
                 f"kappa on items it was not fitted to {_value(threshold['kappa'])}"
             )
+        longer = one["prefers_longer"]
+        if longer["judge"]["value"] is not None:
+            lines.append(
+                f"{printable(name)}: an accepted answer is longer than a rejected one with chance "
+                f"{_value(longer['judge'])}; a good one than a bad one {_value(longer['people'])}"
+            )
     if document["panel"]:
         lines += _panel(document["panel"])
     return "\n".join([*lines, "", *_needed(document["needed"])])

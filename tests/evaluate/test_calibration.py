@@ -296,3 +296,20 @@ def test_ratings_that_do_not_say_what_is_good_are_refused(tmp_path: Path) -> Non
     verdicts = planted(np.array([True]), (1.0,), np.random.default_rng(0))
     with pytest.raises(InputError, match="rate more"):
         calibrate(ratings, verdicts)
+
+
+def test_a_panels_intervals_cover_what_its_judges_errors_imply() -> None:
+    """Three independent judges, each right with 0.8: their majority is right with 0.896, `all` with 0.752."""
+    truths = {"majority": 0.8**3 + 3 * 0.8**2 * 0.2, "all": (0.8**3 + 1 - 0.2**3) / 2}
+    covered = dict.fromkeys(truths, 0)
+    for seed in range(200):
+        rng = np.random.default_rng(1000 + seed)
+        truth = rng.random(200) < 0.5
+        votes = planted(truth, (0.8, 0.8, 0.8), rng).votes
+        for name, decision in (("majority", majority(votes)), ("all", unanimous(votes))):
+            accuracy = truths[name]
+            found = measure(decision, truth, resamples=300, seed=seed)
+            covered[name] += found["accuracy"]["low"] <= accuracy <= found["accuracy"]["high"]
+            assert found["kappa"]["low"] < found["kappa"]["value"] < found["kappa"]["high"]
+    print(covered)
+    assert all(180 <= n <= 199 for n in covered.values()), covered
