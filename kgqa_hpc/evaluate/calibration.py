@@ -7,7 +7,7 @@ measured on items it was not fitted to, by ten folds.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -167,11 +167,27 @@ def _panel(
     return {
         "rules": measured,
         "weights": dict(zip(names, weights.tolist(), strict=True)),
-        **_best(measured, decisions, truth, sure),
+        **(best := _best(measured, decisions, truth, sure)),
+        "decide": None if best["best"] is None else decide_block(best["best"], names, weights.tolist()),
         "confusion": confusion(cast, names),
         "alone": decides_alone(cast, names),
         "agreement": agreement_table(Votes(cast, names, (False, True)), **sure),
     }
+
+
+def decide_block(rule: str, judges: Sequence[str], weights: Sequence[float]) -> dict[str, Any]:
+    """`dataset.decide` of a run's configuration for a rule of this room."""
+    if rule.endswith(" alone"):
+        return {"judges": [rule.removesuffix(" alone")], "rule": "all"}
+    if rule == "weighted":
+        return {
+            "judges": list(judges),
+            "rule": "weighted",
+            "weights": {name: round(weight, 3) for name, weight in zip(judges, weights, strict=True)},
+        }
+    if rule in ("all", "majority"):
+        return {"judges": list(judges), "rule": rule}
+    return {"judges": list(judges), "rule": "at_least", "at_least": int(rule.split()[0])}
 
 
 def _best(
