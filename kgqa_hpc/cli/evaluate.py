@@ -101,6 +101,10 @@ def calibrate(
         list[Path],
         typer.Option(help="A merged run, or JSON lines with id and verdicts; may be repeated: a panel."),
     ],
+    feature: Annotated[
+        list[str] | None,
+        typer.Option(help="A feature of the records to take for a judge's score; repeatable."),
+    ] = None,
     width: Annotated[
         float, typer.Option(min=0.005, max=1.0, help="Half width of kappa's interval that is wanted.")
     ] = 0.10,
@@ -113,7 +117,8 @@ def calibrate(
     from kgqa_hpc.evaluate.verdicts import read_verdicts
 
     read = read_ratings(ratings)
-    document = calibration.calibrate(read, read_verdicts(read, judge), width=width, seed=seed)
+    verdicts = read_verdicts(read, judge, feature or ())
+    document = calibration.calibrate(read, verdicts, width=width, seed=seed)
     if as_json:
         print_json(document)
     else:

@@ -8,7 +8,7 @@ and Gwet (2008), with missing votes as in Gwet (2014), chapter 2; Cohen (1960).
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass
 from itertools import combinations
 from typing import Any, Literal
@@ -16,7 +16,7 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from kgqa_hpc.evaluate.bootstrap import RESAMPLES, Estimate, Floats, Statistic, estimate, ratio
+from kgqa_hpc.evaluate.bootstrap import RESAMPLES, Estimate, Floats, Statistic, estimate_counted, ratio
 
 Level = Literal["nominal", "ordinal", "interval"]
 MISSING = -1
@@ -63,37 +63,30 @@ def krippendorff_alpha(
     votes: Votes, level: Level = "nominal", *, resamples: int = RESAMPLES, seed: int = 0
 ) -> Estimate:
     """1 - observed / expected disagreement. `interval` takes the categories as numbers."""
-    return estimate(_alpha(votes, level), len(votes.codes), resamples=resamples, seed=seed)
+    return _estimated(votes, lambda rows: _alpha(rows, level), resamples, seed)
 
 
 def fleiss_kappa(votes: Votes, *, resamples: int = RESAMPLES, seed: int = 0) -> Estimate:
     """Chance agreement from the judges' pooled shares of the categories."""
-    return estimate(
-        _chance_corrected(votes, _fleiss_chance), len(votes.codes), resamples=resamples, seed=seed
-    )
+    return _estimated(votes, lambda rows: _chance_corrected(rows, _fleiss_chance), resamples, seed)
 
 
 def gwet_ac1(votes: Votes, *, resamples: int = RESAMPLES, seed: int = 0) -> Estimate:
     """Chance agreement that stays small when one category is rare, where kappa collapses."""
-    return estimate(_chance_corrected(votes, _gwet_chance), len(votes.codes), resamples=resamples, seed=seed)
+    return _estimated(votes, lambda rows: _chance_corrected(rows, _gwet_chance), resamples, seed)
 
 
 def cohen_kappa(
     votes: Votes, first: int, second: int, *, resamples: int = RESAMPLES, seed: int = 0
 ) -> Estimate:
     """Two judges (columns of `votes`) over the items both voted on."""
-    statistic = _cohen(votes, first, second)
-    return estimate(statistic, len(votes.codes), resamples=resamples, seed=seed)
+    return _estimated(votes, lambda rows: _cohen(rows, first, second), resamples, seed)
 
 
 def raw_agreement(votes: Votes, *, resamples: int = RESAMPLES, seed: int = 0) -> Estimate:
     """The share of pairs of votes on the same item that are the same, averaged over items."""
 
-    def statistic(weights: Floats) -> Floats:
-        agreed, twice = _item_agreement(votes.counts)
-        return ratio(weights @ agreed, weights @ twice)
-
-    return estimate(statistic, len(votes.codes), resamples=resamples, seed=seed)
+    return _estimated(votes, _raw, resamples, seed)
 
 
 def agreement_table(
@@ -116,6 +109,26 @@ def agreement_table(
             for a, b in pairs
         ],
     }
+
+
+def _estimated(votes: Votes, statistic: Callable[[Votes], Statistic], resamples: int, seed: int) -> Estimate:
+    """The statistic over the patterns of votes there are, each as often as it occurs."""
+    rows, counts = _patterns(votes)
+    return estimate_counted(statistic(rows), counts.astype(np.float64), resamples=resamples, seed=seed)
+
+
+def _patterns(votes: Votes) -> tuple[Votes, NDArray[np.int64]]:
+    """The different rows of votes and how often each occurs; column by column, for whole rows sort slowly."""
+    key = np.zeros(len(votes.codes), dtype=np.int64)
+    for column in votes.codes.T:
+        key = np.unique(key * (len(votes.categories) + 1) + column + 1, return_inverse=True)[1]
+    _, first, counts = np.unique(key, return_index=True, return_counts=True)
+    return Votes(votes.codes[first], votes.judges, votes.categories), counts
+
+
+def _raw(votes: Votes) -> Statistic:
+    agreed, twice = _item_agreement(votes.counts)
+    return lambda weights: ratio(weights @ agreed, weights @ twice)
 
 
 def _alpha(votes: Votes, level: Level) -> Statistic:

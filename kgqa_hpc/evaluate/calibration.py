@@ -7,13 +7,14 @@ measured on items it was not fitted to, by ten folds.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
 
 from kgqa_hpc.errors import InputError
 from kgqa_hpc.evaluate.agreement import MISSING, Votes, agreement_table
+from kgqa_hpc.evaluate.bias import length_preference
 from kgqa_hpc.evaluate.bootstrap import RESAMPLES, Floats
 from kgqa_hpc.evaluate.judged import Truth, auc, kappa_gap, kappa_statistic, measure
 from kgqa_hpc.evaluate.panel import Codes, confusion, decides_alone, log_odds_weights, rules, weighted
@@ -50,7 +51,11 @@ def calibrate(
     truth = np.array([good[verdicts.items[i]] for i in rows])
     votes, scores, decided = verdicts.votes[rows], verdicts.scores[rows], verdicts.decided[rows]
     sure: dict[str, Any] = {"resamples": resamples, "seed": seed}
-    judges = {name: _judge(votes[:, j], scores[:, j], truth, sure) for j, name in enumerate(verdicts.judges)}
+    lengths = _answer_lengths(ratings, [verdicts.items[i] for i in rows])
+    judges = {
+        name: _judge(votes[:, j], scores[:, j], truth, lengths, sure)
+        for j, name in enumerate(verdicts.judges)
+    }
     document: dict[str, Any] = {
         "rated": len(good),
         "calibrated_on": len(rows),
@@ -83,16 +88,25 @@ def needed(ratings: int, errors: dict[str, float], width: float = WIDTH) -> dict
     }
 
 
+def _answer_lengths(ratings: Ratings, items: list[str]) -> Floats:
+    """Characters of each item's answer."""
+    lengths = {row.id: len(row.answer) for row in ratings.rows}
+    return np.array([lengths[item] for item in items], dtype=np.float64)
+
+
 def _errors(document: dict[str, Any]) -> dict[str, float]:
     found = {name: one["kappa_error"] for name, one in document["judges"].items()}
     return {name: error for name, error in found.items() if error is not None}
 
 
-def _judge(votes: Codes, scores: Floats, truth: Truth, sure: dict[str, Any]) -> dict[str, Any]:
+def _judge(
+    votes: Codes, scores: Floats, truth: Truth, lengths: Floats, sure: dict[str, Any]
+) -> dict[str, Any]:
     return {
         **measure(votes, truth, **sure),
         "auc": auc(scores, truth, **sure).to_dict(),
         "threshold": _threshold(scores, truth, sure),
+        "prefers_longer": length_preference(votes, truth, lengths, **sure).to_dict(),
     }
 
 
@@ -153,11 +167,27 @@ def _panel(
     return {
         "rules": measured,
         "weights": dict(zip(names, weights.tolist(), strict=True)),
-        **_best(measured, decisions, truth, sure),
+        **(best := _best(measured, decisions, truth, sure)),
+        "decide": None if best["best"] is None else decide_block(best["best"], names, weights.tolist()),
         "confusion": confusion(cast, names),
         "alone": decides_alone(cast, names),
         "agreement": agreement_table(Votes(cast, names, (False, True)), **sure),
     }
+
+
+def decide_block(rule: str, judges: Sequence[str], weights: Sequence[float]) -> dict[str, Any]:
+    """`dataset.decide` of a run's configuration for a rule of this room."""
+    if rule.endswith(" alone"):
+        return {"judges": [rule.removesuffix(" alone")], "rule": "all"}
+    if rule == "weighted":
+        return {
+            "judges": list(judges),
+            "rule": "weighted",
+            "weights": {name: round(weight, 3) for name, weight in zip(judges, weights, strict=True)},
+        }
+    if rule in ("all", "majority"):
+        return {"judges": list(judges), "rule": rule}
+    return {"judges": list(judges), "rule": "at_least", "at_least": int(rule.split()[0])}
 
 
 def _best(

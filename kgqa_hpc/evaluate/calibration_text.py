@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from math import ceil
 from typing import Any
 
@@ -22,6 +23,12 @@ def render(document: dict[str, Any]) -> str:
             lines.append(
                 f"{printable(name)}: best threshold is a score of {threshold['accept_from']:g} or more; "
                 f"kappa on items it was not fitted to {_value(threshold['kappa'])}"
+            )
+        longer = one["prefers_longer"]
+        if longer["judge"]["value"] is not None:
+            lines.append(
+                f"{printable(name)}: an accepted answer is longer than a rejected one with chance "
+                f"{_value(longer['judge'])}; a good one than a bad one {_value(longer['people'])}"
             )
     if document["panel"]:
         lines += _panel(document["panel"])
@@ -53,7 +60,8 @@ def _panel(panel: dict[str, Any]) -> list[str]:
     lines = ["", f"{'rule':<28}{'n':>5}  {'precision':<22}{'recall':<22}kappa"]
     lines += [_row(name, one) for name, one in panel["rules"].items()]
     if panel["best"]:
-        lines += ["", _recommendation(panel)]
+        block = json.dumps(panel["decide"], ensure_ascii=True)
+        lines += ["", _recommendation(panel), f"In the run's configuration: dataset: {{decide: {block}}}"]
     for name, one in panel["alone"].items():
         alone = f"alone rejects {one['rejects_alone']:,}, alone accepts {one['accepts_alone']:,}"
         lines.append(f"{printable(name)}: {alone}")

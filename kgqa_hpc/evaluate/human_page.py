@@ -17,7 +17,7 @@ from typing import Any
 from kgqa_hpc.errors import InputError
 from kgqa_hpc.evaluate.cells import read_csv
 from kgqa_hpc.evaluate.scales import SCALES
-from kgqa_hpc.store.atomic import write_file
+from kgqa_hpc.store.atomic import make_folder, write_file
 
 
 def write_page(sheet: Path, page: Path, *, title: str = "Rating question-answer pairs") -> int:
@@ -27,6 +27,7 @@ def write_page(sheet: Path, page: Path, *, title: str = "Rating question-answer 
     """
     items = _items(sheet)
     data = {"sample": _digest(items), "title": title, "items": items, "scales": _scales()}
+    make_folder(page.parent)
     write_file(page, render(data).encode("utf-8"))
     return len(items)
 

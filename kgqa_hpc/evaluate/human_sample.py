@@ -20,7 +20,7 @@ from kgqa_hpc.evaluate.cells import csv_bytes
 from kgqa_hpc.evaluate.power import Plan, pairs_for_difference, plan
 from kgqa_hpc.evaluate.records import group_of, records
 from kgqa_hpc.evaluate.scales import CRITERIA
-from kgqa_hpc.store.atomic import write_file
+from kgqa_hpc.store.atomic import make_folder, write_file
 
 Stratum = tuple[bool, str]  # accepted, value of the column
 
@@ -71,48 +71,56 @@ def draw_sample(
     a record. Raises InputError: nothing merged, no such column, too few pairs asked for.
     """
     aim = aim or Aim()
-    try:
-        needed = pairs_for_difference(aim.expected, aim.difference, aim.power, aim.alpha)
-    except ValueError as problem:
-        raise InputError(f"power calculation: {problem}") from None
+    wanted = 2 * _needed(aim) if number is None else number
     names, codes = _strata(source, by)
-    wanted = 2 * needed if number is None else number
     if wanted < 1 or not len(codes):
-        raise InputError(
-            f"{source}: nothing to sample", "ask for at least one pair of a dataset that has some"
-        )
-    population = Counter(
-        {names[code]: int(n) for code, n in enumerate(np.bincount(codes, minlength=len(names)))}
-    )
+        raise InputError(f"{source}: nothing to sample", "ask for a pair or more, of a dataset that has some")
+    counts = np.bincount(codes, minlength=len(names))
+    population = Counter({name: int(n) for name, n in zip(names, counts, strict=True)})
     rng = np.random.default_rng(seed)
     quotas = _quotas(population, wanted, rng)
-    chosen = _choose(codes, names, quotas, rng)
-    rows = list(_rows(source, set(chosen.tolist()), by))
-    order = rng.permutation(len(rows))
+    rows = list(_rows(source, set(_choose(codes, names, quotas, rng).tolist()), by))
+    drawn = [rows[i] for i in rng.permutation(len(rows))]
     key = sheet.with_suffix(".key.csv")
-    _write_new(key, csv_bytes(KEY, [_key_row(rows[i], population, quotas) for i in order]))
-    _write_new(sheet, csv_bytes(SHEET, [_sheet_row(rows[i][1]) for i in order]))
-    sides = {
-        side: sum(n for (accepted, _), n in quotas.items() if accepted is side) for side in (True, False)
-    }
-    shown = plan(
-        sides[True],
-        sides[False],
+    _write_new(
+        {
+            key: csv_bytes(KEY, [_key_row(row, population, quotas) for row in drawn]),
+            sheet: csv_bytes(SHEET, [_sheet_row(record) for _, record in drawn]),
+        }
+    )
+    strata = {s: (quotas[s], population[s]) for s in sorted(population)}
+    return Sample(_plan(quotas, aim), strata, sheet, key)
+
+
+def _needed(aim: Aim) -> int:
+    """Pairs of each side. Raises InputError for an aim that makes no sense."""
+    try:
+        return pairs_for_difference(aim.expected, aim.difference, aim.power, aim.alpha)
+    except ValueError as problem:
+        raise InputError(f"power calculation: {problem}") from None
+
+
+def _plan(quotas: dict[Stratum, int], aim: Aim) -> Plan:
+    accepted = sum(n for (side, _), n in quotas.items() if side)
+    return plan(
+        accepted,
+        sum(quotas.values()) - accepted,
         expected=aim.expected,
         difference=aim.difference,
         power=aim.power,
         alpha=aim.alpha,
     )
-    return Sample(shown, {s: (quotas[s], population[s]) for s in sorted(population)}, sheet, key)
 
 
-def _write_new(path: Path, data: bytes) -> None:
-    """Write a file unless another one is there already: it may hold ratings."""
-    if path.exists() and path.read_bytes() != data:
-        raise InputError(
-            f"{path}: is there already and is another one", "it may hold ratings: choose another name"
-        )
-    write_file(path, data)
+def _write_new(files: dict[Path, bytes]) -> None:
+    """Write the files, unless one of them is there already and is another one: it may hold ratings."""
+    for path, data in files.items():
+        if path.exists() and path.read_bytes() != data:
+            cure = "it may hold ratings: choose another name"
+            raise InputError(f"{path}: is there already and is another one", cure)
+    for path, data in files.items():
+        make_folder(path.parent)
+        write_file(path, data)
 
 
 def share_out(sizes: list[int], total: int) -> list[int]:

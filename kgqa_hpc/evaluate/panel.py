@@ -17,6 +17,8 @@ from kgqa_hpc.evaluate.bootstrap import Floats
 
 Codes = NDArray[np.int64]
 
+LEAST = 0.01
+
 
 def at_least(verdicts: Codes, k: int) -> Codes:
     """Accept what at least `k` judges accept. `verdicts` (items, judges) → (items,)."""
@@ -33,10 +35,9 @@ def majority(verdicts: Codes) -> Codes:
     return at_least(verdicts, verdicts.shape[1] // 2 + 1)
 
 
-def weighted(verdicts: Codes, weights: Floats, threshold: float = 0.0) -> Codes:
-    """Accept where the sum of `weights` (judges,), minus for a judge that rejects, exceeds `threshold`."""
-    signs = np.where(verdicts == 1, 1.0, -1.0)
-    return _decided(verdicts, signs @ weights > threshold)
+def weighted(verdicts: Codes, weights: Floats) -> Codes:
+    """Accept where the `weights` (judges,) of those that accept are half of all or more, as a run decides."""
+    return _decided(verdicts, (verdicts == 1) @ weights >= weights.sum() / 2)
 
 
 def rules(verdicts: Codes) -> dict[str, Codes]:
@@ -50,12 +51,13 @@ def rules(verdicts: Codes) -> dict[str, Codes]:
 def log_odds_weights(verdicts: Codes, truth: NDArray[np.bool_]) -> Floats:
     """A judge's weight: the log odds that it is right, with one success and one failure added to each.
 
-    The optimal weights of independent judges (Nitzan and Paroush 1982). Missing verdicts are left out.
+    The optimal weights of independent judges (Nitzan and Paroush 1982). Missing verdicts are left out. A judge
+    that is no better than a coin keeps LEAST, for a run takes positive weights only.
     """
     voted = verdicts != MISSING
     right = ((verdicts == 1) == truth[:, None]) & voted
     hits, size = right.sum(axis=0) + 1.0, voted.sum(axis=0) + 2.0
-    return np.log(hits / (size - hits))
+    return np.maximum(np.log(hits / (size - hits)), LEAST)
 
 
 def confusion(verdicts: Codes, judges: Sequence[str]) -> list[dict[str, Any]]:

@@ -61,8 +61,10 @@ def opinion(verdict: Any) -> Opinion:
     return Opinion(vote, sum(booleans) / len(booleans) if booleans else None)
 
 
-def read_verdicts(ratings: Ratings, sources: Sequence[Path]) -> Verdicts:
+def read_verdicts(ratings: Ratings, sources: Sequence[Path], features: Sequence[str] = ()) -> Verdicts:
     """The verdicts of all sources (runs, or JSON lines with `id` and `verdicts`) on the rated items.
+
+    `features` are names in the records' `features` to be taken for judges too, as scores are that a step gave.
 
     Judges of the same name in several sources are told apart by their source's name. Raises InputError when
     no record matches a rating, or none has a verdict.
@@ -87,20 +89,23 @@ def read_verdicts(ratings: Ratings, sources: Sequence[Path]) -> Verdicts:
             how.setdefault(item, "id" if record["id"] in by_id else "text")
             if text and text != texts[item]:
                 differing.add(item)
-            found.setdefault(item, {}).update(_opinions(record, label))
+            found.setdefault(item, {}).update(_opinions(record, label, features))
     if not found:
         names = ", ".join(str(source) for source in sources)
         raise InputError(f"{names}: no record is one of the rated pairs", "rate a sample of this run")
     return _tabled(found, how, len(differing))
 
 
-def _opinions(record: dict[str, Any], label: str) -> dict[str, Opinion]:
+def _opinions(record: dict[str, Any], label: str, features: Sequence[str]) -> dict[str, Opinion]:
     verdicts = record.get("verdicts") or {}
     if not isinstance(verdicts, dict):
         raise InputError(
             f"record {record['id']!r}: verdicts is not an object", "it maps a judge to its verdict"
         )
     named = {label + name: opinion(verdict) for name, verdict in verdicts.items()}
+    measured = record.get("features")
+    if isinstance(measured, dict):
+        named |= {label + name: opinion(measured[name]) for name in features if name in measured}
     if isinstance(record.get("accepted"), bool):
         named[DECISION] = opinion(record["accepted"])
     return named

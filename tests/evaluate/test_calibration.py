@@ -11,10 +11,11 @@ import pytest
 from scipy import stats
 
 from kgqa_hpc.errors import InputError
-from kgqa_hpc.evaluate.calibration import best_threshold, calibrate, good_items, out_of_fold
+from kgqa_hpc.evaluate.calibration import best_threshold, calibrate, decide_block, good_items, out_of_fold
 from kgqa_hpc.evaluate.calibration_text import render
 from kgqa_hpc.evaluate.judged import auc, measure, wilson
 from kgqa_hpc.evaluate.panel import (
+    LEAST,
     at_least,
     confusion,
     decides_alone,
@@ -150,7 +151,9 @@ def test_a_better_judge_weighs_more_and_a_coin_nothing() -> None:
     weights = log_odds_weights(planted(truth, (0.95, 0.7, 0.5), rng).votes, truth)
     assert weights[0] == pytest.approx(np.log(0.95 / 0.05), abs=0.3)
     assert weights[1] == pytest.approx(np.log(0.7 / 0.3), abs=0.15)
-    assert abs(weights[2]) < 0.15
+    assert 0 < weights[2] < 0.15
+    worse = log_odds_weights(planted(truth, (0.3,), rng).votes, truth)
+    assert worse.tolist() == [LEAST]
 
 
 def test_the_majority_of_three_equal_judges_beats_each_and_is_found() -> None:
@@ -161,6 +164,39 @@ def test_the_majority_of_three_equal_judges_beats_each_and_is_found() -> None:
     gap = measure(majority(planted(truth, (0.8,) * 3, rng).votes), truth)["kappa"]["value"]
     assert gap > 0.6
     assert "Best rule" in render(found)
+
+
+@pytest.mark.parametrize(
+    ("rule", "expected"),
+    [
+        ("all", {"judges": ["a", "b", "c"], "rule": "all"}),
+        ("1 of 3", {"judges": ["a", "b", "c"], "rule": "at_least", "at_least": 1}),
+        ("b alone", {"judges": ["b"], "rule": "all"}),
+        (
+            "weighted",
+            {"judges": ["a", "b", "c"], "rule": "weighted", "weights": {"a": 1.5, "b": 0.25, "c": 0.25}},
+        ),
+    ],
+)
+def test_the_best_rule_is_given_as_a_runs_configuration(rule: str, expected: dict[str, Any]) -> None:
+    from kgqa_hpc.steps.decision import Decide, decision
+
+    block = decide_block(rule, ["a", "b", "c"], [1.5, 0.25, 0.25])
+    assert block == expected
+    decided = decision(Decide.model_validate(block), {n: lambda v: None if v["ok"] else "no" for n in "abc"})
+    votes = np.array(list(np.ndindex(2, 2, 2)))
+    weights = np.array([1.5, 0.25, 0.25])
+    ours = {**rules(votes), "b alone": votes[:, 1], "weighted": weighted(votes, weights)}[rule]
+    theirs = [decided.reason({n: {"ok": bool(v)} for n, v in zip("abc", row, strict=True)}) for row in votes]
+    assert ours.tolist() == [int(reason is None) for reason in theirs]
+
+
+def test_a_feature_may_stand_for_a_judge(tmp_path: Path) -> None:
+    rows = [{"id": f"i{i}", "features": {"quality": float(i), "other": 1.0}} for i in range(4)]
+    source = write_lines(tmp_path / "v.jsonl", rows)
+    found = read_verdicts(rated([4.0] * 4), [source], features=["quality"])
+    assert found.judges == ("quality",)
+    assert found.scores[:, 0].tolist() == [0, 1, 2, 3]
 
 
 def test_rules_that_cannot_be_told_apart_are_called_noise() -> None:
@@ -296,3 +332,20 @@ def test_ratings_that_do_not_say_what_is_good_are_refused(tmp_path: Path) -> Non
     verdicts = planted(np.array([True]), (1.0,), np.random.default_rng(0))
     with pytest.raises(InputError, match="rate more"):
         calibrate(ratings, verdicts)
+
+
+def test_a_panels_intervals_cover_what_its_judges_errors_imply() -> None:
+    """Three independent judges, each right with 0.8: their majority is right with 0.896, `all` with 0.752."""
+    truths = {"majority": 0.8**3 + 3 * 0.8**2 * 0.2, "all": (0.8**3 + 1 - 0.2**3) / 2}
+    covered = dict.fromkeys(truths, 0)
+    for seed in range(200):
+        rng = np.random.default_rng(1000 + seed)
+        truth = rng.random(200) < 0.5
+        votes = planted(truth, (0.8, 0.8, 0.8), rng).votes
+        for name, decision in (("majority", majority(votes)), ("all", unanimous(votes))):
+            accuracy = truths[name]
+            found = measure(decision, truth, resamples=300, seed=seed)
+            covered[name] += found["accuracy"]["low"] <= accuracy <= found["accuracy"]["high"]
+            assert found["kappa"]["low"] < found["kappa"]["value"] < found["kappa"]["high"]
+    print(covered)
+    assert all(180 <= n <= 199 for n in covered.values()), covered

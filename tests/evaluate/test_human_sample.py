@@ -85,9 +85,11 @@ def test_a_sheet_with_ratings_is_never_overwritten(merged_run: Path, tmp_path: P
         sheet.read_text(encoding="utf-8").replace(",,,,,,,", ",5,5,5,5,5,,", 1), encoding="utf-8"
     )
     rated = sheet.read_bytes()
+    (tmp_path / "s.key.csv").unlink()
     with pytest.raises(InputError, match="may hold ratings"):
         draw_sample(merged_run, sheet, number=10)
     assert sheet.read_bytes() == rated
+    assert not (tmp_path / "s.key.csv").exists()  # nothing half-written
 
 
 def test_a_run_that_was_not_merged_is_told_how(tmp_path: Path) -> None:
