@@ -16,7 +16,9 @@ def show(
     accepted: Annotated[bool, typer.Option("--accepted", help="Accepted pairs (the default).")] = False,
     rejected: Annotated[bool, typer.Option("--rejected", help="Rejected pairs, with the reason.")] = False,
     lost: Annotated[bool, typer.Option("--lost", help="Items that never became a judged pair.")] = False,
-    group: Annotated[str | None, typer.Option("--group", help="Of this group alone, e.g. 'shape 11'.")] = None,
+    group: Annotated[
+        str | None, typer.Option("--group", help="Of this group alone, e.g. 'shape 11'.")
+    ] = None,
     number: Annotated[int, typer.Option("-n", "--number", min=1, help="How many.")] = 20,
     as_json: AsJson = False,
 ) -> None:

@@ -159,9 +159,7 @@ class RecordFiles:
         self._name = f"{name}.jsonl"
         self._lines = JsonLines(folder / self._name, self._background)
         stems = [f"{name}-{part}" for part in parts] or [name]
-        self._parquet = [
-            ParquetParts(folder, stem, schema, self._background, part_bytes) for stem in stems
-        ]
+        self._parquet = [ParquetParts(folder, stem, schema, self._background, part_bytes) for stem in stems]
         self.sums: dict[str, str] = {}
 
     def add(self, part: int, *pieces: bytes) -> None:

@@ -45,7 +45,9 @@ def _head(console: Console, story: dict[str, Any]) -> None:
 
 
 def _anchor(console: Console, anchor: dict[str, Any]) -> None:
-    console.print(Rule(plain_line(f"anchor: {anchor['kind']}, {anchor['group']}, weight {anchor['weight']:g}")))
+    console.print(
+        Rule(plain_line(f"anchor: {anchor['kind']}, {anchor['group']}, weight {anchor['weight']:g}"))
+    )
     nodes = Table(box=None, pad_edge=False)
     for title in ("#", "id", "name", "type"):
         nodes.add_column(title, overflow="fold")

@@ -16,7 +16,9 @@ from kgqa_hpc.store.run_folder import RunFolder
 Which = Literal["accepted", "rejected", "lost"]
 
 
-def show(folder: Path, which: Which = "accepted", group: str | None = None, number: int = 20) -> list[dict[str, Any]]:
+def show(
+    folder: Path, which: Which = "accepted", group: str | None = None, number: int = 20
+) -> list[dict[str, Any]]:
     """The first `number` records of a file of the dataset, of one group if wanted.
 
     Raises InputError when there is no dataset, or no such group among the sampled ones.

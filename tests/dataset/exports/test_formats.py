@@ -108,7 +108,9 @@ def test_the_task_for_lm_eval_loads_its_data_from_wherever_it_lies(run: Any, tmp
     spec = importlib.util.spec_from_file_location("kgqa_data", tmp_path / "out" / "kgqa_data.py")
     assert spec
     assert spec.loader
-    code = "import sys; sys.path.insert(0, sys.argv[1]); import kgqa_data; print(len(kgqa_data.load()['test']))"
+    code = (
+        "import sys; sys.path.insert(0, sys.argv[1]); import kgqa_data; print(len(kgqa_data.load()['test']))"
+    )
     environment = {**os.environ, "HF_HOME": str(tmp_path / "hf"), "HF_HUB_OFFLINE": "1"}
     done = subprocess.run(
         [sys.executable, "-c", code, str(tmp_path / "out")],
@@ -138,7 +140,9 @@ def test_every_form_is_written_by_the_command_and_says_what_it_wrote(
     run: Any, tmp_path: Path, name: str
 ) -> None:
     out = tmp_path / "out"
-    done = CliRunner().invoke(app, ["export", str(run.folder.path), "--to", name, "--out", str(out), "--json"])
+    done = CliRunner().invoke(
+        app, ["export", str(run.folder.path), "--to", name, "--out", str(out), "--json"]
+    )
     assert done.exit_code == 0, done.output
     assert json.loads(done.stdout)
     assert all(Path(path).is_file() for path in json.loads(done.stdout))
