@@ -87,12 +87,12 @@ class Columns:
         if values is None:
             return None
         form = _form(place, values)
-        fits = self._fitting.get(form) if form is not None else False
-        if fits is None:
-            filled = _fill(values, fields)
-            fits = filled == values and [*map(type, filled.values())] == [*map(type, values.values())]
-            self._fitting[form] = fits = fits and list(filled) == list(values)  # type: ignore[index]
-        return values if fits else _fill(values, fields)
+        if form is not None and self._fitting.get(form):
+            return values
+        filled = {name: _cast(values.get(name), _common(kinds)) for name, kinds in fields.items()}
+        if form is not None and form not in self._fitting:
+            self._fitting[form] = _form(place, filled) == form
+        return filled
 
     def state(self) -> list[Any]:
         """What was gathered, as plain data."""
@@ -278,12 +278,6 @@ def _common(kinds: set[str]) -> str:
     if kinds == {"int", "float"}:
         return "float"
     return next(iter(kinds)) if len(kinds) == 1 else "json"
-
-
-def _fill(values: dict[str, Any] | None, fields: Fields) -> dict[str, Any] | None:
-    if values is None:
-        return None
-    return {name: _cast(values.get(name), _common(kinds)) for name, kinds in fields.items()}
 
 
 def _cast(value: Any, kind: str) -> Any:

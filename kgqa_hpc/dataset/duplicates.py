@@ -1,9 +1,10 @@
 """Accepted questions that an earlier one has already, word for word or nearly.
 
-Near duplicates: MinHash signatures of 128 permutations (rensa) are cut into bands, and questions that agree in a whole band are
-candidates; how many rows a band has follows from the threshold, so that a pair at it is missed in less than one
-of a thousand cases. Candidates are then compared exactly, by the Jaccard index of their character 5-grams, so
-nothing below the threshold is ever rejected. Of each group connected by such pairs the first record stays.
+Near duplicates: MinHash signatures of 128 permutations (rensa) are cut into bands, and questions that agree
+in a whole band are candidates; how many rows a band has follows from the threshold, so that a pair at it is
+missed in less than one of a thousand cases. Candidates are then compared exactly, by the Jaccard index of
+their character 5-grams, so nothing below the threshold is ever rejected. Of each group connected by such
+pairs the first record stays.
 
 Memory is bounded: signatures and questions lie in files, one band at a time is in memory (8 bytes a record).
 """
@@ -102,10 +103,8 @@ def _band_hash(rows: np.ndarray) -> np.ndarray:
 def _compare(band: np.ndarray, questions: _Questions, threshold: float, groups: _Groups) -> None:
     """Join those of equal band hash that are as similar as the threshold."""
     order = np.argsort(band, kind="stable")
-    starts = (
-        np.flatnonzero(np.concatenate([[True], band[order][1:] != band[order][:-1]])) if len(band) else []
-    )
-    for bucket in np.split(order, starts[1:]) if len(band) else ():
+    borders = np.flatnonzero(band[order][1:] != band[order][:-1]) + 1
+    for bucket in np.split(order, borders):
         if len(bucket) < 2:
             continue
         firsts: list[int] = []  # of each similar set in this bucket: later ones are compared with these

@@ -173,7 +173,8 @@ class RecordFiles:
     def __exit__(self, kind: type | None, error: BaseException | None, trace: TracebackType | None) -> None:
         try:
             if error is None:
-                for file in (self._lines, *self._parquet):
+                self._lines.flush()
+                for file in self._parquet:
                     file.flush()
         finally:
             try:

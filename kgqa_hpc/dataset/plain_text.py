@@ -1,7 +1,8 @@
 """Foreign text on a terminal: nothing in it may steer the terminal or hide what it says.
 
-Names, questions, model answers, server messages may hold escape sequences (ESC, C1), which move the cursor, set the title
-or fake output, and characters that turn the direction of writing. They are shown as the replacement character.
+Names, questions, model answers, server messages may hold escape sequences (ESC, C1), which move the cursor,
+set the title or fake output, and characters that turn the direction of writing. They are shown as the
+replacement character.
 """
 
 from __future__ import annotations

@@ -21,7 +21,7 @@ from kgqa_hpc.dataset.read import FinishedWork, open_work
 from kgqa_hpc.dataset.record import HEAD, RecordMaker, lost_record, pair_of
 from kgqa_hpc.dataset.requests import RequestCounts
 from kgqa_hpc.dataset.spool import STATUSES, Head, write_spool
-from kgqa_hpc.dataset.version1 import anchor_v2, item_v2
+from kgqa_hpc.dataset.version1 import item_v2
 from kgqa_hpc.errors import AccountingError, CorruptFile, KgqaError
 from kgqa_hpc.steps.chain import decision_of
 from kgqa_hpc.steps.decision import Decision
@@ -40,7 +40,7 @@ class ShardReader:
         """Write folder/`name`.spool. Raises CorruptFile (the result is then in quarantine), AccountingError."""
         rows = _Rows(self._maker, self._decision)
         for stored_anchor, stored_item in self._work.pairs(self._work.manifest.entry(name)):
-            rows.add(Anchor.from_dict(anchor_v2(stored_anchor)), item_v2(stored_item))
+            rows.add(Anchor.from_dict(stored_anchor), item_v2(stored_item))
         rows.write(folder / f"{name}.spool")
 
 

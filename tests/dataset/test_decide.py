@@ -10,10 +10,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
-from kgqa_hpc.dataset.decide import decision
 from kgqa_hpc.dataset.merge import merge
-from kgqa_hpc.dataset.settings import Decide
 from kgqa_hpc.errors import ConfigError
+from kgqa_hpc.steps.decision import Decide, decision
 from kgqa_hpc.store.results import read_result, write_result
 
 JUDGES = {name: lambda verdict: None if verdict["yes"] else "no" for name in "abc"}

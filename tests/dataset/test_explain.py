@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
+from kgqa_hpc.anchors.anchor import Anchor
 from kgqa_hpc.dataset.explain import explain, render
 from kgqa_hpc.dataset.merge import merge
-from kgqa_hpc.dataset.version1 import anchor_v2
 from kgqa_hpc.errors import CorruptFile, InputError
 from kgqa_hpc.store.journal import open_next
 from kgqa_hpc.store.results import write_result
@@ -113,7 +113,7 @@ def test_an_item_nobody_asked_yet_is_waiting(make_run: Any) -> None:
     run.finish("shard-000000")
     story = explain(run.folder.path, run.ids[59])
     assert (story["state"], story["status"], story["requests"]) == ("waiting", "open", [])
-    assert story["anchor"] == anchor_v2(read_shard(run.folder.shard("shard-000007"))[3])
+    assert story["anchor"] == Anchor.from_dict(read_shard(run.folder.shard("shard-000007"))[3]).to_dict()
     run.folder.shards_manifest.unlink()
     assert explain(run.folder.path, run.ids[59])["state"] == "waiting"
     assert "waiting" in render(story)
