@@ -120,7 +120,7 @@ def type_text(kind: Type) -> str:
         return f"list of {type_text(kind[0])}"
     if isinstance(kind, dict):
         return "{" + ", ".join(f"{name}: {type_text(inner)}" for name, inner in kind.items()) + "}"
-    return {"int64": "integer", "double": "number", "bool": "true or false"}.get(kind, kind)
+    return {"int64": "integer", "double": "number", "bool": "true or false"}.get(str(kind), str(kind))
 
 
 def _front_matter(

@@ -22,6 +22,7 @@ _ENGINE = dict.fromkeys(("name", "version", "model", "digest", "quantisation"), 
 _PROMPT = {"name": "string", "sha256": "string"}
 _ANCHOR = {"id": "string", "kind": "string", "weight": "double"}
 _TOKENS = dict.fromkeys(("prompt", "completion", "cached"), "int64")
+_HUGE = 2**63
 _INT64 = range(-(2**63), 2**63)
 _TYPES: dict[str, Type] = {
     "bool": "bool",
@@ -45,6 +46,8 @@ COMMON = (
 SPLIT = Column("split", "string", "Part of the dataset; parts share nothing of what they were divided by.")
 
 Fields = dict[str, set[str]]
+Form = tuple[str, tuple[str, ...], tuple[type, ...]]  # where, names and types of values
+_PLAIN = {bool, int, float, str, type(None)}
 
 
 class Columns:
@@ -55,14 +58,41 @@ class Columns:
         self._verdicts: dict[str, Fields] = {}
         self._features: Fields = {}
         self._parameters: dict[str, Fields] = {}
+        # Nearly all records look alike: what was gathered for one form need not be gathered again, and a
+        # form that is that of the dataset already needs no change.
+        self._seen: set[Form | None] = set()
+        self._uniform: bool | None = None  # whether all of a place have one form; None: not looked yet
+        self._fitting: dict[Form, bool] = {}
+        self._united = False
+        self._labels: tuple[str, ...] = ()
 
     def add(self, record: dict[str, Any]) -> None:
         """Take a record (record.py) into account."""
         for label, verdict in record["verdicts"].items():
-            _gather(self._verdicts.setdefault(label, {}), verdict)
+            self._gather(f"verdict {label}", self._verdicts.setdefault(label, {}), verdict)
         for label, values in record["provenance"]["parameters"].items():
-            _gather(self._parameters.setdefault(label, {}), values)
-        _gather(self._features, record["features"])
+            self._gather(f"parameters {label}", self._parameters.setdefault(label, {}), values)
+        self._gather("features", self._features, record["features"])
+
+    def _gather(self, place: str, fields: Fields, values: dict[str, Any]) -> None:
+        form = _form(place, values)
+        if form is None or form not in self._seen:
+            _gather(fields, values)
+            self._fitting.clear()
+            self._seen.add(form)
+            self._uniform = None
+
+    def _fill(self, place: str, fields: Fields, values: dict[str, Any] | None) -> dict[str, Any] | None:
+        """The values in the order and types of all fields; the same object where they are already."""
+        if values is None:
+            return None
+        form = _form(place, values)
+        if form is not None and self._fitting.get(form):
+            return values
+        filled = {name: _cast(values.get(name), _common(kinds)) for name, kinds in fields.items()}
+        if form is not None and form not in self._fitting:
+            self._fitting[form] = _form(place, filled) == form
+        return filled
 
     def state(self) -> list[Any]:
         """What was gathered, as plain data."""
@@ -80,6 +110,8 @@ class Columns:
         for label, fields in parameters.items():
             _unite(self._parameters.setdefault(label, {}), fields)
         _unite(self._features, features)
+        self._fitting.clear()
+        self._united, self._uniform = True, None
 
     def layout(self) -> bytes:
         """Equal layouts give equal forms: the gathered names and types in their order."""
@@ -87,23 +119,38 @@ class Columns:
 
     def conform(self, record: dict[str, Any]) -> dict[str, Any]:
         """The record with every label and field of any, each of one type; null where it has none."""
-        origin = record["provenance"]
-        labels = list(self._parameters)
         verdicts = record["verdicts"]
+        if self._all_alike() and (*verdicts, *record["provenance"]["prompt"]) == self._labels:
+            return record
         return {
             **record,
-            "verdicts": {label: _fill(verdicts.get(label), f) for label, f in self._verdicts.items()},
-            "features": _fill(record["features"], self._features),
-            "provenance": {
-                **origin,
-                "prompt": {label: origin["prompt"].get(label) for label in labels},
-                "engine": {label: origin["engine"].get(label) for label in labels},
-                "parameters": {
-                    label: _fill(origin["parameters"].get(label), self._parameters[label]) for label in labels
-                },
-                "attempts": {label: origin["attempts"].get(label) for label in labels},
+            "verdicts": {
+                label: self._fill(f"verdict {label}", fields, verdicts.get(label))
+                for label, fields in self._verdicts.items()
             },
+            "features": self._fill("features", self._features, record["features"]),
+            "provenance": self._origin(record["provenance"]),
         }
+
+    def _all_alike(self) -> bool:
+        """Whether every record that was added has the final form if only it has all labels."""
+        if self._uniform is None:
+            places = [form[0] for form in self._seen if form is not None]
+            self._uniform = None not in self._seen and len(set(places)) == len(places) and not self._united
+            self._labels = (*self._verdicts, *self._parameters)
+        return self._uniform
+
+    def _origin(self, origin: dict[str, Any]) -> dict[str, Any]:
+        labels = list(self._parameters)
+        parameters = {
+            label: self._fill(f"parameters {label}", fields, origin["parameters"].get(label))
+            for label, fields in self._parameters.items()
+        }
+        if list(origin["prompt"]) == labels:  # and so are engine, parameters and attempts (record.py)
+            return {**origin, "parameters": parameters}
+        found = {name: origin[name] for name in ("prompt", "engine", "attempts")}
+        filled = {name: {label: one.get(label) for label in labels} for name, one in found.items()}
+        return {**origin, **filled, "parameters": parameters}
 
     def all(self, *, split: bool = False) -> tuple[Column, ...]:
         """Every column in the order of a record; structs without fields are left out."""
@@ -173,6 +220,21 @@ def is_nothing(value: Any) -> bool:
     return value is None or (isinstance(value, float) and not isfinite(value))
 
 
+def _form(place: str, values: dict[str, Any]) -> Form | None:
+    """Names and types, where these tell of what kind each value is: not for lists and integers too large."""
+    types = tuple(map(type, values.values()))
+    if not _PLAIN.issuperset(types):
+        return None
+    if int in types or float in types:
+        for value in values.values():
+            if value.__class__ is int:
+                if not -_HUGE <= value < _HUGE:
+                    return None
+            elif value.__class__ is float and not isfinite(value):
+                return None
+    return place, tuple(values), types
+
+
 def _gather(fields: Fields, values: dict[str, Any]) -> None:
     for name, value in values.items():
         kinds = fields.get(name)
@@ -216,12 +278,6 @@ def _common(kinds: set[str]) -> str:
     if kinds == {"int", "float"}:
         return "float"
     return next(iter(kinds)) if len(kinds) == 1 else "json"
-
-
-def _fill(values: dict[str, Any] | None, fields: Fields) -> dict[str, Any] | None:
-    if values is None:
-        return None
-    return {name: _cast(values.get(name), _common(kinds)) for name, kinds in fields.items()}
 
 
 def _cast(value: Any, kind: str) -> Any:

@@ -20,9 +20,10 @@ from kgqa_hpc.dataset.accounting import LENGTH
 from kgqa_hpc.dataset.item_text import render
 from kgqa_hpc.dataset.lengths import FIELDS
 from kgqa_hpc.dataset.record import pair_of
+from kgqa_hpc.dataset.version1 import item_v2
 from kgqa_hpc.errors import InputError, PromptError, StoreError
 from kgqa_hpc.runs import kept_prompts, run_config
-from kgqa_hpc.steps.chain import build_chain
+from kgqa_hpc.steps.chain import build_chain, decision_of
 from kgqa_hpc.steps.item import Item
 from kgqa_hpc.steps.step import Step
 from kgqa_hpc.store.anchors import AnchorsFile
@@ -62,7 +63,7 @@ def explain(folder: Path, item: str) -> dict[str, Any]:
         place = _locate(run, config, row, anchor.id)
     record = place.record or Item(anchor).to_record()
     steps = _steps(config, kept_prompts(run))
-    status, reason = _outcome(run, record)
+    status, reason = _outcome(run, config, record)
     return {
         "id": anchor.id,
         "state": place.state,
@@ -142,16 +143,38 @@ def _journaled(run: RunFolder, pass_name: str, shard: str, item: str) -> tuple[P
     return max(found, key=lambda one: (one[1]["status"] != "open", len(one[1]["trace"])), default=None)
 
 
-def _outcome(run: RunFolder, record: dict[str, Any]) -> tuple[str, str | None]:
-    """Status and reason as the dataset has them: the length filter of the last merge comes first."""
-    pair, counts = pair_of(record["output"]), run.dataset / "accounting.json"
-    if pair and record["status"] != "open" and counts.exists():
-        limits = orjson.loads(counts.read_bytes())["lengths"]
-        for field, text in zip(FIELDS, pair, strict=True):
-            low, high = limits[field]["minimum"], limits[field]["maximum"]
-            if low is not None and not low <= len(text) <= high:
-                return "rejected", LENGTH
-    return record["status"], record["reason"]
+def _outcome(run: RunFolder, config: RunConfig, record: dict[str, Any]) -> tuple[str, str | None]:
+    """Status and reason as the dataset has them: today's decision, and the filters of the last merge."""
+    if record["status"] == "open":
+        return "open", record["reason"]
+    item, counts = item_v2(record), run.dataset / "accounting.json"
+    filters = orjson.loads(counts.read_bytes()) if counts.exists() else {}
+    pair = pair_of(record["output"])
+    if pair and _is_outlier(pair, filters.get("lengths", {})):
+        return "rejected", LENGTH
+    status, reason = item["status"], item["reason"]
+    if item["decided"]:
+        reason = decision_of(config).reason(item["verdicts"])
+        status = "accepted" if reason is None else "rejected"
+    if status == "accepted" and filters.get("filters"):
+        reason = _reason_in(run.dataset / "rejected.jsonl", record["id"])
+        status = "rejected" if reason else status
+    return status, reason
+
+
+def _is_outlier(pair: tuple[str, str], limits: dict[str, Any]) -> bool:
+    for field, text in zip(FIELDS, pair, strict=True):
+        bounds = limits.get(field) or {"minimum": None}
+        if bounds["minimum"] is not None and not bounds["minimum"] <= len(text) <= bounds["maximum"]:
+            return True
+    return False
+
+
+def _reason_in(rejected: Path, item: str) -> str | None:
+    start = b'{"id":' + orjson.dumps(item) + b","
+    with rejected.open("rb") as file:
+        line = next((line for line in file if line.startswith(start)), None)
+    return None if line is None else orjson.loads(line)["reason"]
 
 
 def _steps(config: RunConfig, prompts: Path | None) -> dict[str, Step | str]:

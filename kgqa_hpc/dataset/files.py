@@ -8,6 +8,8 @@ machine, so the same records give the same bytes.
 from __future__ import annotations
 
 import hashlib
+from collections import deque
+from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
 from types import TracebackType
@@ -19,30 +21,64 @@ import pyarrow.parquet as pq
 
 from kgqa_hpc.store.canonical import sha256_of
 
+LINES_AHEAD = 4096  # pieces of lines that are written at once
+WAITING = 3  # row groups and blocks of lines that wait for the thread
 # A row group is written at whichever comes first; a thousand published records are about 4 MB of JSON.
 ROW_GROUP_ROWS = 2048
-ROW_GROUP_BYTES = 16 << 20
+ROW_GROUP_BYTES = 8 << 20
 PART_BYTES = 480 * 1000 * 1000  # a part is closed here; with its last row group it stays below 500 MB
+
+
+class Background:
+    """One thread that does things in order; whoever hands over too quickly waits."""
+
+    def __init__(self) -> None:
+        self._thread = ThreadPoolExecutor(1)
+        self._pending: deque[Future[None]] = deque()
+
+    def do(self, work: Callable[[bytes], None], data: bytes) -> None:
+        """Do `work(data)` after all before it; at most a few wait. Raises what an earlier one raised."""
+        while len(self._pending) >= WAITING:
+            self._pending.popleft().result()
+        self._pending.append(self._thread.submit(work, data))
+
+    def finish(self) -> None:
+        """Wait for all. Raises what one of them raised."""
+        try:
+            while self._pending:
+                self._pending.popleft().result()
+        finally:
+            self._thread.shutdown()
 
 
 class JsonLines:
     """Finished lines in one file, hashed as they are written."""
 
-    def __init__(self, path: Path) -> None:
-        self._path = path
-        self._file: BinaryIO = path.open("wb")
+    def __init__(self, path: Path, background: Background) -> None:
+        self._file: BinaryIO = path.open("wb", buffering=0)
         self._digest = hashlib.sha256()
-        self.rows = 0
+        self._background = background
+        self._pieces: list[bytes] = []
 
     def add(self, *pieces: bytes) -> None:
-        """Append one line, given in pieces that end with a newline."""
-        line = b"".join(pieces)
-        self._file.write(line)
-        self._digest.update(line)
-        self.rows += 1
+        """Append one line, given in pieces; the last one ends with a newline."""
+        self._pieces += pieces
+        if len(self._pieces) >= LINES_AHEAD:
+            self.flush()
+
+    def flush(self) -> None:
+        """Hand over what is there."""
+        self._background.do(self._write, b"".join(self._pieces))
+        self._pieces = []
+
+    def _write(self, data: bytes) -> None:
+        view = memoryview(data)
+        while view:
+            view = view[self._file.write(view) :]
+        self._digest.update(data)
 
     def close(self) -> str:
-        """The sha256 of the whole; durability is the folder's matter (store/replace_folder.py)."""
+        """The sha256 of the whole, once the background is finished; durability is the folder's matter."""
         self._file.close()
         return self._digest.hexdigest()
 
@@ -50,47 +86,41 @@ class JsonLines:
 class ParquetParts:
     """`stem`-00000-of-000NN.parquet: as many parts as it takes to keep each below 500 MB."""
 
-    def __init__(self, folder: Path, stem: str, schema: pa.Schema, part_bytes: int = PART_BYTES) -> None:
+    def __init__(
+        self, folder: Path, stem: str, schema: pa.Schema, background: Background, part_bytes: int
+    ) -> None:
         self._folder, self._stem, self._schema, self._limit = folder, stem, schema, part_bytes
+        self._background = background
         self._lines: list[bytes] = []
-        self._bytes = 0
-        self._thread = ThreadPoolExecutor(1)
-        self._pending: list[Future[None]] = []
+        self._rows = self._bytes = 0
         self._parts: list[Path] = []
         self._sink: BinaryIO | None = None
         self._writer: pq.ParquetWriter | None = None
 
     def add(self, *pieces: bytes) -> None:
         """Append one record's line."""
-        self._lines.extend(pieces)
+        self._lines += pieces
+        self._rows += 1
         self._bytes += sum(map(len, pieces))
-        if self._bytes >= ROW_GROUP_BYTES or len(self._lines) >= ROW_GROUP_ROWS * len(pieces):
-            self._hand_over()
+        if self._bytes >= ROW_GROUP_BYTES or self._rows >= ROW_GROUP_ROWS:
+            self.flush()
+
+    def flush(self) -> None:
+        """Hand over what is there as one row group."""
+        if self._lines:
+            self._background.do(self._write, b"".join(self._lines))
+        self._lines, self._rows, self._bytes = [], 0, 0
 
     def close(self) -> list[Path]:
-        """Write what is left; the parts under their final names, at least one."""
-        try:
-            self._hand_over()
-            for pending in self._pending:
-                pending.result()
-            if not self._parts:
-                self._open()
-            self._end_part()
-        finally:
-            self._thread.shutdown()
+        """The parts under their final names, at least one, once the background is finished."""
+        if not self._parts:
+            self._open()
+        self._end_part()
         final = []
         for number, part in enumerate(self._parts):
             name = f"{self._stem}-{number:05d}-of-{len(self._parts):05d}.parquet"
             final.append(part.rename(self._folder / name))
         return final
-
-    def _hand_over(self) -> None:
-        if not self._lines:
-            return
-        while len(self._pending) > 1:  # at most two row groups wait
-            self._pending.pop(0).result()
-        self._pending.append(self._thread.submit(self._write, b"".join(self._lines)))
-        self._lines, self._bytes = [], 0
 
     def _write(self, lines: bytes) -> None:
         if self._writer is None:
@@ -125,10 +155,11 @@ class RecordFiles:
         parts: tuple[str, ...] = (),
         part_bytes: int = PART_BYTES,
     ) -> None:
-        self._path = folder / f"{name}.jsonl"
-        self._lines = JsonLines(self._path)
+        self._background = Background()
+        self._name = f"{name}.jsonl"
+        self._lines = JsonLines(folder / self._name, self._background)
         stems = [f"{name}-{part}" for part in parts] or [name]
-        self._parquet = [ParquetParts(folder, stem, schema, part_bytes) for stem in stems]
+        self._parquet = [ParquetParts(folder, stem, schema, self._background, part_bytes) for stem in stems]
         self.sums: dict[str, str] = {}
 
     def add(self, part: int, *pieces: bytes) -> None:
@@ -140,15 +171,18 @@ class RecordFiles:
         return self
 
     def __exit__(self, kind: type | None, error: BaseException | None, trace: TracebackType | None) -> None:
-        self.sums[self._path.name] = self._lines.close()
-        problems: list[BaseException] = []
-        for parquet in self._parquet:
+        try:
+            if error is None:
+                self._lines.flush()
+                for file in self._parquet:
+                    file.flush()
+        finally:
             try:
-                parquet.close()
-            except (OSError, pa.ArrowException) as problem:
-                problems.append(problem)
-        if problems and error is None:
-            raise problems[0]
+                self._background.finish()
+            finally:
+                self.sums[self._name] = self._lines.close()
+                for file in self._parquet:
+                    file.close()
 
 
 def table_of(lines: bytes, schema: pa.Schema) -> pa.Table:

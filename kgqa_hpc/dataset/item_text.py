@@ -12,7 +12,14 @@ from rich.rule import Rule
 from rich.table import Table
 from rich.text import Text
 
+from kgqa_hpc.dataset.plain_text import plain, plain_line
+
 WIDTH = 110
+
+
+def _text(text: str, style: str = "") -> Text:
+    """Rich's text of foreign text: nothing in it can steer the terminal."""
+    return Text(plain(text), style)
 
 
 def render(story: dict[str, Any], *, colour: bool = False, width: int = WIDTH) -> str:
@@ -31,35 +38,37 @@ def render(story: dict[str, Any], *, colour: bool = False, width: int = WIDTH) -
 
 def _head(console: Console, story: dict[str, Any]) -> None:
     reason = f": {story['reason']}" if story["reason"] else ""
-    console.print(Text(story["id"], "bold"), Text(f"{story['state']}, {story['status']}{reason}"))
+    console.print(_text(story["id"], "bold"), _text(f"{story['state']}, {story['status']}{reason}"))
     where = story["where"]
     record = f", record in {where['record']}" if where["record"] else ""
-    console.print(Text(f"{where['run']}: {where['anchor']}, {where['shard']}{record}", "dim"))
+    console.print(_text(f"{where['run']}: {where['anchor']}, {where['shard']}{record}", "dim"))
 
 
 def _anchor(console: Console, anchor: dict[str, Any]) -> None:
-    console.print(Rule(f"anchor: {anchor['kind']}, {anchor['group']}, weight {anchor['weight']:g}"))
+    console.print(
+        Rule(plain_line(f"anchor: {anchor['kind']}, {anchor['group']}, weight {anchor['weight']:g}"))
+    )
     nodes = Table(box=None, pad_edge=False)
     for title in ("#", "id", "name", "type"):
         nodes.add_column(title, overflow="fold")
     for position, node in enumerate(anchor["nodes"]):
-        nodes.add_row(*(Text(str(cell)) for cell in (position, *node)))
+        nodes.add_row(*(_text(str(cell)) for cell in (position, *node)))
     console.print(nodes)
     for source, target, kind in anchor["relations"]:
-        console.print(Text(f"{source} --{kind}--> {target}"))
+        console.print(_text(f"{source} --{kind}--> {target}"))
 
 
 def _request(console: Console, request: dict[str, Any]) -> None:
     prompt, engine = request["prompt"], request["engine"]
-    console.print(Rule(f"{request['step']}, attempt {request['attempt'] + 1}"))
-    console.print(Text(f"prompt  {prompt['name']} {prompt['sha256'][:16]}"))
-    console.print(Text("engine  " + " ".join(str(part) for part in engine.values() if part)))
+    console.print(Rule(plain_line(f"{request['step']}, attempt {request['attempt'] + 1}")))
+    console.print(_text(f"prompt  {prompt['name']} {prompt['sha256'][:16]}"))
+    console.print(_text("engine  " + " ".join(str(part) for part in engine.values() if part)))
     settings = [f"{key} {request[key]}" for key in ("temperature", "max_tokens", "seed") if key in request]
     tokens = [f"{number} {kind}" for kind, number in request["tokens"].items()]
     repaired = " (repaired)" if request["repaired"] else ""
-    console.print(Text(f"asked   {', '.join(settings)}; tokens: {', '.join(tokens)}"))
+    console.print(_text(f"asked   {', '.join(settings)}; tokens: {', '.join(tokens)}"))
     if request["note"]:
-        console.print(Text(f"the messages cannot be shown: {request['note']}", "yellow"))
+        console.print(_text(f"the messages cannot be shown: {request['note']}", "yellow"))
     for message in request["messages"] or ():
         _block(console, message["role"], message["content"])
     ending = f"{request['finish']}{repaired}" + (f", {request['error']}" if request["error"] else "")
@@ -68,20 +77,15 @@ def _request(console: Console, request: dict[str, Any]) -> None:
 
 def _result(console: Console, story: dict[str, Any]) -> None:
     for field, text in story["output"].items():
-        console.print(Rule(field))
-        console.print(Padding(Text(str(text)), (0, 2)))
+        console.print(Rule(plain_line(field)))
+        console.print(Padding(_text(str(text)), (0, 2)))
     for step, verdict in story["verdicts"].items():
-        console.print(Rule(f"verdict of {step}"))
-        console.print(Padding(Text(json.dumps(verdict, indent=1, ensure_ascii=False)), (0, 2)))
+        console.print(Rule(plain_line(f"verdict of {step}")))
+        console.print(Padding(_text(json.dumps(verdict, indent=1, ensure_ascii=False)), (0, 2)))
     versions = ", ".join(f"{name} {version}" for name, version in story["versions"].items())
-    console.print(Rule(), Text(versions, "dim"))
+    console.print(Rule(), _text(versions, "dim"))
 
 
 def _block(console: Console, title: str, text: str) -> None:
-    console.print(Text(f"[{title}]", "cyan"))
-    console.print(Padding(Text(_printable(text)), (0, 2)))
-
-
-def _printable(text: str) -> str:
-    """Without what would steer a terminal."""
-    return "".join(c if c.isprintable() or c in "\n\t" else "\N{REPLACEMENT CHARACTER}" for c in text)
+    console.print(_text(f"[{title}]", "cyan"))
+    console.print(Padding(_text(text), (0, 2)))

@@ -78,8 +78,9 @@ def provenance(anchor: Any, trace: list[dict[str, Any]], origin: Origin) -> dict
     tokens = dict.fromkeys(TOKENS, 0)
     for entry in trace:
         last[entry["step"]] = entry
-        for kind, number in entry["tokens"].items():
-            tokens[kind] += number
+        used = entry["tokens"]
+        for kind in TOKENS:
+            tokens[kind] += used[kind]
     return {
         "run": origin.run,
         "seed": origin.seed,

@@ -43,10 +43,12 @@ class RequestCounts:
     def _row(self, entry: dict[str, Any]) -> dict[str, Any]:
         prompt, engine = entry["prompt"], entry["engine"]
         key = (entry["step"], prompt["name"], prompt["sha256"], *engine.values())
-        if key not in self._rows:
+        row = self._rows.get(key)
+        if row is None:
             identity = {"step": entry["step"], "prompt": prompt, "engine": engine}
-            self._rows[key] = {**identity, **dict.fromkeys(_COUNTS, 0), "tokens": dict.fromkeys(TOKENS, 0)}
-        return self._rows[key]
+            row = {**identity, **dict.fromkeys(_COUNTS, 0), "tokens": dict.fromkeys(TOKENS, 0)}
+            self._rows[key] = row
+        return row
 
     def take(self, rows: list[dict[str, Any]]) -> None:
         """Add what another one counted (`rows()`)."""

@@ -95,8 +95,8 @@ class Rows:
                 accounting.group(name).add(STATUSES[status], text, number)
             elif status in (ACCEPTED, REJECTED):
                 _count_records(accounting.records.setdefault(name, RecordCounts()), status, text, number)
-        for group, (pairs, outliers) in self._pairs().items():
-            counts: OutcomeCounts = accounting.group(group)
+        for name, (pairs, outliers) in self._pairs().items():
+            counts: OutcomeCounts = accounting.group(name)
             counts.pairs, counts.outliers = pairs, outliers
 
     def _tally(self) -> dict[tuple[int, int, int, bool], int]:
@@ -156,4 +156,17 @@ class RowsBuilder:
             for i, kind in enumerate(types)
         ]
         parts = np.full(len(arrays[0]), NO_PART, np.int8)
-        return Rows(self._spools, self._sizes, self._groups, self._reasons, *arrays, part=parts)
+        group, status, reason, question, answer, single = arrays
+        return Rows(
+            self._spools,
+            self._sizes,
+            self._groups,
+            self._reasons,
+            group,
+            status,
+            reason,
+            question,
+            answer,
+            single,
+            parts,
+        )

@@ -8,7 +8,7 @@ from pathlib import Path
 import orjson
 
 from kgqa_hpc.dataset.columns import Columns, arrow_schema
-from kgqa_hpc.dataset.files import JsonLines, RecordFiles
+from kgqa_hpc.dataset.files import Background, JsonLines, RecordFiles
 from kgqa_hpc.dataset.first_pass import FirstPass
 from kgqa_hpc.dataset.record import HEAD
 from kgqa_hpc.dataset.rows import ACCEPTED, NO_PART, REJECTED
@@ -26,7 +26,8 @@ def write_rows(
     middles = _middles(found)
     status, part = rows.status.tolist(), rows.part.tolist()
     reason = rows.reason.tolist()
-    lost = JsonLines(folder / LOST)
+    background = Background()
+    lost = JsonLines(folder / LOST, background)
     with (
         RecordFiles(folder, "accepted", schema, rows.parts, part_bytes) as accepted,
         RecordFiles(folder, "rejected", schema, (), part_bytes) as rejected,
@@ -38,6 +39,8 @@ def write_rows(
                 rejected.add(0, first, _rejected(rows.reasons.texts[reason[row]], rows.parts), rest)
             else:
                 lost.add(lost_line)
+    lost.flush()
+    background.finish()
     return {**accepted.sums, **rejected.sums, LOST: lost.close()}
 
 

@@ -24,7 +24,7 @@ class Duplicates(Settings):
     )
 
 
-class TestSet(Settings):
+class EvaluationSet(Settings):
     """A file of test items that no accepted record may contain."""
 
     path: str = Field(description="JSONL, JSON or Parquet.")
@@ -66,7 +66,7 @@ class DatasetConfig(Settings):
         3.0, gt=0, description="Length outliers beyond so many sigma are rejected (3.2.2)."
     )
     duplicates: Duplicates | None = Field(None, description="Reject repeated questions.")
-    decontaminate: list[str | TestSet] = Field(
+    decontaminate: list[str | EvaluationSet] = Field(
         default_factory=list, description="Test files; records that contain their items are rejected."
     )
     window: int = Field(

@@ -6,6 +6,7 @@ and answers with one line of JSON: null, or the error.
 
 from __future__ import annotations
 
+import gc
 import sys
 from collections.abc import Mapping
 from pathlib import Path
@@ -19,8 +20,8 @@ from kgqa_hpc.dataset.plan_of_run import record_maker
 from kgqa_hpc.dataset.read import FinishedWork, open_work
 from kgqa_hpc.dataset.record import HEAD, RecordMaker, lost_record, pair_of
 from kgqa_hpc.dataset.requests import RequestCounts
-from kgqa_hpc.dataset.spool import Head, write_spool
-from kgqa_hpc.dataset.version1 import anchor_v2, item_v2
+from kgqa_hpc.dataset.spool import STATUSES, Head, write_spool
+from kgqa_hpc.dataset.version1 import item_v2
 from kgqa_hpc.errors import AccountingError, CorruptFile, KgqaError
 from kgqa_hpc.steps.chain import decision_of
 from kgqa_hpc.steps.decision import Decision
@@ -39,7 +40,7 @@ class ShardReader:
         """Write folder/`name`.spool. Raises CorruptFile (the result is then in quarantine), AccountingError."""
         rows = _Rows(self._maker, self._decision)
         for stored_anchor, stored_item in self._work.pairs(self._work.manifest.entry(name)):
-            rows.add(Anchor.from_dict(anchor_v2(stored_anchor)), item_v2(stored_item))
+            rows.add(Anchor.from_dict(stored_anchor), item_v2(stored_item))
         rows.write(folder / f"{name}.spool")
 
 
@@ -70,6 +71,10 @@ class _Rows:
         self._row(anchor.group, status, reason, pair, record, lost, single=True)
 
     def _outcome(self, item: Mapping[str, Any]) -> tuple[str, str | None]:
+        if item["status"] not in STATUSES:
+            raise AccountingError(
+                f"an item ended with the status {item['status']!r}, which is no outcome", "please report it"
+            )
         if not item["decided"]:
             return item["status"], item["reason"]
         reason = self._rule.reason(item["verdicts"])
@@ -127,6 +132,7 @@ def cut_line(record: dict[str, Any]) -> tuple[bytes, bytes]:
 
 def main() -> None:
     """RUN FOLDER; shard names on stdin."""
+    gc.disable()  # a shard makes a million objects and no circle of them; looking for one took a third
     run, folder = Path(sys.argv[1]), Path(sys.argv[2])
     reader = ShardReader(open_work(RunFolder.open(run)))
     for line in sys.stdin:

@@ -1,4 +1,4 @@
-"""Anchors and item records of version 1, brought into the form of version 2 (docs/format.md).
+"""Item records of version 1, brought into the form of version 2 (docs/format.md).
 
 Version 1 knew graphlets only: `shape` instead of group, no features, annotations or records, and one judge.
 """
@@ -8,27 +8,13 @@ from __future__ import annotations
 from typing import Any
 
 
-def anchor_v2(anchor: dict[str, Any]) -> dict[str, Any]:
-    """The anchor as version 2 stores it; one that is already is returned as it is."""
-    if "group" in anchor:
-        return anchor
-    return {
-        "id": anchor["id"],
-        "kind": anchor["kind"],
-        "group": f"shape {anchor['shape']}",
-        "nodes": anchor["nodes"],
-        "relations": anchor["relations"],
-        "weight": anchor["weight"],
-        "data": {"shape": anchor["shape"]},
-    }
-
-
 def item_v2(item: dict[str, Any]) -> dict[str, Any]:
     """The item's record as version 2 stores it; `decided` where verdicts alone made the outcome."""
     if "decided" in item:
         return item
     reason, status = item["reason"], item["status"]
-    decided = status in ("accepted", "rejected") and (reason is None or reason.startswith("judge: "))
+    by_judge = reason is None or reason.startswith("judge: ")
+    decided = status in ("accepted", "rejected") and by_judge and bool(item["output"])
     return {**item, "features": {}, "annotations": {}, "records": None, "decided": decided}
 
 

@@ -12,6 +12,9 @@ import pytest
 
 from kgqa_hpc.anchors.anchor import Anchor, Node, Relation
 from kgqa_hpc.config import RunConfig, parse_config
+from kgqa_hpc.dataset.rows import Rows, RowsBuilder
+from kgqa_hpc.dataset.shard_rows import cut_line
+from kgqa_hpc.dataset.spool import Head, read_head, write_spool
 from kgqa_hpc.engines.engine import EngineInfo, Response
 from kgqa_hpc.runs import fingerprint
 from kgqa_hpc.steps.chain import build_chain
@@ -220,3 +223,27 @@ def template(make_run: Any) -> Any:
         return RunFolder(folder / "run")
 
     return copy
+
+
+@pytest.fixture
+def rows_of() -> Any:
+    """rows_of(folder, records) makes rows that are all accepted, without a run.
+
+    A record gets an id, a question, an answer, a kind and a group where it has none.
+    """
+
+    def make(folder: Path, records: list[dict[str, Any]], shard: int = 7) -> Rows:
+        builder = RowsBuilder()
+        for start in range(0, max(len(records), 1), shard):
+            head, pieces = Head(), []
+            for number, given in enumerate(records[start : start + shard], start):
+                common = {"id": f"r{number:05d}", "question": "Q?", "answer": "A.", "kind": "k", "group": "g"}
+                one = {**common, "verdicts": {}, **given}
+                head.add(one["group"], "accepted", None, (one["question"], one["answer"]), single=True)
+                pieces.append((*cut_line(one), b""))
+            path = folder / f"{start:06d}.spool"
+            write_spool(path, head, pieces)
+            builder.add(path, read_head(path))
+        return builder.rows()
+
+    return make

@@ -113,7 +113,7 @@ def test_an_item_nobody_asked_yet_is_waiting(make_run: Any) -> None:
     run.finish("shard-000000")
     story = explain(run.folder.path, run.ids[59])
     assert (story["state"], story["status"], story["requests"]) == ("waiting", "open", [])
-    assert story["anchor"] == read_shard(run.folder.shard("shard-000007"))[3]
+    assert story["anchor"] == Anchor.from_dict(read_shard(run.folder.shard("shard-000007"))[3]).to_dict()
     run.folder.shards_manifest.unlink()
     assert explain(run.folder.path, run.ids[59])["state"] == "waiting"
     assert "waiting" in render(story)
@@ -157,9 +157,30 @@ def test_names_and_answers_are_shown_as_they_are_and_steer_no_terminal(make_run:
     run = make_run()
     run.finish()
     story = explain(run.folder.path, run.ids[0])
-    story["anchor"] = Anchor.from_dict(story["anchor"]).to_dict()
     story["anchor"]["nodes"][0][1] = "[bold]p53[/bold] :smile:"
-    story["requests"][0]["text"] = "evil \x1b[31mred"
-    text = render(story)
-    assert "[bold]p53[/bold] :smile:" in text
-    assert "\x1b" not in text
+    assert "[bold]p53[/bold] :smile:" in render(story)
+
+
+STEERING = "\x1b[31m \x9b2J \x1b]0;title\x07 \u202egnp \u2066 \r \x7f \ufeff"
+
+
+def everywhere(value: Any) -> Any:
+    """Every text of a document with characters that steer a terminal."""
+    if isinstance(value, dict):
+        return {f"{name}": everywhere(inner) for name, inner in value.items()}
+    if isinstance(value, list):
+        return [everywhere(inner) for inner in value]
+    return f"{value} {STEERING}" if isinstance(value, str) else value
+
+
+def test_nothing_foreign_steers_a_terminal(make_run: Any) -> None:
+    run = make_run()
+    run.finish()
+    story = explain(run.folder.path, run.ids[0])
+    story["verdicts"] = {STEERING: everywhere(story["verdicts"]["judge"])}
+    story["output"][STEERING] = STEERING
+    evil = {**everywhere({k: v for k, v in story.items() if k != "anchor"}), "anchor": story["anchor"]}
+    evil["anchor"] = everywhere(story["anchor"])
+    text = render(evil)
+    assert "title" in text
+    assert not set(text) & set("\x1b\x9b\x07\u202e\u2066\r\x7f\ufeff")

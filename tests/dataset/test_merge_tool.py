@@ -28,7 +28,7 @@ def test_it_merges_a_run_named_relative_to_where_one_stands(make_run: Any) -> No
     done = call("run", "--json", cwd=run.folder.path.parent)
     assert done.returncode == 0, done.stderr
     assert json.loads(done.stdout)["sampled"] == 60
-    assert (run.folder.dataset / "accepted.parquet").exists()
+    assert (run.folder.dataset / "accepted-00000-of-00001.parquet").exists()
 
 
 def test_it_ends_as_kgqa_does(make_run: Any, tmp_path: Path) -> None:

@@ -1,0 +1,54 @@
+"""The verbs around a finished dataset: read it, export it, join several, publish it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from kgqa_hpc.cli.app import AsJson, Run, app, print_json
+
+
+@app.command()
+def show(
+    run: Run,
+    accepted: Annotated[bool, typer.Option("--accepted", help="Accepted pairs (the default).")] = False,
+    rejected: Annotated[bool, typer.Option("--rejected", help="Rejected pairs, with the reason.")] = False,
+    lost: Annotated[bool, typer.Option("--lost", help="Items that never became a judged pair.")] = False,
+    group: Annotated[
+        str | None, typer.Option("--group", help="Of this group alone, e.g. 'shape 11'.")
+    ] = None,
+    number: Annotated[int, typer.Option("-n", "--number", min=1, help="How many.")] = 20,
+    as_json: AsJson = False,
+) -> None:
+    """Records of the dataset, to read."""
+    from kgqa_hpc.dataset import show as room
+    from kgqa_hpc.errors import InputError
+
+    if accepted + rejected + lost > 1:
+        raise InputError("--accepted, --rejected and --lost: choose one")
+    which: room.Which = "rejected" if rejected else "lost" if lost else "accepted"
+    records = room.show(run, which, group, number)
+    if as_json:
+        print_json(records)
+    else:
+        print(room.render(records))
+
+
+@app.command()
+def export(
+    run: Run,
+    to: Annotated[str, typer.Option("--to", metavar="FORMAT", help="The form; see docs/dataset.md.")],
+    out: Annotated[Path, typer.Option("--out", metavar="FOLDER", help="Where to; replaced if an export.")],
+    as_json: AsJson = False,
+) -> None:
+    """Write the accepted pairs in another form, by part where the dataset is split."""
+    from kgqa_hpc.dataset.exports.source import export as write
+    from kgqa_hpc.store.run_folder import RunFolder
+
+    files = [str(path) for path in write(RunFolder.open(run), to, out)]
+    if as_json:
+        print_json(files)
+    else:
+        print("\n".join(files))

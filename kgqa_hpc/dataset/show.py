@@ -1,0 +1,65 @@
+"""Items to read: the records of a dataset as text, one after the other."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, Literal
+
+import orjson
+
+from kgqa_hpc.dataset.exports.source import open_source
+from kgqa_hpc.dataset.plain_text import plain_line
+from kgqa_hpc.errors import InputError
+from kgqa_hpc.store.run_folder import RunFolder
+
+Which = Literal["accepted", "rejected", "lost"]
+
+
+def show(
+    folder: Path, which: Which = "accepted", group: str | None = None, number: int = 20
+) -> list[dict[str, Any]]:
+    """The first `number` records of a file of the dataset, of one group if wanted.
+
+    Raises InputError when there is no dataset, or no such group among the sampled ones.
+    """
+    source = open_source(RunFolder.open(folder))
+    if group is not None:
+        counts = orjson.loads((source.run.dataset / "accounting.json").read_bytes())
+        known = list(counts.get("groups", {}))
+        if group not in known:
+            raise InputError(f"no group {group!r} in this run", f"its groups: {', '.join(known)}")
+    found = _records(source.run.dataset / f"{which}.jsonl", group)
+    return [record for record, _ in zip(found, range(number), strict=False)]
+
+
+def _records(path: Path, group: str | None) -> Iterator[dict[str, Any]]:
+    with path.open("rb") as file:
+        for line in file:
+            record = orjson.loads(line)
+            if group is None or record.get("group") == group:
+                yield record
+
+
+def render(records: list[dict[str, Any]]) -> str:
+    """The text: id, group and fate; question, answer, evidence, what the judges said."""
+    return "\n\n".join("\n".join(_lines(record)) for record in records) or "none"
+
+
+def _lines(record: dict[str, Any]) -> Iterator[str]:
+    fate = record.get("status") or ("accepted" if record.get("accepted") else "rejected")
+    reason = f": {record['reason']}" if record.get("reason") else ""
+    yield plain_line(f"{record['id']}  {record.get('group', '')}  {fate}{reason}")
+    for name in ("question", "answer"):
+        if name in record:
+            yield f"  {name:<9} {plain_line(record[name])}"
+    for triple in record.get("triples") or ():
+        yield f"  evidence  {plain_line(' — '.join(map(str, triple)))}"
+    for label, verdict in (record.get("verdicts") or {}).items():
+        said = ", ".join(f"{name} {_short(value)}" for name, value in (verdict or {}).items())
+        yield f"  {plain_line(label):<9} {said or 'said nothing'}"
+
+
+def _short(value: Any) -> str:
+    text = plain_line(str(value))
+    return text if len(text) <= 120 else f"{text[:119]}…"

@@ -1,0 +1,168 @@
+"""Every form holds every accepted pair, in the members its readers look for."""
+
+from __future__ import annotations
+
+import csv
+import importlib.util
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+from typer.testing import CliRunner
+
+from kgqa_hpc.cli import app
+from kgqa_hpc.dataset.exports import EXPORTS
+from kgqa_hpc.dataset.exports.source import export
+from kgqa_hpc.dataset.merge import merge
+from kgqa_hpc.errors import ConfigError, InputError
+
+SPLIT = {"split": {"by": "id", "shares": {"train": 0.5, "test": 0.5}}}
+
+
+@pytest.fixture
+def run(make_run: Any) -> Any:
+    made = make_run(dataset=SPLIT)
+    made.finish()
+    merge(made.folder)
+    return made
+
+
+def lines(path: Path) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
+
+
+def accepted(run: Any) -> dict[str, dict[str, Any]]:
+    return {record["id"]: record for record in lines(run.folder.dataset / "accepted.jsonl")}
+
+
+@pytest.mark.parametrize(
+    ("name", "pair"),
+    [
+        ("messages", lambda one: [turn["content"] for turn in one["messages"]]),
+        ("alpaca", lambda one: [one["instruction"], one["output"]]),
+        ("sharegpt", lambda one: [turn["value"] for turn in one["conversations"]]),
+        ("lm-eval", lambda one: [one["question"], one["answer"]]),
+        ("lighteval", lambda one: [one["question"], one["answer"]]),
+    ],
+)
+def test_every_accepted_pair_is_in_the_file_of_its_part(
+    run: Any, tmp_path: Path, name: str, pair: Any
+) -> None:
+    export(run.folder, name, tmp_path / "out")
+    records, found = accepted(run), set()
+    for part in ("train", "test"):
+        for one in lines(tmp_path / "out" / f"{part}.jsonl"):
+            record = records[one["id"]]
+            assert pair(one) == [record["question"], record["answer"]]
+            assert record["split"] == part
+            found.add(one["id"])
+    assert found == set(records)
+
+
+def test_a_table_has_every_column_and_no_cell_is_a_formula(run: Any, tmp_path: Path) -> None:
+    path = run.folder.dataset / "accepted.jsonl"
+    text = path.read_text(encoding="utf-8").replace("What links", "=1+1", 1)
+    path.write_text(text, encoding="utf-8")
+    export(run.folder, "csv", tmp_path / "out")
+    rows = []
+    for part in ("train", "test"):
+        with (tmp_path / "out" / f"{part}.csv").open(encoding="utf-8", newline="") as file:
+            rows += list(csv.DictReader(file))
+    records = accepted(run)
+    assert {row["id"] for row in rows} == set(records)
+    assert set(rows[0]) == set(next(iter(records.values())))
+    assert [row["question"][:5] for row in rows if "1+1" in row["question"]] == ["'=1+1"]
+    assert json.loads(rows[0]["nodes"]) == records[rows[0]["id"]]["nodes"]
+
+
+def test_triples_are_the_distinct_edges_of_the_accepted_pairs(run: Any, tmp_path: Path) -> None:
+    export(run.folder, "triples", tmp_path / "out")
+    expected = {
+        (record["nodes"][i]["id"], label, record["nodes"][j]["id"])
+        for record in accepted(run).values()
+        for (i, j), label in zip(record["edges"], record["edge_labels"], strict=True)
+    }
+    found = set()
+    for part in ("train", "test"):
+        with (tmp_path / "out" / f"{part}.tsv").open(encoding="utf-8") as file:
+            rows = list(csv.reader(file, delimiter="\t"))
+        assert rows[0] == ["head", "relation", "tail", "pairs"]
+        found |= {tuple(row[:3]) for row in rows[1:]}
+    assert found == expected
+    assert (tmp_path / "out" / "nodes.tsv").read_text(encoding="utf-8").startswith("id\tname\ttype\n")
+
+
+def test_the_published_form_knows_parts_too(run: Any, tmp_path: Path) -> None:
+    export(run.folder, "biographletqa", tmp_path / "out")
+    both = [one for part in ("train", "test") for one in lines(tmp_path / "out" / f"{part}.jsonl")]
+    assert sorted(run.ids[one["id"]] for one in both) == sorted(accepted(run))
+
+
+def test_the_task_for_lm_eval_loads_its_data_from_wherever_it_lies(run: Any, tmp_path: Path) -> None:
+    pytest.importorskip("datasets")
+    export(run.folder, "lm-eval", tmp_path / "out")
+    spec = importlib.util.spec_from_file_location("kgqa_data", tmp_path / "out" / "kgqa_data.py")
+    assert spec
+    assert spec.loader
+    code = (
+        "import sys; sys.path.insert(0, sys.argv[1]); import kgqa_data; print(len(kgqa_data.load()['test']))"
+    )
+    environment = {**os.environ, "HF_HOME": str(tmp_path / "hf"), "HF_HUB_OFFLINE": "1"}
+    done = subprocess.run(
+        [sys.executable, "-c", code, str(tmp_path / "out")],
+        capture_output=True,
+        text=True,
+        cwd=tmp_path,
+        env=environment,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr[-1000:]
+    assert int(done.stdout) == len(lines(tmp_path / "out" / "test.jsonl"))
+
+
+@pytest.mark.skipif(importlib.util.find_spec("lm_eval") is None, reason="LM-EVAL IS NOT INSTALLED")
+def test_the_harness_runs_the_task_with_its_dummy_model(run: Any, tmp_path: Path) -> None:
+    export(run.folder, "lm-eval", tmp_path / "out")
+    environment = {**os.environ, "HF_HOME": str(tmp_path / "hf"), "HF_HUB_OFFLINE": "1"}
+    command = [sys.executable, "-m", "lm_eval", "--model", "dummy", "--tasks", "kgqa", "--limit", "3"]
+    command += ["--include_path", str(tmp_path / "out")]
+    done = subprocess.run(command, capture_output=True, text=True, cwd=tmp_path, env=environment, check=False)
+    assert done.returncode == 0, done.stderr[-2000:]
+    assert "exact_match" in done.stdout
+
+
+@pytest.mark.parametrize("name", EXPORTS.names())
+def test_every_form_is_written_by_the_command_and_says_what_it_wrote(
+    run: Any, tmp_path: Path, name: str
+) -> None:
+    out = tmp_path / "out"
+    done = CliRunner().invoke(
+        app, ["export", str(run.folder.path), "--to", name, "--out", str(out), "--json"]
+    )
+    assert done.exit_code == 0, done.output
+    assert json.loads(done.stdout)
+    assert all(Path(path).is_file() for path in json.loads(done.stdout))
+    assert EXPORTS.get(name).__doc__
+
+
+def test_what_no_export_wrote_is_never_replaced(run: Any, tmp_path: Path) -> None:
+    out = tmp_path / "mine"
+    out.mkdir()
+    (out / "thesis.tex").write_text("years of work")
+    with pytest.raises(InputError, match="no export wrote"):
+        export(run.folder, "csv", out)
+    assert (out / "thesis.tex").read_text() == "years of work"
+
+
+def test_an_unknown_form_is_refused_with_the_nearest_one(run: Any, tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match="did you mean alpaca"):
+        export(run.folder, "alpaka", tmp_path / "out")
+
+
+def test_without_a_dataset_there_is_nothing_to_export(make_run: Any, tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="no dataset yet"):
+        export(make_run().folder, "csv", tmp_path / "out")

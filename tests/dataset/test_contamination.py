@@ -1,0 +1,114 @@
+"""A record that contains a test item is found however it was wrapped, and no other is."""
+
+from __future__ import annotations
+
+import json
+import random
+from pathlib import Path
+from typing import Any
+
+import pandas
+import pytest
+
+from kgqa_hpc.dataset.contamination import contaminated, read_test_sets
+from kgqa_hpc.dataset.merge import merge
+from kgqa_hpc.dataset.settings import EvaluationSet
+from kgqa_hpc.dataset.words import words
+from kgqa_hpc.errors import InputError
+
+SEED = 7
+LONG = (
+    "A 45-year-old woman presents with fatigue, weight gain and cold intolerance over the last six months; "
+    "which of the following is the most likely cause of her symptoms?"
+)
+SHORT = "Is aspirin safe in pregnancy?"
+
+
+def write(path: Path, items: list[dict[str, Any]]) -> str:
+    path.write_text("".join(json.dumps(item) + "\n" for item in items), encoding="utf-8")
+    return str(path)
+
+
+def hits(
+    tmp_path: Path, rows_of: Any, records: list[dict[str, Any]], items: list[dict[str, Any]]
+) -> list[int]:
+    tests = read_test_sets([write(tmp_path / "test.jsonl", items)])
+    return contaminated(rows_of(tmp_path, records), tests, 13).tolist()
+
+
+def test_planted_items_are_found_wrapped_shouted_and_in_the_answer(tmp_path: Path, rows_of: Any) -> None:
+    part = " ".join(LONG.split()[4:17])
+    records = [
+        {"question": f"Consider this: {LONG}"},
+        {"question": LONG.upper().replace(" ", "\n")},
+        {"question": "Fine.", "answer": f"As they say: {part.replace(',', '')}!"},
+        {"question": "… is ASPIRIN,\nsafe in   pregnancy — or not?"},
+        {"question": "Is aspirin safe in early pregnancy?"},
+        {"question": " ".join(LONG.split()[4:12])},
+    ]
+    assert hits(tmp_path, rows_of, records, [{"question": LONG}, {"question": SHORT}]) == [0, 1, 2, 3]
+
+
+def test_thirteen_words_in_a_row_count_and_twelve_do_not(tmp_path: Path, rows_of: Any) -> None:
+    plain = words(LONG)
+    records = [{"question": "x " + " ".join(plain[3 : 3 + number]) + " y"} for number in (11, 12, 13, 14)]
+    assert hits(tmp_path, rows_of, records, [{"question": LONG}]) == [2, 3]
+
+
+def test_long_answers_count_and_a_window_never_spans_question_and_answer(
+    tmp_path: Path, rows_of: Any
+) -> None:
+    plain = words(LONG)
+    records = [
+        {"question": " ".join(plain[:7]), "answer": " ".join(plain[7:15])},
+        {"question": "Why?", "answer": " ".join(plain[:15])},
+    ]
+    assert hits(tmp_path, rows_of, records, [{"QUESTION": "What then?", "LONG_ANSWER": LONG}]) == [1]
+
+
+def test_every_planted_item_is_found_and_nothing_else(tmp_path: Path, rows_of: Any) -> None:
+    print("seed", SEED)
+    rng = random.Random(SEED)
+    vocabulary = ["".join(rng.choices("abcdefghij", k=4)) for _ in range(300)]
+    items = [{"question": " ".join(rng.choices(vocabulary, k=rng.randint(5, 40)))} for _ in range(50)]
+    records, planted = [], []
+    for number in range(300):
+        text = rng.choices(vocabulary, k=30)
+        if number % 3 == 0:
+            item = words(rng.choice(items)["question"])
+            start = rng.randint(0, max(0, len(item) - 13))
+            text[10:10] = item[start : start + 13]
+            planted.append(number)
+        records.append({"question": " ".join(text)})
+    assert hits(tmp_path, rows_of, records, items) == planted
+
+
+def test_fields_are_guessed_or_named_and_parquet_is_read(tmp_path: Path, rows_of: Any) -> None:
+    path = tmp_path / "test.parquet"
+    pandas.DataFrame({"number": [1], "stem": [LONG]}).to_parquet(path)
+    with pytest.raises(InputError, match="no field for the question among number, stem"):
+        read_test_sets([str(path)])
+    (tests,) = read_test_sets([EvaluationSet(path=str(path), question="stem")])
+    assert contaminated(rows_of(tmp_path, [{"question": LONG}]), [tests], 13).tolist() == [0]
+
+
+def test_what_cannot_be_read_is_named_with_its_line(tmp_path: Path) -> None:
+    (tmp_path / "bad.jsonl").write_text('{"question": "A b c?"}\n{oops\n')
+    with pytest.raises(InputError, match=r"bad.jsonl line 2: is not JSON"):
+        read_test_sets([str(tmp_path / "bad.jsonl")])
+    with pytest.raises(InputError, match="no such file"):
+        read_test_sets([str(tmp_path / "none.jsonl")])
+    (tmp_path / "empty.jsonl").write_text("\n")
+    with pytest.raises(InputError, match="holds no test item"):
+        read_test_sets([str(tmp_path / "empty.jsonl")])
+
+
+def test_a_merge_rejects_them_under_their_reason(make_run: Any, tmp_path: Path) -> None:
+    path = write(tmp_path / "test.jsonl", [{"question": "what links the nodes of number 0000"}])
+    run = make_run(dataset={"decontaminate": [path]})
+    run.finish()
+    accounting = merge(run.folder)
+    assert accounting.total.rejected["contaminated"] == 1
+    lines = (run.folder.dataset / "rejected.jsonl").read_text(encoding="utf-8").splitlines()
+    assert [r["id"] for r in map(json.loads, lines) if r["reason"] == "contaminated"] == [run.ids[0]]
+    assert accounting.filters["decontaminate"]["test_sets"] == [{"file": "test.jsonl", "items": 1}]

@@ -1,0 +1,103 @@
+"""Verdicts become accepted or rejected by the configured rule, and that may change at merge."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+import yaml
+from hypothesis import given
+from hypothesis import strategies as st
+from pydantic import ValidationError
+
+from kgqa_hpc.dataset.merge import merge
+from kgqa_hpc.errors import ConfigError
+from kgqa_hpc.steps.decision import Decide, decision
+from kgqa_hpc.store.results import read_result, write_result
+
+JUDGES = {name: lambda verdict: None if verdict["yes"] else "no" for name in "abc"}
+
+
+def verdicts(text: str) -> dict[str, Any]:
+    """'ab' : a and b say yes, of a, b and c."""
+    return {name: {"yes": name in text} for name in "abc"}
+
+
+@given(st.sets(st.sampled_from("abc")), st.integers(1, 3))
+def test_rules_are_what_they_are_called(yes: set[str], number: int) -> None:
+    said = verdicts("".join(yes))
+
+    def accepts(**settings: Any) -> bool:
+        return decision(Decide(**settings), JUDGES).reason(said) is None
+
+    assert accepts() == (len(yes) == 3)
+    assert accepts(rule="majority") == (len(yes) >= 2)
+    assert accepts(rule="at_least", at_least=number) == (len(yes) >= number)
+    assert accepts(rule="weighted", weights={"a": 2, "b": 1, "c": 1}) == (
+        2 * ("a" in yes) + len(yes - {"a"}) >= 2
+    )
+
+
+def test_half_is_no_majority() -> None:
+    rule = decision(Decide(judges=["a", "b"], rule="majority"), JUDGES)
+    assert rule.reason(verdicts("a")) == "b: no"
+    assert rule.reason(verdicts("ab")) is None
+
+
+def test_the_reason_names_every_objection_in_the_order_of_the_run() -> None:
+    assert decision(Decide(judges=["c", "a"]), JUDGES).reason(verdicts("b")) == "a: no; c: no"
+
+
+def test_a_judge_that_said_nothing_does_not_say_yes() -> None:
+    assert decision(Decide(), JUDGES).reason({"a": {"yes": True}}) == "b: no verdict; c: no verdict"
+
+
+def test_without_judges_everything_stands() -> None:
+    assert decision(Decide(), {}).reason({}) is None
+
+
+def test_an_unknown_judge_is_named_with_those_there_are() -> None:
+    with pytest.raises(ConfigError, match="'d' is no judge of this run; its judges: a, b, c"):
+        decision(Decide(judges=["a", "d"]), JUDGES)
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        {"rule": "at_least"},
+        {"at_least": 2},
+        {"rule": "weighted"},
+        {"judges": ["a", "a"]},
+        {"judges": ["a"], "rule": "at_least", "at_least": 2},
+        {"judges": ["a"], "rule": "weighted", "weights": {"b": 1}},
+    ],
+)
+def test_settings_that_contradict_each_other_are_refused(settings: dict[str, Any]) -> None:
+    with pytest.raises(ValidationError):
+        Decide(**settings)
+
+
+def test_a_merge_decides_again_and_leaves_alone_what_a_step_rejected(make_run: Any) -> None:
+    run = make_run(items=8, shard_size=8, dataset={"z_score": None})
+    run.finish()
+    path = run.folder.result("main", "shard-000000")
+    records = read_result(path)
+    yes = {"valid_question": True, "original_answer_valid": True}
+    for number, record in enumerate(records):
+        record |= {"features": {}, "annotations": {}, "records": None, "decided": number != 0}
+        record |= {"status": "rejected", "reason": "from another rule", "verdicts": {"judge": yes}}
+        record["output"] = {"question": "Q?", "answer": "A."}
+    path.unlink()
+    write_result(path, records, {})
+    total = merge(run.folder).total
+    assert (total.accepted, dict(total.rejected)) == (7, {"from another rule": 1})
+
+
+def test_a_changed_rule_takes_effect_without_asking_again(make_run: Any) -> None:
+    run = make_run(items=12, dataset={"z_score": None})
+    run.finish()
+    strict = merge(run.folder).total.accepted
+    config = yaml.safe_load(run.folder.config_file.read_text())
+    config["dataset"]["decide"]["judges"] = []
+    run.folder.config_file.write_text(yaml.safe_dump(config))
+    assert merge(run.folder).total.accepted > strict

@@ -1,0 +1,103 @@
+"""Repeated questions are found, exact ones and near ones, and nothing else is."""
+
+from __future__ import annotations
+
+import random
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from kgqa_hpc.dataset.duplicates import band_shape, exact_duplicates, near_duplicates
+from kgqa_hpc.dataset.merge import merge
+from kgqa_hpc.dataset.words import grams
+
+SEED = 20261122
+
+
+def sentence(rng: random.Random, length: int = 30) -> list[str]:
+    return ["".join(rng.choices("abcdefghij", k=rng.randint(3, 9))) for _ in range(length)]
+
+
+def jaccard(one: str, other: str) -> float:
+    return len(grams(one) & grams(other)) / len(grams(one) | grams(other))
+
+
+def test_case_punctuation_and_line_breaks_hide_no_repetition(tmp_path: Path, rows_of: Any) -> None:
+    questions = ["What is BRCA1?", "Which one?", "what  is\nbrca1", "WHAT IS “BRCA1” ?", "which two?"]
+    rows = rows_of(tmp_path, [{"question": q} for q in questions], shard=2)
+    assert exact_duplicates(rows).tolist() == [2, 3]
+
+
+def planted(rng: random.Random) -> list[str]:
+    """200 questions; every fifth also with one word changed, every seventh with half of them changed."""
+    questions = []
+    for number in range(200):
+        words = sentence(rng)
+        questions.append(" ".join(words))
+        if number % 5 == 0:
+            near = [*words]
+            near[rng.randrange(len(near))] = "changed"
+            questions.append(" ".join(near))
+        if number % 7 == 0:
+            questions.append(" ".join(words[:15] + sentence(rng, 15)))
+    return questions
+
+
+def test_near_duplicates_are_exactly_those_that_all_pairs_compared_give(tmp_path: Path, rows_of: Any) -> None:
+    pytest.importorskip("rensa")
+    print("seed", SEED)
+    questions = planted(random.Random(SEED))
+    rows = rows_of(tmp_path, [{"question": q} for q in questions])
+    found = near_duplicates(rows, 0.8, SEED, tmp_path).tolist()
+    expected = [
+        later
+        for later in range(len(questions))
+        if any(jaccard(questions[earlier], questions[later]) >= 0.8 for earlier in range(later))
+    ]
+    assert len(expected) == 40
+    assert found == expected
+
+
+def test_the_oracle_finds_no_pair_that_we_miss(tmp_path: Path, rows_of: Any) -> None:
+    datasketch = pytest.importorskip("datasketch")
+    pytest.importorskip("rensa")
+    questions = planted(random.Random(SEED + 1))
+    index = datasketch.MinHashLSH(threshold=0.7, num_perm=128)
+    theirs = set()
+    for number, question in enumerate(questions):
+        sketch = datasketch.MinHash(num_perm=128, seed=1)
+        sketch.update_batch([gram.encode() for gram in grams(question)])
+        theirs |= {number for other in index.query(sketch) if jaccard(questions[int(other)], question) >= 0.8}
+        index.insert(str(number), sketch)
+    rows = rows_of(tmp_path, [{"question": q} for q in questions])
+    assert theirs <= set(near_duplicates(rows, 0.8, SEED, tmp_path).tolist())
+
+
+@pytest.mark.parametrize("threshold", [0.5, 0.7, 0.8, 0.9, 0.95])
+def test_bands_miss_less_than_one_of_a_thousand_pairs_at_the_threshold(threshold: float) -> None:
+    bands, height = band_shape(threshold)
+    assert bands * height <= 128
+    assert (1 - threshold**height) ** bands <= 1e-3
+
+
+def test_no_question_is_its_own_duplicate_and_none_of_none(tmp_path: Path, rows_of: Any) -> None:
+    pytest.importorskip("rensa")
+    assert near_duplicates(rows_of(tmp_path, []), 0.9, 1, tmp_path).tolist() == []
+    one = tmp_path / "one"
+    one.mkdir()
+    assert near_duplicates(rows_of(one, [{"question": "?"}]), 0.9, 1, one).tolist() == []
+
+
+def test_a_merge_counts_them_and_a_later_one_brings_them_back(make_run: Any) -> None:
+    pytest.importorskip("rensa")
+    plain = make_run(name="plain")
+    plain.finish()
+    before = merge(plain.folder).total
+    run = make_run(dataset={"duplicates": {"near": 0.5}})
+    run.finish()
+    accounting = merge(run.folder)
+    found = accounting.total.rejected["near duplicate"]
+    assert found > 0
+    assert accounting.total.accepted == before.accepted - found
+    assert accounting.filters["duplicates"]["near duplicate"] == found
