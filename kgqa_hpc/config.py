@@ -53,6 +53,9 @@ class PromptConfig(Settings):
 
     generate: Name | None = Field(None, description="Prompt of steps generate that name none; default p5.")
     judge: Name | None = Field(None, description="Prompt of steps judge that name none; default filter.")
+    domain: Name = Field(
+        "biomedicine", description="The field prompts speak of: biomedicine, general, or an own one."
+    )
     folder: str | None = Field(None, description="A folder of own modules.")
     edge_types: bool = Field(
         False, description="Show edge types; the paper found leaving them out better (3.2)."

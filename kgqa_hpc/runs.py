@@ -105,7 +105,7 @@ def _keep(run: RunFolder, prompt: Prompt) -> None:
 def _require_unchanged(run: RunFolder, config: RunConfig, kept: Prompt) -> None:
     """Raises FingerprintMismatch when the prompt's source was edited; one that is gone does not matter."""
     try:
-        source = load_prompt(kept.name, config.prompts.folder)
+        source = load_prompt(kept.name, config.prompts.folder, config.prompts.domain)
     except PromptError:
         return
     if source.sha256 != kept.sha256:

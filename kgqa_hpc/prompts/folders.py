@@ -10,11 +10,14 @@ import re
 from dataclasses import dataclass
 from pathlib import Path
 
+import yaml
+
 import kgqa_hpc
 from kgqa_hpc.errors import PromptError
 from kgqa_hpc.registry import did_you_mean
 
 _PACKAGE = Path(kgqa_hpc.__file__).resolve().parent
+DOMAIN = "biomedicine"
 _RELATIVE = re.compile(r"(?:[A-Za-z0-9_][A-Za-z0-9_.-]*/)*[A-Za-z0-9_][A-Za-z0-9_.-]*")
 
 
@@ -33,16 +36,38 @@ class Folders:
     paths: tuple[Path, ...]
 
     @classmethod
-    def with_user(cls, folder: str | Path | None) -> Folders:
-        """The user's folder before the shipped one. Raises PromptError when it is not a folder."""
-        if folder is None:
-            return cls((shipped_prompts(),))
-        own = Path(folder).expanduser()
-        if not own.is_dir():
+    def with_user(cls, folder: str | Path | None, domain: str = DOMAIN) -> Folders:
+        """The user's folder before the shipped one, in each the domain's own files before the others.
+
+        Raises PromptError when `folder` is none, or nobody has that domain.
+        """
+        roots = [shipped_prompts()]
+        if folder is not None:
+            own = Path(folder).expanduser()
+            if not own.is_dir():
+                raise PromptError(
+                    f"prompts.folder {own}: no such folder", "create it, or leave prompts.folder out"
+                )
+            roots.insert(0, own)
+        known = sorted(
+            {path.name for root in roots for path in (root / "domains").glob("*") if path.is_dir()}
+        )
+        if domain not in known:
+            hint = did_you_mean(domain, known)
             raise PromptError(
-                f"prompts.folder {own}: no such folder", "create it, or leave prompts.folder out"
+                f"prompts.domain {domain}: no such domain{hint}", f"known are {', '.join(known)}"
             )
-        return cls((own, shipped_prompts()))
+        return cls(
+            tuple(path for root in roots for path in (root / "domains" / domain, root) if path.is_dir())
+        )
+
+    def words(self) -> dict[str, str]:
+        """The words of the domain (words.yaml), for {{ domain.NAME }} in a prompt. Raises PromptError."""
+        file = self.module("words.yaml", "prompts.domain")
+        words = yaml.safe_load(read_text(file))
+        if not isinstance(words, dict) or not all(isinstance(word, str) for word in words.values()):
+            raise PromptError(f"{file}: must be a mapping of names to texts", "see docs/prompts.md")
+        return words
 
     def names(self) -> list[str]:
         """All prompts that can be named in a configuration."""

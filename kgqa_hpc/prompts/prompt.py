@@ -23,11 +23,12 @@ from jinja2.meta import find_undeclared_variables
 from jinja2.sandbox import ImmutableSandboxedEnvironment
 
 from kgqa_hpc.errors import PromptError
-from kgqa_hpc.prompts.folders import Folders, read_text
+from kgqa_hpc.prompts.folders import DOMAIN, Folders, read_text
 from kgqa_hpc.prompts.front_matter import read_front_matter, split_front_matter
 from kgqa_hpc.registry import did_you_mean
 
 _INCLUDE = re.compile(r"""\{%-?\s*include\s+["']([^"']+)["']\s*-?%\}\n?""")
+_WORD = re.compile(r"\{\{ *domain\.(\w+) *\}\}")
 _CODE = re.compile(r"\{[{%#]")
 _DEEPEST = 8  # includes within includes
 
@@ -82,17 +83,17 @@ class Prompt:
         return {"name": self.name, "sha256": self.sha256}
 
 
-def load_prompt(name: str, folder: str | Path | None = None) -> Prompt:
-    """Find, assemble and check the prompt `name`; `folder` is the user's own.
+def load_prompt(name: str, folder: str | Path | None = None, domain: str = DOMAIN) -> Prompt:
+    """Find, assemble and check the prompt `name`; `folder` is the user's own, `domain` gives it its words.
 
     Raises PromptError: unknown name, missing module, bad head (with file and line), template syntax, a
     variable in the system block. `try_prompt` checks the variables.
     """
-    folders = Folders.with_user(folder)
+    folders = Folders.with_user(folder, domain)
     file = folders.prompt(name)
     head, body, offset = split_front_matter(read_text(file), file)
     front = read_front_matter(head, file, folders)
-    source = _expand(body, file, offset, folders, ())
+    source = _with_words(_expand(body, file, offset, folders, ()), folders, file)
     tree = _parse(source, file, 0)
     _check_layout(tree, file)
     template = _jinja.from_string(tree)
@@ -151,6 +152,21 @@ def _expand(source: str, file: Path, offset: int, folders: Folders, within: tupl
         return _expand(read_text(module).strip("\n") + "\n", module, 0, folders, (*within, file))
 
     return _INCLUDE.sub(text_of, source)
+
+
+def _with_words(source: str, folders: Folders, file: Path) -> str:
+    """The words of the domain in their places: they are part of the prompt's text and of its version."""
+    if not _WORD.search(source):
+        return source
+    words = folders.words()
+
+    def word(match: re.Match[str]) -> str:
+        if match[1] not in words:
+            hint = did_you_mean(match[1], words)
+            raise PromptError(f"{file}: domain.{match[1]} is no word of the domain{hint}", "see words.yaml")
+        return words[match[1]]
+
+    return _WORD.sub(word, source)
 
 
 def _parse(source: str, file: Path, offset: int) -> nodes.Template:

@@ -50,7 +50,7 @@ def build_chain(
     )
     folder = prompts or config.prompts.folder
     steps = next(each.steps for each in config.passes if each.name == pass_name)
-    chain = [_step(settings, context, folder) for settings in steps]
+    chain = [_step(settings, context, folder, config.prompts.domain) for settings in steps]
     _try_prompts(chain, context, _fields_before(config, pass_name))
     return chain
 
@@ -82,11 +82,11 @@ def run_prompts(config: RunConfig, prompts: Path | None = None, only: str | None
     }
 
 
-def _step(settings: StepSettings, context: StepContext, folder: str | Path | None) -> Step:
+def _step(settings: StepSettings, context: StepContext, folder: str | Path | None, domain: str) -> Step:
     made: type[Step] = STEPS.get(settings.use)
     if settings.prompt is None:
         return made(settings, None, context)
-    prompt = load_prompt(settings.prompt, folder)
+    prompt = load_prompt(settings.prompt, folder, domain)
     if prompt.step != settings.use:
         raise PromptError(
             f"step {settings.label}: {settings.prompt} is a prompt of step {prompt.step}",

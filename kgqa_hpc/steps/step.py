@@ -15,7 +15,7 @@ no engine and no queue. The worker asks it for a request, gives it the response,
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Any, ClassVar, Literal
@@ -97,6 +97,9 @@ class Step:
         self.label: str = settings.label
         self.context = context
         self._prompt = prompt
+        self._reading = (
+            {} if prompt is None else _without_note_lengths(prompt.schema, {*self.gives, *self.answer})
+        )
 
     # What the author of a step writes.
 
@@ -159,7 +162,7 @@ class Step:
         if trouble := unusable(response):
             return trouble
         try:
-            parsed = parse_json(response.text, self.prompt.schema)
+            parsed = parse_json(response.text, self._reading)
         except Unparseable as problem:
             return Retry(problem.reason, lost_as="invalid")
         entry["repaired"] = parsed.repaired
@@ -221,6 +224,15 @@ class Step:
                 "cached": response.cached_tokens,
             },
         }
+
+
+def _without_note_lengths(schema: Mapping[str, Any], kept: Collection[str]) -> dict[str, Any]:
+    """The schema an answer is read by: notes in which the model thinks may be longer than they were asked for."""
+    fields = {
+        name: field if name in kept else {key: value for key, value in field.items() if key != "maxLength"}
+        for name, field in schema["properties"].items()
+    }
+    return {**schema, "properties": fields}
 
 
 def _place(label: str, turn: int) -> str:

@@ -50,7 +50,10 @@ def refusal(folder: Path, text: str) -> str:
 
 
 def module_text(name: str) -> str:
-    return (shipped_prompts() / "modules" / f"{name}.md").read_text(encoding="utf-8").strip()
+    text = (shipped_prompts() / "modules" / f"{name}.md").read_text(encoding="utf-8").strip()
+    for word, meaning in Folders.with_user(None).words().items():
+        text = text.replace(f"{{{{ domain.{word} }}}}", meaning)
+    return text
 
 
 def test_all_prompts_of_the_ablation_and_the_judges_are_shipped() -> None:
@@ -334,3 +337,43 @@ def test_the_text_that_a_run_keeps_is_the_same_prompt(tmp_path: Path) -> None:
         prompt = load_prompt(name)
         own(tmp_path, prompt.text, name)
         assert load_prompt(name, tmp_path) == prompt
+
+
+def test_a_graph_of_another_field_is_not_asked_biomedical_questions() -> None:
+    for name in SHIPPED:
+        text = load_prompt(name, domain="general").text.split("---", 2)[2]
+        found = [
+            word
+            for word in ("biomed", "clinic", "patient", "drug", "gene ", "disease")
+            if word in text.lower()
+        ]
+        assert not found, name
+        assert load_prompt(name, domain="general").sha256 != load_prompt(name).sha256
+
+
+def test_a_domain_of_the_users_own_stands_in_the_own_folder(tmp_path: Path) -> None:
+    words = (shipped_prompts() / "domains" / "general" / "words.yaml").read_text(encoding="utf-8")
+    own(tmp_path / "domains" / "law", "", "x")
+    (tmp_path / "domains" / "law" / "words.yaml").write_text(
+        words.replace("pairs: question", "pairs: legal question")
+    )
+    assert "You write legal question-answer pairs." in load_prompt("p5", tmp_path, "law").system
+    with pytest.raises(PromptError, match=r"prompts.domain lawn: no such domain, did you mean law\?"):
+        load_prompt("p5", tmp_path, "lawn")
+
+
+def test_a_word_that_the_domain_lacks_is_refused_with_the_nearest(tmp_path: Path) -> None:
+    assert "domain.pear is no word of the domain, did you mean pair?" in refusal(
+        tmp_path, GOOD.replace('{% include "modules/task.md" %}', "Write a {{ domain.pear }}.")
+    )
+
+
+@pytest.mark.parametrize("name", [name for name in SHIPPED if not name.startswith("demo")])
+def test_the_longest_answer_that_a_schema_allows_fits_max_tokens(name: str) -> None:
+    """At 3,398 characters for 748 tokens, as the published answers are (docs/prompts.md)."""
+    prompt = load_prompt(name)
+    size = 0
+    for field, kind in prompt.schema["properties"].items():
+        each = kind.get("maxLength", 5) if kind["type"] != "array" else 40 * kind["maxItems"]
+        size += len(field) + 6 + each
+    assert size / (3398 / 748) <= prompt.max_tokens

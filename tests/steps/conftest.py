@@ -51,6 +51,8 @@ def pair_text() -> Callable[..., str]:
             "reflection": "Too easy.",
             "question": "Which transporter takes copper out of liver cells?",
             "answer": "ATP7B, by way of the bile.",
+            "question_entities": ["Copper"],
+            "answer_entities": ["ATP7B"],
         }
         return json.dumps({**fields, **changes})
 

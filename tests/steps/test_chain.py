@@ -30,7 +30,8 @@ def test_a_generated_pair_is_the_final_one_not_the_draft(
     item: Item, chain: list[Step], pair_text: Text, stop: StopAnswer
 ) -> None:
     assert chain[0].take(item, stop(pair_text(question=QUESTION, answer=ANSWER)), 0) == Done()
-    assert item.output == {"question": QUESTION, "answer": ANSWER}
+    roles = {"question_entities": ["Copper"], "answer_entities": ["ATP7B"]}
+    assert item.output == {"question": QUESTION, "answer": ANSWER, **roles}
 
 
 def test_a_mended_answer_is_marked(item: Item, chain: list[Step], pair_text: Text, stop: StopAnswer) -> None:
