@@ -7,6 +7,7 @@ and average are over the three criteria of the answer, for ratings that have all
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -146,7 +147,12 @@ def _difference(groups: dict[str, tuple[Rating, ...]], criteria: Sequence[str]) 
 
 def _agreement(ratings: Ratings, model: Ratings | None, seed: int) -> dict[str, Any] | None:
     """Agreement between annotators on each criterion, ordinal; None with one annotator."""
-    rows = [*ratings.rated, *(model.rated if model else ())]
+    taken = set(ratings.annotators)
+    models = [
+        replace(row, annotator=f"{row.annotator} (model)") if row.annotator in taken else row
+        for row in (model.rated if model else ())
+    ]
+    rows = [*ratings.rated, *models]
     judges = tuple(dict.fromkeys(row.annotator for row in rows))
     if len(judges) < 2:
         return None

@@ -28,9 +28,9 @@ def unguard(cell: str) -> str:
 
 
 def csv_bytes(header: Sequence[str], rows: Iterable[Sequence[object]]) -> bytes:
-    """A UTF-8 CSV file, every cell guarded."""
+    """A UTF-8 CSV file (RFC 4180), every cell guarded."""
     out = io.StringIO()
-    writer = csv.writer(out, lineterminator="\n")
+    writer = csv.writer(out, lineterminator="\r\n")  # so that both characters are quoted inside a cell
     writer.writerow(header)
     for row in rows:
         writer.writerow(["" if cell is None else guard(str(cell)) for cell in row])
@@ -48,7 +48,10 @@ def read_csv(path: Path) -> tuple[list[str], Iterator[tuple[int, dict[str, str]]
     delimiter = ";" if first.count(";") > first.count(",") else ","
     csv.field_size_limit(LARGEST_CELL)
     reader = csv.reader(io.StringIO(text, newline=""), delimiter=delimiter, strict=True)
-    header = [name.strip() for name in next(reader, [])]
+    try:
+        header = [name.strip() for name in next(reader, [])]
+    except csv.Error as problem:
+        raise InputError(f"{path} line 1: {problem}", "save it as a CSV file again") from None
     if not any(header):
         raise InputError(f"{path}: is empty", "the first line must name the columns")
     if twice := {name for name in header if header.count(name) > 1}:

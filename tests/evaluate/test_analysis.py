@@ -163,6 +163,11 @@ def test_a_model_is_one_more_annotator_and_in_no_mean(tmp_path: Path) -> None:
     assert found["agreement"][ANSWER]["krippendorff_alpha"]["value"] < 0.2
 
 
+def test_a_model_of_an_annotators_name_is_still_another_one(tmp_path: Path) -> None:
+    ratings = read_ratings([wide(tmp_path / "same.csv", published()[:20])])
+    assert analyse(ratings, ratings)["agreement"][ANSWER]["judges"] == ["same", "same (model)"]
+
+
 def test_a_key_tells_accepted_from_rejected_and_what_a_rating_stands_for(tmp_path: Path) -> None:
     ratings = read_ratings([wide(tmp_path / "r.csv", [["1", *"55555"], ["2", *"11111"]])])
     key = write(tmp_path / "k.csv", ["ID", "accepted", "weight"], [["1", "true", 9], ["2", "false", 1]])

@@ -17,6 +17,7 @@ from kgqa_hpc.evaluate.human_sample import draw_sample
 from kgqa_hpc.evaluate.ratings import read_ratings
 
 CHROMIUM = Path("/usr/bin/chromium")
+PATIENCE = 300_000  # milliseconds: a loaded machine is slow, not wrong
 
 
 @pytest.fixture
@@ -68,7 +69,9 @@ def browser() -> Iterator[Any]:
         pytest.skip("SKIPPED: NO CHROMIUM AT /usr/bin/chromium, THE RATING PAGE IS NOT DRIVEN")
     sync_api = pytest.importorskip("playwright.sync_api", reason="SKIPPED: NO PLAYWRIGHT, PAGE NOT DRIVEN")
     with sync_api.sync_playwright() as driver:
-        running = driver.chromium.launch(executable_path=str(CHROMIUM), args=["--no-sandbox"])
+        running = driver.chromium.launch(
+            executable_path=str(CHROMIUM), args=["--no-sandbox"], timeout=PATIENCE
+        )
         yield running
         running.close()
 
@@ -77,6 +80,7 @@ def browser() -> Iterator[Any]:
 def opened(browser: Any, page_file: Path) -> Iterator[Any]:
     """The page in a fresh profile; at the end there was no console message, no request, no dialog."""
     context = browser.new_context(accept_downloads=True)
+    context.set_default_timeout(PATIENCE)
     page = context.new_page()
     wrong: list[str] = []
     page.on("console", lambda message: wrong.append(message.text))

@@ -120,6 +120,7 @@ def test_without_the_extra_the_others_are_there_and_the_reason_is_told(tmp_path:
     assert "meteor was not computed: needs pycocoevalcap" in render(found)
 
 
+@pytest.mark.slow  # starts Java
 @pytest.mark.usefixtures("with_the_extra")
 def test_meteor_and_cider_equal_their_references(tmp_path: Path) -> None:
     from pycocoevalcap.cider.cider import Cider
@@ -137,6 +138,7 @@ def test_meteor_and_cider_equal_their_references(tmp_path: Path) -> None:
     assert found["not_computed"] == {}
 
 
+@pytest.mark.slow  # starts Java
 @pytest.mark.usefixtures("with_the_extra")
 def test_empty_texts_and_the_tools_own_separator_do_not_stop_meteor() -> None:
     scorer = caption_metrics.caption_scorer(["", "...", "a ||| b\nc \u2028 d"], ["a b", "a b", "a b c d"])

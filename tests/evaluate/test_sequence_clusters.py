@@ -94,6 +94,7 @@ def test_shares_that_are_not_positive_are_refused() -> None:
         split_by_cluster(np.array([0]), {"train": 0.0})
 
 
+@pytest.mark.slow  # MMseqs2 has a dozen stages
 def test_mmseqs_finds_the_planted_families_too() -> None:
     if not shutil.which("mmseqs"):
         pytest.skip("SKIPPED: NO MMSEQS ON THE PATH, ITS CLUSTERS ARE NOT TESTED")
