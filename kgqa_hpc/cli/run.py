@@ -70,12 +70,13 @@ def submit(
 ) -> None:
     """Submit what the run still needs to Slurm, chained by dependencies."""
     from kgqa_hpc.cluster import submit as room
+    from kgqa_hpc.cluster.jobs import Resources
     from kgqa_hpc.errors import InputError
 
     pairs = [pair.partition("=") for pair in option or []]
     if bad := [name for name, equals, _ in pairs if not (name and equals)]:
         raise InputError(f"--option {bad[0]!r} is not NAME=VALUE")
-    resources = room.Resources(
+    resources = Resources(
         workers=workers,
         time=seconds("--time", time),
         gpus=gpus,

@@ -22,7 +22,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from kgqa_hpc import __version__
-from kgqa_hpc.cluster.launcher import Mpi, cure, launched_by, mismatch, parse_mpi
+from kgqa_hpc.cluster.mpi import Mpi, cure, launched_by, mismatch, parse_mpi
 from kgqa_hpc.engines.engine import Readiness
 from kgqa_hpc.engines.registry import ENGINES
 from kgqa_hpc.errors import KgqaError

@@ -110,7 +110,9 @@ def test_a_submitted_job_that_is_told_to_stop_drains_requeues_and_finishes(
     wait_for(lambda: slurm.restarts(work) == 1, "the requeue")
     quicken(run, 0)
     slurm.wait(work)
-    assert [entry["reason"] for entry in events(run, "drained")] == ["SIGUSR2"]
+    # Slurm warns every process of the step with USR2, and submitit's answer to it warns the worker with USR1. Where
+    # both are pending when the worker next runs Python code, the lower number is handled first.
+    assert [entry["reason"] in ("SIGUSR1", "SIGUSR2") for entry in events(run, "drained")] == [True]
     assert answers_made(run) == answers_used(run), "nothing was asked twice"
 
 

@@ -9,7 +9,8 @@ from typing import Any
 import pytest
 
 from kgqa_hpc.cluster import slurm
-from kgqa_hpc.cluster.submit import Commands, Resources, progress_mark, submit
+from kgqa_hpc.cluster.jobs import GRAPHLETS, MERGE, Resources
+from kgqa_hpc.cluster.submit import Commands, progress_mark, submit
 from kgqa_hpc.errors import InputError
 from kgqa_hpc.store.journal import Journal
 from kgqa_hpc.store.run_folder import RunFolder
@@ -72,6 +73,42 @@ def test_a_run_without_anchors_gets_a_job_for_them_first(run: RunFolder) -> None
     shown = scripts(run)
     assert list(shown) == ["kgqa-graphlets", "kgqa-run", "kgqa-merge"]
     assert f"sample {run.path}" in shown["kgqa-graphlets"]
+
+
+def test_submitit_makes_of_it_what_the_dry_run_shows(run: RunFolder, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its executor is given a sbatch that keeps the script; compared are the #SBATCH lines but for output files."""
+    bin_, kept = run.path.parent / "bin", run.path.parent / "kept"
+    bin_.mkdir()
+    kept.mkdir()
+    (bin_ / "sbatch").write_text(
+        f'#!/bin/sh\nn=$(ls {kept} | wc -l)\ncp "$1" {kept}/$n\necho Submitted batch job 1$n\n'
+    )
+    (bin_ / "sbatch").chmod(0o755)
+    monkeypatch.setenv("PATH", f"{bin_}:{os.environ['PATH']}")
+    wishes = Resources(workers=3, partition="gpu", options={"qos": "low"})
+    shown = submit(run.path, wishes, dry_run=True)
+    submit(run.path, wishes)
+    for number, job in enumerate(shown):
+        lines = {line for line in (kept / str(number)).read_text().splitlines() if line.startswith("#SBATCH")}
+        others = ("#SBATCH --output", "#SBATCH --error", "#SBATCH --dependency", "#SBATCH --kill-on-invalid")
+        lines = {line for line in lines if not line.startswith((*others, "#SBATCH --nodes"))}
+        assert lines == {line for line in job["script"].splitlines() if line.startswith("#SBATCH")}
+
+
+@pytest.mark.parametrize(
+    ("name", "asks"),
+    [
+        ("graphlets", GRAPHLETS),
+        ("merge", MERGE),
+        ("run_array", {"gpus_per_task": 1, "cpus_per_task": 4, "mem": "32G", "signal": "B:USR1@900"}),
+    ],
+)
+def test_the_scripts_ask_for_the_same_as_submitted_jobs(name: str, asks: dict[str, Any]) -> None:
+    text = (Path(__file__).parents[2] / "slurm" / f"{name}.sbatch").read_text()
+    header = " ".join(line for line in text.splitlines() if line.startswith("#SBATCH"))
+    for option, value in asks.items():
+        assert f"--{option.replace('_', '-')}={value}" in header.split()
+    assert Resources() == Resources(cpus=4, memory="32G", gpus=1, time=2 * 86_400, notice=900)
 
 
 @pytest.mark.usefixtures("_no_slurm")

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from kgqa_hpc.cluster.ranks import World, assign_gpus, discover, worker_name
+from kgqa_hpc.cluster.gpus import assign_gpus
+from kgqa_hpc.cluster.ranks import World, discover, worker_name
 from kgqa_hpc.errors import ConfigError
 
 BATCH = {"SLURM_JOB_ID": "9", "SLURM_PROCID": "0", "SLURM_NTASKS": "8", "SLURM_LOCALID": "0"}

@@ -1,10 +1,10 @@
-"""kgqa_hpc.cluster.launcher: an mpiexec of another MPI is told apart before anything can hang."""
+"""kgqa_hpc.cluster.mpi: an mpiexec of another MPI is told apart before anything can hang."""
 
 from __future__ import annotations
 
 import pytest
 
-from kgqa_hpc.cluster.launcher import Mpi, launched_by, mismatch, parse_mpi, refuse_foreign_launcher
+from kgqa_hpc.cluster.mpi import Mpi, launched_by, mismatch, parse_mpi, refuse_foreign_launcher
 from kgqa_hpc.errors import InputError
 
 LIBRARY = "Open MPI v5.0.11, package: Open MPI user@localhost Distribution, ident: 5.0.11, repo rev: v5.0.11"

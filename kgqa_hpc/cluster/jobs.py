@@ -1,0 +1,126 @@
+"""The jobs of a run on Slurm: what each runs and what it asks for, told once.
+
+`kgqa submit` gives this to submitit, and shows it. The scripts in slurm/ ask for the same by default; a test
+compares them.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from kgqa_hpc.errors import InputError
+from kgqa_hpc.store.run_folder import RunFolder
+
+# What jobs without a GPU ask for: counting takes all cores it gets, merging streams.
+GRAPHLETS = {"cpus_per_task": 16, "mem": "32G"}
+MERGE = {"cpus_per_task": 2, "mem": "8G"}
+# Slurm's early warning as submitit asks for it, unless SUBMITIT_PREEMPT_SIGNAL says another.
+WARNING = "USR2"
+
+
+@dataclass(frozen=True)
+class Resources:
+    """What each worker's job asks of Slurm. `options` go into #SBATCH lines as they are."""
+
+    workers: int = 1
+    time: float = 2 * 86_400.0  # s
+    gpus: int = 1
+    cpus: int = 4
+    memory: str = "32G"
+    partition: str | None = None
+    account: str | None = None
+    notice: int = 900  # s before the limit at which the workers are told; at most a quarter of the time
+    options: dict[str, str] = field(default_factory=dict)
+
+    @property
+    def warning_s(self) -> int:
+        """Seconds before the limit at which the early warning comes."""
+        return min(self.notice, int(self.time // 4))
+
+    @property
+    def minutes(self) -> int:
+        return max(int(self.time // 60), 1)
+
+
+@dataclass(frozen=True)
+class Job:
+    """One job, or an array of `count`: `commands` one after the other, each a list of words."""
+
+    name: str
+    commands: list[list[str]]
+    count: int = 1
+    asks: dict[str, Any] = field(default_factory=dict)
+
+
+def jobs_of(run: RunFolder, resources: Resources, *, local: bool) -> list[Job]:
+    """The jobs that the run still needs, each to start when the one before has succeeded.
+
+    `local`: processes of this machine, of which the first does all that the others wait for.
+    """
+    path = str(run.path.resolve())
+    llm, graph = (_kgqa(os.environ.get(name), path) for name in ("KGQA_LLM_IMAGE", "KGQA_GRAPH_IMAGE"))
+    prepare = [] if run.anchors.exists() else [[*graph, "import", path], [*graph, "sample", path]]
+    work = [[*llm, "run", path]]
+    collect = [[*graph, "merge", path], [*graph, "report", path]]
+    if local:
+        if prepare and resources.workers > 1:
+            raise InputError(f"{run.anchors} is missing", f"first: kgqa sample {run.path}")
+        others = [Job("kgqa-run", work, resources.workers - 1)] if resources.workers > 1 else []
+        return [Job("kgqa-all", [*prepare, *work, *collect]), *others]
+    asks: dict[str, Any] = {"cpus_per_task": resources.cpus, "mem": resources.memory}
+    if resources.gpus:
+        asks["gpus_per_task"] = resources.gpus
+    before = [Job("kgqa-graphlets", prepare, asks=GRAPHLETS)] if prepare else []
+    return [*before, Job("kgqa-run", work, resources.workers, asks), Job("kgqa-merge", collect, asks=MERGE)]
+
+
+def parameters(job: Job, resources: Resources) -> dict[str, Any]:
+    """What submitit's executor is told, by its names for sbatch options."""
+    return {
+        "job_name": job.name,
+        "time": resources.minutes,
+        "signal_delay_s": resources.warning_s,
+        "ntasks_per_node": 1,
+        "array_parallelism": job.count,
+        "wckey": None,
+        "partition": resources.partition,
+        "account": resources.account,
+        "additional_parameters": {"requeue": True, **resources.options},
+        **job.asks,
+    }
+
+
+def script(job: Job, resources: Resources, *, local: bool) -> str:
+    """The same for a person, as #SBATCH lines, and what the job runs."""
+    words = "\n".join(f"#   {' '.join(command)}" for command in job.commands)
+    if local:
+        return f"# {job.count} process(es) on this machine, each running\n{words}\n"
+    asked = parameters(job, resources)
+    warning = os.environ.get("SUBMITIT_PREEMPT_SIGNAL", WARNING)
+    asked["signal"] = f"{warning}@{asked.pop('signal_delay_s')}"
+    asked |= {"open-mode": "append", **asked.pop("additional_parameters")}
+    together = asked.pop("array_parallelism")
+    if job.count > 1:
+        asked["array"] = f"0-{job.count - 1}%{together}"
+    lines = [_flag(key, value) for key, value in sorted(asked.items()) if value is not None]
+    return "\n".join(["#!/bin/bash", *lines, "# which runs", words, ""])
+
+
+def _flag(key: str, value: object) -> str:
+    name = key.replace("_", "-")
+    return f"#SBATCH --{name}" if value is True else f"#SBATCH --{name}={value}"
+
+
+def _kgqa(image: str | None, run: str) -> list[str]:
+    """The words that run kgqa on a node: in the image, or with this very Python."""
+    if not image:
+        return [sys.executable, "-m", "kgqa_hpc"]
+    if not Path(image).is_file():
+        raise InputError(f"image {image}: no such file", "build it with containers/build.sh")
+    binds = ",".join([os.getcwd(), str(Path(run).parent), *filter(None, [os.environ.get("KGQA_BINDS")])])
+    options = os.environ.get("KGQA_APPTAINER", "--nv").split()
+    return ["apptainer", "exec", *options, "--bind", binds, str(Path(image).resolve()), "kgqa"]
