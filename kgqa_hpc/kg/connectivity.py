@@ -1,4 +1,4 @@
-"""Connected components and k-cores of the simple undirected graph, in compiled code: linear in its edges."""
+"""The simple undirected graph as rows of neighbours, its components and k-cores: compiled, linear in edges."""
 
 from __future__ import annotations
 
@@ -37,6 +37,39 @@ def k_core(indptr: npt.NDArray[np.int64], indices: npt.NDArray[np.int32], k: int
     """The nodes of the largest part in which each has at least k neighbours, bool (n,)."""
     core: Mask = _core(indptr, indices, k)
     return core
+
+
+def both_ways(
+    num_nodes: int, pairs: npt.NDArray[np.int64]
+) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int32]]:
+    """Rows of neighbours, each sorted, of distinct sorted pairs lower << 32 | higher.
+
+    indptr int64 (n + 1,), indices int32 (2 * pairs,).
+    """
+    indptr = np.zeros(num_nodes + 1, np.int64)
+    indices = np.empty(2 * len(pairs), np.int32)
+    _fill(pairs, indptr, indices)
+    return indptr, indices
+
+
+@_compiled
+def _fill(pairs, indptr, indices):
+    low_half = np.int64(0xFFFFFFFF)
+    for pair in pairs:
+        indptr[(pair >> 32) + 1] += 1
+        indptr[(pair & low_half) + 1] += 1
+    for node in range(len(indptr) - 1):
+        indptr[node + 1] += indptr[node]
+    place = indptr[:-1].copy()
+    # In a row the lower neighbours come first, and the pairs give either sort in its order.
+    for pair in pairs:
+        high = pair & low_half
+        indices[place[high]] = pair >> 32
+        place[high] += 1
+    for pair in pairs:
+        low = pair >> 32
+        indices[place[low]] = pair & low_half
+        place[low] += 1
 
 
 @_compiled

@@ -23,8 +23,6 @@ Mask = npt.NDArray[np.bool_]
 Properties = Mapping[str, pa.Array]
 Csr = tuple[npt.NDArray[np.int64], npt.NDArray[np.int32]]
 
-_LOW_HALF = (1 << 32) - 1
-
 
 @dataclass(frozen=True, eq=False, repr=False)
 class KnowledgeGraph:
@@ -125,6 +123,8 @@ class KnowledgeGraph:
         keep = np.asarray(keep, dtype=bool)
         if keep.shape != (self.num_nodes,):
             raise ValueError(f"the mask has shape {keep.shape}, expected ({self.num_nodes},)")
+        if keep.all():
+            return self
         position = np.cumsum(keep, dtype=np.int64).astype(np.int32) - np.int32(1)
         edges = keep[self.edge_source] & keep[self.edge_target]
         return KnowledgeGraph(
@@ -143,6 +143,8 @@ class KnowledgeGraph:
 
     def with_edges(self, keep: Mask) -> KnowledgeGraph:
         """The same nodes with only the edges where `keep` (bool (m,)) is true."""
+        if np.all(keep):
+            return self
         return KnowledgeGraph(
             node_ids=self.node_ids,
             names=self.names,
@@ -163,18 +165,24 @@ def _kept(columns: Properties, keep: Mask) -> Properties:
 
 
 def simple_csr(num_nodes: int, source: Codes, target: Codes) -> Csr:
-    """Compressed rows of the simple undirected graph of int (m,) endpoint arrays, in O(m log m)."""
-    # A pair as one number, lower << 32 | higher: sorts fast and comes apart without a division.
-    low, high = np.minimum(source, target), np.maximum(source, target)
-    pairs = (low.astype(np.int64) << 32 | high)[low != high]
+    """Compressed rows of the simple undirected graph of int (m,) endpoint arrays, in O(m log m).
+
+    At its peak it needs about 25 bytes an edge beside its result.
+    """
+    from kgqa_hpc.kg.connectivity import both_ways
+
+    # A pair as one number, lower << 32 | higher: sorts fast, in place.
+    pairs = np.minimum(source, target).astype(np.int64)
+    pairs <<= 32
+    pairs |= np.maximum(source, target)
+    loops = source == target
+    if loops.any():
+        pairs = pairs[~loops]
     pairs.sort()
-    pairs = pairs[first_of_runs(pairs)]
-    both = np.concatenate((pairs, (pairs & _LOW_HALF) << 32 | pairs >> 32))
-    both.sort()
-    row, column = both >> 32, both & _LOW_HALF
-    indptr = np.zeros(num_nodes + 1, dtype=np.int64)
-    np.cumsum(np.bincount(row, minlength=num_nodes), out=indptr[1:])
-    indices = column.astype(np.int32)
+    distinct = first_of_runs(pairs)
+    if not distinct.all():
+        pairs = pairs[distinct]
+    indptr, indices = both_ways(num_nodes, pairs)
     indptr.flags.writeable = indices.flags.writeable = False
     return indptr, indices
 

@@ -20,6 +20,7 @@ Codes = npt.NDArray[np.int32]
 
 _FIRST_SLOTS = 1 << 16
 _PRIME = np.uint64(0x100000001B3)
+_LOW = np.uint64(0xFFFFFFFF)
 
 
 def _compiled(function: Callable[..., Any]) -> Any:
@@ -34,7 +35,7 @@ class Interner:
 
     def __init__(self) -> None:
         self._count = 0
-        self._slots = np.full(_FIRST_SLOTS, -1, np.int32)
+        self._slots = np.zeros(_FIRST_SLOTS, np.uint64)
         self._hashes = np.empty(_FIRST_SLOTS // 2, np.uint64)
         self._offsets = np.zeros(_FIRST_SLOTS // 2 + 1, np.int64)
         self._bytes = np.empty(1 << 20, np.uint8)
@@ -59,7 +60,7 @@ class Interner:
         if code < before:
             return code
         # Nothing was met: take it out again.
-        self._slots[self._slots == code] = -1
+        self._slots[(self._slots & _LOW) == np.uint64(code + 1)] = 0
         self._count = before
         return -1
 
@@ -71,15 +72,17 @@ class Interner:
         return pa.Array.from_buffers(pa.large_string(), self._count - start, buffers)
 
     def _take_in(self, left: pa.Array, right: pa.Array) -> tuple[Codes, Codes]:
-        (offsets, data), (more_offsets, more_data) = _raw(left), _raw(right)
-        size = int(offsets[-1] - offsets[0] + more_offsets[-1] - more_offsets[0])
-        self._reserve(len(left) + len(right), size)
-        codes, more = np.empty(len(left), np.int32), np.empty(len(right), np.int32)
-        self._count = _intern(
-            offsets, data, more_offsets, more_data, codes, more,
-            self._slots, self._hashes, self._offsets, self._bytes, self._count, self._seed,
-        )  # fmt: skip
-        return codes, more
+        raw, more = _raw(left), _raw(right)
+        self._reserve(len(left) + len(right), int(raw[0][-1] - raw[0][0] + more[0][-1] - more[0][0]))
+        state = self._slots, self._offsets, self._bytes
+        columns: list[Any] = []
+        for (offsets, data), rows in ((raw, len(left)), (more, len(right))):
+            hashed, codes = np.empty(rows, np.uint64), np.empty(rows, np.int32)
+            _hash_all(offsets, data, self._seed, hashed)
+            _find_all(offsets, data, hashed, *state, codes)
+            columns += [offsets, data, hashed, codes]
+        self._count = _take_in_rest(*columns, *state, self._hashes, self._count)
+        return columns[3], columns[7]
 
     def _reserve(self, texts: int, size: int) -> None:
         need = self._count + texts
@@ -94,7 +97,7 @@ class Interner:
         while slots < 2 * (self._count + texts):
             slots *= 2
         if slots > len(self._slots):
-            self._slots = np.full(slots, -1, np.int32)
+            self._slots = np.zeros(slots, np.uint64)
             _place(self._slots, self._hashes, self._count)
 
 
@@ -113,51 +116,92 @@ def _grown(array: npt.NDArray[Any], size: int) -> npt.NDArray[Any]:
     return grown
 
 
-@_compiled
-def _hash(data, begin, end, seed):
-    """FNV-1a with a seed, mixed at the end so that the low bits depend on all."""
-    value = np.uint64(0xCBF29CE484222325) ^ seed
-    for i in range(begin, end):
-        value = (value ^ np.uint64(data[i])) * _PRIME
-    value ^= value >> np.uint64(32)
-    value *= np.uint64(0x9E3779B97F4A7C15)
-    return value ^ (value >> np.uint64(29))
+# A slot is 0, or the upper half of a hash and below it the number + 1: most that differ are told apart without
+# a look at their texts. Each pass over a batch is short, so that the processor waits for many rows at once.
 
 
 @_compiled
-def _number(data, begin, end, slots, hashes, offsets, texts, count, seed):
+def _hash_all(offsets, data, seed, hashed):
+    """FNV-1a with a seed, mixed at the end so that all bits depend on all."""
+    for i in range(len(hashed)):
+        value = np.uint64(0xCBF29CE484222325) ^ seed
+        for at in range(offsets[i], offsets[i + 1]):
+            value = (value ^ np.uint64(data[at])) * _PRIME
+        value ^= value >> np.uint64(32)
+        value *= np.uint64(0x9E3779B97F4A7C15)
+        hashed[i] = value ^ (value >> np.uint64(29))
+
+
+@_compiled
+def _find_all(offsets, data, hashed, slots, known, texts, codes):
+    """The number of each text that stands in its first slot; -1 for all others."""
+    mask = np.uint64(len(slots) - 1)
+    for i in range(len(codes)):
+        entry = slots[hashed[i] & mask]
+        fits = entry != 0 and (entry ^ hashed[i]) >> np.uint64(32) == 0
+        codes[i] = np.int32(entry & _LOW) - 1 if fits else -1
+    for i in range(len(codes)):
+        if codes[i] >= 0 and not _same(data, offsets[i], offsets[i + 1], texts, known, codes[i]):
+            codes[i] = -1
+
+
+@_compiled
+def _same(data, begin, end, texts, known, code):
+    first = known[code]
+    if known[code + 1] - first != end - begin:
+        return False
+    for i in range(end - begin):  # noqa: SIM110 - compiled
+        if texts[first + i] != data[begin + i]:
+            return False
+    return True
+
+
+@_compiled
+def _number(data, begin, end, code, slots, known, texts, hashes, count):
     """The number of data[begin:end]; equal to `count` when it is new, and then it has been written."""
-    code = _hash(data, begin, end, seed)
     mask = np.uint64(len(slots) - 1)
     at = code & mask
-    while slots[at] >= 0:
-        known = slots[at]
-        if hashes[known] == code and offsets[known + 1] - offsets[known] == end - begin:
-            first = offsets[known]
-            same = True
-            for i in range(end - begin):
-                if texts[first + i] != data[begin + i]:
-                    same = False
-                    break
-            if same:
-                return known
+    while slots[at] != 0:
+        if (slots[at] ^ code) >> np.uint64(32) == 0:
+            number = np.int32(slots[at] & _LOW) - 1
+            if _same(data, begin, end, texts, known, number):
+                return number
         at = (at + np.uint64(1)) & mask
-    slots[at] = count
+    slots[at] = (code & ~_LOW) | np.uint64(count + 1)
     hashes[count] = code
-    first = offsets[count]
+    first = known[count]
     for i in range(end - begin):
         texts[first + i] = data[begin + i]
-    offsets[count + 1] = first + end - begin
-    return np.int32(count)
+    known[count + 1] = first + end - begin
+    return count
 
 
 @_compiled
-def _intern(left, left_data, right, right_data, codes, more, slots, hashes, offsets, texts, count, seed):
+def _take_in_rest(
+    offsets,
+    data,
+    hashed,
+    codes,
+    more_offsets,
+    more_data,
+    more_hashed,
+    more,
+    slots,
+    known,
+    texts,
+    hashes,
+    count,
+):
+    """Number what was not found, alternately of both columns; returns how many texts there are now."""
     for i in range(len(codes)):
-        codes[i] = _number(left_data, left[i], left[i + 1], slots, hashes, offsets, texts, count, seed)
-        count = max(count, codes[i] + 1)
-        if i < len(more):
-            more[i] = _number(right_data, right[i], right[i + 1], slots, hashes, offsets, texts, count, seed)
+        if codes[i] < 0:
+            codes[i] = _number(
+                data, offsets[i], offsets[i + 1], hashed[i], slots, known, texts, hashes, count
+            )
+            count = max(count, codes[i] + 1)
+        if i < len(more) and more[i] < 0:
+            begin, end = more_offsets[i], more_offsets[i + 1]
+            more[i] = _number(more_data, begin, end, more_hashed[i], slots, known, texts, hashes, count)
             count = max(count, more[i] + 1)
     return count
 
@@ -168,6 +212,6 @@ def _place(slots, hashes, count):
     mask = np.uint64(len(slots) - 1)
     for number in range(count):
         at = hashes[number] & mask
-        while slots[at] >= 0:
+        while slots[at] != 0:
             at = (at + np.uint64(1)) & mask
-        slots[at] = number
+        slots[at] = (hashes[number] & ~_LOW) | np.uint64(number + 1)

@@ -19,7 +19,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from kgqa_hpc.errors import EmptyGraphError, InputError
-from kgqa_hpc.kg.graph import KnowledgeGraph
+from kgqa_hpc.kg.graph import KnowledgeGraph, simple_csr
 
 if TYPE_CHECKING:
     from kgqa_hpc.kg.settings import GraphConfig
@@ -159,7 +159,8 @@ def reduce_to(graph: KnowledgeGraph, wanted: Wanted) -> Reduction:
     named = _named(graph)
     first = typed & named
     clean = graph.with_edges(~unwanted).subgraph(first)
-    degrees = clean.degrees()
+    # Not clean.degrees(), which would keep the rows of a graph that is nobody's.
+    degrees = np.diff(simple_csr(clean.num_nodes, clean.edge_source, clean.edge_target)[0])
     below, above = degrees < wanted.min_degree, degrees > wanted.max_degree
     keep = ~(below | above)
     if not keep.any():

@@ -6,12 +6,14 @@ import difflib
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
 
 from kgqa_hpc.errors import GraphFormatError
+from kgqa_hpc.kg.assemble import Lines
 from kgqa_hpc.kg.delimited import Batch, DelimitedFile, Dialect
 
 
@@ -35,9 +37,14 @@ class Rows:
     def __getitem__(self, column: str) -> pa.Array:
         return self.columns[column]
 
-    def line_of(self, row: int) -> int:
-        """The line of a row of this batch."""
-        return self.table.line_of(self.first + row, header=self.header)
+    @property
+    def line_of(self) -> Lines:
+        """The line of a row of this batch; a function that does not keep the batch alive."""
+        return partial(_line_of, self.table, self.first, self.header)
+
+
+def _line_of(table: DelimitedFile, first: int, header: bool, row: int) -> int:
+    return table.line_of(first + row, header=header)
 
 
 def read_table(

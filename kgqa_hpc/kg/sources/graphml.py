@@ -20,6 +20,7 @@ none. The standard library's expat is used directly because it knows the line of
 from __future__ import annotations
 
 import re
+from array import array
 from dataclasses import dataclass, field
 from pathlib import Path
 from xml.parsers import expat
@@ -103,7 +104,7 @@ class _Elements:
     what: str
     required: dict[str, list[str]]
     columns: tuple[_Column, ...]
-    lines: list[int] = field(default_factory=list)
+    lines: array[int] = field(default_factory=lambda: array("q"))
     slots: dict[str, tuple[_Column, int] | None] = field(default_factory=dict)  # by key, as far as met
     properties: dict[str, _Column] = field(default_factory=dict)
 
@@ -123,7 +124,7 @@ class _Elements:
             column.rank = _ABSENT  # whatever the element itself says counts more than a default
 
     def clear(self) -> None:
-        self.lines = []
+        self.lines = array("q")
         for values in (*self.required.values(), *(column.values for column in self.columns)):
             values.clear()
         for column in self.properties.values():

@@ -13,12 +13,13 @@ from pathlib import Path
 from typing import Any, Literal
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 from pydantic import Field
 
 from kgqa_hpc.errors import GraphFormatError
-from kgqa_hpc.kg.assemble import Assembly, Policy
+from kgqa_hpc.kg.assemble import Assembly, Lines, Policy
 from kgqa_hpc.kg.delimited import CSV, Dialect
 from kgqa_hpc.kg.graph import KnowledgeGraph
 from kgqa_hpc.kg.jsonfile import json_lines, json_members
@@ -94,15 +95,12 @@ class _Reader:
         for rows in read_table(
             path, _dialect(path), wanted, optional=("negated",), properties=self._settings.properties
         ):
-            holds = self._holding(rows["negated"])
-            lines = np.flatnonzero(holds)
+            line_of, holds = rows.line_of, self._holding(rows["negated"])
+            if not holds.all():
+                line_of = _chosen(line_of, np.flatnonzero(holds))
             keep = pa.array(holds)
             source, kind, target = (rows[name].filter(keep) for name in wanted)
             properties = {name: column.filter(keep) for name, column in rows.properties.items()}
-
-            def line_of(row: int, lines: Any = lines, rows: Any = rows) -> int:
-                return int(rows.line_of(int(lines[row])))
-
             self.assembly.edges(rows.file, source, target, kind, line_of, properties)
 
     def json_nodes(self, path: Path) -> None:
@@ -132,6 +130,10 @@ class _Reader:
         false = pc.equal(pc.utf8_lower(negated), "true").to_numpy(zero_copy_only=False)
         self.negated += int(false.sum())
         return ~false
+
+
+def _chosen(line_of: Lines, rows: npt.NDArray[np.int64]) -> Lines:
+    return lambda row: line_of(int(rows[row]))
 
 
 def _dialect(path: Path) -> Dialect:

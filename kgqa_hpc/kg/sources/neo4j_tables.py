@@ -15,7 +15,7 @@ import pyarrow.compute as pc
 from pydantic import Field, model_validator
 
 from kgqa_hpc.errors import GraphFormatError
-from kgqa_hpc.kg.assemble import Assembly
+from kgqa_hpc.kg.assemble import Assembly, Lines
 from kgqa_hpc.kg.delimited import DelimitedFile
 from kgqa_hpc.kg.jsonfile import json_lines
 from kgqa_hpc.kg.rows import Buffer
@@ -215,11 +215,13 @@ class _Part(Rows):
     def of(cls, rows: Rows, column: str) -> _Part:
         there = pc.not_equal(rows[column], "")
         columns = {name: values.filter(there) for name, values in rows.columns.items()}
-        places = np.flatnonzero(there.to_numpy(zero_copy_only=False))
+        places = np.flatnonzero(there.to_numpy(zero_copy_only=False)).astype(np.int32)
         return cls(rows.table, rows.first, columns, header=rows.header, places=places)
 
-    def line_of(self, row: int) -> int:
-        return super().line_of(int(self.places[row]))
+    @property
+    def line_of(self) -> Lines:
+        lines, places = super().line_of, self.places
+        return lambda row: lines(int(places[row]))
 
 
 def _spaced(ids: pa.Array, space: str) -> pa.Array:

@@ -81,10 +81,11 @@ class _Met:
 def _add_nodes(assembly: Assembly, rows: Rows, places: npt.NDArray[np.int64]) -> None:
     where = pa.array(places // 2 + (places % 2) * len(rows))
     columns = {name: pa.concat_arrays([rows[f"x_{name}"], rows[f"y_{name}"]]).take(where) for name in _END}
+    lines = rows.line_of
     properties = {"source_id": columns["id"], "source": columns["source"]}
     assembly.nodes(
         rows.file, columns["index"], columns["name"], columns["type"],
-        lambda row: rows.line_of(int(places[row]) // 2), properties,
+        lambda row: lines(int(places[row]) // 2), properties,
     )  # fmt: skip
 
 
