@@ -72,7 +72,7 @@ STRUCTURES: dict[int, Structure] = {
 
 
 # How the same is drawn where the pass that it needs was left out. Every copy is opened in one way only: at
-# its largest label, or for K2,3 at that of its side of three. These open copies are few beside all paths.
+# its largest label, or for K2,3 at that of its side of three. There are few such open copies compared with all paths.
 OPEN: dict[int, Structure] = {
     structure.shape: structure
     for structure in (
