@@ -162,9 +162,10 @@ def draw_samples(
     for assignment in assignments:
         by_structure.setdefault(assignment.structure, []).append(assignment)
     collectors = {a.shape: _Collector(sizes[a.shape]) for group in by_structure.values() for a in group}
-    for done, (structure, group) in enumerate(sorted(by_structure.items()), 1):
+    wanted = [structure for structure in ground.structures() if structure in by_structure]
+    for done, structure in enumerate(wanted, 1):
         stream = Stream(ground, structure, seed)
-        _read_stream(stream, group, collectors, limits, counts)
+        _read_stream(stream, by_structure[structure], collectors, limits, counts)
         ground.graph.workers.tell(done, len(by_structure), "sampling")
     return _found(collectors)
 

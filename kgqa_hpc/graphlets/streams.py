@@ -2,7 +2,7 @@
 
 Draw number i of a stream depends on (graph, seed, structure, i) alone: any part of a stream can be drawn at
 any time by any number of threads. Draws are made in batches sorted by root, so that what a root needs is
-built once, or near.
+built once, or lies near.
 """
 
 from __future__ import annotations
@@ -69,7 +69,7 @@ class Stream:
             draw(i)
 
         run = self._ground.graph.workers.run
-        if self.structure.family == "rows":  # nothing is built for a root, so each segment goes its own way
+        if self.structure.family == "rows":  # nothing is built for a root, so segments are independent
             run(pick_and_draw, range(segments))
         else:
             run(pick, range(segments))

@@ -72,7 +72,7 @@ STRUCTURES: dict[int, Structure] = {
 
 
 # How the same is drawn where the pass that it needs was left out. Every copy is opened in one way only: at
-# its largest label, or for K2,3 at that of its side of three. These open copies are few beside all paths.
+# its largest label, or for K2,3 at that of its side of three. There are few such open copies compared with all paths.
 OPEN: dict[int, Structure] = {
     structure.shape: structure
     for structure in (
@@ -83,7 +83,7 @@ OPEN: dict[int, Structure] = {
 }
 STARS = (1, 4, 11)  # drawn without weights of slots
 TABLE_PARTS = 2  # each goes through all edges, or vertices
-SLOTS_KEPT = 3  # kinds of weights of slots
+SLOTS_KEPT = 2  # kinds of weights of slots
 
 
 @dataclass(frozen=True)
@@ -99,8 +99,9 @@ class Ground:
     _made: dict[tuple[str, int], np.ndarray] = field(default_factory=dict, compare=False)
 
     def structures(self) -> list[int]:
-        """The structures that can be drawn."""
-        return [shape for shape in STRUCTURES if way_of(shape, self.passes)]
+        """The structures that can be drawn, those with the same weights of slots one after the other."""
+        ways = (way_of(shape, self.passes) for shape in STRUCTURES)
+        return [way.shape for way in sorted(filter(None, ways), key=lambda way: way.kind)]
 
     def way_of(self, shape: int) -> Structure:
         """How one of them is drawn."""

@@ -13,6 +13,8 @@ from kgqa_hpc.graphlets.ordered_graph import OrderedGraph, row_ranges
 PARTS = 64
 # Edges per part at least, for each part has arrays of its own.
 PART_EDGES = 12_000
+# Share of the paths of two edges that the restriction to the core must save.
+WORTHWHILE = 0.1
 
 
 @dataclass(frozen=True)
@@ -47,16 +49,18 @@ def list_triangles(graph: OrderedGraph) -> TriangleLists:
 
 
 def restrict_to_core(graph: OrderedGraph, lists: TriangleLists) -> tuple[OrderedGraph, TriangleLists]:
-    """The 2-core under the same labels (rows of other vertices are empty), and its triangles, which are
-    all.
+    """The 2-core under the same labels (rows of other vertices are empty), and its triangles, which are all.
+
+    The graph itself, which gives the same counts, where that saves few paths of two edges: the core takes as
+    much memory again.
     """
     inside = triangles.two_core(graph.indptr, graph.indices)
-    if inside.all():
-        return graph, lists
     rows, n = (graph.indptr, graph.indices, inside), graph.num_nodes
     ranges = row_ranges(graph.indptr)
     indptr = np.zeros(n + 1, np.int64)
     graph.workers.run(lambda here: triangles.inner_degrees(*here, *rows, indptr[1:]), ranges)
+    if _paths(indptr[1:]) > (1 - WORTHWHILE) * _paths(graph.degree):
+        return graph, lists
     np.cumsum(indptr, out=indptr)
     indices, te = np.empty(indptr[-1], np.int32), np.empty(indptr[-1], np.int32)
     starts = np.empty(indptr[-1] + 1, np.int64)
@@ -66,6 +70,10 @@ def restrict_to_core(graph: OrderedGraph, lists: TriangleLists) -> tuple[Ordered
     return OrderedGraph(indptr, indices, graph.original, graph.workers), TriangleLists(
         te, starts, lists.corners
     )
+
+
+def _paths(degree: np.ndarray) -> float:
+    return float((degree * (degree - 1.0)).sum()) / 2
 
 
 def parts_of(graph: OrderedGraph) -> int:

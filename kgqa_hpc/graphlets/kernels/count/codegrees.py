@@ -44,7 +44,7 @@ def codegree_sums(first, step, indptr, indices, degree, te, starts, corners, roo
                 x = indices[other]
                 if x <= v:
                     break
-                touched[reached] = x  # for good at its first time only
+                touched[reached] = x  # overwritten unless x is new
                 reached += walks[x] == 0
                 walks[x] += 1
         low[HOUSE] += _houses(v, indptr, indices, te, starts, walks)

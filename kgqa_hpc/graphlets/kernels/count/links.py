@@ -78,7 +78,7 @@ def _sums_of_link(d, begin, link, walks, touched, on_edge, on_slots, low):
     """Adds the sums of one link; returns its triangles, that is the 4-cliques through the root.
 
     on_slots[a] becomes twice the 4-cliques on the edge of slot a. A triangle is found at its first position a
-    and told to its three edges; a 4-cycle of the link, which is a wheel, at its first position too, by the
+    and added to its three edges; a 4-cycle of the link, which is a wheel, at its first position too, by the
     paths a - b - z with labels above a (as in kernels.count.codegrees for the whole graph). walks int32
     (d, 2) holds for each z the paths that lead to it and one more than its slot in a's row, both 0 before
     and after.

@@ -41,7 +41,7 @@ def count_pentagons(first, step, indptr, indices, rooted):
             last = indptr[u + 1] - 1
             while indices[last] > v:
                 x = indices[last]
-                touched[reached] = x  # for good at its first time only
+                touched[reached] = x  # overwritten unless x is new
                 reached += ways[x] == 0
                 ways[x] += 2
                 last -= 1

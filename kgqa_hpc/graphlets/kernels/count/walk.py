@@ -4,7 +4,7 @@ ranks.
 ESU visits every connected vertex set once: from a root v it grows sets by vertices above v that are new to
 the neighbourhood. We stop at three vertices, the *3-prefix* (v, u, w); what follows is counted in bulk. The
 occurrences of a shape are numbered in the order of (root, u, w, x, y). That order depends on the graph
-alone, so drawing ranks and looking up who has them gives the same sample however the roots are cut into
+alone, so drawing ranks and looking up their occurrences gives the same sample however the roots are cut into
 blocks.
 
 Vertices carry a byte of marks: 1, 2, 4 = adjacent to v, u, w; 8 = in the set or done with. A cursor per

@@ -1,4 +1,4 @@
-"""Looking up who has a rank: ESU once more, but only where a wanted rank falls.
+"""Looking up the occurrences with given ranks: the walk once more, but only where a wanted rank falls.
 
 The trail of kernels.count.walk_counts tells how many occurrences begin with each 3-prefix, so most are
 passed in one step, and of the others only the wanted shapes are followed: to the fourth vertices x that can
@@ -25,8 +25,8 @@ def emit_units(
     """Look up ranked occurrences in units of work, with the `trail` that `count_units` left there.
 
     ranks[targets[s]:ends[s]] int64 are the wanted ranks of shape s, ascending, counted from the first of
-    these units; each is written to the same row of nodes int32 (m, 5) and codes int64 (m,). `targets` is
-    used up.
+    these units; each is written to the same row of nodes int32 (m, 5) and codes int64 (m,). `targets`
+    is changed.
     """
     reached, cursor, marks, extension, near = scratch
     rows = (indptr, indices, cursor)

@@ -2,7 +2,7 @@
 edge.
 
 A copy of structure S (a shape, not necessarily induced) is drawn exactly uniformly: its root in proportion
-to the copies it roots, then a neighbour in proportion to what hangs on it, and so on; a draw whose nodes
+to the copies it roots, then a neighbour in proportion to the choices that follow, and so on; a draw whose nodes
 coincide is rejected, which leaves the others equally likely. Draws come sorted by root, so that what they
 read is near. (The sampler of paths is that of Jha, Seshadhri, Pinar 2015, the rest its natural extension;
 ours.)
@@ -38,7 +38,7 @@ def draw_rows(
 
     Each of `picks`, int64, is root << 32 | i: draw number first + i of the stream goes to row i of nodes
     int32 (m, 5) and codes int16 (m,); code -1: rejected. `size` and `known` are the nodes and the adjacency
-    code of the structure, `drawn` the code of those of its edges that are there by the way it is drawn;
+    code of the structure, `drawn` the code of the edges that the draw guarantees;
     `weights` and `tails` int64 (2m,) are `running_weights` of its kind and of TAILS, where it takes them.
     """
     state = np.zeros(1, np.uint64)
