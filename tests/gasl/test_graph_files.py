@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import gzip
+from dataclasses import replace
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -126,21 +127,10 @@ def test_a_run_gives_its_nodes_and_edges() -> None:
 
 
 def test_typed_properties_of_a_run_are_plain_values() -> None:
-    base = knowledge_graph()
-    names = (
-        "node_ids",
-        "names",
-        "node_type",
-        "node_types",
-        "edge_source",
-        "edge_target",
-        "edge_type",
-        "edge_types",
-    )
-    typed: Any = SimpleNamespace(
-        **{name: getattr(base, name) for name in names},
-        node_properties={"year": np.array([1999, None], object), "never": [None, None]},
-        edge_properties={"weight": np.array([0.5, np.nan])},
+    typed = replace(
+        knowledge_graph(),
+        node_properties={"year": pa.array([1999, None]), "never": pa.nulls(2, pa.large_string())},
+        edge_properties={"weight": pa.array([0.5, None])},
     )
     graph = Graph(from_run(typed, "digest"))
     assert [node["properties"] for node in graph.nodes()] == [{"year": 1999}, {}]
