@@ -9,11 +9,12 @@ from typing import Any
 
 import orjson
 import yaml
-from pydantic import TypeAdapter, ValidationError
+from pydantic import ValidationError
 
-from kgqa_hpc.engines.config import EngineConfig
-from kgqa_hpc.engines.engine import Engine, Request, Response
-from kgqa_hpc.engines.start import start_engine
+from kgqa_hpc.engines.config import parse_engine, with_paths
+from kgqa_hpc.engines.engine import EngineSettings, Request, Response
+from kgqa_hpc.engines.mailbox import Mailbox
+from kgqa_hpc.engines.registry import ENGINES, Engine
 from kgqa_hpc.errors import ConfigError, InputError
 from kgqa_hpc.gasl.model import Ask, Prompt
 from kgqa_hpc.gasl.values import to_json
@@ -37,7 +38,8 @@ def asking(path: Path) -> Iterator[Ask]:
 
     Raises InputError, ConfigError, or EngineConfigError when it cannot start.
     """
-    engine = start_engine(_config(path))
+    settings = _settings(path)
+    engine: Engine = ENGINES.get(settings.kind)(settings)
     try:
         yield ask_of(engine)
     finally:
@@ -51,14 +53,14 @@ def ask_of(engine: Engine) -> Ask:
         members = {str(place): _MEMBER[prompt.verb] for place, prompt in enumerate(prompts)}
         requests = [_request(str(place), prompt) for place, prompt in enumerate(prompts)]
         answers: list[Any] = [None] * len(prompts)
-        for response in engine.generate(requests):
+        for response in engine.generate(Mailbox.holding(requests)):
             answers[int(response.id)] = _answer(response, members[response.id])
         return answers
 
     return ask
 
 
-def _config(path: Path) -> Any:
+def _settings(path: Path) -> EngineSettings:
     try:
         document = yaml.safe_load(path.read_text(encoding="utf-8"))
     except OSError as problem:
@@ -66,9 +68,8 @@ def _config(path: Path) -> Any:
     except (yaml.YAMLError, UnicodeDecodeError) as problem:
         raise ConfigError(f"{path}: is not YAML: {problem}") from None
     section = document.get("engine", document) if isinstance(document, dict) else document
-    adapter: TypeAdapter[Any] = TypeAdapter(EngineConfig)
     try:
-        return adapter.validate_python(section)
+        return parse_engine(with_paths(section, path.parent) if isinstance(section, dict) else section)
     except ValidationError as problem:
         lines = [f"{'.'.join(map(str, each['loc']))}: {each['msg']}" for each in problem.errors()]
         raise ConfigError(f"{path}: not the settings of an engine: {'; '.join(lines)}") from None

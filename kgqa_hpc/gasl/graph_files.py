@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import hashlib
-from collections import Counter
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -15,44 +15,53 @@ import pyarrow.compute as pc
 from kgqa_hpc.errors import GraphFormatError
 from kgqa_hpc.gasl.graph import PropertyGraph
 from kgqa_hpc.gasl.literals import number
-from kgqa_hpc.kg.assemble import positions
 from kgqa_hpc.kg.delimited import CSV, DelimitedFile
 from kgqa_hpc.kg.graph import KnowledgeGraph
+from kgqa_hpc.kg.properties import typed
 from kgqa_hpc.kg.sources.csv import EDGE_COLUMNS, NODE_COLUMNS
+from kgqa_hpc.kg.tables import header_names, unique
+from kgqa_hpc.kg.textfile import TextStream
 
 _INTEGER = r"^-?(0|[1-9][0-9]*)$"
-_NUMBER = r"^-?(0|[1-9][0-9]*)(\.[0-9]+)?([eE][+-]?[0-9]+)?$"
-_BOOLEAN = r"^(?i:true|false)$"
+_PIECE = 1 << 20
+
+
+@dataclass(frozen=True)
+class _Table:
+    """The columns of a file by name, the properties typed; large_string arrays of one length otherwise."""
+
+    file: DelimitedFile
+    texts: dict[str, pa.Array]
+    properties: dict[str, list[Any]]
+
+    def where(self, row: int) -> str:
+        return f"{self.file.file} line {self.file.line_of(row, header=True):,}"
 
 
 def read_tables(nodes: Path, edges: Path) -> PropertyGraph:
     """The graph of nodes.csv and edges.csv; further columns become properties.
 
-    Raises GraphFormatError with file and line for a missing or doubled column, a doubled id, an unknown end.
+    Unlike a run's graph it may lack nodes or edges, and texts stay exactly as they are. Raises
+    GraphFormatError with file and line for a missing or doubled column, a doubled id, an unknown end.
     """
-    node_file, node_columns = _table(nodes, NODE_COLUMNS)
-    edge_file, edge_columns = _table(edges, EDGE_COLUMNS)
-    ids = node_columns.pop("id")
-    _refuse_doubled(node_file, ids)
-    ends = [_ends(edge_file, edge_columns.pop(name), ids) for name in EDGE_COLUMNS[:2]]
-    digest = hashlib.sha256()
-    for data in (node_file.data, edge_file.data):
-        digest.update(hashlib.sha256(data).digest())
+    node_table, edge_table = _table(nodes, NODE_COLUMNS), _table(edges, EDGE_COLUMNS)
+    ids = node_table.texts["id"]
+    _refuse_doubled(node_table, ids)
     return PropertyGraph(
         ids=ids.to_pylist(),
-        names=node_columns.pop("name").to_pylist(),
-        types=node_columns.pop("type").to_pylist(),
-        sources=ends[0],
-        targets=ends[1],
-        edge_types=edge_columns.pop("type").to_pylist(),
-        node_properties=_typed(node_columns),
-        edge_properties=_typed(edge_columns),
-        digest=digest.hexdigest(),
+        names=node_table.texts["name"].to_pylist(),
+        types=node_table.texts["type"].to_pylist(),
+        sources=_ends(edge_table, "source_id", ids),
+        targets=_ends(edge_table, "target_id", ids),
+        edge_types=edge_table.texts["type"].to_pylist(),
+        node_properties=node_table.properties,
+        edge_properties=edge_table.properties,
+        digest=hashlib.sha256(_digest(nodes) + _digest(edges)).hexdigest(),
     )
 
 
 def from_run(graph: KnowledgeGraph, digest: str) -> PropertyGraph:
-    """The graph of a run's kg.h5, with its typed properties where it has some."""
+    """The graph of a run's kg.h5."""
     node_types = np.asarray(graph.node_types, dtype=object)
     edge_types = np.asarray(graph.edge_types, dtype=object)
     return PropertyGraph(
@@ -62,78 +71,69 @@ def from_run(graph: KnowledgeGraph, digest: str) -> PropertyGraph:
         sources=graph.edge_source,
         targets=graph.edge_target,
         edge_types=edge_types[graph.edge_type].tolist(),
-        node_properties=_columns(getattr(graph, "node_properties", {})),
-        edge_properties=_columns(getattr(graph, "edge_properties", {})),
+        node_properties=_plain(graph.node_properties),
+        edge_properties=_plain(graph.edge_properties),
         digest=digest,
     )
 
 
-def _table(path: Path, wanted: Sequence[str]) -> tuple[DelimitedFile, dict[str, pa.Array]]:
+def _table(path: Path, wanted: Sequence[str]) -> _Table:
     file = DelimitedFile.open(path, CSV)
-    names = [name.strip() for name in file.first.fields]
-    where = f"{file.file} line {file.first.line:,}"
-    for name in wanted:
-        if name not in names:
-            cure = (
-                f"the first line must name the columns {','.join(wanted)}; it names {','.join(names)[:100]}"
-            )
-            raise GraphFormatError(f"{where}: column {name!r} is missing", cure)
-    for name, times in Counter(names).items():
-        if times > 1:
+    names = header_names(file, wanted)
+    for name in names:
+        if names.count(name) > 1:
+            where = f"{file.file} line {file.first.line:,}"
             raise GraphFormatError(f"{where}: column {name[:100]!r} stands twice", "rename one of them")
-    return file, file.columns(names, names, header=True)
+    names = unique(names)
+    batches = [batch for _, batch in file.batches(names, names, header=True)]
+    columns = {name: pa.concat_arrays([batch[name] for batch in batches]) for name in names}
+    texts = {name: columns.pop(name) for name in wanted}
+    return _Table(file, texts, _plain({name: _typed(column) for name, column in columns.items()}))
 
 
-def _refuse_doubled(file: DelimitedFile, ids: pa.Array) -> None:
-    if pc.count_distinct(ids).as_py() == len(ids):
-        return
+def _typed(cells: pa.Array) -> pa.Array | list[Any]:
+    """The column with the type that all its cells have; whole numbers of any size stay whole."""
+    column = typed(cells)
+    if pa.types.is_large_string(column.type):
+        matches = pc.match_substring_regex(column, _INTEGER)
+        if column.null_count < len(column) and pc.all(matches, skip_nulls=True).as_py():
+            numbers = [None if cell is None else number(cell) for cell in column.to_pylist()]
+            if numbers.count(None) == column.null_count:  # none beyond 1e308
+                return numbers
+    return column
+
+
+def _plain(columns: Mapping[str, Any]) -> dict[str, list[Any]]:
+    """Columns that any node or edge has, as lists of JSON values and None."""
+    lists = {
+        name: column if isinstance(column, list) else column.to_pylist() for name, column in columns.items()
+    }
+    return {name: values for name, values in lists.items() if any(value is not None for value in values)}
+
+
+def _refuse_doubled(table: _Table, ids: pa.Array) -> None:
     codes = ids.dictionary_encode().indices.to_numpy()
-    highest = np.maximum.accumulate(np.append(-1, codes[:-1]))
-    row = int(np.argmax(codes <= highest))
-    where = f"{file.file} line {file.line_of(row, header=True):,}"
-    raise GraphFormatError(f"{where}: node id {ids[row].as_py()[:80]!r} stands twice", "delete one of them")
+    # Codes are given in order of appearance, so a new id is one above everything before it.
+    again = codes <= np.maximum.accumulate(np.append(-1, codes[:-1])) if len(codes) else codes
+    if again.any():
+        row = int(np.argmax(again))
+        message = f"{table.where(row)}: node id {ids[row].as_py()[:80]!r} stands twice"
+        raise GraphFormatError(message, "delete one of them")
 
 
-def _ends(file: DelimitedFile, values: pa.Array, ids: pa.Array) -> np.ndarray:
-    found = positions(values, ids)
+def _ends(table: _Table, column: str, ids: pa.Array) -> np.ndarray:
+    values = table.texts[column]
+    found = pc.fill_null(pc.index_in(values, value_set=ids), -1).to_numpy(zero_copy_only=False)
     if (found < 0).any():
         row = int(np.argmax(found < 0))
-        where = f"{file.file} line {file.line_of(row, header=True):,}"
-        message = f"{where}: {values[row].as_py()[:80]!r} is not in the file of nodes"
+        message = f"{table.where(row)}: {values[row].as_py()[:80]!r} is not in the file of nodes"
         raise GraphFormatError(message, "add it there, or delete the line")
     return found
 
 
-def _typed(columns: Mapping[str, pa.Array]) -> dict[str, list[Any]]:
-    """The columns that any row fills, each with values of one kind; None where a row leaves it out."""
-    typed = {name: _typed_column(values) for name, values in columns.items()}
-    return {name: values for name, values in typed.items() if any(value is not None for value in values)}
-
-
-def _typed_column(values: pa.Array) -> list[Any]:
-    cells = [value or None for value in values.to_pylist()]
-    filled = values.filter(pc.not_equal(values, ""))
-    if _all_match(filled, _NUMBER):
-        numbers = [None if cell is None else number(cell) for cell in cells]
-        if all((made is None) == (cell is None) for made, cell in zip(numbers, cells, strict=True)):
-            whole = _all_match(filled, _INTEGER)
-            return numbers if whole else [None if made is None else float(made) for made in numbers]
-    if _all_match(filled, _BOOLEAN):
-        return [None if cell is None else cell.lower() == "true" for cell in cells]
-    return cells
-
-
-def _all_match(filled: pa.Array, pattern: str) -> bool:
-    # Arrow matches with RE2, in linear time.
-    return bool(pc.all(pc.match_substring_regex(filled, pattern), min_count=0).as_py())
-
-
-def _columns(columns: Mapping[str, Any]) -> dict[str, list[Any]]:
-    made = {name: [_plain(value) for value in values] for name, values in columns.items()}
-    return {name: values for name, values in made.items() if any(value is not None for value in values)}
-
-
-def _plain(value: Any) -> Any:
-    """A property as JSON: numpy's numbers as Python's, NaN (no value) as None."""
-    value = value.item() if isinstance(value, np.generic) else value
-    return None if isinstance(value, float) and value != value else value
+def _digest(path: Path) -> bytes:
+    digest = hashlib.sha256()
+    with TextStream(path) as stream:
+        while piece := stream.read(_PIECE):
+            digest.update(piece)
+    return digest.digest()

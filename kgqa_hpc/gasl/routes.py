@@ -80,15 +80,18 @@ def routes(starts: Iterable[int], steps: Sequence[Stepper]) -> Iterator[Route]:
         on_path = {start}
         open_steps = [iter(steps[0](start))]
         while open_steps:
-            found = next((step for step in open_steps[-1] if step[0] not in on_path), None)
+            found = None
+            if len(open_steps) == len(steps):
+                for other, between in open_steps[-1]:
+                    if other not in on_path:
+                        yield Route((*nodes, other), (*edges, between))
+            else:
+                found = next((step for step in open_steps[-1] if step[0] not in on_path), None)
             if found is None:
                 open_steps.pop()
                 on_path.discard(nodes.pop())
                 if edges:
                     edges.pop()
-                continue
-            if len(open_steps) == len(steps):
-                yield Route((*nodes, found[0]), (*edges, found[1]))
                 continue
             nodes.append(found[0])
             edges.append(found[1])
