@@ -1,8 +1,8 @@
 """One shard of an index: a tantivy index of its own, with the documents themselves stored in it.
 
-Building resolves what stands, then adds it in one thread, so that memory stays at the writer's heap. Opening
-gives what an exact BM25 over many shards needs: document frequencies and the documents; the number of terms of
-all documents together stands in its facts.
+Building resolves what stands, then adds it in one thread, so that memory stays at the writer's heap.
+Opening gives what an exact BM25 over many shards needs: document frequencies and the documents; the number
+of terms of all documents together stands in its facts.
 """
 
 from __future__ import annotations
