@@ -51,7 +51,7 @@ def name_finder(names: Iterable[str]) -> NameFinder:
     every += [name.replace("-", " ") for name in every]
     every += [name.capitalize() for name in every if name.isalpha() and name.isupper() and len(name) >= 3]
     wanted = {name: case_of(name) for name in every}
-    return NameFinder(wanted, is_noise=lambda name: False)
+    return NameFinder(wanted, noise=lambda text: lambda name: None)
 
 
 def delexicalise(text: str, finder: NameFinder, placeholder: str = PLACEHOLDER) -> Delexicalised:

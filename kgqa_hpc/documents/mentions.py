@@ -17,6 +17,7 @@ from dataclasses import dataclass
 
 import ahocorasick_rs
 
+from kgqa_hpc.documents.abbreviations import defined_otherwise
 from kgqa_hpc.documents.names import Case
 from kgqa_hpc.documents.stop_words import WORDS, is_stop_word
 
@@ -35,15 +36,32 @@ class Mention:
     text: str
 
 
+Noise = Callable[[str], Callable[[str], str | None]]
+
+
+def usual_noise(text: str) -> Callable[[str], str | None]:
+    """Stop words, and abbreviations that the text explains as something else."""
+    otherwise = defined_otherwise(text)
+
+    def why_not(name: str) -> str | None:
+        if name in otherwise:
+            return "abbreviation"
+        return "stop word" if is_stop_word(name) else None
+
+    return why_not
+
+
 class NameFinder:
-    """Finds names; made once, used for any number of texts. `is_noise` says of a spelling that it is no name.
+    """Finds names; made once, used for any number of texts.
+
+    `noise(text)` gives a function that says why a spelling is no name in this text, or None.
 
     `dropped` counts what was found between word boundaries and is no mention: `case`, `inside a longer name`,
-    `stop word`, `heading`; `found` counts the mentions.
+    `heading`, and the reasons of `noise`: `stop word`, `abbreviation`; `found` counts the mentions.
     """
 
-    def __init__(self, names: dict[str, Case], is_noise: Callable[[str], bool] = is_stop_word) -> None:
-        self._is_noise = is_noise
+    def __init__(self, names: dict[str, Case], noise: Noise | None = None) -> None:
+        self._noise = noise or usual_noise
         self.found = 0
         self.dropped: Counter[str] = Counter()
         self._exact: dict[str, set[str]] = {}
@@ -82,6 +100,7 @@ class NameFinder:
 
     def _longest(self, text: str, spans: Iterable[tuple[int, int]]) -> list[Mention]:
         labels = [match.span() for match in _LABEL.finditer(text)]
+        why_not = self._noise(text)
         mentions: list[Mention] = []
         reached = 0
         for start, end in sorted(set(spans), key=lambda span: (span[0], -span[1])):
@@ -89,8 +108,8 @@ class NameFinder:
                 self.dropped["inside a longer name"] += 1
             elif text[start:end].lower() in WORDS and _within(labels, start):
                 self.dropped["heading"] += 1
-            elif self._is_noise(text[start:end]):
-                self.dropped["stop word"] += 1
+            elif reason := why_not(text[start:end]):
+                self.dropped[reason] += 1
             else:
                 mentions.append(Mention(start, end, text[start:end]))
                 reached = end

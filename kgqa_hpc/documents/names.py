@@ -55,10 +55,15 @@ _GREEK = dict(
         strict=True,
     )
 )
-_SPELT = re.compile(rf"(?<![a-z])({'|'.join(_GREEK)})(?![a-z])", re.IGNORECASE)
-_JOINED_SPELT = re.compile(rf"(?<=\w)[ -]({'|'.join(_GREEK)})(?![a-z])", re.IGNORECASE)
-_JOINED_LETTER = re.compile(rf"(?<=\w)[{''.join(_GREEK.values())}]")
-_LETTER = re.compile(f"[{''.join(_GREEK.values())}]")
+_WORDS_OF_GREEK = "|".join(_GREEK)
+_LETTERS = "".join(_GREEK.values())
+# A capital or a digit may stand right beside it: `NF-kappaB`, `IFNalpha2`; a small letter makes another word.
+_SPELT = re.compile(rf"(?<![a-z])(?i:{_WORDS_OF_GREEK})(?![a-z])")
+_JOINED_SPELT = re.compile(rf"(?<=\w)[ -]((?i:{_WORDS_OF_GREEK}))(?![a-z])")
+_LETTER = re.compile(f"[{_LETTERS}]")
+_JOINED_LETTER = re.compile(rf"(?<=\w)[{_LETTERS}]")
+# `NF-κ-B`, as UniProt's `NF-kappa-B` becomes, is written `NF-κB`.
+_LETTER_JOINED = re.compile(rf"([{_LETTERS}])-(?=[A-Z0-9]\b)")
 _FIELD_BYTES = 16 << 20
 
 
@@ -151,7 +156,8 @@ def spellings(name: str) -> list[str]:
     `IL-1β` is also `IL-1beta` and `IL-1-beta`, `Insulin beta` also `Insulin β` and `Insulinβ`.
     """
     found = [name]
-    found += [_SPELT.sub(lambda match: _GREEK[match[1].lower()], text) for text in (name, _unjoined(name))]
+    found += [_SPELT.sub(lambda match: _GREEK[match[0].lower()], text) for text in (name, _unjoined(name))]
+    found += [_LETTER_JOINED.sub(r"\1", text) for text in found]
     found += [_LETTER.sub(lambda match: _NAME_OF[match[0]], text) for text in (name, _joined(name))]
     if name.isalpha() and name[0].islower() and not name.islower():
         found.append(name[0].upper() + name[1:])
@@ -172,4 +178,6 @@ _NAME_OF = {letter: word for word, letter in _GREEK.items()}
 
 
 def _split(text: str, pattern: str | None) -> list[str]:
-    return [text] if pattern is None else [name for name in re.split(pattern, text) if name]
+    if pattern is None:
+        return [text]
+    return [name for part in re.split(pattern, text) if (name := part.strip(";,"))]

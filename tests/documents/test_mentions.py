@@ -39,6 +39,16 @@ def find(text: str, *names: str, shortest: int = 3) -> list[str]:
         ),
         ("IL-1beta, IL-1-beta, IL-1 beta", ["IL-1β"], ["IL-1beta", "IL-1-beta", "IL-1 beta"]),
         ("interleukin-1β", ["Interleukin-1 beta"], ["interleukin-1β"]),
+        ("NF-κB, NF-kappa-B", ["NF-kappa-B"], ["NF-κB", "NF-kappa-B"]),
+        ("NF-κB1 and NF-kappaB", ["NF-kappaB"], ["NF-kappaB"]),
+        ("TNFα and TNF-α, alphabet", ["TNF-alpha", "Alphabet"], ["TNFα", "TNF-α", "alphabet"]),
+        ("low back pain (LBP); LBP and CRP", ["LBP", "CRP"], ["CRP"]),
+        ("the systems of care (SOC = 2), SOC", ["SOC"], []),
+        ("C-reactive protein (CRP) and CRP", ["CRP"], ["CRP", "CRP"]),
+        ("uracil-DNA glycosylase (UNG)", ["UNG"], ["UNG"]),
+        ("catalase (CAT), CAT", ["CAT"], ["CAT", "CAT"]),
+        ("computed axial tomography (CAT), CAT", ["CAT"], []),
+        ("tumor necrosis factor (TNF); insulin (INS)", ["TNF", "INS"], ["TNF", "INS"]),
         ("IL-1 betas bind", ["IL-1", "IL-1 beta"], ["IL-1"]),
         ("RecA, recA, reca", ["recA"], ["RecA", "recA"]),
         ("Catalase, catalase and CATALASE", ["Catalase"], ["Catalase", "catalase", "CATALASE"]),
@@ -91,9 +101,9 @@ def test_mentions_lie_in_order_between_word_boundaries(text: str) -> None:
 
 def test_a_table_is_read_by_its_columns(tmp_path: Path) -> None:
     table = tmp_path / "names.tsv.gz"
-    rows = 'accession\tprotein_name\tgene_names\nP1\tLarge "T" antigen\tTAG  LT\nP2\t\tCAT\nP3\n'
+    rows = 'accession\tprotein_name\tgene_names\nP1\tLarge "T" antigen\tTAG  LT\nP2\t\tCAT; CATL,\nP3\n'
     table.write_bytes(gzip.compress(rows.encode()))
-    assert list(read_names(table)) == ['Large "T" antigen', "TAG", "LT", "CAT"]
+    assert list(read_names(table)) == ['Large "T" antigen', "TAG", "LT", "CAT", "CATL"]
 
 
 def test_hgncs_table_is_read_too(proteins: Path) -> None:

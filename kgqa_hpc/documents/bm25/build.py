@@ -162,7 +162,7 @@ def _summary(parts: list[Path], folders: list[Path]) -> dict[str, Any]:
         "scratch_bytes": _size(parts),
         "index_bytes": _size(folders),
     }
-    lengths = [{key: facts[key] for key in ("documents", "average_length")} for facts in built]
+    lengths = [{key: facts[key] for key in ("documents", "terms")} for facts in built]
     return {"counts": counts, "cost": cost, "shards": lengths}
 
 

@@ -74,11 +74,11 @@ class Bm25Index:
         facts = self._manifest["shards"]
         self._shards = [Shard(folder / "shards" / f"{n:04d}", stem) for n in range(len(facts))]
         self.documents = sum(shard["documents"] for shard in facts)
-        words = sum(shard["documents"] * shard["average_length"] for shard in facts)
+        words = sum(shard["terms"] for shard in facts)
         self._average = words / self.documents if words else 1.0
         # By what a shard's score may fall short of the exact one: its documents look longer in its own mean.
         self._slack = [
-            _ROUNDING * max(1.0, self._average / (shard["average_length"] or self._average))
+            _ROUNDING * max(1.0, self._average * shard["documents"] / max(shard["terms"], 1))
             for shard in facts
         ]
 

@@ -1,17 +1,16 @@
 """One shard of an index: a tantivy index of its own, with the documents themselves stored in it.
 
-Building resolves what stands, then adds it in one thread, so that memory stays at the writer's heap. Opening
-gives what an exact BM25 over many shards needs: document frequencies, the mean length, and the documents.
+Building resolves what stands, then adds it in one thread, so that memory stays at the writer's heap.
+Opening gives what an exact BM25 over many shards needs: document frequencies and the documents; the number
+of terms of all documents together stands in its facts.
 """
 
 from __future__ import annotations
 
-import json
 import time
 from collections.abc import Iterator
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any
 
 import orjson
 import tantivy
@@ -49,18 +48,20 @@ def write_shard(parts: list[Path], number: int, target: Path, stem: bool) -> Non
         index = tantivy.Index(schema(), path=str(folder))
         index.register_tokenizer(terms.TOKENIZER, terms.analyzer(stem))
         writer = index.writer(heap_size=HEAP_BYTES, num_threads=1)
+        analyzer, documents, words = terms.analyzer(stem), 0, 0
         for change_number, (name, version, content) in enumerate(read_changes(parts, number)):
             if content is not None and standing.stands(change_number):
-                writer.add_document(_entry(load_document(name, version, content)))
+                document = load_document(name, version, content)
+                documents, words = documents + 1, words + len(analyzer.analyze(document.searchable))
+                writer.add_document(_entry(document))
         writer.commit()
         writer.wait_merging_threads()
         del writer
         for lock in folder.glob(".*.lock"):
             lock.unlink()
-        shard = Shard(folder, stem)
         facts = {
-            "documents": shard.documents,
-            "average_length": shard.average_length(),
+            "documents": documents,
+            "terms": words,
             "replaced": len(standing.replaced),
             "deleted": len(standing.deleted),
         }
@@ -97,15 +98,6 @@ class Shard:
         """How many documents contain the term."""
         return self._searcher.doc_freq("terms", term)
 
-    def average_length(self) -> float:
-        """The mean number of terms of a document, as tantivy's own scores use it."""
-        some = self._searcher.terms_with_prefix("terms", "", limit=1)
-        if not some:
-            return 0.0
-        query = self._term(some[0][0])
-        address = self._searcher.search(query, 1, count=False).hits[0][1]
-        return _find(json.loads(query.explain(self._searcher, address).to_json()), "avgdl")
-
     def ranked(self, weights: dict[str, float], limit: int) -> Iterator[tuple[float, tantivy.DocAddress]]:
         """(score, address) of the documents with any of these terms, best first, fetched as they are needed.
 
@@ -132,10 +124,3 @@ class Shard:
     def _term(self, term: str, weight: float = 1.0) -> tantivy.Query:
         query = tantivy.Query.term_query(self._schema, "terms", term, index_option="freq")
         return query if weight == 1.0 else tantivy.Query.boost_query(query, weight)
-
-
-def _find(explanation: dict[str, Any], name: str) -> float:
-    """The value of the part of a tantivy explanation whose description begins with `name`."""
-    if explanation["description"].startswith(name):
-        return float(explanation["value"])
-    return max((_find(part, name) for part in explanation.get("details", [])), default=0.0)

@@ -1,0 +1,94 @@
+"""A site's OpenSearch (or Elasticsearch) in place of our own index: the same questions, answered by a
+service.
+
+Only the search API's `_search`, `_doc` and the root are used, over HTTP, with the standard library. The
+query goes as a `multi_match`, which takes text and knows no syntax; stop words, k1 and b are what the
+site's index was made with, so they are asked for and stand in the provenance. Equal scores go by id among
+the documents returned.
+"""
+
+from __future__ import annotations
+
+import base64
+import json
+import os
+import time
+import urllib.error
+import urllib.parse
+import urllib.request
+from typing import Any
+
+from kgqa_hpc.documents.bm25.search import Hit
+from kgqa_hpc.documents.document import Document
+from kgqa_hpc.errors import InputError, StoreError
+
+# "user:password", so that it stands in no configuration.
+CREDENTIALS = "KGQA_OPENSEARCH_AUTH"
+ATTEMPTS = 4
+TIMEOUT = 60.0  # s
+# 429 and the errors of a proxy or a node that is starting.
+_PASSING = {429, 502, 503, 504}
+
+
+class OpenSearchIndex:
+    """The index `name` of the service at `url`, whose documents have the fields `title` and `text`.
+
+    Answers as `Retriever` says. `pause`: seconds before the second attempt, doubled for each one more.
+    Raises InputError for what the service refuses, StoreError when it does not answer.
+    """
+
+    def __init__(
+        self, url: str, name: str, title: str = "title", text: str = "text", pause: float = 1.0
+    ) -> None:
+        if not url.startswith(("http://", "https://")):
+            raise InputError(f"{url}: not the address of a search service", "http://host:9200")
+        self._base = f"{url.rstrip('/')}/{urllib.parse.quote(name, safe='')}"
+        self._root = f"{url.rstrip('/')}/"
+        self._fields = (title, text)
+        self._pause = pause
+
+    def search(self, query: str, k: int = 10) -> list[Hit]:
+        """The `k` best documents with any word of the query, best first."""
+        match = {"query": query, "fields": list(self._fields), "type": "cross_fields", "operator": "or"}
+        body = {"size": k, "_source": list(self._fields), "query": {"multi_match": match}}
+        found = self._ask(f"{self._base}/_search", body)["hits"]["hits"]
+        hits = [Hit(hit["_id"], float(hit["_score"]), self._document(hit)) for hit in found]
+        return sorted(hits, key=lambda hit: (-hit.score, hit.id))
+
+    def document(self, name: str) -> Document | None:
+        found = self._ask(f"{self._base}/_doc/{urllib.parse.quote(name, safe='')}", missing={"found": False})
+        return self._document(found) if found.get("found") else None
+
+    def provenance(self) -> dict[str, Any]:
+        """The service's version, and the index's settings (with its unique id) and mappings."""
+        return {
+            "service": self._ask(self._root).get("version", {}),
+            "settings": self._ask(f"{self._base}/_settings"),
+            "mappings": self._ask(f"{self._base}/_mapping"),
+            "fields": list(self._fields),
+        }
+
+    def _document(self, hit: dict[str, Any]) -> Document:
+        title, text = (str(hit.get("_source", {}).get(field) or "") for field in self._fields)
+        return Document(hit["_id"], title, text)
+
+    def _ask(self, url: str, body: Any = None, missing: dict[str, Any] | None = None) -> dict[str, Any]:
+        request = urllib.request.Request(url, None if body is None else json.dumps(body).encode())
+        request.add_header("Content-Type", "application/json")
+        if os.environ.get(CREDENTIALS):
+            secret = base64.b64encode(os.environ[CREDENTIALS].encode()).decode()
+            request.add_header("Authorization", f"Basic {secret}")
+        for attempt in range(ATTEMPTS):
+            time.sleep(self._pause * 2 ** (attempt - 1) if attempt else 0)
+            try:
+                with urllib.request.urlopen(request, timeout=TIMEOUT) as answer:
+                    return dict(json.load(answer))
+            except urllib.error.HTTPError as problem:
+                if problem.code == 404 and missing is not None:
+                    return missing
+                if problem.code not in _PASSING:
+                    raise InputError(f"{url}: {problem.code} {problem.reason}", "check the index") from None
+                said = f"{problem.code} {problem.reason}"
+            except (OSError, ValueError) as problem:
+                said = str(problem)
+        raise StoreError(f"{url}: no answer after {ATTEMPTS} attempts: {said}", "is the service up?")
