@@ -3,33 +3,47 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import orjson
 import pyarrow.parquet as pq
 
+from kgqa_hpc.dataset.accounting import in_order
 from kgqa_hpc.errors import AccountingError, InputError
 from kgqa_hpc.store.replace_folder import settle
 from kgqa_hpc.store.run_folder import RunFolder
 
-SAMPLES = 12
-_COLUMNS = ["question", "answer", "graphlet_id", "nodes"]
+FILES = ("accepted", "rejected")
+SAMPLE = 3000  # records the page can show, as far as they fit into SAMPLE_BYTES
+SAMPLE_BYTES = 6_000_000
+# Of a record, what the page shows; the rest stays in the dataset.
+_SHOWN = (
+    "id",
+    "question",
+    "answer",
+    "group",
+    "accepted",
+    "reason",
+    "verdicts",
+    "nodes",
+    "edges",
+    "edge_labels",
+)
 
 
 @dataclass(slots=True)
 class Findings:
     """The numbers and examples of a dataset.
 
-    `lengths[file][field]`: int arrays of characters, for accepted and rejected pairs. `usage`: accepted
-    questions per node id; `names`: of those nodes. `samples`: accepted records, of as many shapes as there
-    are.
+    `lengths[file][field]`: characters of accepted and rejected pairs. `usage`: accepted questions per node
+    id; `names`: of those nodes. `samples`: records of both files, evenly over groups.
     """
 
     accounting: dict[str, Any]
-    lengths: dict[str, dict[str, np.ndarray]] = field(default_factory=dict)
+    lengths: dict[str, dict[str, list[int]]] = field(default_factory=dict)
     usage: Counter[str] = field(default_factory=Counter)
     names: dict[str, str] = field(default_factory=dict)
     samples: list[dict[str, Any]] = field(default_factory=list)
@@ -41,73 +55,61 @@ def read_findings(run: RunFolder) -> Findings:
     counts = run.dataset / "accounting.json"
     if not counts.exists():
         raise InputError(f"{run.path}: there is no dataset yet", f"first: kgqa merge {run.path}")
-    findings = Findings(_by_number(orjson.loads(counts.read_bytes())))
-    for name in ("accepted", "rejected"):
-        _read_lengths(findings, run.dataset / f"{name}.parquet", name)
-    if len(findings.lengths["accepted"]["question"]) != findings.accounting["accepted"]:
+    accounting = orjson.loads(counts.read_bytes())
+    accounting["groups"] = dict(in_order(accounting["groups"]))
+    findings = Findings(accounting)
+    for name in FILES:
+        _read_lengths(findings, run.dataset, name)
+    accepted = accounting.get("records", accounting)["accepted"]
+    if len(findings.lengths["accepted"]["question"]) != accepted:
         raise AccountingError(
-            f"{run.dataset}: accepted.parquet and accounting.json do not belong together",
+            f"{run.dataset}: the accepted records and accounting.json do not belong together",
             "was it merged again meanwhile? run the same command again",
         )
-    findings.samples = _samples(run.dataset / "accepted.jsonl", findings.accounting)
+    findings.samples = [record for name in FILES for record in _sample(run.dataset, name, accounting)]
     return findings
 
 
-def _by_number(accounting: dict[str, Any]) -> dict[str, Any]:
-    """With the shapes in the order of their ids; the document sorts them as text."""
-    return {**accounting, "shapes": dict(sorted(accounting["shapes"].items(), key=lambda one: int(one[0])))}
+def _read_lengths(findings: Findings, folder: Path, name: str) -> None:
+    lengths: dict[str, list[int]] = {"question": [], "answer": []}
+    for path in sorted(folder.glob(f"{name}-*.parquet")):
+        with pq.ParquetFile(path) as file:
+            known = [column for column in (*lengths, "nodes") if column in file.schema_arrow.names]
+            for batch in file.iter_batches(batch_size=2048, columns=known):
+                for text, found in lengths.items():
+                    found += map(len, batch[text].to_pylist())
+                if name == "accepted" and "nodes" in known:
+                    _count_nodes(findings, batch["nodes"].to_pylist())
+    findings.lengths[name] = lengths
 
 
-def _read_lengths(findings: Findings, path: Path, name: str) -> None:
-    parts: dict[str, list[np.ndarray]] = {"question": [], "answer": []}
-    with pq.ParquetFile(path) as file:
-        for batch in file.iter_batches(batch_size=2048, columns=_COLUMNS):
-            for text, chunks in parts.items():
-                chunks.append(np.array([len(value) for value in batch[text].to_pylist()], np.int64))
-            if name == "accepted":
-                _count_nodes(findings, batch["nodes"].to_pylist())
-    empty = [np.empty(0, np.int64)]
-    findings.lengths[name] = {text: np.concatenate(chunks or empty) for text, chunks in parts.items()}
-
-
-def _count_nodes(findings: Findings, rows: list[list[dict[str, str]]]) -> None:
+def _count_nodes(findings: Findings, rows: list[list[dict[str, str]] | None]) -> None:
     for nodes in rows:
-        for node in nodes:
+        for node in nodes or ():
             findings.usage[node["id"]] += 1
             findings.names.setdefault(node["id"], node["name"])
 
 
-def _samples(path: Path, accounting: dict[str, Any]) -> list[dict[str, Any]]:
-    """The first accepted records, in turns over the shapes."""
-    accepted = {
-        int(shape): tally["accepted"] for shape, tally in accounting["shapes"].items() if tally["accepted"]
-    }
-    wanted = {shape: min(number, -(-SAMPLES // len(accepted))) for shape, number in accepted.items()}
-    found: list[dict[str, Any]] = []
-    with path.open("rb") as file:
+def _sample(folder: Path, name: str, accounting: dict[str, Any]) -> Iterator[dict[str, Any]]:
+    """The first records of every group, as many of each (records stand in a seeded shuffle)."""
+    groups = accounting.get("records", accounting)["groups"]
+    there = {g: _number(counts[name]) for g, counts in groups.items()}
+    room = SAMPLE // len(FILES)
+    each = -(-room // max(sum(n > 0 for n in there.values()), 1))
+    wanted = {group: min(number, each) for group, number in there.items()}
+    left, size = sum(wanted.values()), 0
+    with (folder / f"{name}.jsonl").open("rb") as file:
         for line in file:
-            if not any(wanted.values()):
-                break
+            if left <= 0 or size > SAMPLE_BYTES // len(FILES):
+                return
             record = orjson.loads(line)
-            if wanted[record["graphlet_id"]]:
-                wanted[record["graphlet_id"]] -= 1
-                found.append(record)
-    return _spread(found)
+            if wanted.get(record["group"], 0) > 0:
+                wanted[record["group"]] -= 1
+                left -= 1
+                shown = {key: record[key] for key in _SHOWN if key in record}
+                size += len(orjson.dumps(shown))
+                yield shown
 
 
-def _spread(records: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """A dozen of them, every shape once before any shape twice, then by shape."""
-    turn: Counter[int] = Counter()
-    ranked = []
-    for record in records:
-        ranked.append((turn[record["graphlet_id"]], record["graphlet_id"], record["id"], record))
-        turn[record["graphlet_id"]] += 1
-    chosen = [record for *_, record in sorted(ranked, key=lambda one: one[:3])][:: _step(len(ranked))][
-        :SAMPLES
-    ]
-    return sorted(chosen, key=lambda record: (record["graphlet_id"], record["id"]))
-
-
-def _step(available: int) -> int:
-    # With 29 shapes a dozen is every other one, so that small and large shapes are both shown.
-    return max(available // SAMPLES, 1)
+def _number(counted: int | dict[str, int]) -> int:
+    return counted if isinstance(counted, int) else sum(counted.values())

@@ -1,58 +1,73 @@
 """RUN/report/index.html: one self-contained page, safe whatever names, questions and models hold.
 
-Everything foreign is escaped (Jinja2 autoescape), figures are data URIs, and a content security policy keeps
-the browser from loading or running anything. The text is page.html.j2.
+Everything foreign is text: escaped in the page (Jinja2 autoescape), and set as text by the page's script. A content
+security policy lets only this very script and style run, by their hashes, and lets the page load nothing. Text,
+style and script are page.html.j2, page.css and page.js.
 """
 
 from __future__ import annotations
 
+import base64
+import hashlib
 from pathlib import Path
 from typing import Any
 
 import orjson
 from jinja2 import Environment, PackageLoader, StrictUndefined
+from markupsafe import Markup
 
 from kgqa_hpc import __version__
-from kgqa_hpc.dataset.accounting import OUTCOMES
-from kgqa_hpc.dataset.facts import gather_facts, shape_totals
-from kgqa_hpc.graphlets.shapes import SHAPES
-from kgqa_hpc.report import figures
-from kgqa_hpc.report.drawing import draw
+from kgqa_hpc.dataset.accounting import OUTCOMES, Accounting, OutcomeCounts
+from kgqa_hpc.dataset.facts import Facts, gather_facts
+from kgqa_hpc.dataset.group_table import group_rows
+from kgqa_hpc.evaluate.judged import wilson
 from kgqa_hpc.report.findings import Findings, read_findings
+from kgqa_hpc.report.pace import pace, progress_notes
+from kgqa_hpc.report.pictures import pictures
 from kgqa_hpc.store.atomic import make_folder, write_file
 from kgqa_hpc.store.run_folder import RunFolder
 
 TOP_NODES = 10
+Counts = dict[str, Any]
 
 
 def write_report(run: RunFolder) -> Path:
     """Write the page of a merged run; returns its path.
 
-    Raises InputError when there is no dataset yet or matplotlib is missing, DiskFull.
+    Raises InputError when there is no dataset yet, DiskFull.
     """
-    figures.require_matplotlib()
     findings = read_findings(run)
-    notes = _notes(run.logs / "history.jsonl")
+    facts = gather_facts(run, __version__)
+    notes = progress_notes(run.logs / "history.jsonl")
+    counts = findings.accounting
+    style, script = _asset("page.css"), _asset("page.js")
     page = (
         _environment()
         .get_template("page.html.j2")
         .render(
             run=run.name,
-            facts=gather_facts(run, __version__),
-            counts=findings.accounting,
-            reasons=_reasons(findings.accounting),
-            shapes=_shapes(findings, shape_totals(run)),
-            requests=[_rates(row) for row in findings.accounting["requests"]],
-            figures=_figures(findings, notes),
-            pace=_pace(notes),
+            path=str(run.path),
+            facts=facts,
+            counts=counts,
+            headline=_acceptance(counts),
+            reasons=_reasons(counts),
+            groups=_groups(facts, counts),
+            requests=[_rates(row) for row in counts["requests"]],
+            figures=pictures(findings, notes),
+            pace=pace(notes),
             nodes=_top_nodes(findings),
             used_nodes=len(findings.usage),
-            samples=[_sample(record) for record in findings.samples],
+            style=Markup(style),
+            script=Markup(script),
+            style_hash=_hash(style),
+            script_hash=_hash(script),
+            data=_data(run, findings),
+            shown=len(findings.samples),
         )
     )
     make_folder(run.report)
     target = run.report / "index.html"
-    write_file(target, page.encode("utf-8"))
+    write_file(target, page.encode("utf-8", "replace"))
     return target
 
 
@@ -69,37 +84,64 @@ def _environment() -> Environment:
     return jinja
 
 
-def _reasons(counts: dict[str, Any]) -> list[tuple[str, str, int]]:
-    return [
-        (outcome, reason, number) for outcome in OUTCOMES[1:] for reason, number in counts[outcome].items()
-    ]
+def _asset(name: str) -> str:
+    return (Path(__file__).parent / name).read_text(encoding="utf-8")
 
 
-def _shapes(findings: Findings, totals: dict[int, int]) -> list[dict[str, Any]]:
+def _hash(text: str) -> str:
+    """The form in which a content security policy names an inline style or script."""
+    return f"sha256-{base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()}"
+
+
+def _data(run: RunFolder, findings: Findings) -> Markup:
+    """The sample as JSON that no HTML parser can leave: `<`, `>` and `&` are escaped."""
+    data = orjson.dumps({"run": str(run.path), "records": findings.samples}).decode()
+    for sign in "<>&\u2028\u2029":
+        data = data.replace(sign, f"\\u{ord(sign):04x}")
+    return Markup(data)
+
+
+def _acceptance(counts: Counts) -> dict[str, Any]:
+    """Accepted of accepted and rejected, as everywhere, with its 95 % interval (Wilson)."""
+    accepted, rejected = counts["accepted"], sum(counts["rejected"].values())
+    if "records" in counts:
+        accepted, rejected = counts["records"]["accepted"], sum(counts["records"]["rejected"].values())
+    share = wilson(accepted, accepted + rejected)
+    return {"accepted": accepted, "of": accepted + rejected, "share": share}
+
+
+def _reasons(counts: Counts) -> list[tuple[str, str, int]]:
+    found = [("accepted", "", counts["accepted"])]
+    for outcome in OUTCOMES[1:]:
+        found += [(outcome, reason, number) for reason, number in counts[outcome].items()]
+    return found
+
+
+def _groups(facts: Facts, counts: Counts) -> list[dict[str, Any]]:
+    """A row per group the kind knows, sampled or not, and every other that was sampled."""
+    accounting = Accounting({name: _outcomes(one) for name, one in counts["groups"].items()})
     rows = []
-    for key, tally in findings.accounting["shapes"].items():
-        shape = SHAPES.get(int(key))
-        judged = tally["accepted"] + sum(n for reason, n in tally["rejected"].items() if reason != "length")
-        rows.append(
-            {
-                "id": key,
-                "name": shape.name if shape else "",
-                "drawing": draw(shape.k, shape.edges, size=34, radius=3) if shape else None,
-                "total": totals.get(int(key)),
-                "tally": {**tally, **{name: sum(tally[name].values()) for name in OUTCOMES[1:]}},
-                "ratio": _share(tally["accepted"], judged),
-            }
-        )
+    for row in group_rows(facts, accounting):
+        one: OutcomeCounts = row["counts"]
+        share = wilson(one.accepted, one.accepted + one.rejected.total())
+        rows.append({**row, "share": share, "absent": not one.sampled})
     return rows
+
+
+def _outcomes(document: Counts) -> OutcomeCounts:
+    counts = OutcomeCounts(sampled=document["sampled"], accepted=document["accepted"])
+    for outcome in OUTCOMES[1:]:
+        getattr(counts, outcome).update(document[outcome])
+    return counts
 
 
 def _rates(row: dict[str, Any]) -> dict[str, Any]:
     lost = row["unparseable"] + row["truncated"] + row["errors"]
     return {
         **row,
-        "invalid_rate": _share(lost, row["requests"]),
+        "no_use": _share(lost, row["requests"]),
         "repaired_rate": _share(row["repaired"], row["usable"]),
-        "tokens_each": {kind: _share(n, row["requests"]) for kind, n in row["tokens"].items()},
+        "each": _share(row["tokens"]["completion"], row["requests"]),
     }
 
 
@@ -107,45 +149,6 @@ def _share(part: int, whole: int) -> float | None:
     return part / whole if whole else None
 
 
-def _figures(findings: Findings, notes: list[tuple[float, int]]) -> dict[str, str]:
-    images = {
-        "outcomes": figures.outcomes_per_shape(findings),
-        "question": figures.lengths(findings, "question"),
-        "answer": figures.lengths(findings, "answer"),
-        "usage": figures.node_usage(findings),
-    }
-    return {**images, "pace": figures.pace(notes)} if _pace(notes) else images
-
-
-def _notes(path: Path) -> list[tuple[float, int]]:
-    """The progress notes of the run's lead, as far as they can be read: a log, not the truth."""
-    if not path.exists():
-        return []
-    notes = []
-    for line in path.read_bytes().splitlines():
-        try:
-            note = orjson.loads(line)
-            notes.append((float(note["time"]), int(note["ended"])))
-        except (ValueError, TypeError, KeyError):
-            continue
-    return notes
-
-
-def _pace(notes: list[tuple[float, int]]) -> dict[str, float] | None:
-    """Items and hours between the first and the last note."""
-    hours = (notes[-1][0] - notes[0][0]) / 3600 if notes else 0.0
-    return {"items": notes[-1][1] - notes[0][1], "hours": hours} if hours > 0 else None
-
-
 def _top_nodes(findings: Findings) -> list[tuple[str, str, int]]:
     order = sorted(findings.usage.items(), key=lambda one: (-one[1], one[0]))
     return [(node, findings.names[node], count) for node, count in order[:TOP_NODES]]
-
-
-def _sample(record: dict[str, Any]) -> dict[str, Any]:
-    edges = zip(record["edges"], record["edge_labels"], strict=True)
-    return {
-        **record,
-        "drawing": draw(record["num_nodes"], record["edges"], size=120, radius=11),
-        "relations": [(source, target, label) for (source, target), label in edges],
-    }

@@ -1,0 +1,54 @@
+"""The page's figures, from its findings; after BioGraphletQA's Figures 5, 9, 10 and 11."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from markupsafe import Markup
+
+from kgqa_hpc.report.findings import Findings
+from kgqa_hpc.report.pace import Notes, pace
+from kgqa_hpc.report.svg import histogram, line, stacked_bars
+
+CAP = 2000  # questions per node shown, as in the paper's Figure 11
+
+
+def pictures(findings: Findings, notes: Notes) -> dict[str, Any]:
+    """SVG by name."""
+    usage = [min(count, CAP) for count in findings.usage.values()]
+    above = sum(count > CAP for count in findings.usage.values())
+    most = max(findings.usage.values(), default=0)
+    told = f"Accepted questions per node, cut at {CAP:,}: at most {most:,}, {above:,} nodes above {CAP:,}"
+    found = {
+        "outcomes": _outcomes(findings.accounting["groups"]),
+        "question": _lengths(findings, "question"),
+        "answer": _lengths(findings, "answer"),
+        "usage": histogram([("acc", usage)], told, "accepted questions per node", logarithmic=True),
+    }
+    if pace(notes):
+        points = [((at - notes[0][0]) / 60, float(ended)) for at, ended in notes]
+        found["pace"] = line(points, "Items ended over time", "minutes since the first note")
+    return {name: Markup(svg) for name, svg in found.items()}
+
+
+def _outcomes(groups: dict[str, Any]) -> str:
+    series = [
+        ("acc", [one["accepted"] for one in groups.values()]),
+        ("rej", [sum(one["rejected"].values()) for one in groups.values()]),
+        ("lost", [sum(one["invalid"].values()) + sum(one["failed"].values()) for one in groups.values()]),
+        ("wait", [one["waiting"] for one in groups.values()]),
+    ]
+    return stacked_bars(list(groups), series, "What became of the items of each group", "group")
+
+
+def _lengths(findings: Findings, field: str) -> str:
+    limits = findings.accounting["lengths"].get(field, {})
+    marks = [limits[name] for name in ("minimum", "maximum") if limits.get(name) is not None]
+    series = [
+        (kind, findings.lengths[name][field]) for kind, name in (("acc", "accepted"), ("rej", "rejected"))
+    ]
+    values = [value for _, lengths in series for value in lengths]
+    marks = [mark for mark in marks if values and min(values) <= mark <= max(values)]
+    return histogram(
+        series, f"Lengths of {field}s in characters", f"length of the {field}, characters", marks
+    )

@@ -1,0 +1,140 @@
+"""Figures of the page as SVG text: bars, histograms and lines, in the page's own colours, light or dark.
+
+Every figure has a title, which is its text alternative. No style attribute is used (the page's security policy
+forbids them): classes name the colours. The same numbers give the same bytes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from html import escape
+from math import log10
+
+WIDTH, HEIGHT = 460, 220
+LEFT, RIGHT, TOP, BOTTOM = 52, 8, 10, 40
+Series = tuple[str, Sequence[float]]  # class name (acc, rej, lost, wait) and values
+
+
+def stacked_bars(names: Sequence[str], series: Sequence[Series], title: str, unit: str) -> str:
+    """One bar per name, `series` stacked on each other; wide enough for every name to be read."""
+    totals = [sum(values[i] for _, values in series) for i in range(len(names))]
+    chart = _Chart(max(WIDTH, 26 * len(names) + LEFT + RIGHT), max(totals, default=0), title)
+    step = chart.inner / max(len(names), 1)
+    for i, name in enumerate(names):
+        base = 0.0
+        for kind, values in series:
+            if values[i]:
+                top = chart.y(base + values[i])
+                chart.box(
+                    LEFT + i * step + step * 0.1,
+                    top,
+                    step * 0.8,
+                    chart.y(base) - top,
+                    kind,
+                    f"{name}: {values[i]:,} {kind_word(kind)}",
+                )
+            base += values[i]
+        chart.label(LEFT + (i + 0.5) * step, HEIGHT - BOTTOM + 14, _short(name))
+    return chart.end(unit)
+
+
+def histogram(
+    series: Sequence[Series], title: str, unit: str, marks: Sequence[float] = (), *, logarithmic: bool = False
+) -> str:
+    """Stacked histograms of whole numbers over at most 60 bins that hold equally many numbers each."""
+    everything = [value for _, values in series for value in values]
+    low, high = int(min(everything, default=0)), int(max(everything, default=0))
+    size = -(-(high - low + 1) // 60)
+    bins = -(-(high - low + 1) // size)
+    counts = [[0] * bins for _ in series]
+    for (_, values), count in zip(series, counts, strict=True):
+        for value in values:
+            count[(int(value) - low) // size] += 1
+    totals = [sum(count[b] for count in counts) for b in range(bins)]
+    scale = _log if logarithmic else float
+    chart = _Chart(WIDTH, scale(max(totals, default=0)), title, labels=10 if logarithmic else 0)
+    step = chart.inner / bins
+    for b in range(bins):
+        base = 0
+        for (kind, _), count in zip(series, counts, strict=True):
+            if count[b]:
+                top, under = chart.y(scale(base + count[b])), chart.y(scale(base))
+                where = f"{low + b * size:,}" + (f"-{low + (b + 1) * size - 1:,}" if size > 1 else "")
+                chart.box(LEFT + b * step, top, step, under - top, kind, f"{where}: {count[b]:,}")
+            base += count[b]
+    for mark in marks:
+        chart.rule(LEFT + (mark - low) / max(bins * size, 1) * chart.inner)
+    for value in (low, (low + high) // 2, high):
+        chart.label(
+            LEFT + (value - low + 0.5) / (bins * size) * chart.inner, HEIGHT - BOTTOM + 14, f"{value:,}"
+        )
+    return chart.end(unit)
+
+
+def line(points: Sequence[tuple[float, float]], title: str, unit: str) -> str:
+    """A line through (x, y), both from 0."""
+    high = max((y for _, y in points), default=0.0)
+    far = max((x for x, _ in points), default=0.0) or 1.0
+    chart = _Chart(WIDTH, high, title)
+    path = " ".join(f"{LEFT + x / far * chart.inner:.1f},{chart.y(y):.1f}" for x, y in points)
+    chart.parts.append(f'<polyline class="line" points="{path}"/>')
+    for share in (0.0, 0.5, 1.0):
+        chart.label(LEFT + share * chart.inner, HEIGHT - BOTTOM + 14, _number(far * share))
+    return chart.end(unit)
+
+
+def kind_word(kind: str) -> str:
+    """The word a class name stands for."""
+    return {"acc": "accepted", "rej": "rejected", "lost": "invalid or failed", "wait": "waiting"}.get(
+        kind, kind
+    )
+
+
+class _Chart:
+    def __init__(self, width: int, high: float, title: str, labels: int = 0) -> None:
+        self.width, self.inner = width, width - LEFT - RIGHT
+        self._high = high or 1.0
+        self._title = title
+        self.parts: list[str] = []
+        for share in (0.0, 0.5, 1.0):
+            value, y = self._high * share, self.y(self._high * share)
+            text = _number(labels**value - 1 if labels else value)
+            self.parts.append(
+                f'<line class="grid" x1="{LEFT}" x2="{width - RIGHT}" y1="{y:.1f}" y2="{y:.1f}"/>'
+            )
+            self.parts.append(f'<text class="end" x="{LEFT - 5}" y="{y + 4:.1f}">{text}</text>')
+
+    def y(self, value: float) -> float:
+        return TOP + (HEIGHT - TOP - BOTTOM) * (1 - value / self._high)
+
+    def box(self, x: float, y: float, width: float, height: float, kind: str, told: str) -> None:
+        place = f'x="{x:.1f}" y="{y:.1f}" width="{width:.1f}" height="{height:.1f}"'
+        self.parts.append(f'<rect class="{kind}" {place}><title>{escape(told)}</title></rect>')
+
+    def rule(self, x: float) -> None:
+        place = f'x1="{x:.1f}" x2="{x:.1f}" y1="{TOP}" y2="{HEIGHT - BOTTOM}"'
+        self.parts.append(f'<line class="mark" {place}/>')
+
+    def label(self, x: float, y: float, text: str) -> None:
+        self.parts.append(f'<text class="mid" x="{x:.1f}" y="{y:.1f}">{escape(text)}</text>')
+
+    def end(self, unit: str) -> str:
+        self.label(LEFT + self.inner / 2, HEIGHT - 6, unit)
+        head = f'<svg class="figure" viewBox="0 0 {self.width} {HEIGHT}" width="{self.width}" role="img">'
+        return f"{head}<title>{escape(self._title)}</title>{''.join(self.parts)}</svg>"
+
+
+def _log(value: float) -> float:
+    return log10(value + 1)
+
+
+def _number(value: float) -> str:
+    if value >= 1e6:
+        return f"{value / 1e6:.3g} M"
+    return f"{value:,.0f}" if value >= 100 or value == int(value) else f"{value:.2g}"
+
+
+def _short(name: str) -> str:
+    """The last word of a group's name: `11` of `shape 11`."""
+    word = name.rsplit(" ", 1)[-1]
+    return word if len(word) <= 6 else f"{word[:5]}…"

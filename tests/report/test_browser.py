@@ -1,0 +1,161 @@
+"""The page in a real browser: nothing breaks, nothing is loaded, everything can be reached by keyboard."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from kgqa_hpc.dataset.merge import merge
+from kgqa_hpc.report.page import write_report
+
+CHROMIUM = os.environ.get("KGQA_CHROMIUM") or shutil.which("chromium") or shutil.which("google-chrome")
+try:
+    from playwright.sync_api import Page, sync_playwright
+except ImportError:
+    CHROMIUM = None
+
+pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="PLAYWRIGHT OR CHROMIUM IS MISSING: PAGE NOT LOOKED AT")
+LONG = "a-very-long-prompt-name-that-somebody-chose-without-thinking-of-tables"
+WIDTHS = (1400, 768, 400)
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Any]:
+    with sync_playwright() as playwright:
+        opened = playwright.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
+        yield opened
+        opened.close()
+
+
+@pytest.fixture
+def page_file(make_run: Any) -> Path:
+    """A page whose questions name their nodes, one of them with markup in it."""
+    run = make_run()
+    run.finish()
+    merge(run.folder)
+    for name in ("accepted", "rejected"):
+        path = run.folder.dataset / f"{name}.jsonl"
+        lines = [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
+        for line in lines:
+            line["nodes"][1]["name"] = "<script>alert(1)</script>"
+            line["question"] = f"Is {line['nodes'][0]['name']} like {line['nodes'][1]['name']}?"
+        path.write_text("".join(json.dumps(line) + "\n" for line in lines), encoding="utf-8")
+    counts = run.folder.dataset / "accounting.json"
+    document = json.loads(counts.read_text())
+    for row in document["requests"]:
+        row["prompt"]["name"] = LONG
+        row |= {"requests": 1_234_567_890}
+    counts.write_text(json.dumps(document))
+    return write_report(run.folder)
+
+
+class Look:
+    """A page that is open, and what it complained of or asked for."""
+
+    def __init__(self, browser: Any, file: Path, width: int = 1400, scheme: str = "light", hash: str = "") -> None:
+        context = browser.new_context(viewport={"width": width, "height": 900}, color_scheme=scheme)
+        self.page: Page = context.new_page()
+        self.complaints: list[str] = []
+        self.requests: list[str] = []
+        self.page.on("console", lambda message: self.complaints.append(message.text))
+        self.page.on("pageerror", lambda error: self.complaints.append(str(error)))
+        self.page.on("dialog", lambda dialog: self.complaints.append("a dialog"))
+        self.page.on("request", lambda request: self.requests.append(request.url))
+        self.page.goto(f"file://{file}{hash}")
+
+
+@pytest.mark.parametrize("width", WIDTHS)
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_nothing_is_complained_of_loaded_or_wider_than_the_window(
+    browser: Any, page_file: Path, width: int, scheme: str
+) -> None:
+    look = Look(browser, page_file, width, scheme)
+    for side in ("accepted", "rejected"):
+        look.page.click(f"#{side}-list .card > button")
+    assert look.complaints == []
+    assert len(look.requests) == 1
+    assert look.page.evaluate("document.documentElement.scrollWidth") <= width
+
+
+@pytest.mark.parametrize("width", WIDTHS)
+def test_no_table_breaks_words_into_letters(browser: Any, page_file: Path, width: int) -> None:
+    cells = Look(browser, page_file, width).page.evaluate(
+        """() => [...document.querySelectorAll("th, td")].map(cell => {
+            const range = document.createRange();
+            range.selectNodeContents(cell);
+            const lines = new Set([...range.getClientRects()].map(r => Math.round(r.bottom / 4)));
+            const words = cell.innerText.split(/[\\s\\u00ad-]+/).filter(Boolean);
+            return [cell.innerText, words.length, lines.size, cell.parentElement.clientHeight];
+        })"""
+    )
+    assert len(cells) > 100
+    # Letters one below the other would be more lines than words.
+    assert [cell for cell in cells if cell[2] > cell[1] + 1] == []
+    assert max(cell[3] for cell in cells) < 120
+
+
+def test_a_name_lights_its_node_and_edges_by_mouse_and_by_keyboard(browser: Any, page_file: Path) -> None:
+    page = Look(browser, page_file).page
+    page.click("#accepted-list .card > button")
+    page.hover("#accepted-list .card p mark >> nth=0")
+    assert page.locator("#accepted-list .graph g.on circle").count() == 1
+    assert page.locator("#accepted-list .graph g.on path").count() >= 1
+    page.mouse.move(0, 0)
+    assert page.locator(".graph g.on").count() == 0
+    page.focus("#accepted-list .card p mark >> nth=1")
+    assert page.locator("#accepted-list .graph g.on circle").count() == 1
+
+
+def test_markup_in_a_name_is_text(browser: Any, page_file: Path) -> None:
+    look = Look(browser, page_file)
+    look.page.click("#accepted-list .card > button")
+    assert "<script>alert(1)</script>" in look.page.inner_text("#accepted-list .card")
+    assert look.complaints == []
+
+
+def test_the_explorer_filters_and_counts(browser: Any, page_file: Path) -> None:
+    page = Look(browser, page_file).page
+    assert page.inner_text("#accepted-count") == "34"
+    assert page.inner_text("#rejected-count") == "12"
+    page.select_option("select[name=reason]", "judge: invalid question")
+    assert (page.inner_text("#accepted-count"), page.inner_text("#rejected-count")) == ("0", "5")
+    page.click("button[type=reset]")
+    page.select_option("select[name=group]", "shape 2")
+    page.select_option("select[name=criterion]", "judge: valid_question")
+    page.select_option("select[name=verdict]", "true")
+    assert page.inner_text("#accepted-count") == "15"
+    page.click("button[type=reset]")
+    page.fill("input[name=text]", "näme 10-0")
+    assert page.inner_text("#accepted-count") == "1"
+
+
+def test_a_keyboard_is_enough(browser: Any, page_file: Path) -> None:
+    page = Look(browser, page_file).page
+    page.keyboard.press("/")
+    assert page.evaluate("document.activeElement.name") == "text"
+    page.focus("#accepted-list .card > button")
+    page.keyboard.press("ArrowDown")
+    page.keyboard.press("Enter")
+    opened = page.locator("#accepted-list .card").nth(1)
+    assert opened.locator("svg.graph").count() == 1
+    page.keyboard.press("Enter")
+    assert opened.locator("svg.graph").count() == 0
+
+
+def test_a_link_leads_to_its_record(browser: Any, page_file: Path) -> None:
+    page = Look(browser, page_file, hash="#g01-000000000000000c").page
+    assert page.inner_text("#accepted-count") == "1"
+    assert "kgqa explain" in page.inner_text("#accepted-list .card")
+
+
+def test_it_prints(browser: Any, page_file: Path, tmp_path: Path) -> None:
+    page = Look(browser, page_file).page
+    page.emulate_media(media="print")
+    assert page.locator("#filters").is_hidden()
+    assert len(page.pdf(path=str(tmp_path / "page.pdf"))) > 10_000
