@@ -39,6 +39,7 @@ MAY_KNOW = {
     "evaluate": {"config", "dataset", "runs", "store"},
     "gasl": {"kg", "store"},
     "report": {"anchors", "config", "dataset", "evaluate", "graphlets", "runs", "store"},
+    "bench": {"anchors", "config", "engines", "steps", "store"},
     "doctor": {"cluster", "config", "engines"},
 }
 KNOWN_TO_ALL = {"columns", "cores", "errors", "progress", "registry", "settings"}

@@ -5,7 +5,7 @@ early (run the same command again). Rooms are imported inside their verb, so tha
 A file is one group of verbs and registers them with `app`.
 """
 
-from kgqa_hpc.cli import look, run
+from kgqa_hpc.cli import bench, look, run
 from kgqa_hpc.cli.app import app, main
 
-__all__ = ["app", "look", "main", "run"]
+__all__ = ["app", "bench", "look", "main", "run"]
