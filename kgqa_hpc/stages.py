@@ -181,6 +181,32 @@ def all_stages(config_file: Path, folder: Path, *, threads: int | None = None) -
     return run
 
 
+def bench(
+    config_file: Path, run: Path | None, *, number: int, batches: list[int] | None = None
+) -> dict[str, Any]:
+    """Measure the configuration's engine with prompts of `run`, or of its own graph where there is none."""
+    import tempfile
+
+    from kgqa_hpc.bench.measure import measure
+    from kgqa_hpc.bench.prompts import requests_of
+
+    config = load_config(config_file)
+    engine = config.engine_of(config.passes[0].name)
+    with tempfile.TemporaryDirectory(prefix="kgqa-bench-") as scratch:
+        if run is None:
+            small = {"per_shape": 1 + number // 29} if hasattr(config.anchors, "per_shape") else {}
+            config = config.model_copy(update={"anchors": config.anchors.model_copy(update=small)})
+            made = create_run(Path(scratch, "run"), config)
+            import_graph(made.path)
+            sample(made.path)
+            anchors = made.anchors
+        else:
+            opened, config = open_run(run)
+            anchors = opened.anchors
+        requests = requests_of(anchors, config, number)
+        return measure(engine, requests, Path(scratch, "engine.log"), batches)
+
+
 def count(
     *,
     nodes: str,

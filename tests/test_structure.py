@@ -40,6 +40,7 @@ MAY_KNOW = {
     "evaluate": {"config", "dataset", "runs", "store"},
     "gasl": {"engines", "kg", "store"},
     "report": {"anchors", "config", "dataset", "evaluate", "graphlets", "runs", "store"},
+    "bench": {"anchors", "config", "engines", "steps", "store"},
     "doctor": {"cluster", "config", "engines"},
 }
 KNOWN_TO_ALL = {"columns", "cores", "errors", "progress", "registry", "settings"}

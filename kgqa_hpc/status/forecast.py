@@ -6,6 +6,7 @@ together with the answer lengths of a pilot; the rate of a pilot on the chosen e
 
 from __future__ import annotations
 
+import json
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -71,14 +72,20 @@ def plan(
 ) -> dict[str, Any]:
     """The forecast as plain data.
 
-    `gpus` work side by side in jobs of at most `limit` seconds; `pilot` is a run whose measured tokens and
-    rate count (default: this run, once it has ended some items), made with `pilot_gpus`; `tokens_per_s` is
+    `gpus` work side by side in jobs of at most `limit` seconds; `pilot` is a run, or a file of
+    `kgqa bench --out`, whose measured tokens and rate count (default: this run, once it has ended some
+    items), made with `pilot_gpus`; `tokens_per_s` is
     what one GPU generates, all requests together. Raises InputError for a folder that is no run or a pilot
     that measured nothing.
     """
     run, config = open_run(folder)
     steps = [step.use for step in config.steps]
-    pace = item_pace(steps, read_pilot(pilot or folder, required=pilot is not None), pilot_gpus, tokens_per_s)
+    if pilot is not None and pilot.is_file():
+        measured, speed = read_bench(pilot, steps)
+        pace = item_pace(steps, measured, 1, tokens_per_s or speed / pilot_gpus)
+    else:
+        known = read_pilot(pilot or folder, required=pilot is not None)
+        pace = item_pace(steps, known, pilot_gpus, tokens_per_s)
     left = math.ceil(_items(run, config) - _ended(config, survey(folder)))
     return forecast(
         left, pace, gpus, limit or config.runtime.time_limit or QUEUE_LIMIT, config.runtime.margin
@@ -104,6 +111,23 @@ def read_pilot(folder: Path, *, required: bool) -> Pilot | None:
     per_day = state["rate"]["per_day"]
     whole = None if per_day is None else per_day * _ended(config, state) / through_a_pass
     return Pilot(state["run"], whole, tokens)
+
+
+def read_bench(file: Path, steps: Sequence[str]) -> tuple[Pilot, float]:
+    """Answer tokens of an item and tokens a second from a file of `kgqa bench`; raises InputError.
+
+    It measured one step; the others are taken to write as much more or less as was published.
+    """
+    try:
+        best = json.loads(file.read_text(encoding="utf-8"))["best"]
+        speed, answer = float(best["decode_tokens_per_s"]), float(best["mean_answer_tokens"])
+    except (OSError, ValueError, KeyError, TypeError, RecursionError):
+        raise InputError(f"{file}: not a measurement of kgqa bench --out", "make it again") from None
+    if not (speed > 0 and answer > 0 and math.isfinite(speed * answer)):
+        raise InputError(f"{file}: the engine answered nothing when it was measured", "make it again")
+    usual = PUBLISHED_TOKENS["generate"]
+    scale = sum(PUBLISHED_TOKENS.get(step, 0.0) for step in steps) / usual
+    return Pilot(file.name, None, answer * max(scale, 1.0)), speed
 
 
 def item_pace(

@@ -35,7 +35,7 @@ def test_every_engine_says_how_its_settings_are_treated(kind: str) -> None:
     settings = parse_engine({"kind": kind, **SMALLEST.get(kind, {})})
     fields = set(type(settings).model_fields)
     assert settings.kind == kind
-    for names in (settings.operational, settings.paths, settings.dangerous):
+    for names in (settings.operational, set(settings.paths), settings.dangerous):
         assert names <= fields
     assert OPERATIONAL[kind] == settings.operational
     assert not settings.retired & fields

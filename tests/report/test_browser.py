@@ -20,7 +20,9 @@ try:
 except ImportError:
     CHROMIUM = None
 
-pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="PLAYWRIGHT OR CHROMIUM IS MISSING: PAGE NOT LOOKED AT")
+pytestmark = pytest.mark.skipif(
+    CHROMIUM is None, reason="PLAYWRIGHT OR CHROMIUM IS MISSING: PAGE NOT LOOKED AT"
+)
 LONG = "a-very-long-prompt-name-that-somebody-chose-without-thinking-of-tables"
 WIDTHS = (1400, 768, 400)
 
@@ -58,7 +60,9 @@ def page_file(make_run: Any) -> Path:
 class Look:
     """A page that is open, and what it complained of or asked for."""
 
-    def __init__(self, browser: Any, file: Path, width: int = 1400, scheme: str = "light", hash: str = "") -> None:
+    def __init__(
+        self, browser: Any, file: Path, width: int = 1400, scheme: str = "light", hash: str = ""
+    ) -> None:
         context = browser.new_context(viewport={"width": width, "height": 900}, color_scheme=scheme)
         self.page: Page = context.new_page()
         self.complaints: list[str] = []

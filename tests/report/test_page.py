@@ -76,12 +76,16 @@ def test_the_page_nests_and_shows_the_numbers_of_the_accounting(make_run: Any) -
     assert "judge: invalid question" in page.words
     assert "scripted-1" in page.words
     limits = json.loads((run.folder.dataset / "accounting.json").read_text())["lengths"]
-    assert f"answers of {limits['answer']['minimum']} to {limits['answer']['maximum']} characters" in page.words
+    assert (
+        f"answers of {limits['answer']['minimum']} to {limits['answer']['maximum']} characters" in page.words
+    )
 
 
 def test_the_headline_is_acceptance_with_its_interval(make_run: Any) -> None:
     # Wilson's interval of 34 of 46, by hand: 0.597 to 0.844
-    assert "34 of 46 decided pairs accepted: 73.9 % (95 % interval 59.7 % to 84.4 %)" in report(make_run()).words
+    assert (
+        "34 of 46 decided pairs accepted: 73.9 % (95 % interval 59.7 % to 84.4 %)" in report(make_run()).words
+    )
 
 
 def test_every_group_the_kind_knows_is_shown_absent_ones_too(make_run: Any) -> None:
@@ -134,9 +138,7 @@ def test_nothing_foreign_becomes_markup(make_run: Any) -> None:
     assert not [t for t, _ in page.tags if t == "img"]
 
 
-def test_the_sample_is_even_over_groups_and_bounded(
-    make_run: Any, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_sample_is_even_over_groups_and_bounded(make_run: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("kgqa_hpc.report.findings.SAMPLE", 12)
     page = report(make_run())
     accepted = [record["group"] for record in page.data["records"] if record["accepted"]]

@@ -19,6 +19,7 @@ from typing import Any
 from kgqa_hpc.engines.engine import EngineInfo, Finish, Readiness, Request, Response
 from kgqa_hpc.engines.lmdeploy.answer_format import answer_in, compile_all, compiler_for, response_format
 from kgqa_hpc.engines.lmdeploy.loading import load
+from kgqa_hpc.engines.lmdeploy.memory import read_size
 from kgqa_hpc.engines.lmdeploy.settings import LmdeploySettings
 from kgqa_hpc.engines.mailbox import Mailbox, serve
 from kgqa_hpc.engines.model_files import folder_digest, public_name
@@ -61,6 +62,7 @@ class LmdeployEngine:
             extra={
                 "backend": config.backend,
                 "session_len": config.session_len,
+                **_sizes(loaded.folder, config),
             },
         )
         self._formats: dict[int, tuple[Any, dict[str, Any]]] = {}
@@ -220,6 +222,15 @@ class LmdeployEngine:
                     f"KV cache {now.cache_usage:.0%} full, prefix hits {now.prefix_cache_hit_rate:.0%}",
                     flush=True,
                 )
+
+
+def _sizes(folder: Path, config: LmdeploySettings) -> dict[str, float]:
+    """What `kgqa bench` compares with the card's limits."""
+    size = read_size(folder)
+    if size is None:
+        return {}
+    token = size.kv_bytes(config.quant_policy, config.tp)
+    return {"weights_bytes": size.weights / config.tp, "kv_bytes_per_token": token}
 
 
 def _loaded_format(pipe: Any) -> str:

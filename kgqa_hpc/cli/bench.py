@@ -1,0 +1,42 @@
+"""The verb that measures an engine."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from kgqa_hpc.cli.app import AsJson, Config, app, print_json
+
+
+@app.command()
+def bench(
+    config: Config,
+    run: Annotated[
+        Path | None, typer.Option("--run", help="Take the prompts of this run; default: of CONFIG's graph.")
+    ] = None,
+    number: Annotated[int, typer.Option("-n", "--number", min=1, help="Prompts per measurement.")] = 32,
+    batch: Annotated[
+        list[int] | None, typer.Option("--batch", min=1, help="Requests in flight; may be repeated.")
+    ] = None,
+    out: Annotated[
+        Path | None, typer.Option("--out", help="Also write the JSON here, for plan --pilot.")
+    ] = None,
+    as_json: AsJson = False,
+) -> None:
+    """What CONFIG's engine does on this machine: tokens a second, latency, what guiding costs."""
+    import json
+
+    from kgqa_hpc.bench.render import render
+    from kgqa_hpc.stages import bench as stage
+
+    document = stage(config, run, number=number, batches=batch)
+    if out is not None:
+        from kgqa_hpc.store.atomic import write_file
+
+        write_file(out, json.dumps(document, indent=2).encode() + b"\n")
+    if as_json:
+        print_json(document)
+    else:
+        print(render(document))
