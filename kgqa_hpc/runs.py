@@ -92,6 +92,22 @@ def add_pass(
     return run, grown
 
 
+def larger(config: RunConfig, size: int) -> RunConfig:
+    """The configuration with a larger sample that contains the one there is.
+
+    Raises InputError for a size that is not larger, or a kind without one.
+    """
+    anchors = config.plain()["anchors"]
+    key = type(config.anchors).size
+    if key not in anchors:
+        raise InputError(f"anchors of kind {config.anchors.kind} have no {key}", "make a new run")
+    if anchors[key] is None or size <= anchors[key]:
+        raise InputError(f"anchors.{key} is {anchors[key]} already, not below {size}", "ask for more")
+    if "grown" in anchors:
+        anchors["grown"] = [*(anchors["grown"] or ()), anchors[key]]
+    return parse_config({**config.plain(), "anchors": {**anchors, key: size}}, "the larger sample")
+
+
 def _keep(run: RunFolder, prompt: Prompt) -> None:
     """Write a prompt beside the run. Raises FingerprintMismatch when it keeps another one of that name."""
     make_folder(run.prompts)

@@ -28,7 +28,7 @@ from kgqa_hpc.steps.item import Item
 from kgqa_hpc.steps.step import Step
 from kgqa_hpc.store.anchors import AnchorsFile
 from kgqa_hpc.store.journal import journals_of, read_journal
-from kgqa_hpc.store.partition import read_shards_manifest, shard_name
+from kgqa_hpc.store.partition import read_shards_manifest
 from kgqa_hpc.store.results import iter_result
 from kgqa_hpc.store.run_folder import RunFolder
 
@@ -120,7 +120,7 @@ def _common(one: str, other: str) -> int:
 def _locate(run: RunFolder, config: RunConfig, row: int, item: str) -> _Place:
     if not run.shards_manifest.exists():
         return _Place("waiting", "not cut yet", row)
-    shard = shard_name(row // read_shards_manifest(run).shard_size)
+    shard = read_shards_manifest(run).holder(row)
     last = config.passes[-1].name
     for each in reversed(config.passes):
         path = run.result(each.name, shard)

@@ -29,7 +29,7 @@ HEADER_BYTES = 1024
 VERSIONS = {"anchors": 2, "knowledge-graph": 2, "shard": 2, "result": 2}
 # Superblock and object headers that every HDF5 since 1.8 reads.
 LIBVER = ("earliest", "v110")
-_ESSENTIAL = {"format", "version", "bytes", "sha256", "rows", "made_by", "pass", "shard"}
+_ESSENTIAL = {"format", "version", "bytes", "sha256", "rows", "made_by", "pass", "shard", "grown"}
 
 
 class SealedFile(h5py.File):

@@ -29,6 +29,7 @@ from kgqa_hpc.status.worker_states import place
 from kgqa_hpc.store.clock import time_at
 from kgqa_hpc.store.partition import ShardsManifest, read_shards_manifest
 from kgqa_hpc.store.run_folder import RunFolder
+from kgqa_hpc.store.sealed import read_header
 from kgqa_hpc.store.trust import effects, shown
 from kgqa_hpc.work.coordinator import Lead, record_own_job
 from kgqa_hpc.work.hiccups import LONGEST
@@ -183,13 +184,16 @@ def _all_passes(session: Session, lead: Lead) -> None:
 
 
 def _await_shards(run: RunFolder, reporter: Reporter, stop: Stop) -> ShardsManifest:
-    """The partition, which the lead makes if there is none."""
+    """The partition, which the lead makes if there is none, or adds to when there are more anchors."""
     pause = 0.1
+    anchors_sha256 = read_header(run.anchors, "anchors")["sha256"]
     while True:
         reporter.check()
         if run.shards_manifest.exists():
             try:
-                return read_shards_manifest(run)
+                manifest = read_shards_manifest(run)
+                if manifest.anchors_sha256 == anchors_sha256:
+                    return manifest
             except CorruptFile:
                 pass  # the lead is about to set it aside and cut the shards again
         if stop.wait(random.uniform(0.5, 1.5) * pause):
