@@ -75,11 +75,20 @@ def explain(
 
 
 @app.command()
-def doctor(as_json: AsJson = False) -> None:
+def doctor(
+    gpu: Annotated[
+        bool, typer.Option("--gpu", help="Also run a kernel, a guided answer, and a start on two cards.")
+    ] = False,
+    as_json: AsJson = False,
+) -> None:
     """What works on this machine, and the line that mends what does not."""
     from kgqa_hpc import doctor as room
 
     checks = room.diagnose()
+    if gpu:
+        from kgqa_hpc.doctor.gpu import gpu_checks
+
+        checks += gpu_checks()
     if as_json:
         print_json([room.to_dict(check) for check in checks])
     else:
