@@ -81,7 +81,7 @@ def read_manifest(path: Path) -> Manifest:
 
 @dataclass(frozen=True)
 class RunFolder:
-    """The paths of a run (INTERFACES, section 6), and its life: `create`, `open`, `check`."""
+    """The paths of a run (docs/format.md, section 1), and its life: `create`, `open`, `check`."""
 
     path: Path
 

@@ -39,7 +39,7 @@ from kgqa_hpc.work.pass_worker import work
 from kgqa_hpc.work.reporter import Reporter
 from kgqa_hpc.work.session import Activity, Session
 
-# s that a rank waits at the end for the others, which end within one look at the queue of each other.
+# s that a rank waits at the end for the others. Ranks finish within one poll interval of the queue.
 TOGETHER = 20.0
 # New objects between two searches for dead cycles (CPython: 700). Items make none, but the search goes
 # through the records of all open shards: 8 % of a worker's work (tools/bench_scheduler.py).

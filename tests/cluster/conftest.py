@@ -129,7 +129,7 @@ def make_place(folder: Path, environ: dict[str, str]) -> Place:
 
 def dataset(run: RunFolder) -> dict[str, bytes]:
     """Every file of the dataset by name. The folder's name is part of a dataset: compare runs of one name."""
-    return {path.name: path.read_bytes() for path in sorted(run.dataset.iterdir())}
+    return {path.name: path.read_bytes() for path in sorted(run.dataset.rglob("*")) if path.is_file()}
 
 
 @pytest.fixture(scope="session")

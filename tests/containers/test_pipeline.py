@@ -76,7 +76,7 @@ def outside(
 
 def dataset(run: Path) -> dict[str, bytes]:
     """All files of the dataset. Parquet names its writer's version; so do the sums of all files."""
-    files = {path.name: path.read_bytes() for path in (run / "dataset").iterdir()}
+    files = {path.name: path.read_bytes() for path in sorted((run / "dataset").rglob("*")) if path.is_file()}
     return {
         name: data for name, data in files.items() if name != "SHA256SUMS" and not name.endswith(".parquet")
     }

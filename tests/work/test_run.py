@@ -56,6 +56,17 @@ def finished(tmp_path: Path, nursery: Nursery) -> RunFolder:
     return run
 
 
+def test_the_last_status_on_the_disk_is_that_of_the_complete_run(finished: RunFolder) -> None:
+    now = json.loads(finished.status_file.read_bytes())
+    assert now["complete"]
+    assert now["items"] == {"total": 60, "ended": 60}
+    assert sum(now["verdicts"].values()) == 60
+    assert (now["verdicts"]["waiting"], now["workers"]["alive"], now["shards"]["in_work"]) == (0, 0, 0)
+    metrics = (finished.logs / "metrics.prom").read_text()
+    assert 'verdict="waiting"} 0' in metrics
+    assert 'kgqa_workers_alive{run="run"} 0' in metrics
+
+
 def test_the_command_makes_a_result_of_every_shard_and_ends_with_0(
     tmp_path: Path, processes: Processes
 ) -> None:

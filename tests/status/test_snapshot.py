@@ -173,8 +173,9 @@ def test_rates_leave_out_the_time_nobody_worked(tmp_path: Path) -> None:
 
 def test_the_rate_is_told_a_day_and_for_the_last_hour(run: RunFolder) -> None:
     done(run, "shard-000000")
+    began = time.time() - 90_060
     for now, ended in ((0, 0), (60, 30), (90_000, 30), (90_060, 90)):
-        history.note(run.logs, ended, now=time.time() - 90_060 + now)
+        history.note(run.logs, ended, now=began + now)
     assert "items     20 of 100 · 64,800 a day (last hour 86,400)" in render(status(run.path))
 
 
