@@ -77,9 +77,9 @@ def hydrate(
     from kgqa_hpc.errors import InputError
     from kgqa_hpc.kg.hydrate.command import hydrate_run, render
     from kgqa_hpc.kg.load import tables_folder
-    from kgqa_hpc.runs import open_run
+    from kgqa_hpc.runs import open_for_work
 
-    folder, config = open_run(run)
+    folder, config = open_for_work(run)
     own = None if config.graph is None or config.graph.hydrate is None else Path(config.graph.hydrate)
     if (chosen := recipe or own) is None:
         raise InputError("which recipe?", "--recipe FILE, or graph.hydrate in the configuration")

@@ -356,6 +356,12 @@ def test_rdf_gives_entities_in_the_wanted_language_and_edges_that_mean_something
     assert german.names.tolist() == ["Fieber", "anders", "a"]
 
 
+def test_rdf_the_last_part_of_an_iri_can_stand_for_a_name(load, write):
+    path = write("t.nt", "<http://x/#!/hgnc_id/HGNC:8007> <http://x/r> <http://x/obo#b> .\n")
+    assert load("rdf", path=path).names.tolist() == ["", ""]
+    assert load("rdf", path=path, name_by_id=True).names.tolist() == ["HGNC:8007", "b"]
+
+
 def test_rdf_a_triple_that_stands_twice_is_one_edge(load, write):
     line = "<http://x/a> <http://x/r> <http://x/b> .\n"
     graph = load("rdf", path=write("t.nt", line * 3))
