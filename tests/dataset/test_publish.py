@@ -44,7 +44,7 @@ def test_what_is_missing_is_said_with_the_key_that_states_it(make_run: Any, tmp_
     plain = make_run(name="plain")
     plain.finish("shard-000000")
     merge(plain.folder, partial=True)
-    missing = " ".join(publish(plain.folder, tmp_path / "plain").missing)
+    missing = " ".join(publish(plain.folder, tmp_path / "half").missing)
     for key in ("dataset.licence", "dataset.citation", "dataset.contact", "dataset.split", "7 shards"):
         assert key in missing
 
