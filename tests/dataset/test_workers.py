@@ -65,7 +65,9 @@ merge(RunFolder(Path(sys.argv[1])), processes=2, progress=lambda done, total, la
 
 @pytest.mark.slow
 @pytest.mark.parametrize("shards", [1, 7, 9, 16])
-def test_sigkill_leaves_the_old_dataset_and_the_next_merge_makes_the_new_one(make_run: Any, shards: int) -> None:
+def test_sigkill_leaves_the_old_dataset_and_the_next_merge_makes_the_new_one(
+    make_run: Any, shards: int
+) -> None:
     run = make_run()
     run.finish()
     merge(run.folder)
