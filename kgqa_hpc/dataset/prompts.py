@@ -1,8 +1,4 @@
-"""The prompt modules of a run, copied beside its dataset: who reads a record can read what was asked.
-
-The run keeps its modules itself (RUN/prompts); for a run that does not, of an earlier version, they are read from
-where the configuration says, as far as their texts are still those that were used.
-"""
+"""The prompt modules of a run, copied beside its dataset: who reads a record can read what was asked."""
 
 from __future__ import annotations
 
@@ -13,8 +9,8 @@ from kgqa_hpc.store.run_folder import RunFolder
 
 
 def write_prompts(run: RunFolder, target: Path) -> None:
-    """Copy RUN/prompts to `target`; nothing for a run without."""
-    kept = run.path / "prompts"
+    """Copy RUN/prompts to `target`; nothing for a run of version 1, which kept none."""
+    kept = run.prompts
     if kept.is_dir():
         target.mkdir()
         for path in sorted(kept.rglob("*")):

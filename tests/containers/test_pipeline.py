@@ -92,7 +92,7 @@ def assert_same_dataset(inside: Path, outside: Path) -> None:
 def read_parquet(run: Path) -> Any:
     import pyarrow.parquet
 
-    return pyarrow.parquet.read_table(run / "dataset" / "accepted.parquet")
+    return pyarrow.parquet.read_table(run / "dataset" / "accepted-00000-of-00001.parquet")
 
 
 def sealed(work: Path) -> tuple[str, ...]:
