@@ -7,6 +7,10 @@ KINDS = Registry(
     "anchor kind",
     {
         "graphlet": "kgqa_hpc.anchors.graphlet:GraphletAnchors",
+        "path": "kgqa_hpc.anchors.path:PathAnchors",
+        "fact": "kgqa_hpc.anchors.fact:FactAnchors",
+        "hub": "kgqa_hpc.anchors.hub:HubAnchors",
+        "context": "kgqa_hpc.anchors.context:ContextAnchors",
         "records": "kgqa_hpc.anchors.records:RecordAnchors",
     },
 )
