@@ -11,6 +11,7 @@ KINDS = Registry(
         "fact": "kgqa_hpc.anchors.fact:FactAnchors",
         "hub": "kgqa_hpc.anchors.hub:HubAnchors",
         "context": "kgqa_hpc.anchors.context:ContextAnchors",
+        "puzzle": "kgqa_hpc.anchors.puzzle:PuzzleAnchors",
         "records": "kgqa_hpc.anchors.records:RecordAnchors",
     },
 )

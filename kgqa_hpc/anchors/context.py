@@ -24,7 +24,8 @@ from kgqa_hpc.settings import KindSettings
 
 LETTERS = "ABCDEFGH"
 # The facts a question of each type puts together.
-TYPES = {"mechanistic": 2, "comparative": 2, "causal": 2, "predictive": 3, "integrative": 3}
+Type = Literal["mechanistic", "comparative", "causal", "predictive", "integrative"]
+TYPES: dict[Type, int] = {"mechanistic": 2, "comparative": 2, "causal": 2, "predictive": 3, "integrative": 3}
 COMMON = 0.01  # a word in more than this share of all names is no topic
 SEARCHED = 1000  # candidates looked at for one whose topics are new; then the next one is taken as it is
 
@@ -37,7 +38,7 @@ class ContextSettings(KindSettings):
     pieces: int = Field(5, ge=1, le=20, description="Nodes with their neighbourhoods, near each other.")
     neighbours: int = Field(4, ge=1, le=20, description="Neighbours shown of each.")
     min_degree: int = Field(2, ge=1, description="A piece's node has at least so many neighbours.")
-    types: list[Literal["mechanistic", "comparative", "causal", "predictive", "integrative"]] = Field(
+    types: list[Type] = Field(
         default_factory=lambda: list(TYPES), min_length=1, description="Types of reasoning, in rotation."
     )
     memory: int = Field(20, ge=0, description="Topics of so many contexts before are left out; 0: none.")

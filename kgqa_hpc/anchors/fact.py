@@ -141,8 +141,10 @@ def _queries(incidence: Incidence, kinds: np.ndarray, most: int) -> Iterator[tup
     kind = kinds[incidence.other]
     order = np.lexsort((incidence.other, kind, incidence.out, incidence.relation, node))
     rows = np.stack([node[order], incidence.relation[order], incidence.out[order], kind[order]])
-    first = np.flatnonzero(np.append(True, (rows[:, 1:] != rows[:, :-1]).any(axis=0))) if rows.size else []
-    ends = np.append(first[1:], rows.shape[1]) if rows.size else []
+    if not rows.shape[1]:
+        return
+    first = np.flatnonzero(np.append(True, (rows[:, 1:] != rows[:, :-1]).any(axis=0))).tolist()
+    ends = [*first[1:], rows.shape[1]]
     for begin, end in zip(first, ends, strict=True):
         if end - begin <= most:
             asked, relation, out, other = rows[:, begin].tolist()

@@ -45,7 +45,9 @@ class Routes:
         """
         return PathSpace(
             [
-                self._layer(pattern and pattern[at : at + 2], relations and relations[at], direction)
+                self._layer(
+                    pattern[at : at + 2] if pattern else None, relations[at] if relations else None, direction
+                )
                 for at in range(length)
             ]
         )
