@@ -12,6 +12,7 @@ KINDS = Registry(
         "hub": "kgqa_hpc.anchors.hub:HubAnchors",
         "context": "kgqa_hpc.anchors.context:ContextAnchors",
         "puzzle": "kgqa_hpc.anchors.puzzle:PuzzleAnchors",
+        "script": "kgqa_hpc.anchors.script:ScriptAnchors",
         "records": "kgqa_hpc.anchors.records:RecordAnchors",
     },
 )

@@ -12,6 +12,7 @@ STEPS = Registry(
         "check": "kgqa_hpc.steps.check:Check",
         "word": "kgqa_hpc.steps.word:Word",
         "options": "kgqa_hpc.steps.options:Options",
+        "plan": "kgqa_hpc.steps.plan:PlanScript",
         "verify": "kgqa_hpc.steps.verify:Verify",
     },
 )
