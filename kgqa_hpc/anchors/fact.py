@@ -113,7 +113,7 @@ class FactAnchors(AnchorKind):
         return {
             "answers": list(data["answers"]),
             "aliases": list(data["aliases"]),
-            **difficulty(1, max(len(anchor.nodes), 2), data["degree"]),
+            **difficulty(1, len(anchor.nodes), data["degree"]),
         }
 
     def expected(self, settings: FactSettings) -> int:

@@ -13,6 +13,7 @@ from kgqa_hpc.columns import Column
 DIFFICULTY = (
     Column("difficulty", "string", "easy, medium or hard, by the rule of docs/families.md."),
     Column("inference_steps", "int64", "Facts that must be put together to reach the answer."),
+    Column("graph_nodes_used", "int64", "Nodes of the graph that the question rests on."),
     Column("answer_degree", "int64", "Neighbours of the answer in the graph; 0 where it is no node."),
 )
 NODES, DEGREE = 4, 20  # more nodes or neighbours than these make a question harder by a step
@@ -47,7 +48,12 @@ def difficulty(steps: int, nodes: int, degree: int) -> dict[str, Any]:
     """
     points = steps + (nodes > NODES) + (degree > DEGREE)
     level = "easy" if points <= 1 else "medium" if points <= 3 else "hard"
-    return {"difficulty": level, "inference_steps": steps, "answer_degree": degree}
+    return {
+        "difficulty": level,
+        "inference_steps": steps,
+        "graph_nodes_used": nodes,
+        "answer_degree": degree,
+    }
 
 
 def own_words(text: str) -> str | None:
