@@ -14,6 +14,8 @@ EXPORTS = Registry(
         "csv": "kgqa_hpc.dataset.exports.csv_table:CsvTable",
         "triples": "kgqa_hpc.dataset.exports.triples:Triples",
         "biographletqa": "kgqa_hpc.dataset.exports.biographletqa:BioGraphletQA",
+        "linkbert-medqa": "kgqa_hpc.dataset.exports.linkbert:LinkbertMedqa",
+        "linkbert-pubmedqa": "kgqa_hpc.dataset.exports.linkbert:LinkbertPubmedqa",
         "lm-eval": "kgqa_hpc.dataset.exports.lm_eval:LmEval",
         "lighteval": "kgqa_hpc.dataset.exports.lighteval:LightEval",
     },
