@@ -7,6 +7,7 @@ KINDS = Registry(
     "anchor kind",
     {
         "graphlet": "kgqa_hpc.anchors.graphlet:GraphletAnchors",
+        "abstract": "kgqa_hpc.anchors.abstract:AbstractAnchors",
         "records": "kgqa_hpc.anchors.records:RecordAnchors",
     },
 )

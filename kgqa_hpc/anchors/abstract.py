@@ -1,4 +1,4 @@
-"""Documents that name a protein or gene: what questions from literature are grounded in (QAProt, 2.1).
+"""Documents that name a protein or gene: what questions from literature are grounded in (QAProt, 3.1).
 
 Documents are read as kgqa_hpc.documents reads them (deletions and versions applied), names found by exact
 matching with word boundaries. What is left out is counted in stats/abstracts.json: documents read = drawn or

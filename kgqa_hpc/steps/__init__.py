@@ -14,6 +14,12 @@ STEPS = Registry(
         "ground": "kgqa_hpc.steps.ground:Ground",
         "rephrase_medqa": "kgqa_hpc.steps.rephrase_medqa:RephraseMedqa",
         "rephrase_pubmedqa": "kgqa_hpc.steps.rephrase_pubmedqa:RephrasePubmedqa",
+        "extract": "kgqa_hpc.steps.extract:Extract",
+        "organism": "kgqa_hpc.steps.organism:Organism",
+        "map_protein": "kgqa_hpc.steps.map_protein:MapProtein",
+        "prune": "kgqa_hpc.steps.prune:Prune",
+        "delexicalise": "kgqa_hpc.steps.prune:Delexicalise",
+        "judge_support": "kgqa_hpc.steps.judge_support:JudgeSupport",
         "judge_options": "kgqa_hpc.steps.rephrase_medqa:JudgeOptions",
     },
 )
