@@ -154,3 +154,19 @@ def score(
         print_json(document)
     else:
         print(score_text.render(document))
+
+
+@app.command()
+def grounding(
+    source: Annotated[Path, typer.Argument(metavar="RUN", help="A merged run, or a file of JSON lines.")],
+    as_json: AsJson = False,
+) -> None:
+    """How many documents support the pairs, and how many quotes were real."""
+    from kgqa_hpc.evaluate.grounding import grounding as count
+    from kgqa_hpc.evaluate.records import records
+
+    found = count(records(source), str(source))
+    if as_json:
+        print_json(found.to_dict())
+    else:
+        print(found)
