@@ -43,7 +43,7 @@ MAY_KNOW = {
     "bench": {"anchors", "config", "engines", "steps", "store"},
     "doctor": {"anchors", "cluster", "config", "dataset", "engines", "kg", "steps"},
 }
-KNOWN_TO_ALL = {"columns", "cores", "errors", "progress", "registry", "settings"}
+KNOWN_TO_ALL = {"columns", "cores", "errors", "plain_text", "progress", "registry", "settings"}
 TOP = {"cli", "stages", "notebook", "__main__", "__init__"}
 
 
