@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 from typer.testing import CliRunner
 
 from kgqa_hpc.cli import app
+from kgqa_hpc.dataset.item_text import plain, plain_line
 from kgqa_hpc.dataset.merge import merge
-from kgqa_hpc.dataset.plain_text import plain, plain_line
 from kgqa_hpc.dataset.show import render, show
 from kgqa_hpc.errors import InputError
 
