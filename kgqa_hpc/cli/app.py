@@ -49,7 +49,7 @@ def print_json(document: Any) -> None:
 
 
 def seconds(option: str, text: str) -> float:
-    from kgqa_hpc.config import parse_duration
+    from kgqa_hpc.durations import parse_duration
     from kgqa_hpc.errors import InputError
 
     try:
