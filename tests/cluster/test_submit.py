@@ -14,7 +14,8 @@ from kgqa_hpc.cluster.submit import Commands, progress_mark, submit
 from kgqa_hpc.errors import InputError
 from kgqa_hpc.store.journal import Journal
 from kgqa_hpc.store.run_folder import RunFolder
-from tests.work.rig import make_run, records, wait_for
+from tests.runs import make_run
+from tests.work.rig import records, wait_for
 
 pytest.importorskip("submitit")
 

@@ -31,7 +31,7 @@ from kgqa_hpc.store.partition import partition, read_shards_manifest
 from kgqa_hpc.store.results import write_result
 from kgqa_hpc.store.run_folder import RunFolder
 from kgqa_hpc.store.sealed import create_sealed
-from tests.work.rig import make_run
+from tests.runs import make_run
 
 OTHER_HOST = "node-of-another-machine"
 
