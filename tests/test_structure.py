@@ -42,7 +42,7 @@ MAY_KNOW = {
     "gasl": {"engines", "kg", "store"},
     "report": {"anchors", "config", "dataset", "evaluate", "graphlets", "runs", "status", "store"},
     "bench": {"anchors", "config", "engines", "steps", "store"},
-    "doctor": {"cluster", "config", "engines"},
+    "doctor": {"anchors", "cluster", "config", "dataset", "engines", "kg", "steps"},
 }
 KNOWN_TO_ALL = {"columns", "cores", "durations", "errors", "progress", "registry", "settings"}
 TOP = {"cli", "stages", "notebook", "__main__", "__init__"}
