@@ -19,6 +19,7 @@ MAY_KNOW = {
     "columns": set(),
     "settings": set(),
     "cores": set(),
+    "durations": set(),
     "yaml_file": {"store"},
     "registry": set(),
     "progress": set(),
@@ -39,11 +40,11 @@ MAY_KNOW = {
     "dataset": {"anchors", "config", "kg", "prompts", "runs", "steps", "store"},
     "evaluate": {"config", "dataset", "runs", "store"},
     "gasl": {"engines", "kg", "store"},
-    "report": {"anchors", "config", "dataset", "evaluate", "graphlets", "runs", "store"},
+    "report": {"anchors", "config", "dataset", "evaluate", "graphlets", "runs", "status", "store"},
     "bench": {"anchors", "config", "engines", "steps", "store"},
     "doctor": {"anchors", "cluster", "config", "dataset", "engines", "kg", "steps"},
 }
-KNOWN_TO_ALL = {"columns", "cores", "errors", "plain_text", "progress", "registry", "settings"}
+KNOWN_TO_ALL = {"columns", "cores", "durations", "errors", "plain_text", "progress", "registry", "settings"}
 TOP = {"cli", "stages", "notebook", "__main__", "__init__"}
 
 

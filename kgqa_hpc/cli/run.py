@@ -74,6 +74,7 @@ def submit(
     from kgqa_hpc.cluster import submit as room
     from kgqa_hpc.cluster.jobs import Resources
     from kgqa_hpc.errors import InputError
+    from kgqa_hpc.stages import STAGES
 
     pairs = [pair.partition("=") for pair in option or []]
     if bad := [name for name, equals, _ in pairs if not (name and equals)]:
@@ -90,7 +91,7 @@ def submit(
         account=account,
         options={name: value for name, _, value in pairs},
     )
-    jobs = room.submit(run, resources, cluster=cluster, dry_run=dry_run)
+    jobs = room.submit(run, resources, STAGES, cluster=cluster, dry_run=dry_run)
     if as_json:
         print_json(jobs)
     elif dry_run:
