@@ -25,7 +25,7 @@ MAY_KNOW = {
     "errors": set(),
     "store": {"yaml_file"},
     "graphlets": {"store"},
-    "prompts": {"steps"},
+    "prompts": {"steps", "store"},
     "kg": {"store"},
     "documents": {"store"},
     "anchors": {"graphlets", "kg", "prompts", "store"},
