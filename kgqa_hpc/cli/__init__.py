@@ -8,4 +8,17 @@ A file is one group of verbs and registers them with `app`.
 from kgqa_hpc.cli import bench, dataset, documents, evaluate, gasl, grow, kg, look, prompts, run
 from kgqa_hpc.cli.app import app, main
 
-__all__ = ["app", "bench", "dataset", "documents", "evaluate", "gasl", "grow", "kg", "look", "main", "prompts", "run"]
+__all__ = [
+    "app",
+    "bench",
+    "dataset",
+    "documents",
+    "evaluate",
+    "gasl",
+    "grow",
+    "kg",
+    "look",
+    "main",
+    "prompts",
+    "run",
+]

@@ -15,7 +15,23 @@ from kgqa_hpc.errors import InputError
 from kgqa_hpc.prompts.prompt import load_prompt
 from kgqa_hpc.store.atomic import make_folder, write_file
 
-PUBLISHED = "1_1 1_2 2_1 2_2 3_1 3_2 3_3 3_4 3_5 4_1 4_2 4_3 4_4 4_5 5".split()
+PUBLISHED = [
+    "1_1",
+    "1_2",
+    "2_1",
+    "2_2",
+    "3_1",
+    "3_2",
+    "3_3",
+    "3_4",
+    "3_5",
+    "4_1",
+    "4_2",
+    "4_3",
+    "4_4",
+    "4_5",
+    "5",
+]
 LARGEST = 10_000_000  # bytes of a template file
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,90}")
 _CODE = re.compile(r"\{(?=[{%#])")

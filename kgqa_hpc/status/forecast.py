@@ -136,7 +136,11 @@ def item_pace(
 ) -> Pace:
     """The pace of one item through `steps` on one GPU, from the best figures there are."""
     tokens = pilot.tokens if pilot else sum(PUBLISHED_TOKENS.get(step, 0.0) for step in steps)
-    source = f"answer lengths of pilot {pilot.run}" if pilot else "answer lengths derived from the published rates, the judge taken to be as fast"
+    source = (
+        f"answer lengths of pilot {pilot.run}"
+        if pilot
+        else "answer lengths derived from published rates, all steps at one speed"
+    )
     size = tokens * BYTES_PER_TOKEN
     if tokens_per_s is not None:
         return Pace(

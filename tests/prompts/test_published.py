@@ -24,7 +24,11 @@ ANCHOR = Anchor(
     "a1",
     "graphlet",
     "shape 2",
-    (Node("x", "Orc1 removal", "Pathway"), Node("y", "SEM1", "Gene"), Node("z", "Degradation of DVL", "Pathway")),
+    (
+        Node("x", "Orc1 removal", "Pathway"),
+        Node("y", "SEM1", "Gene"),
+        Node("z", "Degradation of DVL", "Pathway"),
+    ),
     (Relation(1, 0, "acts_within"), Relation(1, 2, "acts_within"), Relation(2, 1, "other")),
 )
 SCHEMA = load_prompt("published_p5").schema
@@ -86,7 +90,11 @@ def test_a_text_without_such_an_object_is_refused_with_its_reason(text: str, rea
 
 def test_a_step_with_a_published_prompt_enforces_no_schema_and_takes_a_free_text() -> None:
     config = parse_config(
-        {"engine": {"kind": "scripted"}, "prompts": {"generate": "published_p5", "judge": "published_filter"}}, "t"
+        {
+            "engine": {"kind": "scripted"},
+            "prompts": {"generate": "published_p5", "judge": "published_filter"},
+        },
+        "t",
     )
     chain = build_chain(config, "main")
     item = Item(ANCHOR)
@@ -101,7 +109,9 @@ def test_a_step_with_a_published_prompt_enforces_no_schema_and_takes_a_free_text
 def test_fifteen_numbered_templates_become_the_published_prompts_with_their_texts_as_they_stand(
     tmp_path: Path,
 ) -> None:
-    texts = {str(n): f'Text {n} gives {{"question", "answer"}} or {{{{ 7 * 7 }}}} {{% raw %}}\n' for n in range(15)}
+    texts = {
+        str(n): f'Text {n} gives {{"question", "answer"}} or {{{{ 7 * 7 }}}} {{% raw %}}\n' for n in range(15)
+    }
     file = tmp_path / "templates.json"
     file.write_text(json.dumps(texts))
     paths = import_templates(file, tmp_path / "own")

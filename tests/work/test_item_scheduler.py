@@ -34,6 +34,7 @@ class Toy:
 
     name: str
     asks: bool = True
+    attempts: int | None = None
 
     @property
     def label(self) -> str:
