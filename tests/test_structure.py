@@ -44,7 +44,7 @@ MAY_KNOW = {
     "doctor": {"cluster", "config", "engines"},
 }
 KNOWN_TO_ALL = {"columns", "cores", "errors", "progress", "registry", "settings"}
-TOP = {"cli", "stages", "__main__", "__init__"}
+TOP = {"cli", "stages", "notebook", "__main__", "__init__"}
 
 
 def _module(path: Path) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -38,7 +39,7 @@ def stats(
     as_json: AsJson = False,
 ) -> None:
     """Types, relations with direction, degrees and components, before and after reduction."""
-    from kgqa_hpc.errors import EmptyGraphError
+    from kgqa_hpc.errors import InputError
     from kgqa_hpc.kg import look, look_text
     from kgqa_hpc.kg.reduce import Wanted, reduce_to
     from kgqa_hpc.runs import open_run
@@ -48,8 +49,9 @@ def stats(
     document = look.stats(graph)
     try:
         reduced = None if config.graph is None else reduce_to(graph, Wanted.of(config.graph))
-    except EmptyGraphError as problem:
-        document["reduced_is_empty"] = problem.message
+    except InputError as problem:  # the graph can be looked at all the same, to see what would fit
+        print(f"the configured reduction: {problem}", file=sys.stderr)
+        document["reduction_error"] = problem.message
         reduced = None
     if reduced is not None:
         document["reduced"] = look.stats(reduced.graph)

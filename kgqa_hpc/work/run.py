@@ -31,7 +31,7 @@ from kgqa_hpc.store.partition import ShardsManifest, read_shards_manifest
 from kgqa_hpc.store.run_folder import RunFolder
 from kgqa_hpc.store.sealed import read_header
 from kgqa_hpc.store.trust import effects, shown
-from kgqa_hpc.work.coordinator import Lead, record_own_job
+from kgqa_hpc.work.coordinator import Coordinator, record_own_job
 from kgqa_hpc.work.hiccups import LONGEST
 from kgqa_hpc.work.lease_renewal import Heartbeat
 from kgqa_hpc.work.logbook import Logbook
@@ -129,7 +129,7 @@ def _work_through(
     facts: dict[str, Any],
 ) -> None:
     heartbeat = Heartbeat(config.runtime.lease, log.write)
-    lead = Lead(run, config, worker, heartbeat, log.write, lambda: stop.reason is not None)
+    lead = Coordinator(run, config, worker, heartbeat, log.write, lambda: stop.reason is not None)
     activity = Activity()
     progress = Progress() if world.rank == 0 else None
     patience = min(LONGEST, config.runtime.lease / 2)
@@ -170,7 +170,7 @@ def _work_through(
         )
 
 
-def _all_passes(session: Session, lead: Lead) -> None:
+def _all_passes(session: Session, lead: Coordinator) -> None:
     """Each pass in its turn, one step back when a result of the pass before must be done again."""
     names = [each.name for each in session.config.passes]
     position = 0
