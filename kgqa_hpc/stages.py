@@ -10,7 +10,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
@@ -123,6 +123,7 @@ def _draw(run: RunFolder, config: Any, threads: int | None) -> tuple[Any, dict[s
     from kgqa_hpc.anchors.anchor import Source, Tools
     from kgqa_hpc.kg.file import read_graph
     from kgqa_hpc.steps.chain import kind_of
+    from kgqa_hpc.steps.variants import with_variants
 
     source, notes = Source(), list[str]()
     if config.graph is not None:
@@ -130,6 +131,8 @@ def _draw(run: RunFolder, config: Any, threads: int | None) -> tuple[Any, dict[s
         source, notes = Source(reduction.graph, reduction.counts()), [str(reduction)]
     with _progress() as progress:
         drawn = kind_of(config).draw(source, config.anchors, config.seed, Tools(threads, progress, _announce))
+    if (varied := config.variant_steps()) is not None:
+        drawn = replace(drawn, anchors=with_variants(drawn.anchors, list(varied[1])))
     header = {"seed": config.seed, "kind": config.anchors.kind, "totals": dict(drawn.totals)}
     if source.reduction is not None:
         header["reduction"] = source.reduction
@@ -215,6 +218,22 @@ def all_stages(config_file: Path, folder: Path, *, threads: int | None = None) -
     return run
 
 
+def study(config_file: Path, folder: Path, *, threads: int | None = None) -> dict[str, Any]:
+    """A study from its configuration to RUN/study, resumable; its result."""
+    from kgqa_hpc.evaluate.study import write_study
+
+    config = load_config(config_file)
+    if config.variants is None:
+        raise InputError(
+            f"{config_file}: has no variants to compare", "kgqa init --example study FILE shows some"
+        )
+    run = init(config_file, folder)
+    for stage in STAGES:
+        if stage.name != "report":
+            stage.work(folder, threads)
+    return write_study(run, config, seed=config.seed)
+
+
 def bench(
     config_file: Path, run: Path | None, *, number: int, batches: list[int] | None = None
 ) -> dict[str, Any]:
@@ -228,17 +247,37 @@ def bench(
     engine = config.engine_of(config.passes[0].name)
     with tempfile.TemporaryDirectory(prefix="kgqa-bench-") as scratch:
         if run is None:
-            small = {"per_shape": 1 + number // 29} if hasattr(config.anchors, "per_shape") else {}
-            config = config.model_copy(update={"anchors": config.anchors.model_copy(update=small)})
-            made = create_run(Path(scratch, "run"), config)
-            import_graph(made.path)
-            sample(made.path)
-            anchors = made.anchors
+            config, anchors = _small_sample(config, number, Path(scratch, "run"))
         else:
             opened, config = open_run(run)
             anchors = opened.anchors
         requests = requests_of(anchors, config, number)
         return measure(engine, requests, Path(scratch, "engine.log"), batches)
+
+
+def preview(config_file: Path, number: int) -> dict[str, Any]:
+    """A few items through all steps of a configuration, without a run."""
+    import tempfile
+
+    from kgqa_hpc.bench.preview import preview as through
+    from kgqa_hpc.bench.prompts import some_anchors
+
+    with tempfile.TemporaryDirectory(prefix="kgqa-preview-") as scratch:
+        config, anchors = _small_sample(load_config(config_file), number, Path(scratch, "run"))
+        return through(config, some_anchors(anchors, number), Path(scratch, "engine.log"))
+
+
+def _small_sample(config: Any, number: int, folder: Path) -> tuple[Any, Path]:
+    """The configuration with just enough anchors, and the anchors.h5 of a run made of it in `folder`."""
+    anchors = config.anchors
+    key = type(anchors).size
+    size = 1 + number // 29 if key == "per_shape" else number
+    if hasattr(anchors, key):
+        config = config.model_copy(update={"anchors": anchors.model_copy(update={key: size})})
+    run = create_run(folder, config)
+    import_graph(run.path)
+    sample(run.path)
+    return config, run.anchors
 
 
 def count(

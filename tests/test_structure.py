@@ -37,10 +37,10 @@ MAY_KNOW = {
     "status": {"anchors", "cluster", "config", "engines", "prompts", "runs", "steps", "store"},
     "work": {"anchors", "cluster", "config", "engines", "prompts", "runs", "status", "steps", "store"},
     "dataset": {"anchors", "config", "kg", "prompts", "runs", "steps", "store"},
-    "evaluate": {"config", "dataset", "runs", "store"},
+    "evaluate": {"config", "dataset", "runs", "steps", "store"},
     "gasl": {"engines", "kg", "store"},
     "report": {"anchors", "config", "dataset", "evaluate", "graphlets", "runs", "store"},
-    "bench": {"anchors", "config", "engines", "steps", "store"},
+    "bench": {"anchors", "config", "engines", "steps", "store", "work"},
     "doctor": {"cluster", "config", "engines"},
 }
 KNOWN_TO_ALL = {"columns", "cores", "errors", "progress", "registry", "settings"}

@@ -8,7 +8,7 @@ from typing import Annotated, Literal
 
 import typer
 
-from kgqa_hpc.cli.app import AsJson, app, print_json
+from kgqa_hpc.cli.app import AsJson, Config, Run, Threads, app, print_json
 
 human = typer.Typer(
     name="human", help="Have people rate a sample of the pairs, and read what they say.", no_args_is_help=True
@@ -92,6 +92,19 @@ def human_page(
     from kgqa_hpc.evaluate.human_page import write_page
 
     print(f"{page}: {write_page(sheet, page, title=title):,} items")
+
+
+@app.command()
+def study(config: Config, run: Run, threads: Threads = None, as_json: AsJson = False) -> None:
+    """Variants of a prompt or setting on the same anchors, scored and compared; the same command resumes."""
+    from kgqa_hpc import stages
+    from kgqa_hpc.evaluate.study import render
+
+    document = stages.study(config, run, threads=threads)
+    if as_json:
+        print_json(document)
+    else:
+        print(f"{render(document)}\n\n{run / 'study'}")
 
 
 @app.command()

@@ -138,6 +138,15 @@ class Step:
         return self._prompt
 
     @property
+    def members(self) -> tuple[Step, ...]:
+        """The steps it stands for: itself, or a study's variants (steps/variants.py)."""
+        return (self,)
+
+    def of(self, item: Item) -> Step:
+        """The one of them that does this item."""
+        return self
+
+    @property
     def attempts(self) -> int | None:
         """How often its prompt is asked for one item at most; None: as often as the run asks."""
         return self.prompt.attempts if self.asks else None
