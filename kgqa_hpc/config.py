@@ -99,9 +99,11 @@ class RuntimeConfig(Settings):
 class RunConfig(Settings):
     """The whole file."""
 
-    seed: int = Field(42, ge=0, lt=2**63)
-    graph: GraphSection | None = None
-    anchors: SerializeAsAny[KindSettings]
+    seed: int = Field(42, ge=0, lt=2**63, description="Of everything that is drawn or sampled.")
+    graph: GraphSection | None = Field(
+        None, description="Default: the bundled graph, where anchors need one."
+    )
+    anchors: SerializeAsAny[KindSettings] = Field(description="Default: graphlets.")
     prompts: PromptConfig = PromptConfig()
     engine: EngineConfig
     passes: list[PassConfig] = Field(min_length=1)

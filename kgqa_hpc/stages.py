@@ -14,6 +14,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
+from kgqa_hpc.checks import notes, require_ready
 from kgqa_hpc.config import GraphConfig, load_config
 from kgqa_hpc.errors import InputError
 from kgqa_hpc.runs import create_run, fingerprint, kept_prompts, larger, open_for_work, open_run
@@ -70,7 +71,12 @@ def init(config_file: Path, folder: Path) -> RunFolder:
 
     Raises ConfigError, PromptError, or FingerprintMismatch when the folder belongs to another configuration.
     """
-    return create_run(folder, load_config(config_file))
+    config = load_config(config_file)
+    require_ready(config, str(config_file))
+    run = create_run(folder, config)
+    for note in notes(config):
+        print(f"note: {note}", file=sys.stderr)
+    return run
 
 
 def import_graph(folder: Path, threads: int | None = None) -> Imported:

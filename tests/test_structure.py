@@ -32,6 +32,8 @@ MAY_KNOW = {
     "engines": {"store"},
     "steps": {"anchors", "config", "engines", "prompts"},
     "config": {"anchors", "dataset", "engines", "kg", "steps", "yaml_file"},
+    "examples": {"prompts", "store"},
+    "checks": {"anchors", "config", "prompts", "steps"},
     "runs": {"anchors", "config", "engines", "prompts", "steps", "store"},
     "cluster": {"config", "status", "store"},
     "status": {"anchors", "cluster", "config", "engines", "prompts", "runs", "steps", "store"},
