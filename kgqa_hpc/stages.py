@@ -224,6 +224,42 @@ def all_stages(config_file: Path, folder: Path, *, threads: int | None = None) -
     return run
 
 
+def ask_judges(config_file: Path, ratings: Any, folder: Path) -> Path:
+    """Have the judging and scoring steps of a configuration judge rated pairs, in a run of kind `records`.
+
+    `ratings` as evaluate/ratings.py reads them. Returns the merged run, resumable in its folder. Raises
+    ConfigError for a configuration without such steps.
+    """
+    from kgqa_hpc.config import parse_config
+    from kgqa_hpc.errors import ConfigError
+    from kgqa_hpc.steps import STEPS
+    from kgqa_hpc.store.atomic import make_folder, write_file
+    from kgqa_hpc.store.canonical import canonical
+
+    plain = load_config(config_file).plain()
+    for each in plain["passes"]:
+        each["steps"] = [
+            s for s in each["steps"] if STEPS.get(s["use"]).adds == "verdict" or s["use"] == "score"
+        ]
+    plain["passes"] = [each for each in plain["passes"] if each["steps"]]
+    if not plain["passes"]:
+        raise ConfigError(f"{config_file}: has no step that judges or scores", "add one: steps: [judge]")
+    pairs = {row.id: {"id": row.id, "question": row.question, "answer": row.answer} for row in ratings.rated}
+    make_folder(folder)
+    source = folder / "pairs.jsonl"
+    write_file(source, b"".join(canonical(pair) + b"\n" for pair in pairs.values()))
+    anchors = {"kind": "records", "from": str(source.resolve()), "where": {}}
+    dataset = {"decide": plain["dataset"]["decide"], "z_score": None}
+    kept = {key: plain[key] for key in ("seed", "prompts", "engine", "passes", "runtime")}
+    run = create_run(
+        folder / folder.name, parse_config({**kept, "anchors": anchors, "dataset": dataset}, str(config_file))
+    )
+    for stage in STAGES:
+        if stage.name not in ("import", "report"):
+            stage.work(run.path, None)
+    return run.path
+
+
 def study(config_file: Path, folder: Path, *, threads: int | None = None) -> dict[str, Any]:
     """A study from its configuration to RUN/study, resumable; its result."""
     from kgqa_hpc.evaluate.study import write_study

@@ -28,11 +28,12 @@ from kgqa_hpc.steps import STEPS
 
 HEAD = """# Configuration
 
-One YAML file, checked completely before anything starts: unknown keys are refused with the nearest known one, and all errors are told
-at once. `kgqa init --example NAME FILE` writes one to start from; `configs/` has more. Relative paths start where the file lies.
+One YAML file, checked completely before anything starts: unknown keys are refused with the nearest known one, and all
+errors are told at once. `kgqa init --example NAME FILE` writes one to start from; `configs/` has more. Relative paths
+start where the file lies.
 
-This page is written by `tools/config_doc.py` from the settings themselves. A package that adds a source, a kind of anchor, a step or an
-engine brings its own keys.
+This page is written by `tools/config_doc.py` from the settings themselves. A package that adds a source, a kind of
+anchor, a step or an engine brings its own keys.
 
 Durations are seconds, or `90s`, `15m`, `2h`, `2d`, `HH:MM:SS`, `D-HH:MM:SS`.
 """

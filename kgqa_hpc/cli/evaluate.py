@@ -112,8 +112,14 @@ def calibrate(
     ratings: RatingFiles,
     judge: Annotated[
         list[Path],
-        typer.Option(help="A merged run, or JSON lines with id and verdicts; may be repeated: a panel."),
+        typer.Option(
+            help="A merged run, JSON lines with id and verdicts, or a configuration (.yaml) whose judges are asked "
+            "now; may be repeated: a panel."
+        ),
     ],
+    keep: Annotated[
+        Path | None, typer.Option(help="Folder for what the judges of configurations answer; resumable.")
+    ] = None,
     feature: Annotated[
         list[str] | None,
         typer.Option(help="A feature of the records to take for a judge's score; repeatable."),
@@ -125,12 +131,22 @@ def calibrate(
     as_json: AsJson = False,
 ) -> None:
     """Judges and panels against people's ratings: precision, recall, kappa, AUC, the best rule."""
+    import tempfile
+
+    from kgqa_hpc import stages
     from kgqa_hpc.evaluate import calibration, calibration_text
     from kgqa_hpc.evaluate.ratings import read_ratings
     from kgqa_hpc.evaluate.verdicts import read_verdicts
 
     read = read_ratings(ratings)
-    verdicts = read_verdicts(read, judge, feature or ())
+    with tempfile.TemporaryDirectory(prefix="kgqa-calibrate-") as scratch:
+        sources = [
+            stages.ask_judges(path, read, (keep or Path(scratch)) / path.stem)
+            if path.suffix in (".yaml", ".yml")
+            else path
+            for path in judge
+        ]
+        verdicts = read_verdicts(read, sources, feature or ())
     document = calibration.calibrate(read, verdicts, width=width, seed=seed)
     if as_json:
         print_json(document)
