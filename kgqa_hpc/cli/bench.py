@@ -29,7 +29,7 @@ def bench(
     import json
 
     from kgqa_hpc.bench.render import render
-    from kgqa_hpc.stages import bench as stage
+    from kgqa_hpc.trials import bench as stage
 
     document = stage(config, run, number=number, batches=batch)
     if out is not None:
@@ -50,7 +50,7 @@ def preview(
 ) -> None:
     """A few items through all steps, with tokens and seconds each, before a run exists."""
     from kgqa_hpc.bench.preview import render
-    from kgqa_hpc.stages import preview as stage
+    from kgqa_hpc.trials import preview as stage
 
     document = stage(config, number)
     if as_json:

@@ -97,10 +97,10 @@ def human_page(
 @app.command()
 def study(config: Config, run: Run, threads: Threads = None, as_json: AsJson = False) -> None:
     """Variants of a prompt or setting on the same anchors, scored and compared; the same command resumes."""
-    from kgqa_hpc import stages
+    from kgqa_hpc import trials
     from kgqa_hpc.evaluate.study import render
 
-    document = stages.study(config, run, threads=threads)
+    document = trials.study(config, run, threads=threads)
     if as_json:
         print_json(document)
     else:
@@ -133,7 +133,7 @@ def calibrate(
     """Judges and panels against people's ratings: precision, recall, kappa, AUC, the best rule."""
     import tempfile
 
-    from kgqa_hpc import stages
+    from kgqa_hpc import trials
     from kgqa_hpc.evaluate import calibration, calibration_text
     from kgqa_hpc.evaluate.ratings import read_ratings
     from kgqa_hpc.evaluate.verdicts import read_verdicts
@@ -141,7 +141,7 @@ def calibrate(
     read = read_ratings(ratings)
     with tempfile.TemporaryDirectory(prefix="kgqa-calibrate-") as scratch:
         sources = [
-            stages.ask_judges(path, read, (keep or Path(scratch)) / path.stem)
+            trials.ask_judges(path, read, (keep or Path(scratch)) / path.stem)
             if path.suffix in (".yaml", ".yml")
             else path
             for path in judge

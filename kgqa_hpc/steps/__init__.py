@@ -10,5 +10,9 @@ STEPS = Registry(
         "judge": "kgqa_hpc.steps.judge:Judge",
         "score": "kgqa_hpc.steps.score:Score",
         "check": "kgqa_hpc.steps.check:Check",
+        "word": "kgqa_hpc.steps.word:Word",
+        "options": "kgqa_hpc.steps.options:Options",
+        "plan": "kgqa_hpc.steps.plan:PlanScript",
+        "verify": "kgqa_hpc.steps.verify:Verify",
     },
 )

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from scipy.stats import mannwhitneyu, wilcoxon
 
-from kgqa_hpc import stages
+from kgqa_hpc import trials
 from kgqa_hpc.bench.preview import render as render_preview
 from kgqa_hpc.config import parse_config
 from kgqa_hpc.dataset.explain import explain
@@ -51,7 +51,7 @@ def write_config(folder: Path, number: int = 6, **more: object) -> Path:
 @pytest.fixture(scope="module")
 def done(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, dict]:
     folder = tmp_path_factory.mktemp("study")
-    return folder / "run", stages.study(write_config(folder, 20), folder / "run")
+    return folder / "run", trials.study(write_config(folder, 20), folder / "run")
 
 
 def test_every_anchor_is_done_once_with_every_variant_and_the_counts_add_up(done: tuple[Path, dict]) -> None:
@@ -142,7 +142,7 @@ def test_variants_that_cannot_be_are_refused(variants: dict, word: str) -> None:
 
 def test_a_configuration_without_variants_is_no_study(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="variants"):
-        stages.study(write_config(tmp_path, variants=None), tmp_path / "run")
+        trials.study(write_config(tmp_path, variants=None), tmp_path / "run")
     assert not (tmp_path / "run").exists()
 
 
@@ -165,7 +165,7 @@ def test_an_unreadable_score_counts_as_it_is_told_or_loses_the_item() -> None:
 
 def test_a_preview_shows_items_through_all_steps_and_what_many_would_take(tmp_path: Path) -> None:
     config = write_config(tmp_path, variants=None, engine={"kind": "scripted"})
-    document = stages.preview(config, 3)
+    document = trials.preview(config, 3)
     assert len(document["items"]) == 3
     for item in document["items"]:
         assert item["status"] == "accepted"
