@@ -247,7 +247,7 @@ class RunFolder:
             self.check(sections)
         shutil.rmtree(self.prompts, ignore_errors=True)
         atomic.write_file(self.config_file, _yaml(config))
-        write_manifest(self.manifest_file, _new_manifest(sections, config))
+        write_manifest(self.manifest_file, new_manifest(sections, config))
 
     def require_trust(self) -> dict[str, Any]:
         """What this run does beyond itself (store/trust.py). Raises InputError when nobody has agreed to
