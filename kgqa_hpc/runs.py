@@ -53,6 +53,7 @@ def open_run(folder: Path) -> tuple[RunFolder, RunConfig]:
 def open_for_work(folder: Path) -> tuple[RunFolder, RunConfig]:
     """The same, for adding to it. Raises FingerprintMismatch naming what changed since it was made."""
     run, config = open_run(folder)
+    _require_present_format(run)
     kept = kept_prompts(run)
     prompts = run_prompts(config, kept)
     run.check(_sections(config, prompts))
@@ -92,6 +93,22 @@ def add_pass(
     return run, grown
 
 
+def larger(config: RunConfig, size: int) -> RunConfig:
+    """The configuration with a larger sample that contains the one there is.
+
+    Raises InputError for a size that is not larger, or a kind without one.
+    """
+    anchors = config.plain()["anchors"]
+    key = type(config.anchors).size
+    if key not in anchors:
+        raise InputError(f"anchors of kind {config.anchors.kind} have no {key}", "make a new run")
+    if anchors[key] is None or size <= anchors[key]:
+        raise InputError(f"anchors.{key} is {anchors[key]} already, not below {size}", "ask for more")
+    if "grown" in anchors:
+        anchors["grown"] = [*(anchors["grown"] or ()), anchors[key]]
+    return parse_config({**config.plain(), "anchors": {**anchors, key: size}}, "the larger sample")
+
+
 def _keep(run: RunFolder, prompt: Prompt) -> None:
     """Write a prompt beside the run. Raises FingerprintMismatch when it keeps another one of that name."""
     make_folder(run.prompts)
@@ -100,6 +117,16 @@ def _keep(run: RunFolder, prompt: Prompt) -> None:
         return
     if load_prompt(prompt.name, run.prompts).sha256 != prompt.sha256:
         raise FingerprintMismatch(f"{path}: is another prompt {prompt.name}", "give yours another name")
+
+
+def _require_present_format(run: RunFolder) -> None:
+    """Raises FingerprintMismatch for a run of the first release, whose steps had no settings."""
+    passes = run.manifest().sections["passes"]["values"].values()
+    if any(isinstance(step, str) for each in passes for step in each["steps"]):
+        raise FingerprintMismatch(
+            f"{run.path}: was made by {run.manifest().program}, whose runs cannot be gone on with",
+            "status, explain, merge, report and `anchors: {kind: records}` read it; make a new run to add to it",
+        )
 
 
 def _require_unchanged(run: RunFolder, config: RunConfig, kept: Prompt) -> None:
@@ -119,4 +146,18 @@ def _require_unchanged(run: RunFolder, config: RunConfig, kept: Prompt) -> None:
 def _sections(config: RunConfig, prompts: dict[str, Prompt]) -> dict[str, dict[str, Any]]:
     files = KINDS.get(config.anchors.kind)().files(config.anchors)
     digests = {name: prompt.sha256 for name, prompt in prompts.items()}
-    return sections.fingerprint(config.plain(), digests, OPERATIONAL, sections.contents(files))
+    return sections.fingerprint(
+        config.plain(), digests, OPERATIONAL, sections.contents(files), _pass_contents(config)
+    )
+
+
+def _pass_contents(config: RunConfig) -> dict[str, dict[str, str]]:
+    """Per pass the digests of the files that its engine and its steps read. Raises InputError."""
+    found: dict[str, dict[str, str]] = {}
+    for each in config.passes:
+        found[each.name] = config.engine_of(each.name).contents()
+        for step in each.steps:
+            named = {key: Path(path) for key in step.paths if (path := getattr(step, key, None))}
+            digests = {key: sections.contents([path])[path.name] for key, path in named.items()}
+            found[each.name] |= {f"{step.label}.{key}": digest for key, digest in digests.items()}
+    return found

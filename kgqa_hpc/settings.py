@@ -32,8 +32,12 @@ class Settings(BaseModel):
 
 
 class KindSettings(Settings):
-    """What every anchor kind is given under `anchors:`."""
+    """What every anchor kind is given under `anchors:`.
 
+    `size` names the key that says how many anchors there are, for kinds whose larger samples contain the smaller.
+    """
+
+    size: ClassVar[str] = "number"
     kind: str
 
 

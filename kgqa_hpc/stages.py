@@ -16,7 +16,9 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 from kgqa_hpc.config import GraphConfig, load_config
 from kgqa_hpc.errors import InputError
-from kgqa_hpc.runs import create_run, open_for_work, open_run
+from kgqa_hpc.plain_text import plain
+from kgqa_hpc.runs import create_run, fingerprint, kept_prompts, larger, open_for_work, open_run
+from kgqa_hpc.store.origin import anchors_origin, graph_origin, keeps_own
 from kgqa_hpc.store.run_folder import RunFolder
 
 if TYPE_CHECKING:
@@ -26,13 +28,12 @@ if TYPE_CHECKING:
 
 
 class Stage(NamedTuple):
-    """One stage: the name of its command, the path in the run folder that it makes, what it does (one
-    sentence), and whether its work takes the workers' GPUs.
+    """One stage: the name of its command, the path in the run folder that it makes, its work, and whether that
+    takes the workers' GPUs. `kgqa all` and `kgqa submit` go by these.
     """
 
     name: str
     makes: str
-    does: str
     work: Callable[[Path, int | None], object]
     gpus: bool = False
 
@@ -76,7 +77,6 @@ def import_graph(folder: Path, threads: int | None = None) -> Imported:
     """Knowledge graph to `kg.h5`."""
     from kgqa_hpc.kg.file import read_graph, write_graph
     from kgqa_hpc.kg.load import load_graph
-    from kgqa_hpc.store.origin import graph_origin, keeps_own
 
     run, config = open_for_work(folder)
     if config.graph is None:
@@ -93,7 +93,6 @@ def import_graph(folder: Path, threads: int | None = None) -> Imported:
 def sample(folder: Path, threads: int | None = None) -> Sampled:
     """Reduce the graph where there is one, and draw the anchors into `anchors.h5`."""
     from kgqa_hpc.store.anchors import AnchorsFile
-    from kgqa_hpc.store.origin import anchors_origin, graph_origin, keeps_own
 
     run, config = open_for_work(folder)
     sections = run.manifest().sections
@@ -107,33 +106,68 @@ def sample(folder: Path, threads: int | None = None) -> Sampled:
 
 
 def _sample(run: RunFolder, config: Any, threads: int | None) -> Sampled:
+    from kgqa_hpc.store.anchors import write_anchors
+    from kgqa_hpc.store.atomic import make_folder, write_file
+
+    drawn, header, notes = _draw(run, config, threads)
+    make_folder(run.stats)
+    for name, content in drawn.files.items():
+        write_file(run.stats / name, content)
+    header |= anchors_origin(run.manifest().sections)
+    total = write_anchors(run.anchors, (anchor.to_dict() for anchor in drawn.anchors), header)
+    return Sampled(run.anchors, total, notes)
+
+
+def _draw(run: RunFolder, config: Any, threads: int | None) -> tuple[Any, dict[str, Any], tuple[str, ...]]:
+    """What the kind drew, the facts for the header of anchors.h5, and the notes for a person."""
     from kgqa_hpc.anchors.anchor import Source, Tools
     from kgqa_hpc.kg.file import read_graph
     from kgqa_hpc.steps.chain import kind_of
-    from kgqa_hpc.store.anchors import write_anchors
-    from kgqa_hpc.store.atomic import make_folder, write_file
-    from kgqa_hpc.store.origin import anchors_origin
 
     source, notes = Source(), list[str]()
     if config.graph is not None:
         reduction = _reduce(read_graph(run.kg), config.graph)
         source, notes = Source(reduction.graph, reduction.counts()), [str(reduction)]
     with _progress() as progress:
-        tools = Tools(threads, progress, _announce)
-        drawn = kind_of(config).draw(source, config.anchors, config.seed, tools)
-    make_folder(run.stats)
-    for name, content in drawn.files.items():
-        write_file(run.stats / name, content)
-    header = {
-        **anchors_origin(run.manifest().sections),
-        "seed": config.seed,
-        "kind": config.anchors.kind,
-        "totals": dict(drawn.totals),
-    }
+        drawn = kind_of(config).draw(source, config.anchors, config.seed, Tools(threads, progress, _announce))
+    header = {"seed": config.seed, "kind": config.anchors.kind, "totals": dict(drawn.totals)}
     if source.reduction is not None:
         header["reduction"] = source.reduction
-    total = write_anchors(run.anchors, (anchor.to_dict() for anchor in drawn.anchors), header)
-    return Sampled(run.anchors, total, (*notes, *drawn.notes))
+    return drawn, header, (*notes, *drawn.notes)
+
+
+def extend(folder: Path, size: int, threads: int | None = None) -> Sampled:
+    """A larger sample that contains the one there is; every answer is kept, new anchors get new shards.
+
+    Repeating it after a kill goes on. Raises InputError when the larger sample does not begin with the old one
+    (balanced samples), or is not larger.
+    """
+    from kgqa_hpc.store.anchors import AnchorsFile, write_anchors
+    from kgqa_hpc.store.sealed import read_header
+
+    run, config = open_for_work(folder)
+    grown = larger(config, size)
+    sections = fingerprint(grown, kept_prompts(run))
+    before = read_header(run.anchors, "anchors")
+    if before.get("made_by") != anchors_origin(sections)["made_by"]:
+        drawn, header, _ = _draw(run, grown, threads)
+        with AnchorsFile(run.anchors) as anchors:
+            rows = list(_beginning_with(anchors.rows(), (one.to_dict() for one in drawn.anchors), folder))
+        rounds = [*before.get("grown", ()), [before["rows"], before["sha256"][:16]]]
+        write_anchors(run.anchors, rows, {**header, **anchors_origin(sections), "grown": rounds})
+    run.grow(grown.plain(), sections)
+    return Sampled(run.anchors, read_header(run.anchors, "anchors")["rows"])
+
+
+def _beginning_with(old: Iterator[Any], new: Iterator[Any], folder: Path) -> Iterator[Any]:
+    """The new anchors, after every old one was seen to stand in its place."""
+    for known in old:
+        if next(new, None) != known:
+            raise InputError(
+                f"{folder}: a larger sample of this kind does not contain this one", "make a new run for it"
+            )
+        yield known
+    yield from new
 
 
 def run_workers(folder: Path, threads: int | None = None) -> None:
@@ -163,11 +197,11 @@ def report(folder: Path, threads: int | None = None) -> Path:
 
 
 STAGES = (
-    Stage("import", "kg.h5", "Read the knowledge graph.", import_graph),
-    Stage("sample", "anchors.h5", "Reduce the graph and draw the anchors.", sample),
-    Stage("run", "results", "Send every item through its steps.", run_workers, gpus=True),
-    Stage("merge", "dataset", "Assemble the dataset and account for every item.", merge),
-    Stage("report", "report", "Write the report, one page.", report),
+    Stage("import", "kg.h5", import_graph),
+    Stage("sample", "anchors.h5", sample),
+    Stage("run", "results", run_workers, gpus=True),
+    Stage("merge", "dataset", merge),
+    Stage("report", "report", report),
 )
 
 
@@ -177,7 +211,7 @@ def all_stages(config_file: Path, folder: Path, *, threads: int | None = None) -
     for stage in STAGES:
         found = stage.work(folder, threads)
         for line in str("" if found is None else found).splitlines():
-            print(f"{stage.name:<7} {line}", file=sys.stderr, flush=True)
+            print(plain(f"{stage.name:<7} {line}"), file=sys.stderr, flush=True)
     return run
 
 

@@ -8,7 +8,7 @@
 #   KGQA_APPTAINER    more options for `apptainer exec`, for instance --nv (the default when there is a GPU)
 #   KGQA_COMMAND      how to call kgqa without an image, default: kgqa
 #   KGQA_MPIEXEC      default: mpiexec
-#   KGQA_MPI_OPTIONS  default: --with-ft ulfm (Open MPI 5: survivors of a dead rank go on)
+#   KGQA_MPI_OPTIONS  default: --with-ft ulfm --bind-to none (Open MPI 5: survivors of a dead rank go on; no rank is tied to one core)
 #   KGQA_SITE         another site file than site/local.sh
 
 # shellcheck source=site/example.sh

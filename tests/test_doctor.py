@@ -195,3 +195,29 @@ def test_the_json_form_holds_the_same_checks() -> None:
     document = json.loads(done.stdout)
     assert {"name", "ok", "detail", "fix", "needed"} == set(document[0])
     assert [entry["name"] for entry in document][:2] == ["python", "kgqa_hpc"]
+
+
+def test_every_engine_in_the_registry_is_asked_and_one_that_cannot_be_imported_is_one_line(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    from kgqa_hpc.registry import Registry
+
+    broken = Registry("engines", "engine", {"fine": ENGINE_PATH, "broken": "no_such_module:Engine"})
+    monkeypatch.setattr(probes, "ENGINES", broken)
+    names = {check.name: check.ok for check in probes.PROBES["engines"](LIMIT)}
+    assert names["engine fine"] is True
+    assert names["engine broken"] is False
+
+
+def test_without_a_gpu_the_long_check_ends_at_the_kernel_and_says_why(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    from kgqa_hpc.doctor import gpu
+
+    monkeypatch.setattr(gpu, "_KERNEL", "raise SystemExit('torch sees no GPU')")
+    (check,) = gpu.gpu_checks()
+    assert (check.name, check.ok, check.detail) == ("gpu kernel", False, "torch sees no GPU")
+    assert check.fix
+
+
+ENGINE_PATH = "kgqa_hpc.engines.scripted.engine:ScriptedEngine"

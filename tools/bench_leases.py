@@ -13,7 +13,6 @@ its metadata service.
 from __future__ import annotations
 
 import argparse
-import json
 import multiprocessing
 import os
 import shutil
@@ -25,10 +24,10 @@ from pathlib import Path
 
 from kgqa_hpc.config import parse_config
 from kgqa_hpc.runs import fingerprint
-from kgqa_hpc.status.snapshot import load_tallies, survey
+from kgqa_hpc.status.snapshot import load_totals, survey, to_document
 from kgqa_hpc.store.atomic import make_folder, write_file
 from kgqa_hpc.store.document import write_document
-from kgqa_hpc.store.partition import ShardsManifest, shard_name
+from kgqa_hpc.store.partition import ShardsManifest, read_shards_manifest, shard_name
 from kgqa_hpc.store.queue import ShardQueue
 from kgqa_hpc.store.results import write_result
 from kgqa_hpc.store.run_folder import RunFolder
@@ -101,7 +100,8 @@ def _template(run: RunFolder) -> bytes:
     rows = [
         {"id": f"i{number}", "status": "accepted", "reason": None, "trace": []} for number in range(ITEMS)
     ]
-    write_result(path, rows, {})
+    # As version 1 wrote it: that header tells the run and not the shard.
+    write_result(path, rows, {"pass": "main", "fingerprint": run.manifest().digest})
     data = path.read_bytes()
     path.unlink()
     return data
@@ -132,9 +132,11 @@ def _time_status(run: RunFolder) -> float:
 
 
 def _save_sums(run: RunFolder) -> None:
-    tally = load_tallies(run, ["main"], [])[0]
-    tally.refresh(run)
-    run.status_file.write_text(json.dumps({"tallies": {"main": tally.to_dict()}}))
+    names = read_shards_manifest(run).names
+    totals = load_totals(run, names)
+    for each in totals:
+        each.refresh(run)
+    run.status_file.write_bytes(to_document(run, {}, totals))
 
 
 def main() -> None:

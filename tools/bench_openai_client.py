@@ -16,7 +16,6 @@ import argparse
 import asyncio
 import json
 import multiprocessing
-import os
 import resource
 import sys
 import time
@@ -94,6 +93,7 @@ def official(url: str, requests: int, in_flight: int) -> None:
                 assert done.choices[0].message.content == ANSWER
 
         await asyncio.gather(*(ask() for _ in range(requests)))
+        await client.close()
 
     asyncio.run(run())
 
@@ -138,7 +138,7 @@ def main() -> int:
     finally:
         server.kill()
     if options.json:
-        print(json.dumps({"pid": os.getpid(), "pause_s": options.pause, "rows": rows}, indent=2))
+        print(json.dumps({"pause_s": options.pause, "rows": rows}, indent=2))
         return 0
     for row in rows:
         print(

@@ -27,7 +27,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 
 def write_files(folder: Path, nodes: int, edges: int) -> None:
-    """A random graph as CSV, gzipped CSV, triples and GraphML; ids and names of ordinary length."""
+    """A random graph as CSV, gzipped CSV, triples, GraphML and KGX; ids and names of ordinary length."""
     random = np.random.default_rng(1)
     source, target = random.integers(0, nodes, (2, edges)).tolist()
     kind = random.integers(0, 12, edges).tolist()
@@ -47,6 +47,22 @@ def write_files(folder: Path, nodes: int, edges: int) -> None:
         for s, t, k in zip(source, target, kind, strict=True)
     ]
     _write(folder / "graph.graphml", ["<graphml><graph>\n", *elements, "</graph></graphml>\n"])
+
+    write_kgx(folder, ids, rows)
+
+
+def write_kgx(folder: Path, ids: list[str], rows: list[str]) -> None:
+    """The same graph as KGX, in tables and as JSON Lines."""
+    nodes = [(key, f"node number {number}", f"type_{number % 7}") for number, key in enumerate(ids)]
+    edges = [row.rstrip("\n").split(",") for row in rows]
+    header = ["id\tname\tcategory\n"]
+    _write(folder / "kgx_nodes.tsv", [*header, *("\t".join(node) + "\n" for node in nodes)])
+    lines = (f"{source}\t{kind}\t{target}\n" for source, target, kind in edges)
+    _write(folder / "kgx_edges.tsv", ["subject\tpredicate\tobject\n", *lines])
+    objects = ({"id": key, "name": name, "category": [kind]} for key, name, kind in nodes)
+    _write(folder / "kgx_nodes.jsonl", (json.dumps(item) + "\n" for item in objects))
+    objects = ({"subject": s, "predicate": kind, "object": t} for s, t, kind in edges)
+    _write(folder / "kgx_edges.jsonl", (json.dumps(item) + "\n" for item in objects))
 
 
 def _write(path: Path, lines: Iterable[str]) -> None:
@@ -107,6 +123,17 @@ def _graphml(folder: Path) -> None:
     read_graphml(folder / "graph.graphml")
 
 
+def _source(source: str, **files: str) -> Callable[[Path], None]:
+    def read(folder: Path) -> None:
+        from kgqa_hpc.kg.load import load_graph
+        from kgqa_hpc.kg.settings import graph_config
+
+        paths = {key: str(folder / name) for key, name in files.items()}
+        load_graph(graph_config({"source": source, **paths}))
+
+    return read
+
+
 # label -> (reader, the one it is compared with)
 READERS: dict[str, tuple[Callable[[Path], None], str]] = {
     "pandas read_csv": (_pandas, ""),
@@ -117,6 +144,12 @@ READERS: dict[str, tuple[Callable[[Path], None], str]] = {
     "kgqa csv .gz": (_ours_gz, "pandas read_csv .gz"),
     "kgqa triples": (_triples, "pandas read_csv"),
     "kgqa graphml": (_graphml, "pandas read_csv"),
+    "kgqa drkg": (_source("drkg", path="triples.tsv"), "pandas read_csv"),
+    "kgqa kgx": (_source("kgx", nodes="kgx_nodes.tsv", edges="kgx_edges.tsv"), "pandas read_csv"),
+    "kgqa kgx, JSON Lines": (
+        _source("kgx", nodes="kgx_nodes.jsonl", edges="kgx_edges.jsonl"),
+        "pandas read_csv",
+    ),
 }
 
 

@@ -2,6 +2,7 @@
 # The part of an image's %test that needs a GPU: LMDeploy's own engine loads and sees the card. Skipped, and saying so,
 # where no GPU is visible: `apptainer test --nv IMAGE` on a node that has one runs it.
 #   gpu.sh
+# How fast the card is tells `kgqa bench CONFIG`, on a GPU node, inside this image.
 set -euo pipefail
 if ! cards=$(nvidia-smi -L 2>/dev/null) || [ -z "$cards" ]; then
   echo "SKIPPED: GPU: none is visible here; run 'apptainer test --nv' on a node that has one"
@@ -19,3 +20,5 @@ from lmdeploy.turbomind import turbomind  # noqa: F401  loads the compiled engin
 assert torch.cuda.is_available(), "torch sees no GPU: does the driver fit the image's CUDA?"
 print(f"ok: lmdeploy {lmdeploy.__version__} on {torch.cuda.get_device_name(0)}, CUDA {torch.version.cuda}")
 PYTHON
+# A kernel, a guided answer and a start on two cards; how fast it is: kgqa bench CONFIG.
+python -m kgqa_hpc doctor --gpu

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
@@ -29,9 +29,13 @@ ALL_SHAPES = 29
 class GraphletSettings(KindSettings):
     """Which graphlets, and how many of each shape."""
 
+    size = "per_shape"
     kind: Literal["graphlet"] = "graphlet"
     per_shape: int = Field(
         10_000, ge=1, description="Graphlets drawn of each shape; all where there are fewer."
+    )
+    grown: list[Annotated[int, Field(ge=1)]] | None = Field(
+        None, description="Earlier values of per_shape, ascending; `kgqa extend` writes them."
     )
     shapes: list[Annotated[int, Field(ge=1, le=ALL_SHAPES)]] | None = Field(
         None, description="Shape ids; default: all 29."
@@ -117,7 +121,9 @@ class GraphletAnchors(AnchorKind):
 
             files["graphlets.png"] = shapes_png(drawn)
         totals = {group_of(shape): int(total) for shape, total in sorted(drawn.totals.items())}
-        return Drawn(graphlet_anchors(graph, drawn, seed), totals, files, (drawn.plan.text,))
+        return Drawn(
+            graphlet_anchors(graph, drawn, seed, settings.grown or ()), totals, files, (drawn.plan.text,)
+        )
 
     def record(self, anchor: Anchor, fields: Mapping[str, Any]) -> dict[str, Any]:
         """`edges` and `edge_labels` are the relations as they stand in the graph, parallel ones each for
@@ -152,9 +158,11 @@ class GraphletAnchors(AnchorKind):
         return settings.per_shape * len(settings.shapes or range(ALL_SHAPES))
 
 
-def graphlet_anchors(graph: KnowledgeGraph, sample: GraphletSample, seed: int) -> Iterator[Anchor]:
+def graphlet_anchors(
+    graph: KnowledgeGraph, sample: GraphletSample, seed: int, grown: Sequence[int] = ()
+) -> Iterator[Anchor]:
     """The sampled graphlets as anchors, in a shuffled order that depends on `seed` and on each graphlet's
-    content.
+    content; those of the earlier, smaller samples (`grown`: their sizes per shape) first.
 
     Any prefix of the order is a fair sample of the whole, so work that is stopped early is not lopsided.
     `sample.nodes` are node numbers of `graph`. Nodes stand in the order of the shape's template,
@@ -166,7 +174,8 @@ def graphlet_anchors(graph: KnowledgeGraph, sample: GraphletSample, seed: int) -
     from kgqa_hpc.graphlets.splitmix import key_of, mix
 
     digests = np.array([_digest(graph, *row) for row in _rows(sample)], np.uint64)
-    order = np.lexsort((digests, mix(digests ^ np.uint64(key_of(seed)))))
+    rounds = np.searchsorted(np.array(grown, np.int64), sample.position, side="right")
+    order = np.lexsort((digests, mix(digests ^ np.uint64(key_of(seed))), rounds))
     all_relations = graph.relations_for(sample.nodes[order])
     for i, relations in zip(order.tolist(), all_relations, strict=True):
         shape = SHAPES[int(sample.shape[i])]

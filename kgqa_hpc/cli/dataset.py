@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from kgqa_hpc.cli.app import AsJson, Run, app, print_json
+from kgqa_hpc.cli.app import AsJson, Run, app, print_json, say
 
 
 @app.command()
@@ -33,7 +33,7 @@ def show(
     if as_json:
         print_json(records)
     else:
-        print(room.render(records))
+        say(room.render(records))
 
 
 @app.command()
@@ -51,4 +51,47 @@ def export(
     if as_json:
         print_json(files)
     else:
-        print("\n".join(files))
+        say("\n".join(files))
+
+
+@app.command()
+def combine(
+    out: Annotated[Path, typer.Argument(metavar="OUT", help="The folder of the combined dataset.")],
+    runs: Annotated[list[Path], typer.Argument(metavar="RUN...", help="Merged runs, two or more.")],
+    mixed: Annotated[
+        bool, typer.Option("--mixed", help="Also runs that differ in prompts or models.")
+    ] = False,
+    as_json: AsJson = False,
+) -> None:
+    """Join the datasets of several runs into one, every id once."""
+    from kgqa_hpc.dataset import combine as room
+    from kgqa_hpc.store.run_folder import RunFolder
+
+    document = room.combine(out, [RunFolder.open(run) for run in runs], mixed=mixed)
+    if as_json:
+        print_json(document)
+    else:
+        total = ", ".join(f"{document[name]:,} {name}" for name in ("accepted", "rejected", "combined"))
+        say(f"{out}: {total}")
+
+
+@app.command()
+def publish(
+    run: Run,
+    folder: Annotated[Path, typer.Argument(metavar="FOLDER", help="Where to; replaced if published before.")],
+    to: Annotated[
+        list[str] | None, typer.Option("--to", metavar="FORMAT", help="Also in this form; may be repeated.")
+    ] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Make a folder that can be uploaded as it is, and say what is missing. Nothing is uploaded."""
+    from dataclasses import asdict
+
+    from kgqa_hpc.dataset import publish as room
+    from kgqa_hpc.store.run_folder import RunFolder
+
+    done = room.publish(RunFolder.open(run), folder, to or [])
+    if as_json:
+        print_json(asdict(done))
+    else:
+        say(done)

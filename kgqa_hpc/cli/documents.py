@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -103,7 +104,12 @@ def _plain(text: str) -> str:
 def _print_line(document: dict[str, Any]) -> None:
     import orjson
 
-    sys.stdout.buffer.write(orjson.dumps(document, option=orjson.OPT_APPEND_NEWLINE))
+    from kgqa_hpc.plain_text import plain_json
+
+    line = orjson.dumps(document, option=orjson.OPT_APPEND_NEWLINE)
+    # Nearly all lines are ASCII without DEL: orjson has escaped what else could steer a terminal.
+    steering = not line.isascii() or b"\x7f" in line
+    sys.stdout.buffer.write(plain_json(line.decode()).encode() if steering else line)
 
 
 @app.command()
@@ -111,6 +117,7 @@ def mentions(
     documents: Documents,
     names: Annotated[Path, typer.Option(help="TSV with protein_name and gene_names, or HGNC's table.")],
     min_length: Annotated[int, typer.Option(min=1, help="Letters and digits that a name must have.")] = 3,
+    as_json: Annotated[bool, typer.Option("--json", help="Print the counts as JSON, too.")] = False,
 ) -> None:
     """Names found in documents: one JSON line for each, with offsets in code points."""
     from dataclasses import asdict
@@ -129,10 +136,23 @@ def mentions(
             "title_mentions": [asdict(mention) for mention in finder.find(document.title)],
         }
         _print_line(line)
-    _tell("names", f"{known.kept:,} of {known.read:,} looked for", known.dropped)
-    _tell("mentions", f"{finder.found:,} in {read.documents:,} documents", finder.dropped)
+    counts = {
+        "documents": read.documents,
+        "names": {"read": known.read, "kept": known.kept, "dropped": dict(known.dropped)},
+        "mentions": {"found": finder.found, "dropped": dict(finder.dropped)},
+    }
+    print(json.dumps(counts) if as_json else _told(counts), file=sys.stderr)
 
 
-def _tell(what: str, words: str, dropped: dict[str, int]) -> None:
-    reasons = "".join(f" · {reason} {number:,}" for reason, number in sorted(dropped.items()))
-    print(f"{what:<9} {words}; dropped{reasons or ' none'}", file=sys.stderr)
+def _told(counts: dict[str, Any]) -> str:
+    names, found = counts["names"], counts["mentions"]
+    return "\n".join(
+        [
+            f"names     {names['kept']:,} of {names['read']:,} looked for; dropped{_reasons(names)}",
+            f"mentions  {found['found']:,} in {counts['documents']:,} documents; dropped{_reasons(found)}",
+        ]
+    )
+
+
+def _reasons(counts: dict[str, Any]) -> str:
+    return "".join(f" · {reason} {n:,}" for reason, n in sorted(counts["dropped"].items())) or " none"

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from kgqa_hpc.cli.app import Run, app
+from kgqa_hpc.cli.app import Run, Threads, app, say
 
 
 @app.command()
@@ -43,4 +43,21 @@ def judge(
         settings["engine"] = data["engine"] if isinstance(data, dict) and "engine" in data else data
     add_pass(run, settings, file)
     run_command(run, trust=trust_config)
-    print(f"judged as {label}; next: kgqa merge {run}")
+    say(f"judged as {label}; next: kgqa merge {run}")
+
+
+@app.command()
+def extend(
+    run: Run,
+    per_shape: Annotated[int | None, typer.Option(min=1, help="Graphlets of each shape, in all.")] = None,
+    number: Annotated[int | None, typer.Option(min=1, help="Anchors of another kind, in all.")] = None,
+    threads: Threads = None,
+) -> None:
+    """Draw a larger sample that contains the old one; answers are kept. Then run and merge."""
+    from kgqa_hpc import stages
+    from kgqa_hpc.errors import InputError
+
+    if (per_shape is None) == (number is None):
+        raise InputError("how many? --per-shape N for graphlets, --number N for other kinds")
+    say(stages.extend(run, per_shape or number or 0, threads))
+    say(f"next: kgqa run {run}")

@@ -7,7 +7,7 @@ from typing import Annotated, Literal
 
 import typer
 
-from kgqa_hpc.cli.app import AsJson, Run, Threads, app, print_json, seconds
+from kgqa_hpc.cli.app import AsJson, Run, Threads, app, print_json, say, seconds
 
 
 @app.command()
@@ -24,7 +24,7 @@ def status(
     elif as_json:
         print_json(room.status(run))
     else:
-        print(room.render(room.status(run)))
+        say(room.render(room.status(run)))
 
 
 @app.command()
@@ -55,7 +55,7 @@ def plan(
     if as_json:
         print_json(document)
     else:
-        print(room.render(document))
+        say(room.render(document))
 
 
 @app.command()
@@ -71,19 +71,28 @@ def explain(
     if as_json:
         print_json(story)
     else:
-        print(room.render(story))
+        say(room.render(story))
 
 
 @app.command()
-def doctor(as_json: AsJson = False) -> None:
+def doctor(
+    gpu: Annotated[
+        bool, typer.Option("--gpu", help="Also run a kernel, a guided answer, and a start on two cards.")
+    ] = False,
+    as_json: AsJson = False,
+) -> None:
     """What works on this machine, and the line that mends what does not."""
     from kgqa_hpc import doctor as room
 
     checks = room.diagnose()
+    if gpu:
+        from kgqa_hpc.doctor.gpu import gpu_checks
+
+        checks += gpu_checks()
     if as_json:
         print_json([room.to_dict(check) for check in checks])
     else:
-        print(room.render(checks))
+        say(room.render(checks))
     raise typer.Exit(room.exit_code(checks))
 
 
@@ -115,4 +124,4 @@ def count(
     if as_json:
         print_json(document)
     else:
-        print(stages.count_table(document))
+        say(stages.count_table(document))

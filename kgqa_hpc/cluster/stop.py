@@ -16,10 +16,10 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from types import FrameType
 
-GRACE = 5.0  # s between SIGTERM and the cancelling; Slurm's KillWait is 30 s, a preemption's often less
-PATIENCE = (
-    60.0  # s after SIGUSR1; the scripts ask for the signal 15 minutes ahead, sites for as little as one
-)
+# s between SIGTERM and the cancelling; Slurm's KillWait is 30 s, a preemption's often less.
+GRACE = 5.0
+# s after SIGUSR1; the scripts ask for the signal 15 minutes ahead, sites for as little as one.
+PATIENCE = 60.0
 _EARLY = (signal.SIGUSR1, signal.SIGUSR2)  # 1 from our scripts, 2 from submitit
 _SIGNALS = (signal.SIGTERM, signal.SIGINT, *_EARLY)
 

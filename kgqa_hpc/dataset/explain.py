@@ -19,8 +19,8 @@ from kgqa_hpc.config import RunConfig
 from kgqa_hpc.dataset.accounting import LENGTH
 from kgqa_hpc.dataset.item_text import render
 from kgqa_hpc.dataset.lengths import FIELDS
+from kgqa_hpc.dataset.read import item_v2
 from kgqa_hpc.dataset.record import pair_of
-from kgqa_hpc.dataset.version1 import item_v2
 from kgqa_hpc.errors import InputError, PromptError, StoreError
 from kgqa_hpc.runs import kept_prompts, run_config
 from kgqa_hpc.steps.chain import build_chain, decision_of
@@ -28,7 +28,7 @@ from kgqa_hpc.steps.item import Item
 from kgqa_hpc.steps.step import Step
 from kgqa_hpc.store.anchors import AnchorsFile
 from kgqa_hpc.store.journal import journals_of, read_journal
-from kgqa_hpc.store.partition import read_shards_manifest, shard_name
+from kgqa_hpc.store.partition import read_shards_manifest
 from kgqa_hpc.store.results import iter_result
 from kgqa_hpc.store.run_folder import RunFolder
 
@@ -59,7 +59,7 @@ def explain(folder: Path, item: str) -> dict[str, Any]:
     try:
         place = _locate(run, config, row, anchor.id)
     except StoreError:
-        # A journal vanishes when its shard's result is committed: look again, and mean it.
+        # A journal vanishes when its shard's result is committed. Retry once; the second failure is real.
         place = _locate(run, config, row, anchor.id)
     record = place.record or Item(anchor).to_record()
     steps = _steps(config, kept_prompts(run))
@@ -120,7 +120,7 @@ def _common(one: str, other: str) -> int:
 def _locate(run: RunFolder, config: RunConfig, row: int, item: str) -> _Place:
     if not run.shards_manifest.exists():
         return _Place("waiting", "not cut yet", row)
-    shard = shard_name(row // read_shards_manifest(run).shard_size)
+    shard = read_shards_manifest(run).holder(row)
     last = config.passes[-1].name
     for each in reversed(config.passes):
         path = run.result(each.name, shard)

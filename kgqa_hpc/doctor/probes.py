@@ -264,8 +264,8 @@ def _engine(name: str, timeout: float) -> Check:
         entry = ENGINES.get(name)
         probe = getattr(entry, "probe", None)
         ready = probe() if probe else Readiness(True, f"of {ENGINES.origin(name)}")
-    except KgqaError as problem:
-        return Check(label, False, problem.message, problem.cure)
+    except (KgqaError, ImportError) as problem:
+        return Check(label, False, str(problem).split("\n")[0], getattr(problem, "cure", "install it again"))
     return Check(label, ready.ok, ready.detail, ready.fix)
 
 

@@ -192,11 +192,6 @@ class EngineProcess:
         """Abort what is in flight: each request is answered with finish `abort` soon."""
         self._post(frame("cancel"))
 
-    def fileno(self) -> int:
-        """To select on: readable when `receive(0)` has news."""
-        assert self._socket is not None, "start() first"
-        return self._socket.fileno()
-
     def close(self) -> None:
         """Let the engine end in order, within a grace time; kill it otherwise. Idempotent."""
         if self._process is None:

@@ -170,7 +170,7 @@ def rank(command: Rank, world: World) -> Outcome:
     valued = [(given(item, command.by), item) for item in items]
     values = [value for value, _ in valued if value is not None]
     if not (all(map(is_number, values)) or all(isinstance(value, str) for value in values)):
-        raise ScriptError("type", f"RANK BY {command.by.text[:100]}: not all numbers and not all texts")
+        raise ScriptError("type", f"RANK BY {command.by.text[:100]!r}: not all numbers and not all texts")
     present = [pair for pair in valued if pair[0] is not None]
     present.sort(key=lambda pair: pair[0], reverse=command.descending)
     ranked = [item for _, item in present] + [item for value, item in valued if value is None]

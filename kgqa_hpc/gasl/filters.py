@@ -132,8 +132,7 @@ def compare(op: str, wanted: Given) -> Test:
             return order(value, wanted.text)
         return is_number(value) and wanted.number is not None and order(value, wanted.number)
 
-    # A truth value has no order, but it may be equal.
-    return lambda value: ordered(value) or (op in ("<=", ">=") and _equals(value, wanted))
+    return ordered
 
 
 def _equals(value: Any, wanted: Given) -> bool:

@@ -106,4 +106,4 @@ def check_pattern(pattern: str, place: Place) -> None:
     except (re.error, re2.error, OverflowError, RecursionError) as problem:
         reason = problem.args[0] if problem.args else "not a pattern"
         reason = reason.decode("utf-8", "replace") if isinstance(reason, bytes) else str(reason)
-        raise ScriptError("syntax", f"not a pattern that Python and RE2 share: {reason}", place) from None
+        raise ScriptError("syntax", f"not a pattern that Python and RE2 share: {reason!r}", place) from None

@@ -69,6 +69,8 @@ def load(path: Path, script: str, graph: str) -> State:
         document = json.loads(path.read_bytes())
         state = State.from_dict(document)
     except FileNotFoundError:
+        if not path.parent.is_dir():
+            raise InputError(f"{path}: its folder does not exist", "create it first") from None
         return State(script, graph)
     except OSError as problem:
         raise InputError(f"{path}: cannot be read: {problem.strerror}") from None

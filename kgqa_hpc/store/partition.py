@@ -1,8 +1,9 @@
 """Cut anchors.h5 into shards: streamed, repeatable, resumable at any point, and safe to do twice at once.
 
 A shard's content follows from anchors.h5 and the shard size alone; what is there and whole stays, what is
-missing or damaged is written again. shards/manifest.json comes last and lists what lies on the disk.
-docs/format.md, section 5.
+missing or damaged is written again. Anchors that were added later (`grown` in the header of anchors.h5) are cut
+into shards of their own behind the others, which stay as they are. shards/manifest.json comes last and
+lists what lies on the disk. docs/format.md, section 5.
 """
 
 from __future__ import annotations
@@ -52,6 +53,18 @@ class ShardsManifest:
                 return entry
         raise KeyError(name)
 
+    def start(self, name: str) -> int:
+        """The row of a shard's first anchor in anchors.h5."""
+        return sum(entry.items for entry in self.shards[: _position(self.entry(name).name)])
+
+    def holder(self, row: int) -> str:
+        """The shard that holds a row of anchors.h5. Raises IndexError."""
+        for entry in self.shards:
+            if row < entry.items:
+                return entry.name
+            row -= entry.items
+        raise IndexError(row)
+
     def to_dict(self) -> dict[str, Any]:
         return {
             "format": f"kgqa-{KIND}",
@@ -61,6 +74,43 @@ class ShardsManifest:
             "items": self.items,
             "shards": [entry.to_dict() for entry in self.shards],
         }
+
+
+@dataclass(frozen=True, slots=True)
+class _Piece:
+    """One shard to be: rows [start, stop) of anchors.h5. `anchors_sha256` is that of anchors.h5 when these
+    rows were its last ones, or its first 16 digits; it stands in the shard's header.
+    """
+
+    name: str
+    anchors_sha256: str
+    shard_size: int
+    start: int
+    stop: int
+
+    def origin(self) -> dict[str, Any]:
+        """Where a shard's anchors come from; stands in its header."""
+        return {"anchors_sha256": self.anchors_sha256, "shard_size": self.shard_size, "start": self.start}
+
+    def made(self, header: dict[str, Any]) -> bool:
+        """Whether a header is that of this shard."""
+        known = {key: header.get(key) for key in self.origin()}
+        known["anchors_sha256"] = str(known["anchors_sha256"])[: len(self.anchors_sha256)]
+        return known == self.origin()
+
+
+def _pieces(run: RunFolder, shard_size: int) -> list[_Piece]:
+    """All shards that anchors.h5 makes, in order."""
+    header = read_header(run.anchors, ANCHORS)
+    rounds = [(int(rows), str(sha256)) for rows, sha256 in header.get("grown", ())]
+    pieces: list[_Piece] = []
+    begin = 0
+    for end, sha256 in [*rounds, (int(header["rows"]), header["sha256"])]:
+        for start in range(begin, end, shard_size):
+            stop = min(start + shard_size, end)
+            pieces.append(_Piece(shard_name(len(pieces)), sha256, shard_size, start, stop))
+        begin = end
+    return pieces
 
 
 def partition(run: RunFolder, shard_size: int, stopped: Callable[[], bool] = lambda: False) -> ShardsManifest:
@@ -76,12 +126,17 @@ def partition(run: RunFolder, shard_size: int, stopped: Callable[[], bool] = lam
     if manifest is None:
         return _cut(run, anchors_sha256, _size_in_use(run, anchors_sha256) or shard_size, stopped)
     if manifest.anchors_sha256 != anchors_sha256:
+        if any(piece.anchors_sha256 == manifest.anchors_sha256[:16] for piece in _pieces(run, 1)):
+            return _cut(run, anchors_sha256, manifest.shard_size, stopped)
         raise FingerprintMismatch(
             f"{run.shards} was cut from another anchors.h5", "use another run folder, or restore anchors.h5"
         )
-    for entry in manifest.shards:
+    pieces = _pieces(run, manifest.shard_size)
+    if len(pieces) != len(manifest.shards):
+        return _cut(run, anchors_sha256, manifest.shard_size, stopped)
+    for piece, entry in zip(pieces, manifest.shards, strict=True):
         _go_on(stopped)
-        if _found(run, manifest, entry.name) != entry:
+        if _found(run, piece) != entry:
             return _cut(run, anchors_sha256, manifest.shard_size, stopped)
     return manifest
 
@@ -102,7 +157,8 @@ def load_shard(run: RunFolder, manifest: ShardsManifest, name: str) -> list[dict
     Raises KeyError for an unknown name; CorruptFile when anchors.h5 is damaged too; DiskFull, StoreError.
     """
     path = run.shard(manifest.entry(name).name)
-    if _found(run, manifest, name) is not None:
+    piece = _pieces(run, manifest.shard_size)[_position(name)]
+    if _found(run, piece) is not None:
         try:
             return read_shard(path)
         except MissingFile:  # another process has just set it aside
@@ -110,7 +166,7 @@ def load_shard(run: RunFolder, manifest: ShardsManifest, name: str) -> list[dict
         except CorruptFile as problem:
             quarantine(run.quarantine, path, problem.message)
     with AnchorsFile(run.anchors) as anchors:
-        _write(run, manifest, name, _rows(anchors, manifest, name))
+        _write(run, piece, list(anchors.rows(piece.start, piece.stop)))
     return read_shard(path)
 
 
@@ -129,12 +185,12 @@ def _cut(run: RunFolder, anchors_sha256: str, shard_size: int, stopped: Callable
         plan = ShardsManifest(anchors_sha256, shard_size, len(anchors), ())
         pending: deque[Future[ShardEntry]] = deque()
         try:
-            for position in range(-(-len(anchors) // shard_size)):
+            for piece in _pieces(run, shard_size):
                 _go_on(stopped)
-                name = shard_name(position)
-                found = _found(run, plan, name)
+                found = _found(run, piece)
                 if found is None:
-                    pending.append(writers.submit(_write, run, plan, name, _rows(anchors, plan, name)))
+                    rows = list(anchors.rows(piece.start, piece.stop))
+                    pending.append(writers.submit(_write, run, piece, rows))
                 entries.append(found or pending[-1])
                 if len(pending) > 2 * WRITERS:
                     pending.popleft().result()
@@ -152,29 +208,23 @@ def _go_on(stopped: Callable[[], bool]) -> None:
         raise StoppedEarly("stopped early while cutting shards", "run the same command again")
 
 
-def _rows(anchors: AnchorsFile, plan: ShardsManifest, name: str) -> list[dict[str, Any]]:
-    start = _position(name) * plan.shard_size
-    return list(anchors.rows(start, start + plan.shard_size))
+def _write(run: RunFolder, piece: _Piece, rows: list[dict[str, Any]]) -> ShardEntry:
+    return write_shard(run.shard(piece.name), rows, piece.origin(), exclusive=True)
 
 
-def _write(run: RunFolder, plan: ShardsManifest, name: str, rows: list[dict[str, Any]]) -> ShardEntry:
-    return write_shard(run.shard(name), rows, _origin(plan, name), exclusive=True)
-
-
-def _found(run: RunFolder, plan: ShardsManifest, name: str) -> ShardEntry | None:
+def _found(run: RunFolder, piece: _Piece) -> ShardEntry | None:
     """The shard that lies there, if its header is whole and it is this one; anything else goes to quarantine.
 
     It is known by its origin and not by the manifest's sha256: another build of HDF5 may compress the same
     anchors into other bytes.
     """
-    path = run.shard(name)
+    path = run.shard(piece.name)
     if not exists(path):
         return None
     try:
         header = read_header(path, SHARD)
-        origin = _origin(plan, name)
-        if {key: header.get(key) for key in origin} == origin:
-            return ShardEntry(name, header["rows"], header["sha256"])
+        if piece.made(header):
+            return ShardEntry(piece.name, header["rows"], header["sha256"])
         reason = f"{path}: belongs to another partition"
     except MissingFile:  # another process has just set it aside
         return None
@@ -182,15 +232,6 @@ def _found(run: RunFolder, plan: ShardsManifest, name: str) -> ShardEntry | None
         reason = problem.message
     quarantine(run.quarantine, path, reason)
     return None
-
-
-def _origin(plan: ShardsManifest, name: str) -> dict[str, Any]:
-    """Where a shard's anchors come from; stands in its header."""
-    return {
-        "anchors_sha256": plan.anchors_sha256,
-        "shard_size": plan.shard_size,
-        "start": _position(name) * plan.shard_size,
-    }
 
 
 def _position(name: str) -> int:

@@ -29,7 +29,7 @@ HEADER_BYTES = 1024
 VERSIONS = {"anchors": 2, "knowledge-graph": 2, "shard": 2, "result": 2}
 # Superblock and object headers that every HDF5 since 1.8 reads.
 LIBVER = ("earliest", "v110")
-_ESSENTIAL = {"format", "version", "bytes", "sha256", "rows", "made_by", "pass", "shard"}
+_ESSENTIAL = {"format", "version", "bytes", "sha256", "rows", "made_by", "pass", "shard", "grown"}
 
 
 class SealedFile(h5py.File):
@@ -119,13 +119,6 @@ def read_header(path: Path, kind: str) -> dict[str, Any]:
     if size != header.get("bytes") or "sha256" not in header:
         raise CorruptFile(f"{path}: has {size} bytes instead of {header.get('bytes')}")
     return header
-
-
-def full_header(path: Path, kind: str) -> dict[str, Any]:
-    """The header with what did not fit into 1 KiB; verifies every byte."""
-    with open_sealed(path, kind) as file:
-        header: dict[str, Any] = canonical.loads(file.attrs["header"].encode())
-        return header
 
 
 def render_header(fields: dict[str, Any]) -> bytes:

@@ -23,14 +23,14 @@ from kgqa_hpc.store.quarantine import quarantine
 from kgqa_hpc.store.queue import ShardQueue
 from kgqa_hpc.store.results import read_result
 from kgqa_hpc.work.claims import Claims
+from kgqa_hpc.work.engine_starts import bring_up
 from kgqa_hpc.work.hiccups import LONGEST, Hiccups
-from kgqa_hpc.work.item_scheduler import Limits, Scheduler, Task, bring_up
+from kgqa_hpc.work.item_scheduler import Limits, Scheduler, Task
 from kgqa_hpc.work.open_shard import OpenShard, Record
 from kgqa_hpc.work.session import Session
 
-RESERVE = (
-    8  # a shard is opened when less than this part of the window waits: time enough to claim and read it
-)
+# A shard is opened when less than this part of the window waits: time enough to claim and read it.
+RESERVE = 8
 TICK = 0.2  # s: the longest a round waits, and so the longest until a signal is noticed
 
 
@@ -93,9 +93,8 @@ class PassWorker:
         except BaseException:
             self._engine.kill()
             for shard in list(self._open.values()):
-                with suppress(
-                    KgqaError
-                ):  # the disk may be what is broken; the first error is the one to tell
+                # The disk may be what is broken; the first error is the one to tell.
+                with suppress(KgqaError):
                     self._leave(shard, "failed")
             raise
         finally:

@@ -23,14 +23,16 @@ from kgqa_hpc.cluster.ranks import World, discover, worker_name
 from kgqa_hpc.cluster.stop import Stop, deadline_of
 from kgqa_hpc.config import RunConfig
 from kgqa_hpc.errors import CorruptFile, InputError, KgqaError, StoppedEarly, StoreError
+from kgqa_hpc.plain_text import plain
 from kgqa_hpc.progress import Progress
 from kgqa_hpc.runs import open_for_work
 from kgqa_hpc.status.worker_states import place
 from kgqa_hpc.store.clock import time_at
 from kgqa_hpc.store.partition import ShardsManifest, read_shards_manifest
 from kgqa_hpc.store.run_folder import RunFolder
+from kgqa_hpc.store.sealed import read_header
 from kgqa_hpc.store.trust import effects, shown
-from kgqa_hpc.work.coordinator import Lead, record_own_job
+from kgqa_hpc.work.coordinator import Coordinator, record_own_job
 from kgqa_hpc.work.hiccups import LONGEST
 from kgqa_hpc.work.lease_renewal import Heartbeat
 from kgqa_hpc.work.logbook import Logbook
@@ -38,7 +40,7 @@ from kgqa_hpc.work.pass_worker import work
 from kgqa_hpc.work.reporter import Reporter
 from kgqa_hpc.work.session import Activity, Session
 
-# s that a rank waits at the end for the others, which end within one look at the queue of each other.
+# s that a rank waits at the end for the others. Ranks finish within one poll interval of the queue.
 TOGETHER = 20.0
 # New objects between two searches for dead cycles (CPython: 700). Items make none, but the search goes
 # through the records of all open shards: 8 % of a worker's work (tools/bench_scheduler.py).
@@ -71,10 +73,10 @@ def _last_words(problem: BaseException, world: World) -> tuple[int, float]:
     """Say what ended this rank; its exit code, and how long to wait for the others."""
     if isinstance(problem, StoppedEarly):
         if world.rank == 0:
-            print(f"error: {problem}", file=sys.stderr)
+            print(plain(f"error: {problem}"), file=sys.stderr)
         return problem.exit_code, TOGETHER
     if isinstance(problem, KgqaError):
-        print(f"error: rank {world.rank}: {problem}", file=sys.stderr)
+        print(plain(f"error: rank {world.rank}: {problem}"), file=sys.stderr)
         return problem.exit_code, 0.0
     import traceback
 
@@ -128,7 +130,7 @@ def _work_through(
     facts: dict[str, Any],
 ) -> None:
     heartbeat = Heartbeat(config.runtime.lease, log.write)
-    lead = Lead(run, config, worker, heartbeat, log.write, lambda: stop.reason is not None)
+    lead = Coordinator(run, config, worker, heartbeat, log.write, lambda: stop.reason is not None)
     activity = Activity()
     progress = Progress() if world.rank == 0 else None
     patience = min(LONGEST, config.runtime.lease / 2)
@@ -169,7 +171,7 @@ def _work_through(
         )
 
 
-def _all_passes(session: Session, lead: Lead) -> None:
+def _all_passes(session: Session, lead: Coordinator) -> None:
     """Each pass in its turn, one step back when a result of the pass before must be done again."""
     names = [each.name for each in session.config.passes]
     position = 0
@@ -183,13 +185,16 @@ def _all_passes(session: Session, lead: Lead) -> None:
 
 
 def _await_shards(run: RunFolder, reporter: Reporter, stop: Stop) -> ShardsManifest:
-    """The partition, which the lead makes if there is none."""
+    """The partition, which the lead makes if there is none, or adds to when there are more anchors."""
     pause = 0.1
+    anchors_sha256 = read_header(run.anchors, "anchors")["sha256"]
     while True:
         reporter.check()
         if run.shards_manifest.exists():
             try:
-                return read_shards_manifest(run)
+                manifest = read_shards_manifest(run)
+                if manifest.anchors_sha256 == anchors_sha256:
+                    return manifest
             except CorruptFile:
                 pass  # the lead is about to set it aside and cut the shards again
         if stop.wait(random.uniform(0.5, 1.5) * pause):

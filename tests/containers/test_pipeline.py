@@ -76,7 +76,7 @@ def outside(
 
 def dataset(run: Path) -> dict[str, bytes]:
     """All files of the dataset. Parquet names its writer's version; so do the sums of all files."""
-    files = {path.name: path.read_bytes() for path in (run / "dataset").iterdir()}
+    files = {path.name: path.read_bytes() for path in sorted((run / "dataset").rglob("*")) if path.is_file()}
     return {
         name: data for name, data in files.items() if name != "SHA256SUMS" and not name.endswith(".parquet")
     }
@@ -92,7 +92,7 @@ def assert_same_dataset(inside: Path, outside: Path) -> None:
 def read_parquet(run: Path) -> Any:
     import pyarrow.parquet
 
-    return pyarrow.parquet.read_table(run / "dataset" / "accepted.parquet")
+    return pyarrow.parquet.read_table(run / "dataset" / "accepted-00000-of-00001.parquet")
 
 
 def sealed(work: Path) -> tuple[str, ...]:

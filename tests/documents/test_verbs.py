@@ -73,6 +73,20 @@ def test_a_search_that_asks_nothing_or_twice_is_refused(index: Path, arguments: 
         run("index", "search", index, *arguments)
 
 
+def test_what_was_dropped_is_counted(tmp_path: Path) -> None:
+    documents = jsonl(tmp_path / "a.jsonl", [{"id": "a", "text": "A cat, a CAT, DNA."}])
+    (tmp_path / "names.tsv").write_text("gene_names\nCAT T DNA\n")
+    result = CliRunner().invoke(
+        app, ["mentions", str(documents), "--names", str(tmp_path / "names.tsv"), "--json"]
+    )
+    counts = json.loads(result.stderr.splitlines()[-1])
+    assert counts == {
+        "documents": 1,
+        "names": {"read": 3, "kept": 1, "dropped": {"too short": 1, "stop word": 1}},
+        "mentions": {"found": 1, "dropped": {"case": 1}},
+    }
+
+
 def test_mentions_are_printed_for_every_document(tmp_path: Path) -> None:
     rows = [
         {"id": "a", "title": "On TP53", "text": "β: p53 binds p53."},

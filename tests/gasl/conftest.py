@@ -13,7 +13,7 @@ from kgqa_hpc.errors import ScriptError
 from kgqa_hpc.gasl.execute import Result, execute, refused
 from kgqa_hpc.gasl.graph import PropertyGraph
 from kgqa_hpc.gasl.graph_files import read_tables
-from kgqa_hpc.gasl.model import Answers, Ask, nobody
+from kgqa_hpc.gasl.model import Answers, Ask
 from kgqa_hpc.gasl.parser import parse
 from kgqa_hpc.gasl.state import State
 
@@ -124,8 +124,3 @@ def short() -> Callable[[Any], Any]:
         return value["id"] if "id" in value else {key: short(each) for key, each in value.items()}
 
     return short
-
-
-@pytest.fixture(scope="session")
-def no_model() -> Ask:
-    return nobody

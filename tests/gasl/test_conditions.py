@@ -38,7 +38,7 @@ def kept(run: Run, condition: str, before: str = "") -> list[str]:
         ("v < 101", ["decimal"]),
         ("v <= 101", ["text", "number", "decimal"]),
         ("v > 2", ["number", "decimal", "word", "case"]),
-        ("v >= true", ["true", "word"]),
+        ("v >= true", ["word"]),
         ("v < abc", ["text", "case"]),
         ("v contains ruiz", ["case"]),
         ('v contains "STRASSE"', ["case"]),

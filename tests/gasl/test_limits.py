@@ -100,6 +100,16 @@ def test_a_value_is_never_nested_deeper_than_two_hundred_levels(run: Run) -> Non
     assert result.error["kind"] == "limit"
 
 
+def test_values_within_two_hundred_levels_can_be_compared_and_counted(run: Run) -> None:
+    nested = "GROUP v BY key AS v\n" * 90
+    result = run(
+        f'SET v = [{{"key": 1}}]\n{nested}COUNT v UNIQUE AS n; MERGE v, v AS m; COUNT v FIELD items AS t'
+    )
+    assert result.error is None
+    assert result.variables["n"] == 1
+    assert len(result.variables["m"]) == 1
+
+
 def test_an_answer_nested_deeper_than_a_script_counts_as_none(run: Run) -> None:
     def deep(prompts: Sequence[Prompt]) -> Sequence[Any]:
         value: Any = 1

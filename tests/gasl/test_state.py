@@ -156,6 +156,11 @@ def test_a_file_that_is_no_state_is_refused(files: dict[str, Path], text: str) -
     assert files["state"].read_text() == text
 
 
+def test_a_state_file_in_no_folder_is_refused_before_anything_runs(files: dict[str, Path]) -> None:
+    with pytest.raises(InputError, match="its folder does not exist"):
+        run({**files, "state": files["state"].parent / "nowhere" / "state.json"})
+
+
 class _Later(Exception):
     def __init__(self, prompts: Sequence[Prompt]) -> None:
         super().__init__()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
+import json
 import subprocess
 import sys
 from pathlib import Path
@@ -108,3 +109,13 @@ def test_the_cost_of_the_engine_process_is_measured() -> None:
     assert done.returncode == 0, done.stderr
     assert "round trips" in done.stdout
     assert "cpu engine" not in done.stdout
+
+
+def test_the_merge_benchmark_measures_both_and_their_ratio() -> None:
+    command = [sys.executable, TOOLS / "bench_merge.py", "--items", "600"]
+    told = json.loads(subprocess.run(command, capture_output=True, text=True, check=True).stdout)
+    assert told["items"] == 600
+    for name in ("merge", "rewrite"):
+        assert told[name]["cpu"] > 0
+        assert told[name]["memory_mb"] > 10
+    assert set(told["ratio"]) == {"seconds", "cpu"}

@@ -19,13 +19,13 @@ from kgqa_hpc.status.render import status
 from kgqa_hpc.store.partition import partition
 from kgqa_hpc.store.run_folder import RunFolder
 from kgqa_hpc.work.run import run_command
+from tests.runs import make_run
 from tests.work.rig import (
     PATIENCE,
     Nursery,
     Processes,
     answers_kept,
     events,
-    make_run,
     reconfigure,
     records,
     result_files,
@@ -54,6 +54,17 @@ def finished(tmp_path: Path, nursery: Nursery) -> RunFolder:
     run = make_run(tmp_path / "run", 60)
     assert nursery.code(nursery.start(run)) == 0, nursery.output()
     return run
+
+
+def test_the_last_status_on_the_disk_is_that_of_the_complete_run(finished: RunFolder) -> None:
+    now = json.loads(finished.status_file.read_bytes())
+    assert now["complete"]
+    assert now["items"] == {"total": 60, "ended": 60}
+    assert sum(now["verdicts"].values()) == 60
+    assert (now["verdicts"]["waiting"], now["workers"]["alive"], now["shards"]["in_work"]) == (0, 0, 0)
+    metrics = (finished.logs / "metrics.prom").read_text()
+    assert 'verdict="waiting"} 0' in metrics
+    assert 'kgqa_workers_alive{run="run"} 0' in metrics
 
 
 def test_the_command_makes_a_result_of_every_shard_and_ends_with_0(

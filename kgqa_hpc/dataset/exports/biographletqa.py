@@ -60,9 +60,9 @@ def _lines(run: RunFolder, records: Iterator[dict[str, Any]]) -> Iterator[bytes]
 
 
 def _items(work: FinishedWork) -> Iterator[tuple[int, dict[str, Any]]]:
-    for position, entry in enumerate(work.manifest.shards):
+    for entry in work.manifest.shards:
         if entry.name in work.done:
-            for row, (_, item) in enumerate(work.pairs(entry), position * work.manifest.shard_size):
+            for row, (_, item) in enumerate(work.pairs(entry), work.manifest.start(entry.name)):
                 yield row, item
 
 

@@ -47,7 +47,7 @@ def export(run: RunFolder, format: str, out: Path) -> list[Path]:
     """
     writer = EXPORTS.get(format)()
     source = open_source(run)
-    _refuse_foreign(out)
+    refuse_foreign(out)
     with replaced_folder(out) as folder:
         (folder / MARK).write_text(f"{format}\n", encoding="utf-8")
         writer.write(source, folder)
@@ -57,7 +57,8 @@ def export(run: RunFolder, format: str, out: Path) -> list[Path]:
 MARK = ".kgqa-export"  # a folder that holds it may be replaced by the next export
 
 
-def _refuse_foreign(out: Path) -> None:
+def refuse_foreign(out: Path) -> None:
+    """Raises InputError when `out` holds something that is no export and no publication."""
     if out.exists() and (not out.is_dir() or (any(out.iterdir()) and not (out / MARK).exists())):
         raise InputError(f"{out}: holds something that no export wrote", "name a new folder")
 

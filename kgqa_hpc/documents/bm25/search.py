@@ -10,6 +10,7 @@ go by id.
 from __future__ import annotations
 
 import heapq
+from bisect import insort
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -91,13 +92,15 @@ class Bm25Index:
             for term, count in wanted.items()
             if sum(here[term])
         }
-        best: list[tuple[float, str, Document]] = []
+        best: list[tuple[float, str, Document]] = []  # (-score, id, document), ascending
         for bound, document in islice(self._candidates(weights, here, k), MAX_CANDIDATES):
-            if len(best) == k and bound + _STEP < best[-1][0]:
+            if len(best) == k and bound + _STEP < -best[-1][0]:
                 break
             score = round(self._score(document, weights), DIGITS)
-            best = sorted([*best, (score, document.id, document)], key=lambda hit: (-hit[0], hit[1]))[:k]
-        return [Hit(name, score, document) for score, name, document in best]
+            if len(best) < k or (-score, document.id) < best[-1][:2]:
+                insort(best, (-score, document.id, document), key=lambda hit: hit[:2])
+                del best[k:]
+        return [Hit(name, -negative, document) for negative, name, document in best]
 
     def document(self, name: str) -> Document | None:
         return self._shards[shard_of(name, len(self._shards))].find(name)

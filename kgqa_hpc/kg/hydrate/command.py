@@ -13,6 +13,7 @@ from kgqa_hpc.kg.graph import KnowledgeGraph
 from kgqa_hpc.kg.hydrate.hydrate import hydrate
 from kgqa_hpc.kg.hydrate.recipe import load_recipe
 from kgqa_hpc.store.atomic import make_folder, write_file
+from kgqa_hpc.store.origin import graph_origin
 from kgqa_hpc.store.run_folder import RunFolder
 
 REPORT = "hydration.json"
@@ -37,7 +38,7 @@ def hydrate_run(run: RunFolder, recipe_file: Path, tables: Path | None, *, web: 
                 f"{run.anchors}: anchors with the old names were drawn already",
                 "hydrate a new run before sampling",
             )
-        write_graph(run.kg, named, {})
+        write_graph(run.kg, named, {}, graph_origin(run.manifest().sections))
     make_folder(run.stats)
     document = report.to_dict()
     write_file(run.stats / REPORT, orjson.dumps(document, option=orjson.OPT_INDENT_2) + b"\n")

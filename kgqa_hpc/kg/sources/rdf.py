@@ -27,7 +27,7 @@ from kgqa_hpc.kg.assemble import Assembly, Policy
 from kgqa_hpc.kg.graph import KnowledgeGraph
 from kgqa_hpc.kg.rows import Buffer
 from kgqa_hpc.kg.settings import GraphConfig, SourceSettings
-from kgqa_hpc.kg.sources.rdf_statements import Statements
+from kgqa_hpc.kg.sources.rdf_statements import KNOWN, Statements
 from kgqa_hpc.kg.textfile import TextStream, refuse_other_encodings
 
 _FORMATS = {
@@ -44,6 +44,7 @@ class RdfSettings(SourceSettings):
     reading: Literal["entities", "plain"] = Field("entities", description="What is a node and an edge.")
     language: str = Field("en", description="The language of names.")
     deprecated: Literal["drop", "keep"] = Field("drop", description="Terms marked owl:deprecated.")
+    name_by_id: bool = Field(False, description="The last part of an IRI stands for a name it does not have.")
     curies: bool = Field(False, description="Ids and types as CURIEs (GO:0008150) where a prefix is known.")
     prefixes: dict[str, str] = Field(default_factory=dict, description="Further prefixes for CURIEs.")
     paths = ("path",)
@@ -69,11 +70,13 @@ class Rdf:
         prefixes: dict[str, str] = {}
         for subject, predicate, value in _triples(path, parser, prefixes):
             statements.add(subject, predicate, value)
-        shorten = _shortener(prefixes | settings.prefixes) if settings.curies else str
+        shorten = _shortener(KNOWN | prefixes | settings.prefixes) if settings.curies else str
         assembly = Assembly(Policy.of(settings))
         buffer, counts = Buffer(assembly, path.name), Counter[str]()
         nodes = statements.nodes(keep_deprecated=settings.deprecated == "keep", counts=counts)
         for node, name, kind in nodes:
+            if settings.name_by_id and not name:
+                name = node.rstrip("/#").replace("#", "/").rpartition("/")[2]
             buffer.node(1, shorten(node), name, " ".join(map(shorten, kind.split(" "))))
         for source, target, kind in statements.edges(nodes, counts):
             buffer.edge(1, shorten(source), shorten(target), shorten(kind))

@@ -12,6 +12,8 @@ OWL = "http://www.w3.org/2002/07/owl#"
 OBAN = "http://purl.org/oban/"
 BIOLINK = "https://w3id.org/biolink/vocab/"
 
+KNOWN = {"rdf": RDF, "rdfs": RDFS, "owl": OWL, "oban": OBAN, "biolink": BIOLINK}
+
 _LABELS = (f"{RDFS}label", "http://www.w3.org/2004/02/skos/core#prefLabel", f"{BIOLINK}name")
 _TYPE, _CATEGORY = f"{RDF}type", f"{BIOLINK}category"
 # What an association says of its edge; 0 source, 1 type, 2 target.

@@ -424,3 +424,18 @@ def test_info_is_provenance_without_paths(start: Start) -> None:
     assert info.quantisation == "awq kv16"
     assert len(info.digest) == 64
     assert "/" not in "".join(info.provenance().values())
+
+
+def test_the_tiny_model_of_doctor_is_a_model_for_lmdeploy(tmp_path: Path) -> None:
+    from kgqa_hpc.doctor.gpu import tiny_model
+    from kgqa_hpc.engines.lmdeploy.memory import read_size
+
+    folder = tiny_model(tmp_path / "tiny")
+    size = read_size(folder)
+    assert size is not None
+    assert size.weights > 1e6
+    with native_engine(echo):
+        engine = LmdeployEngine(LmdeploySettings(model=str(folder), session_len=512, max_batch_size=2))
+        engine.preflight([SCHEMA])
+        assert ask(engine, [request("r", schema=SCHEMA)])["r"].finish == "stop"
+        engine.close()

@@ -372,3 +372,35 @@ def test_cancel_aborts_at_once_even_what_waits_for_a_retry(server: FaultServer) 
     assert {a.finish for a in answers} == {"abort"}
     assert len({a.id for a in answers}) == len(answers)
     engine.close()
+
+
+def test_what_is_passed_through_reaches_the_server_and_the_provenance(server: FaultServer) -> None:
+    generation = {"top_p": 0.9, "extra": {"min_tokens": 3}}
+    engine = start(
+        server.url,
+        generation=generation,
+        chat_template_kwargs={"enable_thinking": False},
+        reasoning_effort="low",
+    )
+    ask(engine, ["1 fine"])
+    body = server.bodies[-1]
+    assert (body["top_p"], body["min_tokens"], body["reasoning_effort"]) == (0.9, 3, "low")
+    assert body["chat_template_kwargs"] == {"enable_thinking": False}
+    assert '"top_p": 0.9' in engine.info.provenance()["settings"]
+    engine.close()
+    with pytest.raises(ValueError, match="seed is set by the engine"):
+        OpenAISettings(model="m", extra_body={"seed": 1})
+
+
+def test_lengths_of_strings_are_not_sent_for_the_parser_checks_them(server: FaultServer) -> None:
+    engine = start(server.url)
+    text = {"type": "string", "minLength": 1, "maxLength": 9}
+    engine.preflight([{"type": "object", "properties": {"a": text}, "required": ["a"]}])
+    sent = server.bodies[-1]["response_format"]["json_schema"]["schema"]["properties"]
+    assert sent == {"a": {"type": "string"}}
+    engine.close()
+
+
+def test_the_cards_of_a_server_that_is_started_here_belong_to_its_worker() -> None:
+    assert OpenAISettings(model="m", command=["serve", "{port}"], gpus=2).gpus_per_worker == 2
+    assert OpenAISettings(model="m", gpus=2).gpus_per_worker == 0

@@ -49,6 +49,8 @@ def test_a_run_is_hydrated_and_reports_its_coverage(run, tables):
     assert "gene" in text
     assert "ids have several names" in text
     assert (run / "kg.h5").read_bytes() == before
+    assert _kgqa("import", run).exit_code == 0  # it is still this run's own graph, and kept
+    assert (run / "kg.h5").read_bytes() == before
 
 
 def test_names_at_import_come_from_local_tables_alone(run, tables, service):

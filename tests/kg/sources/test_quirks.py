@@ -313,6 +313,7 @@ def test_obo_escapes_modifiers_and_comments_are_no_part_of_a_value(load, nodes_o
     assert graph.attributes["imports_not_read"] == "other.obo"
 
 
+@pytest.mark.filterwarnings("ignore::DeprecationWarning:pronto")
 def test_obo_agrees_with_pronto_on_a_whole_file(load, nodes_of, edges_of, write):
     pronto = pytest.importorskip("pronto")
     whole = OBO.replace("import: other.obo\r\n", "").replace("A:9", "A:2")  # it wants every term to be there
@@ -354,6 +355,12 @@ def test_rdf_gives_entities_in_the_wanted_language_and_edges_that_mean_something
     assert graph.attributes["dropped_deprecated_terms"] == 1
     german = load("rdf", path=write("o.ttl", TURTLE), language="de")
     assert german.names.tolist() == ["Fieber", "anders", "a"]
+
+
+def test_rdf_the_last_part_of_an_iri_can_stand_for_a_name(load, write):
+    path = write("t.nt", "<http://x/#!/hgnc_id/HGNC:8007> <http://x/r> <http://x/obo#b> .\n")
+    assert load("rdf", path=path).names.tolist() == ["", ""]
+    assert load("rdf", path=path, name_by_id=True).names.tolist() == ["HGNC:8007", "b"]
 
 
 def test_rdf_a_triple_that_stands_twice_is_one_edge(load, write):

@@ -1,0 +1,87 @@
+"""A folder that can be uploaded as it is, and a list of what is still missing. Nothing is uploaded from here."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from kgqa_hpc import __version__
+from kgqa_hpc.dataset.exports import EXPORTS
+from kgqa_hpc.dataset.exports.source import MARK, open_source, refuse_foreign
+from kgqa_hpc.dataset.facts import UNKNOWN_LICENCE, Facts, gather_facts
+from kgqa_hpc.dataset.files import write_sums
+from kgqa_hpc.errors import CorruptFile
+from kgqa_hpc.store.canonical import loads, sha256_of
+from kgqa_hpc.store.replace_folder import replaced_folder
+from kgqa_hpc.store.run_folder import RunFolder
+
+
+@dataclass(frozen=True, slots=True)
+class Published:
+    """What was written: the folder, its files, what is missing, and the line that uploads it."""
+
+    folder: str
+    files: list[str]
+    missing: list[str]
+    upload: str
+
+    def __str__(self) -> str:
+        missing = [f"missing  {one}" for one in self.missing] or ["nothing is missing"]
+        return "\n".join([f"{self.folder}: {len(self.files)} files", *missing, f"upload   {self.upload}"])
+
+
+def publish(run: RunFolder, folder: Path, formats: Sequence[str] = ()) -> Published:
+    """Copy the verified dataset, write the wanted exports and the report's copy, and checksums of all.
+
+    Raises InputError without a dataset, or when `folder` holds something else; CorruptFile when a file of
+    the dataset is not what merge wrote; ConfigError for an unknown format.
+    """
+    source = open_source(run)
+    writers = [EXPORTS.get(name)() for name in formats]
+    refuse_foreign(folder)
+    _verify(run.dataset)
+    with replaced_folder(folder) as growing:
+        shutil.copytree(run.dataset, growing, dirs_exist_ok=True)
+        (growing / "SHA256SUMS").unlink()
+        for writer in writers:
+            target = growing / "exports" / writer.name
+            target.mkdir(parents=True)
+            writer.write(source, target)
+        if (run.report / "index.html").is_file():
+            shutil.copyfile(run.report / "index.html", growing / "report.html")
+        write_sums(growing, {})
+        (growing / MARK).write_text("publish\n", encoding="utf-8")
+    files = sorted(
+        p.relative_to(folder).as_posix() for p in folder.rglob("*") if p.is_file() and p.name != MARK
+    )
+    upload = f"huggingface-cli upload --repo-type dataset OWNER/NAME {folder} ."
+    return Published(str(folder), files, _missing(run, gather_facts(run, __version__)), upload)
+
+
+def _verify(dataset: Path) -> None:
+    for line in (dataset / "SHA256SUMS").read_text(encoding="utf-8").splitlines():
+        digest, name = line.split("  ", 1)
+        path = dataset / name
+        if not path.is_file() or sha256_of(path) != digest:
+            raise CorruptFile(f"{path}: is not what merge wrote", f"kgqa merge {dataset.parent}")
+
+
+def _missing(run: RunFolder, facts: Facts) -> list[str]:
+    """What a reader of a published dataset looks for, each with the key that states it."""
+    counts = loads((run.dataset / "accounting.json").read_bytes())
+    found = []
+    if facts.licence == UNKNOWN_LICENCE:
+        found.append("a licence: dataset.licence")
+    if not facts.citation:
+        found.append("how to cite it: dataset.citation")
+    if not facts.contact:
+        found.append("whom to ask: dataset.contact")
+    if counts["partial"]:
+        found.append(f"{counts['missing_shards']:,} shards are not done: kgqa run {run.path}")
+    if not counts.get("splits"):
+        found.append("a split into train and test: dataset.split")
+    if not (run.report / "index.html").is_file():
+        found.append(f"the report: kgqa report {run.path}")
+    return found

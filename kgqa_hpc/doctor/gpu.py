@@ -1,0 +1,121 @@
+"""`kgqa doctor --gpu`: does the card work, from a first kernel to a model on two of them?
+
+Takes minutes and loads torch, so it is asked for by name. The model is made here: two small layers of random
+weights and a tokenizer of single bytes. What it says means nothing, but it goes the whole way: loading,
+prefill, decoding, the grammar.
+"""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+from kgqa_hpc.doctor.probes import Check
+from kgqa_hpc.engines.config import parse_engine
+from kgqa_hpc.engines.engine import Request
+from kgqa_hpc.engines.process import EngineProcess
+from kgqa_hpc.errors import KgqaError
+
+KERNEL_LIMIT_S = 120.0
+STALL_S = 120.0
+
+_KERNEL = """
+import torch
+assert torch.cuda.is_available(), "torch sees no GPU"
+a = torch.ones(256, 256, device="cuda", dtype=torch.float16)
+assert float((a @ a)[0, 0]) == 256.0
+print(torch.cuda.device_count(), torch.cuda.get_device_name(0), torch.version.cuda, sep="|")
+"""
+SCHEMA = {
+    "type": "object",
+    "properties": {"ok": {"type": "boolean"}, "sure": {"type": "boolean"}},
+    "required": ["ok", "sure"],
+    "additionalProperties": False,
+}
+
+
+def gpu_checks() -> list[Check]:
+    """A kernel, a grammar-guided answer by each of LMDeploy's backends, and a start on two cards."""
+    kernel, cards = _kernel()
+    if not kernel.ok:
+        return [kernel]
+    with tempfile.TemporaryDirectory(prefix="kgqa-gpu-") as scratch:
+        try:
+            model = tiny_model(Path(scratch, "tiny"))
+        except ImportError as problem:
+            fix = "pip install 'kgqa_hpc[lmdeploy]'"
+            return [kernel, Check("gpu guided", False, f"no model can be made: {problem}", fix)]
+        checks = [_guided(model, backend, 1) for backend in ("turbomind", "pytorch")]
+        if cards >= 2:
+            checks.append(_guided(model, "turbomind", 2))
+        else:
+            checks.append(Check("gpu tp 2", True, "not tried: one card"))
+    return [kernel, *checks]
+
+
+def tiny_model(folder: Path) -> Path:
+    """A Llama of random weights in Hugging Face's format. Raises ImportError without torch or transformers."""
+    import torch
+    from tokenizers import Tokenizer, decoders, models, pre_tokenizers
+    from transformers import LlamaConfig, LlamaForCausalLM, PreTrainedTokenizerFast
+
+    alphabet = sorted(pre_tokenizers.ByteLevel.alphabet())
+    bytes_only = Tokenizer(models.BPE(vocab={c: i for i, c in enumerate(alphabet)}, merges=[]))
+    bytes_only.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
+    bytes_only.decoder = decoders.ByteLevel()
+    marks = {"bos_token": "<|im_start|>", "eos_token": "<|im_end|>", "pad_token": "<|im_end|>"}
+    tokenizer = PreTrainedTokenizerFast(tokenizer_object=bytes_only, **marks)
+    tokenizer.chat_template = (
+        "{% for m in messages %}<|im_start|>{{m.role}}\n{{m.content}}<|im_end|>\n{% endfor %}"
+        "{% if add_generation_prompt %}<|im_start|>assistant\n{% endif %}"
+    )
+    torch.manual_seed(0)
+    shape = {"hidden_size": 512, "intermediate_size": 1024, "num_hidden_layers": 2}
+    heads = {"num_attention_heads": 4, "num_key_value_heads": 4, "max_position_embeddings": 2048}
+    ends = {"bos_token_id": tokenizer.bos_token_id, "eos_token_id": tokenizer.eos_token_id}
+    config = LlamaConfig(**shape, **heads, **ends, vocab_size=len(tokenizer), dtype="float16")
+    LlamaForCausalLM(config).to(torch.float16).save_pretrained(folder)
+    tokenizer.save_pretrained(folder)
+    return folder
+
+
+def _kernel() -> tuple[Check, int]:
+    try:
+        done = subprocess.run(
+            [sys.executable, "-c", _KERNEL], capture_output=True, text=True, timeout=KERNEL_LIMIT_S
+        )
+    except subprocess.TimeoutExpired:
+        words = f"no answer within {KERNEL_LIMIT_S:.0f} s"
+        return Check("gpu kernel", False, words, "nvidia-smi: does another process hold the card?"), 0
+    if done.returncode != 0:
+        said = done.stderr.strip().splitlines() or ["it ended without a word"]
+        fix = "a node with a GPU, its driver, and torch built for its CUDA (images: start with --nv)"
+        return Check("gpu kernel", False, said[-1], fix), 0
+    count, name, cuda = done.stdout.strip().splitlines()[-1].split("|")
+    return Check("gpu kernel", True, f"{count} x {name}, CUDA {cuda}"), int(count)
+
+
+def _guided(model: Path, backend: str, tp: int) -> Check:
+    label = f"gpu {backend}" if tp == 1 else f"gpu tp {tp}"
+    settings = parse_engine(
+        {"kind": "lmdeploy", "model": str(model), "backend": backend, "tp": tp}
+        | {"session_len": 1024, "max_batch_size": 4, "cache_max_entry_count": 0.1}
+    )
+    asked = Request("r", ({"role": "user", "content": "Is it?"},), max_tokens=100, schema=SCHEMA)
+    try:
+        with EngineProcess(settings, model.parent / f"{backend}-{tp}.log", STALL_S) as engine:
+            engine.start()
+            engine.preflight([SCHEMA])
+            engine.send([asked])
+            answers = engine.receive(STALL_S)
+            while not answers:
+                answers = engine.receive(STALL_S)
+        value = json.loads(answers[0].text)
+    except (KgqaError, ValueError) as problem:
+        return Check(label, False, str(getattr(problem, "message", problem)), "docs/engines.md, lmdeploy")
+    good = isinstance(value, dict) and all(isinstance(value.get(k), bool) for k in ("ok", "sure"))
+    words = "answers as its grammar says" if good else f"left its grammar: {answers[0].text[:80]}"
+    return Check(label, good, words, "engine.structured: none, and report it")

@@ -1,0 +1,187 @@
+"""`kgqa submit`: what it asks of Slurm, and the same jobs as processes of this machine."""
+
+from __future__ import annotations
+
+import os
+import re
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from kgqa_hpc.cluster import slurm
+from kgqa_hpc.cluster.jobs import GRAPHLETS, MERGE, Resources
+from kgqa_hpc.cluster.submit import Commands, progress_mark, submit
+from kgqa_hpc.errors import InputError
+from kgqa_hpc.stages import STAGES
+from kgqa_hpc.store.journal import Journal
+from kgqa_hpc.store.run_folder import RunFolder
+from tests.runs import make_run
+from tests.work.rig import records, wait_for
+
+pytest.importorskip("submitit")
+SLURM = Path(__file__).parents[2] / "slurm"
+
+
+@pytest.fixture
+def run(tmp_path: Path) -> RunFolder:
+    return make_run(tmp_path / "run", 30)
+
+
+@pytest.fixture
+def _no_slurm(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PATH", "/nowhere")
+
+
+def scripts(run: RunFolder, **wishes: Any) -> dict[str, str]:
+    return {job["name"]: job["script"] for job in submit(run.path, Resources(**wishes), STAGES, dry_run=True)}
+
+
+@pytest.mark.usefixtures("_no_slurm")
+def test_a_dry_run_needs_no_slurm_and_shows_every_wish(run: RunFolder) -> None:
+    shown = scripts(
+        run,
+        workers=5,
+        time=4 * 3600,
+        gpus=2,
+        cpus=6,
+        memory="48G",
+        partition="gpu",
+        account="me",
+        options={"qos": "low", "constraint": "a100"},
+    )
+    assert list(shown) == ["kgqa-run", "kgqa-merge"], "what was sampled is not sampled again"
+    lines = shown["kgqa-run"].splitlines()
+    for line in (
+        "--array=0-4%5",
+        "--time=240",
+        "--gpus-per-task=2",
+        "--cpus-per-task=6",
+        "--mem=48G",
+        "--partition=gpu",
+        "--account=me",
+        "--qos=low",
+        "--constraint=a100",
+        "--signal=USR2@900",
+        "--open-mode=append",
+        "--requeue",
+    ):
+        assert f"#SBATCH {line}" in lines
+    assert f"run {run.path}" in shown["kgqa-run"]
+    assert "gpus" not in shown["kgqa-merge"]
+
+
+@pytest.mark.usefixtures("_no_slurm")
+def test_a_run_without_anchors_gets_a_job_for_them_first(run: RunFolder) -> None:
+    run.anchors.unlink()
+    shown = scripts(run)
+    assert list(shown) == ["kgqa-graphlets", "kgqa-run", "kgqa-merge"]
+    assert f"sample {run.path}" in shown["kgqa-graphlets"]
+
+
+@pytest.mark.usefixtures("_no_slurm")
+def test_a_dry_run_needs_no_submitit(run: RunFolder, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "submitit", None)
+    assert list(scripts(run)) == ["kgqa-run", "kgqa-merge"]
+    with pytest.raises(InputError, match="submitit is not installed"):
+        submit(run.path, Resources(), STAGES)
+
+
+@pytest.mark.usefixtures("_no_slurm")
+def test_submitted_jobs_and_the_scripts_run_every_stage_in_its_order(run: RunFolder) -> None:
+    run.anchors.unlink()
+    names = [stage.name for stage in STAGES]
+    jobs = "".join(scripts(run).values())
+    assert re.findall(rf"#   .* (\w+) {run.path}$", jobs, re.MULTILINE) == names
+    texts = "".join((SLURM / f"{name}.sbatch").read_text() for name in ("graphlets", "run_array", "merge"))
+    assert re.findall(r'"\$\{KGQA\[@\]\}" (\w+) "\$RUN"', texts) == names
+    pipeline = re.findall(r"\w+(?=\.sbatch)", (SLURM / "pipeline.sh").read_text())
+    assert [name for name in pipeline if name] == ["graphlets", "merge"], "and the one KGQA_RUN names"
+
+
+def test_submitit_makes_of_it_what_the_dry_run_shows(run: RunFolder, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its executor is given a sbatch that keeps the script; compared are the #SBATCH lines but for output files."""
+    bin_, kept = run.path.parent / "bin", run.path.parent / "kept"
+    bin_.mkdir()
+    kept.mkdir()
+    (bin_ / "sbatch").write_text(
+        f'#!/bin/sh\nn=$(ls {kept} | wc -l)\ncp "$1" {kept}/$n\necho Submitted batch job 1$n\n'
+    )
+    (bin_ / "sbatch").chmod(0o755)
+    monkeypatch.setenv("PATH", f"{bin_}:{os.environ['PATH']}")
+    wishes = Resources(workers=3, partition="gpu", options={"qos": "low"})
+    shown = submit(run.path, wishes, STAGES, dry_run=True)
+    submit(run.path, wishes, STAGES)
+    for number, job in enumerate(shown):
+        lines = {line for line in (kept / str(number)).read_text().splitlines() if line.startswith("#SBATCH")}
+        others = ("#SBATCH --output", "#SBATCH --error", "#SBATCH --dependency", "#SBATCH --kill-on-invalid")
+        lines = {line for line in lines if not line.startswith((*others, "#SBATCH --nodes"))}
+        assert lines == {line for line in job["script"].splitlines() if line.startswith("#SBATCH")}
+
+
+@pytest.mark.parametrize(
+    ("name", "asks"),
+    [
+        ("graphlets", GRAPHLETS),
+        ("merge", MERGE),
+        ("run_array", {"gpus_per_task": 1, "cpus_per_task": 4, "mem": "32G", "signal": "B:USR1@900"}),
+    ],
+)
+def test_the_scripts_ask_for_the_same_as_submitted_jobs(name: str, asks: dict[str, Any]) -> None:
+    text = (SLURM / f"{name}.sbatch").read_text()
+    header = " ".join(line for line in text.splitlines() if line.startswith("#SBATCH"))
+    for option, value in asks.items():
+        assert f"--{option.replace('_', '-')}={value}" in header.split()
+    assert Resources() == Resources(cpus=4, memory="32G", gpus=1, time=2 * 86_400, notice=900)
+
+
+@pytest.mark.usefixtures("_no_slurm")
+def test_the_notice_is_never_longer_than_a_quarter_of_the_time(run: RunFolder) -> None:
+    assert "#SBATCH --signal=USR2@150" in scripts(run, time=600)["kgqa-run"]
+
+
+@pytest.mark.usefixtures("_no_slurm")
+def test_commands_run_in_the_image_when_one_is_given(
+    run: RunFolder, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    image = tmp_path / "llm.sif"
+    monkeypatch.setenv("KGQA_LLM_IMAGE", str(image))
+    with pytest.raises(InputError, match="no such file"):
+        scripts(run)
+    image.touch()
+    monkeypatch.setenv("KGQA_BINDS", "/models")
+    script = scripts(run)["kgqa-run"]
+    assert f"apptainer exec --nv --bind {os.getcwd()},{tmp_path},/models {image} kgqa run" in script
+
+
+@pytest.mark.usefixtures("_no_slurm")
+def test_without_slurm_nothing_is_submitted_and_the_cure_is_told(run: RunFolder) -> None:
+    with pytest.raises(InputError, match="there is no sbatch here"):
+        submit(run.path, Resources(), STAGES)
+    assert slurm.recorded_jobs(run.logs) == []
+
+
+@pytest.mark.slow
+def test_on_this_machine_the_run_is_worked_through_and_the_job_recorded(tmp_path: Path) -> None:
+    run = make_run(tmp_path / "run", 60, engine={"kind": "scripted", "latency": {"per_request_s": 0.02}})
+    jobs = submit(run.path, Resources(workers=2, time=3600), STAGES, cluster="local")
+    assert [job["tasks"] for job in jobs] == [1, 1]
+    assert slurm.recorded_jobs(run.logs) == [job["job"] for job in jobs]
+    # Without a graph the dataset cannot be merged here; the work itself is what is waited for.
+    wait_for(lambda: len(records(run)) == 60, "the work of both jobs")
+
+
+def test_a_command_that_fails_fails_the_job(run: RunFolder) -> None:
+    with pytest.raises(RuntimeError, match="false ended with exit code 1"):
+        Commands([["true"], ["false"]], str(run.path), 1)()
+
+
+def test_the_mark_of_progress_changes_with_what_is_kept(run: RunFolder) -> None:
+    before = progress_mark(run.path)
+    assert progress_mark(run.path) == before
+    run.results("main").mkdir(parents=True)
+    path = run.results("main") / "shard-000000.w0.journal"
+    with Journal(path, run.origin("main").header("shard-000000", "")) as journal:
+        journal.append({"id": "i0", "status": "open"})
+    assert progress_mark(run.path) != before

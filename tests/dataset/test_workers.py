@@ -1,0 +1,103 @@
+"""Shards read side by side give the same dataset, and what goes wrong in a worker is told by merge."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from kgqa_hpc.dataset.merge import merge
+from kgqa_hpc.dataset.read import open_work
+from kgqa_hpc.dataset.workers import _Worker
+from kgqa_hpc.errors import CorruptFile, StoreError
+
+
+def contents(folder: Path) -> dict[str, bytes]:
+    return {p.relative_to(folder).as_posix(): p.read_bytes() for p in folder.rglob("*") if p.is_file()}
+
+
+def test_three_workers_give_the_bytes_of_one(make_run: Any) -> None:
+    run = make_run()
+    run.finish()
+    merge(run.folder, processes=1)
+    alone = contents(run.folder.dataset)
+    merge(run.folder, processes=3)
+    assert contents(run.folder.dataset) == alone
+
+
+def test_a_damaged_result_is_told_and_set_aside_by_whichever_worker_reads_it(make_run: Any) -> None:
+    run = make_run()
+    run.finish()
+    for name in ("shard-000001", "shard-000004"):
+        path = run.folder.result("main", name)
+        path.write_bytes(path.read_bytes()[:-1])
+    with pytest.raises(CorruptFile, match="2 results are damaged"):
+        merge(run.folder, processes=2)
+    assert not run.folder.dataset.exists()
+    assert len(list(run.folder.quarantine.glob("*.h5"))) == 2
+
+
+def test_a_worker_that_dies_is_an_error_and_no_dataset(make_run: Any, tmp_path: Path) -> None:
+    run = make_run()
+    run.finish()
+    worker = _Worker(open_work(run.folder).run.path, tmp_path)
+    worker._process.kill()
+    worker._process.wait()
+    worker.give("shard-000000")
+    with pytest.raises(StoreError, match="a worker of merge ended"):
+        worker.answer()
+
+
+MERGE = """
+import sys
+from pathlib import Path
+from kgqa_hpc.dataset.merge import merge
+from kgqa_hpc.store.run_folder import RunFolder
+merge(RunFolder(Path(sys.argv[1])), processes=2, progress=lambda done, total, label: print(done, flush=True))
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("shards", [1, 7, 9, 16])
+def test_sigkill_leaves_the_old_dataset_and_the_next_merge_makes_the_new_one(
+    make_run: Any, shards: int
+) -> None:
+    run = make_run()
+    run.finish()
+    merge(run.folder)
+    old = contents(run.folder.dataset)
+    child = subprocess.Popen(
+        [sys.executable, "-c", MERGE, str(run.folder.path)], stdout=subprocess.PIPE, text=True, bufsize=1
+    )
+    assert child.stdout
+    for line in child.stdout:
+        if int(line) >= shards:
+            break
+    os.kill(child.pid, signal.SIGKILL)
+    child.wait()
+    child.stdout.close()
+    assert contents(run.folder.dataset) == old
+    merge(run.folder)
+    assert contents(run.folder.dataset) == old
+    deadline = time.monotonic() + 60
+    while _workers_of(run.folder.path) and time.monotonic() < deadline:
+        time.sleep(0.1)
+    assert _workers_of(run.folder.path) == []
+
+
+def _workers_of(run: Path) -> list[str]:
+    found = []
+    for process in Path("/proc").glob("[0-9]*"):
+        try:
+            line = (process / "cmdline").read_bytes().decode("utf-8", "replace")
+        except OSError:
+            continue
+        if "shard_rows" in line and str(run) in line:
+            found.append(line)
+    return found

@@ -1,0 +1,79 @@
+"""Files are streams: packed in any way, cut anywhere, and forgotten as they are read."""
+
+from __future__ import annotations
+
+import bz2
+import gc
+import gzip
+import lzma
+import zipfile
+
+import pyarrow as pa
+import pytest
+
+from kgqa_hpc.errors import GraphFormatError
+from kgqa_hpc.kg import delimited
+from kgqa_hpc.kg.assemble import Assembly, Policy
+from kgqa_hpc.kg.delimited import CSV, TSV, DelimitedFile
+from kgqa_hpc.kg.sources.csv import read_csv
+from kgqa_hpc.kg.tables import read_table
+
+NODES = b"id,name,type\na,Alpha,x\nb,Beta,x\n"
+EDGES = b"source_id,target_id,type\na,b,r\n"
+PACKED = {"gz": gzip.compress, "bz2": bz2.compress, "xz": lzma.compress, "plain": lambda data: data}
+
+
+@pytest.mark.parametrize("kind", PACKED)
+def test_a_file_is_unpacked_by_its_content_whatever_its_name(write, kind):
+    graph = read_csv(write("nodes", PACKED[kind](NODES)), write("edges", PACKED[kind](EDGES)))
+    assert graph.names.tolist() == ["Alpha", "Beta"]
+
+
+@pytest.mark.parametrize("kind", ["gz", "bz2", "xz"])
+def test_a_packed_file_cut_short_is_one_clear_error(write, kind):
+    torn = PACKED[kind](NODES * 50)[:-6]
+    with pytest.raises(GraphFormatError, match="data is damaged or cut short"):
+        read_csv(write("nodes", torn), write("edges", EDGES))
+
+
+def test_a_zip_of_several_files_is_refused(write, tmp_path):
+    with zipfile.ZipFile(tmp_path / "n.zip", "w") as archive:
+        archive.writestr("a", "x")
+        archive.writestr("b", "x")
+    with pytest.raises(GraphFormatError, match=r"n\.zip: holds 2 files"):
+        read_csv(tmp_path / "n.zip", write("edges", EDGES))
+
+
+@pytest.mark.parametrize("dialect", [CSV, TSV], ids=["csv", "tsv"])
+def test_rows_come_whole_wherever_a_block_ends(write, monkeypatch, dialect):
+    monkeypatch.setattr(delimited, "_BLOCK_BYTES", 64)
+    sign = dialect.separator
+    rows = [f"{number}{sign}{'x' * (number % 40)}" for number in range(300)]
+    file = DelimitedFile.open(write("t", f"a{sign}b\n" + "\n".join(rows)), dialect)
+    found: list[tuple[str, str]] = []
+    for first, batch in file.batches(["a", "b"], ["a", "b"], header=True):
+        assert first == len(found)
+        found += zip(batch["a"].to_pylist(), batch["b"].to_pylist(), strict=True)
+    assert found == [tuple(row.split(sign)) for row in rows]
+    assert file.line_of(299, header=True) == 301
+
+
+def test_a_malformed_row_of_a_later_block_is_named_with_its_line(write, monkeypatch):
+    monkeypatch.setattr(delimited, "_BLOCK_BYTES", 64)
+    text = "a\tb\n" + "1\t2\n" * 100 + "1\n" + "1\t2\n" * 100
+    file = DelimitedFile.open(write("t.tsv", text), TSV)
+    with pytest.raises(GraphFormatError, match=r"t\.tsv line 102: expected 2 fields, found 1"):
+        list(file.batches(["a", "b"], ["a"], header=True))
+
+
+def test_a_file_that_was_read_leaves_no_batch_in_memory(write):
+    rows = b"".join(b"node number %d,node number %d,relation\n" % (i % 500, i % 499) for i in range(300_000))
+    path = write("e.csv", b"source_id,target_id,type\n" + rows)
+    assembly = Assembly(Policy())
+    gc.collect()
+    before = pa.total_allocated_bytes()
+    for part in read_table(path, CSV, ("source_id", "target_id", "type")):
+        assembly.edges(part.file, part["source_id"], part["target_id"], part["type"], part.line_of)
+    del part
+    gc.collect()
+    assert pa.total_allocated_bytes() - before < len(rows) / 10

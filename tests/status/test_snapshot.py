@@ -1,0 +1,359 @@
+"""What `kgqa status` says, on folders whose state is known."""
+
+from __future__ import annotations
+
+import json
+import os
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from kgqa_hpc.cluster import slurm
+from kgqa_hpc.errors import InputError
+from kgqa_hpc.status import history
+from kgqa_hpc.status.metrics import metrics
+from kgqa_hpc.status.pass_totals import PassTotals
+from kgqa_hpc.status.render import WATCH_EVERY, render, status, watch
+from kgqa_hpc.status.snapshot import compose, load_totals, to_document
+from kgqa_hpc.status.worker_states import (
+    ALIVE,
+    place,
+    read_states,
+    remove_state,
+    state_file,
+    sweep_states,
+    write_state,
+)
+from kgqa_hpc.store.journal import Journal, remove_journals
+from kgqa_hpc.store.partition import partition, read_shards_manifest
+from kgqa_hpc.store.results import write_result
+from kgqa_hpc.store.run_folder import RunFolder
+from kgqa_hpc.store.sealed import create_sealed
+from tests.runs import make_run
+
+OTHER_HOST = "node-of-another-machine"
+
+
+def done(run: RunFolder, *shards: str, verdict: str = "accepted") -> None:
+    """Commit results in which every item ended with the same verdict."""
+    for shard in shards:
+        start = int(shard.rpartition("-")[2]) * 20
+        rows = [{"id": f"i{start + k}", "status": verdict, "reason": None, "trace": []} for k in range(20)]
+        run.results("main").mkdir(parents=True, exist_ok=True)
+        assert write_result(run.result("main", shard), rows, run.origin("main").header(shard, ""))
+
+
+@pytest.fixture
+def run(tmp_path: Path) -> RunFolder:
+    made = make_run(tmp_path / "oregano", 100)
+    partition(made, 20)
+    return made
+
+
+def state(**facts: Any) -> dict[str, Any]:
+    base = {"worker": "w0", "host": OTHER_HOST, "pid": 1, "rank": 0, "up": 1000.0, "ended": 500}
+    return {**base, "ended_open": 0, "open_shards": 1, "in_flight": 8, "silent": 0.5, **facts}
+
+
+def test_a_folder_that_is_no_run_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="no such run folder"):
+        status(tmp_path / "nowhere")
+
+
+def test_before_the_shards_are_cut_nothing_is_done(tmp_path: Path) -> None:
+    now = status(make_run(tmp_path / "run", 5).path)
+    assert not now["complete"]
+    assert "kgqa run cuts them" in render(now)
+
+
+def test_shards_items_and_verdicts_are_counted_from_the_results(run: RunFolder) -> None:
+    done(run, "shard-000000", "shard-000003")
+    done(run, "shard-000001", verdict="rejected")
+    write_state(run.logs, "w0", state(open_shards=2))
+    now = status(run.path)
+    assert now["shards"] == {"total": 5, "done": 3, "in_work": 2, "quarantined": 0}
+    assert now["items"] == {"total": 100, "ended": 60}
+    assert now["verdicts"] == {"accepted": 40, "rejected": 20, "invalid": 0, "failed": 0, "waiting": 40}
+    assert now["acceptance"]["share"] == pytest.approx(40 / 60)
+    text = render(now)
+    assert "shards    3 of 5 done · 2 in work · 0 quarantined" in text
+    assert "items     60 of 100" in text
+    assert "accepted 66.7 % (54 to 77 %) · rejected 20 · waiting 40" in text
+
+
+def test_a_run_is_complete_when_every_shard_has_a_result(run: RunFolder) -> None:
+    names = read_shards_manifest(run).names
+    done(run, *names[:-1])
+    assert not status(run.path)["complete"]
+    done(run, names[-1])
+    now = status(run.path)
+    assert now["complete"]
+    assert "100 of 100 · complete" in render(now)
+
+
+def test_saved_sums_are_used_and_thrown_away_when_a_result_is_gone(run: RunFolder) -> None:
+    done(run, "shard-000000", "shard-000001")
+    tally = PassTotals("main")
+    tally.refresh(run)
+    names = read_shards_manifest(run).names
+    again = PassTotals.from_dict("main", True, json.loads(json.dumps(tally.to_dict())), names)
+    assert again == tally
+    run.result("main", "shard-000000").unlink()
+    again.refresh(run)
+    assert again.items == 20
+    assert again.counted == {"shard-000001"}
+
+
+def test_a_result_with_a_damaged_header_is_not_counted(run: RunFolder) -> None:
+    done(run, "shard-000000", "shard-000001")
+    path = run.result("main", "shard-000001")
+    path.write_bytes(path.read_bytes()[:-1])
+    tally = PassTotals("main")
+    tally.refresh(run)
+    assert (tally.items, tally.corrupt) == (20, {"shard-000001"})
+
+
+def test_a_damaged_status_file_is_read_past(run: RunFolder) -> None:
+    done(run, "shard-000000")
+    run.status_file.write_text('{"tallies": {"main": {"counted": "zz"')
+    assert status(run.path)["shards"]["done"] == 1
+
+
+def test_journaled_items_count_as_progress_and_headers_do_not(run: RunFolder) -> None:
+    run.results("main").mkdir(parents=True)
+    header = run.origin("main").header("shard-000000", "")
+    with Journal(run.results("main") / "shard-000000.w0.journal", header) as journal:
+        assert status(run.path)["journal_answers"] == 0
+        journal.append({"id": "i0"})
+        assert status(run.path)["journal_answers"] == 1
+
+
+def test_workers_are_alive_stalled_or_silent(run: RunFolder) -> None:
+    write_state(run.logs, "w0", state(worker="w0", ended=1000))
+    write_state(run.logs, "w1", state(worker="w1", ended=500, silent=600.0))
+    write_state(run.logs, "w2", state(worker="w2"))
+    old = time.time() - ALIVE - 10
+    os.utime(state_file(run.logs, "w2"), (old, old))
+    now = status(run.path)
+    assert now["workers"]["alive"] == 2
+    assert now["workers"]["stalled"] == ["w1"]
+    assert now["workers"]["silent"] == ["w2"]
+    assert "2 alive · slowest 1.50x the mean · 1 stalled (w1) · 1 without a sign of life (w2)" in render(now)
+
+
+def test_a_killed_worker_of_this_machine_is_known_to_be_dead_at_once(run: RunFolder) -> None:
+    gone = os.fork()
+    if gone == 0:
+        os._exit(0)
+    os.waitpid(gone, 0)
+    write_state(run.logs, "w0", state(**place(), pid=gone))
+    write_state(run.logs, "w1", state(pid=gone))
+    assert [entry["age"] > ALIVE for entry in read_states(run.logs)] == [True, False]
+
+
+def test_states_of_the_long_dead_are_swept(run: RunFolder) -> None:
+    for name in ("w0", "w1", "w2"):
+        write_state(run.logs, name, state(worker=name))
+    os.utime(state_file(run.logs, "w1"), (1, 1))
+    sweep_states(run.logs)
+    remove_state(run.logs, "w2")
+    remove_state(run.logs, "never was")
+    assert [entry["worker"] for entry in read_states(run.logs)] == ["w0"]
+
+
+def test_rates_leave_out_the_time_nobody_worked(tmp_path: Path) -> None:
+    for now, ended in ((0, 0), (60, 60), (120, 120), (90_000, 120), (90_060, 240)):
+        history.note(tmp_path, ended, now=float(now))
+    speed = history.rate(tmp_path, now=90_061)
+    assert speed.overall == pytest.approx(240 / 180 * 86_400)
+    assert speed.last_hour == pytest.approx(120 / 60 * 86_400)
+
+
+def test_the_rate_is_told_a_day_and_for_the_last_hour(run: RunFolder) -> None:
+    done(run, "shard-000000")
+    began = time.time() - 90_060
+    for now, ended in ((0, 0), (60, 30), (90_000, 30), (90_060, 90)):
+        history.note(run.logs, ended, now=began + now)
+    assert "items     20 of 100 · 64,800 a day (last hour 86,400)" in render(status(run.path))
+
+
+def test_watching_shows_the_run_until_it_is_complete(
+    run: RunFolder, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    shards = [f"shard-{number:06d}" for number in range(5)]
+    done(run, *shards[:2])
+
+    def go_on(seconds: float) -> None:
+        done(run, shards[2 + len(waited)])
+        waited.append(seconds)
+
+    waited: list[float] = []
+    monkeypatch.setattr("kgqa_hpc.status.render.time.sleep", go_on)
+    watch(run.path)
+    assert waited == [WATCH_EVERY] * 3
+    assert "5 of 5 done" in capsys.readouterr().out
+
+
+def test_a_damaged_history_costs_a_note(tmp_path: Path) -> None:
+    for now, ended in ((0, 0), (60, 60)):
+        history.note(tmp_path, ended, now=float(now))
+    with (tmp_path / history.NAME).open("ab") as file:
+        file.write(b'\xff\x00\n{"time": 3}\n[1]\n{"time":')
+    assert history.rate(tmp_path, now=61).overall == pytest.approx(86_400)
+    assert history.rate(tmp_path / "empty") == history.Rate()
+
+
+def test_prometheus_gets_each_number_once_with_the_runs_name(run: RunFolder) -> None:
+    done(run, "shard-000000")
+    text = metrics(status(run.path))
+    assert 'kgqa_shards_done{run="oregano",pass="main"} 1' in text
+    assert 'kgqa_items{run="oregano",verdict="accepted"} 20' in text
+    samples = [line.split(" ")[0] for line in text.splitlines() if not line.startswith("#")]
+    assert len(samples) == len(set(samples))
+
+
+def test_queue_state_is_of_this_runs_jobs_only(
+    run: RunFolder, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    squeue = tmp_path / "bin" / "squeue"
+    squeue.parent.mkdir()
+    squeue.write_text(
+        "#!/bin/sh\n"
+        "echo '12|12|kgqa-run|RUNNING|1-02:03:04|None'\n"
+        "echo '12|12_3|kgqa-run|PENDING|2:00|Dependency'\n"
+        "echo '99|99|other|RUNNING|1:00|None'\n"
+    )
+    squeue.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{squeue.parent}:{os.environ['PATH']}")
+    slurm.record_job(run.logs, "12", "run")
+    slurm.record_job(run.logs, "12", "run")
+    assert slurm.recorded_jobs(run.logs) == ["12"]
+    now = status(run.path)
+    assert [job["id"] for job in now["queue"]] == ["12", "12_3"]
+    assert "12 kgqa-run running, 1-02:03:04 left · 12_3 kgqa-run pending (Dependency)" in render(now)
+
+
+def test_without_slurm_or_jobs_there_is_no_queue(run: RunFolder, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert slurm.queue_state(run.logs) is None
+    slurm.record_job(run.logs, "12", "run")
+    monkeypatch.setenv("PATH", "/nowhere")
+    assert slurm.queue_state(run.logs) is None
+
+
+def journal(run: RunFolder, shard: str, number: int, pass_name: str = "main") -> Journal:
+    run.results(pass_name).mkdir(parents=True, exist_ok=True)
+    path = run.results(pass_name) / f"{shard}.w{number}.journal"
+    return Journal(path, run.origin(pass_name).header(shard, "any"))
+
+
+def item(number: int, status: str) -> dict[str, Any]:
+    return {"id": f"i{number}", "status": status, "reason": None, "trace": [], "at": [2, 0]}
+
+
+def assert_adds_up(now: dict[str, Any]) -> None:
+    assert list(now["verdicts"]) == ["accepted", "rejected", "invalid", "failed", "waiting"]
+    assert sum(now["verdicts"].values()) == now["items"]["total"]
+    assert now["items"]["ended"] == now["items"]["total"] - now["verdicts"]["waiting"]
+
+
+def test_finished_items_count_although_no_worker_lives_and_no_shard_is_sealed(run: RunFolder) -> None:
+    with journal(run, "shard-000000", 0) as open_one:
+        for number, fate in enumerate(["accepted", "open", "rejected", "accepted"]):
+            open_one.append(item(number, fate))
+    with journal(run, "shard-000000", 1) as open_one:  # a successor; the first one's item again
+        open_one.append(item(0, "accepted"))
+        open_one.append(item(1, "invalid"))
+    now = status(run.path)
+    assert_adds_up(now)
+    assert now["verdicts"] == {"accepted": 2, "rejected": 1, "invalid": 1, "failed": 0, "waiting": 96}
+    assert "accepted 66.7 % (21 to 94 %)" in render(now)
+
+
+def test_counts_are_the_same_read_on_from_saved_sums_and_never_fall_when_a_shard_is_sealed(
+    run: RunFolder,
+) -> None:
+    names = read_shards_manifest(run).names
+    seen = 0
+    open_one = journal(run, "shard-000000", 0)
+    for number in range(20):
+        open_one.append(item(number, "accepted"))
+        totals = load_totals(run, names)
+        for each in totals:
+            each.refresh(run)
+        now = compose(run, read_shards_manifest(run), totals, [], None)
+        run.status_file.write_bytes(to_document(run, now, totals))
+        assert_adds_up(now)
+        assert now["items"]["ended"] == number + 1 >= seen
+        seen = now["items"]["ended"]
+    done(run, "shard-000000")
+    assert status(run.path)["items"]["ended"] == 20
+    open_one.close()
+    remove_journals(run.results("main"), "shard-000000")
+    assert status(run.path)["items"]["ended"] == 20
+
+
+def test_several_passes_count_each_item_once(tmp_path: Path) -> None:
+    passes = [{"name": "draft", "steps": ["generate"]}, {"name": "check", "steps": ["judge"]}]
+    run = make_run(tmp_path / "run", 40, passes=passes)
+    partition(run, 20)
+    for shard in ("shard-000000", "shard-000001"):
+        rows = [{"id": f"{shard}{k}", "status": "open" if k else "invalid", "trace": []} for k in range(20)]
+        run.results("draft").mkdir(parents=True, exist_ok=True)
+        write_result(run.result("draft", shard), rows, run.origin("draft").header(shard, ""))
+    now = status(run.path)
+    assert_adds_up(now)
+    assert (now["items"], now["verdicts"]["invalid"]) == ({"total": 40, "ended": 2}, 2)
+    with journal(run, "shard-000001", 0, "check") as open_one:
+        open_one.append(item(1, "accepted"))
+    assert_adds_up(status(run.path))
+    assert status(run.path)["items"]["ended"] == 3
+    rows = [{"id": f"{k}", "status": "accepted" if k else "invalid", "trace": []} for k in range(20)]
+    run.results("check").mkdir(parents=True, exist_ok=True)
+    write_result(run.result("check", "shard-000000"), rows, run.origin("check").header("shard-000000", ""))
+    now = status(run.path)
+    assert_adds_up(now)
+    assert now["verdicts"] == {"accepted": 20, "rejected": 0, "invalid": 2, "failed": 0, "waiting": 18}
+
+
+def test_a_complete_run_lists_no_dead_worker(run: RunFolder) -> None:
+    write_state(run.logs, "w2", state(worker="w2"))
+    os.utime(state_file(run.logs, "w2"), (1, 1))
+    assert status(run.path)["workers"]["silent"] == ["w2"]
+    done(run, *read_shards_manifest(run).names)
+    now = status(run.path)
+    assert_adds_up(now)
+    assert (now["workers"]["silent"], now["workers"]["list"], now["shards"]["in_work"]) == ([], [], 0)
+
+
+def test_absurd_numbers_on_the_disk_neither_stop_nor_overflow_the_status(run: RunFolder) -> None:
+    entry = {"step": "generate", "tokens": {"prompt": 2**63, "completion": -5, "cached": None}}
+    rows = [{"id": f"i{k}", "status": "accepted", "reason": None, "trace": [entry] * 3} for k in range(20)]
+    for row in rows:
+        row["trace"] = [{**entry, "tokens": {"prompt": 2**70, "completion": 10**30}}]
+    run.results("main").mkdir(parents=True)
+    write_result(run.result("main", "shard-000000"), rows, run.origin("main").header("shard-000000", ""))
+    header = {**run.origin("main").header("shard-000001", ""), "counts": {"accepted": 20}, "rows": 20}
+    header |= {"tokens": {"prompt": 2**63}, "reasons": {"x": "2"}, "requests": None, "repaired": -1.5}
+    with create_sealed(run.result("main", "shard-000001"), "result", header=header) as file:
+        file.create_group("records")
+    write_state(run.logs, "w0", state(ended=2**70, up="x", in_flight=None, silent=[], open_shards=-1))
+    now = status(run.path)
+    assert_adds_up(now)
+    assert now["passes"][0]["tokens"]["prompt"] < 2**53
+    assert render(now)
+    assert json.loads(to_document(run, now, []))
+
+
+def test_what_somebody_else_left_in_the_folder_is_not_opened(run: RunFolder) -> None:
+    run.logs.mkdir(exist_ok=True)
+    (run.logs / "workers").mkdir()
+    for path in (
+        run.status_file,
+        run.logs / "history.jsonl",
+        run.logs / "jobs.jsonl",
+        state_file(run.logs, "w"),
+    ):
+        os.mkfifo(path)
+    assert_adds_up(status(run.path))

@@ -1,0 +1,136 @@
+"""A run grows by a judge or by anchors, and nothing that was there changes a byte."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import random
+from pathlib import Path
+
+import pytest
+import yaml
+
+from kgqa_hpc import stages
+from kgqa_hpc.config import load_config
+from kgqa_hpc.errors import FingerprintMismatch, InputError
+from kgqa_hpc.runs import add_pass, open_run
+from kgqa_hpc.store.run_folder import RunFolder
+from kgqa_hpc.work.run import run_command
+
+
+@pytest.fixture
+def finished(tmp_path: Path) -> Path:
+    draw = random.Random(3)
+    pairs = {tuple(sorted(draw.sample(range(40), 2))) for _ in range(110)}
+    (tmp_path / "nodes.csv").write_text(
+        "id,name,type\n" + "".join(f"N{i},node {i},{'AB'[i % 2]}\n" for i in range(40))
+    )
+    (tmp_path / "edges.csv").write_text(
+        "source_id,target_id,type\n" + "".join(f"N{a},N{b},r\n" for a, b in sorted(pairs))
+    )
+    (tmp_path / "run.yaml").write_text(
+        "graph: {source: csv, nodes: nodes.csv, edges: edges.csv}\n"
+        "anchors: {per_shape: 4, shapes: [1, 3, 4]}\n"
+        "engine: {kind: scripted, accept: 0.6}\n"
+        "dataset: {z_score: null}\n"
+        "runtime: {shard_size: 5}\n"
+    )
+    folder = tmp_path / "run"
+    stages.all_stages(tmp_path / "run.yaml", folder)
+    return folder
+
+
+def digests(run: Path) -> dict[str, str]:
+    files = [*run.glob("results/*/*.h5"), *run.glob("shards/*.h5")]
+    return {str(path.relative_to(run)): hashlib.sha256(path.read_bytes()).hexdigest() for path in files}
+
+
+def outcomes(run: Path) -> dict[str, tuple[bool, list[str]]]:
+    texts = [(run / "dataset" / f"{name}.jsonl").read_text() for name in ("accepted", "rejected")]
+    lines = [line for text in texts for line in text.splitlines()]
+    records = [json.loads(line) for line in lines]
+    return {record["id"]: (record["accepted"], sorted(record["verdicts"])) for record in records}
+
+
+def test_one_more_judge_is_asked_about_every_pair_and_every_earlier_byte_stays(finished: Path) -> None:
+    before, first = digests(finished), outcomes(finished)
+    settings = {"name": "strict", "steps": [{"use": "judge", "prompt": "filter", "as": "strict"}]}
+    add_pass(finished, settings)
+    run_command(finished)
+    counts = stages.merge(finished)
+    assert {name: digest for name, digest in digests(finished).items() if name in before} == before
+    assert all(verdicts == ["judge", "strict"] for _, verdicts in outcomes(finished).values())
+    assert counts.total.sampled == len(outcomes(finished)) == len(first)
+    refused = {name for name, (accepted, _) in first.items() if not accepted}
+    assert refused <= {name for name, (accepted, _) in outcomes(finished).items() if not accepted}
+
+
+def test_the_rule_of_the_panel_may_change_without_asking_anybody_again(finished: Path) -> None:
+    add_pass(finished, {"name": "b", "steps": [{"use": "judge", "as": "b"}]})
+    add_pass(finished, {"name": "c", "steps": [{"use": "judge", "as": "c"}]})
+    run_command(finished)
+    before = digests(finished)
+    accepted = {}
+    for rule in ("{rule: all}", "{rule: majority}", "{rule: at_least, at_least: 1}", "{judges: [judge]}"):
+        text = (finished / "config.yaml").read_text()
+        config = load_config(finished / "config.yaml").plain()
+        config["dataset"]["decide"] = yaml.safe_load(rule)
+        (finished / "config.yaml").write_text(json.dumps(config))
+        accepted[rule] = stages.merge(finished).total.accepted
+        (finished / "config.yaml").write_text(text)
+    assert digests(finished) == before
+    by_rule = list(accepted.values())
+    assert by_rule[0] < by_rule[1] < by_rule[2]
+    assert by_rule[0] <= by_rule[3] <= by_rule[2]
+
+
+def test_the_same_pass_twice_is_the_same_as_once_and_another_of_that_name_is_refused(finished: Path) -> None:
+    settings = {"name": "b", "steps": [{"use": "judge", "as": "b"}]}
+    add_pass(finished, settings)
+    manifest = (finished / "manifest.json").read_bytes()
+    add_pass(finished, settings)
+    assert (finished / "manifest.json").read_bytes() == manifest
+    with pytest.raises(InputError, match="another pass 'b'"):
+        add_pass(finished, {"name": "b", "steps": [{"use": "judge", "as": "b", "gate": True}]})
+
+
+def test_a_larger_sample_contains_the_old_one_and_keeps_its_answers(finished: Path) -> None:
+    before, first = digests(finished), set(outcomes(finished))
+    assert stages.extend(finished, 9).anchors == 27
+    run_command(finished)
+    counts = stages.merge(finished)
+    assert {name: digest for name, digest in digests(finished).items() if name in before} == before
+    assert first < set(outcomes(finished))
+    assert counts.total.sampled == 27
+    assert stages.extend(finished, 12).anchors == 36
+    run_command(finished)
+    assert stages.merge(finished).total.sampled == 36
+
+
+def test_an_extension_that_was_killed_before_the_manifest_goes_on(
+    finished: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def killed(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(RunFolder, "grow", killed)
+    with pytest.raises(KeyboardInterrupt):
+        stages.extend(finished, 9)
+    monkeypatch.undo()
+    assert stages.extend(finished, 9).anchors == 27
+    run_command(finished)
+    assert stages.merge(finished).total.sampled == 27
+
+
+def test_a_sample_that_is_not_larger_is_refused_in_one_line(finished: Path) -> None:
+    with pytest.raises(InputError, match=r"anchors\.per_shape is 4 already"):
+        stages.extend(finished, 4)
+
+
+def test_what_would_change_an_answer_is_no_growth(finished: Path) -> None:
+    run, config = open_run(finished)
+    data = {**config.plain(), "seed": 7}
+    sections = {**run.manifest().sections}
+    sections["sampling"] = {"sha256": "x", "values": {**sections["sampling"]["values"], "seed": 7}}
+    with pytest.raises(FingerprintMismatch, match=r"sampling\.seed: 42 → 7"):
+        run.grow(data, sections)

@@ -1,0 +1,164 @@
+"""The lead: taken by one, taken over when it dies, and what it does meanwhile."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from kgqa_hpc.cluster.slurm import recorded_jobs
+from kgqa_hpc.config import RunConfig
+from kgqa_hpc.runs import open_run
+from kgqa_hpc.status.render import status
+from kgqa_hpc.store.journal import Journal
+from kgqa_hpc.store.lease import Leases
+from kgqa_hpc.store.partition import partition, read_shards_manifest
+from kgqa_hpc.store.results import write_result
+from kgqa_hpc.store.run_folder import RunFolder
+from kgqa_hpc.work.coordinator import Coordinator, record_own_job
+from kgqa_hpc.work.lease_renewal import Heartbeat
+from tests.runs import make_run
+from tests.work.rig import wait_for
+
+MakeLead = Callable[[str], Coordinator]
+EXPIRY = 1.0
+
+
+@pytest.fixture
+def run(tmp_path: Path) -> RunFolder:
+    return make_run(tmp_path / "run", 60, runtime={"lease": EXPIRY})
+
+
+@pytest.fixture
+def events() -> list[str]:
+    return []
+
+
+@pytest.fixture
+def make_lead(run: RunFolder, events: list[str]) -> Iterator[MakeLead]:
+    config: RunConfig = open_run(run.path)[1]
+    hearts: list[Heartbeat] = []
+
+    def log(event: str, **facts: Any) -> None:
+        events.append(event)
+
+    def make(worker: str) -> Coordinator:
+        heart = Heartbeat(EXPIRY, log)
+        heart.start()
+        hearts.append(heart)
+        return Coordinator(run, config, worker, heart, log)
+
+    yield make
+    for heart in hearts:
+        heart.stop()
+
+
+def test_one_leads_and_another_takes_over_when_it_resigns(make_lead: MakeLead) -> None:
+    first, second = make_lead("a"), make_lead("b")
+    assert first.take()
+    assert not second.take()
+    assert first.take(), "it keeps the role"
+    first.resign()
+    assert second.take()
+
+
+def test_a_lead_that_died_is_replaced(run: RunFolder, make_lead: MakeLead) -> None:
+    dead = Leases(run.leases(".lead"), "dead", EXPIRY).claim("lead")
+    assert dead is not None
+    second = make_lead("b")
+    wait_for(second.take, "the lease of the dead to expire")
+
+
+def test_the_duties_cut_the_shards_and_publish_the_status(run: RunFolder, make_lead: MakeLead) -> None:
+    lead = make_lead("a")
+    lead.take()
+    lead.duties()
+    assert len(read_shards_manifest(run).names) == 3
+    assert json.loads(run.status_file.read_text())["shards"]["total"] == 3
+    assert "kgqa_shards_total" in (run.logs / "metrics.prom").read_text()
+    assert (run.logs / "history.jsonl").exists()
+
+
+def test_expired_leases_are_taken_away_and_living_ones_stay(run: RunFolder, make_lead: MakeLead) -> None:
+    partition(run, 20)
+    workers = Leases(run.leases("main"), "w", EXPIRY)
+    dead = workers.claim("shard-000001")
+    assert dead is not None
+    lead = make_lead("a")
+    lead.take()
+
+    def reclaimed() -> bool:
+        lead.duties()
+        return workers.holder("shard-000001") is None
+
+    wait_for(reclaimed, "the lease to be reclaimed")
+    living = workers.claim("shard-000002")
+    assert living is not None
+    lead.duties()
+    assert living.renew()
+
+
+def test_what_dead_workers_left_beside_results_is_swept(run: RunFolder, make_lead: MakeLead) -> None:
+    partition(run, 20)
+    folder = run.results("main")
+    folder.mkdir(parents=True)
+    rows = [{"id": f"i{n}", "status": "accepted", "reason": None, "trace": []} for n in range(20)]
+    write_result(run.result("main", "shard-000000"), rows, run.origin("main").header("shard-000000", ""))
+    for shard in ("shard-000000", "shard-000001"):
+        Journal(folder / f"{shard}.w0.journal", {"shard": shard}).close()
+    lead = make_lead("a")
+    lead.take()
+    lead.duties()
+    assert [path.name for path in folder.glob("*.journal")] == ["shard-000001.w0.journal"]
+
+
+def test_a_corrupt_result_is_found_by_its_content_and_set_aside_once(
+    run: RunFolder, make_lead: MakeLead, events: list[str]
+) -> None:
+    partition(run, 20)
+    run.results("main").mkdir(parents=True)
+    rows = [{"id": f"i{n}", "status": "accepted", "reason": None, "trace": []} for n in range(20)]
+    shards = ("shard-000000", "shard-000001")
+    for shard in shards:
+        write_result(run.result("main", shard), rows, run.origin("main").header(shard, ""))
+    path = run.result("main", "shard-000001")
+    data = bytearray(path.read_bytes())
+    data[-3] ^= 1
+    path.write_bytes(bytes(data))
+    lead = make_lead("a")
+    assert lead.verify(shards) == 1
+    assert not path.exists()
+    assert lead.verify(shards) == 1, "it is still to be made again"
+    write_result(path, rows, run.origin("main").header("shard-000001", ""))
+    assert lead.verify(shards) == 0
+    assert events.count("result-corrupt") == 1
+
+
+def test_a_job_is_recorded_once(run: RunFolder, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SLURM_JOB_ID", "77")
+    monkeypatch.delenv("SLURM_ARRAY_JOB_ID", raising=False)
+    record_own_job(run)
+    record_own_job(run)
+    assert recorded_jobs(run.logs) == ["77"]
+
+
+@pytest.mark.parametrize("verify", [False, True])
+def test_a_result_that_another_set_aside_meanwhile_is_no_result(
+    run: RunFolder, make_lead: MakeLead, set_aside: Callable[[Path], None], verify: bool
+) -> None:
+    partition(run, 20)
+    run.results("main").mkdir(parents=True)
+    rows = [{"id": f"i{n}", "status": "accepted", "reason": None, "trace": []} for n in range(20)]
+    write_result(run.result("main", "shard-000000"), rows, run.origin("main").header("shard-000000", ""))
+    lead = make_lead("a")
+    lead.take()
+    set_aside(run.result("main", "shard-000000"))
+    if verify:
+        assert lead.verify(["shard-000000"]) == 1
+    else:
+        lead.duties()
+    assert status(run.path)["shards"]["done"] == 0
+    assert not list(run.path.glob("quarantine/*"))

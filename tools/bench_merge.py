@@ -1,0 +1,168 @@
+#!/usr/bin/env python
+"""What merge costs beside the least that could be done: the same JSON lines in, the same Parquet and JSON lines out.
+
+    tools/bench_merge.py --items 131223                 makes a run with texts as long as published, in a temp folder
+    tools/bench_merge.py --items 1000000 --folder DIR   keeps it there for the next time
+
+Prints wall time, processor time (workers included) and peak memory of `kgqa merge` and of a plain rewrite of
+its records by pyarrow, each in a process of its own, and the ratio. On a busy machine look at processor time.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import random
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+ROOT = Path(__file__).parents[1]
+sys.path.insert(0, str(ROOT))
+ENGINE = {"name": "scripted", "version": "1", "model": "bench", "digest": "0", "quantisation": "none"}
+MEASURED = """
+import json, resource, sys, time
+from pathlib import Path
+sys.path.insert(0, {root!r})
+start = time.perf_counter()
+{code}
+usage = [resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)]
+cpu = sum(one.ru_utime + one.ru_stime for one in usage)
+print(json.dumps({{"seconds": time.perf_counter() - start, "cpu": cpu, "memory_mb": usage[0].ru_maxrss // 1024}}))
+"""
+MERGE = """
+from kgqa_hpc.dataset.merge import merge
+from kgqa_hpc.store.run_folder import RunFolder
+merge(RunFolder(Path(sys.argv[1])))
+"""
+REWRITE = """
+import pyarrow.json as pj, pyarrow.parquet as pq
+folder, out = Path(sys.argv[1]) / "dataset", Path(sys.argv[2])
+for name in ("accepted", "rejected"):
+    source = folder / f"{name}.jsonl"
+    schema = pq.read_schema(next(folder.glob(f"{name}-*.parquet")))
+    parse = pj.ParseOptions(explicit_schema=schema, unexpected_field_behavior="ignore")
+    batches = pj.open_json(source, pj.ReadOptions(block_size=8 << 20), parse)
+    with pq.ParquetWriter(out / f"{name}.parquet", schema, compression="zstd") as writer:
+        for batch in batches:
+            writer.write_batch(batch)
+    with source.open("rb") as lines, (out / f"{name}.jsonl").open("wb") as copy:
+        while block := lines.read(1 << 20):
+            copy.write(block)
+"""
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--items", type=int, default=131_223)
+    parser.add_argument("--folder", type=Path, help="where the run is kept")
+    parser.add_argument("--rounds", type=int, default=1, help="interleaved measurements")
+    options = parser.parse_args()
+    with tempfile.TemporaryDirectory() as scratch:
+        run = (options.folder or Path(scratch)) / "run"
+        if not run.exists():
+            make_run(run, options.items)
+        for _ in range(options.rounds):
+            merged = measure(MERGE, run)
+            plain = measure(REWRITE, run, Path(scratch))
+            ratio = {name: round(merged[name] / plain[name], 2) for name in ("seconds", "cpu")}
+            print(json.dumps({"items": options.items, "merge": merged, "rewrite": plain, "ratio": ratio}))
+
+
+def measure(code: str, *arguments: Path) -> dict[str, Any]:
+    """Wall and processor seconds and peak megabytes of a piece of code in a process of its own."""
+    program = MEASURED.format(root=str(ROOT), code=code)
+    done = subprocess.run(
+        [sys.executable, "-c", program, *map(str, arguments)], check=True, capture_output=True, text=True
+    )
+    found: dict[str, Any] = json.loads(done.stdout)
+    return found
+
+
+def make_run(path: Path, items: int) -> None:
+    """A finished run with graphlets of three nodes and texts as long as published, half of them accepted."""
+    from kgqa_hpc.config import parse_config
+    from kgqa_hpc.runs import fingerprint
+    from kgqa_hpc.store.anchors import write_anchors
+    from kgqa_hpc.store.partition import partition
+    from kgqa_hpc.store.results import write_result
+    from kgqa_hpc.store.run_folder import RunFolder
+
+    config = parse_config({"engine": {"kind": "scripted"}}, "bench")
+    run = RunFolder.create(path, config.model_dump(mode="json"), fingerprint(config))
+    write_anchors(run.anchors, (anchor(number) for number in range(items)), run_header(run))
+    run.results("main").mkdir(parents=True)
+    made = records(items)
+    for shard in partition(run, 512).shards:
+        origin = run.origin("main").header(shard.name, shard.sha256)
+        write_result(run.result("main", shard.name), [next(made) for _ in range(shard.items)], origin)
+
+
+def run_header(run: Any) -> dict[str, Any]:
+    from kgqa_hpc.store.origin import anchors_origin
+
+    return {"seed": 42, "totals": {"shape 1": 1}, **anchors_origin(run.manifest().sections)}
+
+
+def anchor(number: int) -> dict[str, Any]:
+    return {
+        "id": f"g01-{number:016x}",
+        "kind": "graphlet",
+        "group": "shape 1",
+        "nodes": [[f"N:{number}:{i}", f"name {number}-{i}", "Gene"] for i in range(3)],
+        "relations": [[0, 1, "binds"], [1, 2, "binds"], [0, 1, "treats"]],
+        "weight": 1.0,
+        "data": {"shape": 1},
+    }
+
+
+def records(items: int) -> Iterator[dict[str, Any]]:
+    rng = random.Random(1)
+    vocabulary = [
+        "".join(rng.choices("abcdefghijklmnopqrstuvwxyz", k=rng.randint(3, 9))) for _ in range(5000)
+    ]
+    texts = [" ".join(rng.choices(vocabulary, k=130)) for _ in range(3000)]
+    for number in range(items):
+        pair = {"question": f"{rng.choice(texts)[:237]}?", "answer": f"{rng.choice(texts)[:527]}."}
+        verdict = {
+            name: rng.choice(texts)[:250] for name in ("question_reasoning", "my_answer", "answer_reasoning")
+        }
+        good = rng.random() < 0.47
+        verdict |= {"valid_question": True, "original_answer_valid": good}
+        yield {
+            "id": f"g01-{number:016x}",
+            "status": "accepted" if good else "rejected",
+            "reason": None if good else "judge: invalid answer",
+            "output": pair,
+            "verdicts": {"judge": verdict},
+            "features": {},
+            "annotations": {},
+            "records": None,
+            "decided": True,
+            "trace": [request("generate", pair, number), request("judge", verdict, number)],
+        }
+
+
+def request(step: str, answer: dict[str, Any], number: int) -> dict[str, Any]:
+    return {
+        "step": step,
+        "attempt": 0,
+        "prompt": {"name": "bench", "sha256": "0" * 64},
+        "engine": ENGINE,
+        "seed": number,
+        "temperature": 0.0,
+        "text": json.dumps(answer),
+        "finish": "stop",
+        "error": None,
+        "repaired": False,
+        "tokens": {"prompt": 1200, "completion": 300, "cached": 1000},
+    }
+
+
+if __name__ == "__main__":
+    main()
