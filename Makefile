@@ -4,11 +4,13 @@ VENV ?= .venv
 BIN := $(VENV)/bin
 export VENV
 
-.PHONY: help demo test lint system clean
+.PHONY: help demo demo-kill test test-quick lint system clean
 
 help:
 	@echo "make demo    install into $(VENV) and make a small dataset from the HPO graph in runs/demo"
 	@echo "make test    install with test extras and run the whole test-suite"
+	@echo "make test-quick  the same without real clusters, images, LMDeploy and slow tests: some minutes"
+	@echo "make demo-kill   a scripted run, killed three times with kill -9, and its dataset's bytes compared"
 	@echo "make lint    ruff, mypy and shellcheck only"
 	@echo "make clean   remove $(VENV) and runs/demo"
 
@@ -28,6 +30,13 @@ lint:
 
 test: lint system
 	@PATH="$(abspath $(BIN)):$$PATH" tools/run_tests.sh $(PYTEST)
+
+test-quick: lint
+	@PATH="$(abspath $(BIN)):$$PATH" tools/run_tests.sh --quick $(PYTEST)
+
+demo-kill:
+	@tools/setup_venv.sh cpu,hpo,report
+	@PATH="$(abspath $(BIN)):$$PATH" tools/demo_kill.sh
 
 clean:
 	rm -rf $(VENV) .venv-lmdeploy runs/demo

@@ -6,7 +6,6 @@ all errors of a file are reported at once.
 
 from __future__ import annotations
 
-import re
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -14,6 +13,7 @@ from pydantic import BeforeValidator, Field, SerializeAsAny, ValidationError
 
 from kgqa_hpc.anchors import KINDS
 from kgqa_hpc.dataset.settings import DatasetConfig
+from kgqa_hpc.durations import parse_duration
 from kgqa_hpc.engines import config as engines
 from kgqa_hpc.engines.config import EngineConfig
 from kgqa_hpc.errors import ConfigError
@@ -23,26 +23,7 @@ from kgqa_hpc.steps import STEPS
 from kgqa_hpc.steps.decision import decision
 from kgqa_hpc.yaml_file import load_yaml
 
-__all__ = ["GraphConfig", "RunConfig", "load_config", "parse_config", "parse_duration"]
-
-_UNITS = {"s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
-
-
-def parse_duration(value: object) -> object:
-    """Seconds from 90, '90s', '15m', '2h', '2d', 'HH:MM:SS', or Slurm's 'D-HH:MM:SS'."""
-    if not isinstance(value, str):
-        return value
-    text = value.strip()
-    if match := re.fullmatch(r"(\d+(?:\.\d+)?)\s*([smhd])", text):
-        return float(match[1]) * _UNITS[match[2]]
-    if match := re.fullmatch(r"(?:(\d+)-)?(\d{1,2}):(\d{2}):(\d{2})", text):
-        days, hours, minutes, seconds = (int(part or 0) for part in match.groups())
-        return float(((days * 24 + hours) * 60 + minutes) * 60 + seconds)
-    try:
-        return float(text)
-    except ValueError:
-        raise ValueError("is not a duration such as 30s, 15m, 2h or 2-00:00:00") from None
-
+__all__ = ["GraphConfig", "RunConfig", "load_config", "parse_config"]
 
 # YAML 1.1 reads 12:30:00 as a sexagesimal integer; that is the number of seconds already.
 Duration = Annotated[float, BeforeValidator(parse_duration), Field(ge=0)]

@@ -53,6 +53,7 @@ def open_run(folder: Path) -> tuple[RunFolder, RunConfig]:
 def open_for_work(folder: Path) -> tuple[RunFolder, RunConfig]:
     """The same, for adding to it. Raises FingerprintMismatch naming what changed since it was made."""
     run, config = open_run(folder)
+    _require_present_format(run)
     kept = kept_prompts(run)
     prompts = run_prompts(config, kept)
     run.check(_sections(config, prompts))
@@ -116,6 +117,16 @@ def _keep(run: RunFolder, prompt: Prompt) -> None:
         return
     if load_prompt(prompt.name, run.prompts).sha256 != prompt.sha256:
         raise FingerprintMismatch(f"{path}: is another prompt {prompt.name}", "give yours another name")
+
+
+def _require_present_format(run: RunFolder) -> None:
+    """Raises FingerprintMismatch for a run of the first release, whose steps had no settings."""
+    passes = run.manifest().sections["passes"]["values"].values()
+    if any(isinstance(step, str) for each in passes for step in each["steps"]):
+        raise FingerprintMismatch(
+            f"{run.path}: was made by {run.manifest().program}, whose runs cannot be gone on with",
+            "status, explain, merge, report and `anchors: {kind: records}` read it; make a new run to add to it",
+        )
 
 
 def _require_unchanged(run: RunFolder, config: RunConfig, kept: Prompt) -> None:

@@ -1,24 +1,26 @@
 #!/usr/bin/env bash
 # Run the whole test-suite with the project's virtual environment, in two lanes side by side: the real clusters,
-# images and LMDeploy, which mostly wait, and everything else. What fails is tried once more, and said aloud.
-#   tools/run_tests.sh [pytest options]        the options go to both lanes
-# A test that passes only at the second try is a defect to mend, but not a reason to refuse everybody's work: real
-# Slurm, MPI, containers and killed processes share two cores here with whatever else the machine does.
-# Exit: 0 all passed, 1 something failed twice, otherwise pytest's own code.
+# images and LMDeploy, which mostly wait, and everything else. Nothing is tried twice.
+#   tools/run_tests.sh [pytest options]          the options go to both lanes
+#   tools/run_tests.sh --quick [pytest options]  without clusters, images, LMDeploy and what is marked slow
+# Exit: 0 all passed, otherwise pytest's own code.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 VENV=${VENV:-.venv}
-COMPONENTS=(tests/cluster tests/containers tests/tools/test_slurm_sandbox.py tests/engines/test_lmdeploy.py)
+COMPONENTS=(tests/cluster tests/containers tests/tools/test_slurm_sandbox.py tests/engines/lmdeploy)
 LOG=$(mktemp)
 
 lane() { # NAME PYTEST-OPTIONS...
-  local code=0 pytest=("$VENV/bin/python" -m pytest --durations=12 -o "cache_dir=.pytest_cache/$1" "${@:2}")
-  "${pytest[@]}" || code=$?
+  local code=0
+  "$VENV/bin/python" -m pytest --durations=12 -o "cache_dir=.pytest_cache/$1" "${@:2}" || code=$?
   [ "$code" != 5 ] || return 0 # the options left nothing to this lane
-  [ "$code" = 1 ] || return "$code"
-  echo "SOME TESTS FAILED; THEY ARE TRIED ONCE MORE:" >&2
-  "${pytest[@]}" --last-failed --last-failed-no-failures none
+  return "$code"
 }
+
+if [ "${1:-}" = --quick ]; then
+  lane quick tests "${COMPONENTS[@]/#/--ignore=}" -m "not slow and not cluster and not container" "${@:2}"
+  exit
+fi
 
 components() {
   # A second environment with a CPU torch; where it cannot be had, this says so and its tests are skipped.

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from kgqa_hpc.cli.app import AsJson, Run, app, print_json
+from kgqa_hpc.cli.app import AsJson, Run, app, print_json, say
 
 if TYPE_CHECKING:
     from kgqa_hpc.kg.graph import KnowledgeGraph
@@ -38,7 +38,7 @@ def stats(
     as_json: AsJson = False,
 ) -> None:
     """Types, relations with direction, degrees and components, before and after reduction."""
-    from kgqa_hpc.errors import EmptyGraphError
+    from kgqa_hpc.errors import InputError
     from kgqa_hpc.kg import look, look_text
     from kgqa_hpc.kg.reduce import Wanted, reduce_to
     from kgqa_hpc.runs import open_run
@@ -48,8 +48,9 @@ def stats(
     document = look.stats(graph)
     try:
         reduced = None if config.graph is None else reduce_to(graph, Wanted.of(config.graph))
-    except EmptyGraphError as problem:
-        document["reduced_is_empty"] = problem.message
+    except InputError as problem:  # the graph can be looked at all the same, to see what would fit
+        say(f"the configured reduction: {problem}", aside=True)
+        document["reduction_error"] = problem.message
         reduced = None
     if reduced is not None:
         document["reduced"] = look.stats(reduced.graph)
@@ -61,7 +62,7 @@ def stats(
     if as_json:
         print_json(document)
     else:
-        print(look_text.stats_text(document))
+        say(look_text.stats_text(document))
 
 
 @app.command()
@@ -88,7 +89,7 @@ def hydrate(
     if as_json:
         print_json(document)
     else:
-        print(render(document))
+        say(render(document))
 
 
 @kg_app.command()
@@ -106,7 +107,7 @@ def show(
     if as_json:
         print_json(document)
     else:
-        print(look_text.node_text(document, limit))
+        say(look_text.node_text(document, limit))
 
 
 @kg_app.command()
@@ -124,4 +125,4 @@ def find(
     if as_json:
         print_json(document)
     else:
-        print(look_text.found_text(document))
+        say(look_text.found_text(document))

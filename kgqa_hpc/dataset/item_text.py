@@ -1,4 +1,9 @@
-"""The story of an item (explain.py) as text for a terminal."""
+"""The story of an item (explain.py) as text for a terminal, in which foreign text cannot steer the terminal.
+
+Names, questions, model answers and server messages may hold escape sequences (ESC, C1), which move the cursor,
+set the title or fake output, and characters that turn the direction of writing. They are shown as the
+replacement character.
+"""
 
 from __future__ import annotations
 
@@ -12,7 +17,7 @@ from rich.rule import Rule
 from rich.table import Table
 from rich.text import Text
 
-from kgqa_hpc.dataset.plain_text import plain, plain_line
+from kgqa_hpc.plain_text import plain, plain_line
 
 WIDTH = 110
 

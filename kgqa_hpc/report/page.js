@@ -141,10 +141,12 @@ function body(record, card) {
 function cardOf(record) {
   const card = make("article", { class: "card" + (record.accepted ? "" : " no"), id: "r-" + record.id });
   const title = record.group + (record.reason ? " · " + record.reason : "");
-  const button = make("button", { type: "button", "aria-expanded": "false" }, make("span", { class: "small" }, title), make("br"), record.question);
+  const question = make("span", {}, record.question);
+  const button = make("button", { type: "button", "aria-expanded": "false" }, make("span", { class: "small" }, title), make("br"), question);
   button.addEventListener("click", () => {
     const open = card.lastElementChild.tagName === "DIV";
     if (open) card.lastElementChild.remove(); else card.append(body(record, card));
+    question.hidden = !open; // the opened record shows it with its names marked
     button.setAttribute("aria-expanded", String(!open));
   });
   button.addEventListener("keydown", (e) => {

@@ -10,7 +10,6 @@ import errno
 import os
 import secrets
 import shutil
-import time
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -18,65 +17,18 @@ from typing import Any
 
 import yaml
 
-from kgqa_hpc import __version__
 from kgqa_hpc.errors import CorruptFile, FingerprintMismatch, InputError, MissingFile
 from kgqa_hpc.store import atomic, disk
-from kgqa_hpc.store.config_digest import digest, pass_digest, require_same
+from kgqa_hpc.store.config_digest import pass_digest, require_same
 from kgqa_hpc.store.document import read_bytes, read_document, write_document
 from kgqa_hpc.store.litter import sweep_temps
+from kgqa_hpc.store.manifest import Manifest, Sections, new_manifest, read_manifest, write_manifest
 from kgqa_hpc.store.origin import ResultOrigin, anchors_origin, graph_origin, require_origin
 from kgqa_hpc.store.quarantine import quarantine
 from kgqa_hpc.store.trust import effects, require_trust
 from kgqa_hpc.yaml_file import load_yaml
 
-KIND = "run"
-Sections = Mapping[str, Mapping[str, Any]]
 _CURE = "use another run folder for the new configuration, or undo the change"
-
-
-@dataclass(frozen=True, slots=True)
-class Manifest:
-    """manifest.json: `sections` is the fingerprint, {name: {"sha256", "values"}}, `trusted` what the run's
-    maker lets it do beyond the run (store/trust.py).
-    """
-
-    created: str
-    program: str
-    sections: dict[str, dict[str, Any]]
-    trusted: dict[str, Any]
-
-    @property
-    def digest(self) -> str:
-        """One sha256 for the whole fingerprint."""
-        return digest(self.sections)
-
-    def to_dict(self) -> dict[str, Any]:
-        return {
-            "format": f"kgqa-{KIND}",
-            "version": 1,
-            "created": self.created,
-            "program": self.program,
-            "fingerprint": self.sections,
-            "trusted": self.trusted,
-        }
-
-
-def write_manifest(path: Path, manifest: Manifest) -> None:
-    """Commit manifest.json. Raises DiskFull, StoreError."""
-    write_document(path, manifest.to_dict())
-
-
-def read_manifest(path: Path) -> Manifest:
-    """Raises CorruptFile, NewerFormat, or StoreError when it is missing."""
-    cure = "kgqa init with the run's own configuration makes it again"
-    try:
-        content = read_document(path, KIND)
-        trusted = content.get("trusted", {})
-        return Manifest(content["created"], content["program"], content["fingerprint"], trusted)
-    except KeyError as problem:
-        raise CorruptFile(f"{path}: a manifest without {problem}", cure) from None
-    except CorruptFile as problem:
-        raise CorruptFile(problem.message, cure) from None
 
 
 @dataclass(frozen=True)
@@ -182,7 +134,7 @@ class RunFolder:
         try:
             atomic.make_folder(temp)
             atomic.write_file(temp / run.config_file.name, _yaml(config))
-            write_manifest(temp / run.manifest_file.name, _new_manifest(sections, config))
+            write_manifest(temp / run.manifest_file.name, new_manifest(sections, config))
             run._take_place(temp, place, config, sections)
         finally:
             shutil.rmtree(temp, ignore_errors=True)
@@ -307,7 +259,7 @@ class RunFolder:
             raise FingerprintMismatch(f"{where}: it was made with another configuration", _CURE) from None
         if atomic.exists(self.manifest_file):
             quarantine(self.quarantine, self.manifest_file, reason)
-        write_manifest(self.manifest_file, _new_manifest(sections, config))
+        write_manifest(self.manifest_file, new_manifest(sections, config))
 
     def _require_own(self, sections: Sections) -> None:
         """Raises CorruptFile for the first file that something else has made; damaged ones tell nothing."""
@@ -346,12 +298,6 @@ class RunFolder:
                 f"{self.path}: exists and is not a run folder", "choose another folder, or empty this one"
             )
         self._update(config, sections)  # another process was faster
-
-
-def _new_manifest(sections: Sections, config: Mapping[str, Any]) -> Manifest:
-    created = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
-    plain = {name: dict(section) for name, section in sections.items()}
-    return Manifest(created, f"kgqa_hpc {__version__}", plain, effects(config))
 
 
 def _yaml(config: Mapping[str, Any]) -> bytes:

@@ -1,4 +1,4 @@
-"""The lead: the one process of a run that cuts the shards, sweeps, reclaims, and writes the status.
+"""The coordinator: the one process of a run that cuts the shards, sweeps, reclaims, and writes the status.
 
 Who leads is a lease like any other, so that a lead that dies is replaced. Rank 0 asks for it at once, the
 others only when nobody has it. Whatever the lead does may be done twice at once, or late, without harm:
@@ -33,7 +33,7 @@ NOTE_EVERY = 60.0  # s between two notes in the history
 SWEEP_EVERY = 3600.0  # s
 
 
-class Lead:
+class Coordinator:
     """One process's claim to lead and, while it holds it, the duties. Used by one thread after `take`."""
 
     def __init__(

@@ -22,8 +22,8 @@ from kgqa_hpc.engines.engine import Request, Response
 from kgqa_hpc.errors import EngineDied, EngineError
 from kgqa_hpc.steps.item import Item
 from kgqa_hpc.steps.step import Ask, Done, Outcome, Reject, Retry, Step, finish
+from kgqa_hpc.work.engine_starts import bring_up
 
-PAUSE, LONGEST_PAUSE = 0.1, 30.0  # s before the second restart of an engine in a row, and before a late one
 CANCEL_GRACE = 2.0  # s that an engine has to acknowledge a cancel before it is not waited for any longer
 
 
@@ -320,33 +320,3 @@ class Scheduler:
         start = partial(self._engine.start, self._stopped)
         self._fruitless = bring_up(start, self._limits.restarts, self._stopped, before, death)
         self.counters.deaths += self._fruitless - before
-
-
-def bring_up(
-    start: Callable[[], object],
-    restarts: int,
-    stopped: Callable[[], bool],
-    deaths: int = 0,
-    last: EngineDied | None = None,
-) -> int:
-    """Call `start` until the engine is up or `stopped()`; returns how often it has died in a row.
-
-    `deaths` and `last` tell of those before. The first restart comes at once, later ones after growing
-    pauses of at most half a minute. Raises EngineError after more than `restarts` deaths; what `start`
-    raises besides EngineDied passes through.
-    """
-    while not stopped():
-        if deaths > restarts:
-            raise EngineError(
-                f"the engine died {deaths} times without an answer: {last.message if last else ''}",
-                "its log in the run's logs/ tells more; everything finished is saved",
-            ) from last
-        until = time.monotonic() + min(PAUSE * 2.0 ** max(deaths - 2, 0), LONGEST_PAUSE)
-        while deaths > 1 and time.monotonic() < until and not stopped():
-            time.sleep(0.05)
-        try:
-            start()
-            return deaths
-        except EngineDied as death:
-            deaths, last = deaths + 1, death
-    return deaths

@@ -23,8 +23,9 @@ from kgqa_hpc.store.quarantine import quarantine
 from kgqa_hpc.store.queue import ShardQueue
 from kgqa_hpc.store.results import read_result
 from kgqa_hpc.work.claims import Claims
+from kgqa_hpc.work.engine_starts import bring_up
 from kgqa_hpc.work.hiccups import LONGEST, Hiccups
-from kgqa_hpc.work.item_scheduler import Limits, Scheduler, Task, bring_up
+from kgqa_hpc.work.item_scheduler import Limits, Scheduler, Task
 from kgqa_hpc.work.open_shard import OpenShard, Record
 from kgqa_hpc.work.session import Session
 

@@ -20,13 +20,15 @@ from kgqa_hpc.status.worker_states import remove_state, write_state
 from kgqa_hpc.store import canonical
 from kgqa_hpc.store.regular import read_if_there
 from kgqa_hpc.store.run_folder import RunFolder
-from kgqa_hpc.work.coordinator import Lead
+from kgqa_hpc.work.coordinator import Coordinator
 from kgqa_hpc.work.hiccups import LONGEST, Hiccups, may_pass
 from kgqa_hpc.work.session import Activity, describe
 
 TICK = 0.5  # s between two looks at what is due
 # Seconds between two states and two rounds of duties: quick for one worker, bearable for thousands.
 SOONEST, LATEST = 5.0, 30.0
+# So many workers may each write the last state, should the coordinator be dead.
+FEW = 16
 
 
 class Reporter:
@@ -36,7 +38,7 @@ class Reporter:
         self,
         run: RunFolder,
         worker: str,
-        lead: Lead,
+        lead: Coordinator,
         activity: Activity,
         facts: dict[str, Any],
         progress: Progress | None,
@@ -85,8 +87,7 @@ class Reporter:
 
     def _last_look(self, complete: bool) -> None:
         try:
-            written = self._read_status() or {}
-            if self._lead.leading or (complete and not written.get("complete")):
+            if self._lead.leading or (complete and self._is_left_to_me()):
                 self._lead.duties(last=True)
             if self._progress is not None:
                 self._seen = self._lead.status or survey(self._run.path)
@@ -96,6 +97,11 @@ class Reporter:
             if not may_pass(problem):
                 raise
             self._log("last-look-failed", problem=str(problem))
+
+    def _is_left_to_me(self) -> bool:
+        """Whether the last state is missing and nobody else writes it: thousands must not all look at once."""
+        written = self._read_status() or {}
+        return not written.get("complete") and (self._facts["size"] <= FEW or self._lead.take())
 
     def _run_thread(self) -> None:
         due = 0.0

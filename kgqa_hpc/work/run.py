@@ -23,6 +23,7 @@ from kgqa_hpc.cluster.ranks import World, discover, worker_name
 from kgqa_hpc.cluster.stop import Stop, deadline_of
 from kgqa_hpc.config import RunConfig
 from kgqa_hpc.errors import CorruptFile, InputError, KgqaError, StoppedEarly, StoreError
+from kgqa_hpc.plain_text import plain
 from kgqa_hpc.progress import Progress
 from kgqa_hpc.runs import open_for_work
 from kgqa_hpc.status.worker_states import place
@@ -31,7 +32,7 @@ from kgqa_hpc.store.partition import ShardsManifest, read_shards_manifest
 from kgqa_hpc.store.run_folder import RunFolder
 from kgqa_hpc.store.sealed import read_header
 from kgqa_hpc.store.trust import effects, shown
-from kgqa_hpc.work.coordinator import Lead, record_own_job
+from kgqa_hpc.work.coordinator import Coordinator, record_own_job
 from kgqa_hpc.work.hiccups import LONGEST
 from kgqa_hpc.work.lease_renewal import Heartbeat
 from kgqa_hpc.work.logbook import Logbook
@@ -72,10 +73,10 @@ def _last_words(problem: BaseException, world: World) -> tuple[int, float]:
     """Say what ended this rank; its exit code, and how long to wait for the others."""
     if isinstance(problem, StoppedEarly):
         if world.rank == 0:
-            print(f"error: {problem}", file=sys.stderr)
+            print(plain(f"error: {problem}"), file=sys.stderr)
         return problem.exit_code, TOGETHER
     if isinstance(problem, KgqaError):
-        print(f"error: rank {world.rank}: {problem}", file=sys.stderr)
+        print(plain(f"error: rank {world.rank}: {problem}"), file=sys.stderr)
         return problem.exit_code, 0.0
     import traceback
 
@@ -129,7 +130,7 @@ def _work_through(
     facts: dict[str, Any],
 ) -> None:
     heartbeat = Heartbeat(config.runtime.lease, log.write)
-    lead = Lead(run, config, worker, heartbeat, log.write, lambda: stop.reason is not None)
+    lead = Coordinator(run, config, worker, heartbeat, log.write, lambda: stop.reason is not None)
     activity = Activity()
     progress = Progress() if world.rank == 0 else None
     patience = min(LONGEST, config.runtime.lease / 2)
@@ -170,7 +171,7 @@ def _work_through(
         )
 
 
-def _all_passes(session: Session, lead: Lead) -> None:
+def _all_passes(session: Session, lead: Coordinator) -> None:
     """Each pass in its turn, one step back when a result of the pass before must be done again."""
     names = [each.name for each in session.config.passes]
     position = 0

@@ -88,7 +88,7 @@ def test_a_merge_decides_again_and_leaves_alone_what_a_step_rejected(make_run: A
         record |= {"status": "rejected", "reason": "from another rule", "verdicts": {"judge": yes}}
         record["output"] = {"question": "Q?", "answer": "A."}
     path.unlink()
-    write_result(path, records, {})
+    write_result(path, records, run.folder.origin("main").header("shard-000000", ""))
     total = merge(run.folder).total
     assert (total.accepted, dict(total.rejected)) == (7, {"from another rule": 1})
 

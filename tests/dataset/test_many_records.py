@@ -32,7 +32,7 @@ def finish_with_lists(run: Any, change: Any = lambda records: None) -> None:
         records[-1] |= {"status": "invalid", "reason": "extract: not_json", "records": []}
         change(records)
         path.unlink()
-        write_result(path, records, {})
+        write_result(path, records, run.folder.origin("main").header(name, ""))
 
 
 def test_items_and_records_have_an_identity_each(make_run: Any) -> None:

@@ -51,6 +51,16 @@ def test_stats_count_types_relations_and_what_stands_twice(run):
     assert found["reduction"]["unnamed_nodes"] == 1
 
 
+def test_a_reduction_that_leaves_nothing_does_not_hide_the_graph(run, monkeypatch):
+    def nothing(*_):
+        raise InputError("exclude_edge_types: the graph has no edge type 'is_b'", "its edge types: r, s")
+
+    monkeypatch.setattr("kgqa_hpc.kg.reduce.reduce_to", nothing)
+    found = _json("stats", run)
+    assert found["nodes"] == 4
+    assert "no edge type 'is_b'" in found["reduction_error"]
+
+
 def test_show_finds_a_node_by_id_or_name_and_tells_directions(run):
     found = _json("show", run, "ALPHA")
     assert (found["id"], found["name"], found["properties"]) == ("a", "Alpha", {"year": 1})

@@ -15,10 +15,11 @@ from kgqa_hpc.store.anchors import AnchorsFile
 from kgqa_hpc.store.document import read_document
 from kgqa_hpc.store.journal import Journal, read_journal
 from kgqa_hpc.store.lease import Leases
+from kgqa_hpc.store.manifest import read_manifest
 from kgqa_hpc.store.partition import read_shards_manifest
 from kgqa_hpc.store.quarantine import quarantine_copy
 from kgqa_hpc.store.results import read_result, write_result
-from kgqa_hpc.store.run_folder import RunFolder, read_manifest
+from kgqa_hpc.store.run_folder import RunFolder
 from kgqa_hpc.store.sealed import HEADER_BYTES, create_sealed, verify
 from kgqa_hpc.store.shard import read_shard
 

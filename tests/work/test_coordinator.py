@@ -18,11 +18,12 @@ from kgqa_hpc.store.lease import Leases
 from kgqa_hpc.store.partition import partition, read_shards_manifest
 from kgqa_hpc.store.results import write_result
 from kgqa_hpc.store.run_folder import RunFolder
-from kgqa_hpc.work.coordinator import Lead, record_own_job
+from kgqa_hpc.work.coordinator import Coordinator, record_own_job
 from kgqa_hpc.work.lease_renewal import Heartbeat
-from tests.work.rig import make_run, wait_for
+from tests.runs import make_run
+from tests.work.rig import wait_for
 
-MakeLead = Callable[[str], Lead]
+MakeLead = Callable[[str], Coordinator]
 EXPIRY = 1.0
 
 
@@ -44,11 +45,11 @@ def make_lead(run: RunFolder, events: list[str]) -> Iterator[MakeLead]:
     def log(event: str, **facts: Any) -> None:
         events.append(event)
 
-    def make(worker: str) -> Lead:
+    def make(worker: str) -> Coordinator:
         heart = Heartbeat(EXPIRY, log)
         heart.start()
         hearts.append(heart)
-        return Lead(run, config, worker, heart, log)
+        return Coordinator(run, config, worker, heart, log)
 
     yield make
     for heart in hearts:

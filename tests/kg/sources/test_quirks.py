@@ -313,6 +313,7 @@ def test_obo_escapes_modifiers_and_comments_are_no_part_of_a_value(load, nodes_o
     assert graph.attributes["imports_not_read"] == "other.obo"
 
 
+@pytest.mark.filterwarnings("ignore::DeprecationWarning:pronto")
 def test_obo_agrees_with_pronto_on_a_whole_file(load, nodes_of, edges_of, write):
     pronto = pytest.importorskip("pronto")
     whole = OBO.replace("import: other.obo\r\n", "").replace("A:9", "A:2")  # it wants every term to be there
