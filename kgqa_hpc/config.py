@@ -214,4 +214,29 @@ def _resolve_paths(data: dict[str, Any], base: Path) -> dict[str, Any]:
         data["graph"] = resolve_paths(data["graph"], base)
     if isinstance(data.get("engine"), dict):
         data["engine"] = engines.with_paths(data["engine"], base)
+    if isinstance(data.get("dataset"), dict) and isinstance(data["dataset"].get("decontaminate"), list):
+        tests = [
+            resolved(one if isinstance(one, dict) else {"path": one}, ("path",), base)
+            for one in data["dataset"]["decontaminate"]
+        ]
+        data["dataset"] = {**data["dataset"], "decontaminate": tests}
+    if isinstance(data.get("passes"), list):
+        data["passes"] = [_resolve_pass(each, base) for each in data["passes"]]
     return data
+
+
+def _resolve_pass(each: Any, base: Path) -> Any:
+    """The engine and the steps of one pass, as plain data, with their paths resolved."""
+    if not isinstance(each, dict):
+        return each
+    each = dict(each)
+    if isinstance(each.get("engine"), dict):
+        each["engine"] = engines.with_paths(each["engine"], base)
+    if isinstance(each.get("steps"), list):
+        each["steps"] = [
+            resolved(step, STEPS.get(step["use"]).Settings.paths, base)
+            if isinstance(step, dict) and step.get("use") in STEPS
+            else step
+            for step in each["steps"]
+        ]
+    return each

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 from kgqa_hpc.config import GraphConfig, load_config
 from kgqa_hpc.errors import InputError
+from kgqa_hpc.plain_text import plain
 from kgqa_hpc.runs import create_run, fingerprint, kept_prompts, larger, open_for_work, open_run
 from kgqa_hpc.store.origin import anchors_origin, graph_origin, keeps_own
 from kgqa_hpc.store.run_folder import RunFolder
@@ -210,7 +211,7 @@ def all_stages(config_file: Path, folder: Path, *, threads: int | None = None) -
     for stage in STAGES:
         found = stage.work(folder, threads)
         for line in str("" if found is None else found).splitlines():
-            print(f"{stage.name:<7} {line}", file=sys.stderr, flush=True)
+            print(plain(f"{stage.name:<7} {line}"), file=sys.stderr, flush=True)
     return run
 
 

@@ -29,9 +29,9 @@ MAY_KNOW = {
     "prompts": {"steps"},
     "kg": {"store"},
     "documents": {"store"},
-    "anchors": {"graphlets", "kg", "prompts", "store"},
-    "engines": {"store"},
-    "steps": {"anchors", "config", "engines", "prompts"},
+    "anchors": {"documents", "gasl", "graphlets", "kg", "prompts", "store"},
+    "engines": {"documents", "store"},
+    "steps": {"anchors", "config", "documents", "engines", "gasl", "prompts"},
     "config": {"anchors", "dataset", "engines", "kg", "steps", "yaml_file"},
     "runs": {"anchors", "config", "engines", "prompts", "steps", "store"},
     "cluster": {"config", "status", "store"},
@@ -44,7 +44,7 @@ MAY_KNOW = {
     "bench": {"anchors", "config", "engines", "steps", "store"},
     "doctor": {"anchors", "cluster", "config", "dataset", "engines", "kg", "steps"},
 }
-KNOWN_TO_ALL = {"columns", "cores", "durations", "errors", "progress", "registry", "settings"}
+KNOWN_TO_ALL = {"columns", "cores", "durations", "errors", "plain_text", "progress", "registry", "settings"}
 TOP = {"cli", "stages", "notebook", "__main__", "__init__"}
 
 

@@ -6,7 +6,7 @@ from typing import Annotated, Literal
 
 import typer
 
-from kgqa_hpc.cli.app import AsJson, Config, Run, Threads, app, print_json, seconds
+from kgqa_hpc.cli.app import AsJson, Config, Run, Threads, app, print_json, say, seconds
 
 
 @app.command()
@@ -15,7 +15,7 @@ def init(config: Config, run: Run) -> None:
     from kgqa_hpc import stages
 
     stages.init(config, run)
-    print(run)
+    say(run)
 
 
 @app.command(name="import")
@@ -23,7 +23,7 @@ def import_(run: Run) -> None:
     """Read the knowledge graph into RUN/kg.h5."""
     from kgqa_hpc import stages
 
-    print(stages.import_graph(run))
+    say(stages.import_graph(run))
 
 
 @app.command()
@@ -31,7 +31,7 @@ def sample(run: Run, threads: Threads = None) -> None:
     """Reduce the graph, count all 29 shapes and draw the anchors."""
     from kgqa_hpc import stages
 
-    print(stages.sample(run, threads=threads))
+    say(stages.sample(run, threads=threads))
 
 
 @app.command(name="run")
@@ -59,6 +59,8 @@ def submit(
     gpus: Annotated[int, typer.Option(min=0, help="GPUs of each worker.")] = 1,
     cpus: Annotated[int, typer.Option(min=1, help="Cores of each worker.")] = 4,
     memory: Annotated[str, typer.Option(help="Memory of each worker.")] = "32G",
+    graph_cpus: Annotated[int, typer.Option(min=1, help="Cores of the job that samples the graph.")] = 16,
+    graph_memory: Annotated[str, typer.Option(help="Memory of the job that samples the graph.")] = "32G",
     partition: Annotated[str | None, typer.Option(help="Slurm partition.")] = None,
     account: Annotated[str | None, typer.Option(help="Slurm account.")] = None,
     option: Annotated[list[str] | None, typer.Option(help="NAME=VALUE, an #SBATCH line as it is.")] = None,
@@ -83,6 +85,8 @@ def submit(
         gpus=gpus,
         cpus=cpus,
         memory=memory,
+        graph_cpus=graph_cpus,
+        graph_memory=graph_memory,
         partition=partition,
         account=account,
         options={name: value for name, _, value in pairs},
@@ -91,9 +95,9 @@ def submit(
     if as_json:
         print_json(jobs)
     elif dry_run:
-        print("\n".join(job["script"] for job in jobs))
+        say("\n".join(job["script"] for job in jobs))
     else:
-        print("\n".join(f"{job['name']:<9} {job['job']}" for job in jobs))
+        say("\n".join(f"{job['name']:<9} {job['job']}" for job in jobs))
 
 
 @app.command()
@@ -116,7 +120,7 @@ def merge(
     if as_json:
         print_json(counts.to_dict())
     else:
-        print(f"{accounting.render(counts)}\n{run / 'dataset'}")
+        say(f"{accounting.render(counts)}\n{run / 'dataset'}")
 
 
 @app.command()
@@ -124,7 +128,7 @@ def report(run: Run) -> None:
     """Write RUN/report/index.html, one self-contained page."""
     from kgqa_hpc import stages
 
-    print(stages.report(run))
+    say(stages.report(run))
 
 
 @app.command(name="all")
@@ -133,4 +137,4 @@ def all_(config: Config, run: Run, threads: Threads = None) -> None:
     from kgqa_hpc import stages
 
     made = stages.all_stages(config, run, threads=threads)
-    print(f"dataset  {made.dataset}\nreport   {made.report / 'index.html'}\none item kgqa explain {run} ITEM")
+    say(f"dataset  {made.dataset}\nreport   {made.report / 'index.html'}\none item kgqa explain {run} ITEM")

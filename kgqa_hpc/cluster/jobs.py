@@ -17,21 +17,25 @@ from kgqa_hpc.errors import InputError
 from kgqa_hpc.store.run_folder import RunFolder
 
 # What jobs without a GPU ask for: counting takes all cores it gets, merging streams.
-GRAPHLETS = {"cpus_per_task": 16, "mem": "32G"}
-MERGE = {"cpus_per_task": 2, "mem": "8G"}
+GRAPHLETS: dict[str, Any] = {"cpus_per_task": 16, "mem": "32G"}
+MERGE: dict[str, Any] = {"cpus_per_task": 2, "mem": "8G"}
 # Slurm's early warning as submitit asks for it, unless SUBMITIT_PREEMPT_SIGNAL says another.
 WARNING = "USR2"
 
 
 @dataclass(frozen=True)
 class Resources:
-    """What each worker's job asks of Slurm. `options` go into #SBATCH lines as they are."""
+    """What each worker's job asks of Slurm, and the job that reads and samples the graph (`graph_…`). `options`
+    go into #SBATCH lines as they are.
+    """
 
     workers: int = 1
     time: float = 2 * 86_400.0  # s
     gpus: int = 1
     cpus: int = 4
     memory: str = "32G"
+    graph_cpus: int = GRAPHLETS["cpus_per_task"]
+    graph_memory: str = GRAPHLETS["mem"]
     partition: str | None = None
     account: str | None = None
     notice: int = 900  # s before the limit at which the workers are told; at most a quarter of the time
@@ -95,7 +99,8 @@ def jobs_of(run: RunFolder, resources: Resources, stages: Sequence[Stage], *, lo
     asks: dict[str, Any] = {"cpus_per_task": resources.cpus, "mem": resources.memory}
     if resources.gpus:
         asks["gpus_per_task"] = resources.gpus
-    first = [Job("kgqa-graphlets", prepare, asks=GRAPHLETS)] if prepare else []
+    counting = {"cpus_per_task": resources.graph_cpus, "mem": resources.graph_memory}
+    first = [Job("kgqa-graphlets", prepare, asks=counting)] if prepare else []
     return [*first, Job("kgqa-run", work, resources.workers, asks), Job("kgqa-merge", collect, asks=MERGE)]
 
 

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import io
 import json
-import re
 from typing import Any
 
 from rich.console import Console
@@ -18,23 +17,9 @@ from rich.rule import Rule
 from rich.table import Table
 from rich.text import Text
 
+from kgqa_hpc.plain_text import plain, plain_line
+
 WIDTH = 110
-# C0 but tab and newline, DEL, C1, line and paragraph separators, bidirectional controls, zero-width joiners and
-# marks, byte order mark, tags, and lone surrogates (which no terminal encoding can take).
-_STEERING = re.compile(
-    "[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200b-\u200f\u2028-\u202e\u2060-\u2069\ufeff\ufff9-\ufffb\U000e0000-\U000e007f\ud800-\udfff]"
-)
-REPLACEMENT = "\N{REPLACEMENT CHARACTER}"
-
-
-def plain(text: str) -> str:
-    """The text with every steering character replaced; tabs and line breaks stay."""
-    return _STEERING.sub(REPLACEMENT, text)
-
-
-def plain_line(text: str) -> str:
-    """The same on one line."""
-    return plain(text).replace("\n", " ").replace("\t", " ")
 
 
 def _text(text: str, style: str = "") -> Text:

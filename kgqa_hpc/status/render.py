@@ -6,6 +6,7 @@ import time
 from pathlib import Path
 
 from kgqa_hpc.durations import duration
+from kgqa_hpc.plain_text import plain
 from kgqa_hpc.status.acceptance import words
 from kgqa_hpc.status.snapshot import VERDICTS, Status, survey
 
@@ -33,7 +34,7 @@ def watch(folder: Path) -> None:
     with Live(refresh_per_second=4) as live:
         while True:
             now = status(folder)
-            live.update(Text(f"{now['run']}  {now['time']}\n{render(now)}"))
+            live.update(Text(plain(f"{now['run']}  {now['time']}\n{render(now)}")))
             if now["complete"]:
                 return
             time.sleep(WATCH_EVERY)

@@ -35,6 +35,9 @@ class Toy:
     name: str
     asks: bool = True
 
+    def asks_about(self, item: Item) -> bool:
+        return self.asks
+
     @property
     def label(self) -> str:
         return self.name
