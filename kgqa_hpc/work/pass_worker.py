@@ -16,7 +16,7 @@ from typing import Any
 from kgqa_hpc.engines.process import EngineProcess
 from kgqa_hpc.errors import CorruptFile, EngineDied, KgqaError, MissingFile, StoreError
 from kgqa_hpc.runs import kept_prompts
-from kgqa_hpc.steps.chain import build_chain, set_engine
+from kgqa_hpc.steps.chain import build_chain, schemas_of, set_engine
 from kgqa_hpc.store.lease import Lease
 from kgqa_hpc.store.partition import load_shard
 from kgqa_hpc.store.quarantine import quarantine
@@ -186,7 +186,7 @@ class PassWorker:
 
     def _start_once(self) -> None:
         self._engine.start(self._stopped)
-        self._engine.preflight([step.prompt.schema for step in self._chain if step.asks], self._stopped)
+        self._engine.preflight(schemas_of(self._chain), self._stopped)
 
     def _results_before(self, lease: Lease) -> dict[str, Record] | None:
         """The records of the pass before; sets `_blocked` when they have to be made again."""
