@@ -32,10 +32,19 @@ def fingerprint(config: RunConfig, prompts: Path | None = None) -> dict[str, dic
 def create_run(folder: Path, config: RunConfig) -> RunFolder:
     """Make the folder of a run, with the text of every prompt it will use, or compare one that is there.
 
+    One in which nothing was answered yet takes over another configuration.
+
     Raises PromptError, FingerprintMismatch, InputError, DiskFull, StoreError.
     """
     prompts = run_prompts(config)
-    run = RunFolder.create(folder, config.plain(), _sections(config, prompts))
+    sections = _sections(config, prompts)
+    try:
+        run = RunFolder.create(folder, config.plain(), sections)
+    except FingerprintMismatch:
+        run = RunFolder.open(folder)
+        if not run.untouched():
+            raise
+        run.remake(config.plain(), sections)
     for prompt in prompts.values():
         _keep(run, prompt)
     return run

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Annotated, Literal
 
 import typer
@@ -10,8 +11,24 @@ from kgqa_hpc.cli.app import AsJson, Config, Run, Threads, app, print_json, say,
 
 
 @app.command()
-def init(config: Config, run: Run) -> None:
-    """Check a configuration completely and create the run folder."""
+def init(
+    config: Annotated[Path, typer.Argument(metavar="CONFIG", help="A configuration; with --example, FILE.")],
+    run: Annotated[Path | None, typer.Argument(metavar="[RUN]", help="The run folder.")] = None,
+    example: Annotated[
+        str | None, typer.Option(help="Write this starting configuration to FILE: csv, graphml, slurm …")
+    ] = None,
+) -> None:
+    """Check a configuration completely and create the run folder; or write an example of one."""
+    from kgqa_hpc.errors import InputError
+
+    if example is not None:
+        from kgqa_hpc.examples import write_example
+
+        write_example(example, config)
+        print(config)
+        return
+    if run is None:
+        raise InputError("which folder? kgqa init CONFIG RUN", "or kgqa init --example NAME FILE")
     from kgqa_hpc import stages
 
     stages.init(config, run)

@@ -195,6 +195,7 @@ def _request(
     step = steps.get(entry["step"], "the configuration has no such step any more")
     if isinstance(step, str):
         return {**entry, "messages": None, "note": step}
+    step = step.of(item)
     if step.prompt.sha256 != entry["prompt"]["sha256"]:
         changed = f"prompt {entry['prompt']['name']} has changed since: it is {step.prompt.sha256} now"
         return {**entry, "messages": None, "note": changed}

@@ -25,7 +25,7 @@ from kgqa_hpc.columns import Column
 from kgqa_hpc.engines.engine import EngineInfo, Request, Response
 from kgqa_hpc.prompts.prompt import Prompt
 from kgqa_hpc.settings import StepSettings
-from kgqa_hpc.steps.answer_json import Parsed, Unparseable, parse_json
+from kgqa_hpc.steps.answer_json import Parsed, Unparseable, parse_json, parse_last_object
 from kgqa_hpc.steps.decision import Decision
 from kgqa_hpc.steps.item import Item
 
@@ -143,6 +143,20 @@ class Step:
         assert self._prompt is not None, f"step {self.label} asks nobody"
         return self._prompt
 
+    @property
+    def members(self) -> tuple[Step, ...]:
+        """The steps it stands for: itself, or a study's variants (steps/variants.py)."""
+        return (self,)
+
+    def of(self, item: Item) -> Step:
+        """The one of them that does this item."""
+        return self
+
+    @property
+    def attempts(self) -> int | None:
+        """How often its prompt is asked for one item at most; None: as often as the run asks."""
+        return self.prompt.attempts if self.asks else None
+
     def request(self, item: Item, attempt: int, run_seed: int, turn: int = 0) -> Request:
         """The question to the engine; the same for the same item, attempt, turn and seed, on any machine.
 
@@ -155,7 +169,7 @@ class Step:
             max_tokens=prompt.max_tokens,
             temperature=prompt.retry_temperature if attempt > 0 else prompt.temperature,
             seed=seed_of(run_seed, item.id, place, attempt),
-            schema=prompt.schema,
+            schema=None if prompt.last_object else prompt.schema,
         )
 
     def take(self, item: Item, response: Response, attempt: int, turn: int = 0) -> Outcome:
@@ -168,7 +182,8 @@ class Step:
         if trouble := unusable(response):
             return trouble
         try:
-            parsed = parse_json(response.text, self._reading)
+            read = parse_last_object if self.prompt.last_object else parse_json
+            parsed = read(response.text, self._reading)
         except Unparseable as problem:
             return Retry(problem.reason, lost_as="invalid")
         entry["repaired"] = parsed.repaired

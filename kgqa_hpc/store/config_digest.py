@@ -39,6 +39,7 @@ def fingerprint(
             "seed": config["seed"],
             **config["anchors"],
             **({"contents": contents} if contents else {}),
+            **({"variants": config["variants"]} if config.get("variants") else {}),
         },
         "prompts": {**shared, "modules": dict(prompts)},
         "passes": _passes(config, operational, pass_contents or {}),

@@ -270,7 +270,7 @@ class Scheduler:
             case Ask():
                 task.attempt, task.turn = 0, task.turn + 1
                 self._queues[task.step].appendleft(task)
-            case Retry() if task.attempt + 1 < self._limits.attempts:
+            case Retry() if task.attempt + 1 < (self._chain[task.step].attempts or self._limits.attempts):
                 task.attempt += 1
                 self.counters.retries += 1
                 self._queues[task.step].appendleft(task)
