@@ -1,7 +1,6 @@
 """A stranger finds things: the path that a question suggests holds the answer.
 
-The questions were written down before looking. Who moves the code changes the path here, and asks whether a
-stranger would still guess it.
+Who moves the code changes the path here, and asks whether a stranger would still guess it.
 """
 
 from __future__ import annotations

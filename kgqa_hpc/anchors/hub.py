@@ -85,7 +85,9 @@ class HubAnchors(AnchorKind):
         """A how or why question about the hub, answered with enough of its neighbours."""
         question, answer = fields["question"], fields["answer"]
         words = {word.strip("?,.;:") for word in question.casefold().split()}
-        if not question.rstrip().endswith("?") or not words & {"how", "why"}:
+        if not question.rstrip().endswith("?"):
+            return "is no question"
+        if not words & {"how", "why"}:
             return "asks neither how nor why"
         if not named(question, [anchor.nodes[0].name]):
             return "does not name the hub"

@@ -197,6 +197,7 @@ def test_hubs_have_enough_neighbours_of_which_a_bounded_choice_is_shown(make_gra
     [
         ("How did Agnes Varda work?", "With Vagabond and Cleo from 5 to 7.", None),
         ("What did Agnes Varda do?", "Vagabond and Cleo from 5 to 7.", "asks neither how nor why"),
+        ("Tell me how Agnes Varda worked.", "Vagabond and Cleo from 5 to 7.", "is no question"),
         ("Why did she work?", "Vagabond and Cleo from 5 to 7.", "does not name the hub"),
         ("Why did Agnes Varda work?", "She made Vagabond.", "brings too few neighbours together"),
         ("How, in the figure, did Agnes Varda work?", "Vagabond, Cleo from 5 to 7.", "speaks of its source"),
