@@ -21,6 +21,7 @@ MAY_KNOW = {
     "cores": set(),
     "durations": set(),
     "yaml_file": {"store"},
+    "plain_text": set(),
     "registry": set(),
     "progress": set(),
     "errors": set(),
