@@ -17,9 +17,11 @@ FILES = sorted(p for p in PACKAGE.rglob("*.py") if "_shipped" not in p.parts)
 # Which rooms a room may know (docs/architecture.md, "The way the data takes"). errors is known to all.
 MAY_KNOW = {
     "columns": set(),
+    "plain_text": set(),
     "settings": set(),
     "cores": set(),
     "durations": set(),
+    "plain_text": set(),
     "yaml_file": {"store"},
     "plain_text": set(),
     "registry": set(),

@@ -67,8 +67,8 @@ class Commands:
         return DelayedSubmission(Commands(self.commands, self.run, self.notice))
 
     def _drain(self) -> None:
-        # Not Popen.wait: the interrupted main thread may be inside it. Again and again: it may still be
-        # starting.
+        # Not Popen.wait: the interrupted main thread may be inside it. The signal is repeated, for a child that
+        # is still starting ignores it.
         until = time.monotonic() + min(self.notice, DRAIN)
         while not _has_ended(self._child) and time.monotonic() < until:
             os.kill(self._child, signal.SIGUSR1)

@@ -60,8 +60,10 @@ def first_record(path: Path) -> dict[str, object] | None:
 
 
 def _copy_prompts(run: RunFolder, target: Path) -> None:
-    """Copy RUN/prompts to `target`; who reads a record can read what was asked. Nothing for a run of version
-    1, which kept none."""
+    """Copy RUN/prompts to `target`, so that readers of a record can see what was asked.
+
+    A run of version 1 kept none.
+    """
     kept = run.prompts
     if kept.is_dir():
         target.mkdir()

@@ -1,9 +1,4 @@
-"""The story of an item (explain.py) as text for a terminal, in which foreign text cannot steer the terminal.
-
-Names, questions, model answers and server messages may hold escape sequences (ESC, C1), which move the cursor,
-set the title or fake output, and characters that turn the direction of writing. They are shown as the
-replacement character.
-"""
+"""The story of an item (explain.py) as text for a terminal."""
 
 from __future__ import annotations
 

@@ -45,7 +45,7 @@ REFERENCE_SIZE = 10_000
 PROBE_PARTS = 4
 # A pass of the closed forms that would take longer is left out when sampling.
 EXACT_SECONDS = 30.0
-# Enumeration up to here needs no better idea.
+# Core-seconds up to which enumeration is taken without weighing it against drawing.
 SHORT_SECONDS = 20.0
 # The most that is spent on drawing one shape whose total is known, and one whose total is an estimate.
 SHAPE_SECONDS = 120.0
