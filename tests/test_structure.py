@@ -23,7 +23,6 @@ MAY_KNOW = {
     "durations": set(),
     "plain_text": set(),
     "yaml_file": {"store"},
-    "plain_text": set(),
     "registry": set(),
     "progress": set(),
     "errors": set(),
