@@ -21,7 +21,6 @@ MAY_KNOW = {
     "settings": set(),
     "cores": set(),
     "durations": set(),
-    "plain_text": set(),
     "yaml_file": {"store"},
     "registry": set(),
     "progress": set(),

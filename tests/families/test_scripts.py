@@ -49,7 +49,7 @@ def test_every_answer_is_what_the_script_gives_and_what_the_graph_holds() -> Non
 
 
 def test_a_script_that_cannot_be_read_is_refused_before_anything_is_drawn() -> None:
-    with pytest.raises(ConfigError, match="anchors.scripts wrong line 1"):
+    with pytest.raises(ConfigError, match=r"anchors.scripts wrong line 1"):
         draw(random_graph(3, 20, 40), template("wrong", "FIDN nodes AS answer"))
 
 
