@@ -1,0 +1,187 @@
+"""Files of other runs, put into a run: by the commands, each is set aside with its reason and done again."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from contextlib import suppress
+from pathlib import Path
+
+import pytest
+
+from kgqa_hpc import cli
+from kgqa_hpc.store.run_folder import RunFolder
+from tests.work.rig import anchors, environment
+
+Kgqa = Callable[..., tuple[int, str]]
+PASSES = [{"name": "draft", "steps": ["generate"]}, {"name": "check", "steps": ["judge"]}]
+
+
+@pytest.fixture
+def kgqa(monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]) -> Kgqa:
+    """Exit code of a verb and what it said, in this process."""
+
+    def call(*arguments: object) -> tuple[int, str]:
+        monkeypatch.setattr(sys, "argv", ["kgqa", *map(str, arguments)])
+        code = 0
+        try:
+            cli.main()
+        except SystemExit as end:
+            code = int(end.code or 0)
+        sys.stdout.flush()
+        return code, "".join(capfd.readouterr())
+
+    return call
+
+
+@pytest.fixture(scope="module")
+def runs(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Finished runs: `own`, `cheap` (another model), `seed` (another seed), `graph` (another graph)."""
+    folder = tmp_path_factory.mktemp("runs")
+    for name in ("one", "two"):
+        nodes = [f"N{n},{name} {n},thing" for n in range(12)]
+        edges = [f"N{a},N{b},r" for a in range(12) for b in range(a)]
+        (folder / f"{name}.nodes.csv").write_text("id,name,type\n" + "\n".join(nodes) + "\n")
+        (folder / f"{name}.edges.csv").write_text("source_id,target_id,type\n" + "\n".join(edges) + "\n")
+    for run, graph, seed, model in (
+        ("own", "one", 1, "large"),
+        ("cheap", "one", 1, "cheap"),
+        ("seed", "one", 2, "large"),
+        ("graph", "two", 1, "large"),
+    ):
+        files = {"nodes": f"{graph}.nodes.csv", "edges": f"{graph}.edges.csv"}
+        config = {
+            "seed": seed,
+            "graph": {"source": "csv", **files},
+            "anchors": {"per_shape": 2},
+            "engine": {"kind": "scripted", "model": model},
+            "passes": PASSES,
+        }
+        (folder / f"{run}.yaml").write_text(json.dumps(config))
+        command = [sys.executable, "-m", "kgqa_hpc", "all", f"{run}.yaml", run]
+        subprocess.run(command, cwd=folder, check=True, capture_output=True, env=environment())
+    return folder
+
+
+@pytest.fixture
+def own(runs: Path, tmp_path: Path) -> RunFolder:
+    shutil.copytree(runs / "own", tmp_path / "own")
+    return RunFolder(tmp_path / "own")
+
+
+def content(run: Path) -> dict[str, bytes]:
+    return {path.name: path.read_bytes() for path in sorted((run / "dataset").iterdir()) if path.is_file()}
+
+
+FOREIGN = {
+    "a cheaper model's results": ("cheap", "results/draft/shard-000000.h5", "results/draft/shard-000000.h5"),
+    "a cheaper judge's results": ("cheap", "results/check/shard-000000.h5", "results/check/shard-000000.h5"),
+    "a first-pass result": ("own", "results/draft/shard-000000.h5", "results/check/shard-000000.h5"),
+    "another seed's anchors": ("seed", "anchors.h5", "anchors.h5"),
+    "another graph": ("graph", "kg.h5", "kg.h5"),
+}
+
+
+@pytest.mark.parametrize("what", FOREIGN)
+def test_what_another_run_made_is_set_aside_and_never_merged(
+    kgqa: Kgqa, runs: Path, own: RunFolder, what: str
+) -> None:
+    source, path, place = FOREIGN[what]
+    (own.path / place).unlink()
+    shutil.copy(runs / source / path, own.path / place)
+    (own.path / "status.json").unlink(missing_ok=True)
+    code, said = kgqa("merge", own.path)
+    if place.startswith(("anchors", "results/check")):  # merge reads no graph, and of results the last pass
+        assert code != 0, said
+        assert "another configuration" in said or "belongs to" in said or "quarantine" in said, said
+    assert content(own.path) == content(runs / "own"), "the dataset that was there stays"
+    if place == "kg.h5":
+        own.anchors.unlink()
+        shutil.rmtree(own.shards)
+    for verb in ("import", "sample", "run", "merge"):
+        code, said = kgqa(verb, own.path)
+        assert code == 0, f"{verb}: {said}"
+    assert content(own.path) == content(runs / "own")
+    assert "another configuration" in "".join(
+        p.read_text() for p in own.quarantine.glob("*.reason.json")
+    ) or (what == "a first-pass result")
+
+
+@pytest.mark.parametrize("length", [230, 300, 5000])
+def test_an_endless_name_of_a_pass_is_one_line(kgqa: Kgqa, tmp_path: Path, length: int) -> None:
+    passes = [{"name": "p" * length, "steps": ["generate"]}]
+    (tmp_path / "a.yaml").write_text(json.dumps({"engine": {"kind": "scripted"}, "passes": passes}))
+    code, said = kgqa("init", tmp_path / "a.yaml", tmp_path / "run")
+    assert code == 2, said
+    assert len(said) < 1000, said
+    assert not (tmp_path / "run").exists()
+
+
+@pytest.mark.timeout(300)
+@pytest.mark.parametrize(
+    "name",
+    [
+        "config.yaml",
+        "manifest.json",
+        "anchors.h5",
+        "status.json",
+        "shards/shard-000000.h5",
+        "history.jsonl",
+        "results/check/shard-000000.h5",
+        "dataset/accepted.jsonl",
+    ],
+)
+def test_a_fifo_in_a_run_folder_is_never_waited_for(kgqa: Kgqa, own: RunFolder, name: str) -> None:
+    path = own.path / name
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with suppress(FileNotFoundError):
+        path.unlink()
+    os.mkfifo(path)
+    for verb in ("status", "show", "merge", "run"):
+        code, said = kgqa(verb, own.path)
+        assert code in (0, 1, 2), f"{verb}: {said}"
+
+
+def test_a_signal_while_the_server_keeps_the_check_waiting_is_heard(tmp_path: Path) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as deaf:
+        address = f"http://127.0.0.1:{deaf.getsockname()[1]}/v1"
+        config = {"engine": {"kind": "openai", "model": "m", "base_url": address}}
+        (tmp_path / "a.yaml").write_text(json.dumps({**config, "anchors": {"per_shape": 1}}))
+        from kgqa_hpc.config import parse_config
+        from kgqa_hpc.runs import fingerprint
+        from kgqa_hpc.store.anchors import write_anchors
+
+        parsed = parse_config(config, "the test")
+        run = RunFolder.create(tmp_path / "run", parsed.plain(), fingerprint(parsed))
+        write_anchors(run.anchors, anchors(4), {"seed": 1})
+        command = [sys.executable, "-m", "kgqa_hpc", "run", str(run.path)]
+        worker = subprocess.Popen(
+            command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, env=environment()
+        )
+        deaf.settimeout(120)
+        connection, _ = deaf.accept()  # the engine asks, and waits for an answer that never comes
+        with connection:
+            began = time.monotonic()
+            worker.send_signal(signal.SIGTERM)
+            said, _ = worker.communicate(timeout=120)
+            print(f"heard after {time.monotonic() - began:.1f} s")
+        assert worker.returncode == 75, said
+
+
+@pytest.mark.parametrize("verb", ["merge", "sample", "import", "report"])
+def test_a_signal_ends_any_other_verb_and_the_same_command_goes_on(own: RunFolder, verb: str) -> None:
+    command = [sys.executable, "-m", "kgqa_hpc", verb, str(own.path)]
+    worker = subprocess.Popen(
+        command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, env=environment()
+    )
+    time.sleep(0.5)
+    worker.send_signal(signal.SIGTERM)
+    assert worker.wait(60) in (-signal.SIGTERM, 75, 0)
+    assert subprocess.run(command, capture_output=True, env=environment()).returncode == 0

@@ -1,0 +1,153 @@
+"""A server that sends absurd numbers, control characters and the key it was sent: by the commands, to the end."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from itertools import count
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from kgqa_hpc.config import parse_config
+from kgqa_hpc.runs import fingerprint
+from kgqa_hpc.store.anchors import write_anchors
+from kgqa_hpc.store.partition import read_shards_manifest
+from kgqa_hpc.store.results import read_result, write_result
+from kgqa_hpc.store.run_folder import RunFolder
+from tests.foreign.test_terminal import EVIL, printed
+from tests.work.rig import anchors, environment, make_run
+
+KEY = "sk-test-0123456789abcdef"
+ABSURD = ["9223372036854775808", "1e999", "1" + "0" * 30, "-5", "1e308", '"7"', "[]", "null", "true", "NaN"]
+ITEMS = 24
+
+
+def kgqa(*arguments: object, code: int = 0) -> str:
+    command = [sys.executable, "-m", "kgqa_hpc", *map(str, arguments)]
+    done = subprocess.run(command, capture_output=True, timeout=600, env=environment(TEST_KEY=KEY))
+    said = printed((done.stdout + done.stderr).decode())
+    assert done.returncode == code, said
+    assert KEY not in said
+    return said
+
+
+@pytest.fixture
+def address() -> Iterator[str]:
+    """A server whose every answer has other absurd token counts, and tells the key."""
+    turns = count()
+
+    class Handler(BaseHTTPRequestHandler):
+        protocol_version = "HTTP/1.1"
+
+        def do_POST(self) -> None:
+            asked = self.rfile.read(int(self.headers["Content-Length"])).decode()
+            turn = next(turns)
+            status, body = 200, self.answer(turn)
+            if turn > 10 and turn % 7 == 3:  # not at the check before the start
+                status, body = 400, json.dumps({"error": {"message": f"{EVIL} bad key {KEY}"}})
+            assert KEY not in asked
+            data = body.encode()
+            self.send_response(status)
+            self.send_header("X-Key", KEY)
+            self.send_header("Content-Length", str(len(data)))
+            self.end_headers()
+            self.wfile.write(data)
+
+        def answer(self, turn: int) -> str:
+            texts = ["question_reasoning", "my_answer", "answer_reasoning", "analysis", "question", "answer"]
+            verdicts = dict.fromkeys(["valid_question", "original_answer_valid"], True)
+            content = {**dict.fromkeys(texts, f"Is {KEY} a key, and why is it one?"), **verdicts}
+            choice = {"message": {"content": json.dumps(content)}, "finish_reason": "stop"}
+            text = json.dumps(
+                {"choices": [choice], "usage": {"prompt_tokens": "N", "completion_tokens": "N"}}
+            )
+            return text.replace('"N"', ABSURD[turn % len(ABSURD)])
+
+        def do_GET(self) -> None:
+            self.send_response(404)
+            self.send_header("Content-Length", "0")
+            self.end_headers()
+
+        def log_message(self, format: str, *args: Any) -> None:
+            """Quiet."""
+
+    with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as http:
+        thread = threading.Thread(target=http.serve_forever, args=(0.05,))
+        thread.start()
+        yield f"http://127.0.0.1:{http.server_address[1]}/v1"
+        http.shutdown()
+        thread.join()
+
+
+def files_with(folder: Path, secret: str) -> list[Path]:
+    """Files that hold the secret, compressed columns of HDF5 and Parquet read too."""
+    import h5py
+    import pyarrow.parquet as pq
+
+    found = []
+    for path in folder.rglob("*"):
+        if not path.is_file():
+            continue
+        content = path.read_bytes()
+        if path.suffix == ".h5":
+            with h5py.File(path) as file:
+                datasets: list[Any] = []
+                file.visititems(lambda _, one, into=datasets: into.append(one))
+                content += b"".join(one[()].tobytes() for one in datasets if isinstance(one, h5py.Dataset))
+        if path.suffix == ".parquet":
+            content += repr(pq.read_table(path).to_pylist()).encode()
+        if secret.encode() in content:
+            found.append(path)
+    return found
+
+
+def test_absurd_numbers_and_an_echoed_key_cost_no_run_and_reach_no_file(tmp_path: Path, address: str) -> None:
+    engine = {
+        "kind": "openai",
+        "model": "m",
+        "base_url": address,
+        "api_key_env": "TEST_KEY",
+        "structured": "none",
+        "concurrency": 2,
+    }
+    config = parse_config({"engine": engine, "runtime": {"shard_size": 20}}, "the test")
+    run = RunFolder.create(tmp_path / "run", config.plain(), fingerprint(config))
+    write_anchors(run.anchors, anchors(ITEMS), {"seed": 1})
+    kgqa("run", run.path)
+    for verb in ("status", "merge", "report", "status"):
+        kgqa(verb, run.path)
+    counts = json.loads(kgqa("status", run.path, "--json"))
+    assert counts["complete"]
+    assert counts["items"]["ended"] == ITEMS
+    answers = b"".join(path.read_bytes() for path in (run.path / "dataset").glob("*.jsonl"))
+    assert b"***" in answers, "the server's answers are in the dataset, the key is masked"
+    kgqa("explain", run.path, json.loads(answers.splitlines()[0])["id"])
+    kgqa("show", run.path, "--lost")
+    assert files_with(run.path, "question_reasoning"), "the search finds what is compressed"
+    assert files_with(run.path, KEY) == []
+
+
+@pytest.mark.parametrize("number", [2**63, 10**30])
+def test_absurd_numbers_that_earlier_versions_wrote_are_counted_and_merged(
+    tmp_path: Path, number: Any
+) -> None:
+    run = make_run(tmp_path / "run", 4)
+    kgqa("run", run.path)
+    entry = read_shards_manifest(run).shards[0]
+    path = run.result("main", entry.name)
+    rows = list(read_result(path))
+    path.unlink()
+    for row in rows:
+        for request in row["trace"]:
+            request["tokens"] = dict.fromkeys(request["tokens"], number)
+    write_result(path, rows, run.origin("main").header(entry.name, entry.sha256))
+    (run.path / "status.json").unlink(missing_ok=True)
+    for verb in ("status", "merge", "run", "report", "status"):
+        kgqa(verb, run.path)
+    assert RunFolder.open(run.path).quarantine.exists() is False
