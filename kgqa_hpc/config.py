@@ -14,6 +14,7 @@ from pydantic import BeforeValidator, Field, SerializeAsAny, ValidationError
 
 from kgqa_hpc.anchors import KINDS
 from kgqa_hpc.dataset.settings import DatasetConfig
+from kgqa_hpc.durations import parse_duration
 from kgqa_hpc.engines import config as engines
 from kgqa_hpc.engines.config import EngineConfig
 from kgqa_hpc.errors import ConfigError
@@ -23,27 +24,9 @@ from kgqa_hpc.steps import STEPS
 from kgqa_hpc.steps.decision import decision
 from kgqa_hpc.yaml_file import load_yaml
 
-__all__ = ["GraphConfig", "RunConfig", "load_config", "parse_config", "parse_duration"]
+__all__ = ["GraphConfig", "RunConfig", "load_config", "parse_config"]
 
 _VARIANT = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,99}")
-_UNITS = {"s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
-
-
-def parse_duration(value: object) -> object:
-    """Seconds from 90, '90s', '15m', '2h', '2d', 'HH:MM:SS', or Slurm's 'D-HH:MM:SS'."""
-    if not isinstance(value, str):
-        return value
-    text = value.strip()
-    if match := re.fullmatch(r"(\d+(?:\.\d+)?)\s*([smhd])", text):
-        return float(match[1]) * _UNITS[match[2]]
-    if match := re.fullmatch(r"(?:(\d+)-)?(\d{1,2}):(\d{2}):(\d{2})", text):
-        days, hours, minutes, seconds = (int(part or 0) for part in match.groups())
-        return float(((days * 24 + hours) * 60 + minutes) * 60 + seconds)
-    try:
-        return float(text)
-    except ValueError:
-        raise ValueError("is not a duration such as 30s, 15m, 2h or 2-00:00:00") from None
-
 
 # YAML 1.1 reads 12:30:00 as a sexagesimal integer; that is the number of seconds already.
 Duration = Annotated[float, BeforeValidator(parse_duration), Field(ge=0)]
@@ -274,4 +257,29 @@ def _resolve_paths(data: dict[str, Any], base: Path) -> dict[str, Any]:
         data["graph"] = resolve_paths(data["graph"], base)
     if isinstance(data.get("engine"), dict):
         data["engine"] = engines.with_paths(data["engine"], base)
+    if isinstance(data.get("dataset"), dict) and isinstance(data["dataset"].get("decontaminate"), list):
+        tests = [
+            resolved(one if isinstance(one, dict) else {"path": one}, ("path",), base)
+            for one in data["dataset"]["decontaminate"]
+        ]
+        data["dataset"] = {**data["dataset"], "decontaminate": tests}
+    if isinstance(data.get("passes"), list):
+        data["passes"] = [_resolve_pass(each, base) for each in data["passes"]]
     return data
+
+
+def _resolve_pass(each: Any, base: Path) -> Any:
+    """The engine and the steps of one pass, as plain data, with their paths resolved."""
+    if not isinstance(each, dict):
+        return each
+    each = dict(each)
+    if isinstance(each.get("engine"), dict):
+        each["engine"] = engines.with_paths(each["engine"], base)
+    if isinstance(each.get("steps"), list):
+        each["steps"] = [
+            resolved(step, STEPS.get(step["use"]).Settings.paths, base)
+            if isinstance(step, dict) and step.get("use") in STEPS
+            else step
+            for step in each["steps"]
+        ]
+    return each

@@ -155,4 +155,18 @@ def _require_unchanged(run: RunFolder, config: RunConfig, kept: Prompt) -> None:
 def _sections(config: RunConfig, prompts: dict[str, Prompt]) -> dict[str, dict[str, Any]]:
     files = KINDS.get(config.anchors.kind)().files(config.anchors)
     digests = {name: prompt.sha256 for name, prompt in prompts.items()}
-    return sections.fingerprint(config.plain(), digests, OPERATIONAL, sections.contents(files))
+    return sections.fingerprint(
+        config.plain(), digests, OPERATIONAL, sections.contents(files), _pass_contents(config)
+    )
+
+
+def _pass_contents(config: RunConfig) -> dict[str, dict[str, str]]:
+    """Per pass the digests of the files that its engine and its steps read. Raises InputError."""
+    found: dict[str, dict[str, str]] = {}
+    for each in config.passes:
+        found[each.name] = config.engine_of(each.name).contents()
+        for step in each.steps:
+            named = {key: Path(path) for key in step.paths if (path := getattr(step, key, None))}
+            digests = {key: sections.contents([path])[path.name] for key, path in named.items()}
+            found[each.name] |= {f"{step.label}.{key}": digest for key, digest in digests.items()}
+    return found

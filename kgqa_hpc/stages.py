@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 from kgqa_hpc.checks import notes, require_ready
 from kgqa_hpc.config import GraphConfig, load_config
 from kgqa_hpc.errors import InputError
+from kgqa_hpc.plain_text import plain
 from kgqa_hpc.runs import create_run, fingerprint, kept_prompts, larger, open_for_work, open_run
 from kgqa_hpc.store.origin import anchors_origin, graph_origin, keeps_own
 from kgqa_hpc.store.run_folder import RunFolder
@@ -28,13 +29,12 @@ if TYPE_CHECKING:
 
 
 class Stage(NamedTuple):
-    """One stage: the name of its command, the path in the run folder that it makes, what it does (one
-    sentence), and whether its work takes the workers' GPUs.
+    """One stage: the name of its command, the path in the run folder that it makes, its work, and whether that
+    takes the workers' GPUs. `kgqa all` and `kgqa submit` go by these.
     """
 
     name: str
     makes: str
-    does: str
     work: Callable[[Path, int | None], object]
     gpus: bool = False
 
@@ -206,11 +206,11 @@ def report(folder: Path, threads: int | None = None) -> Path:
 
 
 STAGES = (
-    Stage("import", "kg.h5", "Read the knowledge graph.", import_graph),
-    Stage("sample", "anchors.h5", "Reduce the graph and draw the anchors.", sample),
-    Stage("run", "results", "Send every item through its steps.", run_workers, gpus=True),
-    Stage("merge", "dataset", "Assemble the dataset and account for every item.", merge),
-    Stage("report", "report", "Write the report, one page.", report),
+    Stage("import", "kg.h5", import_graph),
+    Stage("sample", "anchors.h5", sample),
+    Stage("run", "results", run_workers, gpus=True),
+    Stage("merge", "dataset", merge),
+    Stage("report", "report", report),
 )
 
 
@@ -220,7 +220,7 @@ def all_stages(config_file: Path, folder: Path, *, threads: int | None = None) -
     for stage in STAGES:
         found = stage.work(folder, threads)
         for line in str("" if found is None else found).splitlines():
-            print(f"{stage.name:<7} {line}", file=sys.stderr, flush=True)
+            print(plain(f"{stage.name:<7} {line}"), file=sys.stderr, flush=True)
     return run
 
 

@@ -17,8 +17,11 @@ FILES = sorted(p for p in PACKAGE.rglob("*.py") if "_shipped" not in p.parts)
 # Which rooms a room may know (docs/architecture.md, "The way the data takes"). errors is known to all.
 MAY_KNOW = {
     "columns": set(),
+    "plain_text": set(),
     "settings": set(),
     "cores": set(),
+    "durations": set(),
+    "plain_text": set(),
     "yaml_file": {"store"},
     "registry": set(),
     "progress": set(),
@@ -28,9 +31,9 @@ MAY_KNOW = {
     "prompts": {"steps", "store"},
     "kg": {"store"},
     "documents": {"store"},
-    "anchors": {"gasl", "graphlets", "kg", "prompts", "store"},
-    "engines": {"store"},
-    "steps": {"anchors", "config", "engines", "gasl", "prompts"},
+    "anchors": {"documents", "gasl", "graphlets", "kg", "prompts", "store"},
+    "engines": {"documents", "store"},
+    "steps": {"anchors", "config", "documents", "engines", "gasl", "prompts"},
     "config": {"anchors", "dataset", "engines", "kg", "steps", "yaml_file"},
     "examples": {"prompts", "store"},
     "checks": {"anchors", "config", "prompts", "steps"},
@@ -41,11 +44,11 @@ MAY_KNOW = {
     "dataset": {"anchors", "config", "kg", "prompts", "runs", "steps", "store"},
     "evaluate": {"config", "dataset", "runs", "steps", "store"},
     "gasl": {"engines", "kg", "store"},
-    "report": {"anchors", "config", "dataset", "evaluate", "graphlets", "runs", "store"},
+    "report": {"anchors", "config", "dataset", "evaluate", "graphlets", "runs", "status", "store"},
     "bench": {"anchors", "config", "engines", "steps", "store", "work"},
     "doctor": {"anchors", "cluster", "config", "dataset", "engines", "kg", "steps"},
 }
-KNOWN_TO_ALL = {"columns", "cores", "errors", "progress", "registry", "settings"}
+KNOWN_TO_ALL = {"columns", "cores", "durations", "errors", "plain_text", "progress", "registry", "settings"}
 TOP = {"cli", "stages", "trials", "notebook", "__main__", "__init__"}
 
 

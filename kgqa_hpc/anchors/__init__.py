@@ -13,6 +13,7 @@ KINDS = Registry(
         "context": "kgqa_hpc.anchors.context:ContextAnchors",
         "puzzle": "kgqa_hpc.anchors.puzzle:PuzzleAnchors",
         "script": "kgqa_hpc.anchors.script:ScriptAnchors",
+        "abstract": "kgqa_hpc.anchors.abstract:AbstractAnchors",
         "records": "kgqa_hpc.anchors.records:RecordAnchors",
     },
 )

@@ -54,7 +54,7 @@ def conclusions(
     facts = [f"node({node})." for node in sorted(nodes)]
     facts += [f"{effects[one.type]}({one.source},{one.target})." for one in relations]
     facts += [f"given({changed},{change}).", f"asked({asked})."]
-    control = clingo.Control(["0", "--project=project"])
+    control = clingo.Control(["0", "--project=project", "--warn=none"])
     control.add("base", [], _RULES + "\n".join(facts))
     control.ground([("base", [])])
     found: set[str] = set()

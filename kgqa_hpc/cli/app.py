@@ -12,6 +12,7 @@ import typer
 
 from kgqa_hpc import __version__
 from kgqa_hpc.errors import KgqaError
+from kgqa_hpc.plain_text import plain, plain_json
 
 app = typer.Typer(
     name="kgqa",
@@ -35,7 +36,7 @@ def main() -> None:
     try:
         app()
     except KgqaError as problem:
-        print(f"error: {problem}", file=sys.stderr)
+        print(plain(f"error: {problem}"), file=sys.stderr)
         sys.exit(problem.exit_code)
     except BrokenPipeError:  # `kgqa … | head`: not a failure of ours
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
@@ -44,12 +45,18 @@ def main() -> None:
         sys.exit(130)
 
 
-def print_json(document: Any) -> None:
-    print(json.dumps(document, indent=2, ensure_ascii=False))
+def print_json(document: Any, indent: int | None = 2) -> None:
+    """Print a document as JSON that no terminal obeys; what reads it gets every character back."""
+    print(plain_json(json.dumps(document, indent=indent, ensure_ascii=False)))
+
+
+def say(text: object, *, aside: bool = False) -> None:
+    """Print text in which names, answers or paths of others may stand; `aside` to stderr."""
+    print(plain(str(text)), file=sys.stderr if aside else None)
 
 
 def seconds(option: str, text: str) -> float:
-    from kgqa_hpc.config import parse_duration
+    from kgqa_hpc.durations import parse_duration
     from kgqa_hpc.errors import InputError
 
     try:

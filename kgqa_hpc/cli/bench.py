@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from kgqa_hpc.cli.app import AsJson, Config, app, print_json
+from kgqa_hpc.cli.app import AsJson, Config, app, print_json, say
 
 
 @app.command()
@@ -39,7 +39,7 @@ def bench(
     if as_json:
         print_json(document)
     else:
-        print(render(document))
+        say(render(document))
 
 
 @app.command()
@@ -56,4 +56,4 @@ def preview(
     if as_json:
         print_json(document)
     else:
-        print(render(document))
+        say(render(document))

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from kgqa_hpc.cli.app import AsJson, Run, app, print_json
+from kgqa_hpc.cli.app import AsJson, Run, app, print_json, say
 
 
 @app.command()
@@ -33,7 +33,7 @@ def show(
     if as_json:
         print_json(records)
     else:
-        print(room.render(records))
+        say(room.render(records))
 
 
 @app.command()
@@ -51,7 +51,7 @@ def export(
     if as_json:
         print_json(files)
     else:
-        print("\n".join(files))
+        say("\n".join(files))
 
 
 @app.command()
@@ -72,7 +72,7 @@ def combine(
         print_json(document)
     else:
         total = ", ".join(f"{document[name]:,} {name}" for name in ("accepted", "rejected", "combined"))
-        print(f"{out}: {total}")
+        say(f"{out}: {total}")
 
 
 @app.command()
@@ -94,4 +94,4 @@ def publish(
     if as_json:
         print_json(asdict(done))
     else:
-        print(done)
+        say(done)

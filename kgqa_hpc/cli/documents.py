@@ -104,7 +104,12 @@ def _plain(text: str) -> str:
 def _print_line(document: dict[str, Any]) -> None:
     import orjson
 
-    sys.stdout.buffer.write(orjson.dumps(document, option=orjson.OPT_APPEND_NEWLINE))
+    from kgqa_hpc.plain_text import plain_json
+
+    line = orjson.dumps(document, option=orjson.OPT_APPEND_NEWLINE)
+    # Nearly all lines are ASCII without DEL: orjson has escaped what else could steer a terminal.
+    steering = not line.isascii() or b"\x7f" in line
+    sys.stdout.buffer.write(plain_json(line.decode()).encode() if steering else line)
 
 
 @app.command()

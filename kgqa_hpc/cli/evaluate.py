@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import sys
 from pathlib import Path
 from typing import Annotated, Literal
 
 import typer
 
-from kgqa_hpc.cli.app import AsJson, Config, Run, Threads, app, print_json
+from kgqa_hpc.cli.app import AsJson, Config, Run, Threads, app, print_json, say
 
 human = typer.Typer(
     name="human", help="Have people rate a sample of the pairs, and read what they say.", no_args_is_help=True
@@ -43,11 +42,11 @@ def human_analyse(
         from kgqa_hpc.evaluate.rating_figures import rating_figures
 
         for path in rating_figures(read, out):
-            print(path, file=sys.stderr)
+            say(path, aside=True)
     if as_json:
         print_json(document)
     else:
-        print(analysis_text.render(document))
+        say(analysis_text.render(document))
 
 
 @human.command(name="sample")
@@ -78,8 +77,8 @@ def human_sample(
     if as_json:
         print_json(drawn.to_dict())
     else:
-        print(drawn.plan)
-        print(f"{len(drawn.strata)} strata; sheet {drawn.sheet}, key {drawn.key} (keep it from who rates)")
+        say(drawn.plan)
+        say(f"{len(drawn.strata)} strata; sheet {drawn.sheet}, key {drawn.key} (keep it from who rates)")
 
 
 @human.command(name="page")
@@ -91,7 +90,7 @@ def human_page(
     """Write one offline HTML page on which people rate the sheet and export their ratings."""
     from kgqa_hpc.evaluate.human_page import write_page
 
-    print(f"{page}: {write_page(sheet, page, title=title):,} items")
+    say(f"{page}: {write_page(sheet, page, title=title):,} items")
 
 
 @app.command()
@@ -104,7 +103,7 @@ def study(config: Config, run: Run, threads: Threads = None, as_json: AsJson = F
     if as_json:
         print_json(document)
     else:
-        print(f"{render(document)}\n\n{run / 'study'}")
+        say(f"{render(document)}\n\n{run / 'study'}")
 
 
 @app.command()
@@ -151,7 +150,7 @@ def calibrate(
     if as_json:
         print_json(document)
     else:
-        print(calibration_text.render(document))
+        say(calibration_text.render(document))
 
 
 @app.command()
@@ -182,4 +181,20 @@ def score(
     if as_json:
         print_json(document)
     else:
-        print(score_text.render(document))
+        say(score_text.render(document))
+
+
+@app.command()
+def grounding(
+    source: Annotated[Path, typer.Argument(metavar="RUN", help="A merged run, or a file of JSON lines.")],
+    as_json: AsJson = False,
+) -> None:
+    """How many documents support the pairs, and how many quotes were real."""
+    from kgqa_hpc.evaluate.grounding import grounding as count
+    from kgqa_hpc.evaluate.records import records
+
+    found = count(records(source), str(source))
+    if as_json:
+        print_json(found.to_dict())
+    else:
+        say(str(found))

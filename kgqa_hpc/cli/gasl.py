@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import json
-import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from kgqa_hpc.cli.app import AsJson, app
+from kgqa_hpc.cli.app import AsJson, app, print_json, say
 
 if TYPE_CHECKING:
     from kgqa_hpc.gasl.execute import Result
@@ -62,24 +61,24 @@ def check(script: ScriptFile, as_json: AsJson = False) -> None:
         _print_line({"status": status, "errors": [problem.report() for problem in problems]})
     else:
         for problem in problems:
-            print(f"{script}: {problem}")
+            say(f"{script}: {problem}")
         print(status)
     raise typer.Exit(2 if problems else 0)
 
 
 def _print_line(document: dict[str, Any]) -> None:
     # One line: indenting a result of 256 MiB takes minutes.
-    print(json.dumps(document, ensure_ascii=False))
+    print_json(document, indent=None)
 
 
 def _print_result(result: Result) -> None:
     for step in result.steps:
         count = "" if step["count"] is None else f" {step['count']:,}"
         name = f" {step['variable']}" if step["variable"] else ""
-        print(f"{step['line']}:{step['column']} {step['status']}{name}{count}", file=sys.stderr)
+        say(f"{step['line']}:{step['column']} {step['status']}{name}{count}", aside=True)
     for name, value in result.variables.items():
-        print(f"{name} = {json.dumps(value, ensure_ascii=True)}")
+        say(f"{name} = {json.dumps(value, ensure_ascii=True)}")
     if result.error:
         place = f"line {result.error['line']}, column {result.error['column']}"
-        print(f"error: {place}: {result.error['kind']}: {result.error['message']}", file=sys.stderr)
+        say(f"error: {place}: {result.error['kind']}: {result.error['message']}", aside=True)
     print(result.status)

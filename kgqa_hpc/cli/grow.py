@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from kgqa_hpc.cli.app import Run, Threads, app
+from kgqa_hpc.cli.app import Run, Threads, app, say
 
 
 @app.command()
@@ -43,7 +43,7 @@ def judge(
         settings["engine"] = data["engine"] if isinstance(data, dict) and "engine" in data else data
     add_pass(run, settings, file)
     run_command(run, trust=trust_config)
-    print(f"judged as {label}; next: kgqa merge {run}")
+    say(f"judged as {label}; next: kgqa merge {run}")
 
 
 @app.command()
@@ -59,5 +59,5 @@ def extend(
 
     if (per_shape is None) == (number is None):
         raise InputError("how many? --per-shape N for graphlets, --number N for other kinds")
-    print(stages.extend(run, per_shape or number or 0, threads))
-    print(f"next: kgqa run {run}")
+    say(stages.extend(run, per_shape or number or 0, threads))
+    say(f"next: kgqa run {run}")

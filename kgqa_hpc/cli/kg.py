@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from kgqa_hpc.cli.app import AsJson, Run, app, print_json
+from kgqa_hpc.cli.app import AsJson, Run, app, print_json, say
 
 if TYPE_CHECKING:
     from kgqa_hpc.kg.graph import KnowledgeGraph
@@ -50,7 +49,7 @@ def stats(
     try:
         reduced = None if config.graph is None else reduce_to(graph, Wanted.of(config.graph))
     except InputError as problem:  # the graph can be looked at all the same, to see what would fit
-        print(f"the configured reduction: {problem}", file=sys.stderr)
+        say(f"the configured reduction: {problem}", aside=True)
         document["reduction_error"] = problem.message
         reduced = None
     if reduced is not None:
@@ -63,7 +62,7 @@ def stats(
     if as_json:
         print_json(document)
     else:
-        print(look_text.stats_text(document))
+        say(look_text.stats_text(document))
 
 
 @app.command()
@@ -90,7 +89,7 @@ def hydrate(
     if as_json:
         print_json(document)
     else:
-        print(render(document))
+        say(render(document))
 
 
 @kg_app.command()
@@ -108,7 +107,7 @@ def show(
     if as_json:
         print_json(document)
     else:
-        print(look_text.node_text(document, limit))
+        say(look_text.node_text(document, limit))
 
 
 @kg_app.command()
@@ -126,4 +125,4 @@ def find(
     if as_json:
         print_json(document)
     else:
-        print(look_text.found_text(document))
+        say(look_text.found_text(document))

@@ -7,7 +7,7 @@ from typing import Annotated, Literal
 
 import typer
 
-from kgqa_hpc.cli.app import AsJson, Run, Threads, app, print_json, seconds
+from kgqa_hpc.cli.app import AsJson, Run, Threads, app, print_json, say, seconds
 
 
 @app.command()
@@ -24,7 +24,7 @@ def status(
     elif as_json:
         print_json(room.status(run))
     else:
-        print(room.render(room.status(run)))
+        say(room.render(room.status(run)))
 
 
 @app.command()
@@ -55,7 +55,7 @@ def plan(
     if as_json:
         print_json(document)
     else:
-        print(room.render(document))
+        say(room.render(document))
 
 
 @app.command()
@@ -71,7 +71,7 @@ def explain(
     if as_json:
         print_json(story)
     else:
-        print(room.render(story))
+        say(room.render(story))
 
 
 @app.command()
@@ -92,7 +92,7 @@ def doctor(
     if as_json:
         print_json([room.to_dict(check) for check in checks])
     else:
-        print(room.render(checks))
+        say(room.render(checks))
     raise typer.Exit(room.exit_code(checks))
 
 
@@ -124,4 +124,4 @@ def count(
     if as_json:
         print_json(document)
     else:
-        print(stages.count_table(document))
+        say(stages.count_table(document))

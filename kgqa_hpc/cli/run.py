@@ -7,7 +7,7 @@ from typing import Annotated, Literal
 
 import typer
 
-from kgqa_hpc.cli.app import AsJson, Config, Run, Threads, app, print_json, seconds
+from kgqa_hpc.cli.app import AsJson, Config, Run, Threads, app, print_json, say, seconds
 
 
 @app.command()
@@ -32,7 +32,7 @@ def init(
     from kgqa_hpc import stages
 
     stages.init(config, run)
-    print(run)
+    say(run)
 
 
 @app.command(name="import")
@@ -40,7 +40,7 @@ def import_(run: Run) -> None:
     """Read the knowledge graph into RUN/kg.h5."""
     from kgqa_hpc import stages
 
-    print(stages.import_graph(run))
+    say(stages.import_graph(run))
 
 
 @app.command()
@@ -48,7 +48,7 @@ def sample(run: Run, threads: Threads = None) -> None:
     """Reduce the graph, count all 29 shapes and draw the anchors."""
     from kgqa_hpc import stages
 
-    print(stages.sample(run, threads=threads))
+    say(stages.sample(run, threads=threads))
 
 
 @app.command(name="run")
@@ -91,6 +91,7 @@ def submit(
     from kgqa_hpc.cluster import submit as room
     from kgqa_hpc.cluster.jobs import Resources
     from kgqa_hpc.errors import InputError
+    from kgqa_hpc.stages import STAGES
 
     pairs = [pair.partition("=") for pair in option or []]
     if bad := [name for name, equals, _ in pairs if not (name and equals)]:
@@ -107,13 +108,13 @@ def submit(
         account=account,
         options={name: value for name, _, value in pairs},
     )
-    jobs = room.submit(run, resources, cluster=cluster, dry_run=dry_run)
+    jobs = room.submit(run, resources, STAGES, cluster=cluster, dry_run=dry_run)
     if as_json:
         print_json(jobs)
     elif dry_run:
-        print("\n".join(job["script"] for job in jobs))
+        say("\n".join(job["script"] for job in jobs))
     else:
-        print("\n".join(f"{job['name']:<9} {job['job']}" for job in jobs))
+        say("\n".join(f"{job['name']:<9} {job['job']}" for job in jobs))
 
 
 @app.command()
@@ -136,7 +137,7 @@ def merge(
     if as_json:
         print_json(counts.to_dict())
     else:
-        print(f"{accounting.render(counts)}\n{run / 'dataset'}")
+        say(f"{accounting.render(counts)}\n{run / 'dataset'}")
 
 
 @app.command()
@@ -144,7 +145,7 @@ def report(run: Run) -> None:
     """Write RUN/report/index.html, one self-contained page."""
     from kgqa_hpc import stages
 
-    print(stages.report(run))
+    say(stages.report(run))
 
 
 @app.command(name="all")
@@ -153,4 +154,4 @@ def all_(config: Config, run: Run, threads: Threads = None) -> None:
     from kgqa_hpc import stages
 
     made = stages.all_stages(config, run, threads=threads)
-    print(f"dataset  {made.dataset}\nreport   {made.report / 'index.html'}\none item kgqa explain {run} ITEM")
+    say(f"dataset  {made.dataset}\nreport   {made.report / 'index.html'}\none item kgqa explain {run} ITEM")

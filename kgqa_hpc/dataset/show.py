@@ -9,8 +9,8 @@ from typing import Any, Literal
 import orjson
 
 from kgqa_hpc.dataset.exports.source import open_source
-from kgqa_hpc.dataset.plain_text import plain_line
 from kgqa_hpc.errors import InputError
+from kgqa_hpc.plain_text import plain_line
 from kgqa_hpc.store.run_folder import RunFolder
 
 Which = Literal["accepted", "rejected", "lost"]

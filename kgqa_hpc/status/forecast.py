@@ -14,9 +14,9 @@ from pathlib import Path
 from typing import Any
 
 from kgqa_hpc.config import RunConfig
+from kgqa_hpc.durations import duration
 from kgqa_hpc.errors import InputError
 from kgqa_hpc.runs import open_run
-from kgqa_hpc.status.render import duration
 from kgqa_hpc.status.snapshot import Status, survey
 from kgqa_hpc.steps.chain import kind_of
 from kgqa_hpc.store.run_folder import RunFolder

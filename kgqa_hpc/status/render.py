@@ -5,6 +5,8 @@ from __future__ import annotations
 import time
 from pathlib import Path
 
+from kgqa_hpc.durations import duration
+from kgqa_hpc.plain_text import plain
 from kgqa_hpc.status.acceptance import words
 from kgqa_hpc.status.snapshot import VERDICTS, Status, survey
 
@@ -32,22 +34,10 @@ def watch(folder: Path) -> None:
     with Live(refresh_per_second=4) as live:
         while True:
             now = status(folder)
-            live.update(Text(f"{now['run']}  {now['time']}\n{render(now)}"))
+            live.update(Text(plain(f"{now['run']}  {now['time']}\n{render(now)}")))
             if now["complete"]:
                 return
             time.sleep(WATCH_EVERY)
-
-
-def duration(seconds: float) -> str:
-    """'1 day 19 h', '3 h 5 min', '40 s': two units at most."""
-    if seconds < 90:
-        return f"{seconds:.0f} s"
-    minutes = round(seconds / 60)
-    days, rest = divmod(minutes, 1440)
-    hours, minutes = divmod(rest, 60)
-    if days:
-        return f"{days} day{'s' if days > 1 else ''} {hours} h"
-    return f"{hours} h {minutes} min" if hours else f"{minutes} min"
 
 
 def _shards(now: Status) -> str:

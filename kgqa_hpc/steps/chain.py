@@ -120,7 +120,8 @@ def _fields_before(config: RunConfig, pass_name: str) -> dict[str, Any]:
         if each.name == pass_name:
             break
         for settings in each.steps:
-            fields |= dict.fromkeys(STEPS.get(settings.use).gives, EXAMPLES["string"])
+            made: type[Step] = STEPS.get(settings.use)
+            fields |= {**dict.fromkeys(made.gives, EXAMPLES["string"]), **made.example}
     return fields
 
 
@@ -137,3 +138,4 @@ def _try_prompts(chain: list[Step], context: StepContext, fields: dict[str, Any]
             fields |= {name: EXAMPLES[schema[name]["type"]] for name in step.gives if name in schema}
         else:
             fields |= dict.fromkeys(step.gives, EXAMPLES["string"])
+        fields |= step.example

@@ -79,7 +79,8 @@ class Step:
     nobody and computes from the item. `adds` says what it adds: fields of the record (output), a verdict,
     features, or annotations. `gives` are the fields of the record it fills, `needs` those it reads;
     `columns` describe what its records carry beside the common ones. `turns` bounds how often it may ask
-    in a row.
+    in a row. `example` has values of `gives` on which the prompts of later steps are tried, where a text
+    will not do.
     """
 
     name: ClassVar[str]
@@ -90,7 +91,8 @@ class Step:
     gives: ClassVar[tuple[str, ...]] = ()
     needs: ClassVar[tuple[str, ...]] = ()
     columns: ClassVar[tuple[Column, ...]] = ()
-    turns: ClassVar[int] = 1
+    turns: int = 1
+    example: ClassVar[Mapping[str, Any]] = {}
 
     def __init__(self, settings: Any, prompt: Prompt | None, context: StepContext) -> None:
         self.settings = settings
@@ -131,6 +133,10 @@ class Step:
     def asks(self) -> bool:
         """Whether it needs an engine."""
         return self._prompt is not None
+
+    def asks_about(self, item: Item) -> bool:
+        """Whether it has anything to ask about this item; if not, `compute` does the step."""
+        return self.asks
 
     @property
     def prompt(self) -> Prompt:

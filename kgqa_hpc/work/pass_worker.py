@@ -93,14 +93,14 @@ class PassWorker:
         except BaseException:
             self._engine.kill()
             for shard in list(self._open.values()):
-                # The disk may be what is broken; the first error is the one to tell.
+                # The disk may be what is broken; the first error is the one to report.
                 with suppress(KgqaError):
                     self._leave(shard, "failed")
             raise
         finally:
             self._queue.leases.close()
         if self._stopped():
-            self._engine.kill()  # nothing in it is worth the seconds an orderly end may take
+            self._engine.kill()  # an orderly end may take seconds, and nothing would be gained
         else:
             self._engine.close()
         if self._scheduler is not None:

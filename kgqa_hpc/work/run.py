@@ -23,6 +23,7 @@ from kgqa_hpc.cluster.ranks import World, discover, worker_name
 from kgqa_hpc.cluster.stop import Stop, deadline_of
 from kgqa_hpc.config import RunConfig
 from kgqa_hpc.errors import CorruptFile, InputError, KgqaError, StoppedEarly, StoreError
+from kgqa_hpc.plain_text import plain
 from kgqa_hpc.progress import Progress
 from kgqa_hpc.runs import open_for_work
 from kgqa_hpc.status.worker_states import place
@@ -72,10 +73,10 @@ def _last_words(problem: BaseException, world: World) -> tuple[int, float]:
     """Say what ended this rank; its exit code, and how long to wait for the others."""
     if isinstance(problem, StoppedEarly):
         if world.rank == 0:
-            print(f"error: {problem}", file=sys.stderr)
+            print(plain(f"error: {problem}"), file=sys.stderr)
         return problem.exit_code, TOGETHER
     if isinstance(problem, KgqaError):
-        print(f"error: rank {world.rank}: {problem}", file=sys.stderr)
+        print(plain(f"error: rank {world.rank}: {problem}"), file=sys.stderr)
         return problem.exit_code, 0.0
     import traceback
 

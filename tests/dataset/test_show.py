@@ -12,9 +12,9 @@ from typer.testing import CliRunner
 
 from kgqa_hpc.cli import app
 from kgqa_hpc.dataset.merge import merge
-from kgqa_hpc.dataset.plain_text import plain, plain_line
 from kgqa_hpc.dataset.show import render, show
 from kgqa_hpc.errors import InputError
+from kgqa_hpc.plain_text import plain, plain_line
 
 
 @pytest.fixture

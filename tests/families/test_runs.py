@@ -46,7 +46,7 @@ FAMILIES: dict[str, tuple[dict[str, Any], list[Any]]] = {
 def graph(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
     """A random graph as two files."""
     folder = tmp_path_factory.mktemp("graph")
-    made = random_graph(11, 400, 1000)
+    made = random_graph(11, 1200, 3600)
     nodes = [f"{made.node(i).id},{made.node(i).name},{made.node(i).type}" for i in range(made.num_nodes)]
     rows = zip(made.edge_source, made.edge_target, made.edge_type, strict=True)
     edges = [f"N{source},N{target},{made.edge_types[kind]}" for source, target, kind in rows]

@@ -36,6 +36,9 @@ class Toy:
     asks: bool = True
     attempts: int | None = None
 
+    def asks_about(self, item: Item) -> bool:
+        return self.asks
+
     @property
     def label(self) -> str:
         return self.name

@@ -7,6 +7,7 @@ replacement character.
 
 from __future__ import annotations
 
+import json
 import re
 
 # C0 but tab and newline, DEL, C1, line and paragraph separators, bidirectional controls, zero-width joiners and
@@ -25,3 +26,8 @@ def plain(text: str) -> str:
 def plain_line(text: str) -> str:
     """The same on one line."""
     return plain(text).replace("\n", " ").replace("\t", " ")
+
+
+def plain_json(text: str) -> str:
+    """JSON that says the same with every steering character escaped; they stand only within its strings."""
+    return _STEERING.sub(lambda found: json.dumps(found[0])[1:-1], text)
