@@ -26,7 +26,7 @@ from tests.work.rig import anchors, environment, make_run
 KEY = "sk-test-0123456789abcdef"
 ABSURD = ["9223372036854775808", "1e999", "1" + "0" * 30, "-5", "1e308", '"7"', "[]", "null", "true", "NaN"]
 ITEMS = 24
-ENTITIES = [1, 2]
+ENTITIES = ["one"]
 
 
 def kgqa(*arguments: object, code: int = 0) -> str:
