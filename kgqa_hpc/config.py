@@ -14,6 +14,7 @@ from pydantic import BeforeValidator, Field, SerializeAsAny, ValidationError
 
 from kgqa_hpc.anchors import KINDS
 from kgqa_hpc.dataset.settings import DatasetConfig
+from kgqa_hpc.durations import parse_duration
 from kgqa_hpc.engines import config as engines
 from kgqa_hpc.engines.config import EngineConfig
 from kgqa_hpc.errors import ConfigError
@@ -23,26 +24,9 @@ from kgqa_hpc.steps import STEPS
 from kgqa_hpc.steps.decision import decision
 from kgqa_hpc.yaml_file import load_yaml
 
-__all__ = ["GraphConfig", "RunConfig", "load_config", "parse_config", "parse_duration"]
+__all__ = ["GraphConfig", "RunConfig", "load_config", "parse_config"]
 
-_UNITS = {"s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
-
-
-def parse_duration(value: object) -> object:
-    """Seconds from 90, '90s', '15m', '2h', '2d', 'HH:MM:SS', or Slurm's 'D-HH:MM:SS'."""
-    if not isinstance(value, str):
-        return value
-    text = value.strip()
-    if match := re.fullmatch(r"(\d+(?:\.\d+)?)\s*([smhd])", text):
-        return float(match[1]) * _UNITS[match[2]]
-    if match := re.fullmatch(r"(?:(\d+)-)?(\d{1,2}):(\d{2}):(\d{2})", text):
-        days, hours, minutes, seconds = (int(part or 0) for part in match.groups())
-        return float(((days * 24 + hours) * 60 + minutes) * 60 + seconds)
-    try:
-        return float(text)
-    except ValueError:
-        raise ValueError("is not a duration such as 30s, 15m, 2h or 2-00:00:00") from None
-
+_VARIANT = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,99}")
 
 # YAML 1.1 reads 12:30:00 as a sexagesimal integer; that is the number of seconds already.
 Duration = Annotated[float, BeforeValidator(parse_duration), Field(ge=0)]
@@ -98,19 +82,48 @@ class RuntimeConfig(Settings):
 class RunConfig(Settings):
     """The whole file."""
 
-    seed: int = Field(42, ge=0, lt=2**63)
-    graph: GraphSection | None = None
-    anchors: SerializeAsAny[KindSettings]
+    seed: int = Field(42, ge=0, lt=2**63, description="Of everything that is drawn or sampled.")
+    graph: GraphSection | None = Field(
+        None, description="Default: the bundled graph, where anchors need one."
+    )
+    anchors: SerializeAsAny[KindSettings] = Field(description="Default: graphlets.")
     prompts: PromptConfig = PromptConfig()
     engine: EngineConfig
     passes: list[PassConfig] = Field(min_length=1)
     runtime: RuntimeConfig = RuntimeConfig()
     dataset: DatasetConfig = DatasetConfig()
+    variants: dict[str, list[Any]] | None = Field(
+        None, description="A study: one step setting (prompt, or LABEL.setting) and the values to compare."
+    )
 
     @property
     def steps(self) -> list[StepSettings]:
         """The steps of all passes in order."""
         return [step for each in self.passes for step in each.steps]
+
+    def variant_steps(self) -> tuple[str, dict[str, StepSettings]] | None:
+        """The label of the step that varies, and its settings by the name of the variant; None without any.
+
+        Raises ConfigError for what is no setting of a step, and ValidationError for a value it cannot have.
+        """
+        if self.variants is None:
+            return None
+        if len(self.variants) != 1:
+            raise ConfigError("variants: name one setting, with the values to compare")
+        ((key, values),) = self.variants.items()
+        label, _, setting = key.rpartition(".")
+        step = next((s for s in self.steps if (s.label == label if label else STEPS.get(s.use).answer)), None)
+        model = None if step is None else STEPS.get(step.use).Settings
+        if step is None or model is None or setting not in model.model_fields or setting in ("use", "label"):
+            raise ConfigError(f"variants.{key}: no step of this run has such a setting")
+        names = [value if isinstance(value, str) else f"{setting}-{value}" for value in values]
+        if len(names) < 2 or len(set(names)) < len(names) or not all(map(_VARIANT.fullmatch, names)):
+            raise ConfigError(
+                f"variants.{key}: needs two values or more, different ones of letters, digits, _ . -"
+            )
+        plain = step.model_dump(mode="json")
+        made = {n: model.model_validate({**plain, setting: v}) for n, v in zip(names, values, strict=True)}
+        return step.label, made
 
     def engine_of(self, pass_name: str) -> Any:
         """The engine configuration a pass runs with."""
@@ -150,6 +163,8 @@ def parse_config(data: dict[str, Any], where: str) -> RunConfig:
         problems.add_all((), RunConfig, problem)
     else:
         _check_chain(config, problems)
+        if not problems.lines:
+            _check_variants(config, problems)
     if problems.lines:
         raise ConfigError("\n".join(f"{where}: {line}" for line in problems.lines), "see docs/config.md")
     return config
@@ -212,6 +227,15 @@ def _check_chain(config: RunConfig, problems: Problems) -> None:
         problems.add((), problem.message)
 
 
+def _check_variants(config: RunConfig, problems: Problems) -> None:
+    try:
+        config.variant_steps()
+    except ConfigError as problem:
+        problems.add((), problem.message)
+    except ValidationError as problem:
+        problems.add_all(("variants",), StepSettings, problem)
+
+
 def _check_step(settings: StepSettings, given: set[str], key: Key, problems: Problems) -> None:
     step = STEPS.get(settings.use)
     if missing := [name for name in step.needs if name not in given]:
@@ -233,4 +257,29 @@ def _resolve_paths(data: dict[str, Any], base: Path) -> dict[str, Any]:
         data["graph"] = resolve_paths(data["graph"], base)
     if isinstance(data.get("engine"), dict):
         data["engine"] = engines.with_paths(data["engine"], base)
+    if isinstance(data.get("dataset"), dict) and isinstance(data["dataset"].get("decontaminate"), list):
+        tests = [
+            resolved(one if isinstance(one, dict) else {"path": one}, ("path",), base)
+            for one in data["dataset"]["decontaminate"]
+        ]
+        data["dataset"] = {**data["dataset"], "decontaminate": tests}
+    if isinstance(data.get("passes"), list):
+        data["passes"] = [_resolve_pass(each, base) for each in data["passes"]]
     return data
+
+
+def _resolve_pass(each: Any, base: Path) -> Any:
+    """The engine and the steps of one pass, as plain data, with their paths resolved."""
+    if not isinstance(each, dict):
+        return each
+    each = dict(each)
+    if isinstance(each.get("engine"), dict):
+        each["engine"] = engines.with_paths(each["engine"], base)
+    if isinstance(each.get("steps"), list):
+        each["steps"] = [
+            resolved(step, STEPS.get(step["use"]).Settings.paths, base)
+            if isinstance(step, dict) and step.get("use") in STEPS
+            else step
+            for step in each["steps"]
+        ]
+    return each

@@ -11,6 +11,7 @@ from typing import Any
 LINE_EVERY = 60.0  # s between two lines of a log
 SHORT = 2.0  # s; stages that are done sooner show nothing
 
+# Called as progress(done, total, label) by the thread that asked for the work; `done` and `total` count its parts.
 StageProgress = Callable[[int, int, str], None]
 
 

@@ -32,10 +32,19 @@ def fingerprint(config: RunConfig, prompts: Path | None = None) -> dict[str, dic
 def create_run(folder: Path, config: RunConfig) -> RunFolder:
     """Make the folder of a run, with the text of every prompt it will use, or compare one that is there.
 
+    One in which nothing was answered yet takes over another configuration.
+
     Raises PromptError, FingerprintMismatch, InputError, DiskFull, StoreError.
     """
     prompts = run_prompts(config)
-    run = RunFolder.create(folder, config.plain(), _sections(config, prompts))
+    sections = _sections(config, prompts)
+    try:
+        run = RunFolder.create(folder, config.plain(), sections)
+    except FingerprintMismatch:
+        run = RunFolder.open(folder)
+        if not run.untouched():
+            raise
+        run.remake(config.plain(), sections)
     for prompt in prompts.values():
         _keep(run, prompt)
     return run
@@ -53,6 +62,7 @@ def open_run(folder: Path) -> tuple[RunFolder, RunConfig]:
 def open_for_work(folder: Path) -> tuple[RunFolder, RunConfig]:
     """The same, for adding to it. Raises FingerprintMismatch naming what changed since it was made."""
     run, config = open_run(folder)
+    _require_present_format(run)
     kept = kept_prompts(run)
     prompts = run_prompts(config, kept)
     run.check(_sections(config, prompts))
@@ -118,6 +128,16 @@ def _keep(run: RunFolder, prompt: Prompt) -> None:
         raise FingerprintMismatch(f"{path}: is another prompt {prompt.name}", "give yours another name")
 
 
+def _require_present_format(run: RunFolder) -> None:
+    """Raises FingerprintMismatch for a run of the first release, whose steps had no settings."""
+    passes = run.manifest().sections["passes"]["values"].values()
+    if any(isinstance(step, str) for each in passes for step in each["steps"]):
+        raise FingerprintMismatch(
+            f"{run.path}: was made by {run.manifest().program}, whose runs cannot be gone on with",
+            "status, explain, merge, report and `anchors: {kind: records}` read it; make a new run to add to it",
+        )
+
+
 def _require_unchanged(run: RunFolder, config: RunConfig, kept: Prompt) -> None:
     """Raises FingerprintMismatch when the prompt's source was edited; one that is gone does not matter."""
     try:
@@ -135,4 +155,18 @@ def _require_unchanged(run: RunFolder, config: RunConfig, kept: Prompt) -> None:
 def _sections(config: RunConfig, prompts: dict[str, Prompt]) -> dict[str, dict[str, Any]]:
     files = KINDS.get(config.anchors.kind)().files(config.anchors)
     digests = {name: prompt.sha256 for name, prompt in prompts.items()}
-    return sections.fingerprint(config.plain(), digests, OPERATIONAL, sections.contents(files))
+    return sections.fingerprint(
+        config.plain(), digests, OPERATIONAL, sections.contents(files), _pass_contents(config)
+    )
+
+
+def _pass_contents(config: RunConfig) -> dict[str, dict[str, str]]:
+    """Per pass the digests of the files that its engine and its steps read. Raises InputError."""
+    found: dict[str, dict[str, str]] = {}
+    for each in config.passes:
+        found[each.name] = config.engine_of(each.name).contents()
+        for step in each.steps:
+            named = {key: Path(path) for key in step.paths if (path := getattr(step, key, None))}
+            digests = {key: sections.contents([path])[path.name] for key, path in named.items()}
+            found[each.name] |= {f"{step.label}.{key}": digest for key, digest in digests.items()}
+    return found

@@ -10,10 +10,11 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
+from kgqa_hpc.checks import notes, require_ready
 from kgqa_hpc.config import GraphConfig, load_config
 from kgqa_hpc.errors import InputError
 from kgqa_hpc.plain_text import plain
@@ -28,13 +29,12 @@ if TYPE_CHECKING:
 
 
 class Stage(NamedTuple):
-    """One stage: the name of its command, the path in the run folder that it makes, what it does (one
-    sentence), and whether its work takes the workers' GPUs.
+    """One stage: the name of its command, the path in the run folder that it makes, its work, and whether that
+    takes the workers' GPUs. `kgqa all` and `kgqa submit` go by these.
     """
 
     name: str
     makes: str
-    does: str
     work: Callable[[Path, int | None], object]
     gpus: bool = False
 
@@ -71,7 +71,12 @@ def init(config_file: Path, folder: Path) -> RunFolder:
 
     Raises ConfigError, PromptError, or FingerprintMismatch when the folder belongs to another configuration.
     """
-    return create_run(folder, load_config(config_file))
+    config = load_config(config_file)
+    require_ready(config, str(config_file))
+    run = create_run(folder, config)
+    for note in notes(config):
+        print(f"note: {note}", file=sys.stderr)
+    return run
 
 
 def import_graph(folder: Path, threads: int | None = None) -> Imported:
@@ -124,6 +129,7 @@ def _draw(run: RunFolder, config: Any, threads: int | None) -> tuple[Any, dict[s
     from kgqa_hpc.anchors.anchor import Source, Tools
     from kgqa_hpc.kg.file import read_graph
     from kgqa_hpc.steps.chain import kind_of
+    from kgqa_hpc.steps.variants import with_variants
 
     source, notes = Source(), list[str]()
     if config.graph is not None:
@@ -131,6 +137,8 @@ def _draw(run: RunFolder, config: Any, threads: int | None) -> tuple[Any, dict[s
         source, notes = Source(reduction.graph, reduction.counts()), [str(reduction)]
     with _progress() as progress:
         drawn = kind_of(config).draw(source, config.anchors, config.seed, Tools(threads, progress, _announce))
+    if (varied := config.variant_steps()) is not None:
+        drawn = replace(drawn, anchors=with_variants(drawn.anchors, list(varied[1])))
     header = {"seed": config.seed, "kind": config.anchors.kind, "totals": dict(drawn.totals)}
     if source.reduction is not None:
         header["reduction"] = source.reduction
@@ -198,11 +206,11 @@ def report(folder: Path, threads: int | None = None) -> Path:
 
 
 STAGES = (
-    Stage("import", "kg.h5", "Read the knowledge graph.", import_graph),
-    Stage("sample", "anchors.h5", "Reduce the graph and draw the anchors.", sample),
-    Stage("run", "results", "Send every item through its steps.", run_workers, gpus=True),
-    Stage("merge", "dataset", "Assemble the dataset and account for every item.", merge),
-    Stage("report", "report", "Write the report, one page.", report),
+    Stage("import", "kg.h5", import_graph),
+    Stage("sample", "anchors.h5", sample),
+    Stage("run", "results", run_workers, gpus=True),
+    Stage("merge", "dataset", merge),
+    Stage("report", "report", report),
 )
 
 
@@ -214,32 +222,6 @@ def all_stages(config_file: Path, folder: Path, *, threads: int | None = None) -
         for line in str("" if found is None else found).splitlines():
             print(plain(f"{stage.name:<7} {line}"), file=sys.stderr, flush=True)
     return run
-
-
-def bench(
-    config_file: Path, run: Path | None, *, number: int, batches: list[int] | None = None
-) -> dict[str, Any]:
-    """Measure the configuration's engine with prompts of `run`, or of its own graph where there is none."""
-    import tempfile
-
-    from kgqa_hpc.bench.measure import measure
-    from kgqa_hpc.bench.prompts import requests_of
-
-    config = load_config(config_file)
-    engine = config.engine_of(config.passes[0].name)
-    with tempfile.TemporaryDirectory(prefix="kgqa-bench-") as scratch:
-        if run is None:
-            small = {"per_shape": 1 + number // 29} if hasattr(config.anchors, "per_shape") else {}
-            config = config.model_copy(update={"anchors": config.anchors.model_copy(update=small)})
-            made = create_run(Path(scratch, "run"), config)
-            import_graph(made.path)
-            sample(made.path)
-            anchors = made.anchors
-        else:
-            opened, config = open_run(run)
-            anchors = opened.anchors
-        requests = requests_of(anchors, config, number)
-        return measure(engine, requests, Path(scratch, "engine.log"), batches)
 
 
 def count(

@@ -52,7 +52,7 @@ run_and_forward() { # COMMAND...
   # Ignored until the program has a handler for it: a warning while it is still starting must not kill it …
   (trap '' USR1 && exec "$@") &
   pid=$!
-  # … so the warning is repeated until it is heeded.
+  # … so the warning is repeated until the program has ended.
   trap 'caught=1; (while kill -USR1 "$pid" && sleep 5; do :; done) 2>/dev/null &' USR1
   trap 'caught=1; kill -TERM "$pid" 2>/dev/null || true' TERM
   while :; do

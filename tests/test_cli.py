@@ -104,6 +104,7 @@ def test_count_prints_all_29_shapes_of_the_reduced_graph(project: Path) -> None:
 def test_another_configuration_is_refused_with_what_changed(project: Path) -> None:
     run = project / "run"
     kgqa("init", project / "run.yaml", run)
+    (run / "results" / "main").mkdir(parents=True)  # somebody has begun to work on it
     (project / "run.yaml").write_text(CONFIG.replace("seed: 7", "seed: 8"), encoding="utf-8")
     before = {p: p.read_bytes() for p in run.rglob("*") if p.is_file()}
     refused = kgqa("init", project / "run.yaml", run, code=2)
@@ -124,7 +125,7 @@ def _edit(path: Path, old: str, new: str) -> None:
         ("edges.csv", "source_id,", "from,", "import", "source_id"),
         ("edges.csv", "N:0,", "N:999,", "import", "N:999"),
         ("run.yaml", "per_shape: 6", "per_shap: 6", "init", "did you mean per_shape?"),
-        ("run.yaml", "kind: scripted", "kind: cpu, model: none.gguf", "run", "none.gguf"),
+        ("run.yaml", "kind: scripted", "kind: cpu, model: none.gguf", "init", "none.gguf"),
         ("run.yaml", "edges: edges.csv}", "edges: edges.csv, min_degree: 90}", "sample", "degree"),
         ("run.yaml", "per_shape: 6", "per_shape: 6, shapes: [29]", "sample", "graphlet"),
         ("run.yaml", "seed: 7", "seed: 7\nprompts: {generate: p55}", "init", "p5"),

@@ -9,7 +9,7 @@ import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kgqa_hpc.config import load_config, parse_config, parse_duration
+from kgqa_hpc.config import load_config, parse_config
 from kgqa_hpc.errors import ConfigError
 
 MINIMAL = {"engine": {"kind": "scripted"}}
@@ -19,22 +19,6 @@ def _write(folder: Path, text: str) -> Path:
     path = folder / "run.yaml"
     path.write_text(text, encoding="utf-8")
     return path
-
-
-@pytest.mark.parametrize(
-    ("text", "seconds"),
-    [
-        ("30s", 30),
-        ("15m", 900),
-        ("2h", 7200),
-        ("1.5d", 129600),
-        ("00:10:00", 600),
-        ("2-00:00:00", 172800),
-        ("90", 90),
-    ],
-)
-def test_a_duration_reads_like_slurm_and_like_people(text: str, seconds: float) -> None:
-    assert parse_duration(text) == seconds
 
 
 def test_a_duration_that_is_none_is_refused() -> None:

@@ -70,6 +70,21 @@ def test_a_foreign_source_kind_step_engine_and_export_run_from_graph_to_export(s
     assert "[1979]" in (site.parent / "cards/train.txt").read_text()
 
 
+def test_doctor_lists_every_entry_and_the_package_it_comes_from(site: Path) -> None:
+    lines = {line[5:].split("  ")[0].strip(): line for line in kgqa(site, "doctor").stdout.splitlines()}
+    assert "graphlet" in lines["anchors known"]
+    assert "records" in lines["anchors known"]
+    for registry, entry in (
+        ("sources", "films"),
+        ("anchors", "edge"),
+        ("steps", "years"),
+        ("engines", "template"),
+        ("exports", "cards"),
+    ):
+        assert lines[f"{registry} known"].startswith("ok")
+        assert f"{entry} of film-kgqa 1.0" in lines[f"{registry} known"]
+
+
 def test_a_wrong_key_of_a_foreign_entry_is_told_with_the_nearest_one(site: Path) -> None:
     config = site.parent / "run.yaml"
     config.write_text(config.read_text().replace("number: 3", "numbr: 3").replace("year: 1979", "yaer: 1979"))

@@ -17,34 +17,38 @@ FILES = sorted(p for p in PACKAGE.rglob("*.py") if "_shipped" not in p.parts)
 # Which rooms a room may know (docs/architecture.md, "The way the data takes"). errors is known to all.
 MAY_KNOW = {
     "columns": set(),
+    "plain_text": set(),
     "settings": set(),
     "cores": set(),
+    "durations": set(),
     "yaml_file": {"store"},
     "registry": set(),
     "progress": set(),
     "errors": set(),
     "store": {"yaml_file"},
     "graphlets": {"store"},
-    "prompts": {"steps"},
+    "prompts": {"steps", "store"},
     "kg": {"store"},
     "documents": {"store"},
-    "anchors": {"graphlets", "kg", "prompts", "store"},
-    "engines": {"store"},
-    "steps": {"anchors", "config", "engines", "prompts"},
+    "anchors": {"documents", "gasl", "graphlets", "kg", "prompts", "store"},
+    "engines": {"documents", "store"},
+    "steps": {"anchors", "config", "documents", "engines", "gasl", "prompts"},
     "config": {"anchors", "dataset", "engines", "kg", "steps", "yaml_file"},
+    "examples": {"prompts", "store"},
+    "checks": {"anchors", "config", "prompts", "steps"},
     "runs": {"anchors", "config", "engines", "prompts", "steps", "store"},
     "cluster": {"config", "status", "store"},
     "status": {"anchors", "cluster", "config", "engines", "prompts", "runs", "steps", "store"},
     "work": {"anchors", "cluster", "config", "engines", "prompts", "runs", "status", "steps", "store"},
     "dataset": {"anchors", "config", "kg", "prompts", "runs", "steps", "store"},
-    "evaluate": {"config", "dataset", "runs", "store"},
+    "evaluate": {"config", "dataset", "runs", "steps", "store"},
     "gasl": {"engines", "kg", "store"},
-    "report": {"anchors", "config", "dataset", "evaluate", "graphlets", "runs", "store"},
-    "bench": {"anchors", "config", "engines", "steps", "store"},
-    "doctor": {"cluster", "config", "engines"},
+    "report": {"anchors", "config", "dataset", "evaluate", "graphlets", "runs", "status", "store"},
+    "bench": {"anchors", "config", "engines", "steps", "store", "work"},
+    "doctor": {"anchors", "cluster", "config", "dataset", "engines", "kg", "steps"},
 }
-KNOWN_TO_ALL = {"columns", "cores", "errors", "plain_text", "progress", "registry", "settings"}
-TOP = {"cli", "stages", "notebook", "__main__", "__init__"}
+KNOWN_TO_ALL = {"columns", "cores", "durations", "errors", "plain_text", "progress", "registry", "settings"}
+TOP = {"cli", "stages", "trials", "notebook", "__main__", "__init__"}
 
 
 def _module(path: Path) -> str:

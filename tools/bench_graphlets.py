@@ -58,10 +58,10 @@ def _small() -> tuple:
 
 
 def _hpo() -> tuple:
-    from kgqa_hpc.kg.reduce import reduce_graph
+    from kgqa_hpc.kg.reduce import Wanted, reduce_to
     from kgqa_hpc.kg.sources.hpo import read_hpo
 
-    return reduce_graph(read_hpo(), exclude_edge_types=(), min_degree=3, max_degree=100).csr()
+    return reduce_to(read_hpo(), Wanted()).graph.csr()
 
 
 def _whole_hpo() -> tuple:

@@ -50,8 +50,9 @@ from kgqa_hpc.work import pass_worker as worker
 from kgqa_hpc.work import run as runtime_run
 
 NAMES = ("Abnormality of the cerebral cortex", "Delayed speech and language development", "Ataxia", "Seizure")
-# Of an answer's length around the published mean (748 tokens a question, 456 a judgement: the published rates
-# at 241 tokens/s). The widest that keeps questions within the published limit of 1,000 new tokens; chosen.
+# Of an answer's length around the mean (748 tokens a question, 456 a judgement: derived from the published rates a
+# day at 241 tokens/s, which is assumed for the judge). The widest that keeps questions within the published limit of
+# 1,000 new tokens; chosen.
 SPREAD = 1 / 3
 BATCH = 128  # sequences; what the original's LMDeploy 0.6.1 takes on an A6000 when nothing is said
 # Prompts per call in the original's scripts for generating and filtering, 3-ds_generation and 4-ds_filtering

@@ -153,6 +153,14 @@ class AnchorKind:
             "answer_leak": leak,
         }
 
+    def worded(self, anchor: Anchor, question: str) -> str:
+        """The whole question from what the model worded; by default just that."""
+        return question
+
+    def objection(self, anchor: Anchor, fields: Mapping[str, Any]) -> str | None:
+        """What the evidence has against the fields an item has so far, for the `verify` step; None: nothing."""
+        return None
+
     def summary(self, header: Mapping[str, Any]) -> list[dict[str, Any]] | None:
         """A row per group for the table beside the dataset, from the header of anchors.h5; None: no table."""
         return None

@@ -56,7 +56,7 @@ def say(text: object, *, aside: bool = False) -> None:
 
 
 def seconds(option: str, text: str) -> float:
-    from kgqa_hpc.config import parse_duration
+    from kgqa_hpc.durations import parse_duration
     from kgqa_hpc.errors import InputError
 
     try:

@@ -1,4 +1,4 @@
-"""The verb that measures an engine."""
+"""The verbs that try a configuration before a run exists: a few items, and the engine's speed."""
 
 from __future__ import annotations
 
@@ -29,13 +29,30 @@ def bench(
     import json
 
     from kgqa_hpc.bench.render import render
-    from kgqa_hpc.stages import bench as stage
+    from kgqa_hpc.trials import bench as stage
 
     document = stage(config, run, number=number, batches=batch)
     if out is not None:
         from kgqa_hpc.store.atomic import write_file
 
         write_file(out, json.dumps(document, indent=2).encode() + b"\n")
+    if as_json:
+        print_json(document)
+    else:
+        say(render(document))
+
+
+@app.command()
+def preview(
+    config: Config,
+    number: Annotated[int, typer.Option("-n", "--number", min=1, max=1000, help="Items.")] = 3,
+    as_json: AsJson = False,
+) -> None:
+    """A few items through all steps, with tokens and seconds each, before a run exists."""
+    from kgqa_hpc.bench.preview import render
+    from kgqa_hpc.trials import preview as stage
+
+    document = stage(config, number)
     if as_json:
         print_json(document)
     else:

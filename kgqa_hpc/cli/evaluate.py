@@ -7,7 +7,7 @@ from typing import Annotated, Literal
 
 import typer
 
-from kgqa_hpc.cli.app import AsJson, app, print_json, say
+from kgqa_hpc.cli.app import AsJson, Config, Run, Threads, app, print_json, say
 
 human = typer.Typer(
     name="human", help="Have people rate a sample of the pairs, and read what they say.", no_args_is_help=True
@@ -94,12 +94,31 @@ def human_page(
 
 
 @app.command()
+def study(config: Config, run: Run, threads: Threads = None, as_json: AsJson = False) -> None:
+    """Variants of a prompt or setting on the same anchors, scored and compared; the same command resumes."""
+    from kgqa_hpc import trials
+    from kgqa_hpc.evaluate.study import render
+
+    document = trials.study(config, run, threads=threads)
+    if as_json:
+        print_json(document)
+    else:
+        say(f"{render(document)}\n\n{run / 'study'}")
+
+
+@app.command()
 def calibrate(
     ratings: RatingFiles,
     judge: Annotated[
         list[Path],
-        typer.Option(help="A merged run, or JSON lines with id and verdicts; may be repeated: a panel."),
+        typer.Option(
+            help="A merged run, JSON lines with id and verdicts, or a configuration (.yaml) whose judges are asked "
+            "now; may be repeated: a panel."
+        ),
     ],
+    keep: Annotated[
+        Path | None, typer.Option(help="Folder for what the judges of configurations answer; resumable.")
+    ] = None,
     feature: Annotated[
         list[str] | None,
         typer.Option(help="A feature of the records to take for a judge's score; repeatable."),
@@ -111,12 +130,22 @@ def calibrate(
     as_json: AsJson = False,
 ) -> None:
     """Judges and panels against people's ratings: precision, recall, kappa, AUC, the best rule."""
+    import tempfile
+
+    from kgqa_hpc import trials
     from kgqa_hpc.evaluate import calibration, calibration_text
     from kgqa_hpc.evaluate.ratings import read_ratings
     from kgqa_hpc.evaluate.verdicts import read_verdicts
 
     read = read_ratings(ratings)
-    verdicts = read_verdicts(read, judge, feature or ())
+    with tempfile.TemporaryDirectory(prefix="kgqa-calibrate-") as scratch:
+        sources = [
+            trials.ask_judges(path, read, (keep or Path(scratch)) / path.stem)
+            if path.suffix in (".yaml", ".yml")
+            else path
+            for path in judge
+        ]
+        verdicts = read_verdicts(read, sources, feature or ())
     document = calibration.calibrate(read, verdicts, width=width, seed=seed)
     if as_json:
         print_json(document)
@@ -153,3 +182,19 @@ def score(
         print_json(document)
     else:
         say(score_text.render(document))
+
+
+@app.command()
+def grounding(
+    source: Annotated[Path, typer.Argument(metavar="RUN", help="A merged run, or a file of JSON lines.")],
+    as_json: AsJson = False,
+) -> None:
+    """How many documents support the pairs, and how many quotes were real."""
+    from kgqa_hpc.evaluate.grounding import grounding as count
+    from kgqa_hpc.evaluate.records import records
+
+    found = count(records(source), str(source))
+    if as_json:
+        print_json(found.to_dict())
+    else:
+        say(str(found))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Annotated, Literal
 
 import typer
@@ -10,8 +11,24 @@ from kgqa_hpc.cli.app import AsJson, Config, Run, Threads, app, print_json, say,
 
 
 @app.command()
-def init(config: Config, run: Run) -> None:
-    """Check a configuration completely and create the run folder."""
+def init(
+    config: Annotated[Path, typer.Argument(metavar="CONFIG", help="A configuration; with --example, FILE.")],
+    run: Annotated[Path | None, typer.Argument(metavar="[RUN]", help="The run folder.")] = None,
+    example: Annotated[
+        str | None, typer.Option(help="Write this starting configuration to FILE: csv, graphml, slurm …")
+    ] = None,
+) -> None:
+    """Check a configuration completely and create the run folder; or write an example of one."""
+    from kgqa_hpc.errors import InputError
+
+    if example is not None:
+        from kgqa_hpc.examples import write_example
+
+        write_example(example, config)
+        print(config)
+        return
+    if run is None:
+        raise InputError("which folder? kgqa init CONFIG RUN", "or kgqa init --example NAME FILE")
     from kgqa_hpc import stages
 
     stages.init(config, run)
@@ -59,6 +76,8 @@ def submit(
     gpus: Annotated[int, typer.Option(min=0, help="GPUs of each worker.")] = 1,
     cpus: Annotated[int, typer.Option(min=1, help="Cores of each worker.")] = 4,
     memory: Annotated[str, typer.Option(help="Memory of each worker.")] = "32G",
+    graph_cpus: Annotated[int, typer.Option(min=1, help="Cores of the job that samples the graph.")] = 16,
+    graph_memory: Annotated[str, typer.Option(help="Memory of the job that samples the graph.")] = "32G",
     partition: Annotated[str | None, typer.Option(help="Slurm partition.")] = None,
     account: Annotated[str | None, typer.Option(help="Slurm account.")] = None,
     option: Annotated[list[str] | None, typer.Option(help="NAME=VALUE, an #SBATCH line as it is.")] = None,
@@ -72,6 +91,7 @@ def submit(
     from kgqa_hpc.cluster import submit as room
     from kgqa_hpc.cluster.jobs import Resources
     from kgqa_hpc.errors import InputError
+    from kgqa_hpc.stages import STAGES
 
     pairs = [pair.partition("=") for pair in option or []]
     if bad := [name for name, equals, _ in pairs if not (name and equals)]:
@@ -82,11 +102,13 @@ def submit(
         gpus=gpus,
         cpus=cpus,
         memory=memory,
+        graph_cpus=graph_cpus,
+        graph_memory=graph_memory,
         partition=partition,
         account=account,
         options={name: value for name, _, value in pairs},
     )
-    jobs = room.submit(run, resources, cluster=cluster, dry_run=dry_run)
+    jobs = room.submit(run, resources, STAGES, cluster=cluster, dry_run=dry_run)
     if as_json:
         print_json(jobs)
     elif dry_run:

@@ -8,29 +8,34 @@ from __future__ import annotations
 
 import os
 import sys
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 from kgqa_hpc.errors import InputError
 from kgqa_hpc.store.run_folder import RunFolder
 
 # What jobs without a GPU ask for: counting takes all cores it gets, merging streams.
-GRAPHLETS = {"cpus_per_task": 16, "mem": "32G"}
-MERGE = {"cpus_per_task": 2, "mem": "8G"}
+GRAPHLETS: dict[str, Any] = {"cpus_per_task": 16, "mem": "32G"}
+MERGE: dict[str, Any] = {"cpus_per_task": 2, "mem": "8G"}
 # Slurm's early warning as submitit asks for it, unless SUBMITIT_PREEMPT_SIGNAL says another.
 WARNING = "USR2"
 
 
 @dataclass(frozen=True)
 class Resources:
-    """What each worker's job asks of Slurm. `options` go into #SBATCH lines as they are."""
+    """What each worker's job asks of Slurm, and the job that reads and samples the graph (`graph_…`). `options`
+    go into #SBATCH lines as they are.
+    """
 
     workers: int = 1
     time: float = 2 * 86_400.0  # s
     gpus: int = 1
     cpus: int = 4
     memory: str = "32G"
+    graph_cpus: int = GRAPHLETS["cpus_per_task"]
+    graph_memory: str = GRAPHLETS["mem"]
     partition: str | None = None
     account: str | None = None
     notice: int = 900  # s before the limit at which the workers are told; at most a quarter of the time
@@ -46,6 +51,19 @@ class Resources:
         return max(int(self.time // 60), 1)
 
 
+class Stage(Protocol):
+    """What a job is told of a stage (kgqa_hpc/stages.py): its command, the path it makes, and whether its work
+    is that of the workers.
+    """
+
+    @property
+    def name(self) -> str: ...
+    @property
+    def makes(self) -> str: ...
+    @property
+    def gpus(self) -> bool: ...
+
+
 @dataclass(frozen=True)
 class Job:
     """One job, or an array of `count`: `commands` one after the other, each a list of words."""
@@ -56,26 +74,34 @@ class Job:
     asks: dict[str, Any] = field(default_factory=dict)
 
 
-def jobs_of(run: RunFolder, resources: Resources, *, local: bool) -> list[Job]:
+def jobs_of(run: RunFolder, resources: Resources, stages: Sequence[Stage], *, local: bool) -> list[Job]:
     """The jobs that the run still needs, each to start when the one before has succeeded.
+
+    The stages before the one with GPUs are one job, and so are those behind it.
 
     `local`: processes of this machine, of which the first does all that the others wait for.
     """
     path = str(run.path.resolve())
     llm, graph = (_kgqa(os.environ.get(name), path) for name in ("KGQA_LLM_IMAGE", "KGQA_GRAPH_IMAGE"))
-    prepare = [] if run.anchors.exists() else [[*graph, "import", path], [*graph, "sample", path]]
-    work = [[*llm, "run", path]]
-    collect = [[*graph, "merge", path], [*graph, "report", path]]
+    workers = next(place for place, stage in enumerate(stages) if stage.gpus)
+    before, behind = stages[:workers], stages[workers + 1 :]
+    prepared = (run.path / before[-1].makes).exists()
+    prepare = [] if prepared else [[*graph, stage.name, path] for stage in before]
+    work = [[*llm, stages[workers].name, path]]
+    collect = [[*graph, stage.name, path] for stage in behind]
     if local:
         if prepare and resources.workers > 1:
-            raise InputError(f"{run.anchors} is missing", f"first: kgqa sample {run.path}")
+            raise InputError(
+                f"{run.path / before[-1].makes} is missing", f"first: kgqa {before[-1].name} {run.path}"
+            )
         others = [Job("kgqa-run", work, resources.workers - 1)] if resources.workers > 1 else []
         return [Job("kgqa-all", [*prepare, *work, *collect]), *others]
     asks: dict[str, Any] = {"cpus_per_task": resources.cpus, "mem": resources.memory}
     if resources.gpus:
         asks["gpus_per_task"] = resources.gpus
-    before = [Job("kgqa-graphlets", prepare, asks=GRAPHLETS)] if prepare else []
-    return [*before, Job("kgqa-run", work, resources.workers, asks), Job("kgqa-merge", collect, asks=MERGE)]
+    counting = {"cpus_per_task": resources.graph_cpus, "mem": resources.graph_memory}
+    first = [Job("kgqa-graphlets", prepare, asks=counting)] if prepare else []
+    return [*first, Job("kgqa-run", work, resources.workers, asks), Job("kgqa-merge", collect, asks=MERGE)]
 
 
 def parameters(job: Job, resources: Resources) -> dict[str, Any]:

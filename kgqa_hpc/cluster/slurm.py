@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 import shutil
 import subprocess
 import time
@@ -10,6 +9,7 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
+from kgqa_hpc.durations import clock_seconds
 from kgqa_hpc.store import canonical
 from kgqa_hpc.store.atomic import disk_errors, make_folder
 from kgqa_hpc.store.regular import read_if_there
@@ -69,17 +69,9 @@ def job_end(environ: Mapping[str, str], ask: bool) -> float | None:
     told = environ.get("SLURM_JOB_END_TIME", "")
     if told.isdigit():
         return float(told)
-    left = _seconds(_squeue("--jobs", job, "--format=%L")) if ask else None
+    answer = _squeue("--jobs", job, "--format=%L") if ask else None
+    left = clock_seconds(answer or "")
     return None if left is None else time.time() + left
-
-
-def _seconds(text: str | None) -> float | None:
-    """Seconds from Slurm's [D-]HH:MM:SS or MM:SS; None for UNLIMITED and the like."""
-    match = re.fullmatch(r"(?:(\d+)-)?(?:(\d+):)?(\d+):(\d+)", (text or "").strip())
-    if match is None:
-        return None
-    days, hours, minutes, seconds = (int(part or 0) for part in match.groups())
-    return float(((days * 24 + hours) * 60 + minutes) * 60 + seconds)
 
 
 def queue_state(logs: Path) -> list[Job] | None:

@@ -38,8 +38,8 @@ class Stop:
         now: Callable[[], float] = time.monotonic,
     ) -> None:
         self.deadline = deadline
-        # A debug queue's job may be shorter than the margin meant for two days: it shall work most of its
-        # time.
+        # A debug queue's job may be shorter than the margin, which is meant for two days: three quarters of its
+        # time are for work.
         self._margin = margin if deadline is None else min(margin, max(deadline - now(), 0.0) / 4)
         self._now = now
         self._reason: str | None = None

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
-from kgqa_hpc.cluster.jobs import WARNING, Job, Resources, jobs_of, parameters, script
+from kgqa_hpc.cluster.jobs import WARNING, Job, Resources, Stage, jobs_of, parameters, script
 from kgqa_hpc.cluster.slurm import record_job
 from kgqa_hpc.errors import InputError, StoppedEarly
 from kgqa_hpc.status.snapshot import survey
@@ -67,8 +67,8 @@ class Commands:
         return DelayedSubmission(Commands(self.commands, self.run, self.notice))
 
     def _drain(self) -> None:
-        # Not Popen.wait: the interrupted main thread may be inside it. Again and again: it may still be
-        # starting.
+        # Not Popen.wait: the interrupted main thread may be inside it. The signal is repeated, for a child that
+        # is still starting ignores it.
         until = time.monotonic() + min(self.notice, DRAIN)
         while not _has_ended(self._child) and time.monotonic() < until:
             os.kill(self._child, signal.SIGUSR1)
@@ -76,9 +76,14 @@ class Commands:
 
 
 def submit(
-    folder: Path, resources: Resources, *, cluster: Cluster = "slurm", dry_run: bool = False
+    folder: Path,
+    resources: Resources,
+    stages: Sequence[Stage],
+    *,
+    cluster: Cluster = "slurm",
+    dry_run: bool = False,
 ) -> list[dict[str, Any]]:
-    """Submit all jobs that the run still needs; returns one {"name", "job", "tasks"} per job.
+    """Submit all jobs that the run still needs for `stages`; returns one {"name", "job", "tasks"} per job.
 
     With `dry_run` nothing is submitted, nothing of Slurm or submitit needed, and the jobs carry their "script"
     instead of an id. Raises InputError when submitit is not installed, there is no Slurm, or Slurm refuses.
@@ -86,7 +91,7 @@ def submit(
     run, local = RunFolder.open(folder), cluster == "local"
     submitted: list[dict[str, Any]] = []
     before = None
-    for job in jobs_of(run, resources, local=local):
+    for job in jobs_of(run, resources, stages, local=local):
         entry: dict[str, Any] = {"name": job.name, "tasks": job.count}
         if dry_run:
             entry["script"] = script(job, resources, local=local)

@@ -16,7 +16,7 @@ from kgqa_hpc import __version__
 from kgqa_hpc.dataset.columns import COMMON, Columns, arrow_schema
 from kgqa_hpc.dataset.exports.source import MARK, open_source, refuse_foreign
 from kgqa_hpc.dataset.files import PART_BYTES, RecordFiles, write_sums
-from kgqa_hpc.dataset.plan_of_run import record_maker
+from kgqa_hpc.dataset.record import record_maker
 from kgqa_hpc.errors import FingerprintMismatch, InputError
 from kgqa_hpc.runs import run_config
 from kgqa_hpc.store.canonical import pretty

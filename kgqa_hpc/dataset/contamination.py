@@ -15,9 +15,9 @@ from typing import Any
 import numpy as np
 import orjson
 
+from kgqa_hpc.dataset.duplicates import words
 from kgqa_hpc.dataset.rows import Rows
 from kgqa_hpc.dataset.settings import EvaluationSet
-from kgqa_hpc.dataset.words import words
 from kgqa_hpc.errors import InputError
 
 SHORTEST = 3  # words of a question that is looked for whole

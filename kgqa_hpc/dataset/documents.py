@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from pathlib import Path
 
 import orjson
@@ -12,7 +13,6 @@ from kgqa_hpc.dataset.facts import Facts
 from kgqa_hpc.dataset.files import sha256_of, write_sums
 from kgqa_hpc.dataset.first_pass import FirstPass
 from kgqa_hpc.dataset.group_table import group_table, table_name
-from kgqa_hpc.dataset.prompts import write_prompts
 from kgqa_hpc.store.canonical import pretty
 from kgqa_hpc.store.run_folder import RunFolder
 
@@ -24,7 +24,7 @@ def write_documents(
     accounting = found.accounting
     (folder / "accounting.json").write_bytes(pretty(accounting.to_dict()))
     (folder / table_name(facts)).write_text(group_table(facts, accounting), encoding="utf-8")
-    write_prompts(run, folder / "prompts")
+    _copy_prompts(run, folder / "prompts")
     sums = dict(sums)
     for path in folder.rglob("*"):
         if path.is_file():
@@ -57,3 +57,18 @@ def first_record(path: Path) -> dict[str, object] | None:
     with path.open("rb") as file:
         line = file.readline()
     return orjson.loads(line) if line else None
+
+
+def _copy_prompts(run: RunFolder, target: Path) -> None:
+    """Copy RUN/prompts to `target`, so that readers of a record can see what was asked.
+
+    A run of version 1 kept none.
+    """
+    kept = run.prompts
+    if kept.is_dir():
+        target.mkdir()
+        for path in sorted(kept.rglob("*")):
+            if path.is_file() and not path.is_symlink():
+                copy = target / path.relative_to(kept)
+                copy.parent.mkdir(parents=True, exist_ok=True)
+                shutil.copyfile(path, copy)

@@ -13,6 +13,8 @@ from __future__ import annotations
 
 import hashlib
 import os
+import re
+import unicodedata
 from collections.abc import Iterator
 from functools import lru_cache
 from pathlib import Path
@@ -20,12 +22,24 @@ from pathlib import Path
 import numpy as np
 
 from kgqa_hpc.dataset.rows import Rows
-from kgqa_hpc.dataset.words import grams, words
 from kgqa_hpc.errors import InputError
 
 PERMUTATIONS = 128
 MISSED = 1e-3  # share of pairs at the threshold that bands may miss
 BATCH = 1024  # questions hashed at a time
+GRAM = 5  # characters of a gram
+_WORD = re.compile(r"\w+")
+
+
+def words(text: str) -> list[str]:
+    """Lower-case words without punctuation (NFKC, case folded)."""
+    return _WORD.findall(unicodedata.normalize("NFKC", text).casefold())
+
+
+def grams(text: str) -> set[str]:
+    """The distinct character 5-grams of the words, joined by single spaces; a shorter text is one gram."""
+    plain = " ".join(words(text))
+    return {plain[i : i + GRAM] for i in range(len(plain) - GRAM + 1)} or {plain}
 
 
 def exact_duplicates(rows: Rows) -> np.ndarray:

@@ -19,8 +19,8 @@ from kgqa_hpc.config import RunConfig
 from kgqa_hpc.dataset.accounting import LENGTH
 from kgqa_hpc.dataset.item_text import render
 from kgqa_hpc.dataset.lengths import FIELDS
+from kgqa_hpc.dataset.read import item_v2
 from kgqa_hpc.dataset.record import pair_of
-from kgqa_hpc.dataset.version1 import item_v2
 from kgqa_hpc.errors import InputError, PromptError, StoreError
 from kgqa_hpc.runs import kept_prompts, run_config
 from kgqa_hpc.steps.chain import build_chain, decision_of
@@ -59,7 +59,7 @@ def explain(folder: Path, item: str) -> dict[str, Any]:
     try:
         place = _locate(run, config, row, anchor.id)
     except StoreError:
-        # A journal vanishes when its shard's result is committed: look again, and mean it.
+        # A journal vanishes when its shard's result is committed. Retry once; the second failure is real.
         place = _locate(run, config, row, anchor.id)
     record = place.record or Item(anchor).to_record()
     steps = _steps(config, kept_prompts(run))
@@ -195,6 +195,7 @@ def _request(
     step = steps.get(entry["step"], "the configuration has no such step any more")
     if isinstance(step, str):
         return {**entry, "messages": None, "note": step}
+    step = step.of(item)
     if step.prompt.sha256 != entry["prompt"]["sha256"]:
         changed = f"prompt {entry['prompt']['name']} has changed since: it is {step.prompt.sha256} now"
         return {**entry, "messages": None, "note": changed}

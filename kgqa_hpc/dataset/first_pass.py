@@ -12,8 +12,8 @@ from pathlib import Path
 
 from kgqa_hpc.dataset.accounting import Accounting
 from kgqa_hpc.dataset.columns import Columns
-from kgqa_hpc.dataset.plan_of_run import record_maker
 from kgqa_hpc.dataset.read import FinishedWork
+from kgqa_hpc.dataset.record import record_maker
 from kgqa_hpc.dataset.requests import RequestCounts
 from kgqa_hpc.dataset.rows import Rows, RowsBuilder
 from kgqa_hpc.dataset.spool import read_head

@@ -22,10 +22,10 @@ from kgqa_hpc.dataset.read import FinishedWork, open_work
 from kgqa_hpc.dataset.second_pass import write_rows
 from kgqa_hpc.dataset.splits import divide
 from kgqa_hpc.errors import AccountingError
+from kgqa_hpc.progress import StageProgress
 from kgqa_hpc.store.replace_folder import replaced_folder
 from kgqa_hpc.store.run_folder import RunFolder
 
-Progress = Callable[[int, int, str], None]
 PUBLISHED = (
     "biographletqa.jsonl"  # written beside the others when asked for, and kept up to date from then on
 )
@@ -36,7 +36,7 @@ def merge(
     *,
     partial: bool = False,
     published: bool = False,
-    progress: Progress | None = None,
+    progress: StageProgress | None = None,
     processes: int | None = None,
     part_bytes: int = PART_BYTES,
 ) -> Accounting:
@@ -78,7 +78,7 @@ def _require_finished(work: FinishedWork, partial: bool) -> None:
         )
 
 
-def _counter(total: int, progress: Progress | None) -> Callable[[], None]:
+def _counter(total: int, progress: StageProgress | None) -> Callable[[], None]:
     done = 0
 
     def count() -> None:

@@ -16,12 +16,10 @@ import orjson
 
 from kgqa_hpc.anchors.anchor import Anchor
 from kgqa_hpc.dataset.columns import Columns
-from kgqa_hpc.dataset.plan_of_run import record_maker
-from kgqa_hpc.dataset.read import FinishedWork, open_work
-from kgqa_hpc.dataset.record import HEAD, RecordMaker, lost_record, pair_of
+from kgqa_hpc.dataset.read import FinishedWork, item_v2, open_work
+from kgqa_hpc.dataset.record import HEAD, RecordMaker, lost_record, pair_of, record_maker
 from kgqa_hpc.dataset.requests import RequestCounts
 from kgqa_hpc.dataset.spool import STATUSES, Head, write_spool
-from kgqa_hpc.dataset.version1 import item_v2
 from kgqa_hpc.errors import AccountingError, CorruptFile, KgqaError
 from kgqa_hpc.steps.chain import decision_of
 from kgqa_hpc.steps.decision import Decision

@@ -12,9 +12,12 @@ from collections.abc import Sequence
 from dataclasses import asdict
 from typing import Any, Literal
 
-from kgqa_hpc.doctor.probes import PROBES, Check, Probe
+from kgqa_hpc.doctor.probes import PROBES as MACHINE
+from kgqa_hpc.doctor.probes import Check, Probe
+from kgqa_hpc.doctor.registries import registries
 
 TIMEOUT = 5.0  # s for each probe
+PROBES: dict[str, Probe] = {**MACHINE, "registries": registries}
 
 
 def diagnose(timeout: float = TIMEOUT) -> list[Check]:

@@ -126,6 +126,10 @@ class EngineSettings(BaseModel):
         """Environment variables whose values must never be written anywhere."""
         return ()
 
+    def contents(self) -> dict[str, str]:
+        """Digests of what else the answers come from, by name; they count in the fingerprint of a run."""
+        return {}
+
     @property
     def gpus_per_worker(self) -> int:
         """GPUs that each worker needs for itself."""

@@ -16,6 +16,7 @@ from typing import Literal
 
 import numpy as np
 
+from kgqa_hpc.durations import duration
 from kgqa_hpc.graphlets.count import PASSES
 from kgqa_hpc.graphlets.kernels.count.pentagons import pentagon_steps
 from kgqa_hpc.graphlets.ordered_graph import OrderedGraph
@@ -44,7 +45,7 @@ REFERENCE_SIZE = 10_000
 PROBE_PARTS = 4
 # A pass of the closed forms that would take longer is left out when sampling.
 EXACT_SECONDS = 30.0
-# Enumeration up to here needs no better idea.
+# Core-seconds up to which enumeration is taken without weighing it against drawing.
 SHORT_SECONDS = 20.0
 # The most that is spent on drawing one shape whose total is known, and one whose total is an estimate.
 SHAPE_SECONDS = 120.0
@@ -257,11 +258,3 @@ def explain_drawing(totals: Mapping[int, float], inexact: int, counted: float, d
     if inexact:
         text += f"; the totals of {inexact} shapes are estimates with standard errors"
     return Plan("structure", text, counted + drawn)
-
-
-def duration(seconds: float) -> str:
-    """A duration in words that fit its size."""
-    for unit, size in (("years", 31_557_600), ("days", 86_400), ("hours", 3_600), ("minutes", 60)):
-        if seconds >= 2 * size:
-            return f"{seconds / size:,.0f} {unit}"
-    return f"{seconds:.1f} s"

@@ -1,4 +1,4 @@
-"""The graph-tool backend: counting and sampling as in the published pipeline, and a witness for our own.
+"""The graph-tool backend: counting and sampling as in the published pipeline, and a check of our own.
 
 `graph_tool.clustering.motifs` implements ESU and RAND-ESU (Wernicke 2006) in C++. It enumerates, so it
 takes thousands of times longer than graphlets.count. RAND-ESU keeps each occurrence with the same

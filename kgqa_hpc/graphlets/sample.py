@@ -34,8 +34,9 @@ from kgqa_hpc.graphlets.sample_by_rank import count_by_enumeration, enumerate_sa
 from kgqa_hpc.graphlets.shapes import SHAPES
 from kgqa_hpc.graphlets.splitmix import MAX_TOTAL
 from kgqa_hpc.graphlets.structures import Ground, root_copies
-from kgqa_hpc.graphlets.threads import Progress, Workers
+from kgqa_hpc.graphlets.threads import Workers
 from kgqa_hpc.graphlets.triangle_lists import TriangleLists, list_triangles
+from kgqa_hpc.progress import StageProgress
 
 
 @dataclass(frozen=True)
@@ -89,7 +90,7 @@ def sample_graphlets(
     max_per_node: int | None = None,
     node_type: np.ndarray | None = None,
     threads: int | None = None,
-    progress: Progress | None = None,
+    progress: StageProgress | None = None,
     announce: Announce | None = None,
 ) -> GraphletSample:
     """Count all shapes and draw `per_shape` occurrences of each, uniformly without replacement; all where

@@ -8,11 +8,7 @@ from dataclasses import dataclass
 from typing import TypeVar
 
 from kgqa_hpc.cores import usable_cores
-
-Progress = Callable[[int, int, str], None]
-"""Called as progress(done, total, label) from the calling thread; `done` and `total` are parts of work, not
-items.
-"""
+from kgqa_hpc.progress import StageProgress
 
 Part = TypeVar("Part")
 Result = TypeVar("Result")
@@ -23,7 +19,7 @@ class Workers:
     """How many threads work on a graph (None: the usable cores), and who is told how far they are."""
 
     threads: int | None = None
-    progress: Progress | None = None
+    progress: StageProgress | None = None
 
     @property
     def number(self) -> int:

@@ -95,7 +95,7 @@ class DelimitedFile:
                 if len(table):
                     yield row, {name: table.column(name).combine_chunks() for name in wanted}
                     row += len(table)
-        if not row:  # an empty batch, so that whoever asks knows the file
+        if not row:  # an empty batch, so that the caller gets the columns of a file without rows
             yield 0, {name: pa.array([], pa.large_string()) for name in wanted}
 
     def line_of(self, row: int, *, header: bool) -> int:

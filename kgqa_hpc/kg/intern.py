@@ -59,7 +59,7 @@ class Interner:
         code = int(self.numbers(pa.array([value], pa.large_string()))[0])
         if code < before:
             return code
-        # Nothing was met: take it out again.
+        # It was not there, and `numbers` has just put it in: take it out again.
         self._slots[(self._slots & _LOW) == np.uint64(code + 1)] = 0
         self._count = before
         return -1

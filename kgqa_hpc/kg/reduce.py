@@ -120,46 +120,22 @@ class Reduction:
         )
 
 
-def reduce_graph(
-    graph: KnowledgeGraph,
-    *,
-    exclude_edge_types: Collection[str] = (),
-    min_degree: int = 3,
-    max_degree: int = 100,
-) -> KnowledgeGraph:
-    """Keep the named nodes whose degree lies in [min_degree, max_degree]; the order is preserved.
+def reduce_to(graph: KnowledgeGraph, wanted: Wanted) -> Reduction:
+    """The wanted part of a graph; the order of nodes and edges is preserved.
 
     Degrees are counted once, on the simple undirected graph (no self-loops, no parallel edges) of the named
     nodes and the edge types that are not excluded; nodes that fall below `min_degree` only because a
     neighbour was dropped stay.
 
-    Raises EmptyGraphError when no node or no edge between two nodes is left, InputError for an edge type to
-    exclude that the graph does not have.
+    Raises EmptyGraphError when no node or no edge between two nodes is left, InputError for an edge type or a
+    node type that the graph does not have.
     """
-    return reduce_with_report(
-        graph, exclude_edge_types=exclude_edge_types, min_degree=min_degree, max_degree=max_degree
-    ).graph
-
-
-def reduce_with_report(
-    graph: KnowledgeGraph,
-    *,
-    exclude_edge_types: Collection[str] = (),
-    min_degree: int = 3,
-    max_degree: int = 100,
-) -> Reduction:
-    """`reduce_graph` that also says what was dropped and why."""
-    return reduce_to(graph, Wanted(exclude_edge_types, min_degree, max_degree))
-
-
-def reduce_to(graph: KnowledgeGraph, wanted: Wanted) -> Reduction:
-    """The wanted part of a graph. Raises as `reduce_graph`, also for a node type the graph does not have."""
     unwanted = _of_types("exclude_edge_types", wanted.exclude_edge_types, graph.edge_type, graph.edge_types)
     typed = _wanted_types(graph, wanted)
     named = _named(graph)
     first = typed & named
     clean = graph.with_edges(~unwanted).subgraph(first)
-    # Not clean.degrees(), which would keep the rows of a graph that is nobody's.
+    # Not clean.degrees(), which would keep the rows of a graph that is thrown away.
     degrees = np.diff(simple_csr(clean.num_nodes, clean.edge_source, clean.edge_target)[0])
     below, above = degrees < wanted.min_degree, degrees > wanted.max_degree
     keep = ~(below | above)

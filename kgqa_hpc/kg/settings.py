@@ -128,11 +128,6 @@ _Error = tuple[tuple[Any, ...], str, object]  # place, text, input
 GraphSection = Annotated[SerializeAsAny[GraphConfig], PlainValidator(graph_config)]
 
 
-def default_graph() -> GraphConfig:
-    """The graph of a configuration that says nothing: the bundled one."""
-    return graph_config({})
-
-
 def _absolute(path: str, base: Path) -> str:
     return str((base / Path(path).expanduser()).resolve())
 

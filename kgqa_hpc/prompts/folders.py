@@ -18,6 +18,7 @@ from kgqa_hpc.registry import did_you_mean
 
 _PACKAGE = Path(kgqa_hpc.__file__).resolve().parent
 DOMAIN = "biomedicine"
+PUBLISHED = "published"  # prompts in the structure of the paper's, beside ours
 _RELATIVE = re.compile(r"(?:[A-Za-z0-9_][A-Za-z0-9_.-]*/)*[A-Za-z0-9_][A-Za-z0-9_.-]*")
 
 
@@ -37,7 +38,7 @@ class Folders:
 
     @classmethod
     def with_user(cls, folder: str | Path | None, domain: str = DOMAIN) -> Folders:
-        """The user's folder before the shipped one, in each the domain's own files before the others.
+        """The user's folder before the shipped one, in each the domain's own files first and published/ last.
 
         Raises PromptError when `folder` is none, or nobody has that domain.
         """
@@ -58,7 +59,12 @@ class Folders:
                 f"prompts.domain {domain}: no such domain{hint}", f"known are {', '.join(known)}"
             )
         return cls(
-            tuple(path for root in roots for path in (root / "domains" / domain, root) if path.is_dir())
+            tuple(
+                path
+                for root in roots
+                for path in (root / "domains" / domain, root, root / PUBLISHED)
+                if path.is_dir()
+            )
         )
 
     def words(self) -> dict[str, str]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import Any, Literal, NoReturn
 
 import yaml
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
@@ -26,6 +26,10 @@ class FrontMatter(BaseModel):
     `schema` is the JSON schema of the answer, or the name of a module file that holds it. A first attempt
     is decoded at `temperature` (0: greedy), a repeated one at `retry_temperature`: greedy again would give
     the same text again. `allow_cut` takes a question or answer that was cut off at its maxLength.
+
+    For prompts made for another pipeline: `layout` one_message sends the system block and the user block as one
+    user message, `read` last_object asks for free text and takes its last JSON object, `attempts` is how often at
+    most the prompt is asked for one item.
     """
 
     model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
@@ -36,7 +40,14 @@ class FrontMatter(BaseModel):
     temperature: float = Field(0.0, ge=0, le=2)
     retry_temperature: float = Field(0.7, ge=0, le=2)
     allow_cut: bool = False
+    layout: Literal["two_messages", "one_message"] = "two_messages"
+    read: Literal["whole", "last_object"] = "whole"
+    attempts: int | None = Field(None, ge=1)
     description: str = ""
+
+
+# Keys that came later: left out at their defaults, so that older prompts keep their version.
+_LATER = ("layout", "read", "attempts")
 
 
 def split_front_matter(text: str, file: Path) -> tuple[str, str, int]:
@@ -53,7 +64,7 @@ def split_front_matter(text: str, file: Path) -> tuple[str, str, int]:
 
 
 def read_front_matter(head: str, file: Path, folders: Folders) -> dict[str, Any]:
-    """Check the head completely and return it with its schema and every default spelt out.
+    """Check the head completely and return it with its schema and its defaults spelt out (but for `_LATER`).
 
     Raises PromptError with file and line of the first problem.
     """
@@ -66,6 +77,9 @@ def read_front_matter(head: str, file: Path, folders: Folders) -> dict[str, Any]
         _refuse(file, head, "step", STEPS.unknown(front.step))
     needed = STEPS.get(front.step).answer
     plain = front.model_dump(by_alias=True)
+    for key in _LATER:
+        if plain[key] == FrontMatter.model_fields[key].default:
+            del plain[key]
     if isinstance(front.schema_, str):
         plain["schema"] = _schema_of_file(front.schema_, front.step, needed, file, head, folders)
     else:

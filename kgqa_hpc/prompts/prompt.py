@@ -48,7 +48,7 @@ _RENDERING = (
 class Prompt:
     """A loaded prompt. `sha256` is its version; `system` its constant part, `variables` all names that the
     rest may ask for, `text` the whole file with every include and default written out: loaded again, it is
-    the same prompt.
+    the same prompt. `one_message`, `last_object` and `attempts`: see FrontMatter.
     """
 
     name: str
@@ -63,6 +63,9 @@ class Prompt:
     variables: frozenset[str]
     text: str = field(repr=False)
     _template: Template = field(repr=False, compare=False)
+    one_message: bool = False
+    last_object: bool = False
+    attempts: int | None = None
 
     @cached_property
     def _constant(self) -> dict[str, str]:
@@ -76,6 +79,8 @@ class Prompt:
             raise PromptError(
                 f"prompt {self.name}: {problem}", "see docs/prompts.md for the variables"
             ) from None
+        if self.one_message:
+            return ({"role": "user", "content": f"{self.system}\n{user}"},)
         return (self._constant, {"role": "user", "content": user})
 
     def identity(self) -> dict[str, str]:
@@ -111,6 +116,9 @@ def load_prompt(name: str, folder: str | Path | None = None, domain: str = DOMAI
         variables=frozenset(find_undeclared_variables(tree)) - _jinja.globals.keys(),
         text=f"---\n{yaml.safe_dump(front, sort_keys=False, allow_unicode=True)}---\n{source}",
         _template=template,
+        one_message=front.get("layout") == "one_message",
+        last_object=front.get("read") == "last_object",
+        attempts=front.get("attempts"),
     )
 
 

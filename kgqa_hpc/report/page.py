@@ -22,8 +22,8 @@ from kgqa_hpc.dataset.facts import Facts, gather_facts
 from kgqa_hpc.dataset.group_table import group_rows
 from kgqa_hpc.evaluate.judged import wilson
 from kgqa_hpc.report.findings import Findings, read_findings
-from kgqa_hpc.report.pace import pace, progress_notes
-from kgqa_hpc.report.pictures import pictures
+from kgqa_hpc.report.pictures import pace, pictures
+from kgqa_hpc.status.history import read_notes
 from kgqa_hpc.store.atomic import make_folder, write_file
 from kgqa_hpc.store.run_folder import RunFolder
 
@@ -38,7 +38,7 @@ def write_report(run: RunFolder) -> Path:
     """
     findings = read_findings(run)
     facts = gather_facts(run, __version__)
-    notes = progress_notes(run.logs / "history.jsonl")
+    notes = read_notes(run.logs)
     counts = findings.accounting
     style, script = _asset("page.css"), _asset("page.js")
     page = (

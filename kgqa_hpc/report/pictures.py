@@ -7,8 +7,8 @@ from typing import Any
 from markupsafe import Markup
 
 from kgqa_hpc.report.findings import Findings
-from kgqa_hpc.report.pace import Notes, pace
 from kgqa_hpc.report.svg import histogram, line, stacked_bars
+from kgqa_hpc.status.history import Notes
 
 CAP = 2000  # questions per node shown, as in the paper's Figure 11
 
@@ -29,6 +29,12 @@ def pictures(findings: Findings, notes: Notes) -> dict[str, Any]:
         points = [((at - notes[0][0]) / 60, float(ended)) for at, ended in notes]
         found["pace"] = line(points, "Items ended over time", "minutes since the first note")
     return {name: Markup(svg) for name, svg in found.items()}
+
+
+def pace(notes: Notes) -> dict[str, float] | None:
+    """Items and seconds between the first and the last note."""
+    seconds = notes[-1][0] - notes[0][0] if notes else 0.0
+    return {"items": notes[-1][1] - notes[0][1], "seconds": seconds} if seconds > 0 else None
 
 
 def _outcomes(groups: dict[str, Any]) -> str:

@@ -14,9 +14,9 @@ from pathlib import Path
 from typing import Any
 
 from kgqa_hpc.config import RunConfig
+from kgqa_hpc.durations import duration
 from kgqa_hpc.errors import InputError
 from kgqa_hpc.runs import open_run
-from kgqa_hpc.status.render import duration
 from kgqa_hpc.status.snapshot import Status, survey
 from kgqa_hpc.steps.chain import kind_of
 from kgqa_hpc.store.run_folder import RunFolder
@@ -28,7 +28,8 @@ START_UP = 300.0  # s until a job's engine answers; chosen: loading 40 GB of wei
 ENOUGH = 20  # items a pilot must have ended before its rate counts
 
 # BioGraphletQA on one A6000 with a 4-bit 70B model: questions generated and judged a day, tokens/s while
-# generating (sections 3.2.2 and 3.3).
+# generating (sections 3.2.2 and 3.3). The tokens of an item are derived from both; that the judge wrote as many
+# tokens a second is an assumption of ours.
 PUBLISHED_PER_DAY = {"generate": 27_821.0, "judge": 45_674.0}
 PUBLISHED_TOKENS_PER_S = 241.0
 PUBLISHED_TOKENS = {
@@ -135,7 +136,11 @@ def item_pace(
 ) -> Pace:
     """The pace of one item through `steps` on one GPU, from the best figures there are."""
     tokens = pilot.tokens if pilot else sum(PUBLISHED_TOKENS.get(step, 0.0) for step in steps)
-    source = f"answer lengths of pilot {pilot.run}" if pilot else "answer lengths as published"
+    source = (
+        f"answer lengths of pilot {pilot.run}"
+        if pilot
+        else "answer lengths derived from published rates, all steps at one speed"
+    )
     size = tokens * BYTES_PER_TOKEN
     if tokens_per_s is not None:
         return Pace(

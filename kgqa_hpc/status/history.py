@@ -20,6 +20,8 @@ IDLE = 600.0  # s without a note: nobody was working, the time does not count
 HOUR, DAY = 3600.0, 86_400.0
 TAIL = 1 << 20  # bytes; about two weeks of notes
 
+Notes = list[tuple[float, int]]  # seconds since 1970, items ended
+
 
 @dataclass(frozen=True, slots=True)
 class Rate:
@@ -40,15 +42,16 @@ def note(logs: Path, ended: int, now: float | None = None) -> None:
 
 def rate(logs: Path, now: float | None = None) -> Rate:
     """The rates the notes give."""
-    notes = _read(logs / NAME)
+    notes = read_notes(logs, TAIL)
     overall = _slope(notes)
     newest = time.time() if now is None else now
     return Rate(overall, _slope([each for each in notes if each[0] > newest - HOUR]))
 
 
-def _read(path: Path) -> list[tuple[float, int]]:
+def read_notes(logs: Path, limit: int = 1 << 24) -> Notes:
+    """The notes in the last `limit` bytes, as far as they can be read."""
     notes = []
-    for line in (read_if_there(path, TAIL) or b"").split(b"\n"):
+    for line in (read_if_there(logs / NAME, limit) or b"").split(b"\n"):
         try:
             entry = canonical.loads(line)
             notes.append((float(entry["time"]), int(entry["ended"])))
@@ -57,7 +60,7 @@ def _read(path: Path) -> list[tuple[float, int]]:
     return notes
 
 
-def _slope(notes: list[tuple[float, int]]) -> float | None:
+def _slope(notes: Notes) -> float | None:
     """Items a day over the stretches in which somebody was working."""
     seconds = items = 0.0
     for (before, ended_before), (after, ended_after) in pairwise(notes):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from pathlib import Path
 
+from kgqa_hpc.durations import duration
 from kgqa_hpc.plain_text import plain
 from kgqa_hpc.status.acceptance import words
 from kgqa_hpc.status.snapshot import VERDICTS, Status, survey
@@ -37,18 +38,6 @@ def watch(folder: Path) -> None:
             if now["complete"]:
                 return
             time.sleep(WATCH_EVERY)
-
-
-def duration(seconds: float) -> str:
-    """'1 day 19 h', '3 h 5 min', '40 s': two units at most."""
-    if seconds < 90:
-        return f"{seconds:.0f} s"
-    minutes = round(seconds / 60)
-    days, rest = divmod(minutes, 1440)
-    hours, minutes = divmod(rest, 60)
-    if days:
-        return f"{days} day{'s' if days > 1 else ''} {hours} h"
-    return f"{hours} h {minutes} min" if hours else f"{minutes} min"
 
 
 def _shards(now: Status) -> str:

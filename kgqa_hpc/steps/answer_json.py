@@ -60,6 +60,26 @@ def parse_json(text: str, schema: Mapping[str, Any]) -> Parsed:
     return checked_fields(_salvage(text, tuple(properties)), properties, repaired=True)
 
 
+def parse_last_object(text: str, schema: Mapping[str, Any]) -> Parsed:
+    """Read the last JSON object in free text that has a field of `schema`, whatever stands before it.
+
+    For prompts that let a model draft and improve in the open, as the published ones do: drafts are objects too,
+    so that `parse_json` would find several. Raises Unparseable.
+    """
+    if len(text) > LARGEST:
+        raise Unparseable("too_large")
+    if not text.strip():
+        raise Unparseable("empty")
+    if len(text) > SALVAGEABLE or _too_deep(text):
+        raise Unparseable("not_json")
+    properties = schema["properties"]
+    objects, rest = _complete_objects(text)
+    found = [each for each, _ in objects if any(name in each for name in properties)]
+    if not found:
+        raise Unparseable("truncated" if "{" in rest and "}" not in rest else "not_json")
+    return checked_fields(found[-1], properties, repaired=False)
+
+
 def _too_deep(text: str) -> bool:
     """Brackets within brackets, those in strings counted too: a text with so many is no answer either way."""
     if text.count("{") + text.count("[") <= DEEPEST:

@@ -16,6 +16,7 @@ from kgqa_hpc.steps import STEPS
 from kgqa_hpc.steps.decision import Decision, decision
 from kgqa_hpc.steps.item import Item
 from kgqa_hpc.steps.step import Step, StepContext
+from kgqa_hpc.steps.variants import StepFamily
 
 EXAMPLES: dict[str, Any] = {
     "string": "An example.",
@@ -50,7 +51,17 @@ def build_chain(
     )
     folder = prompts or config.prompts.folder
     steps = next(each.steps for each in config.passes if each.name == pass_name)
-    chain = [_step(settings, context, folder, config.prompts.domain) for settings in steps]
+    varied = config.variant_steps()
+
+    def made(settings: StepSettings) -> Step:
+        if varied is None or settings.label != varied[0]:
+            return _step(settings, context, folder, config.prompts.domain)
+        variants = varied[1].items()
+        return StepFamily(
+            {name: _step(one, context, folder, config.prompts.domain) for name, one in variants}
+        )
+
+    chain = [made(settings) for settings in steps]
     _try_prompts(chain, context, _fields_before(config, pass_name))
     return chain
 
@@ -74,12 +85,18 @@ def decision_of(config: RunConfig) -> Decision:
 def run_prompts(config: RunConfig, prompts: Path | None = None, only: str | None = None) -> dict[str, Prompt]:
     """All prompts of a run (or of the pass `only`) by name. Raises PromptError."""
     return {
-        step.prompt.name: step.prompt
+        one.prompt.name: one.prompt
         for each in config.passes
         if only in (None, each.name)
         for step in build_chain(config, each.name, prompts=prompts)
-        if step.asks
+        for one in step.members
+        if one.asks
     }
+
+
+def schemas_of(chain: list[Step]) -> list[dict[str, Any]]:
+    """The schemas of all answers that an engine will be asked for."""
+    return [one.prompt.schema for step in chain for one in step.members if one.asks]
 
 
 def _step(settings: StepSettings, context: StepContext, folder: str | Path | None, domain: str) -> Step:
@@ -103,14 +120,15 @@ def _fields_before(config: RunConfig, pass_name: str) -> dict[str, Any]:
         if each.name == pass_name:
             break
         for settings in each.steps:
-            fields |= dict.fromkeys(STEPS.get(settings.use).gives, EXAMPLES["string"])
+            made: type[Step] = STEPS.get(settings.use)
+            fields |= {**dict.fromkeys(made.gives, EXAMPLES["string"]), **made.example}
     return fields
 
 
 def _try_prompts(chain: list[Step], context: StepContext, fields: dict[str, Any]) -> None:
     """Try every prompt on the kind's sample, as its step will fill it in."""
     kind = context.kind
-    for step in chain:
+    for step in (one for each in chain for one in each.members):
         if step.asks:
             item = Item(kind.sample, output=dict(fields))
             own, shown = step.variables(item), kind.variables(kind.sample)
@@ -120,3 +138,4 @@ def _try_prompts(chain: list[Step], context: StepContext, fields: dict[str, Any]
             fields |= {name: EXAMPLES[schema[name]["type"]] for name in step.gives if name in schema}
         else:
             fields |= dict.fromkeys(step.gives, EXAMPLES["string"])
+        fields |= step.example

@@ -45,9 +45,9 @@ class Judge(Step):
 
     @classmethod
     def objection(cls, verdict: Mapping[str, Any]) -> str | None:
-        if not verdict["valid_question"]:
+        if not verdict.get("valid_question"):
             return "invalid question"
-        return None if verdict["original_answer_valid"] else "invalid answer"
+        return None if verdict.get("original_answer_valid") else "invalid answer"
 
 
 def pair_variables(item: Item) -> dict[str, Any]:

@@ -11,10 +11,13 @@ from typing import Any
 from pydantic import Field
 
 from kgqa_hpc.columns import Column
+from kgqa_hpc.engines.engine import Response
 from kgqa_hpc.settings import StepSettings
 from kgqa_hpc.steps.item import Item
 from kgqa_hpc.steps.judge import PAIR, pair_variables
-from kgqa_hpc.steps.step import Done, Outcome, Reject, Step
+from kgqa_hpc.steps.step import Done, Outcome, Reject, Retry, Step
+
+UNREADABLE = "unreadable"  # annotation: labels of the scores that could not be read
 
 
 class ScoreSettings(StepSettings):
@@ -22,6 +25,12 @@ class ScoreSettings(StepSettings):
 
     minimum: float | None = Field(
         None, description="Reject below this score; default: score only. A boolean counts as 0 or 1."
+    )
+
+    inverted: bool = Field(False, description="Count a boolean the other way round: false is 1.")
+    unreadable: float | None = Field(
+        None,
+        description="Score of an answer that cannot be read, instead of losing the item; asked once then.",
     )
 
 
@@ -39,11 +48,25 @@ class Score(Step):
 
     def accept(self, item: Item, answer: dict[str, Any]) -> Outcome:
         value = float(answer["score"])
+        if self.settings.inverted:
+            value = 1.0 - value
         item.features[self.label] = value
         minimum = self.settings.minimum
         if minimum is not None and value < minimum:
             return Reject(f"{self.label}: below {minimum:g}")
         return Done()
+
+    def take(self, item: Item, response: Response, attempt: int, turn: int = 0) -> Outcome:
+        outcome = super().take(item, response, attempt, turn)
+        if (
+            isinstance(outcome, Retry)
+            and outcome.lost_as == "invalid"
+            and self.settings.unreadable is not None
+        ):
+            item.features[self.label] = self.settings.unreadable
+            item.annotations.setdefault(UNREADABLE, []).append(self.label)
+            return Done()
+        return outcome
 
     @classmethod
     def columns_for(cls, settings: ScoreSettings) -> tuple[Column, ...]:

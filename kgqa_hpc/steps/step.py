@@ -25,7 +25,7 @@ from kgqa_hpc.columns import Column
 from kgqa_hpc.engines.engine import EngineInfo, Request, Response
 from kgqa_hpc.prompts.prompt import Prompt
 from kgqa_hpc.settings import StepSettings
-from kgqa_hpc.steps.answer_json import Parsed, Unparseable, parse_json
+from kgqa_hpc.steps.answer_json import Parsed, Unparseable, parse_json, parse_last_object
 from kgqa_hpc.steps.decision import Decision
 from kgqa_hpc.steps.item import Item
 
@@ -79,7 +79,8 @@ class Step:
     nobody and computes from the item. `adds` says what it adds: fields of the record (output), a verdict,
     features, or annotations. `gives` are the fields of the record it fills, `needs` those it reads;
     `columns` describe what its records carry beside the common ones. `turns` bounds how often it may ask
-    in a row.
+    in a row. `example` has values of `gives` on which the prompts of later steps are tried, where a text
+    will not do.
     """
 
     name: ClassVar[str]
@@ -90,7 +91,8 @@ class Step:
     gives: ClassVar[tuple[str, ...]] = ()
     needs: ClassVar[tuple[str, ...]] = ()
     columns: ClassVar[tuple[Column, ...]] = ()
-    turns: ClassVar[int] = 1
+    turns: int = 1
+    example: ClassVar[Mapping[str, Any]] = {}
 
     def __init__(self, settings: Any, prompt: Prompt | None, context: StepContext) -> None:
         self.settings = settings
@@ -132,10 +134,28 @@ class Step:
         """Whether it needs an engine."""
         return self._prompt is not None
 
+    def asks_about(self, item: Item) -> bool:
+        """Whether it has anything to ask about this item; if not, `compute` does the step."""
+        return self.asks
+
     @property
     def prompt(self) -> Prompt:
         assert self._prompt is not None, f"step {self.label} asks nobody"
         return self._prompt
+
+    @property
+    def members(self) -> tuple[Step, ...]:
+        """The steps it stands for: itself, or a study's variants (steps/variants.py)."""
+        return (self,)
+
+    def of(self, item: Item) -> Step:
+        """The one of them that does this item."""
+        return self
+
+    @property
+    def attempts(self) -> int | None:
+        """How often its prompt is asked for one item at most; None: as often as the run asks."""
+        return self.prompt.attempts if self.asks else None
 
     def request(self, item: Item, attempt: int, run_seed: int, turn: int = 0) -> Request:
         """The question to the engine; the same for the same item, attempt, turn and seed, on any machine.
@@ -149,7 +169,7 @@ class Step:
             max_tokens=prompt.max_tokens,
             temperature=prompt.retry_temperature if attempt > 0 else prompt.temperature,
             seed=seed_of(run_seed, item.id, place, attempt),
-            schema=prompt.schema,
+            schema=None if prompt.last_object else prompt.schema,
         )
 
     def take(self, item: Item, response: Response, attempt: int, turn: int = 0) -> Outcome:
@@ -162,7 +182,8 @@ class Step:
         if trouble := unusable(response):
             return trouble
         try:
-            parsed = parse_json(response.text, self._reading)
+            read = parse_last_object if self.prompt.last_object else parse_json
+            parsed = read(response.text, self._reading)
         except Unparseable as problem:
             return Retry(problem.reason, lost_as="invalid")
         entry["repaired"] = parsed.repaired

@@ -99,7 +99,7 @@ def link_new(temp: Path, target: Path) -> bool:
     try:
         disk.link(temp, target)
     except FileExistsError:
-        # NFS: the answer to a link that succeeded may get lost and its repetition fail. Two names tell.
+        # NFS may lose the answer to a link that succeeded and repeat it, which fails: then the file has both names.
         return os.stat(temp).st_nlink == 2 and os.path.samefile(temp, target)
     except OSError as problem:
         if problem.errno not in _NO_LINKS:

@@ -24,11 +24,13 @@ def fingerprint(
     prompts: Mapping[str, str],
     operational: Mapping[str, Collection[str]],
     contents: Mapping[str, str] | None = None,
+    pass_contents: Mapping[str, Mapping[str, str]] | None = None,
 ) -> dict[str, dict[str, Any]]:
     """Sections {name: {"sha256", "values"}} of a resolved configuration (`RunConfig.plain()`).
 
     `prompts` gives the sha256 of each prompt by name; `operational`, per kind of engine, the settings to
-    leave out (engines/config.py); `contents` the digests of the files that anchors are read from, by name.
+    leave out (engines/config.py); `contents` the digests of the files that anchors are read from, by name;
+    `pass_contents`, per pass, those of the files that its engine and steps read.
     """
     shared = {key: value for key, value in config["prompts"].items() if key not in ("folder", *_SHORT_FORMS)}
     sections = {
@@ -37,9 +39,10 @@ def fingerprint(
             "seed": config["seed"],
             **config["anchors"],
             **({"contents": contents} if contents else {}),
+            **({"variants": config["variants"]} if config.get("variants") else {}),
         },
         "prompts": {**shared, "modules": dict(prompts)},
-        "passes": _passes(config, operational),
+        "passes": _passes(config, operational, pass_contents or {}),
     }
     plain = {name: _without_folders(values) for name, values in sections.items()}
     return {name: {"sha256": canonical.digest(values), "values": values} for name, values in plain.items()}
@@ -91,6 +94,7 @@ def pass_digest(sections: Mapping[str, Mapping[str, Any]], pass_name: str) -> st
                     for step in each["steps"]
                 ],
                 "engine": _set(each["engine"]),
+                **({"contents": each["contents"]} if "contents" in each else {}),
             }
             for each in chain
         ],
@@ -116,7 +120,11 @@ def require_same(where: str, recorded: Mapping[str, Any], wanted: Mapping[str, A
         )
 
 
-def _passes(config: Mapping[str, Any], operational: Mapping[str, Collection[str]]) -> dict[str, Any]:
+def _passes(
+    config: Mapping[str, Any],
+    operational: Mapping[str, Collection[str]],
+    contents: Mapping[str, Mapping[str, str]],
+) -> dict[str, Any]:
     passes: dict[str, Any] = {}
     for position, one in enumerate(config["passes"]):
         engine = one.get("engine") or config["engine"]
@@ -125,6 +133,7 @@ def _passes(config: Mapping[str, Any], operational: Mapping[str, Collection[str]
             "position": position,
             "steps": [dict(step) for step in one["steps"]],
             "engine": {key: value for key, value in engine.items() if key not in left_out},
+            **({"contents": dict(found)} if (found := contents.get(one["name"])) else {}),
         }
     return passes
 

@@ -6,8 +6,8 @@ heartbeat for `expiry` seconds may be taken over: the old file is renamed away, 
 fresh one claimed. Nothing is ever locked: a process that dies at any point leaves at most a file that
 expires or a temp file that is swept.
 
-A lease saves work, it does not guard data: should two workers hold one shard (a zombie that woke up, clocks
-gone mad), both finish it and the first committed result wins. How clocks and caches are tolerated:
+A lease saves work, it does not guard data: should two workers hold one shard (one was suspended and woke up,
+or a clock is wrong), both finish it and the first committed result wins. How clocks and caches are tolerated:
 docs/format.md, section 8.
 """
 
@@ -163,7 +163,7 @@ class Leases:
         with atomic.disk_errors(path):
             try:
                 fd = os.open(path, os.O_RDONLY)
-            except (FileNotFoundError, NotADirectoryError):  # stale is no answer: the next beat asks again
+            except (FileNotFoundError, NotADirectoryError):  # not for ESTALE, which says nothing of the lease
                 return False
             try:
                 if _nonce(os.read(fd, 4096)) != lease.nonce:

@@ -19,7 +19,7 @@ LITTER_AGE = 3600.0
 def sweep_temps(folder: Path, older_than: float = LITTER_AGE, prefix: str = ".") -> int:
     """Remove temp files and folders in `folder` in which nobody wrote for `older_than` seconds; how many.
 
-    Ages are by the file system's clock: a node whose own is ahead must not take the living for dead.
+    Ages are by the file system's clock: a node whose own clock is ahead must not remove what others still write.
     """
     try:
         entries = list(os.scandir(folder))

@@ -1,4 +1,4 @@
-"""Set a corrupt file aside with the reason beside it: its work is done again, and somebody can look."""
+"""Set a corrupt file aside with the reason beside it: its work is done again, and the file can be examined."""
 
 from __future__ import annotations
 

@@ -113,10 +113,6 @@ class ShardQueue:
         """The shards that have a result, by one listing."""
         return done_shards(self._run, self._pass)
 
-    def done_count(self) -> int:
-        """How many shards have a result, by one listing."""
-        return len(self.done())
-
     def jitter(self, seconds: float) -> float:
         """A time around `seconds`, so that thousands of waiting workers do not look at the same moment."""
         return seconds * self._random.uniform(0.75, 1.25)

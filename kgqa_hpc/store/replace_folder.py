@@ -31,7 +31,7 @@ SUMS = "SHA256SUMS"
 _AT_FDCWD = -100
 _RENAME_EXCHANGE = 2
 _CANNOT_EXCHANGE = {errno.EINVAL, errno.ENOSYS, errno.ENOTSUP, errno.EPERM}
-# Others who replace the same folder may come between our looking and our renaming, but not for ever.
+# How often others who replace the same folder may come between our look and our rename.
 _TRIES = 100
 
 

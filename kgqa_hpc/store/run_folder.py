@@ -232,6 +232,23 @@ class RunFolder:
         grown = {name: dict(section) for name, section in sections.items()}
         write_manifest(self.manifest_file, replace(manifest, sections=grown, trusted=effects(config)))
 
+    def untouched(self) -> bool:
+        """Whether nobody has worked on it: no shards, no results; a graph and a sample are quickly made again."""
+        return not any(
+            atomic.exists(path)
+            for path in (self.shards_manifest, self.path / "results", self.path / "leases", self.dataset)
+        )
+
+    def remake(self, config: Mapping[str, Any], sections: Sections) -> None:
+        """Take over another configuration where nothing was answered yet; graph and sample of the old one are
+        set aside when they are made again. The manifest comes last.
+        """
+        if not self.untouched():
+            self.check(sections)
+        shutil.rmtree(self.prompts, ignore_errors=True)
+        atomic.write_file(self.config_file, _yaml(config))
+        write_manifest(self.manifest_file, new_manifest(sections, config))
+
     def require_trust(self) -> dict[str, Any]:
         """What this run does beyond itself (store/trust.py). Raises InputError when nobody has agreed to
         it.

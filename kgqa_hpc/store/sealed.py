@@ -121,13 +121,6 @@ def read_header(path: Path, kind: str) -> dict[str, Any]:
     return header
 
 
-def full_header(path: Path, kind: str) -> dict[str, Any]:
-    """The header with what did not fit into 1 KiB; verifies every byte."""
-    with open_sealed(path, kind) as file:
-        header: dict[str, Any] = canonical.loads(file.attrs["header"].encode())
-        return header
-
-
 def render_header(fields: dict[str, Any]) -> bytes:
     """The 1024 bytes: canonical JSON with a "check" (CRC-32 of the JSON without it), spaces, newline.
 

@@ -12,7 +12,8 @@ import time
 from kgqa_hpc.store.lease import Lease
 from kgqa_hpc.store.queue import ShardQueue
 
-SLOW = 3.0  # times our own mean: slower than any spread of lengths, sooner than waiting it out
+# Times our own mean: more than shards differ in length, and sooner than the other worker would be done.
+SLOW = 3.0
 REMEMBERED = 10  # shards the mean is taken over
 
 

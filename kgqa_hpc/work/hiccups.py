@@ -1,8 +1,9 @@
-"""A hiccup of the file system is not a death: how long trouble is borne before it counts.
+"""Errors of the file system that pass by themselves, and for how long they are tried again.
 
 A parallel file system that fails over answers nothing but errors for seconds; NFS calls a file stale that
-another node has just replaced. What is done again and again anyway (heartbeats, states, claims) is simply
-tried again, unless the trouble lasts, or is a disk that is full and stays full until somebody mends it.
+another node has just replaced. What is done every few seconds anyway (heartbeats,
+states, claims) is then tried again, unless the trouble lasts, or is one that stays until somebody mends it: a
+full disk.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ _LASTING = (errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EFBIG)
 
 
 class Hiccups:
-    """The trouble of one thread: `bear` what went wrong, tell `well` when something worked."""
+    """The errors of one thread: call `bear` with each, and `well` when something worked."""
 
     def __init__(self, patience: float = LONGEST) -> None:
         self._patience = patience
@@ -27,7 +28,7 @@ class Hiccups:
         self._since = None
 
     def bear(self, problem: Exception) -> None:
-        """Returns to have it tried again; raises `problem` when it is no hiccup, or has lasted too long."""
+        """Returns when it is worth another try; else, or when it has lasted too long, raises `problem`."""
         now = time.monotonic()
         self._since = now if self._since is None else self._since
         if not may_pass(problem) or now - self._since > self._patience:

@@ -125,7 +125,7 @@ class Scheduler:
     def add(self, tasks: Iterable[Task]) -> None:
         """Queue tasks, each at the step it needs; a step that asks nobody is done at once."""
         for task in tasks:
-            if self._chain[task.step].asks:
+            if self._chain[task.step].asks_about(task.item):
                 self._queues[task.step].append(task)
             else:
                 self._advance(task, self._chain[task.step].run(task.item))
@@ -259,7 +259,7 @@ class Scheduler:
     def _advance(self, task: Task, outcome: Outcome) -> None:
         while isinstance(outcome, Done):
             task.step, task.attempt, task.turn, task.item.state = task.step + 1, 0, 0, {}
-            if task.step == len(self._chain) or self._chain[task.step].asks:
+            if task.step == len(self._chain) or self._chain[task.step].asks_about(task.item):
                 break
             outcome = self._chain[task.step].run(task.item)
         match outcome:
@@ -270,7 +270,7 @@ class Scheduler:
             case Ask():
                 task.attempt, task.turn = 0, task.turn + 1
                 self._queues[task.step].appendleft(task)
-            case Retry() if task.attempt + 1 < self._limits.attempts:
+            case Retry() if task.attempt + 1 < (self._chain[task.step].attempts or self._limits.attempts):
                 task.attempt += 1
                 self.counters.retries += 1
                 self._queues[task.step].appendleft(task)

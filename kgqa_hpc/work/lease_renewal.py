@@ -79,7 +79,7 @@ class Heartbeat:
     def _renew(self, lease: Lease, needless: Callable[[], bool]) -> bool:
         """One heartbeat; whether the file system answered it.
 
-        Until another worker takes the shard over nothing is lost but patience.
+        Without an answer the shard stays ours until another worker takes it over.
         """
         try:
             if not lease.renew():

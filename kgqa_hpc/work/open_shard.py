@@ -148,7 +148,7 @@ class OpenShard:
             except StoreError:
                 if path.exists():
                     raise
-                continue  # somebody committed the result meanwhile; the next heartbeat will tell
+                continue  # another worker committed the result meanwhile; the next heartbeat finds that out
             if damage:
                 kept = quarantine_copy(self._run.quarantine, path, str(damage))
                 self._log("journal-damaged", shard=self.name, damage=str(damage), copy=str(kept))

@@ -16,7 +16,7 @@ from typing import Any
 from kgqa_hpc.engines.process import EngineProcess
 from kgqa_hpc.errors import CorruptFile, EngineDied, KgqaError, MissingFile, StoreError
 from kgqa_hpc.runs import kept_prompts
-from kgqa_hpc.steps.chain import build_chain, set_engine
+from kgqa_hpc.steps.chain import build_chain, schemas_of, set_engine
 from kgqa_hpc.store.lease import Lease
 from kgqa_hpc.store.partition import load_shard
 from kgqa_hpc.store.quarantine import quarantine
@@ -93,14 +93,14 @@ class PassWorker:
         except BaseException:
             self._engine.kill()
             for shard in list(self._open.values()):
-                # The disk may be what is broken; the first error is the one to tell.
+                # The disk may be what is broken; the first error is the one to report.
                 with suppress(KgqaError):
                     self._leave(shard, "failed")
             raise
         finally:
             self._queue.leases.close()
         if self._stopped():
-            self._engine.kill()  # nothing in it is worth the seconds an orderly end may take
+            self._engine.kill()  # an orderly end may take seconds, and nothing would be gained
         else:
             self._engine.close()
         if self._scheduler is not None:
@@ -186,7 +186,7 @@ class PassWorker:
 
     def _start_once(self) -> None:
         self._engine.start(self._stopped)
-        self._engine.preflight([step.prompt.schema for step in self._chain if step.asks], self._stopped)
+        self._engine.preflight(schemas_of(self._chain), self._stopped)
 
     def _results_before(self, lease: Lease) -> dict[str, Record] | None:
         """The records of the pass before; sets `_blocked` when they have to be made again."""

@@ -1,6 +1,6 @@
 """A thread beside the worker: it leads when it may, and tells people and `status` how things stand.
 
-Hiccups of the file system are borne: it tries again. Lasting trouble (a full disk while cutting shards) ends
+After a passing error of the file system it tries again. Lasting trouble (a full disk while cutting shards) ends
 the thread, and `check` raises it in the main thread: it never ends silently.
 """
 
@@ -112,7 +112,7 @@ class Reporter:
                     due = time.monotonic() + pause * random.uniform(0.8, 1.2)
                 self._show()
         except StoppedEarly:
-            pass  # the main thread has heard of it too
+            pass  # the main thread stops for the same reason
         except BaseException as problem:  # noqa: BLE001  raised by `check` in the main thread
             self._trouble = problem
 

@@ -16,7 +16,8 @@ import pytest
 
 from kgqa_hpc.store.atomic import make_folder
 from kgqa_hpc.store.run_folder import RunFolder
-from tests.work.rig import PATIENCE, answers_kept, events, make_run, records, wait_for
+from tests.runs import make_run
+from tests.work.rig import PATIENCE, answers_kept, events, records, wait_for
 
 CODES = (errno.EIO, errno.ESTALE, errno.EACCES, errno.ENOENT)
 BURST = 1.4  # s

@@ -15,12 +15,10 @@ from pathlib import Path
 
 import pytest
 
+from kgqa_hpc.store.run_folder import RunFolder
+from tests.work.rig import reconfigure
+
 ROOT = Path(__file__).resolve().parents[2]
-sys.path.insert(0, str(ROOT))  # so that `tests.work.rig` is found however pytest was started
-
-from kgqa_hpc.store.run_folder import RunFolder  # noqa: E402
-from tests.work.rig import reconfigure  # noqa: E402
-
 PATIENCE = 420.0  # s; for what takes half a minute on an idle machine
 SLURM = ("slurmctld", "slurmd", "munged", "sbatch", "srun", "squeue", "scontrol")
 SEARCH = f"{os.environ['PATH']}:/usr/sbin"

@@ -19,7 +19,7 @@ from tests.work.rig import answers_kept, events, reconfigure, records
 
 pytestmark = [needs_slurm, pytest.mark.cluster, pytest.mark.slow]
 
-SUBMIT = ["--cpus=1", "--memory=500M", "--time=10m", "--json"]
+SUBMIT = ["--cpus=1", "--memory=500M", "--graph-cpus=1", "--graph-memory=500M", "--time=10m", "--json"]
 LEASE = 3.0  # s; of the chaos
 ARRAY = ["--cpus-per-task=1", "--mem=500M", "--gpus-per-task=1"]
 

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import re
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -12,11 +14,14 @@ from kgqa_hpc.cluster import slurm
 from kgqa_hpc.cluster.jobs import GRAPHLETS, MERGE, Resources
 from kgqa_hpc.cluster.submit import Commands, progress_mark, submit
 from kgqa_hpc.errors import InputError
+from kgqa_hpc.stages import STAGES
 from kgqa_hpc.store.journal import Journal
 from kgqa_hpc.store.run_folder import RunFolder
-from tests.work.rig import make_run, records, wait_for
+from tests.runs import make_run
+from tests.work.rig import records, wait_for
 
 pytest.importorskip("submitit")
+SLURM = Path(__file__).parents[2] / "slurm"
 
 
 @pytest.fixture
@@ -30,7 +35,7 @@ def _no_slurm(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def scripts(run: RunFolder, **wishes: Any) -> dict[str, str]:
-    return {job["name"]: job["script"] for job in submit(run.path, Resources(**wishes), dry_run=True)}
+    return {job["name"]: job["script"] for job in submit(run.path, Resources(**wishes), STAGES, dry_run=True)}
 
 
 @pytest.mark.usefixtures("_no_slurm")
@@ -75,6 +80,26 @@ def test_a_run_without_anchors_gets_a_job_for_them_first(run: RunFolder) -> None
     assert f"sample {run.path}" in shown["kgqa-graphlets"]
 
 
+@pytest.mark.usefixtures("_no_slurm")
+def test_a_dry_run_needs_no_submitit(run: RunFolder, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "submitit", None)
+    assert list(scripts(run)) == ["kgqa-run", "kgqa-merge"]
+    with pytest.raises(InputError, match="submitit is not installed"):
+        submit(run.path, Resources(), STAGES)
+
+
+@pytest.mark.usefixtures("_no_slurm")
+def test_submitted_jobs_and_the_scripts_run_every_stage_in_its_order(run: RunFolder) -> None:
+    run.anchors.unlink()
+    names = [stage.name for stage in STAGES]
+    jobs = "".join(scripts(run).values())
+    assert re.findall(rf"#   .* (\w+) {run.path}$", jobs, re.MULTILINE) == names
+    texts = "".join((SLURM / f"{name}.sbatch").read_text() for name in ("graphlets", "run_array", "merge"))
+    assert re.findall(r'"\$\{KGQA\[@\]\}" (\w+) "\$RUN"', texts) == names
+    pipeline = re.findall(r"\w+(?=\.sbatch)", (SLURM / "pipeline.sh").read_text())
+    assert [name for name in pipeline if name] == ["graphlets", "merge"], "and the one KGQA_RUN names"
+
+
 def test_submitit_makes_of_it_what_the_dry_run_shows(run: RunFolder, monkeypatch: pytest.MonkeyPatch) -> None:
     """Its executor is given a sbatch that keeps the script; compared are the #SBATCH lines but for output files."""
     bin_, kept = run.path.parent / "bin", run.path.parent / "kept"
@@ -86,8 +111,8 @@ def test_submitit_makes_of_it_what_the_dry_run_shows(run: RunFolder, monkeypatch
     (bin_ / "sbatch").chmod(0o755)
     monkeypatch.setenv("PATH", f"{bin_}:{os.environ['PATH']}")
     wishes = Resources(workers=3, partition="gpu", options={"qos": "low"})
-    shown = submit(run.path, wishes, dry_run=True)
-    submit(run.path, wishes)
+    shown = submit(run.path, wishes, STAGES, dry_run=True)
+    submit(run.path, wishes, STAGES)
     for number, job in enumerate(shown):
         lines = {line for line in (kept / str(number)).read_text().splitlines() if line.startswith("#SBATCH")}
         others = ("#SBATCH --output", "#SBATCH --error", "#SBATCH --dependency", "#SBATCH --kill-on-invalid")
@@ -104,7 +129,7 @@ def test_submitit_makes_of_it_what_the_dry_run_shows(run: RunFolder, monkeypatch
     ],
 )
 def test_the_scripts_ask_for_the_same_as_submitted_jobs(name: str, asks: dict[str, Any]) -> None:
-    text = (Path(__file__).parents[2] / "slurm" / f"{name}.sbatch").read_text()
+    text = (SLURM / f"{name}.sbatch").read_text()
     header = " ".join(line for line in text.splitlines() if line.startswith("#SBATCH"))
     for option, value in asks.items():
         assert f"--{option.replace('_', '-')}={value}" in header.split()
@@ -133,14 +158,14 @@ def test_commands_run_in_the_image_when_one_is_given(
 @pytest.mark.usefixtures("_no_slurm")
 def test_without_slurm_nothing_is_submitted_and_the_cure_is_told(run: RunFolder) -> None:
     with pytest.raises(InputError, match="there is no sbatch here"):
-        submit(run.path, Resources())
+        submit(run.path, Resources(), STAGES)
     assert slurm.recorded_jobs(run.logs) == []
 
 
 @pytest.mark.slow
 def test_on_this_machine_the_run_is_worked_through_and_the_job_recorded(tmp_path: Path) -> None:
     run = make_run(tmp_path / "run", 60, engine={"kind": "scripted", "latency": {"per_request_s": 0.02}})
-    jobs = submit(run.path, Resources(workers=2, time=3600), cluster="local")
+    jobs = submit(run.path, Resources(workers=2, time=3600), STAGES, cluster="local")
     assert [job["tasks"] for job in jobs] == [1, 1]
     assert slurm.recorded_jobs(run.logs) == [job["job"] for job in jobs]
     # Without a graph the dataset cannot be merged here; the work itself is what is waited for.

@@ -8,9 +8,8 @@ from typing import Any
 
 import pytest
 
-from kgqa_hpc.dataset.duplicates import band_shape, exact_duplicates, near_duplicates
+from kgqa_hpc.dataset.duplicates import band_shape, exact_duplicates, grams, near_duplicates
 from kgqa_hpc.dataset.merge import merge
-from kgqa_hpc.dataset.words import grams
 
 SEED = 20261122
 

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from kgqa_hpc.errors import InputError
+from kgqa_hpc.errors import ConfigError, InputError
 from kgqa_hpc.evaluate.calibration import best_threshold, calibrate, decide_block, good_items, out_of_fold
 from kgqa_hpc.evaluate.calibration_text import render
 from kgqa_hpc.evaluate.judged import auc, measure, wilson
@@ -28,6 +28,7 @@ from kgqa_hpc.evaluate.panel import (
 from kgqa_hpc.evaluate.ratings import Rating, Ratings, read_ratings
 from kgqa_hpc.evaluate.scales import CRITERIA
 from kgqa_hpc.evaluate.verdicts import Verdicts, opinion, read_verdicts
+from kgqa_hpc.trials import ask_judges
 from tests.evaluate.pairs import write_lines
 
 
@@ -349,3 +350,29 @@ def test_a_panels_intervals_cover_what_its_judges_errors_imply() -> None:
             assert found["kappa"]["low"] < found["kappa"]["value"] < found["kappa"]["high"]
     print(covered)
     assert all(180 <= n <= 199 for n in covered.values()), covered
+
+
+def test_the_judges_of_a_configuration_are_asked_about_the_rated_pairs(tmp_path: Path) -> None:
+    ratings = rated([5.0, 1.0] * 6)
+    config = tmp_path / "strict.yaml"
+    config.write_text(
+        "engine: {kind: scripted, accept: 0.5}\n"
+        "passes: [{name: main, steps: [generate, check, {use: judge, as: one}, {use: judge, as: two}]}]\n",
+        encoding="utf-8",
+    )
+    run = ask_judges(config, ratings, tmp_path / "kept")
+    verdicts = read_verdicts(ratings, [run])
+    assert verdicts.judges == ("one", "two")
+    assert len(verdicts.items) == verdicts.by_id == 12
+    assert (verdicts.votes >= 0).all()
+    assert ask_judges(config, ratings, tmp_path / "kept") == run
+    assert calibrate(ratings, verdicts)["judges"].keys() == {"one", "two"}
+
+
+def test_a_configuration_without_judges_is_refused(tmp_path: Path) -> None:
+    config = tmp_path / "none.yaml"
+    config.write_text(
+        "engine: {kind: scripted}\npasses: [{name: main, steps: [generate]}]\n", encoding="utf-8"
+    )
+    with pytest.raises(ConfigError, match="judges or scores"):
+        ask_judges(config, rated([4.0]), tmp_path / "kept")

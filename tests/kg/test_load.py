@@ -13,7 +13,6 @@ from kgqa_hpc.kg.settings import (
     GraphConfig,
     GraphSection,
     SourceSettings,
-    default_graph,
     graph_config,
     model_of,
     resolve_paths,
@@ -25,7 +24,7 @@ GRAPHML = "<graphml><graph><node id='a'/><node id='b'/><edge source='a' target='
 
 
 class _Run(BaseModel):
-    graph: GraphSection = default_graph()
+    graph: GraphSection = graph_config({})
 
 
 def _messages(section: object) -> list[str]:
@@ -52,7 +51,7 @@ def test_every_plain_source_of_a_configuration_is_read(write):
 def test_the_hpo_source_needs_no_file(monkeypatch, make_graph):
     graph = make_graph(2, [(0, 1, 0)])
     monkeypatch.setattr("kgqa_hpc.kg.sources.hpo.read_hpo", lambda: graph)
-    assert load_graph(default_graph()) is graph
+    assert load_graph(graph_config({})) is graph
 
 
 def test_the_configured_policies_reach_the_reader(write):
@@ -121,7 +120,7 @@ def test_a_section_is_dumped_with_the_keys_of_its_source_and_reads_back_the_same
 
 def test_the_null_keys_of_a_run_of_the_first_release_are_read_over():
     old = {"source": "hpo", "nodes": None, "edges": None, "path": None}
-    assert graph_config(old) == default_graph()
+    assert graph_config(old) == graph_config({})
 
 
 def test_only_keys_that_hold_paths_are_resolved(tmp_path: Path):

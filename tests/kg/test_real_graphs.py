@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from kgqa_hpc.kg.reduce import reduce_with_report
+from kgqa_hpc.kg.reduce import Wanted, reduce_to
 from kgqa_hpc.kg.sources.csv import read_csv
 
 SHARED = Path(__file__).parents[3] / "shared" / "data" / "kg"
@@ -27,7 +27,7 @@ def test_reading_and_reduction_give_the_known_figures(folder):
     known = json.loads((folder / "stats.json").read_text())
     graph = read_csv(folder / "nodes.csv.gz", folder / "edges.csv.gz")
     degrees = graph.degrees()
-    report = reduce_with_report(graph)
+    report = reduce_to(graph, Wanted())
     reduced = report.graph
     found = {
         "nodes": graph.num_nodes,

@@ -15,7 +15,7 @@ from kgqa_hpc.errors import InputError
 from kgqa_hpc.status import history
 from kgqa_hpc.status.metrics import metrics
 from kgqa_hpc.status.pass_totals import PassTotals
-from kgqa_hpc.status.render import WATCH_EVERY, duration, render, status, watch
+from kgqa_hpc.status.render import WATCH_EVERY, render, status, watch
 from kgqa_hpc.status.snapshot import compose, load_totals, to_document
 from kgqa_hpc.status.worker_states import (
     ALIVE,
@@ -31,7 +31,7 @@ from kgqa_hpc.store.partition import partition, read_shards_manifest
 from kgqa_hpc.store.results import write_result
 from kgqa_hpc.store.run_folder import RunFolder
 from kgqa_hpc.store.sealed import create_sealed
-from tests.work.rig import make_run
+from tests.runs import make_run
 
 OTHER_HOST = "node-of-another-machine"
 
@@ -240,14 +240,6 @@ def test_without_slurm_or_jobs_there_is_no_queue(run: RunFolder, monkeypatch: py
     slurm.record_job(run.logs, "12", "run")
     monkeypatch.setenv("PATH", "/nowhere")
     assert slurm.queue_state(run.logs) is None
-
-
-@pytest.mark.parametrize(
-    ("seconds", "text"),
-    [(40, "40 s"), (600, "10 min"), (11_100, "3 h 5 min"), (90_000, "1 day 1 h"), (250_000, "2 days 21 h")],
-)
-def test_durations_are_told_in_two_units_at_most(seconds: float, text: str) -> None:
-    assert duration(seconds) == text
 
 
 def journal(run: RunFolder, shard: str, number: int, pass_name: str = "main") -> Journal:

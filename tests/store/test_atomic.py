@@ -11,7 +11,8 @@ from pathlib import Path
 import pytest
 
 from kgqa_hpc.errors import DiskFull, StoreError
-from kgqa_hpc.store import atomic, disk, litter
+from kgqa_hpc.store import atomic, litter
+from tests.disk_watch import Probe, watch
 
 
 def test_a_file_holds_what_was_written_and_no_temp_file_stays(tmp_path: Path) -> None:
@@ -27,11 +28,11 @@ def test_bytes_are_durable_before_the_name_and_the_name_before_success(
 ) -> None:
     """What a power cut may leave cannot be tested here; the order of the calls that rules it out can."""
     calls: list[str] = []
-    with disk.watch(lambda call, where: calls.append(call)):
+    with watch(lambda call, where: calls.append(call)):
         atomic.write_file(tmp_path / "f", b"data", exclusive=exclusive)
     assert calls == ["open", "write", "fsync", naming, "open", "fsync", "close", "unlink"]
     calls.clear()
-    with disk.watch(lambda call, where: calls.append(call)):
+    with watch(lambda call, where: calls.append(call)):
         atomic.write_file(tmp_path / "g", b"data", exclusive=exclusive, durable=False)
     assert calls == ["open", "write", naming, "close", "unlink"]
 
@@ -62,7 +63,7 @@ def test_of_many_exclusive_writers_exactly_one_wins(tmp_path: Path) -> None:
 
 
 def test_short_writes_are_continued(tmp_path: Path) -> None:
-    with disk.watch(lambda call, where: 3 if call == "write" else None):
+    with watch(lambda call, where: 3 if call == "write" else None):
         atomic.write_file(tmp_path / "f", b"0123456789")
     assert (tmp_path / "f").read_bytes() == b"0123456789"
 
@@ -78,7 +79,7 @@ def test_short_writes_are_continued(tmp_path: Path) -> None:
     ],
 )
 def test_a_full_or_failing_disk_is_one_clear_error(tmp_path: Path, number: int, text: str, cure: str) -> None:
-    with disk.watch(_refuse("fsync", number)), pytest.raises(DiskFull) as caught:
+    with watch(_refuse("fsync", number)), pytest.raises(DiskFull) as caught:
         atomic.write_file(tmp_path / "f", b"data")
     assert text in caught.value.message
     assert str(tmp_path / "f") in caught.value.message
@@ -88,7 +89,7 @@ def test_a_full_or_failing_disk_is_one_clear_error(tmp_path: Path, number: int, 
 
 
 def test_another_refusal_is_a_store_error_with_the_path(tmp_path: Path) -> None:
-    with disk.watch(_refuse("open", errno.EACCES)), pytest.raises(StoreError) as caught:
+    with watch(_refuse("open", errno.EACCES)), pytest.raises(StoreError) as caught:
         atomic.write_file(tmp_path / "f", b"data")
     assert not isinstance(caught.value, DiskFull)
     assert "Permission denied" in caught.value.message
@@ -96,7 +97,7 @@ def test_another_refusal_is_a_store_error_with_the_path(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("number", [errno.EPERM, errno.EOPNOTSUPP, errno.EXDEV])
 def test_without_hard_links_the_first_writer_still_wins(tmp_path: Path, number: int) -> None:
-    with disk.watch(_refuse("link", number)):
+    with watch(_refuse("link", number)):
         assert atomic.write_file(tmp_path / "f", b"one", exclusive=True)
         assert not atomic.write_file(tmp_path / "f", b"two", exclusive=True)
     assert (tmp_path / "f").read_bytes() == b"one"
@@ -111,7 +112,7 @@ def test_without_hard_links_many_writers_leave_one_whole_file(tmp_path: Path) ->
         if atomic.write_file(tmp_path / "f", b"%d" % number * 100, exclusive=True):
             won.append(number)
 
-    with disk.watch(_refuse("link", errno.EPERM)):
+    with watch(_refuse("link", errno.EPERM)):
         threads = [threading.Thread(target=write, args=(number,)) for number in range(4)]
         for thread in threads:
             thread.start()
@@ -124,7 +125,7 @@ def test_without_hard_links_many_writers_leave_one_whole_file(tmp_path: Path) ->
 def test_a_dead_writers_guard_is_removed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(atomic, "GUARD_AGE", 0.1)
     (tmp_path / f".f.guard{atomic.TEMP_SUFFIX}").touch()
-    with disk.watch(_refuse("link", errno.EPERM)):
+    with watch(_refuse("link", errno.EPERM)):
         assert atomic.write_file(tmp_path / "f", b"one", exclusive=True)
     assert os.listdir(tmp_path) == ["f"]
 
@@ -143,7 +144,7 @@ def test_a_file_that_appears_while_waiting_for_the_guard_wins(tmp_path: Path) ->
                 (tmp_path / "f").write_bytes(b"theirs")
                 guard.unlink()
 
-    with disk.watch(probe):
+    with watch(probe):
         assert not atomic.write_file(tmp_path / "f", b"mine", exclusive=True)
     assert (tmp_path / "f").read_bytes() == b"theirs"
 
@@ -154,7 +155,7 @@ def test_a_lost_answer_to_a_link_that_succeeded_counts_as_success(tmp_path: Path
             temp = next(path for path in tmp_path.iterdir() if path.name.endswith(atomic.TEMP_SUFFIX))
             os.link(temp, where)  # what the server did before the client asked again
 
-    with disk.watch(probe):
+    with watch(probe):
         assert atomic.write_file(tmp_path / "f", b"one", exclusive=True)
     assert (tmp_path / "f").read_bytes() == b"one"
 
@@ -167,7 +168,7 @@ def test_a_folder_that_cannot_be_synced_is_no_error_where_it_needs_none(tmp_path
         if call == "fsync" and calls.count("fsync") == 2:
             raise OSError(errno.EINVAL, "not on this file system")
 
-    with disk.watch(probe):
+    with watch(probe):
         assert atomic.write_file(tmp_path / "f", b"one")
 
 
@@ -182,7 +183,7 @@ def test_a_folder_that_another_process_makes_first_is_fine(tmp_path: Path) -> No
         if call == "mkdir":
             os.mkdir(where)
 
-    with disk.watch(probe):
+    with watch(probe):
         atomic.make_folder(tmp_path / "a")
     assert (tmp_path / "a").is_dir()
 
@@ -231,11 +232,11 @@ def test_old_temp_files_are_swept_and_young_ones_stay(tmp_path: Path) -> None:
 def test_a_temp_file_that_somebody_else_sweeps_first_is_not_counted(tmp_path: Path) -> None:
     temp = tmp_path / f".f{atomic.TEMP_SUFFIX}"
     temp.touch()
-    with disk.watch(lambda call, where: os.unlink(where)):
+    with watch(lambda call, where: os.unlink(where)):
         assert litter.sweep_temps(tmp_path, older_than=-1) == 0
 
 
-def _refuse(refused: str, number: int) -> disk.Probe:
+def _refuse(refused: str, number: int) -> Probe:
     def probe(call: str, where: str) -> None:
         if call == refused:
             raise OSError(number, os.strerror(number))

@@ -16,10 +16,10 @@ from typing import Any
 
 import pytest
 
-from kgqa_hpc.store import disk
 from kgqa_hpc.store.anchors import write_anchors
 from kgqa_hpc.store.run_folder import RunFolder
 from kgqa_hpc.store.sweep import sweep
+from tests.disk_watch import Probe, watch
 
 
 @pytest.fixture
@@ -35,7 +35,7 @@ def fresh(run: RunFolder, tmp_path: Path, make_anchor: Callable[[int], dict[str,
     return copy
 
 
-def kill_at(nth: int, torn: bool = False) -> disk.Probe:
+def kill_at(nth: int, torn: bool = False) -> Probe:
     """Die before the nth call; or, `torn`, let the nth write put down 7 bytes and die before the next."""
     calls = 0
 
@@ -49,13 +49,13 @@ def kill_at(nth: int, torn: bool = False) -> disk.Probe:
     return probe
 
 
-def run_in_child(work: Callable[[], None], probe: disk.Probe) -> tuple[bool, int]:
+def run_in_child(work: Callable[[], None], probe: Probe) -> tuple[bool, int]:
     """Fork, work under the probe; (was it killed, exit code)."""
     child = os.fork()
     if child == 0:
         code = 1
         try:
-            with disk.watch(probe):
+            with watch(probe):
                 work()
             code = 0
         finally:
@@ -69,7 +69,7 @@ def run_in_child(work: Callable[[], None], probe: disk.Probe) -> tuple[bool, int
 @pytest.mark.parametrize("torn", [False, True], ids=["between calls", "inside a write"])
 def test_recovery_holds_after_a_kill_at_every_call(fresh: Any, life: Any, tmp_path: Path, torn: bool) -> None:
     calls: list[str] = []
-    with disk.watch(lambda call, where: calls.append(call)):
+    with watch(lambda call, where: calls.append(call)):
         life.work(fresh("uninterrupted", 2), "w0", lambda _: None)
     assert {"pwrite", "link", "rename", "unlink", "fsync", "mkdir", "utime"} <= set(calls)
     for nth in [k for k, call in enumerate(calls, 1) if call == "write" or not torn]:
@@ -139,7 +139,7 @@ def _start(life: Any, run: RunFolder, worker: str, nth: int) -> int:
     if child == 0:
         code = 1
         try:
-            with disk.watch(kill_at(nth)):
+            with watch(kill_at(nth)):
                 life.work(run, worker, lambda _: None, expiry=0.05)
             code = 0
         finally:

@@ -13,10 +13,10 @@ from typing import Any
 import pytest
 
 from kgqa_hpc.errors import DiskFull
-from kgqa_hpc.store import disk
 from kgqa_hpc.store.anchors import write_anchors
 from kgqa_hpc.store.run_folder import RunFolder
 from kgqa_hpc.store.sweep import sweep
+from tests.disk_watch import Probe, watch
 
 ANCHORS = 2
 ERRORS = (errno.ENOSPC, errno.EIO, errno.EDQUOT, errno.EROFS)
@@ -35,7 +35,7 @@ def fresh(run: RunFolder, tmp_path: Path, make_anchor: Callable[[int], dict[str,
     return copy
 
 
-def refuse_once(nth: int, number: int) -> disk.Probe:
+def refuse_once(nth: int, number: int) -> Probe:
     """The nth call fails; a write before it fell short."""
     calls = 0
 
@@ -49,7 +49,7 @@ def refuse_once(nth: int, number: int) -> disk.Probe:
     return probe
 
 
-def full_from(nth: int, number: int) -> disk.Probe:
+def full_from(nth: int, number: int) -> Probe:
     """From the nth call on, everything that needs space fails."""
     calls = 0
 
@@ -66,10 +66,10 @@ def full_from(nth: int, number: int) -> disk.Probe:
 @pytest.mark.timeout(3600)
 @pytest.mark.parametrize("fault", [refuse_once, full_from])
 def test_every_refused_call_is_one_clear_error_and_the_next_start_goes_on(
-    fresh: Any, life: Any, fault: Callable[[int, int], disk.Probe]
+    fresh: Any, life: Any, fault: Callable[[int, int], Probe]
 ) -> None:
     calls: list[str] = []
-    with disk.watch(lambda call, where: calls.append(call)):
+    with watch(lambda call, where: calls.append(call)):
         life.work(fresh("undisturbed"), "w0", lambda _: None)
     for nth, call in enumerate(calls, 1):
         number = ERRORS[nth % len(ERRORS)]
@@ -77,7 +77,7 @@ def test_every_refused_call_is_one_clear_error_and_the_next_start_goes_on(
         kept: list[str] = []
         # Removing and closing files that nobody needs any more may fail without harm: litter, swept later.
         harmless = fault is refuse_once and call in ("unlink", "close")
-        with disk.watch(fault(nth, number)):
+        with watch(fault(nth, number)):
             try:
                 life.work(run, "w1", kept.append)
                 assert harmless or call not in NEEDS_SPACE, f"call {nth}, {call}, went unnoticed"

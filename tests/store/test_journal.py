@@ -13,8 +13,9 @@ from typing import Any
 import pytest
 
 from kgqa_hpc.errors import DiskFull, NewerFormat, StoreError
-from kgqa_hpc.store import disk, journal
+from kgqa_hpc.store import journal
 from kgqa_hpc.store.journal import Journal, journals_of, open_next, read_journal, remove_journals
+from tests.disk_watch import watch
 
 Make = Callable[..., dict[str, Any]]
 HEADER = {"fingerprint": "f1", "pass": "main", "shard": "shard-000000"}
@@ -130,7 +131,7 @@ def test_fsyncs_come_in_groups(path: Path, make_record: Make, monkeypatch: pytes
     now = 1000.0
     monkeypatch.setattr(time, "monotonic", lambda: now)
     calls: list[str] = []
-    with disk.watch(lambda call, where: calls.append(call)):
+    with watch(lambda call, where: calls.append(call)):
         own = Journal(path, HEADER, commit_every=30)
         for second in range(100):
             now = 1000.0 + second
@@ -147,7 +148,7 @@ def test_fsyncs_come_in_groups(path: Path, make_record: Make, monkeypatch: pytes
 
 def test_an_empty_journal_costs_no_fsync(path: Path) -> None:
     calls: list[str] = []
-    with disk.watch(lambda call, where: calls.append(call)), Journal(path, HEADER):
+    with watch(lambda call, where: calls.append(call)), Journal(path, HEADER):
         pass
     assert "fsync" not in calls
     assert read_journal(path, HEADER)[0] == []
@@ -167,7 +168,7 @@ def test_after_a_refused_call_a_journal_takes_no_more(path: Path, make_record: M
         own.append(make_record("g01-b"))
         own.sync()
 
-    with disk.watch(probe), pytest.raises(DiskFull, match="No space left"):
+    with watch(probe), pytest.raises(DiskFull, match="No space left"):
         append_and_sync()
     with pytest.raises(StoreError, match="the journal is closed"):
         own.append(make_record("g01-c"))
@@ -188,7 +189,7 @@ def test_a_short_write_before_a_full_disk_leaves_a_torn_tail_only(path: Path, ma
             raise OSError(errno.EDQUOT, "quota")
         return 10
 
-    with disk.watch(probe), pytest.raises(DiskFull, match="quota"):
+    with watch(probe), pytest.raises(DiskFull, match="quota"):
         own.append(make_record("g01-b"))
     found, damage = read_journal(path, HEADER)
     assert (found, damage.torn) == ([make_record("g01-a")], 10)
@@ -198,7 +199,7 @@ def test_a_journal_that_cannot_be_created_is_disk_full(path: Path) -> None:
     def probe(name: str, where: str) -> None:
         raise OSError(errno.ENOSPC, "full")
 
-    with disk.watch(probe), pytest.raises(DiskFull):
+    with watch(probe), pytest.raises(DiskFull):
         Journal(path, HEADER)
 
 
@@ -227,7 +228,7 @@ def test_journals_are_removed_newest_first_so_that_no_gap_arises(tmp_path: Path)
         open_next(tmp_path, "s", HEADER)[0].close()
     other, _ = open_next(tmp_path, "t", HEADER)
     removed: list[str] = []
-    with disk.watch(lambda call, where: removed.append(Path(where).name)):
+    with watch(lambda call, where: removed.append(Path(where).name)):
         remove_journals(tmp_path, "s")
     assert removed == ["s.w2.journal", "s.w1.journal", "s.w0.journal"]
     assert list(tmp_path.iterdir()) == [other.path]

@@ -13,8 +13,8 @@ from pathlib import Path
 import pytest
 
 from kgqa_hpc.errors import DiskFull, StoreError
-from kgqa_hpc.store import disk
 from kgqa_hpc.store.lease import Leases, holders
+from tests.disk_watch import watch
 
 NAME = "shard-000007"
 
@@ -118,7 +118,7 @@ def test_a_takeover_that_hits_a_fresh_lease_puts_it_back(leases: Callable[..., L
             fresh.append(None)
             fresh.append(quick.claim(NAME))
 
-    with disk.watch(probe):
+    with watch(probe):
         assert slow.claim(NAME) is None
     assert fresh[1].renew()
 
@@ -133,7 +133,7 @@ def test_an_owner_that_beats_in_the_last_moment_keeps_its_lease(leases: Callable
         if call == "rename":
             assert mine.renew()
 
-    with disk.watch(probe):
+    with watch(probe):
         assert other.claim(NAME) is None
     assert mine.renew()
 
@@ -152,7 +152,7 @@ def test_a_zombies_heartbeat_never_reaches_its_successors_lease(leases: Callable
             theirs.append(other.claim(NAME))
             age(other.path(NAME), 40_000)
 
-    with disk.watch(probe):
+    with watch(probe):
         mine.renew()
     assert theirs[1].name == NAME
     assert leases("w2").claim(NAME) is not None
@@ -167,7 +167,7 @@ def test_a_lease_that_vanishes_under_a_takeover_is_nobodys(leases: Callable[...,
         if call == "rename":
             dead.path(NAME).unlink()
 
-    with disk.watch(probe):
+    with watch(probe):
         assert other.claim(NAME) is None
     assert other.claim(NAME) is not None
 
@@ -181,7 +181,7 @@ def test_a_claimant_that_is_overtaken_gets_nothing(leases: Callable[..., Leases]
             first.append(None)
             first.append(quick.claim(NAME))
 
-    with disk.watch(probe):
+    with watch(probe):
         assert slow.claim(NAME) is None
     assert first[1].renew()
 
@@ -248,7 +248,7 @@ def _cycle_killed_at(mine: Leases, name: str, nth: int) -> None:
 
     status = 1
     try:
-        with disk.watch(probe):
+        with watch(probe):
             lease = mine.claim(name)
             assert lease is not None
             assert lease.renew()
@@ -266,7 +266,7 @@ def test_everyone_who_holds_something_is_listed_without_writing(leases: Callable
     mine.path("shard-000099").parent.mkdir(exist_ok=True)
     mine.path("shard-000099").write_bytes(b"garbage")
     calls: list[str] = []
-    with disk.watch(lambda call, where: calls.append(call)):
+    with watch(lambda call, where: calls.append(call)):
         found = {holder.name: holder for holder in holders(mine.folder, time.time())}
     assert calls == []
     assert len(found) == 31
@@ -306,7 +306,7 @@ def test_a_failing_disk_is_a_clear_error_and_leaves_no_half_lease(
             if len(calls) == nth and call not in ("unlink", "close"):
                 raise OSError(number, os.strerror(number))
 
-        with disk.watch(probe):
+        with watch(probe):
             try:
                 lease = mine.claim(NAME)
             except DiskFull:
@@ -336,7 +336,7 @@ def test_other_errors_than_gone_are_raised(leases: Callable[..., Leases], tmp_pa
     def probe(call: str, where: str) -> None:
         raise OSError(errno.EIO, "broken")
 
-    with disk.watch(probe):
+    with watch(probe):
         with pytest.raises(DiskFull):
             lease.renew()
         with pytest.raises(DiskFull):

@@ -10,10 +10,11 @@ from pathlib import Path
 import pytest
 
 from kgqa_hpc.status.worker_states import read_states, sweep_states, write_state
-from kgqa_hpc.store import atomic, disk
+from kgqa_hpc.store import atomic
 from kgqa_hpc.store.clock import machine
 from kgqa_hpc.store.lease import Leases, holders
 from kgqa_hpc.store.litter import sweep_temps
+from tests.disk_watch import watch
 
 NAME = "shard-000007"
 
@@ -80,7 +81,7 @@ def test_the_time_is_the_file_systems_and_not_this_machines(
 def test_the_clock_is_touched_seldom_and_survives_being_swept(leases: Callable[..., Leases]) -> None:
     mine = leases()
     calls: list[str] = []
-    with disk.watch(lambda call, where: calls.append(call)):
+    with watch(lambda call, where: calls.append(call)):
         for number in range(20):
             mine.claim(f"shard-{number:06d}")
         assert calls.count("utime") <= 1 + 20  # more only on a machine slower than a claim in five seconds

@@ -8,13 +8,14 @@ from pathlib import Path
 
 import pytest
 
-from kgqa_hpc.store import atomic, disk
+from kgqa_hpc.store import atomic
 from kgqa_hpc.store.document import write_document
 from kgqa_hpc.store.lease import holders
 from kgqa_hpc.store.partition import ShardsManifest
 from kgqa_hpc.store.queue import ShardQueue, done_shards
 from kgqa_hpc.store.run_folder import RunFolder
 from kgqa_hpc.store.shard import ShardEntry
+from tests.disk_watch import watch
 
 WORKERS, SHARDS = 64, 10_000
 
@@ -36,7 +37,7 @@ def work(run: RunFolder, worker: str) -> tuple[int, int, int]:
     """
     calls: list[str] = []
     claimed = committed = 0
-    with disk.watch(lambda call, where: calls.append(call)):
+    with watch(lambda call, where: calls.append(call)):
         queue = ShardQueue(run, "main", worker, expiry=3600.0)
         while not queue.complete:
             lease = queue.claim()

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from kgqa_hpc.errors import CorruptFile, FingerprintMismatch, StoppedEarly, StoreError
-from kgqa_hpc.store import disk, document
+from kgqa_hpc.store import document
 from kgqa_hpc.store import partition as partition_module
 from kgqa_hpc.store.anchors import write_anchors
 from kgqa_hpc.store.document import write_document
@@ -20,6 +20,7 @@ from kgqa_hpc.store.partition import ShardsManifest, load_shard, partition, read
 from kgqa_hpc.store.run_folder import RunFolder
 from kgqa_hpc.store.sealed import read_header
 from kgqa_hpc.store.shard import read_shard, write_shard
+from tests.disk_watch import watch
 
 Make = Callable[[int], dict[str, Any]]
 
@@ -43,9 +44,7 @@ def test_the_shards_together_are_the_anchors_in_order(run: RunFolder, make_ancho
 def test_the_manifest_comes_last(run: RunFolder, make_anchor: Make) -> None:
     write_anchors(run.anchors, [make_anchor(number) for number in range(6)], {})
     named: list[str] = []
-    with disk.watch(
-        lambda call, where: named.append(Path(where).name) if call in ("link", "rename") else None
-    ):
+    with watch(lambda call, where: named.append(Path(where).name) if call in ("link", "rename") else None):
         partition(run, 2)
     assert sorted(named[:3]) == ["shard-000000.h5", "shard-000001.h5", "shard-000002.h5"]
     assert named[3:] == ["manifest.json"]
@@ -199,7 +198,7 @@ def test_of_two_builds_that_cut_at_once_the_first_ones_shard_is_listed(
             rows = [make_anchor(number) for number in range(2)]
             first.append(write_shard(Path(where), rows, {**origin, "build": "another"}))
 
-    with disk.watch(probe):
+    with watch(probe):
         manifest = partition(run, 2)
     assert manifest.shards == (first[1],)
     assert read_shard(run.shard("shard-000000"), manifest.shards[0].sha256)

@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 
 from kgqa_hpc.errors import DiskFull
-from kgqa_hpc.store import disk
 from kgqa_hpc.store.document import read_document
 from kgqa_hpc.store.quarantine import quarantine, quarantine_copy
+from tests.disk_watch import watch
 
 
 @pytest.fixture
@@ -60,7 +60,7 @@ def test_a_full_disk_is_disk_full_and_leaves_the_file_where_it_is(tmp_path: Path
         if call == "rename" and where.endswith(".h5"):
             raise OSError(errno.ENOSPC, "full")
 
-    with disk.watch(probe), pytest.raises(DiskFull):
+    with watch(probe), pytest.raises(DiskFull):
         quarantine(tmp_path / "quarantine", corrupt, "a")
     assert corrupt.read_bytes() == b"broken"
     assert list((tmp_path / "quarantine").iterdir()) == []

@@ -63,7 +63,7 @@ def test_one_worker_gets_every_shard_once_and_then_is_complete(cut_run: RunFolde
     assert not queue.complete
     assert sorted(work_off(cut_run, queue)) == [f"shard-{k:06d}" for k in range(5)]
     assert queue.complete
-    assert queue.done_count() == queue.total == 5
+    assert len(queue.done()) == queue.total == 5
     assert queue.claim() is None
 
 
@@ -141,7 +141,7 @@ def test_a_result_that_appears_between_look_and_claim_is_not_done_again(cut_run:
 
     queue.leases.claim = late  # type: ignore[method-assign]
     assert queue.claim() is None
-    assert queue.done_count() == 5
+    assert len(queue.done()) == 5
     assert queue.leases.held == set()
 
 

@@ -12,12 +12,13 @@ from typing import Any
 import pytest
 
 from kgqa_hpc.errors import CorruptFile, DiskFull, FingerprintMismatch, InputError
-from kgqa_hpc.store import atomic, disk
+from kgqa_hpc.store import atomic
 from kgqa_hpc.store.config_digest import fingerprint
 from kgqa_hpc.store.document import write_document
 from kgqa_hpc.store.litter import LITTER_AGE
 from kgqa_hpc.store.results import write_result
 from kgqa_hpc.store.run_folder import RunFolder
+from tests.disk_watch import watch
 
 Dict = dict[str, Any]
 
@@ -95,7 +96,7 @@ def test_a_refused_call_while_creating_leaves_nothing(
         if len(calls) == nth and call != "unlink":
             raise OSError(errno.ENOSPC, "full")
 
-    with disk.watch(probe):
+    with watch(probe):
         try:
             RunFolder.create(tmp_path / "run", config, sections)
         except DiskFull:

@@ -15,8 +15,9 @@ import numpy as np
 import pytest
 
 from kgqa_hpc.errors import CorruptFile, DiskFull, MissingFile, NewerFormat, StoreError
-from kgqa_hpc.store import disk, sealed
+from kgqa_hpc.store import sealed
 from kgqa_hpc.store.sealed import HEADER_BYTES, create_sealed, open_sealed, read_header, verify
+from tests.disk_watch import watch
 
 
 def write(path: Path, size: int = 10, **options: object) -> sealed.SealedFile:
@@ -104,7 +105,7 @@ def test_every_refused_call_is_disk_full_and_leaves_nothing(tmp_path: Path, call
     while True:
         seen.clear()
         refused = True
-        with disk.watch(probe):
+        with watch(probe):
             try:
                 write(tmp_path / "f.h5", size=70_000)
                 refused = False
@@ -175,7 +176,7 @@ def test_the_refusal_is_told_and_not_what_hdf5_makes_of_it(tmp_path: Path, nth: 
         with create_sealed(tmp_path / "f.h5", "thing") as file:
             fill_more_than_hdf5_keeps_in_memory(file)
 
-    with disk.watch(probe), pytest.raises(DiskFull, match="No space left"):
+    with watch(probe), pytest.raises(DiskFull, match="No space left"):
         fill()
     assert os.listdir(tmp_path) == []
 

@@ -16,7 +16,8 @@ from kgqa_hpc.store import run_folder
 from kgqa_hpc.store.run_folder import RunFolder
 from kgqa_hpc.store.trust import effects, shown
 from kgqa_hpc.yaml_file import load_yaml
-from tests.work.rig import Processes, make_run
+from tests.runs import make_run
+from tests.work.rig import Processes
 
 SERVER = {"kind": "openai", "model": "m", "base_url": "http://node1:8000/v1", "api_key_env": "MY_KEY"}
 Make = Callable[..., RunFolder]

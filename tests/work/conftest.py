@@ -2,14 +2,10 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-
-# So that `tests.work.rig` is found however pytest was started.
-sys.path.insert(0, str(Path(__file__).parents[2]))
 
 from tests.work.rig import Nursery, Processes
 

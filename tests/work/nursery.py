@@ -17,11 +17,11 @@ from pathlib import Path
 
 import kgqa_hpc.work.run  # all rooms a worker needs, before the first fork
 from kgqa_hpc.errors import KgqaError
-from kgqa_hpc.store import disk
+from tests.disk_watch import watch
 
 
 class Fault:
-    """A probe for store/disk.py: counts the calls and strikes at the k-th."""
+    """A probe for tests/disk_watch.py: counts the calls and strikes at the k-th."""
 
     def __init__(self, text: str) -> None:
         self.kind, _, number = text.partition("@")
@@ -47,7 +47,7 @@ def work(folder: str, log: str, fault: str) -> int:
     os.dup2(output, 2)
     os.close(0)
     try:
-        with disk.watch(Fault(fault)) if fault else nullcontext():
+        with watch(Fault(fault)) if fault else nullcontext():
             kgqa_hpc.work.run.run_command(Path(folder))
     except KgqaError as problem:
         print(f"error: {problem}", file=sys.stderr)

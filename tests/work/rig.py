@@ -1,4 +1,4 @@
-"""Small runs with the scripted engine, and real `kgqa run` processes on them."""
+"""Real `kgqa run` processes on runs of tests/runs.py, and what they leave."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 from queue import Queue
@@ -17,39 +17,14 @@ from typing import Any
 
 import psutil
 
-from kgqa_hpc.anchors.anchor import Anchor, Node, Relation
 from kgqa_hpc.config import parse_config
 from kgqa_hpc.runs import fingerprint
-from kgqa_hpc.store.anchors import write_anchors
 from kgqa_hpc.store.results import read_result
 from kgqa_hpc.store.run_folder import RunFolder
+from tests.runs import make_run as make_run
 
+ROOT = Path(__file__).parents[2]
 PATIENCE = 300.0  # s; for conditions that take a second on an idle machine
-
-
-def anchors(count: int) -> Iterator[dict[str, Any]]:
-    """Edges between made-up nodes, each with its own id."""
-    for number in range(count):
-        nodes = tuple(Node(f"N{number}-{k}", f"node {number} {k}", "thing") for k in range(3))
-        relations = (Relation(0, 1, "touches"), Relation(1, 2, "is near"))
-        yield Anchor(
-            f"g01-{number:016x}", "graphlet", "shape 1", nodes, relations, data={"shape": 1}
-        ).to_dict()
-
-
-def make_run(folder: Path, items: int, **sections: Any) -> RunFolder:
-    """A run folder that is ready for `kgqa run`; `sections` of the configuration override the defaults."""
-    data: dict[str, Any] = {
-        "graph": {"source": "hpo"},
-        "engine": {"kind": "scripted", "latency": {"batch": 8}},
-        "runtime": {"shard_size": 20, "commit_every": 1},
-    }
-    for name, values in sections.items():
-        data[name] = {**data[name], **values} if isinstance(values, dict) and name in data else values
-    config = parse_config(data, "the test")
-    run = RunFolder.create(folder, config.plain(), fingerprint(config))
-    write_anchors(run.anchors, anchors(items), {"seed": 1})
-    return run
 
 
 def records(run: RunFolder, pass_name: str = "main") -> dict[str, dict[str, Any]]:
@@ -131,7 +106,7 @@ class Nursery:
             [sys.executable, str(Path(__file__).with_name("nursery.py"))],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
-            env=environment(),
+            env=environment(PYTHONPATH=os.pathsep.join([str(ROOT), *sys.path])),
         )
         self._lines: Queue[str] = Queue()
         threading.Thread(target=self._read, daemon=True).start()

@@ -10,7 +10,8 @@ from kgqa_hpc.store.partition import partition
 from kgqa_hpc.store.queue import ShardQueue
 from kgqa_hpc.store.run_folder import RunFolder
 from kgqa_hpc.work.claims import SLOW, Claims
-from tests.work.rig import make_run, wait_for
+from tests.runs import make_run
+from tests.work.rig import wait_for
 
 EXPIRY = 0.5
 

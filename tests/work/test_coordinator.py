@@ -20,7 +20,8 @@ from kgqa_hpc.store.results import write_result
 from kgqa_hpc.store.run_folder import RunFolder
 from kgqa_hpc.work.coordinator import Coordinator, record_own_job
 from kgqa_hpc.work.lease_renewal import Heartbeat
-from tests.work.rig import make_run, wait_for
+from tests.runs import make_run
+from tests.work.rig import wait_for
 
 MakeLead = Callable[[str], Coordinator]
 EXPIRY = 1.0

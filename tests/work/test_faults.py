@@ -15,7 +15,8 @@ from pathlib import Path
 import pytest
 
 from kgqa_hpc.store.run_folder import RunFolder
-from tests.work.rig import Nursery, make_run, records, result_files
+from tests.runs import make_run
+from tests.work.rig import Nursery, records, result_files
 
 ITEMS = 60
 CALLS = 700  # of a run of this size, roughly; a fault beyond its last call does not strike

@@ -34,6 +34,10 @@ class Toy:
 
     name: str
     asks: bool = True
+    attempts: int | None = None
+
+    def asks_about(self, item: Item) -> bool:
+        return self.asks
 
     @property
     def label(self) -> str:

@@ -17,12 +17,12 @@ import psutil
 import pytest
 
 from kgqa_hpc.store.run_folder import RunFolder
+from tests.runs import make_run
 from tests.work.rig import (
     Nursery,
     answers_kept,
     engine_of,
     events,
-    make_run,
     reconfigure,
     records,
     result_files,

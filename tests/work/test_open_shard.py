@@ -17,7 +17,7 @@ from kgqa_hpc.store.results import read_result
 from kgqa_hpc.store.run_folder import RunFolder
 from kgqa_hpc.work.item_scheduler import Task
 from kgqa_hpc.work.open_shard import AT, OpenShard
-from tests.work.rig import make_run
+from tests.runs import make_run
 
 SHARD = "shard-000000"
 

@@ -19,13 +19,13 @@ from kgqa_hpc.status.render import status
 from kgqa_hpc.store.partition import partition
 from kgqa_hpc.store.run_folder import RunFolder
 from kgqa_hpc.work.run import run_command
+from tests.runs import make_run
 from tests.work.rig import (
     PATIENCE,
     Nursery,
     Processes,
     answers_kept,
     events,
-    make_run,
     reconfigure,
     records,
     result_files,

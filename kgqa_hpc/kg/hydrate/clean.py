@@ -15,7 +15,7 @@ from collections.abc import Iterable
 from kgqa_hpc.kg.hydrate.recipe import Rules
 
 _BRACKETS = {"]": "[", ")": "("}
-# Nobody's name, and nothing that may fill the memory.
+# Characters; longer than any name, and short enough to be harmless.
 _LIMIT = 10_000
 
 

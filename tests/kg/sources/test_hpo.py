@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from kgqa_hpc.errors import GraphFormatError, InputError
-from kgqa_hpc.kg.reduce import reduce_with_report
+from kgqa_hpc.kg.reduce import Wanted, reduce_to
 from kgqa_hpc.kg.sources.hpo import _data_folder, read_hpo
 
 STATS = Path(__file__).parents[4] / "shared" / "data" / "kg" / "hpo" / "stats.json"
@@ -156,7 +156,7 @@ def test_the_packaged_ontology_has_the_known_figures(hpo):
         "has_phenotype": 253_328,
         "associated_with": 12_302,
     }
-    report = reduce_with_report(hpo)
+    report = reduce_to(hpo, Wanted())
     assert (report.below, report.above, report.unnamed) == (11_672, 634, 0)
     assert (report.graph.num_nodes, len(report.graph.csr()[1]) // 2) == (23_900, 121_616)
 
@@ -174,7 +174,7 @@ def test_node_for_node_and_edge_for_edge_it_is_what_an_independent_builder_made(
 @pytest.mark.skipif(not STATS.exists(), reason="SHARED DATA NOT HERE")
 def test_the_figures_are_those_of_the_shared_statistics(hpo):
     known = json.loads(STATS.read_text())
-    reduced = reduce_with_report(hpo).graph
+    reduced = reduce_to(hpo, Wanted()).graph
     found = {
         "nodes": hpo.num_nodes,
         "edge_rows": hpo.num_edges,

@@ -1,0 +1,192 @@
+"""Reasoning: five pieces of the graph, each a node with some neighbours, for a question with eight options.
+
+Which type of reasoning a question asks for, which letter is right and which topics are left out is decided
+when contexts are drawn, in their seeded order: so it depends on the content of the run and never on which
+item is finished first. Types and letters are rotated in shuffled blocks, which balances them exactly.
+"""
+
+from __future__ import annotations
+
+import random
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, Literal
+
+import numpy as np
+from pydantic import Field
+
+from kgqa_hpc.anchors.anchor import Anchor, AnchorKind, Drawn, Node, Relation, Source, Tools, graph_variables
+from kgqa_hpc.anchors.family import DIFFICULTY, content_id, difficulty, own_words, place
+from kgqa_hpc.anchors.names import named, plain
+from kgqa_hpc.columns import Column
+from kgqa_hpc.errors import EmptyGraphError
+from kgqa_hpc.settings import KindSettings
+
+LETTERS = "ABCDEFGH"
+# The facts a question of each type puts together.
+Type = Literal["mechanistic", "comparative", "causal", "predictive", "integrative"]
+TYPES: dict[Type, int] = {"mechanistic": 2, "comparative": 2, "causal": 2, "predictive": 3, "integrative": 3}
+COMMON = 0.01  # a word in more than this share of all names is no topic
+SEARCHED = 1000  # candidates looked at for one whose topics are new; then the next one is taken as it is
+
+
+class ContextSettings(KindSettings):
+    """How many contexts, how large, and how they avoid each other's topics."""
+
+    kind: Literal["context"] = "context"
+    number: int = Field(1000, ge=1, description="Contexts drawn; all where there are fewer.")
+    pieces: int = Field(5, ge=1, le=20, description="Nodes with their neighbourhoods, near each other.")
+    neighbours: int = Field(4, ge=1, le=20, description="Neighbours shown of each.")
+    min_degree: int = Field(2, ge=1, description="A piece's node has at least so many neighbours.")
+    types: list[Type] = Field(
+        default_factory=lambda: list(TYPES), min_length=1, description="Types of reasoning, in rotation."
+    )
+    memory: int = Field(20, ge=0, description="Topics of so many contexts before are left out; 0: none.")
+    refresh: int = Field(20, ge=1, description="The topics left out are renewed every so many contexts.")
+
+
+class ContextAnchors(AnchorKind):
+    """Several nodes with their neighbourhoods."""
+
+    name = "context"
+    Settings = ContextSettings
+    group_word = "type"
+    columns = (
+        Column("choices", dict.fromkeys(LETTERS, "string"), "The eight options."),
+        Column("answer_letter", "string", "Letter of the right option."),
+        Column("reasoning_type", "string", "Type of reasoning asked for."),
+        Column("topics", ["string"], "Topics of the context, which its successors leave out."),
+        Column("graph_context_sample_count", "int64", "Pieces of the context."),
+        *DIFFICULTY,
+    )
+    sample = Anchor(
+        "sample",
+        "context",
+        "causal",
+        (Node("a", "First node", "gene"), Node("b", "Second node", "disease")),
+        (Relation(0, 1, "associated_with"),),
+        data={"type": "causal", "letter": "C", "topics": ["first"], "pieces": [[0, 1]], "degree": 1},
+    )
+
+    def draw(self, source: Source, settings: ContextSettings, seed: int, tools: Tools) -> Drawn:
+        """Raises EmptyGraphError when no node has enough neighbours."""
+        graph = source.graph
+        assert graph is not None
+        nodes = np.flatnonzero(graph.degrees() >= settings.min_degree).tolist()
+        if not nodes:
+            raise EmptyGraphError(f"no node has {settings.min_degree} neighbours", "lower anchors.min_degree")
+        nodes.sort(key=lambda node: place(seed, str(graph.node_ids[node])))
+        common = _common_words(graph.names.tolist())
+        topics = {node: sorted(_topics(graph.names[node]) - common) for node in nodes}
+        types = _rotation(settings.types, settings.number, f"{seed}/type")
+        letters = _rotation(LETTERS, settings.number, f"{seed}/letter")
+        chosen = _centres(nodes, topics, settings)
+        anchors = (
+            _anchor(graph, centre, settings, seed, {"type": kind, "letter": letter, "topics": topics[centre]})
+            for centre, kind, letter in zip(chosen, types, letters, strict=False)
+        )
+        return Drawn(anchors, {}, notes=(f"{len(nodes):,} nodes can stand in the middle of a context",))
+
+    def variables(self, anchor: Anchor) -> dict[str, Any]:
+        """Nodes and relations (`links`, always shown), and the type of reasoning."""
+        shown = graph_variables(anchor)
+        return {**shown, "links": shown["relations"], "type": anchor.data["type"]}
+
+    def objection(self, anchor: Anchor, fields: Mapping[str, Any]) -> str | None:
+        """Eight different options, one question about the context, no word about a source."""
+        question, choices = fields["question"], fields["choices"]
+        texts = [question, *choices.values()]
+        if not question.rstrip().endswith("?"):
+            return "is no question"
+        if list(choices) != list(LETTERS) or len({plain(text) for text in choices.values()}) < len(LETTERS):
+            return "options are alike"
+        if choices[fields["answer_letter"]] != fields["answer"]:
+            return "the letter is not that of the answer"
+        if not named(" ".join([question, fields["answer"]]), [node.name for node in anchor.nodes]):
+            return "names nothing of its context"
+        if plain(fields["answer"]) in plain(question):
+            return "gives the answer away"
+        return next(filter(None, map(own_words, texts)), None)
+
+    def record(self, anchor: Anchor, fields: Mapping[str, Any]) -> dict[str, Any]:
+        data = anchor.data
+        return {
+            "choices": fields.get("choices"),
+            "answer_letter": fields.get("answer_letter"),
+            "reasoning_type": data["type"],
+            "topics": list(data["topics"]),
+            "graph_context_sample_count": len(data["pieces"]),
+            **difficulty(TYPES[data["type"]], len(data["pieces"]), data["degree"]),
+        }
+
+    def expected(self, settings: ContextSettings) -> int:
+        return settings.number
+
+
+def _rotation(values: Sequence[str], number: int, seed: str) -> list[str]:
+    """`number` values in blocks, each block all values in an order of its own."""
+    chance = random.Random(seed)
+    rotated: list[str] = []
+    while len(rotated) < number:
+        rotated += chance.sample(list(values), len(values))
+    return rotated[:number]
+
+
+def _centres(
+    nodes: list[int], topics: Mapping[int, Sequence[str]], settings: ContextSettings
+) -> Iterator[int]:
+    """The nodes in their order, those put off whose topics were used lately."""
+    waiting, taken, avoided = list(nodes), list[int](), set[str]()
+    while waiting and len(taken) < settings.number:
+        if len(taken) % settings.refresh == 0:
+            recent = taken[-settings.memory :] if settings.memory else []
+            avoided = {topic for node in recent for topic in topics[node]}
+        fresh = (at for at, node in enumerate(waiting[:SEARCHED]) if avoided.isdisjoint(topics[node]))
+        taken.append(waiting.pop(next(fresh, 0)))
+        yield taken[-1]
+
+
+def _anchor(graph: Any, centre: int, settings: ContextSettings, seed: int, data: dict[str, Any]) -> Anchor:
+    chance = random.Random(f"{seed}/{graph.node_ids[centre]}")
+    positions: dict[int, int] = {}
+    pieces = []
+    for node in _near(graph, centre, settings, chance):
+        around = _around(graph, node)
+        shown = [node, *chance.sample(around, min(settings.neighbours, len(around)))]
+        pieces.append([positions.setdefault(one, len(positions)) for one in shown])
+    nodes = tuple(graph.node(node) for node in positions)
+    data |= {"pieces": pieces, "degree": int(graph.degrees()[centre])}
+    ids = [node.id for node in nodes]
+    relations = graph.relations_between(list(positions))
+    return Anchor(
+        content_id("context", data["type"], *ids), "context", data["type"], nodes, relations, data=data
+    )
+
+
+def _near(graph: Any, centre: int, settings: ContextSettings, chance: random.Random) -> list[int]:
+    """The centre and others, each one or two steps from one that is there already."""
+    found = [centre]
+    for _ in range(20 * settings.pieces):
+        if len(found) == settings.pieces:
+            break
+        node = chance.choice(_around(graph, chance.choice(found)))
+        node = chance.choice(_around(graph, node))
+        if node not in found and len(_around(graph, node)) >= settings.min_degree:
+            found.append(node)
+    return found
+
+
+def _around(graph: Any, node: int) -> list[int]:
+    starts, others = graph.csr()
+    around: list[int] = others[starts[node] : starts[node + 1]].tolist()
+    return around
+
+
+def _topics(name: str) -> set[str]:
+    """The words of a name that can be a topic."""
+    return {word for word in plain(name).replace(",", " ").split() if len(word) > 3 and word.isalpha()}
+
+
+def _common_words(names: Sequence[str]) -> set[str]:
+    counts = Counter(word for name in names for word in _topics(name))
+    return {word for word, times in counts.items() if times > max(COMMON * len(names), 1)}

@@ -1,0 +1,64 @@
+"""What follows when one thing changes: signed relations, solved by clingo.
+
+A thing goes up, goes down or stays. `raises` passes a change on, `lowers` turns it round, and what a thing
+`needs` takes it down when it goes down itself. Every change has a cause that leads back to the given one;
+causes that agree bring the change about; where causes disagree, anything may follow (sign consistency: Siegel
+et al. 2006; Gebser et al. 2011).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Literal
+
+from kgqa_hpc.errors import InputError
+from kgqa_hpc.kg.relations import Relation
+
+Effect = Literal["raises", "lowers", "needs"]
+_RULES = """
+level(N,L) :- given(N,L).
+push(T,up) :- raises(S,T), level(S,up).
+push(T,down) :- raises(S,T), level(S,down).
+push(T,up) :- lowers(S,T), level(S,down).
+push(T,down) :- lowers(S,T), level(S,up).
+push(S,down) :- needs(S,T), level(T,down).
+free(N) :- node(N), not given(N,up), not given(N,down).
+{ level(N,L) } :- push(N,L), free(N).
+:- level(N,up), level(N,down).
+:- free(N), push(N,up), not push(N,down), not level(N,up).
+:- free(N), push(N,down), not push(N,up), not level(N,down).
+level(N,same) :- node(N), not level(N,up), not level(N,down).
+#show outcome/1.
+outcome(L) :- asked(N), level(N,L).
+#project outcome/1.
+"""
+
+
+def effect_ends(edge: tuple[int, int, str], effect: Effect) -> tuple[int, int]:
+    """From where to where an edge's effect goes."""
+    return (edge[1], edge[0]) if effect == "needs" else (edge[0], edge[1])
+
+
+def conclusions(
+    relations: Sequence[Relation], effects: Mapping[str, Effect], changed: int, change: str, asked: int
+) -> list[str]:
+    """Every outcome (up, down, same) that the thing `asked` can have when `changed` goes up or down.
+
+    Raises InputError when clingo is not installed.
+    """
+    try:
+        import clingo
+    except ImportError:
+        raise InputError("anchor kind puzzle needs clingo", "pip install 'kgqa_hpc[puzzles]'") from None
+    nodes = {changed, asked, *(end for relation in relations for end in (relation.source, relation.target))}
+    facts = [f"node({node})." for node in sorted(nodes)]
+    facts += [f"{effects[one.type]}({one.source},{one.target})." for one in relations]
+    facts += [f"given({changed},{change}).", f"asked({asked})."]
+    control = clingo.Control(["0", "--project=project", "--warn=none"])
+    control.add("base", [], _RULES + "\n".join(facts))
+    control.ground([("base", [])])
+    found: set[str] = set()
+    with control.solve(yield_=True) as handle:
+        for model in handle:
+            found |= {str(symbol.arguments[0]) for symbol in model.symbols(shown=True)}
+    return sorted(found)

@@ -1,0 +1,85 @@
+"""What the families of questions share: ids and orders from content, difficulty, and what a wording must keep to."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Sequence
+from typing import Any
+
+from kgqa_hpc.anchors.names import named, plain
+from kgqa_hpc.columns import Column
+
+DIFFICULTY = (
+    Column("difficulty", "string", "easy, medium or hard, by the rule of docs/families.md."),
+    Column("inference_steps", "int64", "Facts that must be put together to reach the answer."),
+    Column("graph_nodes_used", "int64", "Nodes of the graph that the question rests on."),
+    Column("answer_degree", "int64", "Neighbours of the answer in the graph; 0 where it is no node."),
+)
+NODES, DEGREE = 4, 20  # more nodes or neighbours than these make a question harder by a step
+# A question stands on its own: its reader sees no source.
+_SOURCES = (
+    "the text",
+    "the passage",
+    "the figure",
+    "the table",
+    "the context",
+    "the graph",
+    "this graph",
+    "the excerpt",
+    "the document",
+    "above information",
+)
+
+
+def content_id(kind: str, *content: Any) -> str:
+    """An id that depends on the kind and the content alone."""
+    return f"{kind}-{_digest(json.dumps([kind, *content], ensure_ascii=False)).hex()}"
+
+
+def place(seed: int, text: str) -> bytes:
+    """Where something stands in the order that `seed` gives."""
+    return _digest(f"{seed}/{text}")
+
+
+def difficulty(steps: int, nodes: int, degree: int) -> dict[str, Any]:
+    """The columns of DIFFICULTY: inference steps, one more for many nodes, one more for an answer of many
+    neighbours; 1 is easy, 2 and 3 are medium, 4 and more hard.
+    """
+    points = steps + (nodes > NODES) + (degree > DEGREE)
+    level = "easy" if points <= 1 else "medium" if points <= 3 else "hard"
+    return {
+        "difficulty": level,
+        "inference_steps": steps,
+        "graph_nodes_used": nodes,
+        "answer_degree": degree,
+    }
+
+
+def own_words(text: str) -> str | None:
+    """What is wrong with a text that speaks of its source."""
+    said = f" {plain(text)} "
+    return "speaks of its source" if any(f" {phrase}" in said for phrase in _SOURCES) else None
+
+
+def wording(
+    question: str, given: Sequence[str], hidden: Sequence[str], between: Sequence[str] = ()
+) -> str | None:
+    """What is wrong with a question that must name all of `given` and neither the answers (`hidden`) nor what
+    lies `between`; None for a good one.
+    """
+    names = [*given, *hidden, *between]
+    found = set(named(question, names))
+    if not question.rstrip().endswith("?"):
+        return "is no question"
+    if any(number not in found for number in range(len(given))):
+        return "does not name what is given"
+    if any(number in found for number in range(len(given), len(given) + len(hidden))):
+        return "gives the answer away"
+    if any(number in found for number in range(len(given) + len(hidden), len(names))):
+        return "names what lies between"
+    return own_words(question)
+
+
+def _digest(text: str) -> bytes:
+    return hashlib.blake2b(text.encode(), digest_size=8).digest()

@@ -1,0 +1,130 @@
+"""Synthesis: a well-connected node with a bounded choice of its neighbours, for how and why questions.
+
+The model writes question and answer; the evidence says what they must hold to: the question names the node
+and asks how or why, the answer brings several of the neighbours together.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Literal
+
+import numpy as np
+from pydantic import Field
+
+from kgqa_hpc.anchors.anchor import Anchor, AnchorKind, Drawn, Node, Relation, Source, Tools, graph_variables
+from kgqa_hpc.anchors.family import DIFFICULTY, content_id, difficulty, own_words, place
+from kgqa_hpc.anchors.names import named
+from kgqa_hpc.columns import Column
+from kgqa_hpc.errors import EmptyGraphError
+from kgqa_hpc.settings import KindSettings
+
+
+class HubSettings(KindSettings):
+    """Which hubs, how many, and how much of each is shown."""
+
+    kind: Literal["hub"] = "hub"
+    number: int = Field(1000, ge=1, description="Hubs drawn; all where there are fewer.")
+    min_degree: int = Field(3, ge=2, description="A hub has at least so many neighbours.")
+    neighbours: int = Field(
+        8, ge=2, le=50, description="At most so many of them are shown, chosen by the seed."
+    )
+    uses: int = Field(2, ge=1, description="An answer names at least so many of them.")
+    first: Literal["any", "largest"] = Field("any", description="In seeded order, or the largest first.")
+
+
+class HubAnchors(AnchorKind):
+    """Nodes with many neighbours."""
+
+    name = "hub"
+    Settings = HubSettings
+    group_word = "type"
+    columns = (
+        Column("center_node", "string", "Name of the hub."),
+        Column("num_connections", "int64", "Its neighbours in the graph."),
+        Column("synthesis_sources", ["string"], "Neighbours that the answer names."),
+        *DIFFICULTY,
+    )
+    sample = Anchor(
+        "sample",
+        "hub",
+        "gene",
+        (
+            Node("a", "First node", "gene"),
+            Node("b", "Second node", "disease"),
+            Node("c", "Third node", "disease"),
+        ),
+        (Relation(0, 1, "associated_with"), Relation(0, 2, "associated_with")),
+        data={"degree": 2, "uses": 2},
+    )
+
+    def draw(self, source: Source, settings: HubSettings, seed: int, tools: Tools) -> Drawn:
+        """Raises EmptyGraphError when no node has so many neighbours."""
+        graph = source.graph
+        assert graph is not None
+        degrees = graph.degrees()
+        hubs = np.flatnonzero(degrees >= settings.min_degree).tolist()
+        if not hubs:
+            raise EmptyGraphError(f"no node has {settings.min_degree} neighbours", "lower anchors.min_degree")
+        totals: dict[str, int] = {}
+        for hub in hubs:
+            kind = graph.node(hub).type
+            totals[kind] = totals.get(kind, 0) + 1
+        by_seed = {hub: place(seed, str(graph.node_ids[hub])) for hub in hubs}
+        largest = settings.first == "largest"
+        hubs.sort(key=lambda hub: (-int(degrees[hub]) if largest else 0, by_seed[hub]))
+        chosen = (_anchor(graph, hub, settings, seed) for hub in hubs[: settings.number])
+        return Drawn(chosen, totals, notes=(f"{len(hubs):,} hubs",))
+
+    def variables(self, anchor: Anchor) -> dict[str, Any]:
+        """Nodes and relations, which are always shown; the hub is node 0."""
+        shown = graph_variables(anchor)
+        return {**shown, "links": shown["relations"]}
+
+    def objection(self, anchor: Anchor, fields: Mapping[str, Any]) -> str | None:
+        """A how or why question about the hub, answered with enough of its neighbours."""
+        question, answer = fields["question"], fields["answer"]
+        words = {word.strip("?,.;:") for word in question.casefold().split()}
+        if not question.rstrip().endswith("?"):
+            return "is no question"
+        if not words & {"how", "why"}:
+            return "asks neither how nor why"
+        if not named(question, [anchor.nodes[0].name]):
+            return "does not name the hub"
+        if len(_named(anchor, answer)) < anchor.data["uses"]:
+            return "brings too few neighbours together"
+        return own_words(question) or own_words(answer)
+
+    def record(self, anchor: Anchor, fields: Mapping[str, Any]) -> dict[str, Any]:
+        used = _named(anchor, fields.get("answer", ""))
+        return {
+            "center_node": anchor.nodes[0].name,
+            "num_connections": anchor.data["degree"],
+            "synthesis_sources": used,
+            **difficulty(max(len(used), 1), 1 + len(used), anchor.data["degree"]),
+        }
+
+    def expected(self, settings: HubSettings) -> int:
+        return settings.number
+
+
+def _anchor(graph: Any, hub: int, settings: HubSettings, seed: int) -> Anchor:
+    starts, others = graph.csr()
+    around = others[starts[hub] : starts[hub + 1]].tolist()
+    around.sort(key=lambda node: place(seed, f"{graph.node_ids[hub]}/{graph.node_ids[node]}"))
+    nodes = [hub, *around[: settings.neighbours]]
+    own = graph.node(hub)
+    relations = tuple(one for one in graph.relations_between(nodes) if 0 in (one.source, one.target))
+    return Anchor(
+        id=content_id("hub", *(graph.node(node).id for node in nodes)),
+        kind="hub",
+        group=own.type,
+        nodes=tuple(graph.node(node) for node in nodes),
+        relations=relations,
+        data={"degree": len(around), "uses": min(settings.uses, len(nodes) - 1)},
+    )
+
+
+def _named(anchor: Anchor, text: str) -> list[str]:
+    names = [node.name for node in anchor.nodes]
+    return [names[number] for number in named(text, names) if number > 0]

@@ -1,0 +1,211 @@
+"""Multi-hop: a simple path of the graph; the question names its start, the answer is where it ends.
+
+Paths are drawn uniformly (simple_paths.py). The answer set is everything that the same relations and types lead
+to from the same start, so a question with several answers asks for all of them; a path whose ends are also
+joined by fewer edges has a shortcut.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Literal
+
+from pydantic import Field, model_validator
+
+from kgqa_hpc.anchors.anchor import Anchor, AnchorKind, Drawn, Node, Relation, Source, Tools, graph_variables
+from kgqa_hpc.anchors.family import DIFFICULTY, content_id, difficulty, wording
+from kgqa_hpc.anchors.names import plain
+from kgqa_hpc.anchors.routes import Routes
+from kgqa_hpc.columns import Column
+from kgqa_hpc.errors import EmptyGraphError
+from kgqa_hpc.prompts.safe_text import clean_name
+from kgqa_hpc.settings import KindSettings
+
+if TYPE_CHECKING:
+    from kgqa_hpc.anchors.simple_paths import PathSpace
+
+IN_VAIN = 20_000  # draws in a row that gave nothing new before drawing ends
+STEP = {"entity": "string", "relation": "string", "target": "string"}
+
+
+class PathSettings(KindSettings):
+    """Which paths, and how many."""
+
+    kind: Literal["path"] = "path"
+    number: int = Field(1000, ge=1, description="Paths drawn; all where there are fewer.")
+    length: int = Field(2, ge=1, le=8, description="Edges of a path.")
+    pattern: list[str | None] | None = Field(None, description="Node types along the path; null: any.")
+    relations: list[str | None] | None = Field(None, description="Edge types along it; null: any.")
+    direction: Literal["either", "forward"] = Field("either", description="How steps may cross edges.")
+    max_answers: int | None = Field(5, ge=1, description="Only questions with at most so many answers.")
+    shortcuts: bool = Field(False, description="Keep paths whose ends are also joined by fewer edges.")
+
+    @model_validator(mode="after")
+    def _lengths(self) -> PathSettings:
+        if self.pattern is not None and len(self.pattern) != self.length + 1:
+            raise ValueError(f"pattern needs {self.length + 1} node types for length {self.length}")
+        if self.relations is not None and len(self.relations) != self.length:
+            raise ValueError(f"relations needs {self.length} edge types for length {self.length}")
+        return self
+
+
+class PathAnchors(AnchorKind):
+    """Simple paths, drawn uniformly."""
+
+    name = "path"
+    Settings = PathSettings
+    group_word = "path"
+    gives = ("answer", "answers")
+    columns = (
+        Column("steps", [STEP], "The path as edges of the graph, in the direction they have there."),
+        Column("steps_hold", ["bool"], "For each step whether the graph has that edge."),
+        Column("answers", ["string"], "Every answer the graph gives."),
+        Column("shortcut", "bool", "Whether fewer edges join the two ends."),
+        *DIFFICULTY,
+    )
+    sample = Anchor(
+        "sample",
+        "path",
+        "gene → disease",
+        (Node("a", "First node", "gene"), Node("b", "Second node", "disease")),
+        (Relation(0, 1, "associated_with"),),
+        data={
+            "way": [{"relation": "associated_with", "out": True, "type": "disease"}],
+            "answers": ["Second node"],
+            "shortcut": False,
+            "degree": 1,
+        },
+    )
+
+    def draw(self, source: Source, settings: PathSettings, seed: int, tools: Tools) -> Drawn:
+        """Raises InputError for a type the graph has not, EmptyGraphError when no path fits."""
+        routes = Routes(source.graph)
+        space = routes.space(settings.length, settings.pattern, settings.relations, settings.direction)
+        anchors = list(_anchors(routes, space, settings, seed))
+        if not anchors:
+            raise EmptyGraphError(
+                f"no path of {settings.length} edges fits anchors", "allow more answers, shortcuts or types"
+            )
+        total = space.total()
+        counts = {
+            "walks": space.walks,
+            "low": total.low,
+            "high": total.high,
+            "exact": total.exact is not None,
+        }
+        counts |= {"drawn": space.tried, "simple": space.kept, "kept": len(anchors)}
+        name = _group(settings.length, settings.pattern)
+        number = f"{total.low:,}" if counts["exact"] else f"{total.low:,} to {total.high:,} (95 %)"
+        note = f"{number} simple paths; {space.kept:,} drawn, {len(anchors):,} of them fit and differ"
+        return Drawn(
+            anchors,
+            {} if total.exact is None else {name: total.exact},
+            {"paths.json": json.dumps({name: counts}, indent=1).encode()},
+            (note,),
+        )
+
+    def variables(self, anchor: Anchor) -> dict[str, Any]:
+        """Beside nodes and relations: given and hidden nodes, and `way`: (from type, relation, points away, to
+        type).
+        """
+        nodes = graph_variables(anchor)["nodes"]
+        types = [clean_name(anchor.nodes[0].type), *(clean_name(step["type"]) for step in anchor.data["way"])]
+        way = [
+            (types[number], clean_name(step["relation"]), step["out"], types[number + 1])
+            for number, step in enumerate(anchor.data["way"])
+        ]
+        answers = [clean_name(answer) for answer in anchor.data["answers"]]
+        return {
+            **graph_variables(anchor),
+            "given": nodes[:1],
+            "way": way,
+            "answers": answers,
+            "asked": types[-1],
+        }
+
+    def start(self, anchor: Anchor) -> dict[str, Any]:
+        answers = list(anchor.data["answers"])
+        return {"answer": "; ".join(answers), "answers": answers}
+
+    def objection(self, anchor: Anchor, fields: Mapping[str, Any]) -> str | None:
+        """Every step must be an edge, the answers those of the graph, the wording must keep to its rules."""
+        if not all(self.record(anchor, fields)["steps_hold"]):
+            return "a step is no edge"
+        if list(fields["answers"]) != list(anchor.data["answers"]):
+            return "is not the graph's answer"
+        names = [node.name for node in anchor.nodes]
+        return wording(fields["question"], names[:1], anchor.data["answers"], names[1:-1])
+
+    def record(self, anchor: Anchor, fields: Mapping[str, Any]) -> dict[str, Any]:
+        data = anchor.data
+        edges = [_edge(number, step) for number, step in enumerate(data["way"])]
+        names = [node.name for node in anchor.nodes]
+        return {
+            "steps": [{"entity": names[a], "relation": kind, "target": names[b]} for a, b, kind in edges],
+            "steps_hold": [Relation(*edge) in anchor.relations for edge in edges],
+            "answers": list(data["answers"]),
+            "shortcut": data["shortcut"],
+            **difficulty(len(edges), len(anchor.nodes), data["degree"]),
+        }
+
+    def expected(self, settings: PathSettings) -> int:
+        return settings.number
+
+
+def _anchors(routes: Routes, space: PathSpace, settings: PathSettings, seed: int) -> Iterator[Anchor]:
+    """The first `number` different paths that fit, in the order they were drawn."""
+    seen: set[tuple[int, ...]] = set()
+    found = vain = 0
+    for path in space.draws(seed):
+        vain += 1
+        if path not in seen:
+            seen.add(path)
+            anchor = _anchor(routes, path, settings)
+            if anchor is not None:
+                yield anchor
+                found, vain = found + 1, 0
+        if found == settings.number or vain == IN_VAIN:
+            return
+
+
+def _anchor(routes: Routes, path: tuple[int, ...], settings: PathSettings) -> Anchor | None:
+    graph = routes.graph
+    shortcut = routes.distance_below(path[0], path[-1], settings.length)
+    if shortcut and not settings.shortcuts:
+        return None
+    nodes = tuple(graph.node(node) for node in path)
+    if len({plain(node.name) for node in nodes}) < len(nodes) or nodes[0].name in routes.shared_names:
+        return None  # two bear one name: no question could tell them apart
+    way = routes.way(path, settings.relations, settings.direction)
+    limit = settings.max_answers
+    ends = [path[-1]] if limit is None else routes.ends(path[0], way, limit)
+    if ends is None:
+        return None
+    answers = sorted({graph.node(end).name for end in ends})
+    told = [
+        {"relation": graph.edge_types[arm.relation], "out": arm.out, "type": graph.node(arm.other).type}
+        for arm in way
+    ]
+    return Anchor(
+        id=content_id("path", *(node.id for node in nodes)),
+        kind="path",
+        group=_group(settings.length, settings.pattern),
+        nodes=nodes,
+        relations=graph.relations_between(path),
+        data={
+            "way": told,
+            "answers": answers,
+            "shortcut": shortcut,
+            "degree": int(graph.degrees()[path[-1]]),
+        },
+    )
+
+
+def _edge(number: int, step: Mapping[str, Any]) -> tuple[int, int, str]:
+    ends = (number, number + 1) if step["out"] else (number + 1, number)
+    return (*ends, step["relation"])
+
+
+def _group(length: int, pattern: Sequence[str | None] | None) -> str:
+    return " → ".join(name or "any" for name in pattern) if pattern else f"{length} edges"

@@ -1,0 +1,58 @@
+"""Counting simple paths of two to four edges: for each middle of a path, how many ends fit to it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from kgqa_hpc.graphlets.kernels.jit import helper, kernel
+
+
+@kernel
+def count_paths(
+    length: int, first: Any, firsts: Any, two: Any, twos: Any, three: Any, threes: Any, last: Any, lasts: Any
+) -> int:
+    """Number of node sequences of `length` (2-4) edges without a repeated node; must stay below 2**63.
+
+    Compressed rows of each layer of steps: `first`, `firsts` are those of the first step backwards (from the
+    second node to the first), `two` and `three` those of the second and third step, `last` those of the last.
+    For a middle (m1 … m3): first nodes times last nodes, less the pairs that are one node.
+    """
+    n = len(first) - 1
+    mark = np.full(n, -1, np.int64)  # mark[v] == m1: v is a first node of m1
+    total = 0
+    for m1 in range(n):
+        starts = first[m1 + 1] - first[m1]
+        if starts == 0:
+            continue
+        for i in range(first[m1], first[m1 + 1]):
+            mark[firsts[i]] = m1
+        if length == 2:
+            total += _ends(m1, m1, m1, starts, mark, last, lasts)
+            continue
+        for j in range(two[m1], two[m1 + 1]):
+            m2 = twos[j]
+            left = starts - (1 if mark[m2] == m1 else 0)
+            if length == 3:
+                total += _ends(m1, m2, m2, left, mark, last, lasts)
+                continue
+            for k in range(three[m2], three[m2 + 1]):
+                m3 = threes[k]
+                if m3 != m1:
+                    rest = left - (1 if mark[m3] == m1 else 0)
+                    total += _ends(m1, m2, m3, rest, mark, last, lasts)
+    return total
+
+
+@helper
+def _ends(m1: int, m2: int, end: int, starts: int, mark: Any, last: Any, lasts: Any) -> int:
+    """Pairs of a first node (`starts` are left) and a last one, different and outside of the middle."""
+    ends, both = 0, 0
+    for i in range(last[end], last[end + 1]):
+        node = lasts[i]
+        if node != m1 and node != m2:
+            ends += 1
+            if mark[node] == m1:
+                both += 1
+    return starts * ends - both

@@ -1,0 +1,72 @@
+"""The files that LinkBERT's fine-tuning scripts read: multiple choice (MedQA) and yes, no, maybe (PubMedQA).
+
+JSON Lines in SPLIT.json, as in LinkBERT's data/mc/medqa_usmle_hf and data/seqcls/pubmedqa_hf. Its scripts want
+train, dev and test: see `dataset.split`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import orjson
+
+from kgqa_hpc.dataset.exports.source import ExportSource
+from kgqa_hpc.errors import InputError
+
+Line = Callable[[str, int, dict[str, Any]], dict[str, Any]]
+
+
+class LinkbertMedqa:
+    """id, sent1 (question), sent2 (empty), ending0 … ending4, label (the right ending's number)."""
+
+    name = "linkbert-medqa"
+
+    def write(self, source: ExportSource, folder: Path) -> None:
+        """Raises InputError for records without options."""
+        _write(source, folder, _medqa)
+
+
+class LinkbertPubmedqa:
+    """id, sentence1 (question), sentence2 (context), label (yes, no or maybe)."""
+
+    name = "linkbert-pubmedqa"
+
+    def write(self, source: ExportSource, folder: Path) -> None:
+        """Raises InputError for records without a decision."""
+        _write(source, folder, _pubmedqa)
+
+
+def _write(source: ExportSource, folder: Path, line: Line) -> None:
+    for split in source.splits:
+        with (folder / f"{split}.json").open("wb") as file:
+            for number, record in enumerate(source.records(split)):
+                file.write(orjson.dumps(line(split, number, record)) + b"\n")
+
+
+def _medqa(split: str, number: int, record: dict[str, Any]) -> dict[str, Any]:
+    options, label = record.get("options"), record.get("correct_option")
+    if not options or label is None or not 0 <= label < len(options):
+        raise InputError(
+            f"{record['id']} has no options with a right one", "the step rephrase_medqa adds them"
+        )
+    endings = {f"ending{place}": option for place, option in enumerate(options)}
+    return {
+        "id": f"{split}-{number:05d}",
+        "sent1": record["question"],
+        "sent2": "",
+        **endings,
+        "label": label,
+    }
+
+
+def _pubmedqa(split: str, number: int, record: dict[str, Any]) -> dict[str, Any]:
+    if not record.get("final_decision"):
+        raise InputError(f"{record['id']} has no yes, no or maybe", "the step rephrase_pubmedqa adds it")
+    return {
+        "id": record["id"],
+        "sentence1": record["question"],
+        "sentence2": record["context"],
+        "label": record["final_decision"],
+    }

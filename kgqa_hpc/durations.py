@@ -1,0 +1,50 @@
+"""Durations as people, configurations and Slurm write them, and as messages tell them."""
+
+from __future__ import annotations
+
+import re
+
+_UNITS = {"s": 1.0, "m": 60.0, "h": 3600.0, "d": 86_400.0}
+_YEAR = 365.25  # days
+
+
+def parse_duration(value: object) -> object:
+    """Seconds from 90, '90s', '15m', '2h', '2d', 'HH:MM:SS', or Slurm's 'D-HH:MM:SS'.
+
+    What is not text is given back as it is, for pydantic to judge. Raises ValueError.
+    """
+    if not isinstance(value, str):
+        return value
+    text = value.strip()
+    if match := re.fullmatch(r"(\d+(?:\.\d+)?)\s*([smhd])", text):
+        return float(match[1]) * _UNITS[match[2]]
+    # MM:SS is refused: as likely as not the user means hours and minutes.
+    if text.count(":") == 2 and (seconds := clock_seconds(text)) is not None:
+        return seconds
+    try:
+        return float(text)
+    except ValueError:
+        raise ValueError("is not a duration such as 30s, 15m, 2h or 2-00:00:00") from None
+
+
+def clock_seconds(text: str) -> float | None:
+    """Seconds from Slurm's [D-]HH:MM:SS or MM:SS; None for UNLIMITED and the like."""
+    match = re.fullmatch(r"(?:(\d+)-)?(?:(\d+):)?(\d{1,2}):(\d{2})", text.strip())
+    if match is None:
+        return None
+    days, hours, minutes, seconds = (int(part or 0) for part in match.groups())
+    return float(((days * 24 + hours) * 60 + minutes) * 60 + seconds)
+
+
+def duration(seconds: float) -> str:
+    """'2.5 s', '40 s', '3 h 5 min', '1 day 19 h', '12 years': two units at most."""
+    if seconds < 90:
+        return f"{seconds:.2g} s"
+    minutes = round(seconds / 60)
+    days, rest = divmod(minutes, 1440)
+    hours, minutes = divmod(rest, 60)
+    if days >= 2 * _YEAR:
+        return f"{days / _YEAR:,.0f} years"
+    if days:
+        return f"{days:,} day{'s' if days > 1 else ''} {hours} h"
+    return f"{hours} h {minutes} min" if hours else f"{minutes} min"

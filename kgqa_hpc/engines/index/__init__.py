@@ -1,0 +1,1 @@
+"""An index that answers queries, as the engine of the step `retrieve`."""

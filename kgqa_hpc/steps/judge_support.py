@@ -1,0 +1,49 @@
+"""Does a pair hold by the document it was made from? Three criteria, all of which must hold (QAProt, 3.4).
+
+The pair is shown with its names, as the document has them. Three judges of different families that must
+agree are a panel: three such steps over the records of a finished run, with `dataset.decide: {rule: all}`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from kgqa_hpc.prompts.safe_text import TEXT_LENGTH, clean_text
+from kgqa_hpc.steps.item import Item
+from kgqa_hpc.steps.judge import PAIR
+from kgqa_hpc.steps.step import Done, Outcome, Step
+
+CRITERIA = {
+    "supported": "not supported",
+    "answerable": "not answerable",
+    "entities_match": "other entities",
+}
+_DOCUMENT = 20_000
+
+
+class JudgeSupport(Step):
+    """A verdict of three booleans on one record and its document."""
+
+    name = "judge_support"
+    default_prompt = "judge_support"
+    answer = dict.fromkeys(CRITERIA, "boolean")
+    adds = "verdict"
+    needs = PAIR
+
+    def variables(self, item: Item) -> dict[str, Any]:
+        fields = item.output
+        pair = {name: fields.get(f"{name}_with_names") or fields[name] for name in PAIR}
+        about = {name: fields.get(name) or "" for name in ("protein", "organism")}
+        return {
+            **{name: clean_text(text, TEXT_LENGTH) for name, text in {**pair, **about}.items()},
+            "text": clean_text(fields.get("document_text") or "", _DOCUMENT),
+        }
+
+    def accept(self, item: Item, answer: dict[str, Any]) -> Outcome:
+        item.verdicts[self.label] = answer
+        return Done()
+
+    @classmethod
+    def objection(cls, verdict: Mapping[str, Any]) -> str | None:
+        return next((words for name, words in CRITERIA.items() if not verdict[name]), None)

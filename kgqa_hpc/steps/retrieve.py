@@ -1,0 +1,67 @@
+"""Find documents for a pair. Asks no model: its engine is an index (engines/index), so it has a pass of its own.
+
+The query is what the prompt's user block says: question and answer together, as published (BioGraphletQA,
+3.4; the ten best by BM25).
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import orjson
+from pydantic import Field
+
+from kgqa_hpc.columns import Column
+from kgqa_hpc.engines.engine import Request
+from kgqa_hpc.settings import StepSettings
+from kgqa_hpc.steps.item import Item
+from kgqa_hpc.steps.judge import PAIR, pair_variables
+from kgqa_hpc.steps.step import Done, Outcome, Step
+
+MOST = 100  # documents that a prompt's schema may ask for
+
+
+class RetrieveSettings(StepSettings):
+    """How much is fetched."""
+
+    k: int = Field(10, ge=1, le=MOST, description="Documents for each pair, best first.")
+
+
+class Retrieve(Step):
+    """Adds the documents that an index finds for question and answer."""
+
+    name = "retrieve"
+    Settings = RetrieveSettings
+    default_prompt = "retrieve"
+    answer = {"documents": "array"}
+    adds = "output"
+    gives = ("documents",)
+    needs = PAIR
+    columns = (
+        Column(
+            "documents",
+            [{"id": "string", "rank": "int64", "score": "double"}],
+            "Documents found for the pair, best first.",
+        ),
+    )
+    example = {"documents": [{"id": "1", "rank": 1, "score": 1.0, "title": "A title.", "text": "A text."}]}
+
+    def variables(self, item: Item) -> dict[str, Any]:
+        return pair_variables(item)
+
+    def request(self, item: Item, attempt: int, run_seed: int, turn: int = 0) -> Request:
+        """The prompt's request for `k` documents."""
+        request = super().request(item, attempt, run_seed, turn)
+        properties = self.prompt.schema["properties"]
+        documents = {**properties["documents"], "maxItems": self.settings.k}
+        return request._replace(
+            schema={**self.prompt.schema, "properties": {**properties, "documents": documents}}
+        )
+
+    def accept(self, item: Item, answer: dict[str, Any]) -> Outcome:
+        """Texts are kept with the item, for the steps that read them; the trace keeps ids and scores."""
+        found = answer["documents"][: self.settings.k]
+        item.output["documents"] = [{**one, "rank": rank} for rank, one in enumerate(found, start=1)]
+        short = [{"id": one["id"], "score": one["score"]} for one in found]
+        item.trace[-1]["text"] = orjson.dumps({"documents": short}).decode()
+        return Done()

@@ -1,0 +1,297 @@
+"""What the graph says of each family's anchors is right, and wrong wordings are refused with their reason."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from scipy.stats import chisquare
+
+from kgqa_hpc.anchors import KINDS
+from kgqa_hpc.anchors.anchor import Anchor, Source, Tools
+from kgqa_hpc.errors import EmptyGraphError, InputError
+from kgqa_hpc.kg.graph import KnowledgeGraph
+from tests.families.graphs import graph_of
+
+Make = Callable[..., KnowledgeGraph]
+
+
+def draw(graph: KnowledgeGraph, kind: str, seed: int = 1, **settings: Any) -> list[Anchor]:
+    made = KINDS.get(kind)
+    return list(made().draw(Source(graph), made.Settings(**settings), seed, Tools()).anchors)
+
+
+def triples(graph: KnowledgeGraph) -> set[tuple[str, str, str]]:
+    rows = zip(graph.edge_source, graph.edge_type, graph.edge_target, strict=True)
+    return {(graph.names[s], graph.edge_types[k], graph.names[t]) for s, k, t in rows}
+
+
+def objection(kind: str, anchor: Anchor, **fields: Any) -> str | None:
+    made = KINDS.get(kind)()
+    return made.objection(anchor, {**made.start(anchor), **fields})
+
+
+# Paths
+
+
+def test_every_answer_of_1000_paths_is_what_the_graph_says(make_graph: Make) -> None:
+    graph = make_graph(1, 300, 900)
+    edges, types = (
+        triples(graph),
+        dict(zip(graph.names, (graph.node(i).type for i in range(300)), strict=True)),
+    )
+    anchors = draw(graph, "path", number=1000, length=2, max_answers=4)
+    assert len(anchors) == 1000
+    for anchor in anchors:
+        record = KINDS.get("path")().record(anchor, {})
+        assert all((step["entity"], step["relation"], step["target"]) in edges for step in record["steps"])
+        assert record["steps_hold"] == [True, True]
+        ends = {anchor.nodes[0].name}
+        visited = [ends]
+        for step in anchor.data["way"]:
+            found = set()
+            for source, kind, target in edges:
+                near, far = (source, target) if step["out"] else (target, source)
+                if (
+                    near in visited[-1]
+                    and kind == step["relation"]
+                    and types[far] == step["type"]
+                    and near != far
+                ):
+                    found.add(far)
+            visited.append(found)
+        assert set(record["answers"]) == visited[-1] - ends
+        assert not anchor.data["shortcut"]
+        ends_joined = {(a, b) for a, _, b in edges} | {(b, a) for a, _, b in edges}
+        assert (anchor.nodes[0].name, anchor.nodes[-1].name) not in ends_joined
+
+
+def test_a_path_with_a_shortcut_is_left_out_unless_wanted() -> None:
+    triangle = graph_of(["A", "B", "C"], ["x", "y", "z"], [(0, "r", 1), (1, "r", 2), (0, "r", 2)])
+    with pytest.raises(EmptyGraphError):
+        draw(triangle, "path", length=2)
+    assert all(anchor.data["shortcut"] for anchor in draw(triangle, "path", length=2, shortcuts=True))
+
+
+def test_a_pattern_of_types_and_relations_is_kept_to(make_graph: Make) -> None:
+    graph = make_graph(2, 60, 200)
+    settings = {"pattern": ["drug", "gene", "disease"], "relations": ["hits", None], "max_answers": None}
+    anchors = draw(graph, "path", number=50, **settings)
+    assert {tuple(node.type for node in anchor.nodes) for anchor in anchors} == {("drug", "gene", "disease")}
+    assert {anchor.data["way"][0]["relation"] for anchor in anchors} == {"hits"}
+
+
+@pytest.mark.parametrize(
+    ("question", "reason"),
+    [
+        ("In which film that Agnes Varda directed, and who, played?", None),
+        ("Who played in a film by Agnes Varda", "is no question"),
+        ("Who played in a film by this director?", "does not name what is given"),
+        ("Did Sandrine Bonnaire play in a film by Agnes Varda?", "gives the answer away"),
+        ("Who played in Vagabond by Agnes Varda?", "names what lies between"),
+        ("Who played, as the text says, in a film by Agnes Varda?", "speaks of its source"),
+    ],
+)
+def test_a_wording_of_a_path_names_its_start_and_nothing_else(
+    films: KnowledgeGraph, question: str, reason: str | None
+) -> None:
+    (anchor,) = (
+        one
+        for one in draw(films, "path", pattern=["director", "film", "actor"])
+        if one.nodes[1].name == "Vagabond"
+    )
+    assert anchor.data["answers"] == ["Corinne Marchand", "Dorothee Blanck", "Sandrine Bonnaire"]
+    assert objection("path", anchor, question=question) == reason
+
+
+def test_a_changed_answer_or_step_is_refused(films: KnowledgeGraph) -> None:
+    anchor = draw(films, "path", pattern=["director", "film", "actor"])[0]
+    good = "Who played in a film by Agnes Varda?"
+    assert objection("path", anchor, question=good, answers=["Jane Birkin"]) == "is not the graph's answer"
+    wrong = Anchor.from_dict({**anchor.to_dict(), "relations": []})
+    assert objection("path", wrong, question=good) == "a step is no edge"
+
+
+# Facts
+
+
+def test_every_answer_set_of_1000_facts_is_what_the_graph_says(make_graph: Make) -> None:
+    graph = make_graph(3, 400, 1200)
+    edges, types = (
+        triples(graph),
+        dict(zip(graph.names, (graph.node(i).type for i in range(400)), strict=True)),
+    )
+    anchors = draw(graph, "fact", number=1000, max_answers=3)
+    assert len(anchors) == 1000
+    for anchor in anchors:
+        data, me = anchor.data, anchor.nodes[0].name
+        ends = {
+            (t if data["out"] else s)
+            for s, k, t in edges
+            if k == data["relation"] and me == (s if data["out"] else t)
+        }
+        assert set(data["answers"]) == {end for end in ends if types[end] == data["asked"]} - {me}
+        assert 1 <= len(data["answers"]) <= 3
+
+
+def test_a_question_with_more_answers_than_allowed_is_not_asked(films: KnowledgeGraph) -> None:
+    asked = {(anchor.nodes[0].name, anchor.data["asked"]) for anchor in draw(films, "fact")}
+    assert ("Vagabond", "actor") in asked
+    assert ("Cleo from 5 to 7", "actor") not in asked
+    assert ("Cleo from 5 to 7", "actor") in {
+        (anchor.nodes[0].name, anchor.data["asked"]) for anchor in draw(films, "fact", max_answers=2)
+    }
+
+
+def test_other_names_and_attributes_come_from_node_properties() -> None:
+    graph = graph_of(
+        ["Aspirin", "Pain"],
+        ["drug", "symptom"],
+        [(0, "treats", 1)],
+        node_properties={
+            "synonyms": pa.array(["acetylsalicylic acid|ASA", None], pa.large_string()),
+            "year": pa.array([1899, None], pa.int64()),
+        },
+    )
+    anchors = draw(graph, "fact", aliases="synonyms", attributes=["year"])
+    by_group = {(anchor.group, anchor.nodes[0].name): anchor for anchor in anchors}
+    assert by_group["treats", "Pain"].data["aliases"] == ["acetylsalicylic acid", "ASA"]
+    assert by_group["year", "Aspirin"].data["answers"] == ["1899"]
+    leak = "Does acetylsalicylic acid relieve Pain?"
+    assert objection("fact", by_group["treats", "Pain"], question=leak) == "gives the answer away"
+
+
+def test_a_name_that_two_nodes_bear_is_not_asked_about() -> None:
+    graph = graph_of(["Twin", "Twin", "Other"], ["x", "x", "y"], [(0, "r", 2), (1, "s", 2)])
+    assert {anchor.nodes[0].name for anchor in draw(graph, "fact")} == {"Other"}
+
+
+def test_an_unknown_property_is_refused(films: KnowledgeGraph) -> None:
+    with pytest.raises(InputError, match="no property 'synonyms'"):
+        draw(films, "fact", aliases="synonyms")
+
+
+# Hubs
+
+
+def test_hubs_have_enough_neighbours_of_which_a_bounded_choice_is_shown(make_graph: Make) -> None:
+    graph = make_graph(4, 200, 900)
+    anchors = draw(graph, "hub", number=1000, min_degree=6, neighbours=4)
+    assert len(anchors) == int((graph.degrees() >= 6).sum())
+    edges = triples(graph)
+    for anchor in anchors:
+        assert len(anchor.nodes) == 5
+        assert anchor.data["degree"] >= 6
+        names = [node.name for node in anchor.nodes]
+        assert {names[r.source] if r.target == 0 else names[r.target] for r in anchor.relations} == set(
+            names[1:]
+        )
+        assert all((names[r.source], r.type, names[r.target]) in edges for r in anchor.relations)
+
+
+@pytest.mark.parametrize(
+    ("question", "answer", "reason"),
+    [
+        ("How did Agnes Varda work?", "With Vagabond and Cleo from 5 to 7.", None),
+        ("What did Agnes Varda do?", "Vagabond and Cleo from 5 to 7.", "asks neither how nor why"),
+        ("Tell me how Agnes Varda worked.", "Vagabond and Cleo from 5 to 7.", "is no question"),
+        ("Why did she work?", "Vagabond and Cleo from 5 to 7.", "does not name the hub"),
+        ("Why did Agnes Varda work?", "She made Vagabond.", "brings too few neighbours together"),
+        ("How, in the figure, did Agnes Varda work?", "Vagabond, Cleo from 5 to 7.", "speaks of its source"),
+    ],
+)
+def test_a_how_or_why_question_brings_neighbours_together(
+    films: KnowledgeGraph, question: str, answer: str, reason: str | None
+) -> None:
+    (anchor,) = (one for one in draw(films, "hub", min_degree=2) if one.nodes[0].name == "Agnes Varda")
+    assert objection("hub", anchor, question=question, answer=answer) == reason
+
+
+# Contexts
+
+
+def test_letters_and_types_are_balanced_and_rotated_by_the_seed(make_graph: Make) -> None:
+    graph = make_graph(5, 1200, 4000)
+    anchors = draw(graph, "context", number=1000)
+    assert len(anchors) == 1000
+    letters = Counter(anchor.data["letter"] for anchor in anchors)
+    assert chisquare([letters[letter] for letter in "ABCDEFGH"]).pvalue > 0.99
+    assert set(Counter(anchor.data["type"] for anchor in anchors).values()) == {200}
+    other = draw(graph, "context", seed=2, number=1000)
+    assert [one.data["letter"] for one in other] != [one.data["letter"] for one in anchors]
+
+
+def test_topics_of_the_last_contexts_are_left_out() -> None:
+    letters = "abcdefghijkl"
+    words = [f"topic{first}{second}" for first in letters for second in letters[:10]]
+    names = [f"{words[number % 120]} {number}" for number in range(400)]
+    edges = [(number, "is near", (number * 7 + step) % 400) for number in range(400) for step in (1, 2, 3)]
+    graph = graph_of(names, ["finding"] * 400, edges)
+
+    def repeats(memory: int) -> int:
+        """Contexts of which a topic occurs among the topics of the twenty before their block."""
+        topics = [set(one.data["topics"]) for one in draw(graph, "context", number=200, memory=memory)]
+        assert all(topics)
+        before = [set.union(*topics[at - at % 20 - 20 : at - at % 20]) for at in range(20, 200)]
+        return sum(bool(old & new) for old, new in zip(before, topics[20:], strict=True))
+
+    assert repeats(20) == 0
+    assert repeats(0) > 10
+
+
+@pytest.mark.parametrize(
+    ("changes", "reason"),
+    [
+        ({}, None),
+        ({"question": "Tell me about name 3."}, "is no question"),
+        ({"choice": ("A", "option C")}, "options are alike"),
+        ({"answer_letter": "A"}, "the letter is not that of the answer"),
+        ({"question": "What does the passage say about name 3?"}, "speaks of its source"),
+        ({"question": "Is it option C that holds for NAME?"}, "gives the answer away"),
+        ({"question": "What is it?"}, "names nothing of its context"),
+    ],
+    ids=str,
+)
+def test_a_question_with_options_keeps_to_its_rules(
+    make_graph: Make, changes: dict, reason: str | None
+) -> None:
+    anchor = draw(make_graph(5, 50, 200), "context", number=3)[0]
+    name = anchor.nodes[0].name
+    choices = {letter: f"option {letter}" for letter in "ABCDEFGH"}
+    if "choice" in changes:
+        choices |= dict([changes["choice"]])
+    question = (
+        changes.get("question", "What follows from NAME?").replace("NAME", name).replace("name 3", name)
+    )
+    letter = changes.get("answer_letter", "C")
+    fields = {"question": question, "answer": "option C", "choices": choices, "answer_letter": letter}
+    assert objection("context", anchor, **fields) == reason
+
+
+# All of them
+
+
+@pytest.mark.parametrize("kind", ["path", "fact", "hub", "context"])
+def test_the_same_seed_draws_the_same_anchors_and_a_prefix_is_the_smaller_draw(
+    make_graph: Make, kind: str
+) -> None:
+    graph = make_graph(9, 150, 500)
+    many = [one.to_dict() for one in draw(graph, kind, number=40)]
+    assert many == [one.to_dict() for one in draw(graph, kind, number=40)]
+    assert many != [one.to_dict() for one in draw(graph, kind, seed=2, number=40)]
+    few = [one.to_dict() for one in draw(graph, kind, number=15)]
+    assert few == many[:15]
+    assert len({one["id"] for one in many}) == len(many)
+    assert all(Anchor.from_dict(one).to_dict() == one for one in many)
+
+
+@pytest.mark.parametrize("kind", ["path", "fact", "hub", "context"])
+def test_every_record_says_how_difficult_it_is(make_graph: Make, kind: str) -> None:
+    made = KINDS.get(kind)()
+    for anchor in draw(make_graph(9, 150, 500), kind, number=40):
+        record = made.record(anchor, {})
+        assert record["difficulty"] in ("easy", "medium", "hard")
+        assert {column.name for column in made.columns} == set(record)

@@ -1,0 +1,162 @@
+"""Whole runs of each family: what is accepted is right, kills leave no trace, exports hold what the records hold."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from kgqa_hpc import stages
+from kgqa_hpc.dataset.exports.source import export
+from kgqa_hpc.store.run_folder import RunFolder
+from tests.families.graphs import random_graph
+from tests.work.rig import Processes, answers_kept, wait_for
+
+ROOT = Path(__file__).parents[2]
+SCRIPT = "FIND nodes WITH id=<entity> AS one\nGRAPHWALK FROM one AS near\nCOUNT near AS answer"
+FAMILIES: dict[str, tuple[dict[str, Any], list[Any]]] = {
+    "path": ({"length": 2, "max_answers": 5}, [{"use": "word", "prompt": "path"}, "verify"]),
+    "fact": ({"max_answers": 3}, [{"use": "word", "prompt": "fact"}, "verify"]),
+    "hub": ({"min_degree": 4}, [{"use": "generate", "prompt": "hub"}, "verify"]),
+    "context": (
+        {},
+        ["options", "verify", {"use": "score", "as": "quality_score", "prompt": "quality", "minimum": 7}],
+    ),
+    "puzzle": (
+        {"length": 2, "effects": {"hits": "raises", "causes": "lowers"}},
+        [{"use": "word", "prompt": "puzzle"}, "verify"],
+    ),
+    "script": (
+        {
+            "scripts": [
+                {"name": "near", "entity": "gene", "asks": "the number of neighbours", "script": SCRIPT}
+            ]
+        },
+        [{"use": "word", "prompt": "script"}, "verify"],
+    ),
+}
+
+
+@pytest.fixture(scope="module")
+def graph(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
+    """A random graph as two files."""
+    folder = tmp_path_factory.mktemp("graph")
+    made = random_graph(11, 1200, 3600)
+    nodes = [f"{made.node(i).id},{made.node(i).name},{made.node(i).type}" for i in range(made.num_nodes)]
+    rows = zip(made.edge_source, made.edge_target, made.edge_type, strict=True)
+    edges = [f"N{source},N{target},{made.edge_types[kind]}" for source, target, kind in rows]
+    (folder / "nodes.csv").write_text("\n".join(["id,name,type", *nodes, ""]))
+    (folder / "edges.csv").write_text("\n".join(["source_id,target_id,type", *edges, ""]))
+    return {
+        "source": "csv",
+        "nodes": str(folder / "nodes.csv"),
+        "edges": str(folder / "edges.csv"),
+        "min_degree": 0,
+    }
+
+
+@pytest.fixture
+def processes() -> Iterator[Processes]:
+    started = Processes()
+    yield started
+    started.end()
+
+
+def prepared(folder: Path, family: str, graph: dict[str, Any], number: int, **engine: Any) -> RunFolder:
+    if family == "puzzle":
+        pytest.importorskip("clingo", reason="CLINGO IS NOT INSTALLED (extra: puzzles)")
+    settings, steps = FAMILIES[family]
+    config = {
+        "graph": graph,
+        "anchors": {"kind": family, "number": number, **settings},
+        "engine": {"kind": "scripted", **engine},
+        "passes": [{"name": "main", "steps": steps}],
+        "dataset": {"z_score": None},
+        "runtime": {"shard_size": 20, "commit_every": 1, "lease": 2},
+    }
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / "run.yaml").write_text(yaml.safe_dump(config))
+    run = stages.init(folder / "run.yaml", folder / "run")
+    stages.import_graph(run.path)
+    stages.sample(run.path)
+    return run
+
+
+def dataset(run: RunFolder) -> dict[str, bytes]:
+    stages.merge(run.path)
+    return {path.name: path.read_bytes() for path in sorted(run.dataset.glob("*.jsonl"))}
+
+
+def lines(data: bytes) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in data.splitlines()]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("family", FAMILIES)
+def test_a_killed_run_ends_in_the_same_bytes(
+    family: str, tmp_path: Path, graph: dict[str, Any], processes: Processes
+) -> None:
+    faults = {"garbage": 0.05, "truncate": 0.05, "error": 0.02}
+    slow = {"batch": 4, "per_request_s": 0.02}
+    whole = prepared(tmp_path / "whole", family, graph, 100, faults=faults)
+    code, output = processes.finish(processes.start(whole))
+    assert code == 0, output
+    killed = prepared(tmp_path / "killed", family, graph, 100, faults=faults, latency=slow)
+    for _ in range(2):
+        before = answers_kept(killed)
+        process = processes.start(killed)
+        wait_for(lambda: answers_kept(killed) > before + 2000 or process.poll() is not None, "answers")  # noqa: B023
+        process.kill()
+        process.wait()
+    code, output = processes.finish(processes.start(killed))
+    assert code == 0, output
+    found = dataset(killed)
+    assert found == dataset(whole)
+    assert lines(found["accepted.jsonl"])
+    assert {record["kind"] for record in lines(found["accepted.jsonl"])} == {family}
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_1000_items_worded_by_the_scripted_engine_are_right_or_refused_with_the_reason(
+    family: str, tmp_path: Path, graph: dict[str, Any], processes: Processes
+) -> None:
+    begin = time.monotonic()
+    run = prepared(tmp_path, family, graph, 1000)
+    code, output = processes.finish(processes.start(run))
+    assert code == 0, output
+    found = dataset(run)
+    accepted, rejected = lines(found["accepted.jsonl"]), lines(found["rejected.jsonl"])
+    print(f"{family}: {len(accepted)} accepted, {len(rejected)} rejected in {time.monotonic() - begin:.0f} s")
+    assert accepted
+    assert rejected
+    assert all(record["reason"].startswith(("verify: ", "quality_score: ")) for record in rejected)
+    assert all(record["difficulty"] in ("easy", "medium", "hard") for record in accepted)
+    for name, members in EXPORTS.items():
+        export(run, name, tmp_path / name)
+        written = json.loads((tmp_path / name / "train.json").read_text())
+        expected = {"choices": family == "context", "chain-of-thought": family == "path"}.get(name, True)
+        assert len(written) == (len(accepted) if expected else 0)
+        assert all(set(entry) == members for entry in written)
+
+
+EXPORTS = {
+    "standard": {"id", "question", "answer", "type", "metadata"},
+    "choices": {"id", "question", "choices", "answer", "reasoning_type", "quality_score"},
+    "chain-of-thought": {"id", "question", "answer", "steps"},
+}
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_the_shipped_configuration_of_a_family_is_whole(family: str) -> None:
+    from kgqa_hpc.config import load_config
+    from kgqa_hpc.steps.chain import run_prompts
+
+    config = load_config(ROOT / "configs" / f"{family}.yaml")
+    assert config.anchors.kind == family
+    assert config.engine.kind == "cpu"
+    assert run_prompts(config)

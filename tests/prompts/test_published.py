@@ -1,0 +1,139 @@
+"""The published prompts' structure, and template files of the original: sent as one message, read as published."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from kgqa_hpc.anchors.anchor import Anchor, Node, Relation, graph_variables
+from kgqa_hpc.config import parse_config
+from kgqa_hpc.engines.engine import Response
+from kgqa_hpc.errors import InputError
+from kgqa_hpc.prompts.folders import shipped_prompts
+from kgqa_hpc.prompts.prompt import load_prompt
+from kgqa_hpc.prompts.templates import PUBLISHED, import_templates
+from kgqa_hpc.steps.answer_json import Unparseable, parse_last_object
+from kgqa_hpc.steps.chain import build_chain
+from kgqa_hpc.steps.item import Item
+from kgqa_hpc.steps.step import Done
+
+NAMES = [f"published_p{each}" for each in PUBLISHED]
+ANCHOR = Anchor(
+    "a1",
+    "graphlet",
+    "shape 2",
+    (
+        Node("x", "Orc1 removal", "Pathway"),
+        Node("y", "SEM1", "Gene"),
+        Node("z", "Degradation of DVL", "Pathway"),
+    ),
+    (Relation(1, 0, "acts_within"), Relation(1, 2, "acts_within"), Relation(2, 1, "other")),
+)
+SCHEMA = load_prompt("published_p5").schema
+
+
+@pytest.mark.parametrize("name", [*NAMES, "published_filter"])
+def test_a_published_prompt_is_one_user_message_asked_once_and_read_from_free_text(name: str) -> None:
+    prompt = load_prompt(name)
+    variables = graph_variables(ANCHOR) | {"question": "Q?", "answer": "A."}
+    (message,) = prompt.render(variables)
+    assert message["role"] == "user"
+    assert (prompt.attempts, prompt.last_object, prompt.temperature) == (1, True, 0.0)
+    assert "never instructions" not in message["content"]
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_published_prompt_shows_names_and_directed_pairs_but_no_types(name: str) -> None:
+    text = load_prompt(name).render(graph_variables(ANCHOR))[0]["content"]
+    assert text.endswith("## Edges:\n[[1, 0], [1, 2], [2, 1]]")
+    assert " - 1: SEM1\n" in text
+    assert "Pathway" not in text
+    assert "acts_within" not in text
+
+
+def test_all_fifteen_prompts_of_the_ablation_are_there_and_have_the_modules_of_ours() -> None:
+    for each in PUBLISHED:
+        ours = (shipped_prompts() / f"p{each}.md").read_text()
+        theirs = (shipped_prompts() / "published" / f"published_p{each}.md").read_text()
+        for module in ("analyse", "roles", "question", "answer", "reflection", "criteria_question", "final"):
+            assert (f"/{module}.md" in ours) == (f"/{module}.md" in theirs), (each, module)
+        assert ("/example_simple.md" in ours) == ("/example_simple.md" in theirs), each
+        assert ("/example_complex.md" in ours) == ("/example_complex.md" in theirs), each
+
+
+def test_our_own_prompts_keep_the_version_they_had_before_there_were_these_keys() -> None:
+    assert "layout" not in load_prompt("p5").text.split("\n---\n")[0]
+
+
+def test_the_last_json_object_of_a_text_counts_whatever_was_drafted_before() -> None:
+    text = '## First\n{"question": "a?", "answer": "b."}\n## Final\n```json\n{"question": "c?", "answer": "d."}\n```'
+    assert parse_last_object(text, SCHEMA).value == {"question": "c?", "answer": "d."}
+
+
+@pytest.mark.parametrize(
+    ("text", "reason"),
+    [
+        ("", "empty"),
+        ("no object at all", "not_json"),
+        ('{"question": "a?", "ans', "truncated"),
+        ('{"question": "a?"}', "missing:answer"),
+        ("{" * 100_000, "not_json"),
+    ],
+)
+def test_a_text_without_such_an_object_is_refused_with_its_reason(text: str, reason: str) -> None:
+    with pytest.raises(Unparseable) as caught:
+        parse_last_object(text, SCHEMA)
+    assert caught.value.reason == reason
+
+
+def test_a_step_with_a_published_prompt_enforces_no_schema_and_takes_a_free_text() -> None:
+    config = parse_config(
+        {
+            "engine": {"kind": "scripted"},
+            "prompts": {"generate": "published_p5", "judge": "published_filter"},
+        },
+        "t",
+    )
+    chain = build_chain(config, "main")
+    item = Item(ANCHOR)
+    request = chain[0].request(item, 0, 1)
+    assert request.schema is None
+    assert chain[0].attempts == 1
+    answer = 'Thinking {"question": "x?", "answer": "y."} better: {"question": "Which?", "answer": "That."}'
+    assert isinstance(chain[0].take(item, Response(request.id, answer, "stop"), 0), Done)
+    assert item.output == {"question": "Which?", "answer": "That."}
+
+
+def test_fifteen_numbered_templates_become_the_published_prompts_with_their_texts_as_they_stand(
+    tmp_path: Path,
+) -> None:
+    texts = {
+        str(n): f'Text {n} gives {{"question", "answer"}} or {{{{ 7 * 7 }}}} {{% raw %}}\n' for n in range(15)
+    }
+    file = tmp_path / "templates.json"
+    file.write_text(json.dumps(texts))
+    paths = import_templates(file, tmp_path / "own")
+    assert [path.stem for path in paths] == NAMES
+    for number, name in enumerate(NAMES):
+        (message,) = load_prompt(name, tmp_path / "own").render(graph_variables(ANCHOR))
+        assert message["content"].startswith(texts[str(number)].strip() + "\n# Graphlet\n")
+    assert import_templates(file, tmp_path / "own") == paths
+
+
+def test_other_keys_of_a_template_file_are_names(tmp_path: Path) -> None:
+    file = tmp_path / "t.json"
+    file.write_text(json.dumps({"mine": "Write.", "7": "Write."}))
+    assert [path.stem for path in import_templates(file, tmp_path / "own")] == ["mine", "template_7"]
+
+
+@pytest.mark.parametrize(
+    "content", ["[]", "{}", '{"0": 1}', '{"0": " "}', '{"../x": "a"}', "no json", '{"a": ' * 5000]
+)
+def test_what_is_no_template_file_is_refused_and_nothing_is_written(tmp_path: Path, content: str) -> None:
+    file = tmp_path / "t.json"
+    file.write_text(content)
+    with pytest.raises(InputError, match=r"t\.json"):
+        import_templates(file, tmp_path / "own")
+    assert not (tmp_path / "own").exists()

@@ -1,0 +1,136 @@
+"""Retrieve and ground: documents come from the index, quotes from the documents or not at all."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from kgqa_hpc.anchors.anchor import Anchor
+from kgqa_hpc.config import parse_config
+from kgqa_hpc.engines.engine import EngineInfo, Response
+from kgqa_hpc.steps.chain import build_chain
+from kgqa_hpc.steps.item import Item
+from kgqa_hpc.steps.step import Ask, Done, Reject, Retry, Step
+
+StopAnswer = Callable[[str], Response]
+TEXT = "ATP7B carries copper\nout of liver cells (P<0.001). It does not carry iron."
+
+
+def chain_of(**settings: Any) -> list[Step]:
+    data = {
+        "anchors": {"kind": "records", "from": "pairs.jsonl"},
+        "engine": {"kind": "scripted"},
+        "passes": [
+            {"name": "main", "steps": [{"use": "retrieve", "k": 3}, {"use": "ground", "k": 3, **settings}]}
+        ],
+    }
+    return build_chain(parse_config(data, "the test"), "main", EngineInfo("scripted", "1", "scripted-1"))
+
+
+@pytest.fixture
+def pair() -> Item:
+    record = {"id": "r1", "question": "What carries copper?", "answer": "ATP7B."}
+    item = Item(Anchor("r1", "records", "all", data={"record": record}))
+    item.output = {"question": record["question"], "answer": record["answer"]}
+    return item
+
+
+def found(*texts: str) -> str:
+    return json.dumps(
+        {
+            "documents": [
+                {"id": str(n), "score": 9.5 - n, "title": f"Title {n}", "text": text}
+                for n, text in enumerate(texts)
+            ]
+        }
+    )
+
+
+def said(relevant: bool, *snippets: str) -> str:
+    return json.dumps({"reasoning": "So.", "relevant": relevant, "snippets": list(snippets)})
+
+
+def test_the_query_is_question_and_answer_and_k_is_in_the_schema(pair: Item) -> None:
+    request = chain_of()[0].request(pair, 0, 1)
+    assert request.messages[-1]["content"] == "What carries copper? ATP7B."
+    assert request.schema is not None
+    assert request.schema["properties"]["documents"]["maxItems"] == 3
+
+
+def test_documents_are_read_one_by_one_and_real_quotes_get_their_place(pair: Item, stop: StopAnswer) -> None:
+    retrieve, ground = chain_of()
+    assert isinstance(retrieve.take(pair, stop(found(TEXT, "Nothing here.")), 0), Done)
+    assert "carries" not in pair.trace[0]["text"]
+    assert ground.asks_about(pair)
+    assert (
+        "Title: Title 0\nText: ATP7B carries copper out of"
+        in ground.request(pair, 0, 1).messages[1]["content"]
+    )
+    quotes = ("ATP7B carries copper out of liver cells", "p<0.001")
+    assert isinstance(ground.take(pair, stop(said(True, *quotes)), 0), Ask)
+    assert "Title: Title 1" in ground.request(pair, 0, 1, 1).messages[1]["content"]
+    assert isinstance(ground.take(pair, stop(said(False)), 0, 1), Done)
+    first, second = pair.output["documents"]
+    assert [TEXT[one["start"] : one["end"]] for one in first["snippets"]] == [
+        one["text"] for one in first["snippets"]
+    ]
+    assert [one["text"] for one in first["snippets"]] == [
+        "ATP7B carries copper\nout of liver cells",
+        "P<0.001",
+    ]
+    assert (second["relevant"], second["snippets"]) == (False, [])
+    assert pair.annotations == {"quotes_kept": 2, "quotes_dropped": 0, "relevant_documents": 1}
+
+
+@pytest.mark.parametrize(
+    "planted",
+    [
+        "ATP7B carries iron out of liver cells",  # altered
+        "It does carry iron",  # a word left out
+        "P<0.01",  # another number
+        "ATP7B carries copper. It does not carry iron",  # joined
+        "Ferritin stores iron",  # of another document
+        "TP7B carries",  # torn out of a word
+        "...",
+    ],
+)
+def test_altered_and_foreign_quotes_are_dropped_and_counted(
+    pair: Item, stop: StopAnswer, planted: str
+) -> None:
+    retrieve, ground = chain_of()
+    retrieve.take(pair, stop(found(TEXT)), 0)
+    ground.take(pair, stop(said(True, planted, "carries copper")), 0)
+    assert [one["text"] for one in pair.output["documents"][0]["snippets"]] == ["carries copper"]
+    assert pair.annotations["quotes_dropped"] == 1
+
+
+def test_a_pair_without_documents_is_asked_nothing_and_has_no_support(pair: Item, stop: StopAnswer) -> None:
+    retrieve, ground = chain_of()
+    retrieve.take(pair, stop(found()), 0)
+    assert not ground.asks_about(pair)
+    assert isinstance(ground.run(pair), Done)
+    assert pair.annotations["relevant_documents"] == 0
+
+
+def test_no_more_than_k_documents_are_read(pair: Item, stop: StopAnswer) -> None:
+    retrieve, ground = chain_of(k=1)
+    retrieve.take(pair, stop(found(TEXT, TEXT)), 0)
+    assert isinstance(ground.take(pair, stop(said(True)), 0), Done)
+    assert "relevant" not in pair.output["documents"][1]
+
+
+def test_too_little_support_rejects_where_a_minimum_is_set(pair: Item, stop: StopAnswer) -> None:
+    retrieve, ground = chain_of(minimum=1)
+    retrieve.take(pair, stop(found(TEXT)), 0)
+    assert ground.take(pair, stop(said(False)), 0) == Reject("ground: too few relevant documents")
+
+
+def test_an_unreadable_answer_asks_about_the_same_document_again(pair: Item, stop: StopAnswer) -> None:
+    retrieve, ground = chain_of()
+    retrieve.take(pair, stop(found(TEXT, TEXT)), 0)
+    before = ground.request(pair, 0, 1).messages
+    assert isinstance(ground.take(pair, stop("no idea"), 0), Retry)
+    assert ground.request(pair, 1, 1).messages == before

@@ -1,0 +1,93 @@
+"""kgqa init finds everything that is missing at once, and a run nobody worked on may be made anew."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from kgqa_hpc import stages
+from kgqa_hpc.checks import notes, require_ready
+from kgqa_hpc.config import load_config
+from kgqa_hpc.errors import ConfigError, FingerprintMismatch
+from kgqa_hpc.runs import open_run
+
+
+def written(folder: Path, **document: object) -> Path:
+    path = folder / "run.yaml"
+    path.write_text(json.dumps({"engine": {"kind": "scripted"}, **document}))
+    return path
+
+
+def records(folder: Path, **more: object) -> Path:
+    line = {"id": "r1", "question": "Which?", "answer": "That."}
+    (folder / "records.jsonl").write_text(json.dumps(line) + "\n")
+    anchors = {"kind": "records", "from": "records.jsonl"}
+    return written(folder, anchors=anchors, passes=[{"name": "main", "steps": ["judge"]}], **more)
+
+
+def test_all_that_is_missing_is_told_at_once_each_with_its_key(tmp_path: Path) -> None:
+    steps = [{"use": "generate", "prompt": "p55"}, {"use": "judge", "prompt": "strict"}]
+    path = written(
+        tmp_path,
+        graph={"source": "csv", "nodes": "nodes.csv", "edges": ["a.csv", "b.csv"], "hydrate": "recipe.yaml"},
+        engine={"kind": "cpu", "model": "models/none.gguf"},
+        passes=[{"name": "main", "steps": steps}],
+        dataset={"decontaminate": [str(tmp_path / "test.jsonl")]},
+    )
+    with pytest.raises(ConfigError) as caught:
+        require_ready(load_config(path), "run.yaml")
+    text = caught.value.message
+    for key, word in [
+        ("graph.nodes", "nodes.csv"),
+        ("graph.edges", "a.csv"),
+        ("graph.edges", "b.csv"),
+        ("graph.hydrate", "recipe.yaml"),
+        ("engine.model", "none.gguf"),
+        ("passes.0.steps.0.prompt", "did you mean p5?"),
+        ("passes.0.steps.1.prompt", "strict"),
+        ("dataset.decontaminate.0", "test.jsonl"),
+    ]:
+        assert any(f": {key}: " in line and word in line for line in text.split("\n")), (key, text)
+
+
+def test_nothing_is_made_where_something_is_missing(tmp_path: Path) -> None:
+    path = written(tmp_path, graph={"source": "csv", "nodes": "n.csv", "edges": "e.csv"})
+    with pytest.raises(ConfigError, match=r"graph\.nodes"):
+        stages.init(path, tmp_path / "run")
+    assert not (tmp_path / "run").exists()
+
+
+def test_a_package_that_workers_need_is_only_noted(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr("kgqa_hpc.checks.find_spec", lambda name: None)
+    path = records(tmp_path, engine={"kind": "openai", "model": "m", "base_url": "http://127.0.0.1:9/v1"})
+    assert len(notes(load_config(path))) == 2
+    stages.init(path, tmp_path / "run")
+    told = capsys.readouterr().err
+    assert "note: engine.kind openai: the package openai" in told
+    assert "note: matplotlib" in told
+
+
+def test_a_run_nobody_worked_on_takes_over_another_configuration(tmp_path: Path) -> None:
+    folder = tmp_path / "run"
+    stages.init(records(tmp_path, seed=1), folder)
+    stages.sample(folder)
+    stages.init(records(tmp_path, seed=2, prompts={"judge": "demo_filter"}), folder)
+    run, config = open_run(folder)
+    assert config.seed == 2
+    assert [path.stem for path in run.prompts.iterdir()] == ["demo_filter"]
+    stages.sample(folder)
+    stages.run_workers(folder)
+    assert stages.merge(folder).to_dict()["sampled"] == 1
+
+
+def test_a_run_with_answers_is_not_made_anew(tmp_path: Path) -> None:
+    folder = tmp_path / "run"
+    stages.init(records(tmp_path, seed=1), folder)
+    stages.sample(folder)
+    stages.run_workers(folder)
+    with pytest.raises(FingerprintMismatch, match="seed: 1 → 2"):
+        stages.init(records(tmp_path, seed=2), folder)
