@@ -11,6 +11,8 @@ import orjson
 from kgqa_hpc.dataset.exports.source import open_source
 from kgqa_hpc.errors import InputError
 from kgqa_hpc.plain_text import plain_line
+from kgqa_hpc.store.atomic import disk_errors
+from kgqa_hpc.store.regular import open_regular
 from kgqa_hpc.store.run_folder import RunFolder
 
 Which = Literal["accepted", "rejected", "lost"]
@@ -34,7 +36,7 @@ def show(
 
 
 def _records(path: Path, group: str | None) -> Iterator[dict[str, Any]]:
-    with path.open("rb") as file:
+    with disk_errors(path), open(open_regular(path), "rb") as file:
         for line in file:
             record = orjson.loads(line)
             if group is None or record.get("group") == group:

@@ -13,6 +13,8 @@ import pyarrow.parquet as pq
 
 from kgqa_hpc.dataset.accounting import in_order
 from kgqa_hpc.errors import AccountingError, InputError
+from kgqa_hpc.store.atomic import disk_errors
+from kgqa_hpc.store.regular import open_regular
 from kgqa_hpc.store.replace_folder import settle
 from kgqa_hpc.store.run_folder import RunFolder
 
@@ -98,7 +100,8 @@ def _sample(folder: Path, name: str, accounting: dict[str, Any]) -> Iterator[dic
     each = -(-room // max(sum(n > 0 for n in there.values()), 1))
     wanted = {group: min(number, each) for group, number in there.items()}
     left, size = sum(wanted.values()), 0
-    with (folder / f"{name}.jsonl").open("rb") as file:
+    path = folder / f"{name}.jsonl"
+    with disk_errors(path), open(open_regular(path), "rb") as file:
         for line in file:
             if left <= 0 or size > SAMPLE_BYTES // len(FILES):
                 return

@@ -26,6 +26,7 @@ from tests.work.rig import anchors, environment, make_run
 KEY = "sk-test-0123456789abcdef"
 ABSURD = ["9223372036854775808", "1e999", "1" + "0" * 30, "-5", "1e308", '"7"', "[]", "null", "true", "NaN"]
 ITEMS = 24
+ENTITIES = ["one"]
 
 
 def kgqa(*arguments: object, code: int = 0) -> str:
@@ -60,9 +61,24 @@ def address() -> Iterator[str]:
             self.wfile.write(data)
 
         def answer(self, turn: int) -> str:
-            texts = ["question_reasoning", "my_answer", "answer_reasoning", "analysis", "question", "answer"]
+            texts = [
+                "question_reasoning",
+                "my_answer",
+                "answer_reasoning",
+                "analysis",
+                "question",
+                "answer",
+                "draft_question",
+                "draft_answer",
+                "reflection",
+            ]
             verdicts = dict.fromkeys(["valid_question", "original_answer_valid"], True)
-            content = {**dict.fromkeys(texts, f"Is {KEY} a key, and why is it one?"), **verdicts}
+            content = {
+                **dict.fromkeys(texts, f"Is {KEY} a key, and why is it one?"),
+                **verdicts,
+                "question_entities": ENTITIES,
+                "answer_entities": ENTITIES,
+            }
             choice = {"message": {"content": json.dumps(content)}, "finish_reason": "stop"}
             text = json.dumps(
                 {"choices": [choice], "usage": {"prompt_tokens": "N", "completion_tokens": "N"}}

@@ -11,6 +11,8 @@ import orjson
 
 from kgqa_hpc.dataset.exports import EXPORTS
 from kgqa_hpc.errors import InputError
+from kgqa_hpc.store.atomic import disk_errors
+from kgqa_hpc.store.regular import open_regular
 from kgqa_hpc.store.replace_folder import replaced_folder, settle
 from kgqa_hpc.store.run_folder import RunFolder
 
@@ -32,7 +34,7 @@ class ExportSource:
 
     def records(self, split: str | None = None) -> Iterator[dict[str, Any]]:
         """Accepted records in their order, of one part or of all."""
-        with self.accepted.open("rb") as file:
+        with disk_errors(self.accepted), open(open_regular(self.accepted), "rb") as file:
             for line in file:
                 record = orjson.loads(line)
                 if split is None or record.get("split", TRAIN) == split:
