@@ -39,7 +39,7 @@ from kgqa_hpc.store.partition import partition, read_shards_manifest
 from kgqa_hpc.store.run_folder import RunFolder
 from kgqa_hpc.store.sealed import HEADER_BYTES, read_header, render_header, verify
 from tests.foreign.watchdog import EXAMPLES, watched
-from tests.work.rig import make_run
+from tests.runs import make_run
 
 pytestmark = pytest.mark.timeout(7200)
 EACH = settings(max_examples=EXAMPLES, deadline=None)

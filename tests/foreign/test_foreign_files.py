@@ -18,7 +18,8 @@ import pytest
 
 from kgqa_hpc import cli
 from kgqa_hpc.store.run_folder import RunFolder
-from tests.work.rig import anchors, environment
+from tests.runs import anchors
+from tests.work.rig import environment
 
 Kgqa = Callable[..., tuple[int, str]]
 PASSES = [{"name": "draft", "steps": ["generate"]}, {"name": "check", "steps": ["judge"]}]

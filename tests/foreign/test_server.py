@@ -21,7 +21,8 @@ from kgqa_hpc.store.partition import read_shards_manifest
 from kgqa_hpc.store.results import read_result, write_result
 from kgqa_hpc.store.run_folder import RunFolder
 from tests.foreign.test_terminal import EVIL, printed
-from tests.work.rig import anchors, environment, make_run
+from tests.runs import anchors, make_run
+from tests.work.rig import environment
 
 KEY = "sk-test-0123456789abcdef"
 ABSURD = ["9223372036854775808", "1e999", "1" + "0" * 30, "-5", "1e308", '"7"', "[]", "null", "true", "NaN"]

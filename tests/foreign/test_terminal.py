@@ -13,7 +13,8 @@ from pathlib import Path
 import pytest
 
 from kgqa_hpc import cli
-from tests.work.rig import environment, make_run
+from tests.runs import make_run
+from tests.work.rig import environment
 
 Kgqa = Callable[..., str]
 # A clear screen (ESC), the same in one C1 character, a window title (OSC), reversed writing, a line of one's own.

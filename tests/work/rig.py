@@ -21,7 +21,6 @@ from kgqa_hpc.config import parse_config
 from kgqa_hpc.runs import fingerprint
 from kgqa_hpc.store.results import read_result
 from kgqa_hpc.store.run_folder import RunFolder
-from tests.runs import make_run as make_run
 
 ROOT = Path(__file__).parents[2]
 PATIENCE = 300.0  # s; for conditions that take a second on an idle machine
