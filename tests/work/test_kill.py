@@ -211,7 +211,7 @@ def test_an_engine_that_hangs_is_killed_and_its_items_are_asked_again(
     run = make_run(
         tmp_path / "run",
         60,
-        engine={"kind": "scripted", "latency": {"batch": 8}, "faults": {"hang": 0.02}},
+        engine={"kind": "scripted", "latency": {"batch": 8}, "faults": {"hang": 0.03}},
         runtime={"shard_size": 20, "engine_stall": 1.0},
     )
     finish(nursery, run, 1)

@@ -135,7 +135,8 @@ def test_the_harness_runs_the_task_with_its_dummy_model(run: Any, tmp_path: Path
     assert "exact_match" in done.stdout
 
 
-@pytest.mark.parametrize("name", EXPORTS.names())
+# The others need records that were rephrased first: tests/steps/test_rephrase.py.
+@pytest.mark.parametrize("name", [name for name in EXPORTS.names() if not name.startswith("linkbert")])
 def test_every_form_is_written_by_the_command_and_says_what_it_wrote(
     run: Any, tmp_path: Path, name: str
 ) -> None:
