@@ -25,9 +25,11 @@ from kgqa_hpc.graphlets.triangle_lists import list_triangles
 
 
 def compile_kernels() -> None:
-    """Run every kernel once, for all types it is called with, on a small clique with a tail."""
-    clique = np.triu_indices(12, 1)
-    graph = order_graph(*simple_csr(13, np.append(clique[0], 0), np.append(clique[1], 12)))
+    """Run every kernel once, for all types it is called with, on a small clique one corner of which has so many
+    leaves that they are worth leaving out (triangle_lists.restrict_to_core).
+    """
+    clique, leaves = np.triu_indices(12, 1), np.arange(12, 24)
+    graph = order_graph(*simple_csr(24, np.append(clique[0], 0 * leaves), np.append(clique[1], leaves)))
     lists = list_triangles(graph)
     pass_seconds(graph, lists)
     copies = copy_counts(graph, lists)

@@ -66,9 +66,10 @@ def gone(process: psutil.Process) -> bool:
 @pytest.fixture(scope="module")
 def engine() -> Iterator[OpenAIEngine]:
     os.environ["TEST_KEY"] = "sk-of-the-test"
+    before = set(psutil.Process().children(recursive=True))  # what other tests of this process keep, such as a tracker
     engine = OpenAIEngine(config([sys.executable, "-c", SERVER, "{port}"]))
     yield engine
-    servers = psutil.Process().children(recursive=True)
+    servers = set(psutil.Process().children(recursive=True)) - before
     engine.close()
     assert all(gone(process) for process in servers), "the server outlived its engine"
     del os.environ["TEST_KEY"]
