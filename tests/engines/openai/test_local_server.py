@@ -66,7 +66,9 @@ def gone(process: psutil.Process) -> bool:
 @pytest.fixture(scope="module")
 def engine() -> Iterator[OpenAIEngine]:
     os.environ["TEST_KEY"] = "sk-of-the-test"
-    before = set(psutil.Process().children(recursive=True))  # what other tests of this process keep, such as a tracker
+    before = set(
+        psutil.Process().children(recursive=True)
+    )  # what other tests of this process keep, such as a tracker
     engine = OpenAIEngine(config([sys.executable, "-c", SERVER, "{port}"]))
     yield engine
     servers = set(psutil.Process().children(recursive=True)) - before
