@@ -121,17 +121,19 @@ def _measure(
 
 def _example(schema: dict[str, Any]) -> str:
     """An answer with quotes, newlines and Greek letters, as long as answers are."""
-    value = {}
-    for name, field in schema["properties"].items():
-        if "enum" in field:
-            value[name] = field["enum"][0]
-        elif field["type"] == "string":
-            value[name] = (SENTENCE * 4)[: min(field.get("maxLength", 400), 400)]
-        elif field["type"] == "array":
-            value[name] = [SENTENCE[:40]] * max(field.get("minItems", 1), 1)
-        else:
-            value[name] = {"boolean": True, "integer": field.get("minimum", 1)}.get(field["type"], 0.5)
-    return json.dumps(value, ensure_ascii=False)
+    return json.dumps(_value(schema), ensure_ascii=False)
+
+
+def _value(field: dict[str, Any]) -> Any:
+    if "enum" in field:
+        return field["enum"][0]
+    if field["type"] == "object":
+        return {name: _value(inner) for name, inner in field["properties"].items()}
+    if field["type"] == "array":
+        return [_value(field["items"])] * max(field.get("minItems", 1), 1)
+    if field["type"] == "string":
+        return (SENTENCE * 4)[: min(field.get("maxLength", 400), 400)]
+    return {"boolean": True, "integer": field.get("minimum", 1)}.get(field["type"], 0.5)
 
 
 def _schemas(wanted: list[str]) -> list[tuple[str, dict[str, Any]]]:
