@@ -8,9 +8,9 @@ EXPORTS = Registry(
     "exports",
     "export format",
     {
-        "messages": "kgqa_hpc.dataset.exports.messages:Messages",
-        "alpaca": "kgqa_hpc.dataset.exports.alpaca:Alpaca",
-        "sharegpt": "kgqa_hpc.dataset.exports.sharegpt:ShareGpt",
+        "messages": "kgqa_hpc.dataset.exports.training:Messages",
+        "alpaca": "kgqa_hpc.dataset.exports.training:Alpaca",
+        "sharegpt": "kgqa_hpc.dataset.exports.training:ShareGpt",
         "csv": "kgqa_hpc.dataset.exports.csv_table:CsvTable",
         "triples": "kgqa_hpc.dataset.exports.triples:Triples",
         "biographletqa": "kgqa_hpc.dataset.exports.biographletqa:BioGraphletQA",

@@ -1,0 +1,67 @@
+"""The pairs in the three forms that programs for fine-tuning read: chat messages, Alpaca, ShareGPT."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from kgqa_hpc.dataset.exports.source import ExportSource, write_lines
+
+
+class Messages:
+    """SPLIT.jsonl with `{"messages": [{"role": "user", …}, {"role": "assistant", …}], "id": …}`.
+
+    Chat messages, as OpenAI, TRL, Axolotl and vLLM take them.
+    """
+
+    name = "messages"
+
+    def write(self, source: ExportSource, folder: Path) -> None:
+        write_lines(source, folder, _messages)
+
+
+class Alpaca:
+    """SPLIT.jsonl with `{"instruction": question, "input": "", "output": answer, "id": …}`.
+
+    The columns of the Alpaca dataset, which most trainers read.
+    """
+
+    name = "alpaca"
+
+    def write(self, source: ExportSource, folder: Path) -> None:
+        write_lines(source, folder, _instruction)
+
+
+class ShareGpt:
+    """SPLIT.jsonl with `{"conversations": [{"from": "human", …}, {"from": "gpt", …}], "id": …}`.
+
+    As LLaMA-Factory, FastChat and Axolotl read it.
+    """
+
+    name = "sharegpt"
+
+    def write(self, source: ExportSource, folder: Path) -> None:
+        write_lines(source, folder, _conversation)
+
+
+def _messages(record: dict[str, Any]) -> dict[str, Any]:
+    return {
+        "messages": [
+            {"role": "user", "content": record["question"]},
+            {"role": "assistant", "content": record["answer"]},
+        ],
+        "id": record["id"],
+    }
+
+
+def _instruction(record: dict[str, Any]) -> dict[str, Any]:
+    pair = {"instruction": record["question"], "input": "", "output": record["answer"]}
+    return {**pair, "id": record["id"]}
+
+
+def _conversation(record: dict[str, Any]) -> dict[str, Any]:
+    turns = [
+        {"from": "human", "value": record["question"]},
+        {"from": "gpt", "value": record["answer"]},
+    ]
+    return {"id": record["id"], "conversations": turns}
