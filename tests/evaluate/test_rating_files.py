@@ -61,7 +61,8 @@ def test_any_table_is_analysed_or_refused(tmp_path: Path, header: list[str], row
     path = tmp_path / "any.csv"
     path.write_text(out.getvalue(), encoding="utf-8", newline="")
     with suppress(InputError):
-        analyse(read_ratings([path]))
+        result = analyse(read_ratings([path]))
+        assert 0 <= result["items"] <= result["ratings"] <= len(rows)
 
 
 @on_one_folder
