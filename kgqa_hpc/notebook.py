@@ -36,9 +36,9 @@ class OpenRun:
 
     def status(self) -> dict[str, Any]:
         """What `kgqa status --json` prints."""
-        from kgqa_hpc.status.render import status
+        from kgqa_hpc.stages import standing
 
-        return dict(status(self.path))
+        return standing(self.path)
 
     def accounting(self) -> dict[str, Any]:
         """dataset/accounting.json. Raises InputError before the first merge."""

@@ -214,6 +214,26 @@ STAGES = (
 )
 
 
+def standing(folder: Path) -> dict[str, Any]:
+    """The status of a run (status/snapshot.py) with its "stages", [{"name", "done"}] in their order.
+
+    Raises InputError when there is no run.
+    """
+    from kgqa_hpc.status.snapshot import survey
+
+    status = survey(folder)
+    made = [(folder / stage.makes).exists() for stage in STAGES]
+    workers = next(place for place, stage in enumerate(STAGES) if stage.gpus)
+    # A run without a graph imports nothing, so a later stage's work shows that of the earlier ones. What the workers
+    # make grows until they are done.
+    made[:workers] = [any(made[place:workers]) for place in range(workers)]
+    made[workers] = status["complete"]
+    return {
+        **status,
+        "stages": [{"name": s.name, "done": done} for s, done in zip(STAGES, made, strict=True)],
+    }
+
+
 def all_stages(config_file: Path, folder: Path, *, threads: int | None = None) -> RunFolder:
     """Everything on this machine, resumable; what each stage found goes to stderr."""
     run = init(config_file, folder)

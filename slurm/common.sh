@@ -64,32 +64,11 @@ run_and_forward() { # COMMAND...
   return "$code"
 }
 
-# Prints "yes MARK" when the run is complete, "no MARK" when work is left. MARK changes with every answer kept.
-run_state() { # RUN
-  "${KGQA[@]}" status "$1" --json | awk '
-    /^  "complete":/ { complete = ($2 ~ /true/) ? "yes" : "no" }
-    /^    "done":/ && !done { done = $2 }
-    /^  "journal_answers":/ { answers = $2 }
-    END { print complete, done answers }'
-}
-
-# Ends the job well when the run is complete; puts it back into the queue when it is not. Gives up when a start brought
-# nothing: at once when it failed, after a second try when it was only stopped.
-requeue_unless_complete() { # RUN STATE-AT-START EXIT-CODE
-  local now stopped=''
-  [ "$3" != 75 ] && [ "$3" -le 128 ] || stopped=1
-  now=$(run_state "$1")
-  case $now in yes*)
-    echo "complete: $1"
-    exit 0
-    ;;
-  esac
-  if [ "$now" = "$2" ] && { [ -z "$stopped" ] || [ "${SLURM_RESTART_COUNT:-0}" -gt 0 ]; }; then
-    echo "error: this start made no progress (exit code $3); not requeued" >&2
-    echo "       see above and $1/logs, mend it, and submit again: what is done stays done" >&2
-    exit 1
-  fi
-  echo "not complete yet (exit code $3): back into the queue"
+# Ends the job, or puts it back into the queue: `kgqa requeue` decides (0 complete, 75 again, 1 no progress).
+requeue_unless_complete() { # RUN MARK-AT-START EXIT-CODE
+  local decision=0
+  "${KGQA[@]}" requeue "$1" --since "$2" --exit-code "$3" --restarts "${SLURM_RESTART_COUNT:-0}" || decision=$?
+  [ "$decision" = 75 ] || exit "$decision"
   scontrol requeue "$SLURM_JOB_ID"
   sleep 300 # Slurm ends this script; an exit of our own would count as the job's end
   exit 1

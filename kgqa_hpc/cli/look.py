@@ -17,14 +17,15 @@ def status(
     as_json: AsJson = False,
 ) -> None:
     """What is done, what is left, how fast it goes and who is stalled."""
+    from kgqa_hpc.stages import standing
     from kgqa_hpc.status import render as room
 
     if watch:
-        room.watch(run)
+        room.watch(lambda: standing(run))
     elif as_json:
-        print_json(room.status(run))
+        print_json(standing(run))
     else:
-        say(room.render(room.status(run)))
+        say(room.render(standing(run)))
 
 
 @app.command()

@@ -118,6 +118,26 @@ def submit(
 
 
 @app.command()
+def requeue(
+    run: Run,
+    since: Annotated[
+        str | None, typer.Option(metavar="MARK", help="What this command printed before the work began.")
+    ] = None,
+    exit_code: Annotated[int, typer.Option(help="What `kgqa run`, or its launcher, ended with.")] = 0,
+    restarts: Annotated[int, typer.Option(min=0, help="How often the job was in the queue before.")] = 0,
+) -> None:
+    """For batch scripts: a mark of what is done; with --since, whether the job goes back into the queue."""
+    from kgqa_hpc.cluster import requeue as room
+
+    if since is None:
+        say(room.progress_mark(run))
+        return
+    decision = room.decide(run, since, exit_code, restarts)
+    say(decision.text, aside=decision.code == room.GIVE_UP)
+    raise typer.Exit(decision.code)
+
+
+@app.command()
 def merge(
     run: Run,
     partial: Annotated[

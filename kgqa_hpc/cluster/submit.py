@@ -12,14 +12,14 @@ import signal
 import subprocess
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Literal
 
 from kgqa_hpc.cluster.jobs import WARNING, Job, Resources, Stage, jobs_of, parameters, script
+from kgqa_hpc.cluster.requeue import REQUEUE, brings_nothing, progress_mark
 from kgqa_hpc.cluster.slurm import record_job
-from kgqa_hpc.errors import InputError, StoppedEarly
-from kgqa_hpc.status.snapshot import survey
+from kgqa_hpc.errors import InputError
 from kgqa_hpc.store.run_folder import RunFolder
 
 Cluster = Literal["slurm", "local"]
@@ -37,6 +37,7 @@ class Commands:
     commands: list[list[str]]
     run: str
     notice: float  # s between submitit's signal and the limit
+    restarts: int = 0
 
     def __call__(self) -> None:
         self._mark = progress_mark(Path(self.run))
@@ -45,7 +46,7 @@ class Commands:
             self._child = process.pid
             while process.poll() is None:
                 time.sleep(0.1)
-            if process.returncode == StoppedEarly.exit_code:
+            if process.returncode == REQUEUE:
                 # As if the limit were near: submitit calls checkpoint(), requeues, and does not return.
                 os.kill(os.getpid(), _warning())
                 time.sleep(DRAIN)
@@ -55,16 +56,16 @@ class Commands:
     def checkpoint(self) -> Any:
         """Called by submitit when its signal comes: have the child drain, then hand the same work on.
 
-        None, so that the job ends, when this start has kept nothing: the next one would not either.
+        None, so that the job ends, when another start would bring nothing (cluster/requeue.py).
         """
         from submitit.helpers import DelayedSubmission
 
         self._drain()
         now = progress_mark(Path(self.run))
         print(f"stopped; kept at the start {self._mark}, now {now}", flush=True)
-        if now == self._mark:
+        if brings_nothing(self._mark, now, REQUEUE, self.restarts):
             return None
-        return DelayedSubmission(Commands(self.commands, self.run, self.notice))
+        return DelayedSubmission(replace(self, restarts=self.restarts + 1))
 
     def _drain(self) -> None:
         # Not Popen.wait: the interrupted main thread may be inside it. The signal is repeated, for a child that
@@ -102,12 +103,6 @@ def submit(
             record_job(run.logs, before, job.name)
         submitted.append(entry)
     return submitted
-
-
-def progress_mark(run: Path) -> str:
-    """Changes whenever an answer is kept."""
-    now = survey(run)
-    return f"{now['shards']['done']} shards, {now['journal_answers']} answers in journals"
 
 
 def _executor(run: RunFolder, job: Job, resources: Resources, *, local: bool, after: str | None) -> Any:

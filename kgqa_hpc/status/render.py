@@ -3,41 +3,45 @@
 from __future__ import annotations
 
 import time
-from pathlib import Path
+from collections.abc import Callable
+from typing import Any
 
 from kgqa_hpc.durations import duration
 from kgqa_hpc.plain_text import plain
 from kgqa_hpc.status.acceptance import words
-from kgqa_hpc.status.snapshot import VERDICTS, Status, survey
+from kgqa_hpc.status.snapshot import VERDICTS, Status
 
 WATCH_EVERY = 5.0  # s
 
 
-def status(folder: Path) -> Status:
-    """The state of a run as plain data (status/snapshot.py). Raises InputError when there is no run."""
-    return survey(folder)
-
-
 def render(now: Status) -> str:
-    """Four or five lines."""
-    lines = [_shards(now), _items(now), _verdicts(now), _workers(now)]
+    """Four to six lines."""
+    lines = [_stages(now["stages"])] if "stages" in now else []
+    lines += [_shards(now), _items(now), _verdicts(now), _workers(now)]
     if now["queue"] is not None:
         lines.append(_queue(now["queue"]))
     return "\n".join(lines)
 
 
-def watch(folder: Path) -> None:
-    """Show the status on the terminal until the run is complete or the user has seen enough."""
+def watch(look: Callable[[], Status]) -> None:
+    """Show what `look` returns on the terminal until the run is complete or the user has seen enough."""
     from rich.live import Live
     from rich.text import Text
 
     with Live(refresh_per_second=4) as live:
         while True:
-            now = status(folder)
+            now = look()
             live.update(Text(plain(f"{now['run']}  {now['time']}\n{render(now)}")))
             if now["complete"]:
                 return
             time.sleep(WATCH_EVERY)
+
+
+def _stages(stages: list[dict[str, Any]]) -> str:
+    done = [stage["name"] for stage in stages if stage["done"]]
+    left = [stage["name"] for stage in stages if not stage["done"]]
+    text = f"stages    {' · '.join(done) or 'none'} done"
+    return f"{text} · next: kgqa {left[0]}" if left else text
 
 
 def _shards(now: Status) -> str:

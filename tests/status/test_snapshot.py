@@ -15,8 +15,8 @@ from kgqa_hpc.errors import InputError
 from kgqa_hpc.status import history
 from kgqa_hpc.status.metrics import metrics
 from kgqa_hpc.status.pass_totals import PassTotals
-from kgqa_hpc.status.render import WATCH_EVERY, render, status, watch
-from kgqa_hpc.status.snapshot import compose, load_totals, to_document
+from kgqa_hpc.status.render import WATCH_EVERY, render, watch
+from kgqa_hpc.status.snapshot import compose, load_totals, survey, to_document
 from kgqa_hpc.status.worker_states import (
     ALIVE,
     place,
@@ -59,11 +59,11 @@ def state(**facts: Any) -> dict[str, Any]:
 
 def test_a_folder_that_is_no_run_is_refused(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="no such run folder"):
-        status(tmp_path / "nowhere")
+        survey(tmp_path / "nowhere")
 
 
 def test_before_the_shards_are_cut_nothing_is_done(tmp_path: Path) -> None:
-    now = status(make_run(tmp_path / "run", 5).path)
+    now = survey(make_run(tmp_path / "run", 5).path)
     assert not now["complete"]
     assert "kgqa run cuts them" in render(now)
 
@@ -72,7 +72,7 @@ def test_shards_items_and_verdicts_are_counted_from_the_results(run: RunFolder) 
     done(run, "shard-000000", "shard-000003")
     done(run, "shard-000001", verdict="rejected")
     write_state(run.logs, "w0", state(open_shards=2))
-    now = status(run.path)
+    now = survey(run.path)
     assert now["shards"] == {"total": 5, "done": 3, "in_work": 2, "quarantined": 0}
     assert now["items"] == {"total": 100, "ended": 60}
     assert now["verdicts"] == {"accepted": 40, "rejected": 20, "invalid": 0, "failed": 0, "waiting": 40}
@@ -86,9 +86,9 @@ def test_shards_items_and_verdicts_are_counted_from_the_results(run: RunFolder) 
 def test_a_run_is_complete_when_every_shard_has_a_result(run: RunFolder) -> None:
     names = read_shards_manifest(run).names
     done(run, *names[:-1])
-    assert not status(run.path)["complete"]
+    assert not survey(run.path)["complete"]
     done(run, names[-1])
-    now = status(run.path)
+    now = survey(run.path)
     assert now["complete"]
     assert "100 of 100 · complete" in render(now)
 
@@ -118,16 +118,16 @@ def test_a_result_with_a_damaged_header_is_not_counted(run: RunFolder) -> None:
 def test_a_damaged_status_file_is_read_past(run: RunFolder) -> None:
     done(run, "shard-000000")
     run.status_file.write_text('{"tallies": {"main": {"counted": "zz"')
-    assert status(run.path)["shards"]["done"] == 1
+    assert survey(run.path)["shards"]["done"] == 1
 
 
 def test_journaled_items_count_as_progress_and_headers_do_not(run: RunFolder) -> None:
     run.results("main").mkdir(parents=True)
     header = run.origin("main").header("shard-000000", "")
     with Journal(run.results("main") / "shard-000000.w0.journal", header) as journal:
-        assert status(run.path)["journal_answers"] == 0
+        assert survey(run.path)["journal_answers"] == 0
         journal.append({"id": "i0"})
-        assert status(run.path)["journal_answers"] == 1
+        assert survey(run.path)["journal_answers"] == 1
 
 
 def test_workers_are_alive_stalled_or_silent(run: RunFolder) -> None:
@@ -136,7 +136,7 @@ def test_workers_are_alive_stalled_or_silent(run: RunFolder) -> None:
     write_state(run.logs, "w2", state(worker="w2"))
     old = time.time() - ALIVE - 10
     os.utime(state_file(run.logs, "w2"), (old, old))
-    now = status(run.path)
+    now = survey(run.path)
     assert now["workers"]["alive"] == 2
     assert now["workers"]["stalled"] == ["w1"]
     assert now["workers"]["silent"] == ["w2"]
@@ -176,7 +176,7 @@ def test_the_rate_is_told_a_day_and_for_the_last_hour(run: RunFolder) -> None:
     began = time.time() - 90_060
     for now, ended in ((0, 0), (60, 30), (90_000, 30), (90_060, 90)):
         history.note(run.logs, ended, now=began + now)
-    assert "items     20 of 100 · 64,800 a day (last hour 86,400)" in render(status(run.path))
+    assert "items     20 of 100 · 64,800 a day (last hour 86,400)" in render(survey(run.path))
 
 
 def test_watching_shows_the_run_until_it_is_complete(
@@ -191,7 +191,7 @@ def test_watching_shows_the_run_until_it_is_complete(
 
     waited: list[float] = []
     monkeypatch.setattr("kgqa_hpc.status.render.time.sleep", go_on)
-    watch(run.path)
+    watch(lambda: survey(run.path))
     assert waited == [WATCH_EVERY] * 3
     assert "5 of 5 done" in capsys.readouterr().out
 
@@ -207,7 +207,7 @@ def test_a_damaged_history_costs_a_note(tmp_path: Path) -> None:
 
 def test_prometheus_gets_each_number_once_with_the_runs_name(run: RunFolder) -> None:
     done(run, "shard-000000")
-    text = metrics(status(run.path))
+    text = metrics(survey(run.path))
     assert 'kgqa_shards_done{run="oregano",pass="main"} 1' in text
     assert 'kgqa_items{run="oregano",verdict="accepted"} 20' in text
     samples = [line.split(" ")[0] for line in text.splitlines() if not line.startswith("#")]
@@ -230,7 +230,7 @@ def test_queue_state_is_of_this_runs_jobs_only(
     slurm.record_job(run.logs, "12", "run")
     slurm.record_job(run.logs, "12", "run")
     assert slurm.recorded_jobs(run.logs) == ["12"]
-    now = status(run.path)
+    now = survey(run.path)
     assert [job["id"] for job in now["queue"]] == ["12", "12_3"]
     assert "12 kgqa-run running, 1-02:03:04 left · 12_3 kgqa-run pending (Dependency)" in render(now)
 
@@ -265,7 +265,7 @@ def test_finished_items_count_although_no_worker_lives_and_no_shard_is_sealed(ru
     with journal(run, "shard-000000", 1) as open_one:  # a successor; the first one's item again
         open_one.append(item(0, "accepted"))
         open_one.append(item(1, "invalid"))
-    now = status(run.path)
+    now = survey(run.path)
     assert_adds_up(now)
     assert now["verdicts"] == {"accepted": 2, "rejected": 1, "invalid": 1, "failed": 0, "waiting": 96}
     assert "accepted 66.7 % (21 to 94 %)" in render(now)
@@ -288,10 +288,10 @@ def test_counts_are_the_same_read_on_from_saved_sums_and_never_fall_when_a_shard
         assert now["items"]["ended"] == number + 1 >= seen
         seen = now["items"]["ended"]
     done(run, "shard-000000")
-    assert status(run.path)["items"]["ended"] == 20
+    assert survey(run.path)["items"]["ended"] == 20
     open_one.close()
     remove_journals(run.results("main"), "shard-000000")
-    assert status(run.path)["items"]["ended"] == 20
+    assert survey(run.path)["items"]["ended"] == 20
 
 
 def test_several_passes_count_each_item_once(tmp_path: Path) -> None:
@@ -302,17 +302,17 @@ def test_several_passes_count_each_item_once(tmp_path: Path) -> None:
         rows = [{"id": f"{shard}{k}", "status": "open" if k else "invalid", "trace": []} for k in range(20)]
         run.results("draft").mkdir(parents=True, exist_ok=True)
         write_result(run.result("draft", shard), rows, run.origin("draft").header(shard, ""))
-    now = status(run.path)
+    now = survey(run.path)
     assert_adds_up(now)
     assert (now["items"], now["verdicts"]["invalid"]) == ({"total": 40, "ended": 2}, 2)
     with journal(run, "shard-000001", 0, "check") as open_one:
         open_one.append(item(1, "accepted"))
-    assert_adds_up(status(run.path))
-    assert status(run.path)["items"]["ended"] == 3
+    assert_adds_up(survey(run.path))
+    assert survey(run.path)["items"]["ended"] == 3
     rows = [{"id": f"{k}", "status": "accepted" if k else "invalid", "trace": []} for k in range(20)]
     run.results("check").mkdir(parents=True, exist_ok=True)
     write_result(run.result("check", "shard-000000"), rows, run.origin("check").header("shard-000000", ""))
-    now = status(run.path)
+    now = survey(run.path)
     assert_adds_up(now)
     assert now["verdicts"] == {"accepted": 20, "rejected": 0, "invalid": 2, "failed": 0, "waiting": 18}
 
@@ -320,9 +320,9 @@ def test_several_passes_count_each_item_once(tmp_path: Path) -> None:
 def test_a_complete_run_lists_no_dead_worker(run: RunFolder) -> None:
     write_state(run.logs, "w2", state(worker="w2"))
     os.utime(state_file(run.logs, "w2"), (1, 1))
-    assert status(run.path)["workers"]["silent"] == ["w2"]
+    assert survey(run.path)["workers"]["silent"] == ["w2"]
     done(run, *read_shards_manifest(run).names)
-    now = status(run.path)
+    now = survey(run.path)
     assert_adds_up(now)
     assert (now["workers"]["silent"], now["workers"]["list"], now["shards"]["in_work"]) == ([], [], 0)
 
@@ -339,7 +339,7 @@ def test_absurd_numbers_on_the_disk_neither_stop_nor_overflow_the_status(run: Ru
     with create_sealed(run.result("main", "shard-000001"), "result", header=header) as file:
         file.create_group("records")
     write_state(run.logs, "w0", state(ended=2**70, up="x", in_flight=None, silent=[], open_shards=-1))
-    now = status(run.path)
+    now = survey(run.path)
     assert_adds_up(now)
     assert now["passes"][0]["tokens"]["prompt"] < 2**53
     assert render(now)
@@ -356,4 +356,4 @@ def test_what_somebody_else_left_in_the_folder_is_not_opened(run: RunFolder) -> 
         state_file(run.logs, "w"),
     ):
         os.mkfifo(path)
-    assert_adds_up(status(run.path))
+    assert_adds_up(survey(run.path))

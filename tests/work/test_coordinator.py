@@ -12,7 +12,7 @@ import pytest
 from kgqa_hpc.cluster.slurm import recorded_jobs
 from kgqa_hpc.config import RunConfig
 from kgqa_hpc.runs import open_run
-from kgqa_hpc.status.render import status
+from kgqa_hpc.status.snapshot import survey
 from kgqa_hpc.store.journal import Journal
 from kgqa_hpc.store.lease import Leases
 from kgqa_hpc.store.partition import partition, read_shards_manifest
@@ -160,5 +160,5 @@ def test_a_result_that_another_set_aside_meanwhile_is_no_result(
         assert lead.verify(["shard-000000"]) == 1
     else:
         lead.duties()
-    assert status(run.path)["shards"]["done"] == 0
+    assert survey(run.path)["shards"]["done"] == 0
     assert not list(run.path.glob("quarantine/*"))

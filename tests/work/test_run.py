@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 
 from kgqa_hpc.errors import InputError
-from kgqa_hpc.status.render import status
+from kgqa_hpc.status.snapshot import survey
 from kgqa_hpc.store.partition import partition
 from kgqa_hpc.store.run_folder import RunFolder
 from kgqa_hpc.work.run import run_command
@@ -227,7 +227,7 @@ def test_two_passes_follow_each_other_and_a_lost_result_of_the_first_is_made_aga
     flip(two.result("ask", "shard-000001"), -1)
     assert nursery.code(nursery.start(two)) == 0, nursery.output()
     assert records(two, "check") == records(one)
-    assert status(two.path)["complete"]
+    assert survey(two.path)["complete"]
 
 
 def test_a_changed_configuration_is_refused_with_the_key_that_changed(
