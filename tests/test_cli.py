@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import json
 import os
+import re
 import random
 import subprocess
 import sys
@@ -206,6 +207,16 @@ def test_an_unreadable_gguf_is_refused_before_any_work(project: Path) -> None:
         kgqa(verb, *([project / "run.yaml"] if verb == "init" else []), run)
     refused = kgqa("run", run, code=2)
     assert "model.gguf" in refused.stderr
+
+
+def test_the_help_begins_with_the_verbs_of_a_run_and_knows_a_place_for_each() -> None:
+    lines = kgqa("--help").stdout.splitlines()
+    titles = [line for line in lines if line.endswith(":") and not line.startswith(" ")]
+    assert titles[1].startswith("From a configuration to a dataset")
+    assert "Others:" not in titles
+    verbs = [line.split()[0] for line in lines[lines.index(titles[1]) :] if re.match(r"  \w", line)]
+    assert verbs[:2] == ["init", "import"]
+    assert len(verbs) == len(set(verbs))
 
 
 def test_the_version_and_the_help_are_there() -> None:

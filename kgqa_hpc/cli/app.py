@@ -9,13 +9,42 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import typer
+from typer.core import TyperGroup
 
 from kgqa_hpc import __version__
 from kgqa_hpc.errors import KgqaError
 from kgqa_hpc.plain_text import plain, plain_json
 
+# `kgqa --help` lists the commands in this order; what stands nowhere here comes last.
+SECTIONS = {
+    "From a configuration to a dataset, in this order": "init import hydrate sample run merge report all",
+    "On a cluster": "plan submit status requeue doctor bench",
+    "Look": "preview show explain replay kg count",
+    "Judge and grow": "judge extend study calibrate human grounding score",
+    "Datasets": "combine export publish",
+    "Documents, scripts, prompts": "index mentions gasl prompts",
+}
+
+
+class Verbs(TyperGroup):
+    """The commands under the titles of SECTIONS, each with its first sentence whole."""
+
+    def format_commands(self, ctx: Any, formatter: Any) -> None:
+        left = {name: command for name in self.list_commands(ctx) if (command := self.get_command(ctx, name))}
+        for title, names in {**SECTIONS, "Others": " ".join(left)}.items():
+            rows = [(name, _first_sentence(left.pop(name).help)) for name in names.split() if name in left]
+            if rows:
+                with formatter.section(title):
+                    formatter.write_dl(rows)
+
+
+def _first_sentence(text: str | None) -> str:
+    return " ".join((text or "").split(".\n")[0].split(". ")[0].split()).removesuffix(".") + "."
+
+
 app = typer.Typer(
     name="kgqa",
+    cls=Verbs,
     help="From a knowledge graph to a judged, traceable question-answer dataset.",
     no_args_is_help=True,
     add_completion=False,
