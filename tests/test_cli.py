@@ -5,8 +5,8 @@ from __future__ import annotations
 import csv
 import json
 import os
-import re
 import random
+import re
 import subprocess
 import sys
 from pathlib import Path
