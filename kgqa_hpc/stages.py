@@ -215,13 +215,13 @@ STAGES = (
 
 
 def standing(folder: Path) -> dict[str, Any]:
-    """The status of a run (status/snapshot.py) with its "stages", [{"name", "done"}] in their order.
-
-    Raises InputError when there is no run.
+    """The status of a run (status/snapshot.py) with its jobs in Slurm's queue, and its "stages",
+    [{"name", "done"}] in their order. Raises InputError when there is no run.
     """
+    from kgqa_hpc.cluster.slurm import queue_state
     from kgqa_hpc.status.snapshot import survey
 
-    status = survey(folder)
+    status = survey(folder, queue_state(RunFolder.open(folder).logs))
     made = [(folder / stage.makes).exists() for stage in STAGES]
     workers = next(place for place, stage in enumerate(STAGES) if stage.gpus)
     # A run without a graph imports nothing, so a later stage's work shows that of the earlier ones. What the workers

@@ -38,7 +38,7 @@ MAY_KNOW = {
     "checks": {"anchors", "config", "prompts", "steps"},
     "runs": {"anchors", "config", "engines", "prompts", "steps", "store"},
     "cluster": {"config", "status", "store"},
-    "status": {"anchors", "cluster", "config", "engines", "prompts", "runs", "steps", "store"},
+    "status": {"anchors", "config", "engines", "prompts", "runs", "steps", "store"},
     "work": {"anchors", "cluster", "config", "engines", "prompts", "runs", "status", "steps", "store"},
     "dataset": {"anchors", "config", "kg", "prompts", "runs", "steps", "store"},
     "evaluate": {"config", "dataset", "runs", "steps", "store"},

@@ -6,7 +6,6 @@ import shutil
 import subprocess
 import time
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from kgqa_hpc.durations import clock_seconds
@@ -16,20 +15,6 @@ from kgqa_hpc.store.regular import read_if_there
 
 NAME = "jobs.jsonl"
 PATIENCE = 5.0  # s for squeue; a busy controller must not block `kgqa status`
-
-
-@dataclass(frozen=True, slots=True)
-class Job:
-    """One line of squeue. `left` as Slurm writes it (D-HH:MM:SS)."""
-
-    id: str
-    name: str
-    state: str
-    left: str
-    reason: str
-
-    def to_dict(self) -> dict[str, str]:
-        return asdict(self)
 
 
 def record_job(logs: Path, job: str, what: str) -> None:
@@ -74,15 +59,19 @@ def job_end(environ: Mapping[str, str], ask: bool) -> float | None:
     return None if left is None else time.time() + left
 
 
-def queue_state(logs: Path) -> list[Job] | None:
-    """The run's jobs that are pending or running; None where there is no Slurm, or it does not answer."""
+def queue_state(logs: Path) -> list[dict[str, str]] | None:
+    """The run's jobs that are pending or running: id, name, state, left (D-HH:MM:SS), reason.
+
+    None where there is no Slurm, or it does not answer.
+    """
     jobs = recorded_jobs(logs)[-100:]
     # Of ended jobs squeue knows nothing and fails: ask for all of the user's, and choose.
     answer = _squeue("--me", "--format=%F|%i|%j|%T|%L|%r") if jobs else None
     if answer is None:
         return None
     rows = [line.split("|") for line in answer.splitlines()]
-    return [Job(*row[1:]) for row in rows if len(row) == 6 and row[0] in jobs]
+    names = ("id", "name", "state", "left", "reason")
+    return [dict(zip(names, row[1:], strict=True)) for row in rows if len(row) == 6 and row[0] in jobs]
 
 
 def _squeue(*options: str) -> str | None:

@@ -12,7 +12,6 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from kgqa_hpc.cluster import slurm
 from kgqa_hpc.errors import CorruptFile, MissingFile
 from kgqa_hpc.status import history
 from kgqa_hpc.status.acceptance import acceptance
@@ -26,16 +25,20 @@ from kgqa_hpc.store.run_folder import RunFolder
 STALLED = 120.0  # s without an answer although requests are in flight
 VERDICTS = ("accepted", "rejected", "invalid", "failed", "waiting")
 Status = dict[str, Any]
+Queue = Sequence[dict[str, str]]  # jobs as cluster/slurm.py tells them
 
 
-def survey(folder: Path) -> Status:
-    """The state of a run as plain data. Raises InputError when there is no run."""
+def survey(folder: Path, queue: Queue | None = None) -> Status:
+    """The state of a run as plain data; `queue` are its jobs, where somebody asked for them.
+
+    Raises InputError when there is no run.
+    """
     run = RunFolder.open(folder)
     shards = _shards(run)
     totals = load_totals(run, shards.names if shards else [])
     for each in totals:
         each.refresh(run)
-    return compose(run, shards, totals, list(read_states(run.logs)), slurm.queue_state(run.logs))
+    return compose(run, shards, totals, list(read_states(run.logs)), queue)
 
 
 def pass_names(run: RunFolder) -> list[str]:
@@ -82,7 +85,7 @@ def compose(
     shards: ShardsManifest | None,
     totals: Sequence[PassTotals],
     states: Sequence[Status],
-    queue: Sequence[slurm.Job] | None,
+    queue: Queue | None,
 ) -> Status:
     """Put the state together; `totals` in the order of the passes, refreshed."""
     sizes = {entry.name: entry.items for entry in shards.shards} if shards else {}
@@ -114,7 +117,7 @@ def compose(
         "seconds_left": None if complete else _seconds_left(work["total"] - work["ended"], speed),
         "workers": _workers([] if complete else states, alive),
         "journal_answers": sum(each.journals.answers for each in totals),
-        "queue": None if queue is None else [job.to_dict() for job in queue],
+        "queue": None if queue is None else list(queue),
     }
 
 
