@@ -6,7 +6,7 @@ The schemas are those of prompts/flat_schema.py: strings, booleans, numbers, lis
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
 # Every reason there is; those with a colon are followed by a field's name.
@@ -57,41 +57,37 @@ def checked_fields(
         if name not in data:
             raise Unparseable(f"missing:{name}")
         entry = data[name]
-        if field["type"] == "string" and isinstance(entry, str) and len(entry) == field.get("maxLength"):
+        value[name] = _CHECKS[field["type"]](name, entry, field, clean)
+        if isinstance(entry, str) and len(entry) == field.get("maxLength"):
             filled.append(name)
-        value[name] = _checked(name, entry, field, clean)
     return Parsed(value, repaired, tuple(filled))
 
 
-def _checked(name: str, entry: Any, field: Mapping[str, Any], clean: bool) -> Any:
-    kind = field["type"]
-    if kind == "string":
-        if not isinstance(entry, str):
-            raise Unparseable(f"wrong_type:{name}")
-        return _checked_string(name, entry, field, clean)
-    if kind == "boolean":
-        if entry is not True and entry is not False:
-            raise Unparseable(f"wrong_type:{name}")
-        return entry
-    if kind == "array":
-        return list(_checked_list(name, entry, field, clean))
-    if kind == "object":
-        if not isinstance(entry, dict):
-            raise Unparseable(f"wrong_type:{name}")
-        return checked_fields(entry, field["properties"], False, clean).value
-    return _checked_number(name, entry, field)
-
-
-def _checked_list(name: str, entries: Any, field: Mapping[str, Any], clean: bool) -> Iterator[Any]:
-    if not isinstance(entries, list):
+def _checked_boolean(name: str, entry: Any, field: Mapping[str, Any], clean: bool) -> bool:
+    if entry is not True and entry is not False:
         raise Unparseable(f"wrong_type:{name}")
-    if not field.get("minItems", 0) <= len(entries) <= field["maxItems"]:
+    return bool(entry)
+
+
+def _checked_object(name: str, entry: Any, field: Mapping[str, Any], clean: bool) -> dict[str, Any]:
+    if not isinstance(entry, dict):
+        raise Unparseable(f"wrong_type:{name}")
+    return checked_fields(entry, field["properties"], False, clean).value
+
+
+def _checked_list(name: str, entry: Any, field: Mapping[str, Any], clean: bool) -> list[Any]:
+    if not isinstance(entry, list):
+        raise Unparseable(f"wrong_type:{name}")
+    if not field.get("minItems", 0) <= len(entry) <= field["maxItems"]:
         raise Unparseable(f"not_allowed:{name}")
-    for entry in entries:
-        yield _checked(name, entry, field["items"], clean)
+    items = field["items"]
+    check = _CHECKS[items["type"]]
+    return [check(name, one, items, clean) for one in entry]
 
 
-def _checked_string(name: str, entry: str, field: Mapping[str, Any], clean: bool) -> str:
+def _checked_string(name: str, entry: Any, field: Mapping[str, Any], clean: bool) -> str:
+    if not isinstance(entry, str):
+        raise Unparseable(f"wrong_type:{name}")
     if "enum" in field:
         if entry not in field["enum"]:
             raise Unparseable(f"not_allowed:{name}")
@@ -109,10 +105,20 @@ def _checked_string(name: str, entry: str, field: Mapping[str, Any], clean: bool
 _NOT_TEXT = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f\ud800-\udfff\ufdd0-\ufdef\ufffe\uffff]")
 
 
-def _checked_number(name: str, entry: Any, field: Mapping[str, Any]) -> Any:
+def _checked_number(name: str, entry: Any, field: Mapping[str, Any], clean: bool) -> Any:
     kinds = (int,) if field["type"] == "integer" else (int, float)
     if isinstance(entry, bool) or not isinstance(entry, kinds):
         raise Unparseable(f"wrong_type:{name}")
     if not field.get("minimum", float("-inf")) <= entry <= field.get("maximum", float("inf")):
         raise Unparseable(f"not_allowed:{name}")
     return entry
+
+
+_CHECKS: dict[str, Callable[[str, Any, Mapping[str, Any], bool], Any]] = {
+    "string": _checked_string,
+    "boolean": _checked_boolean,
+    "integer": _checked_number,
+    "number": _checked_number,
+    "array": _checked_list,
+    "object": _checked_object,
+}

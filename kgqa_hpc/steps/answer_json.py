@@ -96,8 +96,7 @@ def _strict(text: str, properties: Mapping[str, Any]) -> dict[str, Any] | None:
     if not isinstance(data, dict):
         raise Unparseable("not_object")
     # Two quotes for each key and each string: then there is no key but these, and none stands twice.
-    strings = [*map(type, data.values())].count(str)
-    if text.count('"') == 2 * (len(data) + strings):
+    if text.count('"') == 2 * (len(data) + _strings(data)):
         return data
     # A key that stands twice needs the slow reader; `"name"` can hardly occur elsewhere, for quotes in
     # strings are escaped. \\u00 may spell a key with escapes, and lists may hold objects with any keys.
@@ -105,6 +104,12 @@ def _strict(text: str, properties: Mapping[str, Any]) -> dict[str, Any] | None:
     if nested or "\\u00" in text or any(text.count(f'"{name}"') > 1 for name in properties):
         _refuse_repeated_keys(text)
     return data
+
+
+def _strings(data: dict[str, Any]) -> int:
+    """How many strings there are, in lists too; those deeper down are left out."""
+    lists = [value for value in data.values() if type(value) is list]
+    return sum([*map(type, values)].count(str) for values in (data.values(), *lists))
 
 
 def _refuse_repeated_keys(text: str) -> None:
