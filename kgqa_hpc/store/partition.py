@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import re
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from typing import Any
@@ -99,18 +99,35 @@ class _Piece:
         return known == self.origin()
 
 
+def _rounds(run: RunFolder) -> Iterator[tuple[int, int, str]]:
+    """Rows [begin, end) of anchors.h5 that came together, and its sha256 of then (16 digits of earlier ones)."""
+    header = read_header(run.anchors, ANCHORS)
+    begin = 0
+    for end, sha256 in [*header.get("grown", ()), (header["rows"], header["sha256"])]:
+        yield begin, int(end), str(sha256)
+        begin = int(end)
+
+
 def _pieces(run: RunFolder, shard_size: int) -> list[_Piece]:
     """All shards that anchors.h5 makes, in order."""
-    header = read_header(run.anchors, ANCHORS)
-    rounds = [(int(rows), str(sha256)) for rows, sha256 in header.get("grown", ())]
-    pieces: list[_Piece] = []
-    begin = 0
-    for end, sha256 in [*rounds, (int(header["rows"]), header["sha256"])]:
-        for start in range(begin, end, shard_size):
-            stop = min(start + shard_size, end)
-            pieces.append(_Piece(shard_name(len(pieces)), sha256, shard_size, start, stop))
-        begin = end
-    return pieces
+    starts = [
+        (start, end, sha256) for begin, end, sha256 in _rounds(run) for start in range(begin, end, shard_size)
+    ]
+    return [
+        _Piece(shard_name(number), sha256, shard_size, start, min(start + shard_size, end))
+        for number, (start, end, sha256) in enumerate(starts)
+    ]
+
+
+def _piece(run: RunFolder, shard_size: int, name: str) -> _Piece:
+    """One of them. Whoever reads every shard must not list them all each time: that is quadratic."""
+    before = _position(name)
+    for begin, end, sha256 in _rounds(run):
+        start = begin + before * shard_size
+        if start < end:
+            return _Piece(name, sha256, shard_size, start, min(start + shard_size, end))
+        before -= -(-(end - begin) // shard_size)
+    raise CorruptFile(f"{run.shards_manifest}: lists {name}, for which {run.anchors} has no anchors")
 
 
 def partition(run: RunFolder, shard_size: int, stopped: Callable[[], bool] = lambda: False) -> ShardsManifest:
@@ -157,7 +174,7 @@ def load_shard(run: RunFolder, manifest: ShardsManifest, name: str) -> list[dict
     Raises KeyError for an unknown name; CorruptFile when anchors.h5 is damaged too; DiskFull, StoreError.
     """
     path = run.shard(manifest.entry(name).name)
-    piece = _pieces(run, manifest.shard_size)[_position(name)]
+    piece = _piece(run, manifest.shard_size, name)
     if _found(run, piece) is not None:
         try:
             return read_shard(path)

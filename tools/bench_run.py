@@ -1,0 +1,163 @@
+#!/usr/bin/env python3
+"""What a whole run costs beside the model: every command from import to report, each in a process of its own.
+
+    tools/bench_run.py                                       1,000,000 items in shards of 50, in a temporary folder
+    tools/bench_run.py --items 20000 --workers 1 --json
+    tools/bench_run.py --folder /scratch/me/bench            kept there; stages that are done are not done again
+    tools/bench_run.py --folder /scratch/me/bench --until sample       a part now, the rest later
+
+The graph is a twin of the published one (tools/synthetic_graphs.py, scaled down with few items), the anchors are
+graphlets of all 29 shapes, and the scripted engine answers at once, so that what remains is our own work. Printed
+are wall time, processor time (of all processes that a stage starts) and the peak memory of its largest
+process. On a busy machine look at processor time. --folder on a cluster's file system measures that, too.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import subprocess
+import sys
+import tempfile
+import time
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+import numpy as np
+
+ROOT = Path(__file__).resolve().parents[1]
+sys.path.insert(0, str(ROOT))
+
+SHAPES = 29
+CUT = """
+import sys
+from pathlib import Path
+from kgqa_hpc.runs import run_config
+from kgqa_hpc.store.partition import partition
+from kgqa_hpc.store.run_folder import RunFolder
+run = RunFolder.open(Path(sys.argv[1]))
+partition(run, run_config(run).runtime.shard_size)
+"""
+KGQA = (sys.executable, "-m", "kgqa_hpc")
+STAGES: dict[str, tuple[str, ...]] = {
+    "import": (*KGQA, "import"),
+    "sample": (*KGQA, "sample"),
+    "partition": (sys.executable, "-c", CUT),  # the lead's first work in `kgqa run`
+    "status before": (*KGQA, "status"),
+    "run": (*KGQA, "run"),
+    "status after": (*KGQA, "status"),
+    "merge": (*KGQA, "merge"),
+    "report": (*KGQA, "report"),
+}
+
+
+@dataclass(frozen=True)
+class Cost:
+    """Of one stage: seconds by the clock and of processors, and the largest process's peak memory."""
+
+    stage: str
+    seconds: float
+    cpu_s: float
+    peak_mb: int
+
+    def line(self) -> str:
+        return f"{self.stage:<14} {self.seconds:>9.1f} {self.cpu_s:>9.1f} {self.peak_mb:>9,}"
+
+
+def make_run(folder: Path, items: int, shard_size: int) -> None:
+    """The graph's tables, a configuration, and the empty run folder/run."""
+    from tools.synthetic_graphs import Recipe, oregano_twin
+
+    large = items > 100_000
+    recipe = Recipe() if large else Recipe(nodes=3_000, loose=6_000, families=20, stray=300)
+    indptr, indices = oregano_twin(recipe=recipe)
+    nodes = len(indptr) - 1
+    with (folder / "nodes.csv").open("w") as table:
+        table.write("id,name,type\n")
+        table.writelines(f"N{n},a node that is called {n},type {n % 11}\n" for n in range(nodes))
+    source = np.repeat(np.arange(nodes), np.diff(indptr))
+    once = source < indices
+    with (folder / "edges.csv").open("w") as table:
+        table.write("source_id,target_id,type\n")
+        pairs = zip(source[once].tolist(), indices[once].tolist(), strict=True)
+        table.writelines(f"N{a},N{b},relation {(a + b) % 18}\n" for a, b in pairs)
+    config = {
+        "graph": {
+            "source": "csv",
+            "nodes": "nodes.csv",
+            "edges": "edges.csv",
+            "min_degree": 1,
+            "max_degree": 1000,
+        },
+        "anchors": {"per_shape": -(-items // SHAPES)},
+        "engine": {"kind": "scripted"},
+        "runtime": {"shard_size": shard_size},
+    }
+    (folder / "run.yaml").write_text(json.dumps(config))
+    subprocess.run([*KGQA, "init", folder / "run.yaml", folder / "run"], check=True, env=_environment())
+
+
+def measure(stage: str, run: Path, workers: int, log: Path) -> Cost:
+    """Run one stage to its end. Raises SystemExit with what it said when it fails."""
+    began = time.monotonic()
+    with log.open("ab") as said:
+        team = [
+            subprocess.Popen([*STAGES[stage], run], env=_environment(), stdout=said, stderr=said)
+            for _ in range(workers if stage == "run" else 1)
+        ]
+    ends = [os.wait4(process.pid, 0) for process in team]
+    seconds = time.monotonic() - began
+    if any(status for _, status, _ in ends):
+        sys.exit(f"{stage} failed:\n{log.read_text()[-2000:]}")
+    usages = [usage for _, _, usage in ends]  # of each process and those it waited for
+    cpu = sum(usage.ru_utime + usage.ru_stime for usage in usages)
+    return Cost(stage, round(seconds, 2), round(cpu, 2), max(usage.ru_maxrss for usage in usages) // 1024)
+
+
+def _environment() -> dict[str, str]:
+    foreign = ("SLURM_", "OMPI_", "PMI", "PRTE_", "KGQA_")
+    clean = {key: value for key, value in os.environ.items() if not key.startswith(foreign)}
+    return clean | {"PYTHONPATH": os.pathsep.join(filter(None, [str(ROOT), clean.get("PYTHONPATH")]))}
+
+
+def work_through(folder: Path, options: argparse.Namespace) -> list[Cost]:
+    """The stages up to options.until that were not measured in this folder before, and those that were."""
+    costs_file = folder / "costs.json"
+    if not (folder / "run").exists():
+        make_run(folder, options.items, options.shard_size)
+    costs = [Cost(**each) for each in json.loads(costs_file.read_text())] if costs_file.exists() else []
+    wanted = list(STAGES)[: list(STAGES).index(options.until) + 1]
+    for stage in wanted[len(costs) :]:
+        costs.append(measure(stage, folder / "run", options.workers, folder / "said.log"))
+        costs_file.write_text(json.dumps([asdict(cost) for cost in costs]))
+        if not options.json:
+            print(costs[-1].line(), flush=True)
+    return costs
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--items", type=int, default=1_000_000, help="about so many (default 1,000,000)")
+    parser.add_argument("--shard-size", type=int, default=50)
+    parser.add_argument("--workers", type=int, default=2, help="processes of `kgqa run` (default 2)")
+    parser.add_argument("--folder", type=Path, help="a folder on the file system to measure, kept")
+    parser.add_argument(
+        "--until", choices=list(STAGES), default=list(STAGES)[-1], help="the last stage to do"
+    )
+    parser.add_argument("--json", action="store_true", help="one document instead of a table")
+    options = parser.parse_args()
+    if not options.json:
+        print(f"{'stage':<14} {'wall s':>9} {'CPU s':>9} {'peak MB':>9}")
+    with tempfile.TemporaryDirectory(prefix="kgqa-bench-") as scratch:
+        folder = options.folder or Path(scratch)
+        folder.mkdir(parents=True, exist_ok=True)
+        costs = work_through(folder, options)
+    if options.json:
+        print(json.dumps({"items": options.items, "stages": [asdict(cost) for cost in costs]}))
+
+
+if __name__ == "__main__":
+    main()
