@@ -16,6 +16,8 @@ from kgqa_hpc.store.regular import NotRegular, read_with_state
 
 LARGEST = 256 * 1024  # bytes; PyYAML takes a second for so much
 DEEPEST = 50
+# The same, in C, where PyYAML was built with it.
+_LOADER: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 
 
 def load_yaml(path: Path) -> Any:
@@ -31,23 +33,25 @@ def load_yaml(path: Path) -> Any:
     return parse_yaml(data, str(path))
 
 
-def parse_yaml(data: bytes, where: str) -> Any:
-    """The plain data of a YAML text. `where` names its origin in messages. Raises ConfigError."""
+def parse_yaml(data: bytes, where: str, first_line: int = 1) -> Any:
+    """The plain data of a YAML text. `where` names its origin in messages, `first_line` where in a file it
+    begins. Raises ConfigError.
+    """
     if len(data) > LARGEST:
         raise ConfigError(f"{where}: more than {LARGEST // 1024} KiB; a configuration is smaller")
     try:
         text = data.decode("utf-8-sig")
-        _look_through(text, where)
+        _look_through(text, where, first_line)
         return yaml.load(text, _Loader)
     except UnicodeDecodeError:
         raise ConfigError(f"{where}: is not UTF-8 text") from None
     except yaml.YAMLError as problem:
-        raise ConfigError(f"{where}{_line(problem)}: not YAML: {_words(problem)}") from None
+        raise ConfigError(f"{where}{_line(problem, first_line)}: not YAML: {_words(problem)}") from None
     except ValueError as problem:  # a date without a day, a number of a million digits
         raise ConfigError(f"{where}: a value that cannot be read: {_printable(str(problem))[:200]}") from None
 
 
-class _Loader(yaml.SafeLoader):
+class _Loader(_LOADER):
     """A SafeLoader that refuses a key that stands twice."""
 
     def construct_mapping(self, node: Any, deep: bool = False) -> Any:
@@ -62,11 +66,11 @@ class _Loader(yaml.SafeLoader):
         return super().construct_mapping(node, deep)
 
 
-def _look_through(text: str, where: str) -> None:
+def _look_through(text: str, where: str, first_line: int) -> None:
     """Refuse aliases and deep nesting before anything is built of them."""
     depth = 0
-    for event in yaml.parse(text, yaml.SafeLoader):
-        line = f"{where} line {event.start_mark.line + 1}" if event.start_mark else where
+    for event in yaml.parse(text, _LOADER):
+        line = f"{where} line {event.start_mark.line + first_line}" if event.start_mark else where
         if isinstance(event, yaml.AliasEvent):
             raise ConfigError(
                 f"{line}: aliases (*{_printable(str(event.anchor))}) are not allowed; write it out"
@@ -79,9 +83,9 @@ def _look_through(text: str, where: str) -> None:
             depth -= 1
 
 
-def _line(problem: yaml.YAMLError) -> str:
+def _line(problem: yaml.YAMLError, first_line: int) -> str:
     mark = getattr(problem, "problem_mark", None)
-    return "" if mark is None else f" line {mark.line + 1}"
+    return "" if mark is None else f" line {mark.line + first_line}"
 
 
 def _words(problem: yaml.YAMLError) -> str:

@@ -129,7 +129,9 @@ def exponent(lengths: list[int], times: list[float | None]) -> float | None:
     return round(float(np.polyfit(*np.log(np.array(known)).T, 1)[0]), 2)
 
 
-def measure(family: str, readers: dict[str, Callable[[str], None]], patience: float, shrink: int) -> dict[str, Any]:
+def measure(
+    family: str, readers: dict[str, Callable[[str], None]], patience: float, shrink: int
+) -> dict[str, Any]:
     """One family: lengths, and for each reader its seconds and exponent, None where it was stopped."""
     texts = [FAMILIES[family](length // shrink) for length in LENGTHS]
     lengths = [len(text) for text in texts]
@@ -150,7 +152,11 @@ def line(row: dict[str, Any], readers: list[str], patience: float) -> str:
         cells.append(f"{last * 1000:>10.2f} ms" if last is not None else f"   > {patience:>5.0f} s ")
         cells.append(f"{'' if slope is None else slope:>5}")
         if name != "ours":
-            cells.append(f"{last / mine:>9.1f}" if last is not None and mine else f"{'> ' if mine else ''}{patience / mine:>7.0f}")
+            cells.append(
+                f"{last / mine:>9.1f}"
+                if last is not None and mine
+                else f"{'> ' if mine else ''}{patience / mine:>7.0f}"
+            )
     return " ".join(cells)
 
 
@@ -158,7 +164,9 @@ def main() -> None:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("--peer", action="append", default=[], help="json_repair; any module with loads(text)")
+    parser.add_argument(
+        "--peer", action="append", default=[], help="json_repair; any module with loads(text)"
+    )
     parser.add_argument("--family", action="append", choices=FAMILIES, help="only these")
     parser.add_argument("--shrink", type=int, default=1, help="divide all lengths, for a quick look")
     parser.add_argument("--patience", type=float, default=20.0, help="s for one text (default 20)")
@@ -168,7 +176,9 @@ def main() -> None:
     readers = {"ours": ours, "json": plain_json} | {name: peer(name) for name in options.peer}
     rows = []
     if not options.json:
-        heads = "".join(f"{name:>13} {'exp':>5}" + (f"{'ratio':>10}" if name != "ours" else "") for name in readers)
+        heads = "".join(
+            f"{name:>13} {'exp':>5}" + (f"{'ratio':>10}" if name != "ours" else "") for name in readers
+        )
         print(f"{'family':<26} {'length':>7} {heads}")
     for family in options.family or FAMILIES:
         rows.append(measure(family, readers, options.patience, options.shrink))

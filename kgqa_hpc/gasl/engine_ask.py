@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import Any
 
 import orjson
-import yaml
 from pydantic import ValidationError
 
 from kgqa_hpc.engines.config import parse_engine, with_paths
@@ -18,6 +17,7 @@ from kgqa_hpc.engines.registry import ENGINES, Engine
 from kgqa_hpc.errors import ConfigError, InputError
 from kgqa_hpc.gasl.model import Ask, Prompt
 from kgqa_hpc.gasl.values import to_json
+from kgqa_hpc.yaml_file import load_yaml
 
 # What a model is shown of an item or a variable; the rest would not fit into its context.
 MAX_SHOWN = 8000
@@ -62,11 +62,9 @@ def ask_of(engine: Engine) -> Ask:
 
 def _settings(path: Path) -> EngineSettings:
     try:
-        document = yaml.safe_load(path.read_text(encoding="utf-8"))
-    except OSError as problem:
+        document = load_yaml(path)
+    except FileNotFoundError as problem:
         raise InputError(f"{path}: cannot be read: {problem.strerror}") from None
-    except (yaml.YAMLError, UnicodeDecodeError) as problem:
-        raise ConfigError(f"{path}: is not YAML: {problem}") from None
     section = document.get("engine", document) if isinstance(document, dict) else document
     try:
         return parse_engine(with_paths(section, path.parent) if isinstance(section, dict) else section)

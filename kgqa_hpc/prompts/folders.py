@@ -9,16 +9,18 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 from pathlib import Path
-
-import yaml
+from typing import Any
 
 import kgqa_hpc
-from kgqa_hpc.errors import PromptError
+from kgqa_hpc.errors import ConfigError, PromptError
 from kgqa_hpc.registry import did_you_mean
+from kgqa_hpc.store.regular import NotRegular, read_with_state
+from kgqa_hpc.yaml_file import parse_yaml
 
 _PACKAGE = Path(kgqa_hpc.__file__).resolve().parent
 DOMAIN = "biomedicine"
 PUBLISHED = "published"  # prompts in the structure of the paper's, beside ours
+LARGEST = 256 * 1024  # bytes of one file; the longest of ours has 12,000
 _RELATIVE = re.compile(r"(?:[A-Za-z0-9_][A-Za-z0-9_.-]*/)*[A-Za-z0-9_][A-Za-z0-9_.-]*")
 
 
@@ -70,7 +72,7 @@ class Folders:
     def words(self) -> dict[str, str]:
         """The words of the domain (words.yaml), for {{ domain.NAME }} in a prompt. Raises PromptError."""
         file = self.module("words.yaml", "prompts.domain")
-        words = yaml.safe_load(read_text(file))
+        words = read_yaml(read_text(file), file)
         if not isinstance(words, dict) or not all(isinstance(word, str) for word in words.values()):
             raise PromptError(f"{file}: must be a mapping of names to texts", "see docs/prompts.md")
         return words
@@ -111,8 +113,21 @@ class Folders:
 def read_text(file: Path) -> str:
     """The text of a prompt file, with line ends as \\n. Raises PromptError."""
     try:
-        return file.read_text(encoding="utf-8-sig")
+        data, _ = read_with_state(file, LARGEST + 1)
+        if len(data) > LARGEST:
+            raise PromptError(f"{file}: is larger than {LARGEST // 1024} KiB", "a prompt is shorter")
+        return data.decode("utf-8-sig").replace("\r\n", "\n").replace("\r", "\n")
+    except NotRegular:
+        raise PromptError(f"{file}: is not a regular file", "give the name of a text file") from None
     except UnicodeDecodeError as problem:
         raise PromptError(f"{file}: not UTF-8 at byte {problem.start}", "save it as UTF-8") from None
     except OSError as problem:
         raise PromptError(f"{file}: cannot be read: {problem.strerror}", "check its permissions") from None
+
+
+def read_yaml(text: str, file: Path, first_line: int = 1) -> Any:
+    """The plain data of a YAML text of a prompt. Raises PromptError with file and line."""
+    try:
+        return parse_yaml(text.encode("utf-8", "replace"), str(file), first_line)
+    except ConfigError as problem:
+        raise PromptError(problem.message, problem.cure or "quote texts that hold : or #") from None

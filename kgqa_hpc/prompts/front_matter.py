@@ -7,17 +7,13 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Literal, NoReturn
 
-import yaml
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from kgqa_hpc.errors import PromptError
 from kgqa_hpc.prompts.flat_schema import schema_problems
-from kgqa_hpc.prompts.folders import Folders, read_text
+from kgqa_hpc.prompts.folders import Folders, read_text, read_yaml
 from kgqa_hpc.registry import did_you_mean
 from kgqa_hpc.steps import STEPS
-
-# The same, in C, where PyYAML was built with it.
-_LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 
 
 class FrontMatter(BaseModel):
@@ -112,13 +108,7 @@ def _schema_of_file(
 
 
 def _load_yaml(text: str, file: Path, first_line: int) -> dict[str, Any]:
-    try:
-        data = yaml.load(text, Loader=_LOADER)
-    except yaml.YAMLError as problem:
-        mark = getattr(problem, "problem_mark", None)
-        line = first_line + (mark.line if mark else 0)
-        what = getattr(problem, "problem", None) or " ".join(str(problem).split())
-        raise PromptError(f"{file} line {line}: not YAML: {what}", "quote texts that hold : or #") from None
+    data = read_yaml(text, file, first_line)
     if not isinstance(data, dict):
         raise PromptError(
             f"{file} line {first_line}: must be a mapping of keys to values", "see docs/prompts.md"

@@ -18,30 +18,19 @@ from pathlib import Path
 from typing import Any
 
 import yaml
-from jinja2 import StrictUndefined, Template, TemplateError, TemplateSyntaxError, nodes
+from jinja2 import Template, nodes
 from jinja2.meta import find_undeclared_variables
-from jinja2.sandbox import ImmutableSandboxedEnvironment
 
 from kgqa_hpc.errors import PromptError
 from kgqa_hpc.prompts.folders import DOMAIN, Folders, read_text
 from kgqa_hpc.prompts.front_matter import read_front_matter, split_front_matter
+from kgqa_hpc.prompts.template_language import GLOBALS, RENDERING, block, compiled, parse, require_short
 from kgqa_hpc.registry import did_you_mean
 
 _INCLUDE = re.compile(r"""\{%-?\s*include\s+["']([^"']+)["']\s*-?%\}\n?""")
 _WORD = re.compile(r"\{\{ *domain\.(\w+) *\}\}")
 _CODE = re.compile(r"\{[{%#]")
 _DEEPEST = 8  # includes within includes
-
-_jinja = ImmutableSandboxedEnvironment(undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True)
-_jinja.globals = {"range": _jinja.globals["range"]}
-del _jinja.filters["random"]  # the same item always gives the same prompt
-_RENDERING = (
-    TemplateError,
-    TypeError,
-    ValueError,
-    ArithmeticError,
-    LookupError,
-)  # what a template's own code may raise
 
 
 @dataclass(frozen=True)
@@ -74,8 +63,8 @@ class Prompt:
     def render(self, variables: Mapping[str, Any]) -> tuple[dict[str, str], ...]:
         """The messages for one item. Raises PromptError for a variable that `variables` does not have."""
         try:
-            user = _block(self._template, "user", variables)
-        except _RENDERING as problem:
+            user = block(self._template, "user", variables)
+        except RENDERING as problem:
             raise PromptError(
                 f"prompt {self.name}: {problem}", "see docs/prompts.md for the variables"
             ) from None
@@ -99,9 +88,9 @@ def load_prompt(name: str, folder: str | Path | None = None, domain: str = DOMAI
     head, body, offset = split_front_matter(read_text(file), file)
     front = read_front_matter(head, file, folders)
     source = _with_words(_expand(body, file, offset, folders, ()), folders, file)
-    tree = _parse(source, file, 0)
+    tree = parse(source, file)
     _check_layout(tree, file)
-    template = _jinja.from_string(tree)
+    template = compiled(tree)
     digest = hashlib.sha256(f"{json.dumps(front, ensure_ascii=False)}\n---\n{source}".encode()).hexdigest()
     return Prompt(
         name=name,
@@ -112,8 +101,8 @@ def load_prompt(name: str, folder: str | Path | None = None, domain: str = DOMAI
         temperature=front["temperature"],
         retry_temperature=front["retry_temperature"],
         allow_cut=front["allow_cut"],
-        system=_block(template, "system", {}),
-        variables=frozenset(find_undeclared_variables(tree)) - _jinja.globals.keys(),
+        system=_constant(template, file),
+        variables=frozenset(find_undeclared_variables(tree)) - GLOBALS,
         text=f"---\n{yaml.safe_dump(front, sort_keys=False, allow_unicode=True)}---\n{source}",
         _template=template,
         one_message=front.get("layout") == "one_message",
@@ -139,10 +128,11 @@ def try_prompt(prompt: Prompt, where: str, samples: Sequence[Mapping[str, Any]])
             raise PromptError(f"{where}: {problem.message}", known) from None
 
 
-def _block(template: Template, name: str, variables: Mapping[str, Any]) -> str:
-    # template.new_context() does the same at several times the price: it goes through all globals twice.
-    context = _jinja.context_class(_jinja, {**_jinja.globals, **variables}, template.name, template.blocks)
-    return "".join(template.blocks[name](context)).strip()
+def _constant(template: Template, file: Path) -> str:
+    try:
+        return block(template, "system", {})
+    except RENDERING as problem:
+        raise PromptError(f"{file}: the system block: {problem}", "mend the template") from None
 
 
 def _expand(source: str, file: Path, offset: int, folders: Folders, within: tuple[Path, ...]) -> str:
@@ -152,14 +142,16 @@ def _expand(source: str, file: Path, offset: int, folders: Folders, within: tupl
         raise PromptError(f"{file}: includes itself: {chain}", "break the circle")
     rest = _INCLUDE.sub(lambda match: "\n" * match[0].count("\n"), source)
     if _CODE.search(rest):  # most modules are nothing but text
-        _parse(rest, file, offset)
+        parse(rest, file, offset)
 
     def text_of(match: re.Match[str]) -> str:
         line = offset + source.count("\n", 0, match.start()) + 1
         module = folders.module(match[1], f"{file} line {line}")
         return _expand(read_text(module).strip("\n") + "\n", module, 0, folders, (*within, file))
 
-    return _INCLUDE.sub(text_of, source)
+    text = _INCLUDE.sub(text_of, source)
+    require_short(text, file)  # here, for modules that include each other several times grow without end
+    return text
 
 
 def _with_words(source: str, folders: Folders, file: Path) -> str:
@@ -175,17 +167,6 @@ def _with_words(source: str, folders: Folders, file: Path) -> str:
         return words[match[1]]
 
     return _WORD.sub(word, source)
-
-
-def _parse(source: str, file: Path, offset: int) -> nodes.Template:
-    try:
-        tree = _jinja.parse(source)
-        _jinja.compile(tree, raw=True)  # finds unknown filters and tests
-        return tree
-    except TemplateSyntaxError as problem:
-        raise PromptError(
-            f"{file} line {offset + problem.lineno}: {problem.message}", "mend the template"
-        ) from None
 
 
 def _check_layout(tree: nodes.Template, file: Path) -> None:
@@ -205,7 +186,7 @@ def _check_layout(tree: nodes.Template, file: Path) -> None:
                 f"{file}: text outside of the blocks system and user", "move it into one of them"
             )
     system = nodes.Template(blocks["system"].body, lineno=1)
-    system.set_environment(_jinja)
+    system.environment = tree.environment
     if used := find_undeclared_variables(system):
         names = ", ".join(sorted(used))
         raise PromptError(

@@ -241,7 +241,7 @@ def test_a_missing_folder_is_refused(tmp_path: Path) -> None:
         ),
         ('{% include "modules/task.md" %}', "{{ 1|shout }}", "own.md line 7: No filter named 'shout'"),
         ('{% include "modules/task.md" %}', "{{ nodes }}", "own.md: the system block uses nodes"),
-        ('{% include "modules/task.md" %}', "{{ lipsum() }}", "own.md: the system block uses lipsum"),
+        ('{% include "modules/task.md" %}', "{{ lipsum() }}", "own.md line 7: nothing is called but range"),
         (
             '{% include "modules/anchor.md" %}',
             "{{ nods }}",

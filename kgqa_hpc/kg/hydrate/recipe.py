@@ -10,11 +10,12 @@ import hashlib
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
-import yaml
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
 from kgqa_hpc.errors import ConfigError
 from kgqa_hpc.registry import did_you_mean
+from kgqa_hpc.store.regular import read_with_state
+from kgqa_hpc.yaml_file import LARGEST, parse_yaml
 
 GIVEN = "given"
 
@@ -128,11 +129,11 @@ class Recipe(_Strict):
 def load_recipe(path: Path) -> Recipe:
     """Read and check a recipe. Raises ConfigError with every problem, one line each."""
     try:
-        data = path.read_bytes()
-        content: Any = yaml.safe_load(data)
+        data, _ = read_with_state(path, LARGEST + 1)
+        content: Any = parse_yaml(data, str(path))
     except FileNotFoundError:
         raise ConfigError(f"{path}: no such file", "copy configs/hydrate_oregano.yaml and edit it") from None
-    except (OSError, UnicodeDecodeError, yaml.YAMLError) as problem:
+    except OSError as problem:
         raise ConfigError(f"{path}: cannot be read: {' '.join(str(problem).split())}") from None
     if not isinstance(content, dict):
         raise ConfigError(f"{path}: a recipe is a mapping of keys to values")

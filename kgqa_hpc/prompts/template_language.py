@@ -1,0 +1,196 @@
+"""What a template may say, and how much work it may make: variables, conditions, loops and a few filters.
+
+A prompt may come with a run folder of somebody else. Jinja2's sandbox keeps a template from reaching out, not
+from counting to 10^10^10 or printing a gigabyte. So nothing here can grow without being counted: no
+assignment, macro, power or call but `range`; each node of the tree that a loop goes through and each element
+that a filter looks at is one of MOST_STEPS; a text, also one in between, has at most LONGEST_TEXT characters.
+"""
+
+from __future__ import annotations
+
+import functools
+import threading
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+from jinja2 import (
+    Environment,
+    StrictUndefined,
+    Template,
+    TemplateError,
+    TemplateSyntaxError,
+    nodes,
+    pass_environment,
+)
+from jinja2.filters import make_attrgetter
+from jinja2.sandbox import ImmutableSandboxedEnvironment, SecurityError
+
+from kgqa_hpc.errors import PromptError
+
+LONGEST_SOURCE = 256 * 1024  # characters, all modules written out; the longest of ours has 12,000
+LONGEST_TEXT = 1_000_000  # characters; more than any model reads
+MOST_STEPS = 100_000  # for one item; a graphlet of five nodes takes about a hundred
+DEEPEST = 8  # loops and conditions within each other; Python itself gives up at 20
+NESTED = 80  # levels of the tree, expressions within expressions included
+FILTERS = (
+    "abs capitalize count d default dictsort first float int items join last length list lower map max min"
+    " reject rejectattr reverse select selectattr sort string title tojson trim truncate unique upper wordcount"
+)
+_TOO_LONG = f"makes a text of more than {LONGEST_TEXT:,} characters"
+_WORDS = {
+    nodes.Assign: "set",
+    nodes.AssignBlock: "set",
+    nodes.Macro: "macro",
+    nodes.CallBlock: "call",
+    nodes.FilterBlock: "filter blocks",
+    nodes.With: "with",
+    nodes.Pow: "**",
+}
+# What a template's own code may raise.
+RENDERING = (TemplateError, TypeError, ValueError, ArithmeticError, LookupError, RecursionError)
+
+
+class _Work(threading.local):
+    """The steps that are left for what this thread renders."""
+
+    left = MOST_STEPS
+
+    def spend(self, steps: int) -> None:
+        self.left -= steps
+        if self.left < 0:
+            raise SecurityError(f"takes more than {MOST_STEPS:,} steps")
+
+
+_work = _Work()
+
+
+class _Environment(ImmutableSandboxedEnvironment):
+    intercepted_binops = frozenset("*%")
+
+    def call_binop(self, context: Any, operator: str, left: Any, right: Any) -> Any:
+        if not (isinstance(left, int | float) and isinstance(right, int | float)):
+            raise SecurityError(f"{operator} is for numbers")
+        return super().call_binop(context, operator, left, right)
+
+
+_SIZED = (str, list, tuple, dict, range)
+
+
+def _counted(values: Iterable[Any], cost: int) -> Iterator[Any]:
+    """What a loop goes through; each turn costs as many steps as there are nodes in its body."""
+    for value in values:
+        _work.spend(cost)
+        yield value
+
+
+def _bounded(function: Callable[..., Any]) -> Callable[..., Any]:
+    """A filter whose work is counted and whose texts are bounded."""
+    first = 1 if hasattr(function, "jinja_pass_arg") else 0
+
+    @functools.wraps(function)
+    def bounded(*arguments: Any, **options: Any) -> Any:
+        value = arguments[first]
+        _work.spend(len(value) if isinstance(value, _SIZED) else 1)
+        return _short(function(*arguments, **options))
+
+    return bounded
+
+
+def _joined(texts: Iterable[str], between: str) -> str:
+    kept, size = [], 0
+    for text in texts:
+        kept.append(text)
+        size += len(text) + len(between)
+        if size > LONGEST_TEXT:
+            raise SecurityError(_TOO_LONG)
+    return between.join(kept)
+
+
+@pass_environment
+def _join(environment: Environment, values: Iterable[Any], d: str = "", attribute: Any = None) -> str:
+    """Jinja2's filter of this name, which would look at the length when it is too late."""
+    if attribute is not None:
+        values = map(make_attrgetter(environment, attribute), values)
+    return _joined(map(str, values), d)
+
+
+def _short(value: Any) -> Any:
+    if isinstance(value, str) and len(value) > LONGEST_TEXT:
+        raise SecurityError(_TOO_LONG)
+    return value
+
+
+def _environment() -> _Environment:
+    made = _Environment(undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True)
+    made.globals = {"range": made.globals["range"]}
+    known = {**made.filters, "join": _join}  # without `random`: the same item always gives the same prompt
+    made.filters = {name: _bounded(known[name]) for name in FILTERS.split()} | {"_counted": _counted}
+    return made
+
+
+_jinja = _environment()
+GLOBALS = frozenset(_jinja.globals)
+
+
+def require_short(source: str, file: Path) -> None:
+    """Raises PromptError for more than LONGEST_SOURCE characters."""
+    if len(source) > LONGEST_SOURCE:
+        raise PromptError(f"{file}: more than {LONGEST_SOURCE:,} characters", "a prompt is shorter")
+
+
+def parse(source: str, file: Path, offset: int = 0) -> nodes.Template:
+    """The tree of a template. Raises PromptError with file and line for what it may not say."""
+    _work.left = MOST_STEPS  # what is constant is computed here
+    try:
+        tree = _jinja.parse(source)
+        _look_through(tree, 0, 0)
+        tree.set_environment(_jinja)
+        _jinja.compile(tree, raw=True)  # finds unknown filters and tests
+        return tree
+    except TemplateSyntaxError as problem:
+        line = offset + problem.lineno
+        raise PromptError(f"{file} line {line}: {problem.message}", "mend the template") from None
+    except (RecursionError, ValueError, MemoryError) as problem:  # ValueError: a number of 5,000 digits
+        what = "nested too deeply" if isinstance(problem, RecursionError) else problem
+        raise PromptError(f"{file}: {what}", "mend the template") from None
+
+
+def compiled(tree: nodes.Template) -> Template:
+    """A tree of `parse`, ready to be rendered."""
+    return _jinja.from_string(tree)
+
+
+def block(template: Template, name: str, variables: Mapping[str, Any]) -> str:
+    """The text of one block. Raises one of RENDERING."""
+    # template.new_context() does the same at several times the price: it goes through all globals twice.
+    context = _jinja.context_class(_jinja, {**_jinja.globals, **variables}, template.name, template.blocks)
+    _work.left = MOST_STEPS
+    return _joined(template.blocks[name](context), "").strip()
+
+
+def _look_through(node: nodes.Node, depth: int, level: int) -> None:
+    """Refuse what cannot be counted, and have every loop counted. Raises TemplateSyntaxError."""
+    for child in node.iter_child_nodes():
+        if problem := _problem(child, depth, level):
+            raise TemplateSyntaxError(problem, child.lineno)
+        _look_through(child, depth + isinstance(child, nodes.For | nodes.If), level + 1)
+        if isinstance(child, nodes.For):
+            cost = nodes.Const(1 + sum(1 for each in child.body for _ in each.find_all(nodes.Node)))
+            child.iter = nodes.Filter(child.iter, "_counted", [cost], [], None, None, lineno=child.lineno)
+
+
+def _problem(node: nodes.Node, depth: int, level: int) -> str | None:
+    if word := _WORDS.get(type(node)):
+        return f"{word} is not supported"
+    if isinstance(node, nodes.Call) and not _is_range(node):
+        return "nothing is called but range(…)"
+    if isinstance(node, nodes.For) and node.recursive:
+        return "recursive loops are not supported"
+    if level > NESTED or depth > DEEPEST:
+        return "nested too deeply"
+    return None
+
+
+def _is_range(call: nodes.Call) -> bool:
+    return isinstance(call.node, nodes.Name) and call.node.name == "range"
