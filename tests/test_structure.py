@@ -16,6 +16,7 @@ FILES = sorted(p for p in PACKAGE.rglob("*.py") if "_shipped" not in p.parts)
 
 # Which rooms a room may know (docs/architecture.md, "The way the data takes"). errors is known to all.
 MAY_KNOW = {
+    "bounded_json": set(),
     "columns": set(),
     "plain_text": set(),
     "settings": set(),
@@ -47,7 +48,17 @@ MAY_KNOW = {
     "bench": {"anchors", "config", "engines", "steps", "store", "work"},
     "doctor": {"anchors", "cluster", "config", "dataset", "engines", "kg", "steps"},
 }
-KNOWN_TO_ALL = {"columns", "cores", "durations", "errors", "plain_text", "progress", "registry", "settings"}
+KNOWN_TO_ALL = {
+    "bounded_json",
+    "columns",
+    "cores",
+    "durations",
+    "errors",
+    "plain_text",
+    "progress",
+    "registry",
+    "settings",
+}
 TOP = {"cli", "stages", "trials", "notebook", "__main__", "__init__"}
 
 

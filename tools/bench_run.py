@@ -5,6 +5,7 @@
     tools/bench_run.py --items 20000 --workers 1 --json
     tools/bench_run.py --folder /scratch/me/bench            kept there; stages that are done are not done again
     tools/bench_run.py --folder /scratch/me/bench --until sample       a part now, the rest later
+    tools/bench_run.py --run-for 600                         stop the workers after ten minutes, merge what is done
 
 The graph is a twin of the published one (tools/synthetic_graphs.py, scaled down with few items), the anchors are
 graphlets of all 29 shapes, and the scripted engine answers at once, so that what remains is our own work. Printed
@@ -20,6 +21,7 @@ import os
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -30,6 +32,7 @@ ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT))
 
 SHAPES = 29
+STOPPED_EARLY = 75  # the exit code of `kgqa run` that was told to stop
 CUT = """
 import sys
 from pathlib import Path
@@ -47,7 +50,7 @@ STAGES: dict[str, tuple[str, ...]] = {
     "status before": (*KGQA, "status"),
     "run": (*KGQA, "run"),
     "status after": (*KGQA, "status"),
-    "merge": (*KGQA, "merge"),
+    "merge": (*KGQA, "merge", "--partial"),
     "report": (*KGQA, "report"),
 }
 
@@ -60,9 +63,12 @@ class Cost:
     seconds: float
     cpu_s: float
     peak_mb: int
+    items: int  # that had ended when the stage ended
 
     def line(self) -> str:
-        return f"{self.stage:<14} {self.seconds:>9.1f} {self.cpu_s:>9.1f} {self.peak_mb:>9,}"
+        return (
+            f"{self.stage:<14} {self.seconds:>9.1f} {self.cpu_s:>9.1f} {self.peak_mb:>9,} {self.items:>10,}"
+        )
 
 
 def make_run(folder: Path, items: int, shard_size: int) -> None:
@@ -98,21 +104,37 @@ def make_run(folder: Path, items: int, shard_size: int) -> None:
     subprocess.run([*KGQA, "init", folder / "run.yaml", folder / "run"], check=True, env=_environment())
 
 
-def measure(stage: str, run: Path, workers: int, log: Path) -> Cost:
+def measure(stage: str, run: Path, options: argparse.Namespace, log: Path) -> Cost:
     """Run one stage to its end. Raises SystemExit with what it said when it fails."""
     began = time.monotonic()
     with log.open("ab") as said:
         team = [
             subprocess.Popen([*STAGES[stage], run], env=_environment(), stdout=said, stderr=said)
-            for _ in range(workers if stage == "run" else 1)
+            for _ in range(options.workers if stage == "run" else 1)
         ]
+    if stage == "run" and options.run_for:
+        alarm = threading.Timer(options.run_for, lambda: [process.terminate() for process in team])
+        alarm.start()
     ends = [os.wait4(process.pid, 0) for process in team]
     seconds = time.monotonic() - began
-    if any(status for _, status, _ in ends):
+    if stage == "run" and options.run_for:
+        alarm.cancel()
+    codes = {os.waitstatus_to_exitcode(status) for _, status, _ in ends}
+    if not codes <= {0, STOPPED_EARLY if stage == "run" else 0}:
         sys.exit(f"{stage} failed:\n{log.read_text()[-2000:]}")
     usages = [usage for _, _, usage in ends]  # of each process and those it waited for
     cpu = sum(usage.ru_utime + usage.ru_stime for usage in usages)
-    return Cost(stage, round(seconds, 2), round(cpu, 2), max(usage.ru_maxrss for usage in usages) // 1024)
+    peak = max(usage.ru_maxrss for usage in usages) // 1024
+    return Cost(stage, round(seconds, 2), round(cpu, 2), peak, _ended(run, stage))
+
+
+def _ended(run: Path, stage: str) -> int:
+    if stage in ("import", "sample"):
+        return 0
+    said = subprocess.run(
+        [*KGQA, "status", "--json", run], check=True, capture_output=True, env=_environment()
+    )
+    return int(json.loads(said.stdout)["items"]["ended"])
 
 
 def _environment() -> dict[str, str]:
@@ -129,7 +151,7 @@ def work_through(folder: Path, options: argparse.Namespace) -> list[Cost]:
     costs = [Cost(**each) for each in json.loads(costs_file.read_text())] if costs_file.exists() else []
     wanted = list(STAGES)[: list(STAGES).index(options.until) + 1]
     for stage in wanted[len(costs) :]:
-        costs.append(measure(stage, folder / "run", options.workers, folder / "said.log"))
+        costs.append(measure(stage, folder / "run", options, folder / "said.log"))
         costs_file.write_text(json.dumps([asdict(cost) for cost in costs]))
         if not options.json:
             print(costs[-1].line(), flush=True)
@@ -143,6 +165,7 @@ def main() -> None:
     parser.add_argument("--items", type=int, default=1_000_000, help="about so many (default 1,000,000)")
     parser.add_argument("--shard-size", type=int, default=50)
     parser.add_argument("--workers", type=int, default=2, help="processes of `kgqa run` (default 2)")
+    parser.add_argument("--run-for", type=float, help="s until the workers are told to stop")
     parser.add_argument("--folder", type=Path, help="a folder on the file system to measure, kept")
     parser.add_argument(
         "--until", choices=list(STAGES), default=list(STAGES)[-1], help="the last stage to do"
@@ -150,7 +173,7 @@ def main() -> None:
     parser.add_argument("--json", action="store_true", help="one document instead of a table")
     options = parser.parse_args()
     if not options.json:
-        print(f"{'stage':<14} {'wall s':>9} {'CPU s':>9} {'peak MB':>9}")
+        print(f"{'stage':<14} {'wall s':>9} {'CPU s':>9} {'peak MB':>9} {'items':>10}")
     with tempfile.TemporaryDirectory(prefix="kgqa-bench-") as scratch:
         folder = options.folder or Path(scratch)
         folder.mkdir(parents=True, exist_ok=True)

@@ -10,6 +10,7 @@ the documents returned.
 from __future__ import annotations
 
 import base64
+import http.client
 import json
 import os
 import time
@@ -18,14 +19,18 @@ import urllib.parse
 import urllib.request
 from typing import Any
 
+from kgqa_hpc import bounded_json
 from kgqa_hpc.documents.bm25.search import Hit
 from kgqa_hpc.documents.document import Document
 from kgqa_hpc.errors import InputError, StoreError
+from kgqa_hpc.plain_text import plain_line
 
 # "user:password", so that it stands in no configuration.
 CREDENTIALS = "KGQA_OPENSEARCH_AUTH"
 ATTEMPTS = 4
-TIMEOUT = 60.0  # s
+TIMEOUT = 60.0  # s until something comes
+LONGEST_ANSWER = 600.0  # s until all of it has come
+LARGEST_REPLY = 64 << 20  # bytes
 # 429 and the errors of a proxy or a node that is starting.
 _PASSING = {429, 502, 503, 504}
 
@@ -51,8 +56,16 @@ class OpenSearchIndex:
         """The `k` best documents with any word of the query, best first."""
         match = {"query": query, "fields": list(self._fields), "type": "cross_fields", "operator": "or"}
         body = {"size": k, "_source": list(self._fields), "query": {"multi_match": match}}
-        found = self._ask(f"{self._base}/_search", body)["hits"]["hits"]
-        hits = [Hit(hit["_id"], float(hit["_score"]), self._document(hit)) for hit in found]
+        found = self._ask(f"{self._base}/_search", body)
+        try:
+            hits = [
+                Hit(str(hit["_id"]), float(hit["_score"]), self._document(hit))
+                for hit in found["hits"]["hits"][:k]
+            ]
+        except (KeyError, TypeError, ValueError, OverflowError, AttributeError) as problem:
+            raise StoreError(
+                f"{self._base}: no list of hits: {plain_line(repr(problem))}", "is it OpenSearch?"
+            ) from None
         return sorted(hits, key=lambda hit: (-hit.score, hit.id))
 
     def document(self, name: str) -> Document | None:
@@ -77,18 +90,33 @@ class OpenSearchIndex:
         request.add_header("Content-Type", "application/json")
         if os.environ.get(CREDENTIALS):
             secret = base64.b64encode(os.environ[CREDENTIALS].encode()).decode()
-            request.add_header("Authorization", f"Basic {secret}")
+            request.add_unredirected_header("Authorization", f"Basic {secret}")
         for attempt in range(ATTEMPTS):
             time.sleep(self._pause * 2 ** (attempt - 1) if attempt else 0)
             try:
                 with urllib.request.urlopen(request, timeout=TIMEOUT) as answer:
-                    return dict(json.load(answer))
+                    return dict(bounded_json.loads(_read(answer, url)))
             except urllib.error.HTTPError as problem:
                 if problem.code == 404 and missing is not None:
                     return missing
                 if problem.code not in _PASSING:
                     raise InputError(f"{url}: {problem.code} {problem.reason}", "check the index") from None
                 said = f"{problem.code} {problem.reason}"
-            except (OSError, ValueError) as problem:
-                said = str(problem)
+            except (OSError, http.client.HTTPException, ValueError, TypeError) as problem:
+                said = plain_line(str(problem))
         raise StoreError(f"{url}: no answer after {ATTEMPTS} attempts: {said}", "is the service up?")
+
+
+def _read(answer: http.client.HTTPResponse, url: str) -> bytes:
+    """The whole body. Raises StoreError when it is too large, TimeoutError when it trickles."""
+    parts, size, until = [], 0, time.monotonic() + LONGEST_ANSWER
+    while part := answer.read1(1 << 20):
+        parts.append(part)
+        size += len(part)
+        if size > LARGEST_REPLY:
+            raise StoreError(
+                f"{url}: answered more than {LARGEST_REPLY >> 20} MiB", "ask for fewer documents"
+            )
+        if time.monotonic() > until:
+            raise TimeoutError(f"no whole answer within {LONGEST_ANSWER:.0f} s")
+    return b"".join(parts)

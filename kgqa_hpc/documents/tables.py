@@ -9,8 +9,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-import orjson
-
+from kgqa_hpc import bounded_json
 from kgqa_hpc.documents.document import Document
 from kgqa_hpc.documents.xml import open_bytes
 from kgqa_hpc.errors import DocumentFormatError
@@ -32,7 +31,7 @@ def jsonl_rows(path: Path) -> Iterator[tuple[int, dict[str, Any]]]:
             if not line.strip():
                 continue
             try:
-                row = orjson.loads(line)
+                row = bounded_json.loads(line)
             except ValueError as problem:
                 raise DocumentFormatError(f"{path} line {number:,}: not JSON: {problem}") from None
             if not isinstance(row, dict):

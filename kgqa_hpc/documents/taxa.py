@@ -12,7 +12,8 @@ import re
 from functools import cache
 from importlib.resources import files
 
-_BRACKETS = re.compile(r"\s*\(([^()]*(?:\([^()]*\)[^()]*)*)\)")
+# (?<!\s): a run of blanks is looked at once, not from each of its characters.
+_BRACKETS = re.compile(r"(?<!\s)\s*\(([^()]*(?:\([^()]*\)[^()]*)*)\)")
 _VIRUS = re.compile(r"virus|phage\b|viroid|virinae|viridae", re.IGNORECASE)
 COMMON_NAMES = {
     "human": "homo sapiens",

@@ -116,6 +116,10 @@ def read_info(content: Any) -> EngineInfo:
     texts = (content[name] for name in ("name", "version", "model", "digest", "quantisation", "settings"))
     if not all(isinstance(text, str) for text in texts) or not isinstance(content["extra"], dict):
         raise GarbledStream("an engine's description with wrong types")
+    try:
+        orjson.dumps(content["extra"])  # at most 254 levels: deeper ones could not be copied or kept
+    except TypeError:
+        raise GarbledStream("an engine's description nested too deeply") from None
     numbers = {name: count_of(content[name]) for name in ("max_batch", "window")}
     stall = float(count_of(content["stall_s"]))
     return EngineInfo(**{**content, **numbers, "max_batch": max(numbers["max_batch"], 1), "stall_s": stall})

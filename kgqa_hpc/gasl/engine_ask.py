@@ -10,6 +10,7 @@ from typing import Any
 import orjson
 from pydantic import ValidationError
 
+from kgqa_hpc import bounded_json
 from kgqa_hpc.engines.config import parse_engine, with_paths
 from kgqa_hpc.engines.engine import EngineSettings, Request, Response
 from kgqa_hpc.engines.mailbox import Mailbox
@@ -94,7 +95,7 @@ def _answer(response: Response, member: str) -> Any:
     if response.finish != "stop":
         return None
     try:
-        document = orjson.loads(response.text)
+        document = bounded_json.loads(response.text)
     except orjson.JSONDecodeError:
         return None
     return document.get(member) if isinstance(document, dict) else None

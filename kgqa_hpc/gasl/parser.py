@@ -185,14 +185,19 @@ class _Reading:
 
     def _behind_command(self, at: int, in_block: bool) -> int:
         """Where the faulty command ends: at a line end, a `;`, or the brace that closes its block."""
-        offset = at
+        offset, unclosed = at, ""
         while offset < len(self.text) and self.text[offset] not in "\n;":
             if self.text[offset] == "}" and in_block:
                 break
             if self.text[offset] == "#" and self.text[offset - 1 : offset] in ("", " ", "\t"):
                 end = self.text.find("\n", offset)
                 return end if end >= 0 else len(self.text)
-            string = _STRING.match(self.text, offset)
+            mark = self.text[offset]
+            string = _STRING.match(self.text, offset) if mark in "\"'" and mark not in unclosed else None
+            if string is None and mark in "\"'":
+                # Then all later ones of its kind are escaped as seen from here, and begin nothing either:
+                # trying each would be quadratic.
+                unclosed += mark
             offset = string.end() if string else offset + 1
         return offset
 

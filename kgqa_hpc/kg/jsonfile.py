@@ -13,6 +13,7 @@ from typing import Any
 
 import orjson
 
+from kgqa_hpc import bounded_json
 from kgqa_hpc.errors import GraphFormatError
 from kgqa_hpc.kg.textfile import LINE_LIMIT, TextStream, refuse_other_encodings, text_lines
 
@@ -26,7 +27,7 @@ def json_lines(path: Path) -> Iterator[tuple[int, dict[str, Any]]]:
         if not text.strip():
             continue
         try:
-            value = orjson.loads(text)
+            value = bounded_json.loads(text)
         except orjson.JSONDecodeError as problem:
             raise _malformed(path, number, problem.msg) from None
         if not isinstance(value, dict):

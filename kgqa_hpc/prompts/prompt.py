@@ -87,7 +87,7 @@ def load_prompt(name: str, folder: str | Path | None = None, domain: str = DOMAI
     file = folders.prompt(name)
     head, body, offset = split_front_matter(read_text(file), file)
     front = read_front_matter(head, file, folders)
-    source = _with_words(_expand(body, file, offset, folders, ()), folders, file)
+    source = _with_words(_expand(body, file, offset, folders, (), {}), folders, file)
     tree = parse(source, file)
     _check_layout(tree, file)
     template = compiled(tree)
@@ -135,8 +135,10 @@ def _constant(template: Template, file: Path) -> str:
         raise PromptError(f"{file}: the system block: {problem}", "mend the template") from None
 
 
-def _expand(source: str, file: Path, offset: int, folders: Folders, within: tuple[Path, ...]) -> str:
-    """Replace each include by the text of its file, depth first; each file is checked on its own."""
+def _expand(
+    source: str, file: Path, offset: int, folders: Folders, within: tuple[Path, ...], known: dict[Path, str]
+) -> str:
+    """Replace each include by the text of its file, depth first; each file is checked on its own, once."""
     if file in within or len(within) > _DEEPEST:
         chain = " -> ".join(path.name for path in (*within, file))
         raise PromptError(f"{file}: includes itself: {chain}", "break the circle")
@@ -147,7 +149,10 @@ def _expand(source: str, file: Path, offset: int, folders: Folders, within: tupl
     def text_of(match: re.Match[str]) -> str:
         line = offset + source.count("\n", 0, match.start()) + 1
         module = folders.module(match[1], f"{file} line {line}")
-        return _expand(read_text(module).strip("\n") + "\n", module, 0, folders, (*within, file))
+        if module not in known:
+            text = read_text(module).strip("\n") + "\n"
+            known[module] = _expand(text, module, 0, folders, (*within, file), known)
+        return known[module]
 
     text = _INCLUDE.sub(text_of, source)
     require_short(text, file)  # here, for modules that include each other several times grow without end

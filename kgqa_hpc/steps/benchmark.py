@@ -14,6 +14,7 @@ from typing import Any
 
 import orjson
 
+from kgqa_hpc import bounded_json
 from kgqa_hpc.errors import InputError
 from kgqa_hpc.prompts.safe_text import TEXT_LENGTH, clean_text
 
@@ -49,7 +50,7 @@ def _items(path: Path) -> Iterator[tuple[str, Any]]:
     except (OSError, EOFError) as problem:
         raise InputError(f"{path}: cannot be read: {problem}", "check the path") from None
     try:
-        whole = orjson.loads(data)
+        whole = bounded_json.loads(data)
     except orjson.JSONDecodeError:
         whole = None  # JSON Lines, or damage that the lines will tell
     if isinstance(whole, dict) and "question" not in whole:
@@ -58,7 +59,7 @@ def _items(path: Path) -> Iterator[tuple[str, Any]]:
     for number, line in enumerate(data.splitlines(), start=1):
         if line.strip():
             try:
-                yield f"line {number:,}", orjson.loads(line)
+                yield f"line {number:,}", bounded_json.loads(line)
             except orjson.JSONDecodeError:
                 raise InputError(f"{path} line {number:,}: is not JSON", "mend or remove it") from None
 

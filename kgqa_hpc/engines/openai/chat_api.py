@@ -14,6 +14,7 @@ from urllib.parse import urlsplit
 
 import orjson
 
+from kgqa_hpc import bounded_json
 from kgqa_hpc.engines.clean import one_line
 from kgqa_hpc.engines.engine import Request, Response
 from kgqa_hpc.engines.openai.settings import OpenAISettings
@@ -99,7 +100,7 @@ class ChatApi:
         if mode == "none" or response.finish != "stop":
             return True  # nothing to keep to, or cut off before it could be seen
         try:
-            return isinstance(orjson.loads(response.text), dict)
+            return isinstance(bounded_json.loads(response.text), dict)
         except ValueError:
             return False
 
@@ -170,7 +171,7 @@ class ChatApi:
     def _words(self, data: bytes) -> str:
         """What an error says of itself, in one clean line."""
         try:
-            body = orjson.loads(data)
+            body = bounded_json.loads(data)
             error = body.get("error", body) if isinstance(body, dict) else body
             said = error.get("message", error) if isinstance(error, dict) else error
         except ValueError:

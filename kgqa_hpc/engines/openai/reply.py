@@ -12,6 +12,7 @@ from typing import Any, NoReturn
 import aiohttp
 import orjson
 
+from kgqa_hpc import bounded_json
 from kgqa_hpc.engines.clean import one_line
 from kgqa_hpc.engines.engine import Finish, Request, Response, count_of
 
@@ -49,9 +50,9 @@ async def read_body(reply: aiohttp.ClientResponse) -> bytes:
 
 
 def read_json(body: bytes) -> Any:
-    """JSON of bounded depth (the parser refuses more than 1,024 levels). Raises BrokenReply."""
+    """JSON of bounded depth. Raises BrokenReply."""
     try:
-        return orjson.loads(body)
+        return bounded_json.loads(body)
     except orjson.JSONDecodeError as problem:
         raise BrokenReply(f"it is not JSON: {problem}") from None
 

@@ -20,6 +20,7 @@ from typing import Any
 
 import orjson
 
+from kgqa_hpc import bounded_json
 from kgqa_hpc.kg.hydrate.recipe import Resolver
 from kgqa_hpc.store.atomic import make_folder
 
@@ -39,7 +40,7 @@ class Answers:
         self._whole = data.rfind(b"\n") + 1
         for line in data[: self._whole].split(b"\n"):
             try:
-                answer = orjson.loads(line)
+                answer = bounded_json.loads(line)
                 self.known.setdefault(str(answer["id"]), answer)
             except (orjson.JSONDecodeError, KeyError, TypeError):
                 continue  # a damaged line is an answer less: it is asked for again
@@ -109,7 +110,7 @@ class Web:
         try:
             if len(body) > _LONGEST_ANSWER:
                 raise ValueError("too long")
-            answer = orjson.loads(body)
+            answer = bounded_json.loads(body)
             name = _follow(answer, self._resolver.name)
             if self._resolver.check is not None and str(_follow(answer, self._resolver.check)) != key:
                 return "another_id", None

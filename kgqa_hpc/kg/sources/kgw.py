@@ -12,6 +12,7 @@ import orjson
 import pyarrow as pa
 from pydantic import Field
 
+from kgqa_hpc import bounded_json
 from kgqa_hpc.errors import GraphFormatError
 from kgqa_hpc.kg.assemble import Assembly, Policy
 from kgqa_hpc.kg.delimited import CSV
@@ -72,7 +73,7 @@ def _names(rows: Rows, names: list[str]) -> list[str]:
     found = []
     for row, text in enumerate(rows["properties"].to_pylist()):
         try:
-            properties = orjson.loads(text or "{}")
+            properties = bounded_json.loads(text or "{}")
         except orjson.JSONDecodeError as problem:
             raise GraphFormatError(
                 f"{rows.file} line {rows.line_of(row):,}: properties are not JSON: {problem.msg}",

@@ -14,6 +14,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pydantic import Field, model_validator
 
+from kgqa_hpc import bounded_json
 from kgqa_hpc.errors import GraphFormatError
 from kgqa_hpc.kg.assemble import Assembly, Lines
 from kgqa_hpc.kg.delimited import DelimitedFile
@@ -148,7 +149,7 @@ class Tables:
 
     def _json_name(self, text: str, rows: Rows, row: int) -> str:
         try:
-            return _named(orjson.loads(text or "{}"), self._settings.name)
+            return _named(bounded_json.loads(text or "{}"), self._settings.name)
         except (orjson.JSONDecodeError, AttributeError):
             line = rows.line_of(row)
             raise GraphFormatError(
