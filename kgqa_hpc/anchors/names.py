@@ -8,15 +8,16 @@ the text for each name.
 from __future__ import annotations
 
 import re
-import unicodedata
 from collections.abc import Sequence
+
+from kgqa_hpc.plain_text import normalized
 
 _ALIKE = str.maketrans({"-": " ", "‐": " ", "‑": " ", "‒": " ", "–": " ", "_": " ", "′": "'", "’": "'"})
 
 
 def plain(text: str) -> str:
     """The form in which names and texts are compared."""
-    return " ".join(unicodedata.normalize("NFKC", text).translate(_ALIKE).casefold().split())
+    return " ".join(normalized("NFKC", text).translate(_ALIKE).casefold().split())
 
 
 def named(text: str, names: Sequence[str]) -> list[int]:

@@ -14,7 +14,6 @@ from __future__ import annotations
 import hashlib
 import os
 import re
-import unicodedata
 from collections.abc import Iterator
 from functools import lru_cache
 from pathlib import Path
@@ -23,6 +22,7 @@ import numpy as np
 
 from kgqa_hpc.dataset.rows import Rows
 from kgqa_hpc.errors import InputError
+from kgqa_hpc.plain_text import normalized
 
 PERMUTATIONS = 128
 MISSED = 1e-3  # share of pairs at the threshold that bands may miss
@@ -33,7 +33,7 @@ _WORD = re.compile(r"\w+")
 
 def words(text: str) -> list[str]:
     """Lower-case words without punctuation (NFKC, case folded)."""
-    return _WORD.findall(unicodedata.normalize("NFKC", text).casefold())
+    return _WORD.findall(normalized("NFKC", text).casefold())
 
 
 def grams(text: str) -> set[str]:

@@ -13,7 +13,7 @@ import unicodedata
 from dataclasses import dataclass
 
 # A character with the accents that follow it.
-_CLUSTER = re.compile(r"(?s).[\u0300-\u036f]*")
+_CLUSTER = re.compile(r"(?s).[\u0300-\u036f]{0,30}")
 _ALIKE = {
     **dict.fromkeys("\u00ad\u200b\u200c\u200d\u2060\ufeff", ""),
     **dict.fromkeys("\u2010\u2011\u2012\u2013\u2014\u2015\u2212", "-"),

@@ -13,6 +13,7 @@ from collections import Counter
 from collections.abc import Iterable
 
 from kgqa_hpc.kg.hydrate.recipe import Rules
+from kgqa_hpc.plain_text import normalized
 
 _BRACKETS = {"]": "[", ")": "("}
 # Characters; longer than any name, and short enough to be harmless.
@@ -40,7 +41,7 @@ def cleaned(
     if underscores and "_" in text:
         counts["underscores"] += 1
         text = text.replace("_", " ")
-    name = unicodedata.normalize("NFC", " ".join(_without_endings(text, known, suffixes, counts).split()))
+    name = normalized("NFC", " ".join(_without_endings(text, known, suffixes, counts).split()))
     if not name:
         return ""
     if rules.ids == "drop" and is_identifier(name, known):
