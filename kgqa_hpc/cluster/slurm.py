@@ -11,7 +11,7 @@ from pathlib import Path
 from kgqa_hpc.durations import clock_seconds
 from kgqa_hpc.store import canonical
 from kgqa_hpc.store.atomic import disk_errors, make_folder
-from kgqa_hpc.store.regular import read_if_there
+from kgqa_hpc.store.regular import append, read_if_there
 
 NAME = "jobs.jsonl"
 PATIENCE = 5.0  # s for squeue; a busy controller must not block `kgqa status`
@@ -22,8 +22,8 @@ def record_job(logs: Path, job: str, what: str) -> None:
     make_folder(logs)
     path = logs / NAME
     line = canonical.dumps({"time": round(time.time(), 1), "job": job, "what": what})
-    with disk_errors(path), path.open("ab") as file:
-        file.write(line + b"\n")
+    with disk_errors(path):
+        append(path, line + b"\n")
 
 
 def recorded_jobs(logs: Path) -> list[str]:

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import IO
 
 from kgqa_hpc.engines.engine import Response
+from kgqa_hpc.store.regular import open_append
 
 MASK = "***"
 # Shorter values are no keys: masking "none" or "1" would spoil every text.
@@ -62,7 +63,7 @@ class Redactor:
             while line := source.readline(1 << 16):
                 clean = self.text(line.decode("utf-8", "replace")).encode()
                 try:
-                    with log.open("ab") as file:
+                    with open(open_append(log), "ab") as file:
                         file.write(clean)
                 except OSError:
                     # A log that cannot be written must not block the engine: the pipe is read on.

@@ -36,6 +36,7 @@ from kgqa_hpc.engines.protocol import (
     write_requests,
 )
 from kgqa_hpc.errors import EngineDied, InputError
+from kgqa_hpc.store.regular import open_append
 
 T = TypeVar("T")
 
@@ -217,7 +218,7 @@ class EngineProcess:
     def _launch(self) -> None:
         ours, theirs = socket.socketpair()
         self._log.parent.mkdir(parents=True, exist_ok=True)
-        with theirs, self._log.open("ab") as log:
+        with theirs, open(open_append(self._log), "ab") as log:
             self._log_start = log.tell()
             # A new process, not a fork: a forked child that uses a loaded runtime deadlocks. A session of its
             # own: signals to the worker's process group do not reach it.

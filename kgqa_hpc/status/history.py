@@ -13,7 +13,7 @@ from pathlib import Path
 
 from kgqa_hpc.store import canonical
 from kgqa_hpc.store.atomic import disk_errors, make_folder
-from kgqa_hpc.store.regular import read_if_there
+from kgqa_hpc.store.regular import append, read_if_there
 
 NAME = "history.jsonl"
 IDLE = 600.0  # s without a note: nobody was working, the time does not count
@@ -36,8 +36,8 @@ def note(logs: Path, ended: int, now: float | None = None) -> None:
     make_folder(logs)
     line = canonical.dumps({"time": round(time.time() if now is None else now, 1), "ended": ended})
     path = logs / NAME
-    with disk_errors(path), path.open("ab") as file:
-        file.write(line + b"\n")
+    with disk_errors(path):
+        append(path, line + b"\n")
 
 
 def rate(logs: Path, now: float | None = None) -> Rate:

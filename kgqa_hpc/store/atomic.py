@@ -18,7 +18,7 @@ from pathlib import Path
 
 from kgqa_hpc.errors import DiskFull, StoreError
 from kgqa_hpc.store import disk
-from kgqa_hpc.store.regular import GONE
+from kgqa_hpc.store.regular import GONE, NotRegular
 
 TEMP_SUFFIX = ".kgqa-tmp"
 # A guard stands for the milliseconds between two renames; older than this, its owner is dead.
@@ -37,7 +37,8 @@ _NO_LINKS = {errno.EPERM, errno.EOPNOTSUPP, errno.ENOSYS, errno.EXDEV, errno.EML
 
 def disk_error(path: Path, problem: OSError) -> StoreError:
     """The error of our tree for what the operating system said about `path`."""
-    text = f"{path}: {os.strerror(problem.errno) if problem.errno else problem}"
+    known = problem.errno and not isinstance(problem, NotRegular)
+    text = f"{path}: {os.strerror(problem.errno) if known else problem.strerror or problem}"
     if problem.errno in _FULL:
         return DiskFull(text, f"{_FULL[problem.errno]}; everything committed so far is whole")
     return StoreError(text, "everything committed so far is whole; mend it, then run the same command again")

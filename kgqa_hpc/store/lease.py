@@ -26,7 +26,7 @@ from typing import Any
 
 from kgqa_hpc.store import atomic, canonical, disk
 from kgqa_hpc.store.clock import Clock, machine
-from kgqa_hpc.store.regular import GONE
+from kgqa_hpc.store.regular import GONE, open_regular
 
 SUFFIX = ".lease"
 SPECULATIVE = ".spec"
@@ -162,7 +162,7 @@ class Leases:
         path = self.path(lease.name)
         with atomic.disk_errors(path):
             try:
-                fd = os.open(path, os.O_RDONLY)
+                fd = open_regular(path)
             except (FileNotFoundError, NotADirectoryError):  # not for ESTALE, which says nothing of the lease
                 return False
             try:
@@ -239,7 +239,7 @@ def _read(path: Path) -> tuple[os.stat_result, bytes] | None:
     """State and content of a lease, None when it is gone. Opening, unlike stat, makes NFS ask its server."""
     with atomic.disk_errors(path):
         try:
-            with open(path, "rb", buffering=0) as file:
+            with open(open_regular(path), "rb", buffering=0) as file:
                 return os.fstat(file.fileno()), file.read(4096)
         except OSError as problem:
             if problem.errno in GONE:

@@ -1,6 +1,7 @@
-"""Reading files that anybody may have put into a run folder.
+"""Files that anybody may have put into a run folder.
 
-Only regular files are opened, never a FIFO, a socket or a device, which would block for ever. `read_if_there`
+Only regular files are opened, never a FIFO, a socket or a device, which would block for ever. What is appended to
+is no link either, which could lead to any file of the reader's. `read_if_there`
 is for what a run can do without (states, logs, history): whatever a network file system answers while another
 node replaces such a file means "absent now".
 """
@@ -10,6 +11,7 @@ from __future__ import annotations
 import errno
 import os
 import stat
+from contextlib import suppress
 from pathlib import Path
 
 # What "it is not there" may look like, on network file systems too.
@@ -26,11 +28,30 @@ class NotRegular(OSError):
 
 def open_regular(path: Path) -> int:
     """A descriptor for reading. Raises NotRegular, or OSError as the system says it."""
-    # O_NONBLOCK: opening a FIFO without a writer must return, so that it can be refused.
+    return _open(path, os.O_RDONLY)
+
+
+def append(path: Path, data: bytes) -> None:
+    """Add `data` to the end of a regular file, which is made when it is missing. Raises NotRegular, OSError."""
+    fd = open_append(path)
     try:
-        fd = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC)
+        os.write(fd, data)
+    finally:
+        os.close(fd)
+
+
+def open_append(path: Path) -> int:
+    """A descriptor for appending. Raises NotRegular, also for a link, or OSError as the system says it."""
+    return _open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_NOFOLLOW)
+
+
+def _open(path: Path, flags: int) -> int:
+    # O_NONBLOCK: opening a FIFO that nobody holds must return, so that it can be refused.
+    try:
+        fd = os.open(path, flags | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC, 0o666)
     except OSError as problem:
-        if problem.errno == errno.ENXIO:  # a socket
+        link = problem.errno == errno.ELOOP and flags & os.O_NOFOLLOW
+        if problem.errno == errno.ENXIO or link:  # a socket, a FIFO that nobody reads, a link
             raise NotRegular(errno.EINVAL, "not a regular file", os.fspath(path)) from None
         raise
     try:
@@ -74,6 +95,20 @@ def read_if_there_with_state(path: Path, limit: int = 1 << 24) -> tuple[bytes, o
         if problem.errno in ABSENT_NOW:
             return None
         raise
+
+
+def irregular(folder: Path) -> Path | None:
+    """What lies below a folder and is neither file nor folder, so that reading it might never end."""
+    with suppress(OSError), os.scandir(folder) as entries:  # absent now, or just being replaced
+        for entry in entries:
+            if entry.is_file(follow_symlinks=False):
+                continue
+            if not entry.is_dir(follow_symlinks=False):
+                if not (entry.is_file() or entry.is_dir()) and os.path.exists(entry):
+                    return Path(entry)
+            elif (found := irregular(Path(entry))) is not None:
+                return found
+    return None
 
 
 def names_if_there(folder: Path) -> list[str]:

@@ -25,6 +25,7 @@ from kgqa_hpc.store.litter import sweep_temps
 from kgqa_hpc.store.manifest import Manifest, Sections, new_manifest, read_manifest, write_manifest
 from kgqa_hpc.store.origin import ResultOrigin, anchors_origin, graph_origin, require_origin
 from kgqa_hpc.store.quarantine import quarantine
+from kgqa_hpc.store.regular import irregular
 from kgqa_hpc.store.trust import effects, require_trust
 from kgqa_hpc.yaml_file import load_yaml
 
@@ -153,6 +154,8 @@ class RunFolder:
             what = "is not a run folder (no manifest.json)" if path.exists() else "no such run folder"
             raise InputError(f"{path}: {what}", f"make it with: kgqa init CONFIG {path}")
         run.manifest()
+        if (odd := irregular(run.dataset)) is not None:
+            raise InputError(f"{odd}: is not a regular file", "remove it")
         return run
 
     def holds_work(self) -> bool:

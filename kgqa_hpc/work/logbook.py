@@ -14,6 +14,7 @@ from types import TracebackType
 
 from kgqa_hpc.store import canonical
 from kgqa_hpc.store.atomic import disk_errors, make_folder
+from kgqa_hpc.store.regular import open_append
 
 
 class Logbook:
@@ -25,7 +26,7 @@ class Logbook:
         self._lock = threading.Lock()
         self._lost = 0
         with disk_errors(path):
-            self._file = path.open("ab", buffering=0)
+            self._file = open(open_append(path), "ab", buffering=0)  # noqa: SIM115  closed by `close`
         self.path = path
 
     def write(self, event: str, **facts: object) -> None:

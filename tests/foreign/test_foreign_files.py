@@ -134,7 +134,9 @@ def test_an_endless_name_of_a_pass_is_one_line(kgqa: Kgqa, tmp_path: Path, lengt
         "anchors.h5",
         "status.json",
         "shards/shard-000000.h5",
-        "history.jsonl",
+        "logs/history.jsonl",
+        "logs/jobs.jsonl",
+        "dataset/accounting.json",
         "results/check/shard-000000.h5",
         "dataset/accepted.jsonl",
     ],
@@ -145,7 +147,7 @@ def test_a_fifo_in_a_run_folder_is_never_waited_for(kgqa: Kgqa, own: RunFolder, 
     with suppress(FileNotFoundError):
         path.unlink()
     os.mkfifo(path)
-    for verb in ("status", "show", "merge", "run"):
+    for verb in ("status", "show", "report", "merge", "run"):
         code, said = kgqa(verb, own.path)
         assert code in (0, 1, 2), f"{verb}: {said}"
 

@@ -1,0 +1,84 @@
+"""Nothing is written through a link or into a FIFO that somebody put into a run folder, and nobody waits for one."""
+
+from __future__ import annotations
+
+import os
+import socket
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from kgqa_hpc.cluster.slurm import record_job
+from kgqa_hpc.errors import StoreError
+from kgqa_hpc.status.history import note
+from kgqa_hpc.store.lease import Leases
+from kgqa_hpc.store.regular import NotRegular, append, irregular
+from kgqa_hpc.work.logbook import Logbook
+
+
+@pytest.fixture
+def victim(tmp_path: Path) -> Path:
+    file = tmp_path / "authorized_keys"
+    file.write_text("mine\n")
+    return file
+
+
+WRITERS: dict[str, Callable[[Path], object]] = {
+    "history.jsonl": lambda logs: note(logs, 1),
+    "jobs.jsonl": lambda logs: record_job(logs, "1", "run"),
+    "worker.jsonl": lambda logs: Logbook(logs / "worker.jsonl", "w"),
+}
+
+
+@pytest.mark.parametrize("name", WRITERS)
+@pytest.mark.parametrize("kind", ["link", "fifo", "socket", "folder"])
+def test_no_log_is_written_through_a_link_or_into_a_fifo(
+    tmp_path: Path, victim: Path, name: str, kind: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    logs = tmp_path / "logs"
+    logs.mkdir()
+    monkeypatch.chdir(logs)  # names of sockets are short
+    make: dict[str, Callable[[], object]] = {
+        "link": lambda: os.symlink(victim, name),
+        "fifo": lambda: os.mkfifo(name),
+        "socket": lambda: socket.socket(socket.AF_UNIX).bind(name),
+        "folder": lambda: os.mkdir(name),
+    }
+    make[kind]()
+    with pytest.raises((StoreError, OSError)):
+        WRITERS[name](logs)
+    assert victim.read_text() == "mine\n"
+
+
+def test_a_file_is_made_and_added_to(tmp_path: Path) -> None:
+    for _ in range(2):
+        append(tmp_path / "a", b"line\n")
+    assert (tmp_path / "a").read_bytes() == b"line\nline\n"
+    assert (tmp_path / "a").stat().st_mode & 0o111 == 0
+
+
+def test_a_link_to_nothing_is_not_made_true(tmp_path: Path) -> None:
+    (tmp_path / "a").symlink_to(tmp_path / "elsewhere")
+    with pytest.raises(NotRegular):
+        append(tmp_path / "a", b"x")
+    assert not (tmp_path / "elsewhere").exists()
+
+
+def test_a_lease_that_is_a_fifo_is_refused_and_not_waited_for(tmp_path: Path) -> None:
+    leases = Leases(tmp_path, "worker", 30.0)
+    leases.path("shard-000000").parent.mkdir(parents=True, exist_ok=True)
+    os.mkfifo(leases.path("shard-000000"))
+    with pytest.raises(StoreError, match="not a regular file"):
+        leases.holder("shard-000000")
+    leases.close()
+
+
+def test_what_is_neither_file_nor_folder_is_found_however_deep(tmp_path: Path, victim: Path) -> None:
+    (tmp_path / "documents").mkdir()
+    (tmp_path / "link").symlink_to(victim)
+    (tmp_path / "nowhere").symlink_to(tmp_path / "elsewhere")
+    assert irregular(tmp_path) is None
+    assert irregular(tmp_path / "missing") is None
+    os.mkfifo(tmp_path / "documents" / "a")
+    assert irregular(tmp_path) == tmp_path / "documents" / "a"
