@@ -6,9 +6,9 @@
     tools/bench_answers.py --family "a fence and spaces" --json
 
 Each family is one way of being no answer, grown to LONGEST characters (what is searched and mended; a longer text is
-either one whole object or refused at once) and, where it is a whole object, to ten times that. Processor time
-of the best of several readings; the exponent is the slope of log time over log length above half of LONGEST
-/ 10: 1 is linear, 2 quadratic. A peer that takes more than --patience seconds for one text is stopped.
+either one whole object or refused at once). Processor time
+of the best of several readings; the exponent is the slope of log time over log length, from LONGEST / 8 on:
+1 is linear, 2 quadratic. A peer that takes more than --patience seconds for one text is stopped.
 """
 
 from __future__ import annotations

@@ -101,7 +101,7 @@ def make_run(folder: Path, items: int, shard_size: int) -> None:
         "runtime": {"shard_size": shard_size},
     }
     (folder / "run.yaml").write_text(json.dumps(config))
-    subprocess.run([*KGQA, "init", folder / "run.yaml", folder / "run"], check=True, env=_environment())
+    subprocess.run([*KGQA, "init", folder / "run.yaml", folder / "run"], check=True, env=_environment(), stdout=sys.stderr)
 
 
 def measure(stage: str, run: Path, options: argparse.Namespace, log: Path) -> Cost:

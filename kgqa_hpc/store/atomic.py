@@ -37,8 +37,8 @@ _NO_LINKS = {errno.EPERM, errno.EOPNOTSUPP, errno.ENOSYS, errno.EXDEV, errno.EML
 
 def disk_error(path: Path, problem: OSError) -> StoreError:
     """The error of our tree for what the operating system said about `path`."""
-    known = problem.errno and not isinstance(problem, NotRegular)
-    text = f"{path}: {os.strerror(problem.errno) if known else problem.strerror or problem}"
+    plain = problem.errno is None or isinstance(problem, NotRegular)
+    text = f"{path}: {problem.strerror or problem if plain else os.strerror(problem.errno or 0)}"
     if problem.errno in _FULL:
         return DiskFull(text, f"{_FULL[problem.errno]}; everything committed so far is whole")
     return StoreError(text, "everything committed so far is whole; mend it, then run the same command again")
