@@ -81,7 +81,11 @@ def keeps_own(folder: Path, path: Path, kind: str, origin: Mapping[str, str]) ->
 
     if not atomic.exists(path):
         return False
-    header = read_header(path, kind)
+    try:
+        header = read_header(path, kind)
+    except CorruptFile as problem:
+        cure = "move it away and run the same command again: it is made anew, the same as it was"
+        raise CorruptFile(problem.message, problem.cure or cure) from None
     try:
         require_origin(path, header, origin)
     except CorruptFile as problem:

@@ -53,7 +53,7 @@ def replaced_folder(target: Path) -> Iterator[Path]:
             _take_place(growing, target)
     finally:
         # Holds the unfinished new folder after a failure, and the old one after an exchange.
-        shutil.rmtree(growing, ignore_errors=True)
+        _remove(growing)
         os.close(lock)
 
 
@@ -63,10 +63,10 @@ def settle(target: Path) -> None:
         if not target.exists():
             with disk_errors(target):
                 _rename_into_gap(old, target)
-        shutil.rmtree(old, ignore_errors=True)
+        _remove(old)
     for leftover in target.parent.glob(f".{target.name}.new-{machine() or 'unknown'}-*{TEMP_SUFFIX}"):
         if _is_dead(leftover):
-            shutil.rmtree(leftover, ignore_errors=True)
+            _remove(leftover)
     sweep_temps(target.parent, prefix=f".{target.name}.")  # of other machines: when nobody wrote for long
 
 
@@ -97,6 +97,14 @@ def _new_folder(target: Path) -> tuple[Path, int]:
             if _lock(lock) is not False and growing.exists():
                 return growing, lock
             os.close(lock)
+
+
+def _remove(path: Path) -> None:
+    """A folder with all that is in it; of a link only the link."""
+    if path.is_symlink():
+        with suppress(OSError):
+            path.unlink()
+    shutil.rmtree(path, ignore_errors=True)
 
 
 def _is_dead(leftover: Path) -> bool:
@@ -145,7 +153,7 @@ def _take_place(growing: Path, target: Path) -> None:
         except FileNotFoundError:
             continue
         placed = _rename_into_gap(growing, target)
-        shutil.rmtree(old, ignore_errors=True)
+        _remove(old)
         if placed:
             break
     else:
