@@ -7,20 +7,27 @@ can be repeated.
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
-from kgqa_hpc.checks import notes, require_ready
-from kgqa_hpc.config import GraphConfig, load_config
+from kgqa_hpc.checks import load_ready, notes
+from kgqa_hpc.config import GraphConfig
 from kgqa_hpc.errors import InputError
-from kgqa_hpc.plain_text import plain
-from kgqa_hpc.runs import create_run, fingerprint, kept_prompts, larger, open_for_work, open_run
+from kgqa_hpc.runs import (
+    create_run,
+    fingerprint,
+    kept_prompts,
+    larger,
+    open_for_import,
+    open_for_work,
+    open_run,
+)
 from kgqa_hpc.store.origin import anchors_origin, graph_origin, keeps_own
 from kgqa_hpc.store.run_folder import RunFolder
+from kgqa_hpc.terminal import note
 
 if TYPE_CHECKING:
     from kgqa_hpc.dataset.accounting import Accounting
@@ -71,27 +78,31 @@ def init(config_file: Path, folder: Path) -> RunFolder:
 
     Raises ConfigError, PromptError, or FingerprintMismatch when the folder belongs to another configuration.
     """
-    config = load_config(config_file)
-    require_ready(config, str(config_file))
+    config = load_ready(config_file)
     run = create_run(folder, config)
-    for note in notes(config):
-        print(f"note: {note}", file=sys.stderr)
+    for line in notes(config):
+        note(f"note: {line}")
     return run
 
 
 def import_graph(folder: Path, threads: int | None = None) -> Imported:
     """Knowledge graph to `kg.h5`."""
     from kgqa_hpc.kg.file import read_graph, write_graph
+    from kgqa_hpc.kg.input_files import contents, graph_files, record, require_unchanged
     from kgqa_hpc.kg.load import load_graph
 
-    run, config = open_for_work(folder)
+    run, config = open_for_import(folder)
     if config.graph is None:
         return Imported(None)
     origin = graph_origin(run.manifest().sections)
     if keeps_own(run.quarantine, run.kg, "knowledge-graph", origin):
         graph = read_graph(run.kg)
     else:
+        files = graph_files(config.graph)
+        found = contents(files)
         graph = load_graph(config.graph)
+        require_unchanged(found, files)
+        record(run, found)
         write_graph(run.kg, graph, {}, origin)
     return Imported(run.kg, graph.num_nodes, len(graph.node_types), graph.num_edges)
 
@@ -240,7 +251,7 @@ def all_stages(config_file: Path, folder: Path, *, threads: int | None = None) -
     for stage in STAGES:
         found = stage.work(folder, threads)
         for line in str("" if found is None else found).splitlines():
-            print(plain(f"{stage.name:<7} {line}"), file=sys.stderr, flush=True)
+            note(f"{stage.name:<7} {line}")
     return run
 
 
@@ -305,7 +316,7 @@ def _announce(text: str, seconds: float) -> None:
     from kgqa_hpc.progress import SHORT
 
     if seconds > SHORT:
-        print(text, file=sys.stderr, flush=True)
+        note(text)
 
 
 @contextmanager

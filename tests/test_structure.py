@@ -25,6 +25,8 @@ MAY_KNOW = {
     "yaml_file": {"store"},
     "registry": set(),
     "progress": set(),
+    "terminal": set(),
+    "validation": set(),
     "errors": set(),
     "store": {"yaml_file"},
     "graphlets": {"store"},
@@ -36,8 +38,8 @@ MAY_KNOW = {
     "steps": {"anchors", "config", "documents", "engines", "gasl", "prompts"},
     "config": {"anchors", "dataset", "engines", "kg", "steps", "yaml_file"},
     "examples": {"prompts", "store"},
-    "checks": {"anchors", "config", "prompts", "steps"},
-    "runs": {"anchors", "config", "engines", "prompts", "steps", "store"},
+    "checks": {"anchors", "config", "kg", "prompts", "steps"},
+    "runs": {"anchors", "config", "engines", "kg", "prompts", "steps", "store"},
     "cluster": {"config", "status", "store"},
     "status": {"anchors", "config", "engines", "prompts", "runs", "steps", "store"},
     "work": {"anchors", "cluster", "config", "engines", "prompts", "runs", "status", "steps", "store"},
@@ -58,6 +60,8 @@ KNOWN_TO_ALL = {
     "progress",
     "registry",
     "settings",
+    "terminal",
+    "validation",
 }
 TOP = {"cli", "stages", "trials", "notebook", "__main__", "__init__"}
 

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from kgqa_hpc.config import RunConfig
+from kgqa_hpc.dataset.open_items import ended_items
 from kgqa_hpc.errors import AccountingError, CorruptFile, FingerprintMismatch, InputError
 from kgqa_hpc.runs import run_config
 from kgqa_hpc.store.anchors import GROUP
@@ -26,7 +27,8 @@ from kgqa_hpc.store.sealed import read_header
 from kgqa_hpc.store.shard import ShardEntry
 from kgqa_hpc.store.table import Table, open_table
 
-Pair = tuple[dict[str, Any], dict[str, Any]]  # an anchor and a record, both as they are stored
+# An anchor and its record, both as they are stored; None for an item of an open shard that has not ended.
+Pair = tuple[dict[str, Any], dict[str, Any] | None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,11 +50,14 @@ class FinishedWork:
         return [name for name in self.manifest.names if name not in self.done]
 
     def pairs(self, entry: ShardEntry) -> list[Pair]:
-        """Anchors and records of a finished shard as plain data, in its order.
+        """Anchors and records of a shard as plain data, in its order.
 
         Raises CorruptFile, after the result was moved to quarantine, when it is damaged or not of this shard.
         """
         anchors = load_shard(self.run, self.manifest, entry.name)
+        if entry.name not in self.done:
+            ended = ended_items(self.run, self.config, entry)
+            return [(anchor, ended.get(anchor["id"])) for anchor in anchors]
         path = self.run.result(self.pass_name, entry.name)
         try:
             records = read_result(path, self.run.origin(self.pass_name))
@@ -117,16 +122,3 @@ def _curable_anchors(run: RunFolder) -> Iterator[None]:
     except CorruptFile as problem:
         cure = f"remove it and run `kgqa sample {run.path}` again: the same seed gives the same anchors"
         raise CorruptFile(problem.message, cure) from problem
-
-
-def item_v2(item: dict[str, Any]) -> dict[str, Any]:
-    """An item's record as version 2 stores it; `decided` where verdicts alone made the outcome.
-
-    Version 1 knew graphlets only: no features, annotations or records, and one judge (docs/format.md).
-    """
-    if "decided" in item:
-        return item
-    reason, status = item["reason"], item["status"]
-    by_judge = reason is None or reason.startswith("judge: ")
-    decided = status in ("accepted", "rejected") and by_judge and bool(item["output"])
-    return {**item, "features": {}, "annotations": {}, "records": None, "decided": decided}
