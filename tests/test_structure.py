@@ -20,6 +20,8 @@ MAY_KNOW = {
     "plain_text": set(),
     "settings": set(),
     "cores": set(),
+    "jit": set(),
+    "compile_kernels": {"anchors", "graphlets", "kg"},
     "durations": set(),
     "yaml_file": {"store"},
     "registry": set(),
@@ -47,7 +49,17 @@ MAY_KNOW = {
     "bench": {"anchors", "config", "engines", "steps", "store", "work"},
     "doctor": {"anchors", "cluster", "config", "dataset", "engines", "kg", "steps"},
 }
-KNOWN_TO_ALL = {"columns", "cores", "durations", "errors", "plain_text", "progress", "registry", "settings"}
+KNOWN_TO_ALL = {
+    "columns",
+    "cores",
+    "durations",
+    "errors",
+    "jit",
+    "plain_text",
+    "progress",
+    "registry",
+    "settings",
+}
 TOP = {"cli", "stages", "trials", "notebook", "__main__", "__init__"}
 
 

@@ -9,9 +9,9 @@
 
 The server runs in a process of its own on loopback and answers after a fixed pause, so that the client alone is
 measured; every client is a process of its own too (tools/openai_clients.py), sends the same prompts, and the
-server's count of them is told. Rounds take turns; the medians and their ratios to ours are printed. On a machine with two
-cores server and client share them; processor time is what counts. A peer without an interpreter gets an environment
-under --environments, made once, from PyPI: some 100 packages, 0.5 GB.
+server counts them. Rounds take turns; the medians and their ratios to ours are printed. On a machine with two cores
+server and client share them; processor time is what counts. A peer without an interpreter gets an environment under
+--environments, made once, from PyPI.
 """
 
 from __future__ import annotations
@@ -35,7 +35,16 @@ ANSWER = json.dumps({"question": "Which? " * 40, "answer": "Because. " * 50})
 # `endpoint` uses nothing: only what that imports is installed.
 PACKAGES = {
     "openai": ["openai"],
-    "datatrove": ["datatrove[io]", "aiofiles", "aiosqlite", "httpx", "numpy<2.3", "pandas", "pyyaml", "typer"],
+    "datatrove": [
+        "datatrove[io]",
+        "aiofiles",
+        "aiosqlite",
+        "httpx",
+        "numpy<2.3",
+        "pandas",
+        "pyyaml",
+        "typer",
+    ],
     "data-designer": ["data-designer"],
 }
 
@@ -156,7 +165,9 @@ def main() -> int:
     parser.add_argument("--requests", type=int, default=4000)
     parser.add_argument("--in-flight", type=int, default=512)
     parser.add_argument("--pause", type=float, default=0.25, help="seconds a request takes at the server")
-    parser.add_argument("--peer", action="append", default=[], metavar="NAME[=PYTHON]", help=", ".join(PACKAGES))
+    parser.add_argument(
+        "--peer", action="append", default=[], metavar="NAME[=PYTHON]", help=", ".join(PACKAGES)
+    )
     parser.add_argument("--rounds", type=int, default=1)
     parser.add_argument("--environments", type=Path, default=Path.home() / ".cache" / "kgqa-bench-clients")
     parser.add_argument("--json", action="store_true")
@@ -180,7 +191,8 @@ def main() -> int:
         print(
             f"{row['client']:<14} {row['version']:<14} {row['requests']:,} items, {row['in_flight']} in flight: "
             f"{row['requests_per_s']:,.0f} a second, {row['cpu_ms_per_request']:.2f} ms of processor time each; "
-            f"ours is {row['our_rate_over_it']:.2f} times its rate, its processor time {row['its_cpu_over_ours']:.2f} times ours"
+            f"our rate is {row['our_rate_over_it']:.2f} times its rate, "
+            f"its processor time {row['its_cpu_over_ours']:.2f} times ours"
         )
     return 0
 
