@@ -71,6 +71,8 @@ def serve(pause_s: float, port: Any) -> None:
     async def answer(request: web.Request) -> web.Response:
         asked = await request.json()
         prompt = asked["messages"][-1]["content"]
+        if isinstance(prompt, list):  # in parts, as DataDesigner sends it
+            prompt = "".join(part["text"] for part in prompt)
         if prompt.startswith("Item "):  # ours also asks something small when it starts
             counts["requests"] += 1
             seen.add(prompt)

@@ -129,7 +129,14 @@ def data_designer(url: str, asked: list[str], in_flight: int, scratch: Path) -> 
 
     import data_designer.config as dd
     import pandas
+    import tiktoken
     from data_designer.interface import DataDesigner
+
+    def offline(name: str) -> None:
+        raise OSError("no network")
+
+    # When all is done it profiles the columns with a vocabulary from the network, and without one tries for long.
+    tiktoken.get_encoding = offline
 
     provider = dd.ModelProvider(name="loopback", endpoint=f"{url}/v1", provider_type="openai", api_key="none")
     model = dd.ModelConfig(
@@ -137,7 +144,7 @@ def data_designer(url: str, asked: list[str], in_flight: int, scratch: Path) -> 
         inference_parameters=dd.ChatCompletionInferenceParams(max_parallel_requests=in_flight),
     )  # fmt: skip
     designer = DataDesigner(scratch, model_providers=[provider], auto_configure_logging=False)
-    logging.disable(logging.INFO)
+    logging.disable(logging.WARNING)
     designer.set_run_config(dd.RunConfig(otel_metrics_port=None))
     builder = dd.DataDesignerConfigBuilder(model_configs=[model])
     builder.with_seed_dataset(dd.DataFrameSeedSource(df=pandas.DataFrame({"prompt": asked})))

@@ -60,7 +60,12 @@ def fitting(settings: LmdeploySettings, folder: Path, card: int | None) -> Budge
     when not even one sequence fits.
     """
     size = read_size(folder)
-    if card is None or size is None or not size.weights:
+    if card is None:
+        return None
+    if size is None or not size.weights:
+        if settings.max_batch_size is None:
+            words = "nobody knows how many sequences fit this kind of model; LMDeploy takes its own batch"
+            print(f"lmdeploy: {words}: set engine.max_batch_size", flush=True)
         return None
     room = budget(
         size,
