@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Prove a GPU in at most ten minutes: does LMDeploy start, how fast is it, what does guiding cost, does a killed engine resume?
-#   tools/gpu_trial.sh STAGED REPORT.json      STAGED: the pieces of tools/pack_gpu_trial.sh
+#   tools/gpu_trial.sh STAGED REPORT.json      STAGED: the pieces of tools/pack_gpu_trial.sh, which puts this beside them
 #   tools/gpu_trial.sh --dry-run REPORT.json   no GPU, nothing staged: this checkout, the scripted engine, all steps but the GPU's
 # For a bare Linux machine with an NVIDIA driver and Python 3.12 with torch and transformers; no network is used. Each step has
 # its own limit, a step that fails is written down and the next is tried, and the report is written in any case.
@@ -67,6 +67,8 @@ AutoTokenizer.from_pretrained(source, gguf_file="model.gguf").save_pretrained(ta
 EOP
 }
 
+look() { "${KGQA[@]}" doctor; }
+
 config() { # NAME ENGINE: a run of the bundled graph
   printf 'seed: 42\ngraph: {source: hpo, min_degree: 3, max_degree: 100}\nanchors: {kind: graphlet, per_shape: 8}\n' >"$WORK/$1.yaml"
   printf 'engine: %s\nruntime: {shard_size: 16, commit_every: 2s, engine_stall: 120s}\n' "$2" >>"$WORK/$1.yaml"
@@ -111,6 +113,7 @@ if [ -n "$DRY" ]; then
   step bench-scripted 240 bench scripted && works+=(scripted)
 else
   nvidia-smi --query-gpu=name,driver_version,memory.total --format=csv,noheader >"$WORK/gpu.txt" 2>&1 || true
+  step doctor 60 look || true
   step convert 90 convert || true
   for backend in pytorch turbomind; do
     config "$backend" "{kind: lmdeploy, model: $WORK/model, backend: $backend, session_len: 2048}"
