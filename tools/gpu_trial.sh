@@ -124,7 +124,8 @@ for one in "${works[@]:0:1}"; do
   step "kill-$one" 180 kill_and_resume "$one" || true
 done
 
-"${PY:-$PYTHON}" - "$WORK" "$REPORT" "${DRY:-0}" <<'EOP'
+# The plain interpreter: a report is written also where no environment could be made.
+"$PYTHON" - "$WORK" "$REPORT" "${DRY:-0}" <<'EOP'
 import json
 import pathlib
 import platform
