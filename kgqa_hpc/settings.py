@@ -1,5 +1,5 @@
 """Settings of a configuration: strict pydantic models that anchor kinds, steps, engines and sources bring
-along.
+along. All are `Settings`; what a kind of entry has in common is one class more.
 
 A section such as `anchors:` names its entry (`kind: graphlet`); the entry's model says which other keys there
 are. kgqa_hpc/config.py puts the sections together.
@@ -62,7 +62,7 @@ class Problems:
     def add_all(self, key: Key, model: type[BaseModel], problem: ValidationError) -> None:
         """The errors of a model that was validated at `key`."""
         for error in problem.errors():
-            self.add((*key, *error["loc"]), _sentence(model, error))
+            self.add((*key, *error["loc"]), sentence(model, error))
 
 
 def section(
@@ -104,7 +104,8 @@ def resolved(data: Any, keys: Sequence[str], base: Path) -> Any:
     return {key: absolute(value) if key in keys else value for key, value in data.items()}
 
 
-def _sentence(model: type[BaseModel], error: Any) -> str:
+def sentence(model: type[BaseModel], error: Any) -> str:
+    """One of pydantic's errors about `model` in our words; an unknown key with the nearest known one."""
     location = [part for part in error["loc"] if isinstance(part, str)]
     if error["type"] == "extra_forbidden":
         return "unknown key" + did_you_mean(location[-1], _keys(_inner(model, location[:-1])))

@@ -1,8 +1,8 @@
 """`kgqa doctor --gpu`: does the card work, from a first kernel to a model on two of them?
 
-Takes minutes and loads torch, so it is asked for by name, and what does not work is a failure. The model is made here: two small layers of random
-weights and a tokenizer of single bytes. What it says means nothing, but it goes the whole way: loading,
-prefill, decoding, the grammar.
+Takes minutes and loads torch, so it is asked for by name, and what does not work is a failure. The model is
+made here: two small layers of random weights and a tokenizer of single bytes. What it says means nothing, but
+it goes the whole way: loading, prefill, decoding, the grammar.
 """
 
 from __future__ import annotations
@@ -96,7 +96,9 @@ def _kernel() -> tuple[Check, int]:
         )
     except subprocess.TimeoutExpired:
         words = f"no answer within {KERNEL_LIMIT_S:.0f} s"
-        return Check("gpu kernel", False, words, "nvidia-smi: does another process hold the card?", needed=True), 0
+        return Check(
+            "gpu kernel", False, words, "nvidia-smi: does another process hold the card?", needed=True
+        ), 0
     if done.returncode != 0:
         said = done.stderr.strip().splitlines() or ["it ended without a word"]
         fix = "a node with a GPU, its driver, and torch built for its CUDA (images: start with --nv)"

@@ -10,12 +10,12 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Annotated, Any
 
-from pydantic import BaseModel, BeforeValidator, ValidationError
+from pydantic import BeforeValidator, ValidationError
 from pydantic_core import InitErrorDetails, PydanticCustomError
 
 from kgqa_hpc.engines.engine import EngineSettings
 from kgqa_hpc.engines.registry import ENGINES
-from kgqa_hpc.registry import did_you_mean
+from kgqa_hpc.settings import sentence
 
 
 def parse_engine(data: Any) -> EngineSettings:
@@ -84,24 +84,7 @@ def _invalid(words: str, place: tuple[str, ...], value: Any) -> ValidationError:
     )
 
 
-def _explained(error: Any, settings: type[BaseModel]) -> InitErrorDetails:
-    """One problem of the settings, with the nearest known key where one is unknown."""
-    words, kind = str(error["msg"]).removeprefix("Value error, "), error["type"]
-    if kind == "extra_forbidden":
-        kind = "unknown_key"
-        words = "unknown key" + did_you_mean(str(error["loc"][-1]), _keys(settings, error["loc"][:-1]))
-    problem = PydanticCustomError(
-        "unknown_key" if error["type"] == "extra_forbidden" else error["type"], "{words}", {"words": words}
-    )
+def _explained(error: Any, settings: type[EngineSettings]) -> InitErrorDetails:
+    kind = "unknown_key" if error["type"] == "extra_forbidden" else error["type"]
+    problem = PydanticCustomError(kind, "{words}", {"words": sentence(settings, error)})
     return InitErrorDetails(type=problem, loc=error["loc"], input=error["input"])
-
-
-def _keys(settings: type[BaseModel], place: tuple[Any, ...]) -> list[str]:
-    """Field names of the model that stands at `place`."""
-    for part in place:
-        field = settings.model_fields.get(str(part))
-        inner = field.annotation if field else None
-        if not (isinstance(inner, type) and issubclass(inner, BaseModel)):
-            return []
-        settings = inner
-    return list(settings.model_fields)
