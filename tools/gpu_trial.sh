@@ -51,7 +51,7 @@ unpack() {
 
 environment() {
   "$PYTHON" -m venv --system-site-packages "$WORK/venv" || return 1
-  "$WORK/venv/bin/pip" install --quiet --no-index --no-deps --find-links "$WORK/trial/wheels" "$WORK"/trial/wheels/*.whl
+  "$WORK/venv/bin/pip" install --quiet --no-compile --no-index --no-deps --find-links "$WORK/trial/wheels" "$WORK"/trial/wheels/*.whl
 }
 
 convert() { # the GGUF model to a Hugging Face folder, 16 bits
