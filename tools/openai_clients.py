@@ -86,7 +86,7 @@ def openai(url: str, asked: list[str], in_flight: int, scratch: Path) -> int:
     from openai import AsyncOpenAI
 
     async def run() -> int:
-        client = AsyncOpenAI(base_url=f"{url}/v1", api_key="none", max_retries=0)
+        client = AsyncOpenAI(base_url=f"{url}/v1", api_key="none")
         places = asyncio.Semaphore(in_flight)
 
         async def ask(prompt: str) -> bool:
