@@ -49,13 +49,16 @@ unpack() {
   (cd "$STAGED" && sha256sum --check --quiet SHA256SUMS) && cat "$STAGED"/piece-* | tar -x -C "$WORK"
 }
 
-environment() {
-  "$PYTHON" -m venv --system-site-packages "$WORK/venv" || return 1
-  "$WORK/venv/bin/pip" install --quiet --no-compile --no-index --no-deps --find-links "$WORK/trial/wheels" "$WORK"/trial/wheels/*.whl
+environment() { # wheels are archives; unpacked, they need neither pip nor venv, and PYTHON may itself be a venv
+  local wheel
+  for wheel in "$WORK"/trial/wheels/*.whl; do
+    "$PYTHON" -m zipfile -e "$wheel" "$WORK/site" || return 1
+  done
+  PYTHONPATH="$WORK/site" "$PYTHON" -c 'import torch, transformers, numpy; print(torch.__version__, transformers.__version__, numpy.__version__)'
 }
 
 convert() { # the GGUF model to a Hugging Face folder, 16 bits
-  "$PY" - "$WORK/trial" "$WORK/model" <<'EOP'
+  "$PYTHON" - "$WORK/trial" "$WORK/model" <<'EOP'
 import sys
 
 import torch
@@ -93,19 +96,18 @@ kill_and_resume() { # kill -9 the engine in mid-run: the worker starts it again,
   done
   wait "$worker" || { tail -n 5 "$log"; return 1; }
   [ "$killed" -eq 1 ] || { echo "the run was over before anything could be killed"; return 1; }
-  "${KGQA[@]}" status "$run" --json | "$PY" -c 'import json, sys; s = json.load(sys.stdin); print(s["verdicts"]); sys.exit(not s["complete"])'
+  "${KGQA[@]}" status "$run" --json | "$PYTHON" -c 'import json, sys; s = json.load(sys.stdin); print(s["verdicts"]); sys.exit(not s["complete"])'
 }
 
 if [ -n "$DRY" ]; then
   ROOT=$(cd "$(dirname "$0")/.." && pwd)
-  PY=$PYTHON
 else
   step unpack 60 unpack || true
   step environment 120 environment || true
-  ROOT=$WORK/trial/kgqa PY=$WORK/venv/bin/python
+  ROOT=$WORK/trial/kgqa:$WORK/site
 fi
 export PYTHONPATH="$ROOT${PYTHONPATH:+:$PYTHONPATH}" HF_HUB_OFFLINE=1 TRANSFORMERS_OFFLINE=1
-KGQA=("$PY" -m kgqa_hpc)
+KGQA=("$PYTHON" -m kgqa_hpc)
 
 works=()
 if [ -n "$DRY" ]; then
@@ -124,7 +126,6 @@ for one in "${works[@]:0:1}"; do
   step "kill-$one" 180 kill_and_resume "$one" || true
 done
 
-# The plain interpreter: a report is written also where no environment could be made.
 "$PYTHON" - "$WORK" "$REPORT" "${DRY:-0}" <<'EOP'
 import json
 import pathlib

@@ -185,10 +185,14 @@ def measure(name: str, url: str, number: int, in_flight: int) -> dict[str, Any]:
 
 
 def _version(package: str) -> str:
+    if package == "kgqa_hpc":  # the checkout's, not that of what is installed
+        from kgqa_hpc import __version__
+
+        return __version__
     try:
         return importlib.metadata.version(package)
     except importlib.metadata.PackageNotFoundError:
-        return "this checkout"
+        return "?"
 
 
 def _processor_s() -> float:
