@@ -19,8 +19,8 @@ fetch() {
     --implementation cp --platform manylinux_2_28_x86_64 --platform manylinux_2_17_x86_64 --platform manylinux2014_x86_64 \
     --dest "$wheels" "$@"
 }
-# LMDeploy without what it asks for; the rest of its list is made from its own words.
-fetch --no-deps 'lmdeploy>=0.18,<0.19' 'xgrammar==0.2.1'
+# Without what they ask for, torch among it; the rest of LMDeploy's list is made from its own words.
+fetch --no-deps 'lmdeploy>=0.18,<0.19' 'xgrammar==0.2.1' accelerate  # transformers loads GGUF with it
 "$PYTHON" - "$wheels" "$stage/requirements.txt" <<'EOP'
 import pathlib
 import re
