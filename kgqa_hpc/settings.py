@@ -1,5 +1,5 @@
 """Settings of a configuration: strict pydantic models that anchor kinds, steps, engines and sources bring
-along.
+along. All are `Settings`; what a kind of entry has in common is one class more.
 
 A section such as `anchors:` names its entry (`kind: graphlet`); the entry's model says which other keys there
 are. kgqa_hpc/config.py puts the sections together.
@@ -63,8 +63,7 @@ class Problems:
     def add_all(self, key: Key, model: type[BaseModel], problem: ValidationError) -> None:
         """The errors of a model that was validated at `key`."""
         for one in told(problem):
-            hint = _nearest(model, one) if one.type == "extra_forbidden" else ""
-            self.add((*key, *one.place), one.text + hint)
+            self.add((*key, *one.place), sentence(model, one))
 
 
 def section(
@@ -106,9 +105,12 @@ def resolved(data: Any, keys: Sequence[str], base: Path) -> Any:
     return {key: absolute(value) if key in keys else value for key, value in data.items()}
 
 
-def _nearest(model: type[BaseModel], one: Told) -> str:
+def sentence(model: type[BaseModel], one: Told) -> str:
+    """What is wrong with a `model`'s data, in our words; an unknown key with the nearest known one."""
+    if one.type != "extra_forbidden":
+        return one.text
     location = [part for part in one.place if isinstance(part, str)]
-    return did_you_mean(location[-1], _keys(_inner(model, location[:-1])))
+    return one.text + did_you_mean(location[-1], _keys(_inner(model, location[:-1])))
 
 
 def _keys(model: type[BaseModel]) -> list[str]:

@@ -209,15 +209,52 @@ def test_every_engine_in_the_registry_is_asked_and_one_that_cannot_be_imported_i
     assert names["engine broken"] is False
 
 
-def test_without_a_gpu_the_long_check_ends_at_the_kernel_and_says_why(
-    monkeypatch: pytest.MonkeyPatch,
+def test_asked_for_a_gpu_where_there_is_none_it_says_so_in_one_line_and_fails(tmp_path: Path) -> None:
+    """As containers/check/gpu.sh asks: exit 0 would be a GPU that works."""
+    environment = {**os.environ, "PATH": str(tmp_path)}  # no nvidia-smi
+    done = subprocess.run(
+        [sys.executable, "-m", "kgqa_hpc", "doctor", "--gpu"], env=environment, capture_output=True, text=True
+    )
+    lines = [line for line in done.stdout.splitlines() if "gpu kernel" in line]
+    assert lines == ["FAIL gpu kernel       not tried, no GPU: none visible"]
+    assert done.returncode == 1
+
+
+@pytest.mark.parametrize(
+    ("kernel", "limit", "words"),
+    [
+        ("raise SystemExit('torch sees no GPU')", LIMIT, "torch sees no GPU"),
+        ("import time; time.sleep(600)", 0.5, "no answer within 0 s"),
+    ],
+)
+def test_a_card_whose_first_kernel_does_not_run_is_a_failure_and_no_model_is_tried(
+    kernel: str, limit: float, words: str, machine: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     from kgqa_hpc.doctor import gpu
 
-    monkeypatch.setattr(gpu, "_KERNEL", "raise SystemExit('torch sees no GPU')")
+    program(machine, "nvidia-smi", "echo 'GPU 0: NVIDIA H100 (UUID: GPU-0)'")
+    monkeypatch.setattr(gpu, "_KERNEL", kernel)
+    monkeypatch.setattr(gpu, "KERNEL_LIMIT_S", limit)
+    monkeypatch.setattr(gpu, "tiny_model", None)
     (check,) = gpu.gpu_checks()
-    assert (check.name, check.ok, check.detail) == ("gpu kernel", False, "torch sees no GPU")
+    assert (check.name, check.ok, check.needed) == ("gpu kernel", False, True)
+    assert words in check.detail
     assert check.fix
+
+
+def test_on_a_card_each_backend_and_two_cards_are_tried_and_what_fails_is_a_failure(
+    machine: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from kgqa_hpc.doctor import gpu
+
+    program(machine, "nvidia-smi", "echo 'GPU 0: NVIDIA H100 (UUID: GPU-0)'")
+    monkeypatch.setattr(gpu, "_KERNEL", "print('2|NVIDIA H100|13.0')")
+    monkeypatch.setattr(gpu, "tiny_model", lambda folder: folder)
+    checks = gpu.gpu_checks()
+    assert [c.name for c in checks] == ["gpu kernel", "gpu turbomind", "gpu pytorch", "gpu tp 2"]
+    assert [c.ok for c in checks] == [True, False, False, False]  # there is no such model
+    assert doctor.exit_code(checks) == 1
+    assert all("no folder here" in check.detail for check in checks[1:])
 
 
 ENGINE_PATH = "kgqa_hpc.engines.scripted.engine:ScriptedEngine"

@@ -158,7 +158,7 @@ def part_of(peer: str, path: Path, occurrences: float) -> dict[str, object]:
 def _work(program: str, task: str, csr: tuple, roots: float) -> Callable[[], object]:
     """The work that is measured, after everything it needs was imported, compiled and converted."""
     if program == "kgqa":
-        from kgqa_hpc.graphlets.compile_kernels import compile_kernels
+        from kgqa_hpc.compile_kernels import compile_kernels
         from kgqa_hpc.graphlets.count import count_graphlets
         from kgqa_hpc.graphlets.sample import sample_graphlets
 
@@ -320,7 +320,7 @@ def main() -> None:
         print(json.dumps(measure(*options.one[:2], Path(options.one[2]), options.roots)))
         return
     # Compiled once here, loaded by all others.
-    subprocess.run([sys.executable, "-m", "kgqa_hpc.graphlets.compile_kernels"], check=True, cwd=ROOT)
+    subprocess.run([sys.executable, "-m", "kgqa_hpc.compile_kernels"], check=True, cwd=ROOT)
     results = []
     with tempfile.TemporaryDirectory(prefix="kgqa-bench-") as folder:
         for name in ["small"] if options.quick else options.graphs:

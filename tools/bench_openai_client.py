@@ -1,13 +1,17 @@
 #!/usr/bin/env python3
-"""What asking a server costs this side: processor time a request, and requests a second, with many in flight.
+"""What asking a server costs this side: items a second and processor time an item, with many in flight.
 
-    tools/bench_openai_client.py                    512 in flight, 4,000 requests: our client
-    tools/bench_openai_client.py --peer openai      the official client beside it, as it comes
-    tools/bench_openai_client.py --in-flight 64 --requests 1000 --json
+    tools/bench_openai_client.py                         512 in flight, 4,000 requests: our client
+    tools/bench_openai_client.py --peer openai           the official client beside it, as it comes
+    tools/bench_openai_client.py --peer datatrove --peer data-designer     these two frameworks, installed if need be
+    tools/bench_openai_client.py --peer datatrove=/path/to/python          in an environment that you have
+    tools/bench_openai_client.py --rounds 3 --in-flight 64 --requests 1000 --json
 
 The server runs in a process of its own on loopback and answers after a fixed pause, so that the client alone is
-measured: processor seconds of this process over requests, and what the pause would allow over what came. On a
-machine with two cores server and client share them; processor time is what counts.
+measured; every client is a process of its own too (tools/openai_clients.py), sends the same prompts, and the
+server counts them. Rounds take turns; the medians and their ratios to ours are printed. On a machine with two cores
+server and client share them; processor time is what counts. A peer without an interpreter gets an environment under
+--environments, made once, from PyPI.
 """
 
 from __future__ import annotations
@@ -16,37 +20,79 @@ import argparse
 import asyncio
 import json
 import multiprocessing
-import resource
+import subprocess
 import sys
-import time
+import urllib.request
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
+from statistics import median
 from typing import Any
 
-sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
-
-PROMPT = "- 0: Ataxia (phenotype)\n" * 150
+ROOT = Path(__file__).resolve().parents[1]
 ANSWER = json.dumps({"question": "Which? " * 40, "answer": "Because. " * 50})
+# What pip gets. datatrove[inference] would bring vLLM and SGLang, some gigabytes for a GPU, of which its server type
+# `endpoint` uses nothing: only what that imports is installed.
+PACKAGES = {
+    "openai": ["openai"],
+    "datatrove": [
+        "datatrove[io]",
+        "aiofiles",
+        "aiosqlite",
+        "httpx",
+        "numpy<2.3",
+        "pandas",
+        "pyyaml",
+        "typer",
+    ],
+    "data-designer": ["data-designer"],
+}
 
 
 def serve(pause_s: float, port: Any) -> None:
-    """A server that answers every request alike, `pause_s` after it came."""
+    """A server that answers every request alike, `pause_s` after it came, and counts them."""
     from aiohttp import web
 
     body = json.dumps(
         {
-            "choices": [{"index": 0, "message": {"content": ANSWER}, "finish_reason": "stop"}],
-            "usage": {"prompt_tokens": 1174, "completion_tokens": 467},
+            "id": "c",
+            "object": "chat.completion",
+            "created": 0,
+            "model": "m",
+            "choices": [
+                {"index": 0, "message": {"role": "assistant", "content": ANSWER}, "finish_reason": "stop"}
+            ],
+            "usage": {"prompt_tokens": 1174, "completion_tokens": 467, "total_tokens": 1641},
         }
     ).encode()
+    seen: set[str] = set()
+    counts = {"requests": 0}
 
     async def answer(request: web.Request) -> web.Response:
-        await request.read()
+        asked = await request.json()
+        prompt = asked["messages"][-1]["content"]
+        if isinstance(prompt, list):  # in parts, as DataDesigner sends it
+            prompt = "".join(part["text"] for part in prompt)
+        if prompt.startswith("Item "):  # ours also asks something small when it starts
+            counts["requests"] += 1
+            seen.add(prompt)
         await asyncio.sleep(pause_s)
         return web.Response(body=body, content_type="application/json")
 
+    async def count(request: web.Request) -> web.Response:
+        told = web.json_response({"requests": counts["requests"], "prompts": len(seen)})
+        counts["requests"] = 0
+        seen.clear()
+        return told
+
+    async def models(request: web.Request) -> web.Response:
+        return web.json_response({"object": "list", "data": [{"id": "m", "object": "model"}]})
+
     async def run() -> None:
-        app = web.Application()
+        app = web.Application(client_max_size=1 << 24)
         app.router.add_post("/v1/chat/completions", answer)
+        app.router.add_get("/v1/models", models)
+        app.router.add_get("/count", count)
         runner = web.AppRunner(app, access_log=None)
         await runner.setup()
         site = web.TCPSite(runner, "127.0.0.1", 0, backlog=4096)
@@ -57,66 +103,70 @@ def serve(pause_s: float, port: Any) -> None:
     asyncio.run(run())
 
 
-def ours(url: str, requests: int, in_flight: int) -> None:
-    """Our engine as it is, in this process."""
-    from kgqa_hpc.engines.engine import Request
-    from kgqa_hpc.engines.mailbox import Mailbox
-    from kgqa_hpc.engines.openai.engine import OpenAIEngine
-    from kgqa_hpc.engines.openai.settings import OpenAISettings
-
-    settings = OpenAISettings(model="m", base_url=url, concurrency=in_flight, structured="none")
-    engine = OpenAIEngine(settings)
-    messages = ({"role": "system", "content": "Be exact."}, {"role": "user", "content": PROMPT})
-    mailbox = Mailbox.holding([Request(f"r{n}", messages) for n in range(requests)])
-    answered = sum(response.finish == "stop" for response in engine.generate(mailbox))
-    engine.close()
-    assert answered == requests, f"{answered} of {requests} answered"
+@contextmanager
+def serving(pause_s: float) -> Iterator[str]:
+    """The server in a process of its own; its address."""
+    context = multiprocessing.get_context("spawn")
+    port = context.Queue()
+    server = context.Process(target=serve, args=(pause_s, port), daemon=True)
+    server.start()
+    try:
+        yield f"http://127.0.0.1:{port.get(timeout=60)}"
+    finally:
+        server.kill()
 
 
-def official(url: str, requests: int, in_flight: int) -> None:
-    """The official client with its defaults, and as little as can be around it."""
-    import openai
-
-    async def run() -> None:
-        client = openai.AsyncOpenAI(base_url=url, api_key="none", max_retries=0)
-        places = asyncio.Semaphore(in_flight)
-
-        async def ask() -> None:
-            async with places:
-                done = await client.chat.completions.create(
-                    model="m",
-                    messages=[
-                        {"role": "system", "content": "Be exact."},
-                        {"role": "user", "content": PROMPT},
-                    ],
-                )
-                assert done.choices[0].message.content == ANSWER
-
-        await asyncio.gather(*(ask() for _ in range(requests)))
-        await client.close()
-
-    asyncio.run(run())
+def one_round(name: str, python: str, url: str, number: int, in_flight: int) -> dict[str, Any]:
+    """One client, once; `failed` has the last words of one that ended or left a prompt unanswered."""
+    command = [python, str(ROOT / "tools" / "openai_clients.py"), name, url, str(number), str(in_flight)]
+    environment = {"PYTHONPATH": str(ROOT)} if name.startswith("kgqa") else {}
+    done = subprocess.run(command, env=_plain(environment), capture_output=True, text=True)
+    with urllib.request.urlopen(f"{url}/count", timeout=60) as reply:
+        told = json.load(reply)
+    if done.returncode != 0:
+        return {"client": name, "failed": done.stderr.strip().splitlines()[-1:]}
+    row: dict[str, Any] = json.loads(done.stdout.strip().splitlines()[-1])
+    # The prompts of the warm-up are the first of the others.
+    if row["answered"] != number or told["prompts"] != number:
+        return row | {"failed": f"{row['answered']} answered, {told['prompts']} prompts seen, of {number}"}
+    return row | {"sent": told["requests"]}
 
 
-def measure(name: str, url: str, requests: int, in_flight: int) -> dict[str, Any]:
-    """Seconds and processor seconds of one client."""
-    client = {"kgqa": ours, "openai": official}[name]
-    client(url, min(requests, 50), in_flight)  # imports and connections
-    began, used = time.monotonic(), _processor_s()
-    client(url, requests, in_flight)
-    wall, processor = time.monotonic() - began, _processor_s() - used
-    return {
-        "client": name,
-        "requests": requests,
-        "in_flight": in_flight,
-        "requests_per_s": round(requests / wall, 1),
-        "cpu_ms_per_request": round(1e3 * processor / requests, 3),
-    }
+def interpreter(name: str, python: str, folder: Path) -> str:
+    """The peer's interpreter: the one that was named, this one if it has the package, else one that is made."""
+    if python:
+        return python
+    module = name.replace("-", "_")
+    own = folder / name / "bin" / "python"
+    for candidate in (sys.executable, str(own)):
+        look = f"import importlib.util as u, sys; sys.exit(u.find_spec({module!r}) is None)"
+        if Path(candidate).exists() and subprocess.run([candidate, "-c", look], cwd="/").returncode == 0:
+            return candidate
+    print(f"installing {name} into {folder / name}", file=sys.stderr)
+    subprocess.run([sys.executable, "-m", "venv", str(folder / name)], check=True)
+    subprocess.run([str(own), "-m", "pip", "install", "--quiet", *PACKAGES[name]], check=True)
+    return str(own)
 
 
-def _processor_s() -> float:
-    used = resource.getrusage(resource.RUSAGE_SELF)
-    return used.ru_utime + used.ru_stime
+def summary(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """The median of each client's good rounds, and what it is to ours: above 1 is in our favour."""
+    told = []
+    for name in dict.fromkeys(row["client"] for row in rows):
+        own = [row for row in rows if row["client"] == name and "failed" not in row]
+        if not own:
+            print(
+                f"{name} failed: {[row['failed'] for row in rows if row['client'] == name]}", file=sys.stderr
+            )
+            continue
+        middle = {key: median(r[key] for r in own) for key in ("requests_per_s", "cpu_ms_per_request")}
+        told.append({**own[0], **middle, "rounds": len(own)})
+    if not told or told[0]["client"] != "kgqa":
+        raise SystemExit("ours failed, so there is nothing to compare with")
+    ours = told[0]
+    for row in told:
+        row["our_rate_over_it"] = round(ours["requests_per_s"] / row["requests_per_s"], 2)
+        row["its_cpu_over_ours"] = round(row["cpu_ms_per_request"] / ours["cpu_ms_per_request"], 2)
+    return told
 
 
 def main() -> int:
@@ -124,28 +174,44 @@ def main() -> int:
     parser.add_argument("--requests", type=int, default=4000)
     parser.add_argument("--in-flight", type=int, default=512)
     parser.add_argument("--pause", type=float, default=0.25, help="seconds a request takes at the server")
-    parser.add_argument("--peer", action="append", choices=["openai"], default=[], help="measure it beside")
+    parser.add_argument(
+        "--peer", action="append", default=[], metavar="NAME[=PYTHON]", help=", ".join(PACKAGES)
+    )
+    parser.add_argument("--rounds", type=int, default=1)
+    parser.add_argument("--environments", type=Path, default=Path.home() / ".cache" / "kgqa-bench-clients")
     parser.add_argument("--json", action="store_true")
     options = parser.parse_args()
-    context = multiprocessing.get_context("spawn")
-    port = context.Queue()
-    server = context.Process(target=serve, args=(options.pause, port), daemon=True)
-    server.start()
-    try:
-        url = f"http://127.0.0.1:{port.get(timeout=60)}/v1"
-        names = ["kgqa", *options.peer]
-        rows = [measure(name, url, options.requests, options.in_flight) for name in names]
-    finally:
-        server.kill()
+    peers = dict(peer.partition("=")[::2] for peer in options.peer)
+    if unknown := peers.keys() - PACKAGES.keys():
+        parser.error(f"unknown peer {', '.join(sorted(unknown))}; known: {', '.join(PACKAGES)}")
+    pythons = {"kgqa": sys.executable, "kgqa-engine": sys.executable}
+    pythons |= {name: interpreter(name, python, options.environments) for name, python in peers.items()}
+    with serving(options.pause) as url:
+        rows = [
+            one_round(name, python, url, options.requests, options.in_flight)
+            for _ in range(options.rounds)
+            for name, python in pythons.items()
+        ]
+    told = summary(rows)
     if options.json:
-        print(json.dumps({"pause_s": options.pause, "rows": rows}, indent=2))
+        print(json.dumps({"pause_s": options.pause, "rows": told, "all": rows}, indent=2))
         return 0
-    for row in rows:
+    for row in told:
         print(
-            f"{row['client']:<8} {row['requests']:,} requests, {row['in_flight']} in flight: "
-            f"{row['requests_per_s']:,.0f} a second, {row['cpu_ms_per_request']:.2f} ms of processor time each"
+            f"{row['client']:<14} {row['version']:<14} {row['requests']:,} items, {row['in_flight']} in flight: "
+            f"{row['requests_per_s']:,.0f} a second, {row['cpu_ms_per_request']:.2f} ms of processor time each; "
+            f"our rate is {row['our_rate_over_it']:.2f} times its rate, "
+            f"its processor time {row['its_cpu_over_ours']:.2f} times ours"
         )
     return 0
+
+
+def _plain(more: dict[str, str]) -> dict[str, str]:
+    """The environment without what would lead a loopback request elsewhere, or another environment's packages in."""
+    import os
+
+    proxies = {"http_proxy", "https_proxy", "all_proxy", "pythonpath"}
+    return {key: value for key, value in os.environ.items() if key.lower() not in proxies} | more
 
 
 if __name__ == "__main__":

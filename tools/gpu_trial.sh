@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Prove a GPU in at most ten minutes: does LMDeploy start, how fast is it, what does guiding cost, does a killed engine resume?
-#   tools/gpu_trial.sh STAGED REPORT.json      STAGED: the pieces of tools/pack_gpu_trial.sh
+#   tools/gpu_trial.sh STAGED REPORT.json      STAGED: the pieces of tools/pack_gpu_trial.sh, which puts this beside them
 #   tools/gpu_trial.sh --dry-run REPORT.json   no GPU, nothing staged: this checkout, the scripted engine, all steps but the GPU's
 # For a bare Linux machine with an NVIDIA driver and Python 3.12 with torch and transformers; no network is used. Each step has
 # its own limit, a step that fails is written down and the next is tried, and the report is written in any case.
@@ -49,23 +49,40 @@ unpack() {
   (cd "$STAGED" && sha256sum --check --quiet SHA256SUMS) && cat "$STAGED"/piece-* | tar -x -C "$WORK"
 }
 
-environment() {
-  "$PYTHON" -m venv --system-site-packages "$WORK/venv" || return 1
-  "$WORK/venv/bin/pip" install --quiet --no-index --no-deps --find-links "$WORK/trial/wheels" "$WORK"/trial/wheels/*.whl
+environment() { # wheels are archives; unpacked, they need neither pip nor venv, and PYTHON may itself be a venv
+  local wheel
+  for wheel in "$WORK"/trial/wheels/*.whl; do
+    "$PYTHON" -m zipfile -e "$wheel" "$WORK/site" || return 1
+  done
+  PYTHONPATH="$WORK/site" "$PYTHON" -c 'import torch, transformers, numpy; print(torch.__version__, transformers.__version__, numpy.__version__)'
 }
 
 convert() { # the GGUF model to a Hugging Face folder, 16 bits
-  "$PY" - "$WORK/trial" "$WORK/model" <<'EOP'
+  "$PYTHON" - "$WORK/trial" "$WORK/model" <<'EOP'
 import sys
 
 import torch
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
+try:  # transformers 5 may keep the weights in their blocks, and saves no model that says it is quantised
+    from transformers import GgufConfig
+
+    plain = {"quantization_config": GgufConfig(dequantize=True)}
+except ImportError:
+    plain = {}
 source, target = sys.argv[1:]
-AutoModelForCausalLM.from_pretrained(source, gguf_file="model.gguf", dtype=torch.float16).save_pretrained(target)
+model = AutoModelForCausalLM.from_pretrained(source, gguf_file="model.gguf", dtype=torch.float16, **plain)
+model.hf_quantizer = None
+if hasattr(model.config, "quantization_config"):
+    del model.config.quantization_config
+model.save_pretrained(target)
 AutoTokenizer.from_pretrained(source, gguf_file="model.gguf").save_pretrained(target)
 EOP
 }
+
+look() { "${KGQA[@]}" doctor; }
+
+compile() { "$PYTHON" -m kgqa_hpc.compile_kernels; } # else the first bench pays for it
 
 config() { # NAME ENGINE: a run of the bundled graph
   printf 'seed: 42\ngraph: {source: hpo, min_degree: 3, max_degree: 100}\nanchors: {kind: graphlet, per_shape: 8}\n' >"$WORK/$1.yaml"
@@ -91,19 +108,18 @@ kill_and_resume() { # kill -9 the engine in mid-run: the worker starts it again,
   done
   wait "$worker" || { tail -n 5 "$log"; return 1; }
   [ "$killed" -eq 1 ] || { echo "the run was over before anything could be killed"; return 1; }
-  "${KGQA[@]}" status "$run" --json | "$PY" -c 'import json, sys; s = json.load(sys.stdin); print(s["verdicts"]); sys.exit(not s["complete"])'
+  "${KGQA[@]}" status "$run" --json | "$PYTHON" -c 'import json, sys; s = json.load(sys.stdin); print(s["verdicts"]); sys.exit(not s["complete"])'
 }
 
 if [ -n "$DRY" ]; then
   ROOT=$(cd "$(dirname "$0")/.." && pwd)
-  PY=$PYTHON
 else
   step unpack 60 unpack || true
   step environment 120 environment || true
-  ROOT=$WORK/trial/kgqa PY=$WORK/venv/bin/python
+  ROOT=$WORK/trial/kgqa:$WORK/site
 fi
-export PYTHONPATH="$ROOT${PYTHONPATH:+:$PYTHONPATH}" HF_HUB_OFFLINE=1 TRANSFORMERS_OFFLINE=1
-KGQA=("$PY" -m kgqa_hpc)
+export PYTHONPATH="$ROOT${PYTHONPATH:+:$PYTHONPATH}" HF_HUB_OFFLINE=1 TRANSFORMERS_OFFLINE=1 TQDM_DISABLE=1
+KGQA=("$PYTHON" -m kgqa_hpc)
 
 works=()
 if [ -n "$DRY" ]; then
@@ -111,6 +127,8 @@ if [ -n "$DRY" ]; then
   step bench-scripted 240 bench scripted && works+=(scripted)
 else
   nvidia-smi --query-gpu=name,driver_version,memory.total --format=csv,noheader >"$WORK/gpu.txt" 2>&1 || true
+  step doctor 60 look || true
+  step compile 90 compile || true
   step convert 90 convert || true
   for backend in pytorch turbomind; do
     config "$backend" "{kind: lmdeploy, model: $WORK/model, backend: $backend, session_len: 2048}"
@@ -121,7 +139,7 @@ for one in "${works[@]:0:1}"; do
   step "kill-$one" 180 kill_and_resume "$one" || true
 done
 
-"${PY:-$PYTHON}" - "$WORK" "$REPORT" "${DRY:-0}" <<'EOP'
+"$PYTHON" - "$WORK" "$REPORT" "${DRY:-0}" <<'EOP'
 import json
 import pathlib
 import platform

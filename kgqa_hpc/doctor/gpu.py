@@ -1,8 +1,8 @@
 """`kgqa doctor --gpu`: does the card work, from a first kernel to a model on two of them?
 
-Takes minutes and loads torch, so it is asked for by name. The model is made here: two small layers of random
-weights and a tokenizer of single bytes. What it says means nothing, but it goes the whole way: loading,
-prefill, decoding, the grammar.
+Takes minutes and loads torch, so it is asked for by name, and what does not work is a failure. The model is
+made here: two small layers of random weights and a tokenizer of single bytes. What it says means nothing, but
+it goes the whole way: loading, prefill, decoding, the grammar.
 """
 
 from __future__ import annotations
@@ -13,12 +13,13 @@ import sys
 import tempfile
 from pathlib import Path
 
-from kgqa_hpc.doctor.probes import Check
+from kgqa_hpc.doctor.probes import PROBES, Check
 from kgqa_hpc.engines.config import parse_engine
 from kgqa_hpc.engines.engine import Request
 from kgqa_hpc.engines.process import EngineProcess
 from kgqa_hpc.errors import KgqaError
 
+LOOK_LIMIT_S = 10.0
 KERNEL_LIMIT_S = 120.0
 STALL_S = 120.0
 
@@ -38,7 +39,13 @@ SCHEMA = {
 
 
 def gpu_checks() -> list[Check]:
-    """A kernel, a grammar-guided answer by each of LMDeploy's backends, and a start on two cards."""
+    """A kernel, a grammar-guided answer by each of LMDeploy's backends, and a start on two cards.
+
+    One line, and nothing loaded, where the driver shows no GPU.
+    """
+    (seen,) = PROBES["gpu"](LOOK_LIMIT_S)
+    if not seen.ok:
+        return [Check("gpu kernel", False, f"not tried, no GPU: {seen.detail}", seen.fix, needed=True)]
     kernel, cards = _kernel()
     if not kernel.ok:
         return [kernel]
@@ -47,7 +54,7 @@ def gpu_checks() -> list[Check]:
             model = tiny_model(Path(scratch, "tiny"))
         except ImportError as problem:
             fix = "pip install 'kgqa_hpc[lmdeploy]'"
-            return [kernel, Check("gpu guided", False, f"no model can be made: {problem}", fix)]
+            return [kernel, Check("gpu guided", False, f"no model can be made: {problem}", fix, needed=True)]
         checks = [_guided(model, backend, 1) for backend in ("turbomind", "pytorch")]
         if cards >= 2:
             checks.append(_guided(model, "turbomind", 2))
@@ -89,11 +96,13 @@ def _kernel() -> tuple[Check, int]:
         )
     except subprocess.TimeoutExpired:
         words = f"no answer within {KERNEL_LIMIT_S:.0f} s"
-        return Check("gpu kernel", False, words, "nvidia-smi: does another process hold the card?"), 0
+        return Check(
+            "gpu kernel", False, words, "nvidia-smi: does another process hold the card?", needed=True
+        ), 0
     if done.returncode != 0:
         said = done.stderr.strip().splitlines() or ["it ended without a word"]
         fix = "a node with a GPU, its driver, and torch built for its CUDA (images: start with --nv)"
-        return Check("gpu kernel", False, said[-1], fix), 0
+        return Check("gpu kernel", False, said[-1], fix, needed=True), 0
     count, name, cuda = done.stdout.strip().splitlines()[-1].split("|")
     return Check("gpu kernel", True, f"{count} x {name}, CUDA {cuda}"), int(count)
 
@@ -115,7 +124,8 @@ def _guided(model: Path, backend: str, tp: int) -> Check:
                 answers = engine.receive(STALL_S)
         value = json.loads(answers[0].text)
     except (KgqaError, ValueError) as problem:
-        return Check(label, False, str(getattr(problem, "message", problem)), "docs/engines.md, lmdeploy")
+        words = str(getattr(problem, "message", problem))
+        return Check(label, False, words, "docs/engines.md, lmdeploy", needed=True)
     good = isinstance(value, dict) and all(isinstance(value.get(k), bool) for k in ("ok", "sure"))
     words = "answers as its grammar says" if good else f"left its grammar: {answers[0].text[:80]}"
-    return Check(label, good, words, "engine.structured: none, and report it")
+    return Check(label, good, words, "engine.structured: none, and report it", needed=True)

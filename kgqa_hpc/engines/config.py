@@ -10,12 +10,12 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Annotated, Any
 
-from pydantic import BaseModel, BeforeValidator, ValidationError
+from pydantic import BeforeValidator, ValidationError
 from pydantic_core import InitErrorDetails, PydanticCustomError
 
 from kgqa_hpc.engines.engine import EngineSettings
 from kgqa_hpc.engines.registry import ENGINES
-from kgqa_hpc.registry import did_you_mean
+from kgqa_hpc.settings import sentence
 from kgqa_hpc.validation import Told, told
 
 # What is often looked for here: how a request is sampled stands in the prompt that asks.
@@ -89,22 +89,9 @@ def _invalid(words: str, place: tuple[str, ...], value: Any) -> ValidationError:
     )
 
 
-def _explained(one: Told, settings: type[BaseModel]) -> InitErrorDetails:
+def _explained(one: Told, settings: type[EngineSettings]) -> InitErrorDetails:
     """One problem of the settings, with the nearest known key where one is unknown, or where it belongs."""
-    words = one.text
-    if one.type == "extra_forbidden":
-        key = str(one.place[-1])
-        words += _OF_PROMPTS if key in OF_PROMPTS else did_you_mean(key, _keys(settings, one.place[:-1]))
+    elsewhere = one.type == "extra_forbidden" and one.place[-1] in OF_PROMPTS
+    words = one.text + _OF_PROMPTS if elsewhere else sentence(settings, one)
     problem = PydanticCustomError("engine", "{words}", {"words": words})
     return InitErrorDetails(type=problem, loc=one.place, input=one.value)
-
-
-def _keys(settings: type[BaseModel], place: tuple[Any, ...]) -> list[str]:
-    """Field names of the model that stands at `place`."""
-    for part in place:
-        field = settings.model_fields.get(str(part))
-        inner = field.annotation if field else None
-        if not (isinstance(inner, type) and issubclass(inner, BaseModel)):
-            return []
-        settings = inner
-    return list(settings.model_fields)

@@ -29,7 +29,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, ClassVar, Literal, NamedTuple
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import Field
+
+from kgqa_hpc.settings import Settings, resolved
 
 Finish = Literal["stop", "length", "error", "abort"]
 
@@ -103,19 +105,16 @@ class Readiness(NamedTuple):
     fix: str = ""
 
 
-class EngineSettings(BaseModel):
+class EngineSettings(Settings):
     """Base of the settings of every engine: the keys that may stand under `engine:`.
 
     Class variables say how the keys are treated. `operational`: they place, pace or speed up the work and
-    never change an answer, so they are not in a run's fingerprint. `paths`: files, relative to the
-    configuration's folder. `dangerous`: what somebody else's run folder could misuse (a command, an address,
-    the name of a secret). `retired`: keys of earlier versions that never had an effect; they are passed over.
+    never change an answer, so they are not in a run's fingerprint. `dangerous`: what somebody else's
+    run folder could misuse (a command, an address, the name of a secret). `retired`: keys of earlier
+    versions that never had an effect; they are passed over.
     """
 
-    model_config = ConfigDict(extra="forbid", frozen=True)
-
     operational: ClassVar[frozenset[str]] = frozenset()
-    paths: ClassVar[frozenset[str]] = frozenset()
     dangerous: ClassVar[frozenset[str]] = frozenset()
     retired: ClassVar[frozenset[str]] = frozenset()
 
@@ -150,16 +149,12 @@ class EngineSettings(BaseModel):
     @classmethod
     def with_paths(cls, data: Mapping[str, Any], base: Path) -> dict[str, Any]:
         """Plain settings with their relative paths made absolute, as seen from the folder `base`."""
-        found = {key: data[key] for key in cls.paths if isinstance(data.get(key), str)}
-        return {**data} | {
-            key: str((base / Path(value).expanduser()).resolve()) for key, value in found.items()
-        }
+        found: dict[str, Any] = resolved(dict(data), cls.paths, base)
+        return found
 
 
-class Generation(BaseModel):
+class Generation(Settings):
     """How tokens are chosen, beside the prompt's temperature; what is not set is the engine's default."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
 
     top_p: float | None = Field(None, gt=0, le=1, description="Sample from the likeliest with this sum.")
     top_k: int | None = Field(None, ge=1, description="Sample from so many of the likeliest.")

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import fcntl
 import hashlib
+import json
 import os
 import re
 import secrets
@@ -89,7 +90,11 @@ def stage(folder: Path, target: str) -> Path:
     if "$" in str(base) or not base.is_dir():
         raise EngineConfigError(f"engine.stage_to: {target} is no folder on this node", "name a local disk")
     copy = base / f"kgqa-model-{folder_digest(folder)[:16]}-{public_name(str(folder)).replace('/', '--')}"
-    with _locked(base / f".{copy.name}.lock"):
+    with _one_of([base / f".{copy.name}.lock"]):
+        for dead in base.glob(f".{copy.name}.*.partial"):  # whoever made it was killed, for we hold the lock
+            shutil.rmtree(dead, ignore_errors=True)
+        if copy.is_dir() and _sizes(copy) != _sizes(folder):  # a cleaner of temporary files has been there
+            shutil.rmtree(copy, ignore_errors=True)
         if not copy.is_dir():
             _copy(folder, copy)
     return copy
@@ -113,12 +118,28 @@ def _whole(folder: Path) -> Path:
             f"engine.model: {folder} has no config.json",
             "give the folder of a Hugging Face model, completely downloaded",
         )
+    index = folder / "model.safetensors.index.json"
+    try:
+        named = set(json.loads(index.read_text(encoding="utf-8"))["weight_map"].values())
+    except FileNotFoundError:
+        return folder
+    except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError) as problem:
+        raise EngineConfigError(f"engine.model: {index} cannot be read: {problem}") from None
+    if missing := sorted(str(name) for name in named if not (folder / str(name)).is_file()):
+        raise EngineConfigError(
+            f"engine.model: {folder} lacks {len(missing)} of {len(named)} files of weights ({missing[0]})",
+            "finish the download on a machine with a network: hf download goes on where it stopped",
+        )
     return folder
 
 
 def _cache() -> str:
     home = os.environ.get("HF_HOME")
     return os.environ.get("HF_HUB_CACHE") or (f"{home}/hub" if home else "~/.cache/huggingface/hub")
+
+
+def _sizes(folder: Path) -> dict[str, int]:
+    return {path.name: path.stat().st_size for path in folder.iterdir() if path.is_file()}
 
 
 def _copy(folder: Path, copy: Path) -> None:
@@ -138,12 +159,6 @@ def _copy(folder: Path, copy: Path) -> None:
         raise EngineConfigError(
             f"engine.stage_to: {problem}", "leave stage_to out, or mend the disk"
         ) from None
-
-
-@contextmanager
-def _locked(path: Path) -> Iterator[None]:
-    with _one_of([path]):
-        yield
 
 
 @contextmanager

@@ -8,26 +8,19 @@ two int32 and a node its id's bytes and about 30 more.
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
 from typing import Any
 
-import numba
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
+
+from kgqa_hpc.jit import helper, kernel
 
 Codes = npt.NDArray[np.int32]
 
 _FIRST_SLOTS = 1 << 16
 _PRIME = np.uint64(0x100000001B3)
 _LOW = np.uint64(0xFFFFFFFF)
-
-
-def _compiled(function: Callable[..., Any]) -> Any:
-    try:
-        return numba.njit(nogil=True, cache=True, boundscheck=False)(function)
-    except RuntimeError:  # no writable place for the machine code: compiled again in each process
-        return numba.njit(nogil=True, boundscheck=False)(function)
 
 
 class Interner:
@@ -102,12 +95,14 @@ class Interner:
 
 
 def _raw(values: pa.Array) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.uint8]]:
-    """Offsets int64 (n+1,) and the bytes they point into."""
+    """Offsets int64 (n+1,) and the bytes they point into; never writable: to numba that is another type."""
     _, offsets, data = values.buffers()
-    if offsets is None or not len(values):
-        return np.zeros(1, np.int64), np.empty(0, np.uint8)
-    places = np.frombuffer(offsets, np.int64)[values.offset : values.offset + len(values) + 1]
-    return places, np.frombuffer(data, np.uint8) if data is not None else np.empty(0, np.uint8)
+    places, letters = np.zeros(1, np.int64), np.empty(0, np.uint8)
+    if offsets is not None and len(values):
+        places = np.frombuffer(offsets, np.int64)[values.offset : values.offset + len(values) + 1]
+        letters = np.frombuffer(data, np.uint8) if data is not None else letters
+    places.flags.writeable = letters.flags.writeable = False
+    return places, letters
 
 
 def _grown(array: npt.NDArray[Any], size: int) -> npt.NDArray[Any]:
@@ -120,7 +115,7 @@ def _grown(array: npt.NDArray[Any], size: int) -> npt.NDArray[Any]:
 # a look at their texts. Each pass over a batch is short, so that the processor waits for many rows at once.
 
 
-@_compiled
+@kernel
 def _hash_all(offsets, data, seed, hashed):
     """FNV-1a with a seed, mixed at the end so that all bits depend on all."""
     for i in range(len(hashed)):
@@ -132,7 +127,7 @@ def _hash_all(offsets, data, seed, hashed):
         hashed[i] = value ^ (value >> np.uint64(29))
 
 
-@_compiled
+@kernel
 def _find_all(offsets, data, hashed, slots, known, texts, codes):
     """The number of each text that stands in its first slot; -1 for all others."""
     mask = np.uint64(len(slots) - 1)
@@ -145,7 +140,7 @@ def _find_all(offsets, data, hashed, slots, known, texts, codes):
             codes[i] = -1
 
 
-@_compiled
+@helper
 def _same(data, begin, end, texts, known, code):
     first = known[code]
     if known[code + 1] - first != end - begin:
@@ -156,7 +151,7 @@ def _same(data, begin, end, texts, known, code):
     return True
 
 
-@_compiled
+@helper
 def _number(data, begin, end, code, slots, known, texts, hashes, count):
     """The number of data[begin:end]; equal to `count` when it is new, and then it has been written."""
     mask = np.uint64(len(slots) - 1)
@@ -176,7 +171,7 @@ def _number(data, begin, end, code, slots, known, texts, hashes, count):
     return count
 
 
-@_compiled
+@kernel
 def _take_in_rest(
     offsets,
     data,
@@ -206,7 +201,7 @@ def _take_in_rest(
     return count
 
 
-@_compiled
+@kernel
 def _place(slots, hashes, count):
     """Put all known texts into a new table."""
     mask = np.uint64(len(slots) - 1)

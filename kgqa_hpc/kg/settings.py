@@ -8,11 +8,10 @@ from __future__ import annotations
 
 from functools import cache
 from pathlib import Path
-from typing import Annotated, Any, ClassVar, Literal
+from typing import Annotated, Any, Literal
 
 from pydantic import (
     BaseModel,
-    ConfigDict,
     Field,
     PlainValidator,
     SerializeAsAny,
@@ -24,15 +23,12 @@ from pydantic_core import InitErrorDetails, PydanticCustomError
 
 from kgqa_hpc.errors import ConfigError
 from kgqa_hpc.kg.sources import SOURCES
-from kgqa_hpc.registry import did_you_mean
+from kgqa_hpc.settings import Settings, resolved, sentence
 from kgqa_hpc.validation import told
 
 
-class SourceSettings(BaseModel):
-    """Base of a source's settings. `paths` names those of its keys that hold paths."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
-    paths: ClassVar[tuple[str, ...]] = ()
+class SourceSettings(Settings):
+    """Base of a source's settings."""
 
 
 Files = str | Annotated[list[str], Field(min_length=1)]
@@ -114,23 +110,13 @@ def resolve_paths(section: dict[str, Any], base: Path) -> dict[str, Any]:
     keys: tuple[str, ...] = ("hydrate",)
     if isinstance(source, str) and source in SOURCES:
         keys += model_of(source).paths
-    found = dict(section)
-    for key in keys:
-        value = found.get(key)
-        if isinstance(value, str):
-            found[key] = _absolute(value, base)
-        elif isinstance(value, list):
-            found[key] = [_absolute(each, base) if isinstance(each, str) else each for each in value]
+    found: dict[str, Any] = resolved(section, keys, base)
     return found
 
 
 _Error = tuple[tuple[Any, ...], str, object]  # place, text, input
 
 GraphSection = Annotated[SerializeAsAny[GraphConfig], PlainValidator(graph_config)]
-
-
-def _absolute(path: str, base: Path) -> str:
-    return str((base / Path(path).expanduser()).resolve())
 
 
 def _told(problem: ValidationError, model: type[BaseModel], source: str) -> list[_Error]:
@@ -140,10 +126,8 @@ def _told(problem: ValidationError, model: type[BaseModel], source: str) -> list
     for one in told(problem):
         if one.type == "missing":
             missing.append(str(one.place[-1]))
-            continue
-        unknown = one.type == "extra_forbidden"
-        hint = did_you_mean(str(one.place[-1]), model.model_fields) if unknown else ""
-        found.append((one.place, one.text + hint, one.value))
+        else:
+            found.append((one.place, sentence(model, one), one.value))
     if missing:
         found.append(((), f"source {source} needs {' and '.join(missing)}", source))
     return found

@@ -8,8 +8,10 @@ times.
 from __future__ import annotations
 
 import os
+import re
 import signal
 import subprocess
+import sys
 import time
 from collections import Counter
 from collections.abc import Iterator
@@ -46,6 +48,22 @@ if os.environ.get("OMPI_COMM_WORLD_RANK") == os.environ.get("SABOTAGED_RANK"):
         raise RuntimeError("nobody expects this")
     worker.PassWorker._commit = fail
 """
+
+
+def test_no_rank_of_a_job_is_tied_to_one_core() -> None:
+    """Open MPI ties one or two ranks on a node to a core each: an engine's threads would all share it."""
+    assert MPIEXEC is not None
+    script = (Path(__file__).parents[2] / "slurm" / "run_mpi.sbatch").read_text()
+    (options,) = re.findall(r"\$\{KGQA_MPI_OPTIONS-(.*?)\}", script)
+    told = [sys.executable, "-c", "import os; print(len(os.sched_getaffinity(0)))"]
+    done = subprocess.run(
+        [MPIEXEC, *options.split(), "-n", "1", *told],
+        env=clean_environment() | AS_ROOT,
+        capture_output=True,
+        text=True,
+        timeout=PATIENCE,
+    )
+    assert done.stdout.split() == [str(len(os.sched_getaffinity(0)))], done.stderr
 
 
 class Ranks:

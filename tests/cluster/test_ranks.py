@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
 from kgqa_hpc.cluster.gpus import assign_gpus
 from kgqa_hpc.cluster.ranks import World, discover, worker_name
+from kgqa_hpc.config import load_config
 from kgqa_hpc.errors import ConfigError
+from kgqa_hpc.work.run import _gpus_per_worker
 
 BATCH = {"SLURM_JOB_ID": "9", "SLURM_PROCID": "0", "SLURM_NTASKS": "8", "SLURM_LOCALID": "0"}
 STEP = {
@@ -107,6 +111,21 @@ def test_each_worker_of_a_node_gets_its_own_gpus(
     environ = {} if seen is None else {"CUDA_VISIBLE_DEVICES": seen}
     assert assign_gpus(World(local_rank, 4, local_rank, 4, "srun"), per_worker, environ) == gets
     assert environ.get("CUDA_VISIBLE_DEVICES") == (seen if gets is None else gets)
+
+
+def test_a_run_takes_as_many_gpus_for_each_worker_as_its_most_demanding_engine_needs(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A server that `command` starts has its own cards, as a model in the process has."""
+    file = tmp_path / "config.yaml"
+    server = "{kind: openai, model: m, command: [serve, '{port}'], gpus: 2}"
+    passes = f"[{{name: write, steps: [generate]}}, {{name: judge, steps: [judge], engine: {server}}}]"
+    file.write_text(f"seed: 1\nengine: {{kind: scripted}}\npasses: {passes}\n")
+    config = load_config(file)
+    monkeypatch.delenv("KGQA_GPUS_PER_WORKER", raising=False)
+    assert _gpus_per_worker(config) == 2
+    monkeypatch.setenv("KGQA_GPUS_PER_WORKER", "4")
+    assert _gpus_per_worker(config) == 4
 
 
 def test_one_worker_on_a_node_without_a_list_leaves_cuda_alone() -> None:

@@ -116,7 +116,7 @@ def test_the_compiled_kernels_are_inside_and_used_without_compiling(image: Any, 
     assert done.returncode == 0, done.stderr
     assert sorted(v for v in json.loads(done.stdout)["counts"].values() if v) == [1, 5, 10]
     assert "compiling" not in done.stderr
-    program = (ROOT / "tests" / "graphlets" / "every_way.py").read_text()
+    program = (ROOT / "tests" / "every_kernel.py").read_text()
     done = image.exec("python", "-c", program, options=("--contain", "--bind", tmp_path, "--pwd", tmp_path))
     assert (done.returncode, done.stdout) == (0, "done\n"), done.stderr
     assert "compiling" not in done.stderr

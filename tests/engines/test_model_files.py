@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import multiprocessing
 import os
 import threading
@@ -80,6 +81,55 @@ def test_several_ranks_of_a_node_stage_one_copy(model: Path, tmp_path: Path) -> 
     copy = Path(places.pop())
     assert folder_digest(copy) == folder_digest(model)
     assert [p.name for p in local.iterdir() if not p.name.startswith(".")] == [copy.name]
+
+
+def _die_in_mid_copy(model: str, target: str, begun: object) -> None:
+    def half(source: Path, partial: Path) -> None:
+        partial.mkdir()
+        (partial / "model.safetensors").write_bytes(bytes(10))
+        begun.set()  # type: ignore[attr-defined]
+        threading.Event().wait()
+
+    model_files.shutil.copytree = half  # type: ignore[assignment]
+    stage(Path(model), target)
+
+
+def test_a_rank_killed_in_mid_copy_leaves_its_turn_and_nothing_else(model: Path, tmp_path: Path) -> None:
+    local = tmp_path / "local"
+    local.mkdir()
+    context = multiprocessing.get_context("spawn")
+    begun = context.Event()
+    rank = context.Process(target=_die_in_mid_copy, args=(str(model), str(local), begun))
+    rank.start()
+    assert begun.wait(PATIENCE_S)
+    assert list(local.glob(".*.partial"))
+    rank.kill()
+    rank.join(PATIENCE_S)
+    copy = stage(model, str(local))
+    assert (copy / "model.safetensors").stat().st_size == 100_000
+    assert [p.name for p in local.iterdir() if not p.name.endswith(".lock")] == [copy.name]
+
+
+def test_a_copy_that_lost_a_file_is_made_again(model: Path, tmp_path: Path) -> None:
+    copy = stage(model, str(tmp_path))
+    (copy / "model.safetensors").unlink()
+    assert stage(model, str(tmp_path)) == copy
+    assert folder_digest(copy) == folder_digest(model)
+
+
+def test_a_download_that_is_not_complete_is_said_before_anything_is_loaded(model: Path) -> None:
+    index = model / "model.safetensors.index.json"
+    names = {f"layer{n}": f"model-{n}.safetensors" for n in range(3)}
+    index.write_text(json.dumps({"weight_map": names}))
+    (model / "model-0.safetensors").touch()
+    (model / "model-2.safetensors").symlink_to(model / "blob-that-is-not-there")
+    with pytest.raises(EngineConfigError, match=r"lacks 2 of 3 files of weights \(model-1") as caught:
+        find_model(str(model))
+    assert "hf download" in caught.value.cure
+    for text in ("", "[]", '{"weight_map": 1}', "[" * 10**6):
+        index.write_text(text)
+        with pytest.raises(EngineConfigError, match="cannot be read"):
+            find_model(str(model))
 
 
 def test_a_place_that_is_none_or_too_small_is_refused_and_nothing_is_left_there(

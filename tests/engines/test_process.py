@@ -283,6 +283,19 @@ def test_an_engine_that_tells_its_progress_is_found_hanging_by_its_own_limit(log
             receive_all(engine, 1)
 
 
+def test_a_long_answer_with_progress_is_no_hang_and_one_without_is(log: Path) -> None:
+    """The limit is the engine's own: a second here, a minute for LMDeploy."""
+    with EngineProcess(scripted(), log, stall_after=PATIENCE_S) as engine:
+        engine._info = replace(engine.start(), stall_s=1.0)
+        engine._in_flight.add("long")
+        for tick in range(1, 20):
+            engine._looked -= 0.5
+            engine._watch([("beat", tick)], working=True)
+        engine._looked -= 2.0
+        with pytest.raises(EngineDied, match="answered nothing"):
+            engine._watch([("beat", 19)], working=True)
+
+
 def test_gibberish_on_the_pipe_is_a_death_not_a_wrong_answer(engine: EngineProcess) -> None:
     engine._frames._buffer += b"\x05\x00\x00\x00nope!"
     with pytest.raises(EngineDied, match="gibberish"):

@@ -36,7 +36,7 @@ class CpuSettings(EngineSettings):
     """The embedded engine: llama.cpp on the CPU. Small models; plumbing rather than knowledge."""
 
     operational: ClassVar = frozenset({"slots", "threads"})
-    paths: ClassVar = frozenset({"model"})
+    paths = ("model",)
 
     kind: Literal["cpu"] = "cpu"
     model: str | None = Field(

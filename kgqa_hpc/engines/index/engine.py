@@ -29,7 +29,7 @@ _BATCH = 16  # requests that lie ready while one is answered
 class IndexSettings(EngineSettings):
     """An index that `kgqa index build` made, or a site's OpenSearch."""
 
-    paths: ClassVar = frozenset({"path"})
+    paths = ("path",)
     dangerous: ClassVar = frozenset({"url"})
 
     kind: Literal["index"] = "index"

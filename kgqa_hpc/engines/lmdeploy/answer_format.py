@@ -77,13 +77,23 @@ def compile_all(formats: list[dict[str, Any]], compiler: Any) -> None:
 
 
 def compiler_for(pipe: Any) -> Any:
-    """The compiler that will serve the requests: TurboMind's own, else xgrammar with the same tokenizer."""
-    engine = pipe.async_engine
-    own = getattr(engine.engine, "grammar_compiler", None)
-    if own is not None:
-        return own
-    import xgrammar
+    """The compiler that will serve the requests: TurboMind's own, else xgrammar with the same tokenizer.
 
-    tokenizer = engine.tokenizer.model.model
-    size = max(len(tokenizer), getattr(engine.hf_cfg, "vocab_size", 0) or 0)
-    return xgrammar.GrammarCompiler(xgrammar.TokenizerInfo.from_huggingface(tokenizer, vocab_size=size))
+    Raises EngineConfigError for a tokenizer that no grammar can be made for; LMDeploy itself would go on
+    without any.
+    """
+    engine = pipe.async_engine
+    try:
+        own = getattr(engine.engine, "grammar_compiler", None)
+        if own is not None:
+            return own
+        import xgrammar
+
+        tokenizer = engine.tokenizer.model.model
+        size = max(len(tokenizer), getattr(engine.hf_cfg, "vocab_size", 0) or 0)
+        return xgrammar.GrammarCompiler(xgrammar.TokenizerInfo.from_huggingface(tokenizer, vocab_size=size))
+    except Exception as problem:  # noqa: BLE001 - whatever it is, the user hears it
+        raise EngineConfigError(
+            f"LMDeploy cannot guide this model's answers: {type(problem).__name__}: {problem}",
+            "set engine.structured: none; the parser checks the answers",
+        ) from None

@@ -210,7 +210,11 @@ class LmdeployEngine:
         told, tick = time.monotonic(), 0
         while True:
             await asyncio.sleep(LOOK_EVERY_S)
-            now = await self._engine.get_schedule_metrics()
+            try:
+                now = await self._engine.get_schedule_metrics()
+            except Exception as problem:  # noqa: BLE001 - the next look may tell; ended, it would seem a hang
+                print(f"lmdeploy: its scheduler does not tell: {problem!r}", flush=True)
+                continue
             if now is None:
                 continue
             self.progress += max(now.scheduler_tick - tick, 0)

@@ -21,7 +21,7 @@ class Loaded:
     """A pipeline, where its model lies, and how many sequences it takes."""
 
     pipe: Any
-    folder: Path
+    folder: Path  # where it was found; what `stage_to` made of it is nobody's provenance
     batch: int
     window: int
 
@@ -33,12 +33,11 @@ def load(settings: LmdeploySettings) -> Loaded:
     if settings.backend == "turbomind":
         _refuse_fallback(folder)
     room = fitting(settings, folder, card_bytes())
-    if settings.stage_to:
-        folder = stage(folder, settings.stage_to)
+    near = stage(folder, settings.stage_to) if settings.stage_to else folder
     try:
         backend = backend_config(settings, room.batch if room else None)
         with turn_to_load():
-            pipe = lmdeploy.pipeline(str(folder), backend_config=backend, log_level="WARNING")
+            pipe = lmdeploy.pipeline(str(near), backend_config=backend, log_level="WARNING")
     except Exception as problem:
         raise EngineConfigError(
             f"LMDeploy cannot load {public_name(settings.model)}: {type(problem).__name__}: {problem}",
@@ -60,7 +59,12 @@ def fitting(settings: LmdeploySettings, folder: Path, card: int | None) -> Budge
     when not even one sequence fits.
     """
     size = read_size(folder)
-    if card is None or size is None or not size.weights:
+    if card is None:
+        return None
+    if size is None or not size.weights:
+        if settings.max_batch_size is None:
+            words = "nobody knows how many sequences fit this kind of model; LMDeploy takes its own batch"
+            print(f"lmdeploy: {words}: set engine.max_batch_size", flush=True)
         return None
     room = budget(
         size,

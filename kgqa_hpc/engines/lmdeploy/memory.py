@@ -26,7 +26,12 @@ WINDOW_SHARE = 1.25
 
 @dataclass(frozen=True, slots=True)
 class ModelSize:
-    """What the arithmetic needs of a model; `weights` in bytes."""
+    """What the arithmetic needs of a model; `weights` in bytes.
+
+    `vectors` of `head_size` numbers are kept for each token, layer and head: a key and a value, or, with
+    multi-head latent attention (DeepSeek), one for all heads together. Layers with a sliding window count in
+    full, for so LMDeploy stores them.
+    """
 
     layers: int
     kv_heads: int
@@ -34,16 +39,17 @@ class ModelSize:
     hidden: int
     intermediate: int
     weights: int
+    vectors: int = 2
 
     def kv_bytes(self, quant_policy: int, tp: int = 1) -> float:
         """Bytes of the KV cache that a token takes on each of `tp` cards.
 
-        Keys and values, in 16, 8 or 4 bits; quantised ones carry a scale and a zero point in 16 bits for each
-        token and head.
+        In 16, 8 or 4 bits; quantised ones carry a scale and a zero point in 16 bits for each token and head
+        (lmdeploy/pytorch/engine/cache_engine/schema.py).
         """
         bits = quant_policy or 16
         per_head = self.head_size * bits / 8 + (4 if quant_policy else 0)
-        return 2 * self.layers * max(self.kv_heads / tp, 1) * per_head
+        return self.vectors * self.layers * max(self.kv_heads / tp, 1) * per_head
 
     def activation_bytes(self, tokens: int, tp: int = 1) -> float:
         """Bytes that reading `tokens` at once takes on each card: the widest layer's inputs and outputs."""
@@ -51,7 +57,8 @@ class ModelSize:
 
 
 def read_size(folder: Path) -> ModelSize | None:
-    """From a model folder's config.json and the sizes of its weights; None where they are unlike a decoder's.
+    """From a model folder's config.json and the sizes of its weights; None where they are unlike a decoder's,
+    or some of its layers keep a state in place of keys and values.
 
     Raises EngineConfigError when config.json is no JSON.
     """
@@ -62,8 +69,23 @@ def read_size(folder: Path) -> ModelSize | None:
     except (OSError, ValueError, RecursionError) as problem:
         raise EngineConfigError(f"{folder}/config.json cannot be read: {problem}") from None
     text = config.get("text_config") or config.get("llm_config") or config
-    weights = sum(p.stat().st_size for pattern in ("*.safetensors", "*.bin") for p in folder.glob(pattern))
-    return _size(text, weights)
+    return None if _has_states(text) else _size(text, _weights(folder))
+
+
+def _weights(folder: Path) -> int:
+    """Bytes of what is loaded: some repositories hold the same weights twice or three times."""
+    for pattern in ("model*.safetensors", "*.safetensors", "*.bin"):
+        if found := sum(path.stat().st_size for path in folder.glob(pattern)):
+            return found
+    return 0
+
+
+def _has_states(config: Mapping[str, Any]) -> bool:
+    """Whether layers of linear attention or of a state space take memory by the sequence, not by the token."""
+    kinds = config.get("layer_types") or ()
+    return "full_attention_interval" in config or any(
+        "attention" not in str(k) or "linear" in str(k) for k in kinds
+    )
 
 
 def _size(config: Mapping[str, Any], weights: int) -> ModelSize | None:
@@ -71,12 +93,16 @@ def _size(config: Mapping[str, Any], weights: int) -> ModelSize | None:
     layers, heads, hidden = (count_of(config.get(key)) for key in keys)
     if not (layers and heads and hidden):
         return None
+    intermediate = config.get("intermediate_size") or 4 * hidden
+    if latent := count_of(config.get("kv_lora_rank")):
+        together = latent + count_of(config.get("qk_rope_head_dim"))
+        return ModelSize(layers, 1, together, hidden, intermediate, weights, vectors=1)
     return ModelSize(
         layers=layers,
         kv_heads=config.get("num_key_value_heads") or heads,
         head_size=config.get("head_dim") or hidden // heads,
         hidden=hidden,
-        intermediate=config.get("intermediate_size") or 4 * hidden,
+        intermediate=intermediate,
         weights=weights,
     )
 

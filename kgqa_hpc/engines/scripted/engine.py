@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any, ClassVar, Literal
 
 import orjson
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import Field
 
 from kgqa_hpc import __version__
 from kgqa_hpc.engines import schema as schemas
@@ -28,6 +28,7 @@ from kgqa_hpc.engines.scripted.answers import prose, value_for
 from kgqa_hpc.engines.scripted.gpu_model import Batch, Cost, GpuModel
 from kgqa_hpc.engines.scripted.random import Draw
 from kgqa_hpc.errors import EngineConfigError
+from kgqa_hpc.settings import Settings
 
 CHARS_PER_TOKEN = 4
 _GARBAGE = (
@@ -38,10 +39,8 @@ _GARBAGE = (
 )
 
 
-class Faults(BaseModel):
+class Faults(Settings):
     """How often the scripted engine misbehaves: probabilities per request, drawn from its content."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
 
     garbage: float = Field(0.0, ge=0, le=1, description="The answer is not JSON.")
     truncate: float = Field(

@@ -13,15 +13,15 @@ from collections import deque
 from dataclasses import dataclass
 from typing import Generic, TypeVar
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import Field
+
+from kgqa_hpc.settings import Settings
 
 T = TypeVar("T")
 
 
-class GpuModel(BaseModel):
+class GpuModel(Settings):
     """What the card is like: `batch` sequences share it, prefill and decode take their time."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
 
     batch: int = Field(64, ge=1, description="Sequences decoded at the same time.")
     prefill_tokens_per_s: float = Field(0.0, ge=0, description="0: prefill takes no time.")

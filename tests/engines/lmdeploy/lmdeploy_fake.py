@@ -62,6 +62,7 @@ class FakeTurboMind:
     """Answers a prompt with `reply(prompt)`: a text, an error to raise, a status, an event to wait for."""
 
     def __init__(self, model: str, config: Any, reply: Reply) -> None:
+        self.model = model
         self.engine_config = copy.deepcopy(config)
         self.engine_config.max_batch_size = self.engine_config.max_batch_size or 8
         self.tokenizer = Tokenizer(model)

@@ -25,13 +25,37 @@ STAMP = PYTHON.parents[1] / "kgqa.stamp"
     reason="LMDEPLOY IS NOT INSTALLED FOR THE CPU, ITS CONTRACT NOT TESTED: tools/install_lmdeploy_cpu.sh",
 )
 def test_the_engine_keeps_its_contract_on_the_installed_lmdeploy() -> None:
-    command = [PYTHON, "-m", "pytest", "tests/engines/lmdeploy/lmdeploy_contract.py", "-q", "-c", os.devnull]
+    command = [PYTHON, "-m", "pytest", "-q", "-c", os.devnull, "-p", "contract_start"]
+    command += sorted(Path(__file__).parent.glob("contract_[!s]*.py"))
     command += ["--rootdir", ROOT, "--timeout", "300", "-p", "no:cacheprovider"]
     environment = {**os.environ, "PYTHONPATH": f"{ROOT}{os.pathsep}{ROOT / 'tests' / 'engines' / 'lmdeploy'}"}
     done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True)
     print(done.stdout[-6000:])
     assert done.returncode == 0, done.stdout[-6000:] + done.stderr[-2000:]
     assert " passed" in done.stdout
+
+
+def test_the_model_is_looked_for_before_anything_else(tmp_path: Path) -> None:
+    """As in an image: offline, with an empty cache. Nobody waits for torch, or reads of a GPU, to hear that."""
+    pytest.importorskip("huggingface_hub")
+    program = """
+import sys
+from kgqa_hpc.engines.lmdeploy.loading import load
+from kgqa_hpc.engines.lmdeploy.settings import LmdeploySettings
+from kgqa_hpc.errors import EngineConfigError
+try:
+    load(LmdeploySettings(model="org/absent", stage_to="/no/such/disk"))
+except EngineConfigError as problem:
+    print(problem.message)
+print(sorted({"torch", "lmdeploy", "transformers"} & set(sys.modules)))
+"""
+    environment = {**os.environ, "PYTHONPATH": str(ROOT), "HF_HUB_OFFLINE": "1", "HF_HOME": str(tmp_path)}
+    environment.pop("HF_HUB_CACHE", None)
+    done = subprocess.run([sys.executable, "-c", program], env=environment, capture_output=True, text=True)
+    assert done.stdout.splitlines() == [
+        f"engine.model: org/absent is not in the model cache of this machine ({tmp_path}/hub)",
+        "[]",
+    ], done.stderr
 
 
 @pytest.mark.skipif("lmdeploy" in sys.modules, reason="LMDeploy is installed beside us")

@@ -9,8 +9,11 @@ from pathlib import Path
 import pytest
 
 from kgqa_hpc.config import load_config
+from kgqa_hpc.engines.lmdeploy import loading
 from kgqa_hpc.engines.lmdeploy.memory import OVERHEAD_BYTES, ModelSize, budget, read_size
+from kgqa_hpc.engines.lmdeploy.settings import LmdeploySettings
 from kgqa_hpc.errors import EngineConfigError
+from tests.engines.lmdeploy import published_models as published
 
 CONFIGS = Path(__file__).parents[3] / "configs"
 MEMORY = re.compile(
@@ -18,21 +21,6 @@ MEMORY = re.compile(
     r"width (\d+)/(\d+), kv (\d+), share ([\d.]+), tp (\d), prefill (\d+) -> "
     r"([\d,]+) B a token, ([\d,]+) tokens, batch (\d+)"
 )
-
-# What config.json of these models says on the hub, and what follows by hand: 2 (keys and values) x layers x
-# KV heads x head size x 2 bytes.
-LLAMA_70B = {
-    "num_hidden_layers": 80, "num_attention_heads": 64, "num_key_value_heads": 8, "hidden_size": 8192,
-    "intermediate_size": 28672,
-}  # fmt: skip
-QWEN2_5_7B = {
-    "num_hidden_layers": 28, "num_attention_heads": 28, "num_key_value_heads": 4, "hidden_size": 3584,
-    "intermediate_size": 18944,
-}  # fmt: skip
-QWEN3_32B = {
-    "num_hidden_layers": 64, "num_attention_heads": 64, "num_key_value_heads": 8, "hidden_size": 5120,
-    "intermediate_size": 25600, "head_dim": 128,
-}  # fmt: skip
 
 
 def folder_of(tmp_path: Path, config: object, weights: int = 1000) -> Path:
@@ -42,13 +30,14 @@ def folder_of(tmp_path: Path, config: object, weights: int = 1000) -> Path:
 
 
 @pytest.mark.parametrize(
-    ("config", "by_hand"),
+    ("config", "by_hand"),  # 2 (keys and values) x layers x KV heads x head size x 2 bytes
     [
-        (LLAMA_70B, 2 * 80 * 8 * 128 * 2),
-        (QWEN2_5_7B, 2 * 28 * 4 * 128 * 2),
-        (QWEN3_32B, 2 * 64 * 8 * 128 * 2),
+        (published.LLAMA_70B, 2 * 80 * 8 * 128 * 2),
+        (published.QWEN2_5_7B, 2 * 28 * 4 * 128 * 2),
+        (published.QWEN3_32B, 2 * 64 * 8 * 128 * 2),
+        (published.GPT_OSS_120B, 2 * 36 * 8 * 64 * 2),
     ],
-    ids=["llama-3.1-70b", "qwen2.5-7b", "qwen3-32b"],
+    ids=["llama-3.1-70b", "qwen2.5-7b", "qwen3-32b", "gpt-oss-120b"],
 )
 def test_the_bytes_of_a_token_are_those_worked_out_by_hand(
     tmp_path: Path, config: dict[str, int], by_hand: int
@@ -58,14 +47,46 @@ def test_the_bytes_of_a_token_are_those_worked_out_by_hand(
     assert size.kv_bytes(0) == by_hand
     assert size.kv_bytes(0, tp=4) == by_hand / 4
     # 8 and 4 bits with a scale and a zero point of 16 bits for each token and head.
-    heads = by_hand / (2 * 128)
-    assert size.kv_bytes(8) == heads * (128 + 4)
-    assert size.kv_bytes(4) == heads * (64 + 4)
+    heads = by_hand / (2 * size.head_size)
+    assert size.kv_bytes(8) == heads * (size.head_size + 4)
+    assert size.kv_bytes(4) == heads * (size.head_size / 2 + 4)
+    assert size.weights == 1000
+
+
+def test_latent_attention_keeps_one_vector_for_all_heads_on_every_card(tmp_path: Path) -> None:
+    size = read_size(folder_of(tmp_path, published.DEEPSEEK_V3))
+    assert size is not None
+    assert size.kv_bytes(0) == 61 * (512 + 64) * 2 == 70_272
+    assert size.kv_bytes(0, tp=8) == 70_272
+
+
+@pytest.mark.parametrize(
+    "config", [published.QWEN3_NEXT_80B, published.QWEN3_32B | {"layer_types": ["linear_attention"] * 64}]
+)
+def test_layers_that_keep_a_state_are_not_guessed_at_and_it_is_said(
+    tmp_path: Path, config: dict[str, object], capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder = folder_of(tmp_path, config)
+    assert read_size(folder) is None
+    assert loading.fitting(LmdeploySettings(model=str(folder)), folder, card=int(85e9)) is None
+    assert "set engine.max_batch_size" in capsys.readouterr().out
+    assert (
+        loading.fitting(LmdeploySettings(model=str(folder), max_batch_size=8), folder, card=int(85e9)) is None
+    )
+    assert capsys.readouterr().out == ""
+
+
+def test_weights_that_a_repository_holds_twice_are_counted_once(tmp_path: Path) -> None:
+    folder = folder_of(tmp_path, published.QWEN3_32B)
+    (folder / "pytorch_model.bin").write_bytes(bytes(1000))
+    (folder / "consolidated.safetensors").write_bytes(bytes(1000))
+    size = read_size(folder)
+    assert size is not None
     assert size.weights == 1000
 
 
 def test_a_nested_text_model_is_found_and_a_strange_one_is_not_guessed_at(tmp_path: Path) -> None:
-    size = read_size(folder_of(tmp_path, {"text_config": QWEN3_32B}))
+    size = read_size(folder_of(tmp_path, {"text_config": published.QWEN3_32B}))
     assert size is not None
     assert size.layers == 64
     assert read_size(folder_of(tmp_path, {"d_model": 7})) is None

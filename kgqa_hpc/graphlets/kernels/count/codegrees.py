@@ -12,7 +12,7 @@ from __future__ import annotations
 import numpy as np
 
 from kgqa_hpc.graphlets.kernels.count.triangles import carry_over, find_slot
-from kgqa_hpc.graphlets.kernels.jit import helper, kernel
+from kgqa_hpc.jit import helper, kernel
 
 # Names of the sums, all over pairs of vertices. The first three are also kept per root: weights for sampling.
 SQUARE = 0  # C(W, 2); each 4-cycle twice

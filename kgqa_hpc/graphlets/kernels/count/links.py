@@ -11,7 +11,7 @@ from __future__ import annotations
 import numpy as np
 
 from kgqa_hpc.graphlets.kernels.count.triangles import carry_over
-from kgqa_hpc.graphlets.kernels.jit import helper, kernel
+from kgqa_hpc.jit import helper, kernel
 
 GEM = 0  # over link edges: (da - 1) * (db - 1), link degrees; path of 4 or triangle
 WHEEL = 1  # 4-cycles of the link; each wheel once

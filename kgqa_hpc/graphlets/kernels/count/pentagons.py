@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from kgqa_hpc.graphlets.kernels.jit import kernel
+from kgqa_hpc.jit import kernel
 
 
 @kernel

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from kgqa_hpc.graphlets.kernels.jit import helper, kernel
+from kgqa_hpc.jit import helper, kernel
 
 
 @helper

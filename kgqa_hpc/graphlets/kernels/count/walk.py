@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from kgqa_hpc.graphlets.kernels.jit import helper
+from kgqa_hpc.jit import helper
 
 IN_SET = 8
 

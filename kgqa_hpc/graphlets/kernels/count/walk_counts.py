@@ -20,7 +20,7 @@ from __future__ import annotations
 import numpy as np
 
 from kgqa_hpc.graphlets.kernels.count.walk import IN_SET, extend, extend_from_root, reach_root, unmark
-from kgqa_hpc.graphlets.kernels.jit import helper, kernel
+from kgqa_hpc.jit import helper, kernel
 
 NONE = -1  # in place of a class: already counted
 

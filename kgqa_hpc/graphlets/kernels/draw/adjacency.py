@@ -11,7 +11,7 @@ from __future__ import annotations
 import numpy as np
 
 from kgqa_hpc.graphlets.kernels.count.triangles import find_slot
-from kgqa_hpc.graphlets.kernels.jit import helper, kernel
+from kgqa_hpc.jit import helper, kernel
 
 BITS_PER_EDGE = 16  # one false "perhaps" in 16
 

@@ -12,7 +12,7 @@ import numpy as np
 from kgqa_hpc.graphlets.kernels.draw.adjacency import induced_code
 from kgqa_hpc.graphlets.kernels.draw.choices import begin_draw, below, weighted
 from kgqa_hpc.graphlets.kernels.draw.squares import forget, paths_above
-from kgqa_hpc.graphlets.kernels.jit import helper, kernel
+from kgqa_hpc.jit import helper, kernel
 
 
 @kernel

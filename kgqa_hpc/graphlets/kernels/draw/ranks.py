@@ -11,7 +11,7 @@ from __future__ import annotations
 import numpy as np
 
 from kgqa_hpc.graphlets.kernels.count.walk import IN_SET, extend, extend_from_root, reach_root, unmark
-from kgqa_hpc.graphlets.kernels.jit import helper, kernel
+from kgqa_hpc.jit import helper, kernel
 
 NEVER = np.iinfo(np.int64).max
 NEAR_X = 16

@@ -1,10 +1,11 @@
 """Compiling the kernels with numba, and where the compiled code is kept.
 
 `kernel` compiles a function to machine code that runs without the interpreter lock. The code is cached in a
-folder named after a digest of the kernels' sources, so a changed source never meets old machine code.
-Candidates, in order:
+folder named after a digest of the sources of graphlets/kernels, where kernels use helpers of other files; a
+kernel elsewhere has its helpers in its own file, which numba looks at itself. So a changed source never
+meets old machine code. Candidates, in order:
 
-1. `$NUMBA_CACHE_DIR`; 2. the package's own `kernels/__pycache__`; 3. the user's cache folder; 4. a
+1. `$NUMBA_CACHE_DIR`; 2. the package's own `__pycache__`; 3. the user's cache folder; 4. a
 temporary folder that dies with the process. The first writable one is used. Where an earlier one holds
 compiled code but cannot be written (a container image, a read-only installation), its files are copied into
 the one that is used: numba itself would ignore them. With no writable place at all, kernels are compiled in
@@ -33,6 +34,7 @@ import numba
 from numba.core import event
 
 _PACKAGE = Path(__file__).parent
+_SHARED_SOURCES = _PACKAGE / "graphlets" / "kernels"
 _log = logging.getLogger(__name__)
 
 
@@ -105,7 +107,7 @@ def _temporary_folder(shipped: list[Path]) -> Path | None:
 
 def _sources_digest() -> str:
     digest = hashlib.sha256(f"{sys.version} {numba.__version__}".encode())
-    for path in sorted(_PACKAGE.rglob("*.py")):
+    for path in sorted(_SHARED_SOURCES.rglob("*.py")):
         digest.update(path.read_bytes())
     return digest.hexdigest()[:16]
 

@@ -1,7 +1,7 @@
-"""Compile all kernels ahead of time: `python -m kgqa_hpc.graphlets.compile_kernels`.
+"""Compile all kernels ahead of time: `python -m kgqa_hpc.compile_kernels`.
 
 For container images and shared installations: compiled code that lies in the package (or in
-$NUMBA_CACHE_DIR) is used even where it cannot be written later, see kernels.jit. It is compiled for the
+$NUMBA_CACHE_DIR) is used even where it cannot be written later, see jit.py. It is compiled for the
 machine's own processor; set NUMBA_CPU_NAME=generic both here and at run time when an image is to run on
 others.
 """
@@ -9,7 +9,9 @@ others.
 from __future__ import annotations
 
 import numpy as np
+import pyarrow as pa
 
+from kgqa_hpc.anchors.simple_paths import EXACT, Layer, PathSpace
 from kgqa_hpc.graphlets.balance import cap_nodes
 from kgqa_hpc.graphlets.choose_method import pass_seconds
 from kgqa_hpc.graphlets.count import PASSES, copy_counts, induced_counts
@@ -22,11 +24,33 @@ from kgqa_hpc.graphlets.shapes import SHAPES
 from kgqa_hpc.graphlets.streams import Stream
 from kgqa_hpc.graphlets.structures import Ground
 from kgqa_hpc.graphlets.triangle_lists import list_triangles
+from kgqa_hpc.kg import connectivity
+from kgqa_hpc.kg.graph import simple_csr as simple_graph
+from kgqa_hpc.kg.intern import Interner
 
 
 def compile_kernels() -> None:
-    """Run every kernel once, for all types it is called with, on a small clique one corner of which has so many
-    leaves that they are worth leaving out (triangle_lists.restrict_to_core).
+    """Run every kernel once, for all types it is called with."""
+    _graph_kernels()
+    _graphlet_kernels()
+
+
+def _graph_kernels() -> None:
+    """Those that number ids, look at a graph as a whole, and count paths."""
+    ids = pa.array(
+        [str(number) for number in range(40_000)], pa.large_string()
+    )  # so many that the table grows
+    Interner().pairs(ids, ids)
+    ends = np.arange(3, dtype=np.int32)
+    rows = simple_graph(4, ends, ends + np.int32(1))
+    connectivity.k_core(*rows, 1)
+    connectivity.largest_component(*rows)
+    PathSpace([Layer.build(4, ends, ends + np.int32(1))] * EXACT).total()
+
+
+def _graphlet_kernels() -> None:
+    """Those that count and sample graphlets, on a small clique one corner of which has so many leaves
+    that they are worth leaving out (triangle_lists.restrict_to_core).
     """
     clique, leaves = np.triu_indices(12, 1), np.arange(12, 24)
     graph = order_graph(*simple_csr(24, np.append(clique[0], 0 * leaves), np.append(clique[1], leaves)))

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from kgqa_hpc.graphlets.kernels import jit
+from kgqa_hpc import jit
 
 
 @pytest.fixture(autouse=True)
@@ -60,7 +60,7 @@ def test_with_nothing_writable_a_folder_of_its_own_is_seeded(monkeypatch, tmp_pa
 def test_changed_sources_never_meet_old_code(monkeypatch, tmp_path):
     before = jit._sources_digest()
     (tmp_path / "kernel.py").write_text("changed")
-    monkeypatch.setattr(jit, "_PACKAGE", tmp_path)
+    monkeypatch.setattr(jit, "_SHARED_SOURCES", tmp_path)
     assert jit._sources_digest() != before
 
 
@@ -83,7 +83,7 @@ print(two_core(np.array([0, 2, 4, 6, 6]), np.array([1, 2, 0, 2, 0, 1], np.int32)
 def test_kernels_run_where_nothing_can_be_written():
     nowhere = """
 from pathlib import Path
-import kgqa_hpc.graphlets.kernels.jit as jit
+import kgqa_hpc.jit as jit
 jit._PACKAGE = Path("/proc/nowhere")
 def refuse(prefix): raise OSError("read-only")
 jit.tempfile.mkdtemp = refuse

@@ -1,0 +1,153 @@
+"""Answers are guided by LMDeploy's own compiler, or are errors. Run by test_engine.py in LMDeploy's environment."""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+from types import ModuleType, SimpleNamespace
+from typing import Any
+
+import pytest
+from contract_start import Start, ask, request
+from lmdeploy import GenerationConfig
+
+from kgqa_hpc.errors import EngineConfigError
+
+LONG = {
+    "type": "object",
+    "properties": {"text": {"type": "string", "minLength": 20, "maxLength": 900}, "ok": {"type": "boolean"}},
+    "required": ["text", "ok"],
+    "additionalProperties": False,
+}
+
+
+def test_the_schema_reaches_the_engine_without_lengths_and_is_compiled_before_any_gpu_time(
+    start: Start,
+) -> None:
+    engine, native = start()
+    engine.preflight([LONG])
+    ask(engine, [request("r", schema=LONG)])
+    form = native.calls[-1].response_format
+    assert form["type"] == "json_schema"
+    assert form["json_schema"]["schema"]["properties"] == {
+        "text": {"type": "string"},
+        "ok": {"type": "boolean"},
+    }
+    with pytest.raises(EngineConfigError, match="cannot compile"):
+        engine.preflight([{"type": "nonsense"}])
+    bad = ask(engine, [request("bad", schema={"type": "nonsense"})])["bad"]
+    assert (bad.error or "").startswith("invalid_request")
+
+
+def test_preflight_compiles_with_the_models_own_tokenizer_or_turbominds_own_compiler(
+    start: Start, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    engine, native = start()
+    compiled: list[Any] = []
+
+    class Compiler:
+        def compile_json_schema(self, source: str) -> None:
+            compiled.append(source)
+            raise RuntimeError("TurboMind's own compiler was asked")
+
+    native.grammar_compiler = Compiler()  # as TurboMind has it
+    with pytest.raises(EngineConfigError, match="own compiler was asked"):
+        engine.preflight([LONG])
+    assert "maxLength" not in compiled[0]
+
+
+def test_a_schema_that_lmdeploy_drops_is_an_error_not_an_unguided_answer(start: Start) -> None:
+    engine, native = start()
+    native.drops_schemas = True  # as turbomind.py does after a ValueError, with a warning only
+    answer = ask(engine, [request("r", schema=LONG)])["r"]
+    assert answer.finish == "error"
+    assert "dropped the schema" in (answer.error or "")
+
+
+def test_turbominds_own_code_drops_a_schema_as_our_stand_in_does(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What the test above rests on: TurboMindInstance itself, with only the compiled module beneath it empty."""
+    native = ModuleType("lmdeploy.turbomind._turbomind")
+    native.__getattr__ = lambda name: type(name, (), {})  # type: ignore[method-assign]
+    monkeypatch.setattr("lmdeploy.turbomind._tm", native)
+    monkeypatch.setitem(sys.modules, "lmdeploy.turbomind._turbomind", native)
+    for loaded in ("turbomind", "tokenizer_info"):
+        monkeypatch.delitem(sys.modules, f"lmdeploy.turbomind.{loaded}", raising=False)
+    from lmdeploy.turbomind.turbomind import TurboMindInstance
+
+    class Reached(Exception):
+        """The native engine was asked."""
+
+    def forward(*arguments: Any) -> None:
+        raise Reached
+
+    class Compiler:
+        def compile_json_schema(self, source: str) -> None:
+            raise ValueError("a schema that it does not like")
+
+    instance = object.__new__(TurboMindInstance)
+    instance.tm_model = SimpleNamespace(
+        grammar_compiler=Compiler(),
+        mm_input_converter=lambda multimodal: None,
+        engine_config=SimpleNamespace(enable_metrics=False),
+    )
+    instance._model_inst = SimpleNamespace(forward=forward, set_grammar=None)
+    monkeypatch.setattr("lmdeploy.turbomind.turbomind._np_dict_to_tm_dict", dict)
+    monkeypatch.setattr(native, "SessionParam", lambda **kwargs: None, raising=False)
+    asked = GenerationConfig(response_format={"type": "json_schema", "json_schema": {"schema": LONG}})
+
+    async def run() -> None:
+        async for _ in instance.async_stream_infer(1, [1, 2, 3], gen_config=asked):
+            pass
+
+    with pytest.raises(Reached):  # so it goes on, unguided
+        asyncio.run(run())
+    assert asked.response_format is None, "the engine tells by this that the schema was dropped"
+
+
+def test_a_tokenizer_no_grammar_can_be_made_for_is_refused_where_lmdeploy_would_go_on_without(
+    start: Start, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    engine, _ = start()
+
+    def refuse(*arguments: Any, **more: Any) -> None:
+        raise ValueError("Unsupported tokenizer type")
+
+    monkeypatch.setattr("xgrammar.TokenizerInfo.from_huggingface", refuse)
+    with pytest.raises(EngineConfigError, match="cannot guide this model's answers") as caught:
+        engine.preflight([LONG])
+    assert "structured: none" in caught.value.cure
+
+
+@pytest.mark.parametrize("structured", [None, "auto", "json_schema"])
+def test_guided_is_the_default_and_can_be_named(start: Start, structured: str | None) -> None:
+    engine, native = start(structured=structured)
+    ask(engine, [request("r", schema=LONG)])
+    assert native.calls[-1].response_format["type"] == "json_schema"
+
+
+def test_without_structure_no_schema_is_sent_and_none_is_compiled(start: Start) -> None:
+    engine, native = start(structured="none")
+    engine.preflight([{"type": "nonsense"}])
+    assert ask(engine, [request("r", schema=LONG)])["r"].finish == "stop"
+    assert native.calls[-1].response_format is None
+
+
+@pytest.mark.parametrize("thinking", ["qwen3", "gpt-oss"])
+def test_a_model_may_think_first_and_its_answer_is_what_follows(start: Start, thinking: str) -> None:
+    import json
+
+    import xgrammar
+    from lmdeploy._guided_decoding import compile_response_format
+
+    from kgqa_hpc.engines.lmdeploy.answer_format import THOUGHTS, compiler_for
+
+    thought = THOUGHTS[thinking]
+    words = json.dumps({"text": 'a "quoted" \u03b2\nword', "ok": True}, ensure_ascii=False)
+    said = f"{thought.begin}Hm {{. {thought.end}{thought.then}{words}"
+    engine, native = start(lambda prompt: said, thinking=thinking)
+    engine.preflight([LONG])
+    assert ask(engine, [request("r", schema=LONG, max_tokens=400)])["r"].text == words
+    form = native.calls[-1].response_format
+    assert native.calls[-1].skip_special_tokens is False
+    matcher = xgrammar.GrammarMatcher(compile_response_format(compiler_for(engine._pipe), form))
+    assert matcher.accept_string(said), "LMDeploy's grammar must let the thought and the answer through"

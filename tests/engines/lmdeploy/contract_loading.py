@@ -1,0 +1,192 @@
+"""LMDeploy is loaded as configured, or refused with the reason. Run by test_engine.py in LMDeploy's environment."""
+
+from __future__ import annotations
+
+import inspect
+import json
+import math
+from pathlib import Path
+from typing import Any
+
+import lmdeploy
+import published_models as published
+import pytest
+from contract_start import Start, ask, echo, request
+from lmdeploy_fake import native_engine
+
+from kgqa_hpc.engines.lmdeploy.engine import LmdeployEngine
+from kgqa_hpc.engines.lmdeploy.memory import read_size
+from kgqa_hpc.engines.lmdeploy.settings import LmdeploySettings
+from kgqa_hpc.errors import EngineConfigError
+
+SCHEMA = {
+    "type": "object",
+    "properties": {"ok": {"type": "boolean"}},
+    "required": ["ok"],
+    "additionalProperties": False,
+}
+
+
+def test_lmdeploy_takes_our_settings_and_refuses_wrong_ones() -> None:
+    config = lmdeploy.TurbomindEngineConfig(
+        model_format="awq", quant_policy=4, cache_max_entry_count=0.5, tp=1, session_len=4096,
+        max_batch_size=64, enable_prefix_caching=True, revision="main",
+    )  # fmt: skip
+    assert int(config.quant_policy) == 4
+    with pytest.raises(ValueError):
+        lmdeploy.TurbomindEngineConfig(quant_policy=3)
+    generation = lmdeploy.GenerationConfig()
+    assert (generation.do_sample, generation.random_seed, generation.response_format) == (False, None, None)
+    assert "response_format" in inspect.signature(lmdeploy.GenerationConfig).parameters
+
+
+def test_turbomind_that_cannot_run_is_refused_not_replaced(model: Path) -> None:
+    from lmdeploy import turbomind
+
+    if turbomind.is_available():
+        pytest.skip("THIS MACHINE HAS A GPU")
+    with pytest.raises(EngineConfigError, match="TurboMind cannot run here") as caught:
+        LmdeployEngine(LmdeploySettings(model=str(model)))
+    assert caught.value.exit_code == 2
+
+
+def test_a_model_turbomind_does_not_know_is_refused_not_given_to_another_engine(
+    model: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("lmdeploy.turbomind.is_available", lambda: True)
+    monkeypatch.setattr("lmdeploy.archs.autoget_backend", lambda *args, **kwargs: "pytorch")
+    with pytest.raises(EngineConfigError, match="does not know the architecture"):
+        LmdeployEngine(LmdeploySettings(model=str(model)))
+
+
+def test_a_model_that_cannot_be_loaded_is_bad_input(tmp_path: Path) -> None:
+    (tmp_path / "config.json").write_text("{}")
+    with native_engine(echo), pytest.raises(EngineConfigError, match="cannot load"):
+        LmdeployEngine(LmdeploySettings(model=str(tmp_path)))
+
+
+def test_settings_reach_the_engine(start: Start) -> None:
+    _, native = start(
+        quant_policy=4, model_format="awq", cache_max_entry_count=0.7, max_prefill_token_num=2048
+    )
+    config = native.engine_config
+    assert (int(config.quant_policy), config.model_format, config.enable_prefix_caching) == (4, "awq", True)
+    assert (config.session_len, config.cache_max_entry_count) == (512, 0.7)
+    assert config.max_prefill_token_num == 2048
+
+
+def test_the_batch_follows_the_memory_of_the_card(start: Start, model: Path, monkeypatch: Any) -> None:
+    from kgqa_hpc.engines.lmdeploy import loading
+    from kgqa_hpc.engines.lmdeploy.memory import OVERHEAD_BYTES
+
+    (model / "model.safetensors").write_bytes(bytes(1000))
+    try:
+        # 2 layers x 4 heads x 16 numbers x keys and values x 2 bytes = 512 bytes a token
+        room = 100 * 200 * 512 / 0.5 + OVERHEAD_BYTES + 1000 + 1
+        monkeypatch.setattr(loading, "card_bytes", lambda: int(room))
+        engine, native = start(max_batch_size=None, cache_max_entry_count=0.5, sequence_tokens=200)
+        assert native.engine_config.max_batch_size == 100
+        assert (engine.info.max_batch, engine.info.window) == (100, 126)
+        monkeypatch.setattr(loading, "card_bytes", lambda: OVERHEAD_BYTES)
+        with pytest.raises(EngineConfigError, match="less than one sequence"):
+            start()
+    finally:
+        (model / "model.safetensors").unlink()
+
+
+def test_lmdeploys_pytorch_backend_takes_the_format_from_the_model(model: Path) -> None:
+    from kgqa_hpc.engines.lmdeploy.loading import backend_config
+
+    plain = LmdeploySettings(model=str(model), backend="pytorch", extra={"eager_mode": True})
+    config = backend_config(plain, 12)
+    assert (config.max_batch_size, config.eager_mode, config.model_format) == (12, True, None)
+    fp8 = backend_config(LmdeploySettings(model=str(model), backend="pytorch", model_format="fp8"), None)
+    assert fp8.model_format == "fp8"
+    with pytest.raises(ValueError, match="reads the format from the model"):
+        LmdeploySettings(model=str(model), backend="pytorch", model_format="awq")
+
+
+def test_the_formats_that_may_be_named_are_those_turbomind_knows() -> None:
+    import ast
+
+    source = (Path(lmdeploy.__file__).parent / "turbomind" / "converter.py").read_text()
+    (table,) = (
+        node.value
+        for node in ast.parse(source).body  # not imported: it needs the native engine
+        if isinstance(node, ast.Assign) and ast.unparse(node.targets[0]) == "_DEFAULT_GROUP_SIZES"
+    )
+    field = LmdeploySettings.model_fields["model_format"].annotation
+    assert set(ast.literal_eval(table)) | {"hf"} == set(field.__args__[0].__args__)
+
+
+def test_a_staged_model_is_loaded_from_its_copy_and_known_by_its_own_name(
+    start: Start, model: Path, tmp_path: Path
+) -> None:
+    plain, _ = start()
+    staged, native = start(stage_to=str(tmp_path))
+    assert tmp_path in Path(native.model).parents
+    assert staged.info.provenance() == plain.info.provenance()
+
+
+def lmdeploys_bytes(hub: dict[str, Any], quant_policy: int, tp: int) -> float:
+    """Bytes of a token on each card, by LMDeploy's own code for its PyTorch backend."""
+    import torch
+    from lmdeploy.messages import QuantPolicy
+    from lmdeploy.pytorch.config import CacheConfig
+    from lmdeploy.pytorch.configurations import AutoModelConfigBuilder
+    from lmdeploy.pytorch.engine.cache_engine import schema
+    from transformers import AutoConfig
+
+    tokens = 64
+    known = AutoConfig.for_model(**hub)
+    model = AutoModelConfigBuilder.build(known, None, tp=tp)
+    model.dtype = torch.float16
+    cache = CacheConfig(1, tokens, 0, 0, quant_policy=QuantPolicy(quant_policy))
+    keys, values = (make(model, cache, tp) for make in (schema.build_k_cache_desc, schema.build_v_cache_desc))
+    parts = [keys, values, *schema.build_quant_cache_descs(keys, values, model, cache)]
+    sizes = (math.prod(part.shape) * part.dtype.itemsize for part in parts if math.prod(part.shape[:-1]))
+    return sum(sizes) * model.num_layers / tokens
+
+
+@pytest.mark.parametrize(("quant_policy", "tp"), [(0, 1), (8, 1), (4, 1), (0, 2), (8, 4)])
+@pytest.mark.parametrize("name", ["LLAMA_70B", "QWEN2_5_7B", "QWEN3_32B", "DEEPSEEK_V3", "GPT_OSS_120B"])
+def test_the_bytes_of_a_token_are_those_of_lmdeploys_own_cache(
+    name: str, quant_policy: int, tp: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("lmdeploy.pytorch.configurations.deepseek_v2.flash_mla_available", lambda: False)
+    hub = getattr(published, name)
+    if name == "DEEPSEEK_V3" and quant_policy:
+        pytest.skip("LMDeploy quantises no latent cache")
+    (tmp_path / "config.json").write_text(json.dumps(hub))
+    size = read_size(tmp_path)
+    assert size is not None
+    assert size.kv_bytes(quant_policy, tp) == lmdeploys_bytes(hub, quant_policy, tp)
+
+
+def test_info_is_provenance_without_paths(start: Start) -> None:
+    engine, _ = start(model_format="awq")
+    info = engine.info
+    assert (info.name, info.version, info.max_batch) == (
+        "lmdeploy",
+        lmdeploy.__version__,
+        4,
+    )
+    assert info.model.startswith("tiny-model")
+    assert info.quantisation == "awq kv16"
+    assert len(info.digest) == 64
+    assert "/" not in "".join(info.provenance().values())
+
+
+def test_the_tiny_model_of_doctor_is_a_model_for_lmdeploy(tmp_path: Path) -> None:
+    from kgqa_hpc.doctor.gpu import tiny_model
+    from kgqa_hpc.engines.lmdeploy.memory import read_size
+
+    folder = tiny_model(tmp_path / "tiny")
+    size = read_size(folder)
+    assert size is not None
+    assert size.weights > 1e6
+    with native_engine(echo):
+        engine = LmdeployEngine(LmdeploySettings(model=str(folder), session_len=512, max_batch_size=2))
+        engine.preflight([SCHEMA])
+        assert ask(engine, [request("r", schema=SCHEMA)])["r"].finish == "stop"
+        engine.close()

@@ -1,0 +1,186 @@
+"""Every request is answered once by LMDeploy's own pipeline. Run by test_engine.py in LMDeploy's environment."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import threading
+import time
+from typing import Any
+
+import psutil
+import pytest
+from contract_start import PATIENCE_S, Start, ask, echo, name, request, wait_until
+from lmdeploy.messages import ResponseType
+
+from kgqa_hpc.engines.lmdeploy import engine as module
+from kgqa_hpc.engines.mailbox import Mailbox
+
+
+def test_every_request_is_answered_once_and_the_batch_is_full_and_never_overfull(start: Start) -> None:
+    engine, native = start()
+    answers = ask(engine, [request(f"r{n}") for n in range(60)])
+    assert {a.id: a.text for a in answers.values()} == {f"r{n}": f"answer to r{n}" for n in range(60)}
+    assert {a.finish for a in answers.values()} == {"stop"}
+    assert native.peak == 4
+    assert all(
+        a.prompt_tokens > 0 and a.completion_tokens > 0 and a.cached_tokens > 0 for a in answers.values()
+    )
+
+
+def test_a_slow_answer_holds_up_nobody(start: Start) -> None:
+    gate = asyncio.Event()
+    engine, _ = start(lambda prompt: gate if name(prompt) == "slow" else echo(prompt))
+    order: list[str] = []
+    for answer in engine.generate(Mailbox.holding([request("slow"), *(request(f"r{n}") for n in range(40))])):
+        order.append(answer.id)
+        if len(order) == 40:  # everybody else is done before it
+            engine._loop.call_soon_threadsafe(gate.set)
+    assert order[-1] == "slow"
+    assert len(order) == 41
+
+
+def test_errors_are_answers_of_their_request_and_harm_no_other(start: Start) -> None:
+    engine, _ = start()
+    answers = ask(
+        engine, [request("boom"), request("fine"), request("oom"), request("x" * 900), request("good")]
+    )
+    assert {i[:4]: a.finish for i, a in answers.items()} == {
+        "boom": "error",
+        "fine": "stop",
+        "oom": "error",
+        "xxxx": "error",
+        "good": "stop",
+    }
+    assert (answers["x" * 900].error or "").startswith("context_length_exceeded")
+    assert (answers["oom"].error or "").startswith("internal_error")
+
+
+def test_an_engine_that_only_fails_ends_rather_than_failing_every_item(start: Start) -> None:
+    engine, _ = start(lambda prompt: ResponseType.INTERNAL_ENGINE_ERROR)
+    with pytest.raises(RuntimeError, match="in a row"):
+        list(engine.generate(Mailbox.holding([request(f"r{n}") for n in range(500)])))
+
+
+def test_long_prompts_do_not_count_as_the_engines_failures(start: Start) -> None:
+    engine, _ = start()
+    answers = ask(engine, [request(f"{n}" + "x" * 900) for n in range(module.HOPELESS + 5)])
+    assert {a.finish for a in answers.values()} == {"error"}
+
+
+def test_the_token_limit_is_a_length_not_data(start: Start) -> None:
+    engine, _ = start()
+    answer = ask(engine, [request("r", max_tokens=3)])["r"]
+    assert (answer.finish, answer.completion_tokens) == ("length", 3)
+
+
+def test_greedy_is_greedy_and_sampling_takes_temperature_and_seed(start: Start) -> None:
+    engine, native = start()
+    ask(engine, [request("greedy", temperature=0.0, seed=5)])
+    assert (native.calls[-1].top_k, native.calls[-1].do_sample) == (1, False)
+    ask(engine, [request("warm", temperature=0.7, seed=6)])
+    assert (native.calls[-1].temperature, native.calls[-1].random_seed) == (0.7, 6)
+
+
+def test_generation_settings_and_template_arguments_reach_lmdeploy(start: Start) -> None:
+    generation = {"top_p": 0.9, "top_k": 7, "repetition_penalty": 1.1, "extra": {"min_new_tokens": 2}}
+    engine, native = start(
+        generation=generation, chat_template_kwargs={"enable_thinking": False}, reasoning_effort="low"
+    )
+    seen: dict[str, Any] = {}
+    real = engine._engine.preprocess
+
+    async def preprocess(**arguments: Any) -> Any:
+        seen.update(arguments)
+        return await real(**arguments)
+
+    engine._engine.preprocess = preprocess
+    ask(engine, [request("r", temperature=0.7)])
+    call = native.calls[-1]
+    assert (call.top_p, call.top_k, call.repetition_penalty, call.min_new_tokens) == (0.9, 7, 1.1, 2)
+    assert seen["chat_template_kwargs"] == {"enable_thinking": False}
+    assert seen["reasoning_effort"] == "low"
+    for part in ('"top_k": 7', '"enable_prefix_caching": true', '"reasoning_effort": "low"', '"backend"'):
+        assert part in engine.info.settings
+
+
+def test_more_tokens_than_the_context_has_room_for_are_never_asked_for(start: Start) -> None:
+    engine, native = start(session_len=256)
+    answer = ask(engine, [request("r", max_tokens=1000)])["r"]
+    assert answer.finish in {"stop", "length"}
+    assert native.calls[-1].max_new_tokens == 256 - answer.prompt_tokens
+
+
+def test_ticks_of_the_scheduler_are_progress(start: Start, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "LOOK_EVERY_S", 0.02)
+    engine, native = start()
+    before = engine.progress
+    native.ticks = 500
+    wait_until(lambda: engine.progress >= before + 500)
+    still = engine.progress
+    time.sleep(0.2)
+    assert engine.progress == still, "a scheduler that stands still is no progress"
+    assert engine.info.stall_s == module.STALL_S
+
+
+def test_a_scheduler_that_fails_to_tell_is_asked_again(
+    start: Start, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Else its progress would stand still, and a long answer would be taken for a hang."""
+    monkeypatch.setattr(module, "LOOK_EVERY_S", 0.02)
+    engine, native = start()
+    tell, failing = native.get_schedule_metrics, threading.Event()
+
+    def fail() -> None:
+        failing.set()
+        raise RuntimeError("not now")
+
+    native.get_schedule_metrics = fail
+    assert failing.wait(PATIENCE_S)
+    native.ticks, native.get_schedule_metrics = 500, tell
+    wait_until(lambda: engine.progress >= 500)
+    assert "does not tell: RuntimeError('not now')" in capsys.readouterr().out
+
+
+def test_cancel_aborts_what_runs_and_what_waits_and_the_engine_serves_on(start: Start) -> None:
+    never = asyncio.Event()
+    engine, native = start(lambda prompt: never if name(prompt).startswith("r") else echo(prompt))
+
+    mailbox = Mailbox()
+    mailbox.put([request(f"r{n}") for n in range(60)])
+
+    def stop_soon() -> None:
+        wait_until(lambda: native.running == 4)
+        mailbox.cancel()
+
+    thread = threading.Thread(target=stop_soon)
+    thread.start()
+    answers = list(engine.generate(mailbox))
+    thread.join()
+    assert {a.finish for a in answers} == {"abort"}
+    assert len({a.id for a in answers}) == len(answers) >= 4
+    assert ask(engine, [request("fine")])["fine"].finish == "stop"
+    assert not engine._engine.session_mgr.sessions
+
+
+def test_no_session_is_left_behind(start: Start) -> None:
+    engine, native = start()
+    answers = ask(engine, [request("boom"), request("fine"), request("x" * 900), request("oom")])
+    wait_until(lambda: not engine._engine.session_mgr.sessions)
+    assert len(answers) == 4
+    assert len(native.calls) == 3, "all but the long one had a session in the native engine"
+    assert native.running == 0
+
+
+def test_close_in_flight_comes_back_and_leaves_no_process(start: Start) -> None:
+    never = asyncio.Event()
+    engine, native = start(lambda prompt: never)
+    threading.Thread(
+        target=lambda: list(engine.generate(Mailbox.holding([request(f"r{n}") for n in range(20)]))),
+        daemon=True,
+    ).start()
+    wait_until(lambda: native.running == 4)
+    engine.close()
+    engine.close()
+    assert native.closed
+    assert psutil.Process(os.getpid()).children(recursive=True) == []
