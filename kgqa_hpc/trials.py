@@ -18,8 +18,10 @@ from kgqa_hpc.store.atomic import make_folder, write_file
 from kgqa_hpc.store.canonical import canonical
 
 
-def study(config_file: Path, folder: Path, *, threads: int | None = None) -> dict[str, Any]:
-    """A study from its configuration to RUN/study, resumable; its result."""
+def study(
+    config_file: Path, folder: Path, *, threads: int | None = None, price: tuple[float, float] | None = None
+) -> dict[str, Any]:
+    """A study from its configuration to RUN/study, resumable; its result. `price`: evaluate/study.py."""
     from kgqa_hpc.evaluate.study import write_study
 
     config = load_config(config_file)
@@ -31,7 +33,7 @@ def study(config_file: Path, folder: Path, *, threads: int | None = None) -> dic
     for stage in STAGES:
         if stage.name != "report":
             stage.work(folder, threads)
-    return write_study(run, config, seed=config.seed)
+    return write_study(run, config, price=price, seed=config.seed)
 
 
 def ask_judges(config_file: Path, ratings: Any, folder: Path) -> Path:
