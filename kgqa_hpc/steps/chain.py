@@ -65,12 +65,22 @@ def _differ(steps: list[Step]) -> bool:
 def _chain(
     config: RunConfig, pass_name: str, kind: AnchorKind, engine: EngineInfo | None, prompts: Path | None
 ) -> list[Step]:
-    context = StepContext(config.seed, kind, config.prompts.edge_types, decision_of(config), engine)
     folder = prompts or config.prompts.folder
     settings = next(each.steps for each in config.passes if each.name == pass_name)
+    shown = _instructions(config, folder) if any(STEPS.get(s.use).sees_instructions for s in settings) else ()
+    context = StepContext(config.seed, kind, config.prompts.edge_types, decision_of(config), engine, shown)
     chain = [_step(one, context, folder, config.prompts.domain) for one in settings]
     _try_prompts(chain, kind_of(config), _fields_before(config, pass_name))
     return chain
+
+
+def _instructions(config: RunConfig, folder: str | Path | None) -> tuple[str, ...]:
+    """The constant part of every prompt by which the run's records are written."""
+    return tuple(
+        load_prompt(one.prompt, folder, config.prompts.domain).system
+        for one in config.steps
+        if one.prompt is not None and STEPS.get(one.use).adds == "output"
+    )
 
 
 def set_engine(chain: list[Step], engine: EngineInfo) -> None:

@@ -63,13 +63,16 @@ Outcome = Done | Ask | Retry | Reject
 
 @dataclass(slots=True)
 class StepContext:
-    """What the steps of a chain share: seed, anchor kind, the panel's rule, and, once it is up, the engine."""
+    """What the steps of a chain share: seed, anchor kind, the panel's rule, what the prompts that write records say
+    (for steps that ask for it), and, once it is up, the engine.
+    """
 
     run_seed: int
     kind: AnchorKind
     edge_types: bool = False
     decision: Decision = field(default_factory=Decision)
     engine: EngineInfo | None = None
+    instructions: tuple[str, ...] = ()
 
 
 class Step:
@@ -91,6 +94,7 @@ class Step:
     gives: ClassVar[tuple[str, ...]] = ()
     needs: ClassVar[tuple[str, ...]] = ()
     columns: ClassVar[tuple[Column, ...]] = ()
+    sees_instructions: ClassVar[bool] = False  # whether its context holds what the writing prompts say
     turns: int = 1
     example: ClassVar[Mapping[str, Any]] = {}
 

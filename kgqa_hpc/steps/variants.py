@@ -88,8 +88,13 @@ class KindFamily(AnchorKind):
         """The columns of all kinds; null where an anchor's own kind has none of that name."""
         return {column.name: None for column in self.columns} | self._of(anchor).record(anchor, fields)
 
-    def facts(self, anchor: Anchor, fields: Mapping[str, Any]) -> dict[str, Any]:
-        return self._of(anchor).facts(anchor, fields)
+    def facts(
+        self,
+        anchor: Anchor,
+        fields: Mapping[str, Any],
+        aliases: Mapping[str, Sequence[str]] | None = None,
+    ) -> dict[str, Any]:
+        return self._of(anchor).facts(anchor, fields, aliases)
 
     def worded(self, anchor: Anchor, question: str) -> str:
         return self._of(anchor).worded(anchor, question)
