@@ -38,9 +38,37 @@ _SINGULAR = {
 _SYMBOL = 6  # letters of a symbol whose case counts: longer ones are no words of a sentence
 # Around a single letter: what makes it part of another name.
 _BEFORE = frozenset(
-    ["vitamin", "hepatitis", "influenza", "type", "class", "group", "grade", "stage", "phase", "factor", "coenzyme", "complex", "chromosome", "panel"]
+    [
+        "vitamin",
+        "hepatitis",
+        "influenza",
+        "type",
+        "class",
+        "group",
+        "grade",
+        "stage",
+        "phase",
+        "factor",
+        "coenzyme",
+        "complex",
+        "chromosome",
+        "panel",
+    ]
 )
-_AFTER = frozenset(["cell", "cells", "lymphocyte", "lymphocytes", "wave", "waves", "helper", "chromosome", "chromosomes", "fever"])
+_AFTER = frozenset(
+    [
+        "cell",
+        "cells",
+        "lymphocyte",
+        "lymphocytes",
+        "wave",
+        "waves",
+        "helper",
+        "chromosome",
+        "chromosomes",
+        "fever",
+    ]
+)
 _ENDS = frozenset(".!?:")
 # A Greek letter by its name, written without a break: NF-kappaB, IFNgamma.
 _GREEK_NAME = re.compile(
