@@ -191,6 +191,12 @@ def render(document: dict[str, Any]) -> str:
             [_compared(one) for one in document["comparisons"]],
         ),
     ]
+    failed = sum(row["failed"] for row in document["variants"])
+    if failed:
+        lines += [
+            "",
+            f"{failed:,} items got no answer from their engine and count as 0: that says nothing of a variant.",
+        ]
     return "\n".join([*lines, "", document["recommendation"]])
 
 

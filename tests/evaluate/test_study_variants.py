@@ -6,6 +6,7 @@ import json
 from pathlib import Path
 from typing import Any
 
+import pyarrow.parquet as pq
 import pytest
 
 from kgqa_hpc import trials
@@ -70,6 +71,7 @@ def test_models_are_compared_on_the_same_anchors_each_by_its_own_pass_and_judged
     by_variant: dict[str, set[str]] = {"small": set(), "large": set()}
     for record in records(folder / "run"):
         anchor, _, variant = record["id"].rpartition("~")
+        assert record["variant"] == variant
         engines = record["provenance"]["engine"]
         assert engines["generate"]["model"] == {"small": "small", "large": "group/large"}[variant]
         assert engines["sound"]["model"] == "judge-1"
@@ -107,6 +109,10 @@ def test_anchor_kinds_have_anchors_of_their_own_and_are_compared_unpaired(tmp_pa
     assert 0 <= one["p_holm"] <= 1
     kinds = {record["id"].rpartition("~")[2]: record["kind"] for record in records(tmp_path / "run")}
     assert kinds == {"graphlets": "graphlet", "paths": "path"}
+    parts = (tmp_path / "run" / "dataset").glob("accepted-*.parquet")
+    rows = [row for part in parts for row in pq.read_table(part).to_pylist()]
+    graphlets = {row["variant"]: row["graphlet_id"] is not None for row in rows}
+    assert graphlets == {"graphlets": True, "paths": False}
     text = (tmp_path / "run" / "study" / "study.md").read_text()
     assert "each its own anchors, so nothing is paired" in text
 

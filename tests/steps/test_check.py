@@ -92,6 +92,8 @@ def test_what_is_copied_from_the_prompts_example_is_seen() -> None:
         ("At the edge of the tongue?", []),
         ("In the graphlet, which vertex?", ["graphlet", "vertex"]),
         ("A photograph of a paragraph?", []),
+        ("Through its connection to RAP1A it acts.", ["connection"]),
+        ("Which synaptic connections does connective tissue hold?", []),
     ],
 )
 def test_words_of_graphs_are_told_from_words_of_anatomy(text: str, found: list[str]) -> None:
