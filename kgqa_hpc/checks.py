@@ -51,8 +51,9 @@ def missing(data: Mapping[str, Any]) -> Iterator[str]:
 
 def problems(config: RunConfig) -> Iterator[str]:
     """One sentence with its key for everything the configuration names and that is not there."""
-    yield from missing(config.plain())
-    lost = list(_unloadable(config))
+    every = [config, *config.variant_configs().values()]
+    yield from dict.fromkeys(line for one in every for line in missing(one.plain()))
+    lost = list(dict.fromkeys(line for one in every for line in _unloadable(one)))
     yield from lost
     if not lost:
         try:
@@ -119,13 +120,10 @@ def _missing_models(data: Mapping[str, Any]) -> Iterator[str]:
 
 def _unloadable(config: RunConfig) -> Iterator[str]:
     """Each prompt that cannot be loaded, with the key of the step that names it."""
-    varied = config.variant_steps()
     for number, each in enumerate(config.passes):
         for position, step in enumerate(each.steps):
-            family = varied is not None and varied[0] == step.label
-            names = [one.prompt for one in varied[1].values()] if family and varied else [step.prompt]
-            for name in dict.fromkeys(name for name in names if name is not None):
+            if step.prompt is not None:
                 try:
-                    load_prompt(name, config.prompts.folder, config.prompts.domain)
+                    load_prompt(step.prompt, config.prompts.folder, config.prompts.domain)
                 except KgqaError as problem:
                     yield f"passes.{number}.steps.{position}.prompt: {problem.message}"

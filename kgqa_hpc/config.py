@@ -6,7 +6,6 @@ all errors of a file are reported at once.
 
 from __future__ import annotations
 
-import re
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -22,11 +21,10 @@ from kgqa_hpc.kg.settings import GraphConfig, GraphSection, resolve_paths
 from kgqa_hpc.settings import Key, KindSettings, Name, Problems, Settings, StepSettings, resolved, section
 from kgqa_hpc.steps import STEPS
 from kgqa_hpc.steps.decision import decision
+from kgqa_hpc.variants import applied, changes, with_alternatives, with_paths
 from kgqa_hpc.yaml_file import load_yaml
 
 __all__ = ["GraphConfig", "RunConfig", "load_config", "parse_config"]
-
-_VARIANT = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,99}")
 
 # YAML 1.1 reads 12:30:00 as a sexagesimal integer; that is the number of seconds already.
 Duration = Annotated[float, BeforeValidator(parse_duration), Field(ge=0)]
@@ -52,6 +50,9 @@ class PassConfig(Settings):
     name: Name
     steps: list[SerializeAsAny[StepSettings]] = Field(min_length=1)
     engine: EngineConfig | None = Field(None, description="Default: the run's engine.")
+    variant: Name | None = Field(
+        None, description="A study's pass for the items of one variant; `variants` of an engine write it."
+    )
 
 
 class RuntimeConfig(Settings):
@@ -92,38 +93,30 @@ class RunConfig(Settings):
     passes: list[PassConfig] = Field(min_length=1)
     runtime: RuntimeConfig = RuntimeConfig()
     dataset: DatasetConfig = DatasetConfig()
-    variants: dict[str, list[Any]] | None = Field(
-        None, description="A study: one step setting (prompt, or LABEL.setting) and the values to compare."
+    variants: dict[str, list[Any] | dict[str, Any]] | None = Field(
+        None, description="A study: a key and the values to compare, or names and the keys each changes."
     )
 
     @property
     def steps(self) -> list[StepSettings]:
-        """The steps of all passes in order."""
-        return [step for each in self.passes for step in each.steps]
+        """The steps of all passes in order; of passes that are alternatives, those of the first."""
+        found: dict[str, StepSettings] = {}
+        for each in self.passes:
+            found |= {step.label: step for step in each.steps if step.label not in found}
+        return list(found.values())
 
-    def variant_steps(self) -> tuple[str, dict[str, StepSettings]] | None:
-        """The label of the step that varies, and its settings by the name of the variant; None without any.
+    def variant_configs(self) -> dict[str, RunConfig]:
+        """The configuration of each variant of a study by its name, checked completely; none of another run.
 
-        Raises ConfigError for what is no setting of a step, and ValidationError for a value it cannot have.
+        Raises ConfigError.
         """
         if self.variants is None:
-            return None
-        if len(self.variants) != 1:
-            raise ConfigError("variants: name one setting, with the values to compare")
-        ((key, values),) = self.variants.items()
-        label, _, setting = key.rpartition(".")
-        step = next((s for s in self.steps if (s.label == label if label else STEPS.get(s.use).answer)), None)
-        model = None if step is None else STEPS.get(step.use).Settings
-        if step is None or model is None or setting not in model.model_fields or setting in ("use", "label"):
-            raise ConfigError(f"variants.{key}: no step of this run has such a setting")
-        names = [value if isinstance(value, str) else f"{setting}-{value}" for value in values]
-        if len(names) < 2 or len(set(names)) < len(names) or not all(map(_VARIANT.fullmatch, names)):
-            raise ConfigError(
-                f"variants.{key}: needs two values or more, different ones of letters, digits, _ . -"
-            )
-        plain = step.model_dump(mode="json")
-        made = {n: model.model_validate({**plain, setting: v}) for n, v in zip(names, values, strict=True)}
-        return step.label, made
+            return {}
+        plain = self.plain()
+        return {
+            name: parse_config(applied(plain, name, change), f"variants.{name}")
+            for name, change in changes(self.variants).items()
+        }
 
     def engine_of(self, pass_name: str) -> Any:
         """The engine configuration a pass runs with."""
@@ -158,9 +151,12 @@ def plain_config(path: Path) -> dict[str, Any]:
 def parse_config(data: dict[str, Any], where: str) -> RunConfig:
     """Check plain data completely. `where` names its origin in messages."""
     problems = Problems()
-    data = dict(data)
+    try:
+        data = with_alternatives(data)
+    except ConfigError as problem:
+        problems.add((), problem.message)
     anchors = section(KINDS, "kind", data.get("anchors", {}), ("anchors",), problems, default="graphlet")
-    data["anchors"] = anchors or KINDS.get("graphlet").Settings()
+    data = {**data, "anchors": anchors or KINDS.get("graphlet").Settings()}
     if "graph" not in data and KINDS.get(data["anchors"].kind).needs_graph:
         data["graph"] = {}
     data["passes"] = _passes(data, problems)
@@ -214,13 +210,14 @@ def _check_chain(config: RunConfig, problems: Problems) -> None:
     names = [each.name for each in config.passes]
     if len(set(names)) != len(names):
         problems.add(("passes",), f"pass names must differ: {', '.join(names)}")
-    labels = [step.label for step in config.steps]
+    first = next((each.variant for each in config.passes if each.variant), None)
+    labels = [s.label for each in config.passes if each.variant in (None, first) for s in each.steps]
     for label in sorted({label for label in labels if labels.count(label) > 1}):
         problems.add(("passes",), f"two steps are called {label}; give one another name with `as:`")
     given = set(KINDS.get(config.anchors.kind).gives)
     for number, each in enumerate(config.passes):
         for position, settings in enumerate(each.steps):
-            if settings.use in STEPS:
+            if settings.use in STEPS and config.variants is None:  # each variant is checked by itself
                 _check_step(settings, given, ("passes", number, "steps", position), problems)
                 given |= set(STEPS.get(settings.use).gives)
     judges = {
@@ -236,11 +233,16 @@ def _check_chain(config: RunConfig, problems: Problems) -> None:
 
 def _check_variants(config: RunConfig, problems: Problems) -> None:
     try:
-        config.variant_steps()
+        found = config.variant_configs()
     except ConfigError as problem:
         problems.add((), problem.message)
-    except ValidationError as problem:
-        problems.add_all(("variants",), StepSettings, problem)
+        return
+    strangers = {each.variant for each in config.passes if each.variant} - found.keys()
+    for name in sorted(strangers):
+        problems.add(("passes",), f"variant {name} is none of this study")
+    for name, one in found.items():
+        if one.graph is None and KINDS.get(one.anchors.kind).needs_graph:
+            problems.add(("variants", name), f"anchors of kind {one.anchors.kind} need a graph: section")
 
 
 def _check_step(settings: StepSettings, given: set[str], key: Key, problems: Problems) -> None:
@@ -251,10 +253,12 @@ def _check_step(settings: StepSettings, given: set[str], key: Key, problems: Pro
         problems.add((*key, "prompt"), f"is missing: step {settings.use} has no prompt of its own")
     if not step.answer and settings.prompt is not None:
         problems.add((*key, "prompt"), f"step {settings.use} asks nobody and takes no prompt")
+    if not step.answer and settings.temperature is not None:
+        problems.add((*key, "temperature"), f"step {settings.use} asks nobody and takes no temperature")
 
 
 def _resolve_paths(data: dict[str, Any], base: Path) -> dict[str, Any]:
-    data = dict(data)
+    data = with_paths(data, base)
     keys: dict[str, tuple[str, ...]] = {"prompts": ("folder",)}
     anchors = data.get("anchors")
     if isinstance(anchors, dict) and anchors.get("kind") in KINDS:

@@ -39,7 +39,7 @@ def plain_json(text: str) -> str:
     return _STEERING.sub(lambda found: json.dumps(found[0])[1:-1], text)
 
 
-def normalized(form: Literal["NFC", "NFKC"], text: str) -> str:
+def normalized(form: Literal["NFC", "NFKC", "NFKD"], text: str) -> str:
     """The Unicode normal form of a text, in time linear in its length.
 
     Python sorts a run of combining characters in quadratic time: 250,000 accents on one letter take half a

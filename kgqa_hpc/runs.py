@@ -198,7 +198,8 @@ def _names(files: list[Path]) -> str:
 
 
 def _sections(config: RunConfig, prompts: dict[str, Prompt]) -> dict[str, dict[str, Any]]:
-    files = KINDS.get(config.anchors.kind)().files(config.anchors)
+    drawn = [one.anchors for one in (config, *config.variant_configs().values())]
+    files = dict.fromkeys(file for one in drawn for file in KINDS.get(one.kind)().files(one))
     digests = {name: prompt.sha256 for name, prompt in prompts.items()}
     return sections.fingerprint(
         config.plain(), digests, OPERATIONAL, sections.contents(files), _pass_contents(config)

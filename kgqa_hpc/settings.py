@@ -48,6 +48,14 @@ class StepSettings(Settings):
     use: str = Field(description="The step.")
     label: Name = Field(alias="as", description="Its name in this run; default: that of the step.")
     prompt: Name | None = Field(None, description="The prompt; default: the step's own.")
+    # Left out where it is not set, so that runs of versions without it keep their fingerprint.
+    temperature: float | None = Field(
+        None,
+        ge=0,
+        le=2,
+        exclude_if=lambda value: value is None,
+        description="Of the first attempt; default: the prompt's, 0 being greedy.",
+    )
 
 
 class Problems:

@@ -139,21 +139,43 @@ def _draw(run: RunFolder, config: Any, threads: int | None) -> tuple[Any, dict[s
     """What the kind drew, the facts for the header of anchors.h5, and the notes for a person."""
     from kgqa_hpc.anchors.anchor import Source, Tools
     from kgqa_hpc.kg.file import read_graph
-    from kgqa_hpc.steps.chain import kind_of
-    from kgqa_hpc.steps.variants import with_variants
 
     source, notes = Source(), list[str]()
     if config.graph is not None:
         reduction = _reduce(read_graph(run.kg), config.graph)
         source, notes = Source(reduction.graph, reduction.counts()), [str(reduction)]
     with _progress() as progress:
-        drawn = kind_of(config).draw(source, config.anchors, config.seed, Tools(threads, progress, _announce))
-    if (varied := config.variant_steps()) is not None:
-        drawn = replace(drawn, anchors=with_variants(drawn.anchors, list(varied[1])))
+        drawn = _anchors(config, source, Tools(threads, progress, _announce))
     header = {"seed": config.seed, "kind": config.anchors.kind, "totals": dict(drawn.totals)}
     if source.reduction is not None:
         header["reduction"] = source.reduction
     return drawn, header, (*notes, *drawn.notes)
+
+
+def _anchors(config: Any, source: Any, tools: Any) -> Any:
+    """What the configuration draws; of a study each variant's anchors, drawn once where all have the same."""
+    from kgqa_hpc.anchors.anchor import Drawn
+    from kgqa_hpc.steps.chain import kind_of
+    from kgqa_hpc.steps.variants import with_variants
+    from kgqa_hpc.variants import share_anchors
+
+    def draw(one: Any) -> Any:
+        return kind_of(one).draw(source, one.anchors, one.seed, tools)
+
+    variants = config.variant_configs()
+    if not variants:
+        return draw(config)
+    if share_anchors(config.variants):
+        drawn = draw(next(iter(variants.values())))
+        return replace(drawn, anchors=with_variants(drawn.anchors, list(variants)))
+    parts = {name: draw(one) for name, one in variants.items()}
+    anchors = (one for name, part in parts.items() for one in with_variants(part.anchors, [name]))
+    files = {
+        f"{name}-{file}": content for name, part in parts.items() for file, content in part.files.items()
+    }
+    notes = tuple(f"{name}: {note}" for name, part in parts.items() for note in part.notes)
+    totals = {group: total for part in parts.values() for group, total in part.totals.items()}
+    return Drawn(anchors, totals, files, notes)
 
 
 def extend(folder: Path, size: int, threads: int | None = None) -> Sampled:

@@ -4,7 +4,7 @@ anchor has to say.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, ClassVar
@@ -132,24 +132,36 @@ class AnchorKind:
         """The values of `columns` in a record whose own fields are `fields`."""
         return {}
 
-    def facts(self, anchor: Anchor, fields: Mapping[str, Any]) -> dict[str, Any]:
+    def facts(
+        self,
+        anchor: Anchor,
+        fields: Mapping[str, Any],
+        aliases: Mapping[str, Sequence[str]] | None = None,
+    ) -> dict[str, Any]:
         """What can be said of question and answer without a model, for the `check` step.
 
-        By default of an anchor with nodes: which ones each text names, and whether the answer names none that
-        the question has not named already (or one of its `answer_entities` stands in the question).
+        By default of an anchor with nodes: which ones each text names (`aliases`: other names by name), the share
+        of them that is named, the most hops from the question's nodes to one that only the answer names, and
+        whether the answer names none that the question has not named already (or one of its `answer_entities`
+        stands in the question).
         """
         if not anchor.nodes:
             return {}
         names = [node.name for node in anchor.nodes]
-        question, answer = named(fields["question"], names), named(fields["answer"], names)
+        question, answer = named(fields["question"], names, aliases), named(fields["answer"], names, aliases)
         told = fields.get("answer_entities")
         leak = (
-            bool(named(fields["question"], told)) if told else bool(answer) and set(answer) <= set(question)
+            bool(named(fields["question"], told, aliases))
+            if told
+            else bool(answer) and set(answer) <= set(question)
         )
+        used = {*question, *answer}
         return {
             "question_nodes": question,
             "answer_nodes": answer,
-            "nodes_used": len({*question, *answer}),
+            "nodes_used": len(used),
+            "node_share": len(used) / len(names),
+            "hops": hops(anchor, question, answer),
             "answer_leak": leak,
         }
 
@@ -172,6 +184,22 @@ class AnchorKind:
     def files(self, settings: Any) -> list[Path]:
         """Files and folders the anchors are read from, whose contents belong to the fingerprint."""
         return []
+
+
+def hops(anchor: Anchor, question: Sequence[int], answer: Sequence[int]) -> int | None:
+    """The most steps along the anchor's edges, in either direction, from the question's nodes to one that only the
+    answer names; None where a text names none, or no way leads there.
+    """
+    reached = dict.fromkeys(question, 0)
+    border, depth = set(question), 0
+    while border:
+        depth += 1
+        ends = [(r.source, r.target) for r in anchor.relations] + [
+            (r.target, r.source) for r in anchor.relations
+        ]
+        border = {b for a, b in ends if a in border and b not in reached}
+        reached |= dict.fromkeys(border, depth)
+    return max((reached[node] for node in answer if reached.get(node)), default=None)
 
 
 def graph_variables(anchor: Anchor) -> dict[str, Any]:

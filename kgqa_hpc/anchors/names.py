@@ -1,34 +1,244 @@
 """Which of an anchor's nodes a text names.
 
-Names are compared after Unicode normalisation, without case, with hyphens and white space alike, at word
-boundaries, the longest name first: a name inside another one is not found there. Linear in the length of
-the text for each name.
+A name is found as a row of whole words, the longest name first: one inside another is not found there. Not minded are
+case, hyphens and blanks, accents, Unicode forms, Greek letters against their names, British against American spelling,
+possessives, singular and plural, "Anaemia, aplastic" against "aplastic anaemia", and a short form in brackets after the
+name. Minded is the case of short symbols (WAS is no "was"), and what stands around a single letter (a T cell names no
+gene T). tests/anchors/gate_cases.jsonl holds 200 cases, and what was found in them.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+import unicodedata
+from collections.abc import Iterator, Mapping, Sequence
+from functools import lru_cache
+from typing import NamedTuple
 
 from kgqa_hpc.plain_text import normalized
 
 _ALIKE = str.maketrans({"-": " ", "‐": " ", "‑": " ", "‒": " ", "–": " ", "_": " ", "′": "'", "’": "'"})
+_BREAKS = frozenset("-‐‑‒–—−_ \t\n\r\xa0")
+_PRIMES = str.maketrans(
+    {"′": "'", "’": "'", "‘": "'", "`": "'", "´": "'", "ʹ": "'", "″": "''", "®": " ", "™": " "}
+)
+_LETTERS = str.maketrans({"æ": "ae", "œ": "oe", "ø": "o", "ł": "l", "đ": "d", "ı": "i"})
+_SPELLINGS = (("ae", "e"), ("oe", "e"), ("our", "or"), ("sulph", "sulf"))
+_ROMAN = {"ii": "2", "iii": "3", "iv": "4", "vi": "6", "vii": "7", "viii": "8", "ix": "9"}
+_ENDINGS = (
+    *(("ies", "y"), ("es", ""), ("es", "is"), ("s", "")),
+    *(("ae", "a"), ("e", "a"), ("i", "us"), ("a", "um"), ("a", "on"), ("mata", "ma")),
+)
+_SINGULAR = {
+    "feet": "foot",
+    "teeth": "tooth",
+    "children": "child",
+    "mice": "mouse",
+    "women": "woman",
+    "men": "man",
+}
+_SYMBOL = 6  # letters of a symbol whose case counts: longer ones are no words of a sentence
+# Around a single letter: what makes it part of another name.
+_BEFORE = frozenset(
+    [
+        "vitamin",
+        "hepatitis",
+        "influenza",
+        "type",
+        "class",
+        "group",
+        "grade",
+        "stage",
+        "phase",
+        "factor",
+        "coenzyme",
+        "complex",
+        "chromosome",
+        "panel",
+    ]
+)
+_AFTER = frozenset(
+    [
+        "cell",
+        "cells",
+        "lymphocyte",
+        "lymphocytes",
+        "wave",
+        "waves",
+        "helper",
+        "chromosome",
+        "chromosomes",
+        "fever",
+    ]
+)
+_ENDS = frozenset(".!?:")
+# A Greek letter by its name, written without a break: NF-kappaB, IFNgamma.
+_GREEK_NAME = re.compile(
+    r"(?<=[A-Z0-9])(alpha|beta|gamma|delta|epsilon|kappa|lambda|omega)(?![a-z])"
+    r"|(?<![A-Za-z])(alpha|beta|gamma|delta|epsilon|kappa|lambda|omega)(?=[A-Z])"
+)
+_SHORT_FORM = re.compile(r"(?P<name>.*\S)\s*[(\[](?P<short>[^()\[\]]{1,40})[)\]]")
+
+
+class Word(NamedTuple):
+    """A word or sign: in the form it is compared by, as it was written, and how it hangs on the one before.
+
+    `joined` is "" at the beginning of a word, "glued" for a part of the same word, "hyphen" after a hyphen.
+    """
+
+    form: str
+    written: str
+    joined: str
 
 
 def plain(text: str) -> str:
-    """The form in which names and texts are compared."""
+    """A form in which texts are compared as wholes."""
     return " ".join(normalized("NFKC", text).translate(_ALIKE).casefold().split())
 
 
-def named(text: str, names: Sequence[str]) -> list[int]:
-    """Positions in `names` of those that stand in `text`, ascending; of equal names all."""
-    bearers: dict[str, list[int]] = {}
+def named(text: str, names: Sequence[str], aliases: Mapping[str, Sequence[str]] | None = None) -> list[int]:
+    """Positions in `names` of those that stand in `text`, ascending; of equal names all.
+
+    `aliases` maps a name to other names of the same thing.
+    """
+    bearers: dict[tuple[str, ...], tuple[tuple[Word, ...], set[int]]] = {}
     for position, name in enumerate(names):
-        bearers.setdefault(plain(name), []).append(position)
-    rest, found = plain(text), []
-    for name in sorted(filter(None, bearers), key=lambda one: (-len(one), one)):
-        # What was found is blotted out, so that no shorter name is found inside of it.
-        rest, times = re.subn(rf"(?<!\w){re.escape(name)}(?!\w)", "\0", rest)
-        if times:
-            found += bearers[name]
+        for one in (name, *((aliases or {}).get(name) or ())):
+            for words in _ways(one):
+                bearers.setdefault(_key(words), (words, set()))[1].add(position)
+    text_words = list(_words(text))
+    free = [True] * len(text_words)
+    found: set[int] = set()
+    for key in sorted(bearers, key=lambda one: (-len(one), -sum(map(len, one)), one)):
+        words, positions = bearers[key]
+        if _take(words, text_words, free):
+            found |= positions
     return sorted(found)
+
+
+@lru_cache(maxsize=1 << 14)
+def _ways(name: str) -> tuple[tuple[Word, ...], ...]:
+    """The rows of words a name may be written in."""
+    ways = [name]
+    if match := _SHORT_FORM.fullmatch(name):
+        short = match["short"].strip()
+        ways.append(match["name"])
+        if (
+            " " not in short
+            and len(short) <= 10
+            and (sum(map(str.isupper, short)) > 1 or any(map(str.isdigit, short)))
+        ):
+            ways.append(short)
+    parts = name.split(", ")
+    if len(parts) > 1 and "(" not in name:
+        ways.append(" ".join(reversed(parts)))
+    if "-" in name and len(name) <= 10 and " " not in name:
+        ways.append(name.replace("-", ""))
+    return tuple(dict.fromkeys(row for way in ways if (row := tuple(_words(way)))))
+
+
+def _key(words: tuple[Word, ...]) -> tuple[str, ...]:
+    """The same for names that are found in the same places."""
+    return (words[0].written,) if _is_symbol(words) else tuple(word.form for word in words)
+
+
+def _is_symbol(words: tuple[Word, ...]) -> bool:
+    """Whether a name is a short one in capitals, which another case would make a word of the language."""
+    letters = words[0].written
+    return len(words) == 1 and letters.isalpha() and letters.isupper() and len(letters) <= _SYMBOL
+
+
+def _take(name: tuple[Word, ...], text: list[Word], free: list[bool]) -> bool:
+    """Whether the name stands in the text; where it does its words are taken, so that nothing is found inside."""
+    found, place, size = False, 0, len(name)
+    while place + size <= len(text):
+        end = place + size
+        if all(free[place:end]) and _stands(name, text, place, end):
+            free[place:end] = [False] * size
+            found, place = True, end
+        else:
+            place += 1
+    return found
+
+
+def _stands(name: tuple[Word, ...], text: list[Word], place: int, end: int) -> bool:
+    """Whether the words of the text from `place` to `end` are the name, and not a part of another one."""
+    if _is_symbol(name):
+        if text[place].written not in (name[0].written, f"{name[0].written}s"):
+            return False
+    elif not all(_same(a, b, len(name)) for a, b in zip(name, text[place:end], strict=True)):
+        return False
+    before, after = text[place - 1] if place else None, text[end : end + 2]
+    if text[place].joined == "glued" or (after and after[0].joined == "glued"):
+        return False
+    if (before is not None and before.form == "non") or (after and after[0].form == "like"):
+        return False
+    return len(name) > 1 or len(name[0].form) > 1 or _letter_stands(text[place], before, after)
+
+
+def _letter_stands(letter: Word, before: Word | None, after: list[Word]) -> bool:
+    """Whether a single letter stands for itself: is no word, and no part of a name with what is around it."""
+    if letter.joined == "hyphen" or (after and (after[0].joined == "hyphen" or after[0].form in _AFTER)):
+        return False
+    if letter.written in ("a", "I") or (letter.written == "A" and (before is None or before.form in _ENDS)):
+        return False
+    if len(after) == 2 and after[0].form == "." and after[1].written[0].islower():  # an initial: E. coli
+        return False
+    return before is None or before.form not in _BEFORE
+
+
+def _same(name: Word, word: Word, size: int) -> bool:
+    if name.form == word.form:
+        return True
+    if size > 1 and _ROMAN.get(name.form, name.form) == _ROMAN.get(word.form, word.form):
+        return True
+    return not _numbers(name.form).isdisjoint(_numbers(word.form))
+
+
+@lru_cache(maxsize=1 << 14)
+def _numbers(word: str) -> frozenset[str]:
+    """A word, and what it would be in the singular."""
+    if word in _SINGULAR:
+        return frozenset([word, _SINGULAR[word]])
+    if len(word) < 4 or not word.isalpha() or word.endswith(("ss", "us", "is")):
+        return frozenset([word])
+    return frozenset([word, *(word[: -len(end)] + to for end, to in _ENDINGS if word.endswith(end))])
+
+
+def _words(text: str) -> Iterator[Word]:
+    """The words and signs of a text; a change between letters and digits, and a Greek letter, begins a word."""
+    joined, fresh = "", True
+    marked = normalized("NFKC", text.translate(_PRIMES)).translate(_PRIMES)
+    for match in re.finditer(r"'s(?![^\W_])|([^\W\d_]+)|(\d+)|(\S)|(\s+)", marked):
+        piece = match[0]
+        if piece == "'s":
+            fresh, joined = True, ""
+        elif piece.isspace() or piece in _BREAKS:
+            fresh, joined = True, "hyphen" if not piece.isspace() and not fresh else ""
+        elif match[3]:
+            yield Word(piece, piece, "")
+            fresh, joined = True, ""
+        else:
+            for part in _parts(piece) if match[1] else [piece]:
+                yield Word(_form(part), part, joined if fresh else "glued")
+                fresh, joined = False, ""
+
+
+def _parts(piece: str) -> Iterator[str]:
+    """Runs of letters; each Greek letter is a part of its own, by its name."""
+    for part in re.findall(r"[\u0370-\u03ff]|[^\u0370-\u03ff]+", piece):
+        name = unicodedata.name(part, "") if len(part) == 1 else ""
+        if name.startswith("GREEK"):
+            yield name.rpartition("LETTER ")[2].partition(" WITH")[0].removeprefix("FINAL ").lower()
+        else:
+            yield from filter(None, _GREEK_NAME.split(part))
+
+
+@lru_cache(maxsize=1 << 14)
+def _form(part: str) -> str:
+    decomposed = normalized("NFKD", part.casefold())
+    form = "".join(c for c in decomposed if not unicodedata.combining(c)).translate(_LETTERS)
+    if len(form) > 4:
+        for other, one in _SPELLINGS:
+            form = form.replace(other, one)
+    return form

@@ -21,7 +21,7 @@ SECTIONS = {
     "From a configuration to a dataset, in this order": "init import hydrate sample run merge report all",
     "On a cluster": "plan submit status requeue doctor bench",
     "Look": "preview show explain replay kg count",
-    "Judge and grow": "judge extend study calibrate human grounding score",
+    "Judge and grow": "judge extend study panel retest hallucination calibrate human grounding score",
     "Datasets": "combine export publish",
     "Documents, scripts, prompts": "index mentions gasl prompts",
 }

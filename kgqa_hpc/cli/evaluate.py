@@ -95,12 +95,21 @@ def human_page(
 
 
 @app.command()
-def study(config: Config, run: Run, threads: Threads = None, as_json: AsJson = False) -> None:
-    """Variants of a prompt or setting on the same anchors, scored and compared; the same command resumes."""
+def study(
+    config: Config,
+    run: Run,
+    price: Annotated[
+        tuple[float, float] | None,
+        typer.Option(metavar="READ WRITTEN", help="Of a million tokens: tells what 1,000 pairs cost."),
+    ] = None,
+    threads: Threads = None,
+    as_json: AsJson = False,
+) -> None:
+    """Variants of a prompt, model or setting, scored and compared; the same command resumes."""
     from kgqa_hpc import trials
     from kgqa_hpc.evaluate.study import render
 
-    document = trials.study(config, run, threads=threads)
+    document = trials.study(config, run, threads=threads, price=price)
     if as_json:
         print_json(document)
     else:

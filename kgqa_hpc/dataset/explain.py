@@ -62,7 +62,7 @@ def explain(folder: Path, item: str) -> dict[str, Any]:
         # A journal vanishes when its shard's result is committed. Retry once; the second failure is real.
         place = _locate(run, config, row, anchor.id)
     record = place.record or Item(anchor).to_record()
-    steps = _steps(config, kept_prompts(run))
+    steps = _steps(config, kept_prompts(run), anchor)
     status, reason = _outcome(run, config, record)
     return {
         "id": anchor.id,
@@ -181,10 +181,12 @@ def _reason_in(rejected: Path, item: str) -> str | None:
     return None if line is None else orjson.loads(line)["reason"]
 
 
-def _steps(config: RunConfig, prompts: Path | None) -> dict[str, Step | str]:
-    """The steps of all passes by name, or why a pass's prompts cannot be loaded any more."""
+def _steps(config: RunConfig, prompts: Path | None, anchor: Anchor) -> dict[str, Step | str]:
+    """The steps of the item's passes by name, or why a pass's prompts cannot be loaded any more."""
     steps: dict[str, Step | str] = {}
     for each in config.passes:
+        if each.variant not in (None, anchor.data.get("variant")):
+            continue
         try:
             steps |= {step.label: step for step in build_chain(config, each.name, prompts=prompts)}
         except PromptError as problem:

@@ -20,6 +20,7 @@ from kgqa_hpc.steps.chain import kind_of
 TOKENS = ("prompt", "completion", "cached")
 PARAMETERS = ("temperature", "max_tokens", "seed")  # of a request, as its trace entry holds them
 PAIR = ("question", "answer")
+VARIANT = Column("variant", "string", "Variant of the study this record is of.")
 HEAD = ("id", "question", "answer", "kind", "group")  # members before `accepted` and `reason`
 
 
@@ -54,7 +55,8 @@ class RecordMaker:
         `anchor` is an Anchor, `item` its record in a result, `fields` the pair's own fields; `number`
         counts the records of an item that yields several, from 1.
         """
-        found = (fields, item["features"], item["annotations"])
+        varied = {key: anchor.data[key] for key in (VARIANT.name,) if key in anchor.data}
+        found = (varied, fields, item["features"], item["annotations"])
         return {
             "id": anchor.id if number is None else f"{anchor.id}.{number}",
             "question": fields["question"],
@@ -130,7 +132,7 @@ def lost_record(anchor: Any, item: Mapping[str, Any]) -> dict[str, Any]:
 def record_maker(config: RunConfig, run_digest: str) -> RecordMaker:
     """Builds the records of a run with this configuration. Raises ConfigError for an unknown kind or step."""
     origin = Origin(run_digest, config.seed, _source(config))
-    columns: dict[str, Column] = {}
+    columns: dict[str, Column] = {VARIANT.name: VARIANT} if config.variants else {}
     for settings in config.steps:
         added = STEPS.get(settings.use).columns_for(settings)
         columns |= {column.name: column for column in added}

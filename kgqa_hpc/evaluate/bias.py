@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from kgqa_hpc.evaluate.agreement import MISSING
-from kgqa_hpc.evaluate.bootstrap import RESAMPLES, Estimate, Floats
+from kgqa_hpc.evaluate.bootstrap import RESAMPLES, Estimate, Floats, estimate, mean_of
 from kgqa_hpc.evaluate.judged import Truth, auc, kappa_statistic, wilson
 from kgqa_hpc.evaluate.panel import Codes
 
@@ -21,7 +21,8 @@ from kgqa_hpc.evaluate.panel import Codes
 class Retest:
     """The same judge on the same items twice: shares with Wilson's interval, and kappa.
 
-    `to_accept` and `to_reject` count the flips by direction; `p` is small when one direction prevails.
+    `to_accept` and `to_reject` count the flips by direction; `shift` is what that does to the share accepted; `p` is
+    small when one direction prevails.
     """
 
     items: int
@@ -29,13 +30,14 @@ class Retest:
     kappa: float | None
     to_accept: int
     to_reject: int
+    shift: Estimate
     p: float
 
     def to_dict(self) -> dict[str, Any]:
-        return {**asdict(self), "same": self.same.to_dict()}
+        return {**asdict(self), "same": self.same.to_dict(), "shift": self.shift.to_dict()}
 
 
-def retest(first: Codes, second: Codes) -> Retest:
+def retest(first: Codes, second: Codes, *, resamples: int = RESAMPLES, seed: int = 0) -> Retest:
     """Compare two rounds of verdicts (1, 0, -1 missing), both (items,); items without both are left out."""
     from scipy.stats import binomtest
 
@@ -49,6 +51,7 @@ def retest(first: Codes, second: Codes) -> Retest:
         None if np.isnan(kappa) else kappa,
         up,
         down,
+        estimate(mean_of((b - a).astype(np.float64)), len(a), resamples=resamples, seed=seed),
         float(binomtest(up, up + down).pvalue) if up + down else 1.0,
     )
 

@@ -153,7 +153,8 @@ def recommendation(comparisons: Sequence[Comparison], *, alpha: float = ALPHA) -
     rest = "no variant is told from it" if len(noise) == len(comparisons) else "the others are lower"
     return (
         f"{best} has the highest mean, but its difference from {names} is noise at this number of anchors "
-        f"(p >= {min(map(_decisive, noise)):.2g} after Holm): take whichever of them costs least; {rest}."
+        f"(up to {max(c.difference for c in noise):.2g}; p >= {min(map(_decisive, noise)):.2g} after Holm): take "
+        f"whichever of them costs least, or compare them on more anchors; {rest}."
     )
 
 

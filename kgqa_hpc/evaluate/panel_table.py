@@ -36,6 +36,55 @@ def panel_table(source: Path, *, seed: int = 0) -> dict[str, Any]:
     }
 
 
+def render(document: dict[str, Any]) -> str:
+    """The table as text."""
+    lines = [
+        f"{document['records']:,} records",
+        "",
+        f"{'judge or rule':<30}{'accepted':>10}{'rejected':>10}{'missing':>9}  share",
+    ]
+    for name, one in {**document["judges"], **document["rules"]}.items():
+        share = one["share"]
+        told = (
+            "undefined"
+            if share["value"] is None
+            else f"{share['value']:.3f} [{share['low']:.3f}, {share['high']:.3f}]"
+        )
+        lines.append(
+            f"{name[:29]:<30}{one['accepted']:>10,}{one['rejected']:>10,}{one['missing']:>9,}  {told}"
+        )
+    lines += [
+        f"{' and '.join(one['judges'])}: both accept {one['both']:,}, only the first {one['only_first']:,}, "
+        f"only the second {one['only_second']:,}, neither {one['neither']:,}, no two votes {one['missing']:,}"
+        for one in document["confusion"]
+    ]
+    if document["agreement"] is not None:
+        lines += [
+            f"{name}: alone rejects {one['rejects_alone']:,}, alone accepts {one['accepts_alone']:,}"
+            for name, one in document["alone"].items()
+        ]
+        lines += [f"{words}: {_interval(document['agreement'][key])}" for key, words in COEFFICIENTS.items()]
+    return "\n".join(lines)
+
+
+COEFFICIENTS = {
+    "raw": "raw agreement",
+    "krippendorff_alpha": "Krippendorff's alpha",
+    "fleiss_kappa": "Fleiss' kappa",
+    "gwet_ac1": "Gwet's AC1",
+}
+
+
+def _interval(one: dict[str, Any]) -> str:
+    if one["value"] is None:
+        return "undefined"
+    return (
+        f"{one['value']:.3f} [{one['low']:.3f}, {one['high']:.3f}]"
+        if one["low"] is not None
+        else f"{one['value']:.3f}"
+    )
+
+
 def read_votes(source: Path) -> tuple[Codes, tuple[str, ...]]:
     """Votes (records, judges) of a source; judges in the order they first occur."""
     places: dict[str, int] = {}

@@ -199,16 +199,19 @@ def _items(run: RunFolder, config: RunConfig) -> int:
     """Items of the run: sampled ones, or as many as the configuration asks for."""
     if run.anchors.exists():
         return int(read_header(run.anchors, "anchors")["rows"])
-    expected = kind_of(config).expected(config.anchors)
-    if expected is None:
+    drawn = list(config.variant_configs().values()) or [config]
+    known = [kind_of(one).expected(one.anchors) for one in drawn]
+    if None in known:
         raise InputError(f"{run.path}: nothing was sampled yet", f"first: kgqa sample {run.path}")
-    return expected
+    return sum(filter(None, known))
 
 
 def _ended(config: RunConfig, state: Status) -> float:
     """Items that ended; one that went through a pass counts as that pass's part of the published time."""
+    variants = len({each.variant for each in config.passes if each.variant})
     days = [
         sum(1 / PUBLISHED_PER_DAY[step.use] for step in each.steps if step.use in PUBLISHED_PER_DAY)
+        / (variants if each.variant else 1)
         for each in config.passes
     ]
     ended = zip(days, state["passes"], strict=True)

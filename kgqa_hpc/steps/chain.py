@@ -16,7 +16,7 @@ from kgqa_hpc.steps import STEPS
 from kgqa_hpc.steps.decision import Decision, decision
 from kgqa_hpc.steps.item import Item
 from kgqa_hpc.steps.step import Step, StepContext
-from kgqa_hpc.steps.variants import StepFamily
+from kgqa_hpc.steps.variants import KindFamily, StepFamily
 
 EXAMPLES: dict[str, Any] = {
     "string": "An example.",
@@ -28,9 +28,10 @@ EXAMPLES: dict[str, Any] = {
 
 
 def kind_of(config: RunConfig) -> AnchorKind:
-    """The anchor kind of a run."""
-    kind: AnchorKind = KINDS.get(config.anchors.kind)()
-    return kind
+    """The anchor kind of a run; the family of them where a study's variants have several."""
+    names = dict.fromkeys(one.anchors.kind for one in (config, *config.variant_configs().values()))
+    kinds: list[AnchorKind] = [KINDS.get(name)() for name in names]
+    return kinds[0] if len(kinds) == 1 else KindFamily(kinds)
 
 
 def build_chain(
@@ -42,33 +43,49 @@ def build_chain(
     Raises PromptError for every reason `load_prompt` knows, for a prompt that serves another step, and for
     one that names what its step does not have.
     """
-    context = StepContext(
-        config.seed,
-        kind_of(config),
-        config.prompts.edge_types,
-        decision_of(config),
-        engine,
-    )
+    only = next(each.variant for each in config.passes if each.name == pass_name)
+    variants = {n: one for n, one in config.variant_configs().items() if only in (None, n)}
+    kind = kind_of(config)
+    if not variants:
+        return _chain(config, pass_name, kind, engine, prompts)
+    chains = {name: _chain(one, pass_name, kind, engine, prompts) for name, one in variants.items()}
+    families = (dict(zip(chains, steps, strict=True)) for steps in zip(*chains.values(), strict=True))
+    return [
+        StepFamily(members) if only or _differ(list(members.values())) else next(iter(members.values()))
+        for members in families
+    ]
+
+
+def _differ(steps: list[Step]) -> bool:
+    """Whether steps of several variants do not do the same."""
+    first, *others = ([s.settings, s.context.edge_types, s.asks and s.prompt] for s in steps)
+    return any(one != first for one in others)
+
+
+def _chain(
+    config: RunConfig, pass_name: str, kind: AnchorKind, engine: EngineInfo | None, prompts: Path | None
+) -> list[Step]:
     folder = prompts or config.prompts.folder
-    steps = next(each.steps for each in config.passes if each.name == pass_name)
-    varied = config.variant_steps()
-
-    def made(settings: StepSettings) -> Step:
-        if varied is None or settings.label != varied[0]:
-            return _step(settings, context, folder, config.prompts.domain)
-        variants = varied[1].items()
-        return StepFamily(
-            {name: _step(one, context, folder, config.prompts.domain) for name, one in variants}
-        )
-
-    chain = [made(settings) for settings in steps]
-    _try_prompts(chain, context, _fields_before(config, pass_name))
+    settings = next(each.steps for each in config.passes if each.name == pass_name)
+    shown = _instructions(config, folder) if any(STEPS.get(s.use).sees_instructions for s in settings) else ()
+    context = StepContext(config.seed, kind, config.prompts.edge_types, decision_of(config), engine, shown)
+    chain = [_step(one, context, folder, config.prompts.domain) for one in settings]
+    _try_prompts(chain, kind_of(config), _fields_before(config, pass_name))
     return chain
+
+
+def _instructions(config: RunConfig, folder: str | Path | None) -> tuple[str, ...]:
+    """The constant part of every prompt by which the run's records are written."""
+    return tuple(
+        load_prompt(one.prompt, folder, config.prompts.domain).system
+        for one in config.steps
+        if one.prompt is not None and STEPS.get(one.use).adds == "output"
+    )
 
 
 def set_engine(chain: list[Step], engine: EngineInfo) -> None:
     """Say which engine answers from now on; steps of one chain share it."""
-    for step in chain:
+    for step in (one for each in chain for one in each.members):
         step.context.engine = engine
 
 
@@ -125,10 +142,9 @@ def _fields_before(config: RunConfig, pass_name: str) -> dict[str, Any]:
     return fields
 
 
-def _try_prompts(chain: list[Step], context: StepContext, fields: dict[str, Any]) -> None:
+def _try_prompts(chain: list[Step], kind: AnchorKind, fields: dict[str, Any]) -> None:
     """Try every prompt on the kind's sample, as its step will fill it in."""
-    kind = context.kind
-    for step in (one for each in chain for one in each.members):
+    for step in chain:
         if step.asks:
             item = Item(kind.sample, output=dict(fields))
             own, shown = step.variables(item), kind.variables(kind.sample)

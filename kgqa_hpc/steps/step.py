@@ -63,13 +63,16 @@ Outcome = Done | Ask | Retry | Reject
 
 @dataclass(slots=True)
 class StepContext:
-    """What the steps of a chain share: seed, anchor kind, the panel's rule, and, once it is up, the engine."""
+    """What the steps of a chain share: seed, anchor kind, the panel's rule, what the prompts that write records say
+    (for steps that ask for it), and, once it is up, the engine.
+    """
 
     run_seed: int
     kind: AnchorKind
     edge_types: bool = False
     decision: Decision = field(default_factory=Decision)
     engine: EngineInfo | None = None
+    instructions: tuple[str, ...] = ()
 
 
 class Step:
@@ -91,6 +94,7 @@ class Step:
     gives: ClassVar[tuple[str, ...]] = ()
     needs: ClassVar[tuple[str, ...]] = ()
     columns: ClassVar[tuple[Column, ...]] = ()
+    sees_instructions: ClassVar[bool] = False  # whether its context holds what the writing prompts say
     turns: int = 1
     example: ClassVar[Mapping[str, Any]] = {}
 
@@ -167,10 +171,15 @@ class Step:
             id=f"{item.id}/{place}/{attempt}",
             messages=prompt.render(self._variables(item)),
             max_tokens=prompt.max_tokens,
-            temperature=prompt.retry_temperature if attempt > 0 else prompt.temperature,
+            temperature=self._temperature(attempt),
             seed=seed_of(run_seed, item.id, place, attempt),
             schema=None if prompt.last_object else prompt.schema,
         )
+
+    def _temperature(self, attempt: int) -> float:
+        own = self.settings.temperature
+        first = self.prompt.temperature if own is None else own
+        return self.prompt.retry_temperature if attempt > 0 else first
 
     def take(self, item: Item, response: Response, attempt: int, turn: int = 0) -> Outcome:
         """Take the answer to `request(item, attempt, …)`; never raises on what a model wrote.
@@ -234,7 +243,7 @@ class Step:
             "prompt": prompt.identity(),
             "engine": engine.provenance() if engine else {},
             "seed": seed_of(self.context.run_seed, item.id, _place(self.label, turn), attempt),
-            "temperature": prompt.retry_temperature if attempt > 0 else prompt.temperature,
+            "temperature": self._temperature(attempt),
             "text": storable(response.text),
             "finish": response.finish,
             "error": None if response.error is None else storable(response.error),

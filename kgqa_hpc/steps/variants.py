@@ -1,7 +1,8 @@
-"""A study's variants: the same anchors once for each value of one step setting (BioGraphletQA, section 3.2.1).
+"""A study's items: anchors with variants, and the steps and kinds that do each item by its own variant
+(BioGraphletQA, section 3.2.1).
 
 An item of a study is an anchor and a variant: the anchor's id is `ANCHOR~VARIANT` and its data says `variant`.
-Items of one variant lie together, so that a prefix cache reads each prompt once. In the chain the step that
+Items of one variant lie together, so that a prefix cache reads each prompt once. In the chain a step that
 varies is a family of steps; an item's own is the one of its variant.
 """
 
@@ -11,10 +12,10 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from kgqa_hpc.anchors.anchor import Anchor
+from kgqa_hpc.anchors.anchor import Anchor, AnchorKind
 from kgqa_hpc.engines.engine import Request, Response
 from kgqa_hpc.steps.item import Item
-from kgqa_hpc.steps.step import Outcome, Step
+from kgqa_hpc.steps.step import Done, Outcome, Step
 
 MARK = "~"  # between the anchor's id and the variant's name; names have none
 
@@ -28,7 +29,10 @@ def with_variants(anchors: Iterable[Anchor], names: Sequence[str]) -> Iterator[A
 
 
 class StepFamily(Step):
-    """One step in several variants; looks like the first of them, and does each item by its own."""
+    """One step in several variants; looks like the first of them, and does each item by its own.
+
+    Items of variants it has no member for pass by: another pass does them.
+    """
 
     def __init__(self, members: Mapping[str, Step]) -> None:
         self._by_variant = dict(members)
@@ -44,6 +48,10 @@ class StepFamily(Step):
     def of(self, item: Item) -> Step:
         return self._by_variant[item.anchor.data["variant"]]
 
+    def asks_about(self, item: Item) -> bool:
+        own = self._by_variant.get(item.anchor.data["variant"])
+        return own is not None and own.asks_about(item)
+
     def request(self, item: Item, attempt: int, run_seed: int, turn: int = 0) -> Request:
         return self.of(item).request(item, attempt, run_seed, turn)
 
@@ -51,7 +59,45 @@ class StepFamily(Step):
         return self.of(item).take(item, response, attempt, turn)
 
     def run(self, item: Item) -> Outcome:
-        return self.of(item).run(item)
+        own = self._by_variant.get(item.anchor.data["variant"])
+        return Done() if own is None else own.run(item)
 
     def variables(self, item: Item) -> dict[str, Any]:
         return self.of(item).variables(item)
+
+
+class KindFamily(AnchorKind):
+    """Several anchor kinds in one study; an anchor's own is the one it says it is of."""
+
+    def __init__(self, members: Sequence[AnchorKind]) -> None:
+        self._by_name = {kind.name: kind for kind in members}
+        first = members[0]
+        self.name, self.gives, self.sample = "+".join(self._by_name), first.gives, first.sample  # type: ignore[misc]
+        self.columns = tuple({c.name: c for kind in members for c in kind.columns}.values())  # type: ignore[misc]
+
+    def _of(self, anchor: Anchor) -> AnchorKind:
+        return self._by_name[anchor.kind]
+
+    def variables(self, anchor: Anchor) -> dict[str, Any]:
+        return self._of(anchor).variables(anchor)
+
+    def start(self, anchor: Anchor) -> dict[str, Any]:
+        return self._of(anchor).start(anchor)
+
+    def record(self, anchor: Anchor, fields: Mapping[str, Any]) -> dict[str, Any]:
+        """The columns of all kinds; null where an anchor's own kind has none of that name."""
+        return {column.name: None for column in self.columns} | self._of(anchor).record(anchor, fields)
+
+    def facts(
+        self,
+        anchor: Anchor,
+        fields: Mapping[str, Any],
+        aliases: Mapping[str, Sequence[str]] | None = None,
+    ) -> dict[str, Any]:
+        return self._of(anchor).facts(anchor, fields, aliases)
+
+    def worded(self, anchor: Anchor, question: str) -> str:
+        return self._of(anchor).worded(anchor, question)
+
+    def objection(self, anchor: Anchor, fields: Mapping[str, Any]) -> str | None:
+        return self._of(anchor).objection(anchor, fields)

@@ -134,6 +134,7 @@ def _passes(
             "steps": [dict(step) for step in one["steps"]],
             "engine": {key: value for key, value in engine.items() if key not in left_out},
             **({"contents": dict(found)} if (found := contents.get(one["name"])) else {}),
+            **({"variant": one["variant"]} if one.get("variant") else {}),
         }
     return passes
 

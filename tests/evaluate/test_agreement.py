@@ -53,6 +53,15 @@ def test_alpha_equals_krippendorffs_worked_example(level: str, expected: float) 
     assert krippendorff_alpha(votes, level).value == pytest.approx(expected, abs=5e-4)  # type: ignore[arg-type]
 
 
+def test_coefficients_with_missing_votes_equal_gwets_worked_example() -> None:
+    """Gwet (2014), the same ratings with their gaps (`cac.raw4raters` of the package irrCAC)."""
+    votes = make_votes(list(zip(*KRIPPENDORFF, strict=True)), "ABCD")
+    assert raw_agreement(votes).value == pytest.approx(0.81818, abs=5e-6)
+    assert gwet_ac1(votes).value == pytest.approx(0.77544, abs=5e-6)
+    assert fleiss_kappa(votes).value == pytest.approx(0.76117, abs=5e-6)
+    assert krippendorff_alpha(votes).value == pytest.approx(0.74342, abs=5e-6)
+
+
 def test_fleiss_kappa_equals_the_worked_example() -> None:
     rows = [[k for k, n in enumerate(line) for _ in range(n)] for line in FLEISS]
     votes = make_votes(rows, [f"j{i}" for i in range(14)], range(5))

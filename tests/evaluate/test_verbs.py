@@ -67,3 +67,17 @@ def test_what_is_not_there_is_exit_2_and_one_line(words: tuple[str, ...]) -> Non
     assert found.stdout == ""
     assert found.stderr.startswith("error: nowhere")
     assert len(found.stderr.splitlines()) <= 2
+
+
+def test_panel_tells_of_each_judge_and_hallucination_of_two_audits(tmp_path: Path) -> None:
+    votes = [(True, True), (True, False), (False, False), (True, True)]
+    rows = [{"id": str(n), "verdicts": {"a": {"ok": a}, "b": {"ok": b}}} for n, (a, b) in enumerate(votes)]
+    source = write_lines(tmp_path / "votes.jsonl", rows)
+    text = kgqa("panel", source).stdout
+    assert "a and b: both accept 2, only the first 1, only the second 0, neither 1" in text
+    assert "b: alone rejects 1" in text
+    assert "Krippendorff's alpha: 0.5" in text
+    assert json.loads(kgqa("panel", source, "--json").stdout)["rules"]["all"]["accepted"] == 2
+    found = kgqa("hallucination", source, source, "--json")
+    assert json.loads(found.stdout)["ratio_of_means"] == 1
+    assert kgqa("hallucination", source, source, "--panel", source).returncode == 2

@@ -56,6 +56,15 @@ class Faults(Settings):
     )
 
 
+class Planted(BaseModel):
+    """Another share of acceptance for requests that hold certain texts: a judge with a known taste."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    holds: list[str] = Field(min_length=1, description="Texts that must all stand in the request's messages.")
+    accept: float = Field(ge=0, le=1, description="Share of such requests that are answered true.")
+
+
 class ScriptedSettings(EngineSettings):
     """A deterministic stand-in for a model: answers follow from the request. For tests and rehearsals."""
 
@@ -64,6 +73,9 @@ class ScriptedSettings(EngineSettings):
     kind: Literal["scripted"] = "scripted"
     model: str = Field("scripted-1", description="A name; part of the provenance and of the answers.")
     accept: float = Field(0.45, ge=0, le=1, description="Share of pairs the judge accepts.")
+    planted: list[Planted] | None = Field(
+        None, description="Other shares for requests that hold certain texts; the first counts."
+    )
     answer_tokens: int = Field(250, ge=1, description="Mean tokens of an answer in the latency model.")
     latency: GpuModel = GpuModel()
     faults: Faults = Faults()
@@ -151,8 +163,15 @@ class ScriptedEngine:
         prompt = request.messages[-1]["content"] if request.messages else ""
         if request.schema is None:
             return prose(prompt, Draw(key))
-        value = value_for(request.schema, prompt, Draw(key), self._config.accept)
+        value = value_for(request.schema, prompt, Draw(key), self._accept(request))
         return orjson.dumps(value).decode()
+
+    def _accept(self, request: Request) -> float:
+        if not self._config.planted:
+            return self._config.accept
+        text = "\n".join(message["content"] for message in request.messages)
+        own = (one.accept for one in self._config.planted if all(part in text for part in one.holds))
+        return next(own, self._config.accept)
 
     def _cost(self, request: Request, key: bytes) -> Cost:
         model = self._config.latency

@@ -1,0 +1,132 @@
+"""The symbolic gate: each fact is kept as a feature, and rejects only where the configuration says so."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from kgqa_hpc.anchors.anchor import Anchor, Node, Relation
+from kgqa_hpc.config import parse_config
+from kgqa_hpc.errors import InputError
+from kgqa_hpc.prompts.prompt import load_prompt
+from kgqa_hpc.steps.chain import build_chain
+from kgqa_hpc.steps.item import Item
+from kgqa_hpc.steps.step import Done, Reject
+from kgqa_hpc.steps.wording import COPIED, graph_words
+
+ANCHOR = Anchor(
+    "a",
+    "graphlet",
+    "shape 3",
+    tuple(
+        Node(str(n), name, "thing")
+        for n, name in enumerate(["ATP7B", "Wilson disease", "tremor", "lymph node"])
+    ),
+    (Relation(0, 1, "causes"), Relation(1, 2, "shows"), Relation(1, 3, "shows")),
+    data={"shape": 3},
+)
+GOOD = ("Which gene underlies a tremor with copper in the cornea?", "A defect of ATP7B does.")
+
+
+def check(question: str, answer: str, **settings: Any) -> tuple[Any, dict[str, Any]]:
+    steps = ["generate", {"use": "check", **settings}]
+    config = parse_config({"engine": {"kind": "scripted"}, "passes": [{"name": "main", "steps": steps}]}, "t")
+    item = Item(ANCHOR, output={"question": question, "answer": answer})
+    return build_chain(config, "main")[1].run(item), item.features
+
+
+def test_a_good_pair_passes_and_its_facts_are_kept() -> None:
+    outcome, features = check(*GOOD)
+    assert isinstance(outcome, Done)
+    assert features == {
+        "question_nodes": [2],
+        "answer_nodes": [0],
+        "nodes_used": 2,
+        "node_share": 0.5,
+        "hops": 2,
+        "answer_leak": False,
+        "graph_words": [],
+        "copied_example": False,
+    }
+
+
+@pytest.mark.parametrize(
+    ("rule", "question", "answer"),
+    [
+        ("answer_leak", "Does ATP7B cause tremor?", "Yes, ATP7B causes it."),
+        ("few_nodes", "Which gene is it?", "A defect of ATP7B is."),
+        ("few_hops", "Does ATP7B cause tremor?", "Yes, ATP7B causes tremor."),
+        ("graph_words", "What is the connection between ATP7B and a tremor?", "Wilson disease, by two hops."),
+        ("no_question", "Tremor of ATP7B.", "Wilson disease is it."),
+        ("no_sentence", "Which disease joins ATP7B and tremor?", "Wilson disease"),
+        ("same_text", "Is it ATP7B with tremor?", "Is it ATP7B with tremor."),
+    ],
+)
+def test_a_fact_rejects_where_it_is_configured_and_is_only_kept_elsewhere(
+    rule: str, question: str, answer: str
+) -> None:
+    assert check(question, answer, reject=[rule])[0] == Reject(f"check: {rule.replace('_', ' ')}")
+    assert isinstance(check(question, answer, reject=[])[0], Done)
+    assert isinstance(check(*GOOD, reject=[rule])[0], Done)
+
+
+def test_what_is_copied_from_the_prompts_example_is_seen() -> None:
+    example = load_prompt("p5").system.split('"question": "')[1].split('"')[0]
+    outcome, features = check(example, "ATP7B, which bears on tremor.", reject=["copied_example"])
+    assert features["copied_example"] is True
+    assert outcome == Reject("check: copied example")
+    words = example.replace("-", " ").split()[: COPIED - 1]
+    assert check(f"{' '.join(words)} tremor?", GOOD[1])[1]["copied_example"] is False
+
+
+@pytest.mark.parametrize(
+    ("text", "found"),
+    [
+        ("Which lymph node swells?", []),
+        ("Does the sinoatrial node pace the heart?", []),
+        ("Which node is between them?", ["node"]),
+        ("Ethanol (1) acts on the receptor (3).", ["(1)", "(3)"]),
+        ("Which signalling pathway and which gene network act?", []),
+        ("At the edge of the tongue?", []),
+        ("In the graphlet, which vertex?", ["graphlet", "vertex"]),
+        ("A photograph of a paragraph?", []),
+        ("Through its connection to RAP1A it acts.", ["connection"]),
+        ("Which synaptic connections does connective tissue hold?", []),
+    ],
+)
+def test_words_of_graphs_are_told_from_words_of_anatomy(text: str, found: list[str]) -> None:
+    assert graph_words(text, "", []) == found
+
+
+def test_words_inside_a_nodes_name_speak_of_no_graph() -> None:
+    assert graph_words("Does the knowledge graph syndrome exist?", "", ["Knowledge graph syndrome"]) == []
+
+
+def test_aliases_count_as_the_name_and_broken_lines_are_named(tmp_path: Path) -> None:
+    table = tmp_path / "aliases.tsv"
+    table.write_text("Wilson disease\thepatolenticular degeneration\n", encoding="utf-8")
+    question = "Which gene is altered in hepatolenticular degeneration?"
+    assert check(question, GOOD[1])[1]["question_nodes"] == []
+    assert check(question, GOOD[1], aliases=str(table))[1]["question_nodes"] == [1]
+    table.write_text("one\ttwo\nthree\n", encoding="utf-8")
+    with pytest.raises(InputError, match="line 2"):
+        check(*GOOD, aliases=str(table))
+
+
+def test_a_pair_of_an_anchor_without_nodes_is_checked_by_its_words_alone() -> None:
+    config = parse_config(
+        {
+            "engine": {"kind": "scripted"},
+            "anchors": {"kind": "records", "from": "x.jsonl"},
+            "passes": [{"name": "main", "steps": [{"use": "check", "reject": ["few_hops", "few_nodes"]}]}],
+        },
+        "t",
+    )
+    item = Item(
+        Anchor("r", "records", "all", data={"record": {"id": "r"}}),
+        output=dict(zip(("question", "answer"), GOOD, strict=True)),
+    )
+    assert isinstance(build_chain(config, "main")[0].run(item), Done)
+    assert item.features == {"graph_words": [], "copied_example": False}
