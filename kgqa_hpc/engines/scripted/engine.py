@@ -56,10 +56,8 @@ class Faults(Settings):
     )
 
 
-class Planted(BaseModel):
+class Planted(Settings):
     """Another share of acceptance for requests that hold certain texts: a judge with a known taste."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
 
     holds: list[str] = Field(min_length=1, description="Texts that must all stand in the request's messages.")
     accept: float = Field(ge=0, le=1, description="Share of such requests that are answered true.")
