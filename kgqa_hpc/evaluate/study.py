@@ -160,7 +160,8 @@ def write_study(
         from kgqa_hpc.evaluate.study_figures import study_figures
 
         scores = score_arrays(variants)
-        study_figures(scores, compare(scores, paired=False), folder)
+        criteria = len(document["criteria"])
+        study_figures(scores, compare(scores, paired=False), folder, criteria=criteria)
     return document
 
 

@@ -25,20 +25,26 @@ STARS = ((0.001, "***"), (0.01, "**"), (0.05, "*"))
 
 
 def study_figures(
-    scores: Mapping[str, Floats], comparisons: Sequence[Comparison], folder: Path
+    scores: Mapping[str, Floats], comparisons: Sequence[Comparison], folder: Path, *, criteria: int = 0
 ) -> list[Path]:
     """Write boxplot.svg and histograms.svg into `folder`; returns their paths. `scores` maps variant to (n,).
+
+    Scores that are sums of so many `criteria` of 0 or 1 are shown on the whole scale, that no small difference looks
+    large; others over their own range.
 
     Raises InputError when matplotlib is missing, DiskFull or StoreError.
     """
     make_folder(folder)
+    levels = _levels(scores, criteria)
     width = max(5.0, 1.5 + 0.6 * len(scores))
     rows = -(-len(scores) // 5)
     return [
-        save_figure(folder / "boxplot.svg", lambda f: _boxes(f, scores, comparisons), width=width, height=4),
+        save_figure(
+            folder / "boxplot.svg", lambda f: _boxes(f, scores, comparisons, levels), width=width, height=4
+        ),
         save_figure(
             folder / "histograms.svg",
-            lambda f: _histograms(f, scores),
+            lambda f: _histograms(f, scores, levels),
             width=2.1 * min(5, len(scores)) + 0.6,
             height=0.6 + 1.6 * rows,
         ),
@@ -50,7 +56,16 @@ def stars(p: float) -> str:
     return next((mark for limit, mark in STARS if p < limit), "ns")
 
 
-def _boxes(figure: Figure, scores: Mapping[str, Floats], comparisons: Sequence[Comparison]) -> None:
+def _levels(scores: Mapping[str, Floats], criteria: int) -> Floats:
+    """The scores on the axes, ascending."""
+    seen = np.unique(np.concatenate(list(scores.values())))
+    whole = np.arange(criteria + 1, dtype=np.float64)
+    return whole if np.isin(seen, whole).all() else seen
+
+
+def _boxes(
+    figure: Figure, scores: Mapping[str, Floats], comparisons: Sequence[Comparison], levels: Floats
+) -> None:
     axes = figure.subplots()
     names = list(scores)
     drawn = axes.boxplot(
@@ -65,12 +80,12 @@ def _boxes(figure: Figure, scores: Mapping[str, Floats], comparisons: Sequence[C
     best = comparisons[0].best if comparisons else None
     for name, box in zip(names, drawn["boxes"], strict=True):
         box.set(facecolor=ACCEPTED if name == best else NEUTRAL, alpha=0.55)
-    top = max(float(np.max(values)) for values in scores.values())
-    low = min(float(np.min(values)) for values in scores.values())
+    low, top = float(levels[0]), float(levels[-1])
     step = 0.09 * max(top - low, 1.0)
     for rank, one in enumerate(comparisons[:SHOWN]):
         height = top + (rank + 1) * step
         _bracket(axes, names.index(one.best) + 1, names.index(one.other) + 1, height, one.p_holm)
+    axes.set_ylim(low - step / 2, top + (min(len(comparisons), SHOWN) + 1) * step)
     axes.set_yticks([tick for tick in axes.get_yticks() if low <= tick <= top])
     axes.set_ylabel("score (diamond: mean)")
     axes.set_xlabel("variant")
@@ -88,11 +103,10 @@ def _bracket(axes: Axes, first: int, second: int, height: float, p: float) -> No
     )
 
 
-def _histograms(figure: Figure, scores: Mapping[str, Floats]) -> None:
+def _histograms(figure: Figure, scores: Mapping[str, Floats], levels: Floats) -> None:
     columns = min(5, len(scores))
     rows = -(-len(scores) // columns)
     panels: Any = figure.subplots(rows, columns, sharex=True, sharey=True, squeeze=False)
-    levels = np.unique(np.concatenate(list(scores.values())))
     for axes, (name, values) in zip(panels.flat, scores.items(), strict=False):
         counts = [(values == level).sum() for level in levels]
         axes.bar(range(len(levels)), counts, color=NEUTRAL, alpha=0.7)

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from kgqa_hpc.evaluate.compare import compare, expand_histogram
-from kgqa_hpc.evaluate.study_figures import stars, study_figures
+from kgqa_hpc.evaluate.study_figures import _levels, stars, study_figures
 
 pytest.importorskip("matplotlib")
 
@@ -29,6 +29,13 @@ def test_both_figures_name_every_variant_and_the_p_values(tmp_path: Path) -> Non
 
 def test_one_variant_is_drawn_without_a_comparison(tmp_path: Path) -> None:
     assert len(study_figures({"only": np.array([1.0, 2.0])}, [], tmp_path)) == 2
+
+
+def test_sums_of_criteria_are_shown_on_the_whole_scale_and_other_scores_on_their_own() -> None:
+    near = {"a": np.array([2.0, 3.0]), "b": np.array([3.0, 3.0])}
+    assert _levels(near, 6).tolist() == [0, 1, 2, 3, 4, 5, 6]
+    assert _levels(near, 0).tolist() == [2, 3]
+    assert _levels({"a": np.array([0.5, 7.0])}, 6).tolist() == [0.5, 7.0]
 
 
 def test_stars_say_what_p_is() -> None:
