@@ -105,7 +105,8 @@ class RecordCounts:
 class Accounting:
     """The counts of a merge, and what it needs to be understood later: filters, requests, tokens.
 
-    `shards` and `missing_shards` say how much of the run was merged; items of missing shards are `waiting`.
+    `missing_shards` of the run's `shards` were not done when it was merged; what had ended in them is in, their
+    other items are `waiting`.
     `records` is empty unless some item yields a list of records. `filters` says what each one was set to
     and left out.
     """
@@ -215,7 +216,9 @@ def render(accounting: Accounting) -> str:
     lines = [sentence(total)]
     if accounting.partial:
         lines.insert(
-            0, f"PARTIAL: {accounting.missing_shards:,} of {accounting.shards:,} shards are not done yet"
+            0,
+            f"PARTIAL: {accounting.missing_shards:,} of {accounting.shards:,} shards are not done yet; what has "
+            f"ended in them is in, {total.waiting:,} items are not",
         )
     for outcome in OUTCOMES[1:]:
         reasons: Counter[str] = getattr(total, outcome)

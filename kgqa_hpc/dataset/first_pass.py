@@ -49,12 +49,8 @@ def first_pass(
     builder = RowsBuilder()
     layouts: list[bytes] = []
     for entry, sampled in work.sampled():
-        done = entry.name in work.done
         for _, name in sampled:
             accounting.group(name).sampled += 1
-            accounting.group(name).waiting += not done
-        if not done:
-            continue
         spool = folder / f"{entry.name}.spool"
         head = read_head(spool)
         if [tuple(one) for one in head.sampled] != sampled:
@@ -62,6 +58,8 @@ def first_pass(
                 f"{entry.name} holds other anchors than its slice of anchors.h5",
                 "restore anchors.h5, or run anew",
             )
+        for name in head.waiting:
+            accounting.group(name).waiting += 1
         for name, status, reason in head.lists:
             accounting.group(name).add(status, reason)
         requests.take(head.requests)

@@ -42,7 +42,7 @@ def merge(
 ) -> Accounting:
     """Write RUN/dataset and return its accounting.
 
-    `partial` merges an unfinished run, `published` adds biographletqa.jsonl, `progress(done, total, label)`
+    `partial` merges an unfinished run, with what has ended in its open shards; `published` adds biographletqa.jsonl, `progress(done, total, label)`
     is told of every shard, twice; `processes` read shards side by side (default: one per core where there
     is enough to do). Raises AccountingError when work is left or counts do not add up, CorruptFile when a
     result is damaged (it is then in quarantine), InputError, DiskFull; RUN/dataset is what it was after each.
@@ -50,7 +50,7 @@ def merge(
     work = open_work(run)
     _require_finished(work, partial)
     published = published or (run.dataset / PUBLISHED).exists()
-    shard_done = _counter(2 * len(work.done), progress)
+    shard_done = _counter(2 * len(work.manifest.shards), progress)
     settings = work.config.dataset
     with replaced_folder(run.dataset) as folder:
         scratch = folder / ".scratch"

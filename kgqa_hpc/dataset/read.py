@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from kgqa_hpc.config import RunConfig
+from kgqa_hpc.dataset.open_items import ended_items
 from kgqa_hpc.errors import AccountingError, CorruptFile, FingerprintMismatch, InputError
 from kgqa_hpc.runs import run_config
 from kgqa_hpc.store.anchors import GROUP
@@ -26,7 +27,8 @@ from kgqa_hpc.store.sealed import read_header
 from kgqa_hpc.store.shard import ShardEntry
 from kgqa_hpc.store.table import Table, open_table
 
-Pair = tuple[dict[str, Any], dict[str, Any]]  # an anchor and a record, both as they are stored
+# An anchor and its record, both as they are stored; None for an item of an open shard that has not ended.
+Pair = tuple[dict[str, Any], dict[str, Any] | None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,11 +50,14 @@ class FinishedWork:
         return [name for name in self.manifest.names if name not in self.done]
 
     def pairs(self, entry: ShardEntry) -> list[Pair]:
-        """Anchors and records of a finished shard as plain data, in its order.
+        """Anchors and records of a shard as plain data, in its order.
 
         Raises CorruptFile, after the result was moved to quarantine, when it is damaged or not of this shard.
         """
         anchors = load_shard(self.run, self.manifest, entry.name)
+        if entry.name not in self.done:
+            ended = ended_items(self.run, self.config, entry)
+            return [(anchor, ended.get(anchor["id"])) for anchor in anchors]
         path = self.run.result(self.pass_name, entry.name)
         try:
             records = read_result(path, self.run.origin(self.pass_name))

@@ -1,4 +1,4 @@
-"""A finished shard as rows for the dataset: what merge does once per shard, on as many cores as there are.
+"""A shard as rows for the dataset: what merge does once per shard, on as many cores as there are.
 
 Run as a program it is a worker of first_pass.py: it takes shard names on stdin, one a line, writes a spool each,
 and answers with one line of JSON: null, or the error.
@@ -38,7 +38,11 @@ class ShardReader:
         """Write folder/`name`.spool. Raises CorruptFile (the result is then in quarantine), AccountingError."""
         rows = _Rows(self._maker, self._decision)
         for stored_anchor, stored_item in self._work.pairs(self._work.manifest.entry(name)):
-            rows.add(Anchor.from_dict(stored_anchor), item_v2(stored_item))
+            anchor = Anchor.from_dict(stored_anchor)
+            if stored_item is None:
+                rows.wait(anchor)
+            else:
+                rows.add(anchor, item_v2(stored_item))
         rows.write(folder / f"{name}.spool")
 
 
@@ -67,6 +71,11 @@ class _Rows:
         record = self._maker.record(anchor, item, item["output"]) if pair else None
         lost = lost_record(anchor, item) if status in ("invalid", "failed") or not pair else None
         self._row(anchor.group, status, reason, pair, record, lost, single=True)
+
+    def wait(self, anchor: Anchor) -> None:
+        """An item that has not ended."""
+        self._head.sampled.append((anchor.id, anchor.group))
+        self._head.waiting.append(anchor.group)
 
     def _outcome(self, item: Mapping[str, Any]) -> tuple[str, str | None]:
         if item["status"] not in STATUSES:

@@ -27,12 +27,12 @@ AHEAD = 4  # shards in a worker's hands
 def write_spools(
     work: FinishedWork, folder: Path, shard_done: Callable[[], None], processes: int | None = None
 ) -> None:
-    """Write folder/SHARD.spool for every finished shard.
+    """Write folder/SHARD.spool for every shard; of one that is not done, what has ended.
 
     Raises CorruptFile naming all damaged results, after each was moved to quarantine; AccountingError.
     """
-    names = [entry.name for entry in work.manifest.shards if entry.name in work.done]
-    items = sum(entry.items for entry in work.manifest.shards if entry.name in work.done)
+    names = work.manifest.names
+    items = sum(entry.items for entry in work.manifest.shards)
     if processes is None:
         processes = min(_cores(), len(names)) if items > FEW else 1
     corrupt: list[CorruptFile] = []

@@ -61,8 +61,8 @@ def _lines(run: RunFolder, records: Iterator[dict[str, Any]]) -> Iterator[bytes]
 
 def _items(work: FinishedWork) -> Iterator[tuple[int, dict[str, Any]]]:
     for entry in work.manifest.shards:
-        if entry.name in work.done:
-            for row, (_, item) in enumerate(work.pairs(entry), work.manifest.start(entry.name)):
+        for row, (_, item) in enumerate(work.pairs(entry), work.manifest.start(entry.name)):
+            if item is not None:
                 yield row, item
 
 

@@ -1,0 +1,89 @@
+"""Whenever one looks at a run whose workers are killed, counts add up, never fall, and are those of a partial merge."""
+
+from __future__ import annotations
+
+import os
+import random
+import signal
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from kgqa_hpc.dataset.merge import merge
+from kgqa_hpc.status.render import status
+from kgqa_hpc.store.run_folder import RunFolder
+from tests.runs import make_run
+from tests.work.rig import PATIENCE, Nursery, result_files
+
+SEED = 13
+KILLS = 5
+ENGINE = {
+    "kind": "scripted",
+    "latency": {"batch": 4, "per_request_s": 0.05, "jitter": 0.5},
+    "faults": {"garbage": 0.2, "error": 0.1},
+}
+RUNTIME = {"shard_size": 20, "commit_every": 0.5, "lease": 3.0}
+
+
+@pytest.fixture
+def nursery(tmp_path: Path) -> Iterator[Nursery]:
+    one = Nursery(tmp_path / "output.log")
+    yield one
+    one.end()
+
+
+def look(run: RunFolder, seen: dict[str, Any] | None) -> dict[str, Any]:
+    """The status now; it adds up, and nothing in it fell since the last look."""
+    now = status(run.path)
+    assert list(now["verdicts"]) == ["accepted", "rejected", "invalid", "failed", "waiting"]
+    assert sum(now["verdicts"].values()) == now["items"]["total"]
+    assert now["items"]["ended"] == now["items"]["total"] - now["verdicts"]["waiting"]
+    if seen is not None:
+        assert now["items"]["total"] == seen["items"]["total"]
+        for name in ("accepted", "rejected", "invalid", "failed"):
+            assert now["verdicts"][name] >= seen["verdicts"][name], (name, seen["verdicts"], now["verdicts"])
+    return now
+
+
+def merged(run: RunFolder) -> dict[str, int]:
+    """The same counts from the dataset that `merge --partial` makes now."""
+    counts = merge(run, partial=True).to_dict()
+    files = run.dataset / "accepted.jsonl", run.dataset / "rejected.jsonl", run.dataset / "lost.jsonl"
+    assert sum(path.read_bytes().count(b"\n") for path in files) == counts["sampled"] - counts["waiting"]
+    sums = {name: sum(counts[name].values()) for name in ("rejected", "invalid", "failed")}
+    return {"accepted": counts["accepted"], **sums, "waiting": counts["waiting"]}
+
+
+def test_a_run_with_kills_adds_up_at_any_moment_and_its_partial_merge_says_the_same(
+    tmp_path: Path, nursery: Nursery
+) -> None:
+    print(f"seed {SEED}")
+    chance = random.Random(SEED)
+    run = make_run(tmp_path / "run", 120, engine=ENGINE, runtime=RUNTIME, dataset={"z_score": None})
+    seen: dict[str, Any] | None = None
+    left_open = 0
+    for _ in range(KILLS):
+        workers = [nursery.start(run) for _ in range(2)]
+        goal = (seen["items"]["ended"] if seen else 0) + chance.randrange(3, 18)
+        until = time.monotonic() + PATIENCE
+        while seen is None or seen["items"]["ended"] < goal:
+            assert time.monotonic() < until, nursery.output()[-2000:]
+            if run.shards_manifest.exists():
+                seen = look(run, seen)
+        for pid in workers:
+            os.kill(pid, signal.SIGKILL)
+        for pid in workers:
+            nursery.code(pid)
+        seen = look(run, seen)
+        assert merged(run) == seen["verdicts"]
+        left_open += seen["items"]["ended"] - 20 * seen["shards"]["done"]
+    assert left_open > 0, "no kill left a journal behind, so nothing was tested"
+    assert nursery.code(nursery.start(run)) == 0, nursery.output()[-2000:]
+    seen = look(run, seen)
+    assert seen["complete"]
+    assert seen["workers"]["silent"] == []
+    assert merged(run) == seen["verdicts"]
+    assert len(result_files(run)) == seen["shards"]["total"]
