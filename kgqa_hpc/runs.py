@@ -15,10 +15,12 @@ from kgqa_hpc.anchors import KINDS
 from kgqa_hpc.config import RunConfig, parse_config
 from kgqa_hpc.engines.config import OPERATIONAL
 from kgqa_hpc.errors import FingerprintMismatch, InputError, PromptError
+from kgqa_hpc.kg.input_files import edited
 from kgqa_hpc.prompts.prompt import Prompt, load_prompt
 from kgqa_hpc.steps.chain import run_prompts
 from kgqa_hpc.store import config_digest as sections
 from kgqa_hpc.store.atomic import make_folder, write_file
+from kgqa_hpc.store.quarantine import quarantine
 from kgqa_hpc.store.run_folder import RunFolder
 
 
@@ -60,7 +62,31 @@ def open_run(folder: Path) -> tuple[RunFolder, RunConfig]:
 
 
 def open_for_work(folder: Path) -> tuple[RunFolder, RunConfig]:
-    """The same, for adding to it. Raises FingerprintMismatch naming what changed since it was made."""
+    """The same, for adding to it.
+
+    Raises FingerprintMismatch naming what changed since it was made: configuration, prompts, graph files.
+    """
+    run, config = _open_same(folder)
+    if files := edited(run, config.graph):
+        raise _edited(run, files)
+    return run, config
+
+
+def open_for_import(folder: Path) -> tuple[RunFolder, RunConfig]:
+    """The same, for reading the graph: while nothing was answered yet, one whose files were edited is read anew,
+    and a graph and a sample that were made from the old files are set aside.
+    """
+    run, config = _open_same(folder)
+    if files := edited(run, config.graph):
+        if not run.untouched():
+            raise _edited(run, files)
+        for path in (run.anchors, run.kg, run.graph_files):
+            if path.exists():
+                quarantine(run.quarantine, path, f"{_names(files)} changed after this was made")
+    return run, config
+
+
+def _open_same(folder: Path) -> tuple[RunFolder, RunConfig]:
     run, config = open_run(folder)
     _require_present_format(run)
     kept = kept_prompts(run)
@@ -150,6 +176,25 @@ def _require_unchanged(run: RunFolder, config: RunConfig, kept: Prompt) -> None:
             f"  prompts.modules.{kept.name}: {kept.sha256} → {source.sha256}",
             f"undo the change, use another run folder, or go on with the run's own: prompts.folder: {run.prompts}",
         )
+
+
+def _edited(run: RunFolder, files: list[Path]) -> FingerprintMismatch:
+    if run.untouched():
+        cure = f"kgqa import {run.path} reads it anew"
+    else:
+        cure = "for the new graph use another run folder; or give the new file another name: this run has its own graph"
+    return FingerprintMismatch(f"{_names(files)} changed since {run.path} imported the graph", cure)
+
+
+def _names(files: list[Path]) -> str:
+    more = (
+        f" and {len(files) - 3:,} more files were"
+        if len(files) > 3
+        else " was"
+        if len(files) == 1
+        else " were"
+    )
+    return ", ".join(map(str, files[:3])) + more
 
 
 def _sections(config: RunConfig, prompts: dict[str, Prompt]) -> dict[str, dict[str, Any]]:

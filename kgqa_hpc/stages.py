@@ -18,7 +18,15 @@ from kgqa_hpc.checks import notes, require_ready
 from kgqa_hpc.config import GraphConfig, load_config
 from kgqa_hpc.errors import InputError
 from kgqa_hpc.plain_text import plain
-from kgqa_hpc.runs import create_run, fingerprint, kept_prompts, larger, open_for_work, open_run
+from kgqa_hpc.runs import (
+    create_run,
+    fingerprint,
+    kept_prompts,
+    larger,
+    open_for_import,
+    open_for_work,
+    open_run,
+)
 from kgqa_hpc.store.origin import anchors_origin, graph_origin, keeps_own
 from kgqa_hpc.store.run_folder import RunFolder
 
@@ -82,16 +90,21 @@ def init(config_file: Path, folder: Path) -> RunFolder:
 def import_graph(folder: Path, threads: int | None = None) -> Imported:
     """Knowledge graph to `kg.h5`."""
     from kgqa_hpc.kg.file import read_graph, write_graph
+    from kgqa_hpc.kg.input_files import contents, graph_files, record, require_unchanged
     from kgqa_hpc.kg.load import load_graph
 
-    run, config = open_for_work(folder)
+    run, config = open_for_import(folder)
     if config.graph is None:
         return Imported(None)
     origin = graph_origin(run.manifest().sections)
     if keeps_own(run.quarantine, run.kg, "knowledge-graph", origin):
         graph = read_graph(run.kg)
     else:
+        files = graph_files(config.graph)
+        found = contents(files)
         graph = load_graph(config.graph)
+        require_unchanged(found, files)
+        record(run, found)
         write_graph(run.kg, graph, {}, origin)
     return Imported(run.kg, graph.num_nodes, len(graph.node_types), graph.num_edges)
 

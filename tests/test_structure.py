@@ -36,7 +36,7 @@ MAY_KNOW = {
     "config": {"anchors", "dataset", "engines", "kg", "steps", "yaml_file"},
     "examples": {"prompts", "store"},
     "checks": {"anchors", "config", "prompts", "steps"},
-    "runs": {"anchors", "config", "engines", "prompts", "steps", "store"},
+    "runs": {"anchors", "config", "engines", "kg", "prompts", "steps", "store"},
     "cluster": {"config", "status", "store"},
     "status": {"anchors", "config", "engines", "prompts", "runs", "steps", "store"},
     "work": {"anchors", "cluster", "config", "engines", "prompts", "runs", "status", "steps", "store"},

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from kgqa_hpc.kg.input_files import recorded
 from kgqa_hpc.runs import run_config
 from kgqa_hpc.steps.chain import kind_of
 from kgqa_hpc.store.anchors import KIND as ANCHORS
@@ -14,6 +15,7 @@ from kgqa_hpc.store.run_folder import RunFolder
 from kgqa_hpc.store.sealed import read_header
 
 GRAPH = "knowledge-graph"
+LISTED = 12  # files of a graph that a card lists
 UNKNOWN_LICENCE = "unknown"  # an identifier of the Hub; `dataset.licence` in the configuration states it
 # What graph sources say about themselves, in the order of the card.
 _ATTRIBUTES = ("title", "source", "version", "licence", "licence_url", "licence_terms", "citation")
@@ -68,6 +70,7 @@ def gather_facts(run: RunFolder, version: str) -> Facts:
         **{key: attributes[key] for key in _ATTRIBUTES if attributes.get(key)},
         "licence": licence,
         **{label: reduction[key] for key, label in _COUNTS.items() if key in reduction},
+        **_files(run),
     }
     kind = kind_of(config)
     return Facts(
@@ -84,6 +87,14 @@ def gather_facts(run: RunFolder, version: str) -> Facts:
         group_word=kind.group_word,
         summary=_summary(run, kind, header),
     )
+
+
+def _files(run: RunFolder) -> dict[str, str]:
+    """The files the graph was read from, by content; of very many only how many."""
+    files = recorded(run)
+    if len(files) > LISTED:
+        return {"read from": f"{len(files):,} files, see graph_files.json of the run"}
+    return {f"read from {name}": f"sha256 {file['sha256']}" for name, file in files.items()}
 
 
 def _date(run: RunFolder) -> str | None:

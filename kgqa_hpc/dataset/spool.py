@@ -21,10 +21,10 @@ STATUSES = ("accepted", "rejected", "invalid", "failed")
 class Head:
     """What is known of a shard's rows without their bytes.
 
-    `sampled` are id and group of each anchor, `waiting` the groups of those without a row. Per row: `group`, `status` (index in STATUSES), `reason`,
-    lengths of question and answer in characters (-1 without a pair), whether the row stands for its item
-    or is one of a list of records, and the three lengths of its bytes. `lists` are (group, status, reason)
-    of the items that yielded a list.
+    `sampled` are id and group of each anchor, `waiting` the groups of those without a row. Per row: `group`,
+    `status` (index in STATUSES), `reason`, lengths of question and answer in characters (-1 without a pair),
+    whether the row stands for its item or is one of a list of records, and the three lengths of its bytes.
+    `lists` are (group, status, reason) of the items that yielded a list.
     """
 
     sampled: list[tuple[str, str]] = field(default_factory=list)

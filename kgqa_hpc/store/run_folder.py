@@ -54,6 +54,10 @@ class RunFolder:
         return self.path / "kg.h5"
 
     @property
+    def graph_files(self) -> Path:
+        return self.path / "graph_files.json"
+
+    @property
     def anchors(self) -> Path:
         return self.path / "anchors.h5"
 

@@ -1,0 +1,98 @@
+"""The files a run's graph was read from, by content: RUN/graph_files.json.
+
+`kgqa import` writes it; whoever adds to the run looks whether a file was edited since. One that is gone, or that this
+user may not read, does not matter: the run has its own graph in kg.h5. docs/format.md, section 4.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from pathlib import Path
+from typing import Any
+
+from kgqa_hpc.errors import CorruptFile, InputError
+from kgqa_hpc.kg.settings import GraphConfig, listed
+from kgqa_hpc.store.atomic import exists
+from kgqa_hpc.store.document import read_document, write_document
+from kgqa_hpc.store.regular import open_regular
+from kgqa_hpc.store.run_folder import RunFolder
+
+KIND = "graph-files"
+Contents = dict[str, dict[str, Any]]  # by name: sha256, bytes, mtime_ns
+
+
+def graph_files(config: GraphConfig) -> dict[str, Path]:
+    """The files that a configuration names, and those directly in folders that it names, by a name of their own."""
+    found: dict[str, Path] = {}
+    for key in (*type(config).paths, "hydrate"):
+        for path in listed(getattr(config, key, None)):
+            inside = sorted(path.iterdir()) if path.is_dir() else [path]
+            for file in (each for each in inside if each.is_file()):
+                name = str(file.relative_to(path.parent))
+                found[name if name not in found else f"{name} ({key})"] = file
+    return found
+
+
+def contents(files: dict[str, Path]) -> Contents:
+    """What each file holds now. Raises InputError for one that cannot be read."""
+    found = {}
+    for name, path in files.items():
+        try:
+            found[name] = _content(path)
+        except OSError as problem:
+            raise InputError(f"{path}: cannot be read: {problem.strerror}", "check the path") from None
+    return found
+
+
+def record(run: RunFolder, found: Contents) -> None:
+    """Remember what the graph of a run was read from. Raises DiskFull, StoreError."""
+    write_document(run.graph_files, {"format": f"kgqa-{KIND}", "version": 1, "files": found})
+
+
+def recorded(run: RunFolder) -> Contents:
+    """What was remembered; nothing of runs that were imported before this was done.
+
+    Raises CorruptFile, StoreError.
+    """
+    if not exists(run.graph_files):
+        return {}
+    try:
+        files: Contents = read_document(run.graph_files, KIND)["files"]
+    except CorruptFile as problem:
+        raise CorruptFile(
+            problem.message, "remove it: the graph's files are then not compared any more"
+        ) from None
+    return files
+
+
+def edited(run: RunFolder, config: GraphConfig | None) -> list[Path]:
+    """The files whose content is not what was read any more; read only where size or time differ."""
+    if config is None or not (before := recorded(run)):
+        return []
+    return [
+        path for name, path in graph_files(config).items() if name in before and _differs(path, before[name])
+    ]
+
+
+def require_unchanged(found: Contents, files: dict[str, Path]) -> None:
+    """Raises InputError when a file was written to since `contents` looked."""
+    for name, path in files.items():
+        if _differs(path, found[name]):
+            raise InputError(f"{path}: was changed while it was read", "import again")
+
+
+def _differs(path: Path, before: dict[str, Any]) -> bool:
+    try:
+        state = os.stat(path)
+        same = (state.st_size, state.st_mtime_ns) == (before["bytes"], before["mtime_ns"])
+        return not same and _content(path)["sha256"] != before["sha256"]
+    except OSError:
+        return False  # gone, or not ours to read
+
+
+def _content(path: Path) -> dict[str, Any]:
+    with open(open_regular(path), "rb") as file:
+        state = os.fstat(file.fileno())
+        digest = hashlib.file_digest(file, "sha256").hexdigest()
+    return {"sha256": digest, "bytes": state.st_size, "mtime_ns": state.st_mtime_ns}
