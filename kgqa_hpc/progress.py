@@ -1,4 +1,4 @@
-"""Progress for people: a bar on a terminal, one plain line per minute in a log. Always on stderr."""
+"""Progress for people: a bar on a terminal, one plain line per minute in a log. On stderr, never with `kgqa -q`."""
 
 from __future__ import annotations
 
@@ -7,6 +7,8 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
+
+from kgqa_hpc.terminal import is_quiet, note
 
 LINE_EVERY = 60.0  # s between two lines of a log
 SHORT = 2.0  # s; stages that are done sooner show nothing
@@ -23,7 +25,7 @@ class Progress:
         self._task: Any = None
         self._last_line = -LINE_EVERY
         self._last_text = ""
-        if sys.stderr.isatty() if interactive is None else interactive:
+        if _interactive(interactive):
             self._bar = _bar()
             self._task = self._bar.add_task("", total=None)
             self._bar.start()
@@ -49,7 +51,7 @@ class Progress:
         text = f"run     {ended:,} of {total:,} items · {words}"
         if text != self._last_text:
             self._last_text = text
-            print(f"{time.strftime('%H:%M:%S')} {text}", file=sys.stderr, flush=True)
+            note(f"{time.strftime('%H:%M:%S')} {text}")
 
 
 @contextmanager
@@ -59,7 +61,7 @@ def stage_progress(interactive: bool | None = None) -> Iterator[StageProgress]:
     On a terminal a bar for each label that is still at work then; in a log a line for each label that takes
     longer: as soon as it does, every `LINE_EVERY` seconds, and when it is done.
     """
-    if not (sys.stderr.isatty() if interactive is None else interactive):
+    if not _interactive(interactive):
         yield _StageLines().update
         return
     bars = _StageBars()
@@ -86,7 +88,7 @@ class _StageLines:
         if spent >= self._next or (done >= total and spent >= SHORT):
             self._next = spent + LINE_EVERY
             text = f"{label}: {done:,} of {total:,}, {spent:.0f} s"
-            print(f"{time.strftime('%H:%M:%S')} {text}", file=sys.stderr, flush=True)
+            note(f"{time.strftime('%H:%M:%S')} {text}")
 
 
 class _StageBars:
@@ -108,6 +110,11 @@ class _StageBars:
     def close(self) -> None:
         if self._bar is not None:
             self._bar.stop()
+
+
+def _interactive(wish: bool | None) -> bool:
+    """Whether bars are drawn; where nothing is to be said, the lines of a log are left out by `note`."""
+    return not is_quiet() and (sys.stderr.isatty() if wish is None else wish)
 
 
 def _bar() -> Any:

@@ -7,7 +7,6 @@ can be repeated.
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
@@ -17,7 +16,6 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 from kgqa_hpc.checks import notes, require_ready
 from kgqa_hpc.config import GraphConfig, load_config
 from kgqa_hpc.errors import InputError
-from kgqa_hpc.plain_text import plain
 from kgqa_hpc.runs import (
     create_run,
     fingerprint,
@@ -29,6 +27,7 @@ from kgqa_hpc.runs import (
 )
 from kgqa_hpc.store.origin import anchors_origin, graph_origin, keeps_own
 from kgqa_hpc.store.run_folder import RunFolder
+from kgqa_hpc.terminal import note
 
 if TYPE_CHECKING:
     from kgqa_hpc.dataset.accounting import Accounting
@@ -82,8 +81,8 @@ def init(config_file: Path, folder: Path) -> RunFolder:
     config = load_config(config_file)
     require_ready(config, str(config_file))
     run = create_run(folder, config)
-    for note in notes(config):
-        print(f"note: {note}", file=sys.stderr)
+    for line in notes(config):
+        note(f"note: {line}")
     return run
 
 
@@ -253,7 +252,7 @@ def all_stages(config_file: Path, folder: Path, *, threads: int | None = None) -
     for stage in STAGES:
         found = stage.work(folder, threads)
         for line in str("" if found is None else found).splitlines():
-            print(plain(f"{stage.name:<7} {line}"), file=sys.stderr, flush=True)
+            note(f"{stage.name:<7} {line}")
     return run
 
 
@@ -318,7 +317,7 @@ def _announce(text: str, seconds: float) -> None:
     from kgqa_hpc.progress import SHORT
 
     if seconds > SHORT:
-        print(text, file=sys.stderr, flush=True)
+        note(text)
 
 
 @contextmanager

@@ -49,6 +49,13 @@ def test_no_option_is_documented_that_does_not_exist(name: str) -> None:
     assert set(re.findall(r"^\| `(--[a-z-]+)`", _section(name), flags=re.MULTILINE)) <= known
 
 
+def test_the_options_before_the_verb_are_documented() -> None:
+    text = (ROOT / "docs" / "cli.md").read_text(encoding="utf-8").split("\n## ")[0]
+    for parameter in typer.main.get_command(app).params:
+        for option in (o for o in parameter.opts if o != "--help"):
+            assert f"`{option}`" in text, option
+
+
 def test_no_section_describes_a_command_that_does_not_exist() -> None:
     text = (ROOT / "docs" / "cli.md").read_text(encoding="utf-8")
     assert set(re.findall(r"^## kgqa (.+)$", text, flags=re.MULTILINE)) == set(COMMANDS)

@@ -24,6 +24,7 @@ MAY_KNOW = {
     "yaml_file": {"store"},
     "registry": set(),
     "progress": set(),
+    "terminal": set(),
     "errors": set(),
     "store": {"yaml_file"},
     "graphlets": {"store"},
@@ -47,7 +48,17 @@ MAY_KNOW = {
     "bench": {"anchors", "config", "engines", "steps", "store", "work"},
     "doctor": {"anchors", "cluster", "config", "dataset", "engines", "kg", "steps"},
 }
-KNOWN_TO_ALL = {"columns", "cores", "durations", "errors", "plain_text", "progress", "registry", "settings"}
+KNOWN_TO_ALL = {
+    "columns",
+    "cores",
+    "durations",
+    "errors",
+    "plain_text",
+    "progress",
+    "registry",
+    "settings",
+    "terminal",
+}
 TOP = {"cli", "stages", "trials", "notebook", "__main__", "__init__"}
 
 

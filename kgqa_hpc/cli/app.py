@@ -12,8 +12,9 @@ import typer
 from typer.core import TyperGroup
 
 from kgqa_hpc import __version__
-from kgqa_hpc.errors import KgqaError
+from kgqa_hpc.errors import InputError, KgqaError
 from kgqa_hpc.plain_text import plain, plain_json
+from kgqa_hpc.terminal import LOG, set_up
 
 # `kgqa --help` lists the commands in this order; what stands nowhere here comes last.
 SECTIONS = {
@@ -65,6 +66,7 @@ def main() -> None:
     try:
         app()
     except KgqaError as problem:
+        LOG.debug("this is where it was noticed", exc_info=True)
         print(plain(f"error: {problem}"), file=sys.stderr)
         sys.exit(problem.exit_code)
     except BrokenPipeError:  # `kgqa … | head`: not a failure of ours
@@ -86,7 +88,6 @@ def say(text: object, *, aside: bool = False) -> None:
 
 def seconds(option: str, text: str) -> float:
     from kgqa_hpc.durations import parse_duration
-    from kgqa_hpc.errors import InputError
 
     try:
         return float(str(parse_duration(text)))
@@ -105,5 +106,14 @@ def _root(
     version: Annotated[
         bool, typer.Option("--version", callback=_version, is_eager=True, help="Print the version.")
     ] = False,
+    verbose: Annotated[
+        bool, typer.Option("--verbose", "-v", help="Also debug messages, on stderr. Before the verb.")
+    ] = False,
+    quiet: Annotated[
+        bool, typer.Option("--quiet", "-q", help="Only results and errors. Before the verb.")
+    ] = False,
 ) -> None:
-    pass
+    if verbose and quiet:
+        raise InputError("--verbose and --quiet: choose one")
+    set_up(quiet=quiet, verbose=verbose)
+    LOG.debug("kgqa %s, Python %s, %s", __version__, sys.version.split()[0], Path(__file__).parents[1])

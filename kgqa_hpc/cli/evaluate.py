@@ -8,6 +8,7 @@ from typing import Annotated, Literal
 import typer
 
 from kgqa_hpc.cli.app import AsJson, Config, Run, Threads, app, print_json, say
+from kgqa_hpc.terminal import note
 
 human = typer.Typer(
     name="human", help="Have people rate a sample of the pairs, and read what they say.", no_args_is_help=True
@@ -42,7 +43,7 @@ def human_analyse(
         from kgqa_hpc.evaluate.rating_figures import rating_figures
 
         for path in rating_figures(read, out):
-            say(path, aside=True)
+            note(str(path))
     if as_json:
         print_json(document)
     else:

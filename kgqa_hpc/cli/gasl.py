@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from kgqa_hpc.cli.app import AsJson, app, print_json, say
+from kgqa_hpc.terminal import note
 
 if TYPE_CHECKING:
     from kgqa_hpc.gasl.execute import Result
@@ -75,7 +76,7 @@ def _print_result(result: Result) -> None:
     for step in result.steps:
         count = "" if step["count"] is None else f" {step['count']:,}"
         name = f" {step['variable']}" if step["variable"] else ""
-        say(f"{step['line']}:{step['column']} {step['status']}{name}{count}", aside=True)
+        note(f"{step['line']}:{step['column']} {step['status']}{name}{count}")
     for name, value in result.variables.items():
         say(f"{name} = {json.dumps(value, ensure_ascii=True)}")
     if result.error:

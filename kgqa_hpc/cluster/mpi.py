@@ -25,6 +25,7 @@ from typing import Any, NoReturn
 from kgqa_hpc import __version__
 from kgqa_hpc.cluster.ranks import World
 from kgqa_hpc.errors import InputError
+from kgqa_hpc.terminal import note
 
 # MPI_Finalize waits for ever for a rank that died.
 FINALIZE_LIMIT = 10.0  # s
@@ -162,7 +163,7 @@ def shake_hands(world: World, run_folder: Path) -> Ranks | None:
         import mpi4py
     except ImportError:
         if world.rank == 0:
-            print("mpi4py is not installed: ranks are taken from the environment", file=sys.stderr)
+            note("mpi4py is not installed: ranks are taken from the environment")
         return None
     mpi4py.rc.initialize = False
     mpi4py.rc.finalize = False

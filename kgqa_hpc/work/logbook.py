@@ -14,6 +14,7 @@ from types import TracebackType
 
 from kgqa_hpc.store import canonical
 from kgqa_hpc.store.atomic import disk_errors, make_folder
+from kgqa_hpc.terminal import LOG
 
 
 class Logbook:
@@ -34,6 +35,7 @@ class Logbook:
         A line that the file system refuses is lost: the log must not be what ends a thread. The next line
         that is written tells how many were, as "lost".
         """
+        LOG.debug("%s: %s %s", self._worker, event, facts)
         with self._lock:
             if self._file.closed:
                 return

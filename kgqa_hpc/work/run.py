@@ -32,6 +32,7 @@ from kgqa_hpc.store.partition import ShardsManifest, read_shards_manifest
 from kgqa_hpc.store.run_folder import RunFolder
 from kgqa_hpc.store.sealed import read_header
 from kgqa_hpc.store.trust import effects, shown
+from kgqa_hpc.terminal import note
 from kgqa_hpc.work.coordinator import Coordinator, record_own_job
 from kgqa_hpc.work.hiccups import LONGEST
 from kgqa_hpc.work.lease_renewal import Heartbeat
@@ -117,7 +118,7 @@ def _agree(run: RunFolder, world: World, trust: bool) -> None:
         run.trust(run.config())
     found = effects(run.config()) if trust else run.require_trust()
     for key, value in found.items() if world.rank == 0 else ():
-        print(f"run     {key}: {shown(value)}", file=sys.stderr)
+        note(f"run     {key}: {shown(value)}")
 
 
 def _work_through(
