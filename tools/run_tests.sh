@@ -1,13 +1,13 @@
 #!/usr/bin/env bash
 # Run the whole test-suite with the project's virtual environment, in two lanes side by side: the real clusters,
-# images and LMDeploy, which mostly wait, and everything else. Nothing is tried twice.
+# images, fresh installations and LMDeploy, which mostly wait, and everything else. Nothing is tried twice.
 #   tools/run_tests.sh [pytest options]          the options go to both lanes
 #   tools/run_tests.sh --quick [pytest options]  without clusters, images, LMDeploy and what is marked slow
 # Exit: 0 all passed, otherwise pytest's own code.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 VENV=${VENV:-.venv}
-COMPONENTS=(tests/cluster tests/containers tests/tools/test_slurm_sandbox.py tests/engines/lmdeploy)
+COMPONENTS=(tests/cluster tests/containers tests/package tests/tools/test_slurm_sandbox.py tests/engines/lmdeploy)
 LOG=$(mktemp)
 
 lane() { # NAME PYTEST-OPTIONS...
