@@ -15,6 +15,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from kgqa_hpc.errors import ConfigError
 from kgqa_hpc.registry import Registry, did_you_mean
+from kgqa_hpc.validation import Told, told
 
 Name = Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9_.-]*$", max_length=100)]
 Key = tuple[str | int, ...]
@@ -61,8 +62,9 @@ class Problems:
 
     def add_all(self, key: Key, model: type[BaseModel], problem: ValidationError) -> None:
         """The errors of a model that was validated at `key`."""
-        for error in problem.errors():
-            self.add((*key, *error["loc"]), _sentence(model, error))
+        for one in told(problem):
+            hint = _nearest(model, one) if one.type == "extra_forbidden" else ""
+            self.add((*key, *one.place), one.text + hint)
 
 
 def section(
@@ -104,13 +106,9 @@ def resolved(data: Any, keys: Sequence[str], base: Path) -> Any:
     return {key: absolute(value) if key in keys else value for key, value in data.items()}
 
 
-def _sentence(model: type[BaseModel], error: Any) -> str:
-    location = [part for part in error["loc"] if isinstance(part, str)]
-    if error["type"] == "extra_forbidden":
-        return "unknown key" + did_you_mean(location[-1], _keys(_inner(model, location[:-1])))
-    if error["type"] == "missing":
-        return "is missing"
-    return str(error["msg"]).removeprefix("Value error, ")
+def _nearest(model: type[BaseModel], one: Told) -> str:
+    location = [part for part in one.place if isinstance(part, str)]
+    return did_you_mean(location[-1], _keys(_inner(model, location[:-1])))
 
 
 def _keys(model: type[BaseModel]) -> list[str]:

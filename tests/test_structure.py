@@ -25,6 +25,7 @@ MAY_KNOW = {
     "registry": set(),
     "progress": set(),
     "terminal": set(),
+    "validation": set(),
     "errors": set(),
     "store": {"yaml_file"},
     "graphlets": {"store"},
@@ -58,6 +59,7 @@ KNOWN_TO_ALL = {
     "registry",
     "settings",
     "terminal",
+    "validation",
 }
 TOP = {"cli", "stages", "trials", "notebook", "__main__", "__init__"}
 

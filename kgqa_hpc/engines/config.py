@@ -16,6 +16,11 @@ from pydantic_core import InitErrorDetails, PydanticCustomError
 from kgqa_hpc.engines.engine import EngineSettings
 from kgqa_hpc.engines.registry import ENGINES
 from kgqa_hpc.registry import did_you_mean
+from kgqa_hpc.validation import Told, told
+
+# What is often looked for here: how a request is sampled stands in the prompt that asks.
+OF_PROMPTS = frozenset(["temperature", "max_tokens", "top_p", "top_k", "retry_temperature"])
+_OF_PROMPTS = ": how an answer is drawn stands in the head of each prompt (docs/prompts.md)"
 
 
 def parse_engine(data: Any) -> EngineSettings:
@@ -39,7 +44,7 @@ def parse_engine(data: Any) -> EngineSettings:
         checked: EngineSettings = settings.model_validate(kept)
     except ValidationError as problem:
         raise ValidationError.from_exception_data(
-            "engine", [_explained(error, settings) for error in problem.errors()]
+            "engine", [_explained(one, settings) for one in told(problem)]
         ) from None
     return checked
 
@@ -84,16 +89,14 @@ def _invalid(words: str, place: tuple[str, ...], value: Any) -> ValidationError:
     )
 
 
-def _explained(error: Any, settings: type[BaseModel]) -> InitErrorDetails:
-    """One problem of the settings, with the nearest known key where one is unknown."""
-    words, kind = str(error["msg"]).removeprefix("Value error, "), error["type"]
-    if kind == "extra_forbidden":
-        kind = "unknown_key"
-        words = "unknown key" + did_you_mean(str(error["loc"][-1]), _keys(settings, error["loc"][:-1]))
-    problem = PydanticCustomError(
-        "unknown_key" if error["type"] == "extra_forbidden" else error["type"], "{words}", {"words": words}
-    )
-    return InitErrorDetails(type=problem, loc=error["loc"], input=error["input"])
+def _explained(one: Told, settings: type[BaseModel]) -> InitErrorDetails:
+    """One problem of the settings, with the nearest known key where one is unknown, or where it belongs."""
+    words = one.text
+    if one.type == "extra_forbidden":
+        key = str(one.place[-1])
+        words += _OF_PROMPTS if key in OF_PROMPTS else did_you_mean(key, _keys(settings, one.place[:-1]))
+    problem = PydanticCustomError("engine", "{words}", {"words": words})
+    return InitErrorDetails(type=problem, loc=one.place, input=one.value)
 
 
 def _keys(settings: type[BaseModel], place: tuple[Any, ...]) -> list[str]:

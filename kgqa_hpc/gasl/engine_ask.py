@@ -18,6 +18,7 @@ from kgqa_hpc.engines.registry import ENGINES, Engine
 from kgqa_hpc.errors import ConfigError, InputError
 from kgqa_hpc.gasl.model import Ask, Prompt
 from kgqa_hpc.gasl.values import to_json
+from kgqa_hpc.validation import told
 
 # What a model is shown of an item or a variable; the rest would not fit into its context.
 MAX_SHOWN = 8000
@@ -71,7 +72,7 @@ def _settings(path: Path) -> EngineSettings:
     try:
         return parse_engine(with_paths(section, path.parent) if isinstance(section, dict) else section)
     except ValidationError as problem:
-        lines = [f"{'.'.join(map(str, each['loc']))}: {each['msg']}" for each in problem.errors()]
+        lines = [f"{'.'.join(map(str, one.place))}: {one.text}" for one in told(problem)]
         raise ConfigError(f"{path}: not the settings of an engine: {'; '.join(lines)}") from None
 
 

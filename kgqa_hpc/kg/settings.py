@@ -25,6 +25,7 @@ from pydantic_core import InitErrorDetails, PydanticCustomError
 from kgqa_hpc.errors import ConfigError
 from kgqa_hpc.kg.sources import SOURCES
 from kgqa_hpc.registry import did_you_mean
+from kgqa_hpc.validation import told
 
 
 class SourceSettings(BaseModel):
@@ -136,14 +137,13 @@ def _told(problem: ValidationError, model: type[BaseModel], source: str) -> list
     """What pydantic found, in our words: unknown keys with the nearest known one, missing ones together."""
     missing: list[str] = []
     found: list[_Error] = []
-    for error in problem.errors():
-        place, message = error["loc"], error["msg"].removeprefix("Value error, ")
-        if error["type"] == "missing":
-            missing.append(str(place[-1]))
+    for one in told(problem):
+        if one.type == "missing":
+            missing.append(str(one.place[-1]))
             continue
-        if error["type"] == "extra_forbidden":
-            message = f"unknown key{did_you_mean(str(place[-1]), model.model_fields)}"
-        found.append((place, message, error["input"]))
+        unknown = one.type == "extra_forbidden"
+        hint = did_you_mean(str(one.place[-1]), model.model_fields) if unknown else ""
+        found.append((one.place, one.text + hint, one.value))
     if missing:
         found.append(((), f"source {source} needs {' and '.join(missing)}", source))
     return found

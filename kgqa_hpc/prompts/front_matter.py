@@ -15,6 +15,7 @@ from kgqa_hpc.prompts.flat_schema import schema_problems
 from kgqa_hpc.prompts.folders import Folders, read_text
 from kgqa_hpc.registry import did_you_mean
 from kgqa_hpc.steps import STEPS
+from kgqa_hpc.validation import told
 
 # The same, in C, where PyYAML was built with it.
 _LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
@@ -89,16 +90,16 @@ def read_front_matter(head: str, file: Path, folders: Folders) -> dict[str, Any]
 
 
 def _refuse_first(file: Path, head: str, problem: ValidationError) -> NoReturn:
-    error = min(problem.errors(), key=lambda each: each["type"] == "missing")
-    key = str(error["loc"][0])
-    if error["type"] == "missing":
+    error = min(told(problem), key=lambda each: each.type == "missing")
+    key = str(error.place[0])
+    if error.type == "missing":
         raise PromptError(
             f"{file} line 1: the front matter lacks {key}", "see docs/prompts.md for an example"
         )
-    if error["type"] == "extra_forbidden":
+    if error.type == "extra_forbidden":
         known = [field.alias or name for name, field in FrontMatter.model_fields.items()]
         _refuse(file, head, key, f"unknown key {key}{did_you_mean(key, known)}")
-    _refuse(file, head, key, f"{key}: {error['msg']}")
+    _refuse(file, head, key, f"{key}: {error.text}")
 
 
 def _schema_of_file(

@@ -15,6 +15,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_valida
 
 from kgqa_hpc.errors import ConfigError
 from kgqa_hpc.registry import did_you_mean
+from kgqa_hpc.validation import Told, told
 
 GIVEN = "given"
 
@@ -140,13 +141,10 @@ def load_recipe(path: Path) -> Recipe:
     try:
         return Recipe.model_validate({**content, "home": path.resolve().parent, "sha256": digest})
     except ValidationError as problem:
-        lines = [_line(path, error) for error in problem.errors()]
+        lines = [_line(path, one) for one in told(problem)]
         raise ConfigError("\n".join(lines), "see docs/sources.md, Hydration") from None
 
 
-def _line(path: Path, error: Any) -> str:
-    key = ".".join(map(str, error["loc"]))
-    message = error["msg"].removeprefix("Value error, ")
-    if error["type"] == "extra_forbidden":
-        message = "unknown key"
-    return f"{path.name}: {key}: {message}" if key else f"{path.name}: {message}"
+def _line(path: Path, one: Told) -> str:
+    key = ".".join(map(str, one.place))
+    return f"{path.name}: {key}: {one.text}" if key else f"{path.name}: {one.text}"
