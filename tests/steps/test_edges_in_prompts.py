@@ -1,0 +1,116 @@
+"""Rendered prompts and records are compared with the graph's file edge by edge: each edge as it stands, none else."""
+
+from __future__ import annotations
+
+import csv
+import random
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from kgqa_hpc import stages
+from kgqa_hpc.anchors.anchor import Anchor
+from kgqa_hpc.runs import open_run
+from kgqa_hpc.steps.chain import build_chain, kind_of
+from kgqa_hpc.steps.item import Item
+from kgqa_hpc.store.anchors import AnchorsFile
+
+SEED = 29
+NODES = 60
+TYPES = ("treats", "has phenotype", "is near")
+CONFIG = """
+seed: 7
+graph: {{source: csv, nodes: nodes.csv, edges: edges.csv, min_degree: 1}}
+anchors: {{kind: graphlet, per_shape: 4}}
+prompts: {{edge_types: {typed}}}
+passes: [{{name: main, steps: [{{use: generate, prompt: {prompt}}}, judge]}}]
+engine: {{kind: scripted}}
+"""
+Edge = tuple[str, str, str]  # head, type, tail, by name
+
+
+@pytest.fixture(scope="module")
+def project(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A directed graph with edges both ways, several types between the same two nodes, and odd names."""
+    folder = tmp_path_factory.mktemp("edges")
+    print(f"seed {SEED}")
+    draw = random.Random(SEED)
+    names = [f"{draw.choice(['node', 'Ñandú', '[NAD]', 'p53-'])}{i}" for i in range(NODES)]
+    names[3], names[4] = "6'''-feruloylspinosin", "1,2-(dimethyl) [x] “y”"
+    pairs = {tuple(draw.sample(range(NODES), 2)) for _ in range(150)}
+    pairs |= {(b, a) for a, b in sorted(pairs)[:40]}
+    rows = {(a, b, draw.choice(TYPES)) for a, b in sorted(pairs)} | {
+        (a, b, "near to") for a, b in sorted(pairs)[:30]
+    }
+    with (folder / "nodes.csv").open("w", newline="", encoding="utf-8") as file:
+        csv.writer(file).writerows(
+            [("id", "name", "type"), *((f"N{i}", n, "T") for i, n in enumerate(names))]
+        )
+    with (folder / "edges.csv").open("w", newline="", encoding="utf-8") as file:
+        lines = [(f"N{a}", f"N{b}", kind) for a, b, kind in sorted(rows)]
+        csv.writer(file).writerows([("source_id", "target_id", "type"), *lines, *lines[:20]])
+    return folder
+
+
+def sampled(project: Path, prompt: str, typed: bool) -> tuple[Any, list[Anchor]]:
+    name = f"{prompt}-{typed}"
+    (project / f"{name}.yaml").write_text(CONFIG.format(prompt=prompt, typed=str(typed).lower()))
+    run = project / name
+    stages.init(project / f"{name}.yaml", run)
+    stages.import_graph(run)
+    stages.sample(run)
+    folder, config = open_run(run)
+    with AnchorsFile(folder.anchors) as anchors:
+        return config, [Anchor.from_dict(row) for row in anchors.rows()]
+
+
+def edges_among(project: Path, anchor: Anchor) -> set[Edge]:
+    """What edges.csv says of the nodes of an anchor."""
+    with (project / "edges.csv").open(encoding="utf-8", newline="") as file:
+        rows = [tuple(row) for row in csv.reader(file)][1:]
+    names = {node.id: node.name for node in anchor.nodes}
+    return {(names[a], kind, names[b]) for a, b, kind in rows if a in names and b in names and a != b}
+
+
+def prompt_text(config: Any, anchor: Anchor) -> str:
+    generate = build_chain(config, "main")[0]
+    messages = generate.request(Item(anchor), 0, config.seed).messages
+    return str(messages[-1]["content"])
+
+
+@pytest.mark.parametrize("prompt", ["p5", "p1_1", "published_p5"])
+def test_without_types_a_prompt_lists_each_directed_pair_of_the_graph_once(
+    project: Path, prompt: str
+) -> None:
+    config, anchors = sampled(project, prompt, typed=False)
+    assert len(anchors) > 60
+    both_ways = 0
+    for anchor in anchors:
+        text = prompt_text(config, anchor).split("Edges:")[1]
+        shown = [tuple(map(int, pair)) for pair in re.findall(r"[(\[](\d+), (\d+)[)\]]", text)]
+        names = [node.name for node in anchor.nodes]
+        expected = {(head, tail) for head, _, tail in edges_among(project, anchor)}
+        assert len(shown) == len(set(shown))
+        assert {(names[a], names[b]) for a, b in shown} == expected, anchor.id
+        both_ways += any((b, a) in expected for a, b in expected)
+    assert both_ways > 5
+
+
+def test_with_types_a_prompt_has_one_readable_line_for_each_edge_of_the_graph(project: Path) -> None:
+    config, anchors = sampled(project, "p5", typed=True)
+    for anchor in anchors:
+        lines = prompt_text(config, anchor).split("Edges:\n")[1].splitlines()
+        shown = [re.fullmatch(r"- (.+) —(.+)→ (.+)", line) for line in lines if "→" in line]
+        assert all(shown)
+        told = [found.groups() for found in shown if found]
+        assert len(told) == len(set(told))
+        assert set(told) == edges_among(project, anchor), anchor.id
+
+
+def test_a_record_has_the_same_edges_as_triples_by_name(project: Path) -> None:
+    config, anchors = sampled(project, "p5", typed=True)
+    for anchor in anchors:
+        triples = kind_of(config).record(anchor, {})["triples"]
+        assert {tuple(triple) for triple in triples} == edges_among(project, anchor)
