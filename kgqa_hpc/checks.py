@@ -6,19 +6,35 @@ on a machine that has no GPU and no engine, and be worked on by others.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
 from kgqa_hpc.anchors import KINDS
-from kgqa_hpc.config import RunConfig
+from kgqa_hpc.config import RunConfig, load_config, plain_config
 from kgqa_hpc.errors import ConfigError, KgqaError, PromptError
+from kgqa_hpc.kg.sources import SOURCES
 from kgqa_hpc.prompts.prompt import load_prompt
+from kgqa_hpc.registry import Registry
 from kgqa_hpc.steps.chain import run_prompts
 
 # Packages that engines and pages need, by what asks for them; they come with extras of the same purpose.
 ENGINE_PACKAGES = {"cpu": "xllamacpp", "lmdeploy": "lmdeploy", "openai": "openai"}
+
+
+def load_ready(path: Path) -> RunConfig:
+    """A configuration that is right and whose files are there.
+
+    Raises ConfigError with every problem, one line each: what the file says wrong, and what it names that is missing.
+    """
+    try:
+        config = load_config(path)
+    except ConfigError as problem:
+        more = [f"{path}: {line}" for line in missing(plain_config(path))]
+        raise ConfigError("\n".join([problem.message, *more]), problem.cure) from None
+    require_ready(config, str(path))
+    return config
 
 
 def require_ready(config: RunConfig, where: str) -> None:
@@ -27,10 +43,15 @@ def require_ready(config: RunConfig, where: str) -> None:
         raise ConfigError("\n".join(f"{where}: {line}" for line in found), "mend them and repeat")
 
 
+def missing(data: Mapping[str, Any]) -> Iterator[str]:
+    """Files and models that plain data names by a path and that are not there; it may be wrong in other ways."""
+    yield from _missing_files(data)
+    yield from _missing_models(data)
+
+
 def problems(config: RunConfig) -> Iterator[str]:
     """One sentence with its key for everything the configuration names and that is not there."""
-    yield from _missing_files(config)
-    yield from _missing_models(config)
+    yield from missing(config.plain())
     lost = list(_unloadable(config))
     yield from lost
     if not lost:
@@ -54,31 +75,44 @@ def notes(config: RunConfig) -> list[str]:
     return found
 
 
-def _missing_files(config: RunConfig) -> Iterator[str]:
-    sections: list[tuple[str, Any, tuple[str, ...]]] = [
-        ("anchors", config.anchors, KINDS.get(config.anchors.kind).Settings.paths)
+def _missing_files(data: Mapping[str, Any]) -> Iterator[str]:
+    graph, anchors = _section(data, "graph"), _section(data, "anchors")
+    sections = [
+        ("anchors", anchors, _paths_of(KINDS, anchors.get("kind", "graphlet"))),
+        ("graph", graph, (*_paths_of(SOURCES, graph.get("source", "hpo")), "hydrate")),
     ]
-    if config.graph is not None:
-        sections.append(("graph", config.graph, (*config.graph.paths, "hydrate")))
-    for name, settings, keys in sections:
-        plain = settings.model_dump(mode="json")
+    for name, section, keys in sections:
         for key in keys:
-            value = plain.get(key)
+            value = section.get(key)
             for path in value if isinstance(value, list) else [value]:
                 if isinstance(path, str) and not Path(path).exists():
                     yield f"{name}.{key}: {path} does not exist"
-    for number, entry in enumerate(config.dataset.decontaminate):
-        path = entry if isinstance(entry, str) else entry.path
-        if not Path(path).exists():
+    tests = _section(data, "dataset").get("decontaminate")
+    for number, entry in enumerate(tests if isinstance(tests, list) else ()):
+        path = entry.get("path") if isinstance(entry, dict) else entry
+        if isinstance(path, str) and not Path(path).exists():
             yield f"dataset.decontaminate.{number}: {path} does not exist"
 
 
-def _missing_models(config: RunConfig) -> Iterator[str]:
+def _section(data: Mapping[str, Any], name: str) -> dict[str, Any]:
+    found = data.get(name)
+    return found if isinstance(found, dict) else {}
+
+
+def _paths_of(registry: Registry, name: Any) -> tuple[str, ...]:
+    """The keys of an entry that hold paths; none of an entry nobody knows, which is told elsewhere."""
+    return registry.get(name).Settings.paths if isinstance(name, str) and name in registry else ()
+
+
+def _missing_models(data: Mapping[str, Any]) -> Iterator[str]:
     """Models that are named by a path of this file system; names of hubs and servers are left to the engine."""
-    places = [("engine", config.engine)]
-    places += [(f"passes.{n}.engine", each.engine) for n, each in enumerate(config.passes) if each.engine]
+    passes = data.get("passes")
+    places = [("engine", _section(data, "engine"))]
+    for number, each in enumerate(passes if isinstance(passes, list) else ()):
+        if isinstance(each, dict):
+            places.append((f"passes.{number}.engine", _section(each, "engine")))
     for key, settings in places:
-        model = getattr(settings, "model", None)
+        model = settings.get("model")
         if isinstance(model, str) and model.startswith(("/", "~")) and not Path(model).expanduser().exists():
             yield f"{key}.model: {model} does not exist"
 

@@ -139,13 +139,20 @@ def load_config(path: Path) -> RunConfig:
 
     Raises ConfigError with every problem of the file, one line each.
     """
+    return parse_config(plain_config(path), str(path))
+
+
+def plain_config(path: Path) -> dict[str, Any]:
+    """What a configuration file says, unchecked but for its form, with its paths resolved. Raises ConfigError."""
     try:
         data = load_yaml(path)
     except FileNotFoundError:
-        raise ConfigError(f"{path}: no such file", "copy one of configs/ and edit it") from None
+        raise ConfigError(
+            f"{path}: no such file", f"kgqa init --example csv {path} writes one to edit"
+        ) from None
     if not isinstance(data, dict):
         raise ConfigError(f"{path}: a configuration is a mapping of keys to values")
-    return parse_config(_resolve_paths(data, path.resolve().parent), str(path))
+    return _resolve_paths(data, path.resolve().parent)
 
 
 def parse_config(data: dict[str, Any], where: str) -> RunConfig:

@@ -13,8 +13,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
-from kgqa_hpc.checks import notes, require_ready
-from kgqa_hpc.config import GraphConfig, load_config
+from kgqa_hpc.checks import load_ready, notes
+from kgqa_hpc.config import GraphConfig
 from kgqa_hpc.errors import InputError
 from kgqa_hpc.runs import (
     create_run,
@@ -78,8 +78,7 @@ def init(config_file: Path, folder: Path) -> RunFolder:
 
     Raises ConfigError, PromptError, or FingerprintMismatch when the folder belongs to another configuration.
     """
-    config = load_config(config_file)
-    require_ready(config, str(config_file))
+    config = load_ready(config_file)
     run = create_run(folder, config)
     for line in notes(config):
         note(f"note: {line}")

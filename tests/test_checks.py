@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from kgqa_hpc import stages
-from kgqa_hpc.checks import notes, require_ready
+from kgqa_hpc.checks import load_ready, notes, require_ready
 from kgqa_hpc.config import load_config
 from kgqa_hpc.errors import ConfigError, FingerprintMismatch
 from kgqa_hpc.runs import open_run
@@ -50,6 +50,23 @@ def test_all_that_is_missing_is_told_at_once_each_with_its_key(tmp_path: Path) -
         ("dataset.decontaminate.0", "test.jsonl"),
     ]:
         assert any(f": {key}: " in line and word in line for line in text.split("\n")), (key, text)
+
+
+def test_what_is_wrong_and_what_is_missing_are_told_together(tmp_path: Path) -> None:
+    path = written(
+        tmp_path,
+        graph={"source": "csv", "nodes": "nodes.csv", "edges": "edges.csv", "min_degre": 2},
+        engine={"kind": "cpu", "model": "models/none.gguf", "temperature": 0.2},
+        dataset={"z_score": "high", "decontaminate": ["test.jsonl"]},
+    )
+    with pytest.raises(ConfigError) as caught:
+        load_ready(path)
+    lines = caught.value.message.splitlines()
+    assert all(line.startswith(f"{path}: ") for line in lines)
+    keys = [line.removeprefix(f"{path}: ").partition(":")[0] for line in lines]
+    wrong = ["graph.min_degre", "engine.temperature", "dataset.z_score"]
+    lost = ["graph.nodes", "graph.edges", "dataset.decontaminate.0", "engine.model"]
+    assert keys == wrong + lost
 
 
 def test_nothing_is_made_where_something_is_missing(tmp_path: Path) -> None:

@@ -37,7 +37,7 @@ MAY_KNOW = {
     "steps": {"anchors", "config", "documents", "engines", "gasl", "prompts"},
     "config": {"anchors", "dataset", "engines", "kg", "steps", "yaml_file"},
     "examples": {"prompts", "store"},
-    "checks": {"anchors", "config", "prompts", "steps"},
+    "checks": {"anchors", "config", "kg", "prompts", "steps"},
     "runs": {"anchors", "config", "engines", "kg", "prompts", "steps", "store"},
     "cluster": {"config", "status", "store"},
     "status": {"anchors", "config", "engines", "prompts", "runs", "steps", "store"},

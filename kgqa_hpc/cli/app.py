@@ -54,7 +54,9 @@ app = typer.Typer(
 )
 
 Run = Annotated[Path, typer.Argument(metavar="RUN", help="The run folder.")]
-Config = Annotated[Path, typer.Argument(metavar="CONFIG", help="A configuration, see configs/.")]
+Config = Annotated[
+    Path, typer.Argument(metavar="CONFIG", help="A configuration; kgqa init --example writes one.")
+]
 AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON document instead of text.")]
 Threads = Annotated[
     int | None, typer.Option("--threads", min=1, help="Default: the cores this process may use.")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +15,7 @@ import pytest
 
 from kgqa_hpc.dataset.files import sha256_of
 from kgqa_hpc.dataset.merge import merge
+from kgqa_hpc.store.manifest import write_manifest
 
 
 def merged(run: Any) -> Path:
@@ -34,6 +36,19 @@ def test_every_file_is_described_with_its_checksum(make_run: Any) -> None:
     for name, entry in files.items():
         assert entry["sha256"] == sha256_of(folder / name)
         assert entry["contentSize"] == f"{(folder / name).stat().st_size} B"
+
+
+def test_the_date_is_that_of_the_run_whenever_it_is_merged_and_no_record_holds_one(make_run: Any) -> None:
+    run = make_run()
+    made = replace(run.folder.manifest(), created="2001-02-03T04:05:06Z")
+    write_manifest(run.folder.manifest_file, made)
+    folder = merged(run)
+    before = (folder / "croissant.json").read_bytes()
+    assert json.loads(before)["datePublished"] == "2001-02-03"
+    merge(run.folder, published=True)
+    assert (folder / "croissant.json").read_bytes() == before
+    dated = {path.name for path in folder.iterdir() if b"2001-02-03" in path.read_bytes()}
+    assert dated == {"croissant.json"}
 
 
 def test_every_column_is_described_nested_ones_too(make_run: Any) -> None:
