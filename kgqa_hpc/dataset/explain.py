@@ -19,8 +19,8 @@ from kgqa_hpc.config import RunConfig
 from kgqa_hpc.dataset.accounting import LENGTH
 from kgqa_hpc.dataset.item_text import render
 from kgqa_hpc.dataset.lengths import FIELDS
-from kgqa_hpc.dataset.read import item_v2
-from kgqa_hpc.dataset.record import pair_of
+from kgqa_hpc.dataset.open_items import has_ended
+from kgqa_hpc.dataset.record import item_v2, pair_of
 from kgqa_hpc.errors import InputError, PromptError, StoreError
 from kgqa_hpc.runs import kept_prompts, run_config
 from kgqa_hpc.steps.chain import build_chain, decision_of
@@ -121,15 +121,19 @@ def _locate(run: RunFolder, config: RunConfig, row: int, item: str) -> _Place:
     if not run.shards_manifest.exists():
         return _Place("waiting", "not cut yet", row)
     shard = read_shards_manifest(run).holder(row)
-    last = config.passes[-1].name
-    for each in reversed(config.passes):
+    for position in reversed(range(len(config.passes))):
+        each, later = config.passes[position], config.passes[position + 1 :]
         path = run.result(each.name, shard)
-        if path.exists():
-            record = next((r for r in iter_result(path) if r["id"] == item), None)
-            return _Place("finished" if each.name == last else "in flight", shard, row, path, record)
-        if found := _journaled(run, each.name, shard, item):
-            return _Place("in flight", shard, row, *found)
+        found = _in_result(path, item) if path.exists() else _journaled(run, each.name, shard, item)
+        if found is not None:
+            state = "finished" if has_ended(found[1], later) else "in flight"
+            return _Place(state, shard, row, *found)
     return _Place("waiting", shard, row)
+
+
+def _in_result(path: Path, item: str) -> tuple[Path, dict[str, Any]] | None:
+    record = next((record for record in iter_result(path) if record["id"] == item), None)
+    return None if record is None else (path, record)
 
 
 def _journaled(run: RunFolder, pass_name: str, shard: str, item: str) -> tuple[Path, dict[str, Any]] | None:

@@ -10,6 +10,7 @@ from contextlib import suppress
 from typing import Any
 
 from kgqa_hpc.config import PassConfig, RunConfig
+from kgqa_hpc.dataset.record import item_v2
 from kgqa_hpc.errors import MissingFile
 from kgqa_hpc.steps import STEPS
 from kgqa_hpc.store.atomic import exists
@@ -31,7 +32,7 @@ def ended_items(run: RunFolder, config: RunConfig, entry: ShardEntry) -> dict[st
     for position in reversed(range(len(config.passes))):
         later = config.passes[position + 1 :]
         for record in _records(run, config.passes[position].name, entry):
-            if record["status"] in ENDED and not _goes_on(record, later):
+            if has_ended(record, later):
                 found.setdefault(record["id"], {key: record[key] for key in record if key != "at"})
     return found
 
@@ -47,9 +48,14 @@ def _records(run: RunFolder, pass_name: str, entry: ShardEntry) -> Iterator[dict
         yield from read_result(path, origin)
 
 
-def _goes_on(record: dict[str, Any], later: list[PassConfig]) -> bool:
-    """Whether a later pass takes the item up: accepted ones, and those that another judge may decide anew."""
+def has_ended(record: dict[str, Any], later: list[PassConfig]) -> bool:
+    """Whether an item waits for nothing any more, with the passes that are still to come.
+
+    They take up accepted ones, and those that another judge may decide anew.
+    """
+    if record["status"] not in ENDED:
+        return False
     if record["status"] == "accepted":
-        return bool(later)
+        return not later
     judged = any(STEPS.get(step.use).adds == "verdict" for each in later for step in each.steps)
-    return judged and record["status"] == "rejected" and bool(record.get("decided"))
+    return not (judged and record["status"] == "rejected" and item_v2(record)["decided"])

@@ -122,16 +122,3 @@ def _curable_anchors(run: RunFolder) -> Iterator[None]:
     except CorruptFile as problem:
         cure = f"remove it and run `kgqa sample {run.path}` again: the same seed gives the same anchors"
         raise CorruptFile(problem.message, cure) from problem
-
-
-def item_v2(item: dict[str, Any]) -> dict[str, Any]:
-    """An item's record as version 2 stores it; `decided` where verdicts alone made the outcome.
-
-    Version 1 knew graphlets only: no features, annotations or records, and one judge (docs/format.md).
-    """
-    if "decided" in item:
-        return item
-    reason, status = item["reason"], item["status"]
-    by_judge = reason is None or reason.startswith("judge: ")
-    decided = status in ("accepted", "rejected") and by_judge and bool(item["output"])
-    return {**item, "features": {}, "annotations": {}, "records": None, "decided": decided}

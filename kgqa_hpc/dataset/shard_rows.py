@@ -16,8 +16,8 @@ import orjson
 
 from kgqa_hpc.anchors.anchor import Anchor
 from kgqa_hpc.dataset.columns import Columns
-from kgqa_hpc.dataset.read import FinishedWork, item_v2, open_work
-from kgqa_hpc.dataset.record import HEAD, RecordMaker, lost_record, pair_of, record_maker
+from kgqa_hpc.dataset.read import FinishedWork, open_work
+from kgqa_hpc.dataset.record import HEAD, RecordMaker, item_v2, lost_record, pair_of, record_maker
 from kgqa_hpc.dataset.requests import RequestCounts
 from kgqa_hpc.dataset.spool import STATUSES, Head, write_spool
 from kgqa_hpc.errors import AccountingError, CorruptFile, KgqaError

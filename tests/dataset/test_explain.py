@@ -73,21 +73,26 @@ def test_a_prompt_that_is_gone_does_not_hide_the_rest_of_the_story(make_run: Any
     assert "cannot be shown" in render(story)
 
 
-def test_an_item_in_flight_is_read_from_the_journal_in_which_it_got_farthest(make_run: Any) -> None:
+def test_an_item_in_a_journal_is_read_where_it_got_farthest_and_a_finished_one_is_not_in_flight(
+    make_run: Any,
+) -> None:
     run = make_run()
     folder = run.folder.results("main")
     folder.mkdir(parents=True)
     header = {"pass": "main", "shard": "shard-000001", "fingerprint": "x", "shard_sha256": "y"}
     whole = next(r for r in run.records("shard-000001") if r["id"] == run.ids[10])
     half = {**whole, "status": "open", "trace": whole["trace"][:2], "verdicts": {}}
+    states = []
     for record in (half, whole):
         journal, _ = open_next(folder, "shard-000001", header)
         journal.append({**record, "at": [0, 0]})
         journal.close()
+        states.append(explain(run.folder.path, run.ids[10])["state"])
+    assert states == ["in flight", "finished"]
     with (folder / "shard-000001.w1.journal").open("ab") as file:
         file.write(b"0000 torn")
     story = explain(run.folder.path, run.ids[10])
-    assert (story["state"], story["status"]) == ("in flight", "accepted")
+    assert (story["state"], story["status"]) == ("finished", "accepted")
     assert story["where"]["record"] == "results/main/shard-000001.w1.journal"
     assert len(story["requests"]) == 4
 
@@ -106,6 +111,17 @@ def test_an_item_between_two_passes_is_in_flight(make_run: Any) -> None:
     story = explain(run.folder.path, run.ids[0])
     assert (story["state"], story["status"]) == ("in flight", "open")
     assert story["where"]["record"] == "results/draft/shard-000000.h5"
+
+
+def test_an_item_that_ended_in_an_earlier_pass_is_finished(make_run: Any) -> None:
+    run = make_run(passes=[{"name": "draft", "steps": ["generate"]}, {"name": "check", "steps": ["judge"]}])
+    run.folder.results("draft").mkdir(parents=True)
+    records = run.records("shard-000000")
+    header = run.folder.origin("draft").header("shard-000000", "")
+    write_result(run.folder.result("draft", "shard-000000"), records, header)
+    states = {r["status"]: explain(run.folder.path, r["id"])["state"] for r in records}
+    assert states["accepted"] == states["rejected"] == "in flight"  # the judge of the next pass decides
+    assert states["invalid"] == "finished"
 
 
 def test_an_item_nobody_asked_yet_is_waiting(make_run: Any) -> None:
