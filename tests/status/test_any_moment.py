@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import json
 import os
 import random
+import re
 import signal
 import time
 from collections.abc import Iterator
@@ -86,4 +88,9 @@ def test_a_run_with_kills_adds_up_at_any_moment_and_its_partial_merge_says_the_s
     assert seen["complete"]
     assert seen["workers"]["silent"] == []
     assert merged(run) == seen["verdicts"]
+    left = json.loads(run.status_file.read_bytes())  # written again after the last shard was sealed
+    assert (left["items"], left["verdicts"], left["complete"]) == (seen["items"], seen["verdicts"], True)
+    prom = (run.logs / "metrics.prom").read_text(encoding="utf-8")
+    told = dict(re.findall(r'^kgqa_items\{.*verdict="(\w+)"\} (\d+)$', prom, flags=re.MULTILINE))
+    assert {name: int(number) for name, number in told.items()} == seen["verdicts"]
     assert len(result_files(run)) == seen["shards"]["total"]
