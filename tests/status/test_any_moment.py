@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 
 from kgqa_hpc.dataset.merge import merge
-from kgqa_hpc.status.render import status
+from kgqa_hpc.status.snapshot import survey
 from kgqa_hpc.store.run_folder import RunFolder
 from tests.runs import make_run
 from tests.work.rig import PATIENCE, Nursery, result_files
@@ -39,7 +39,7 @@ def nursery(tmp_path: Path) -> Iterator[Nursery]:
 
 def look(run: RunFolder, seen: dict[str, Any] | None) -> dict[str, Any]:
     """The status now; it adds up, and nothing in it fell since the last look."""
-    now = status(run.path)
+    now = survey(run.path)
     assert list(now["verdicts"]) == ["accepted", "rejected", "invalid", "failed", "waiting"]
     assert sum(now["verdicts"].values()) == now["items"]["total"]
     assert now["items"]["ended"] == now["items"]["total"] - now["verdicts"]["waiting"]
