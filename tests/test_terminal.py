@@ -63,7 +63,7 @@ def test_verbose_tells_where_an_error_was_noticed_and_quiet_excludes_it(project:
     ]
     told = subprocess.run(command, capture_output=True, text=True, timeout=600)
     assert told.returncode == 2
-    assert "load_config" in told.stderr
+    assert "in plain_config" in told.stderr
     assert told.stderr.rpartition("\nerror: ")[2].startswith(str(project / "none.yaml"))
     assert "choose one" in kgqa("-v", "-q", "doctor", code=2).stderr
 
