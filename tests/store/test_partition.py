@@ -16,10 +16,10 @@ from kgqa_hpc.store import document
 from kgqa_hpc.store import partition as partition_module
 from kgqa_hpc.store.anchors import write_anchors
 from kgqa_hpc.store.document import write_document
-from kgqa_hpc.store.partition import ShardsManifest, load_shard, partition, read_shards_manifest
+from kgqa_hpc.store.partition import ShardsManifest, load_shard, partition, read_shards_manifest, shard_name
 from kgqa_hpc.store.run_folder import RunFolder
 from kgqa_hpc.store.sealed import read_header
-from kgqa_hpc.store.shard import read_shard, write_shard
+from kgqa_hpc.store.shard import ShardEntry, read_shard, write_shard
 from tests.disk_watch import watch
 
 Make = Callable[[int], dict[str, Any]]
@@ -284,3 +284,23 @@ def test_a_lost_manifest_and_first_shard_do_not_change_the_size(run: RunFolder, 
     run.shards_manifest.unlink()
     run.shard("shard-000000").unlink()
     assert partition(run, 5) == before
+
+
+def test_a_shard_is_read_without_listing_all_others(
+    cut_run: RunFolder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Who reads 20,000 shards must not list 20,000 for each of them."""
+    manifest = read_shards_manifest(cut_run)
+    expected = {name: load_shard(cut_run, manifest, name) for name in manifest.names}
+    monkeypatch.delattr(partition_module, "_pieces")
+    cut_run.shard("shard-000001").unlink()
+    assert {name: load_shard(cut_run, manifest, name) for name in manifest.names} == expected
+
+
+def test_a_manifest_that_lists_more_shards_than_there_are_anchors_is_corrupt(cut_run: RunFolder) -> None:
+    manifest = read_shards_manifest(cut_run)
+    name = shard_name(len(manifest.shards))
+    shards = (*manifest.shards, ShardEntry(name, 4, "0" * 64))
+    more = ShardsManifest(manifest.anchors_sha256, manifest.shard_size, manifest.items, shards)
+    with pytest.raises(CorruptFile, match=name):
+        load_shard(cut_run, more, name)
