@@ -73,9 +73,8 @@ def told(run: Path) -> int:
     lost = sum(sum(items[name].values()) for name in ("rejected", "invalid", "failed"))
     print(json.dumps({"documents": documents, "items": {k: items[k] for k in ("sampled", "accepted")}}))
     print(json.dumps(pairs))
-    print(
-        f"pairs of an abstract: {pairs['records'] / items['accepted']:.2f}, kept {pairs['accepted'] / items['accepted']:.2f}"
-    )
+    each, kept = (pairs[name] / items["accepted"] for name in ("records", "accepted"))
+    print(f"pairs of an abstract: {each:.2f}, kept {kept:.2f}")
     sums = {
         "documents": documents["read"] - documents["with a name"] - left_out,
         "items": items["sampled"] - items["accepted"] - lost,

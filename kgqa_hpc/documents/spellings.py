@@ -39,7 +39,7 @@ _PLURAL = re.compile(r"(?:^[A-Z]|[ -][a-z]|^[a-z])[a-z]{2,}[abd-gi-rt-wz]$|(?:^|
 
 def spellings(name: str) -> list[str]:
     """The name first, then its other spellings, each once. `RecA` is one of `recA`."""
-    found: dict[str, None] = {name: None} | dict.fromkeys(_with_letters(name))
+    found = dict.fromkeys([name, *_with_letters(name)])
     found |= dict.fromkeys(other for one in tuple(found) for other in _hyphens(one))
     found |= dict.fromkeys(_LETTER.sub(lambda match: _WORD_OF[match[0]], one) for one in tuple(found))
     found |= dict.fromkeys(one.replace("κB", "kB") for one in tuple(found))
