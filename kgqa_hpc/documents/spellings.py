@@ -24,6 +24,7 @@ _BEFORE = re.compile(rf"(?<=\w)[ -]?(?=[{_LETTERS}])")
 _BEHIND = re.compile(rf"(?<=[{_LETTERS}])[ -]?(?=(?:[A-Z]|\d+)\b)")
 # Signs that are typed for a Greek letter, and look like it.
 LOOKALIKES = {"\u00b5": "μ", "ß": "β"}
+_AS_MEANT = str.maketrans("".join(LOOKALIKES), "".join(LOOKALIKES.values()))
 _BRITISH = (
     ("umor", "umour"),
     ("emoglobin", "aemoglobin"),
@@ -54,7 +55,7 @@ def spellings(name: str) -> list[str]:
 
 def _with_letters(name: str) -> Iterator[str]:
     """With Greek letters, joined to what stands beside them by nothing or by a hyphen."""
-    plain = name.translate(str.maketrans(LOOKALIKES))
+    plain = name.translate(_AS_MEANT)
     letters = _SPELT.sub(lambda match: _GREEK[match[0].lower()], plain)
     if _LETTER.search(letters):
         for before in ("", "-"):
