@@ -220,6 +220,10 @@ def _check_chain(config: RunConfig, problems: Problems) -> None:
             if settings.use in STEPS and config.variants is None:  # each variant is checked by itself
                 _check_step(settings, given, ("passes", number, "steps", position), problems)
                 given |= set(STEPS.get(settings.use).gives)
+    imitated = [step for step in config.steps if step.imitates and getattr(step, step.imitates)]
+    if imitated and "decontaminate" not in config.dataset.model_fields_set:
+        what = f"the test file of the benchmark that {imitated[0].label} takes examples from"
+        problems.add(("dataset", "decontaminate"), f"is missing: name {what}, or give [] to go without")
     judges = {
         s.label: STEPS.get(s.use).objection
         for s in config.steps

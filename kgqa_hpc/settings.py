@@ -43,8 +43,13 @@ class KindSettings(Settings):
 
 
 class StepSettings(Settings):
-    """What every step is given in `passes[].steps`."""
+    """What every step is given in `passes[].steps`.
 
+    `imitates` names the key of a benchmark's training file, for steps that write items like its own: the dataset must
+    then say with `decontaminate` what it is not to hold.
+    """
+
+    imitates: ClassVar[str | None] = None
     use: str = Field(description="The step.")
     label: Name = Field(alias="as", description="Its name in this run; default: that of the step.")
     prompt: Name | None = Field(None, description="The prompt; default: the step's own.")

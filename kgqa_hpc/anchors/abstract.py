@@ -32,11 +32,15 @@ class AbstractSettings(KindSettings):
 
     kind: Literal["abstract"] = "abstract"
     documents: list[str] = Field(min_length=1, description="Files or folders: MEDLINE, JATS, JSONL, Parquet.")
-    names: str = Field(description="A table of names of proteins or genes (docs/documents.md).")
+    names: str | list[str] = Field(description="Tables of names of proteins or genes (docs/documents.md).")
     number: int | None = Field(None, ge=1, description="How many, drawn by the seed; default: all.")
     min_length: int = Field(3, ge=1, description="Letters and digits that a name has at least.")
     retracted: bool = Field(False, description="Take retracted publications, too.")
     paths = ("documents", "names")
+
+    def tables(self) -> list[Path]:
+        """The tables of names, one or several."""
+        return [Path(one) for one in ([self.names] if isinstance(self.names, str) else self.names)]
 
 
 class AbstractAnchors(AnchorKind):
@@ -100,7 +104,7 @@ class AbstractAnchors(AnchorKind):
         """Every document file, and the table of names."""
         from kgqa_hpc.documents.read import document_files
 
-        return [*document_files([Path(one) for one in settings.documents]), Path(settings.names)]
+        return [*document_files([Path(one) for one in settings.documents]), *settings.tables()]
 
 
 def _anchors(settings: AbstractSettings, counts: Counter[str]) -> Iterator[Anchor]:
@@ -108,8 +112,8 @@ def _anchors(settings: AbstractSettings, counts: Counter[str]) -> Iterator[Ancho
     from kgqa_hpc.documents.names import read_names, searchable_names
     from kgqa_hpc.documents.read import document_files, read_documents
 
-    names = searchable_names(read_names(Path(settings.names)), settings.min_length)
-    finder = NameFinder(names)
+    names = (name for table in settings.tables() for name in read_names(table))
+    finder = NameFinder(searchable_names(names, settings.min_length))
     for document in read_documents(document_files([Path(one) for one in settings.documents])):
         counts["read"] += 1
         if not document.text:

@@ -115,7 +115,10 @@ def _print_line(document: dict[str, Any]) -> None:
 @app.command()
 def mentions(
     documents: Documents,
-    names: Annotated[Path, typer.Option(help="TSV with protein_name and gene_names, or HGNC's table.")],
+    names: Annotated[
+        list[Path],
+        typer.Option(help="TSV with protein_name and gene_names, or HGNC's table; again for more."),
+    ],
     min_length: Annotated[int, typer.Option(min=1, help="Letters and digits that a name must have.")] = 3,
     as_json: Annotated[bool, typer.Option("--json", help="Print the counts as JSON, too.")] = False,
 ) -> None:
@@ -128,7 +131,8 @@ def mentions(
 
     document_files(documents)  # a missing file is said before anything else takes its time
     known, read = NameCounts(), ReadCounts()
-    finder = NameFinder(searchable_names(read_names(names), min_length, known))
+    every = (name for table in names for name in read_names(table))
+    finder = NameFinder(searchable_names(every, min_length, known))
     for document in read_documents(documents, read):
         line = {
             "id": document.id,

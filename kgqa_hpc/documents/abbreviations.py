@@ -1,6 +1,7 @@
 """Abbreviations that a text explains as something else than a protein: `low back pain (LBP)`.
 
-A bracket with a symbol whose letters are the initials of the words before it is an explanation. Where
+A symbol in or at the end of a bracket whose letters are the initials of the words before it is explained,
+and so is one before a bracket whose words have these initials: `ALL (acute lymphoblastic leukaemia)`. Where
 these words do not sound like a gene product, the symbol means something else in the whole text, though a
 gene has the name.
 """
@@ -9,7 +10,8 @@ from __future__ import annotations
 
 import re
 
-_BRACKET = re.compile(r"\(([A-Z][A-Za-z]{1,7}?)s?\b")
+_BRACKET = re.compile(r"(?:\(|, (?=[A-Za-z]{3,9}\)))([A-Z][A-Za-z]{1,7}?)s?\b")
+_EXPLAINED_BEHIND = re.compile(r"\b([A-Z][A-Za-z]{2,7}?)s? \(([a-z][^()]{4,120})\)")
 _WORD = re.compile(r"[A-Za-z]+")
 _SMALL = {"a", "an", "and", "at", "by", "for", "from", "in", "of", "on", "or", "the", "to", "with"}
 # Characters before a bracket in which its explanation is looked for.
@@ -29,8 +31,11 @@ def defined_otherwise(text: str) -> set[str]:
     found = set()
     for match in _BRACKET.finditer(text):
         words = _WORD.findall(text, max(0, match.start() - _REACH), match.start())
-        explanation = _explanation(match[1], words)
-        if explanation and not any(_sounds_like_a_product(word) for word in explanation):
+        if _is_no_product(_explanation(match[1], words)):
+            found.add(match[1])
+    for match in _EXPLAINED_BEHIND.finditer(text):
+        words = _WORD.findall(match[2])
+        if any(_is_no_product(_explanation(match[1], words[:n])) for n in range(len(words), 1, -1)):
             found.add(match[1])
     return found
 
@@ -45,6 +50,10 @@ def _explanation(symbol: str, words: list[str]) -> list[str]:
         if at < 0 or words[at][0].lower() != letter:
             return []
     return words[at:]
+
+
+def _is_no_product(explanation: list[str]) -> bool:
+    return bool(explanation) and not any(_sounds_like_a_product(word) for word in explanation)
 
 
 def _sounds_like_a_product(word: str) -> bool:

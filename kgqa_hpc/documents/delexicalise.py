@@ -12,7 +12,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from kgqa_hpc.documents.mentions import Mention, NameFinder
-from kgqa_hpc.documents.names import case_of, spellings
+from kgqa_hpc.documents.names import case_of
+from kgqa_hpc.documents.spellings import spellings
 
 # The terms that the paper names (B.2).
 PLACEHOLDERS = ("not sure", "other proteins", "unknown", "proteinname", "protein name", "cells")
@@ -51,7 +52,7 @@ def name_finder(names: Iterable[str]) -> NameFinder:
     every += [name.replace("-", " ") for name in every]
     every += [name.capitalize() for name in every if name.isalpha() and name.isupper() and len(name) >= 3]
     wanted = {name: case_of(name) for name in every}
-    return NameFinder(wanted, noise=lambda text: lambda name: None)
+    return NameFinder(wanted, noise=lambda text: lambda start, end: None)
 
 
 def delexicalise(text: str, finder: NameFinder, placeholder: str = PLACEHOLDER) -> Delexicalised:

@@ -14,8 +14,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from enum import Enum
 
-from kgqa_hpc.documents.names import spellings
 from kgqa_hpc.documents.proteins import Protein
+from kgqa_hpc.documents.spellings import spellings
 from kgqa_hpc.documents.taxa import NO_ORGANISM, organism_key, strain_words
 
 _WITHDRAWN = re.compile(r"^(?:(?:deleted|obsolete)\.?|(?:de)?merged into\b.*|)$", re.IGNORECASE)

@@ -19,12 +19,18 @@ import ahocorasick_rs
 
 from kgqa_hpc.documents.abbreviations import defined_otherwise
 from kgqa_hpc.documents.names import Case
+from kgqa_hpc.documents.spellings import LOOKALIKES
 from kgqa_hpc.documents.stop_words import WORDS, is_stop_word
 
 _BLANKS = " \t\n\r\u00a0\u2009\u202f"
 _HYPHENS = "-\u00ad\u2010\u2011\u2012\u2013\u2212"
 # A heading of a structured abstract: `BACKGROUND AND AIM: …` at the beginning of a line; AIM is a gene, too.
 _LABEL = re.compile(r"^[A-Z][A-Z &/,-]{0,79}(?=:)", re.MULTILINE)
+# `insulin-like growth factor`, `Kv1.3`: the name of something else begins with this name.
+_GOES_ON = re.compile(
+    rf"[{_HYPHENS}]like\b|(?<=\d)\.\d| like (?:growth|peptide|protein|receptor|factor|kinase)"
+)
+_PHRASE = re.compile(r" |[a-z]{5}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,16 +42,22 @@ class Mention:
     text: str
 
 
-Noise = Callable[[str], Callable[[str], str | None]]
+Noise = Callable[[str], Callable[[int, int], str | None]]
 
 
-def usual_noise(text: str) -> Callable[[str], str | None]:
-    """Stop words, and abbreviations that the text explains as something else."""
+def usual_noise(text: str) -> Callable[[int, int], str | None]:
+    """Headings, stop words, abbreviations that the text explains as something else, parts of other names."""
+    labels = [match.span() for match in _LABEL.finditer(text)]
     otherwise = defined_otherwise(text)
 
-    def why_not(name: str) -> str | None:
+    def why_not(start: int, end: int) -> str | None:
+        name = text[start:end]
+        if name.lower() in WORDS and _within(labels, start):
+            return "heading"
         if name in otherwise:
             return "abbreviation"
+        if _GOES_ON.match(text, end):
+            return "part of another name"
         return "stop word" if is_stop_word(name) else None
 
     return why_not
@@ -54,10 +66,10 @@ def usual_noise(text: str) -> Callable[[str], str | None]:
 class NameFinder:
     """Finds names; made once, used for any number of texts.
 
-    `noise(text)` gives a function that says why a spelling is no name in this text, or None.
+    `noise(text)` gives a function that says why what stands at [start, end) of this text is no name, or None.
 
-    `dropped` counts what was found between word boundaries and is no mention: `case`, `inside a longer name`,
-    `heading`, and the reasons of `noise`: `stop word`, `abbreviation`; `found` counts the mentions.
+    `dropped` counts what was found between word boundaries and is no mention: `case`, `inside a longer name`, and
+    the reasons of `noise`: `heading`, `stop word`, `abbreviation`, `part of another name`; `found` counts the mentions.
     """
 
     def __init__(self, names: dict[str, Case], noise: Noise | None = None) -> None:
@@ -70,7 +82,7 @@ class NameFinder:
             plain = _plain(name)
             self._exact.setdefault(plain, set()).add(name.translate(_JOINED))
             if case is Case.ANY:
-                table = _JOINED if " " in name else _HYPHENATED
+                table = _JOINED if _PHRASE.search(name) else _HYPHENATED
                 self._folded.setdefault(plain, set()).add(name.translate(table).lower())
         patterns = sorted(self._exact)
         self._finder = ahocorasick_rs.AhoCorasick(
@@ -99,16 +111,13 @@ class NameFinder:
         return joined.lower() in folded or found.translate(_HYPHENATED).lower() in folded
 
     def _longest(self, text: str, spans: Iterable[tuple[int, int]]) -> list[Mention]:
-        labels = [match.span() for match in _LABEL.finditer(text)]
         why_not = self._noise(text)
         mentions: list[Mention] = []
         reached = 0
         for start, end in sorted(set(spans), key=lambda span: (span[0], -span[1])):
             if start < reached:
                 self.dropped["inside a longer name"] += 1
-            elif text[start:end].lower() in WORDS and _within(labels, start):
-                self.dropped["heading"] += 1
-            elif reason := why_not(text[start:end]):
+            elif reason := why_not(start, end):
                 self.dropped[reason] += 1
             else:
                 mentions.append(Mention(start, end, text[start:end]))
@@ -125,7 +134,7 @@ class _PlainTable(dict[int, int]):
     """For str.translate: lower case for letters and digits, a blank for all else; filled as it is asked."""
 
     def __missing__(self, code: int) -> int:
-        character = chr(code)
+        character = LOOKALIKES.get(chr(code), chr(code))
         lower = character.lower()
         plain = ord(lower) if len(lower) == 1 else code
         self[code] = plain if character.isalnum() else 32
@@ -133,8 +142,8 @@ class _PlainTable(dict[int, int]):
 
 
 _PLAIN = _PlainTable()
-_JOINED = str.maketrans(dict.fromkeys(_BLANKS + _HYPHENS, " "))
-_HYPHENATED = str.maketrans({**dict.fromkeys(_BLANKS, " "), **dict.fromkeys(_HYPHENS, "-")})
+_JOINED = str.maketrans({**dict.fromkeys(_BLANKS + _HYPHENS, " "), **LOOKALIKES})
+_HYPHENATED = str.maketrans({**dict.fromkeys(_BLANKS, " "), **dict.fromkeys(_HYPHENS, "-"), **LOOKALIKES})
 
 
 def _plain(text: str) -> str:

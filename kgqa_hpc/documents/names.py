@@ -3,7 +3,7 @@
 A name is a **word** or phrase (`large T antigen`, `Catalase`: any case), a symbol with a digit (`TP53`,
 `IL-1β`: any case, `p53` is `P53`), or a symbol of letters (`CAT`, `recA`: this case, and `RecA` for
 `recA`). Too short ones, bare numbers, and words of the language are not looked for: `T` and `was` would be
-found everywhere. Names with Greek letters are looked for in both spellings (`TNF-α`, `TNF-alpha`).
+found everywhere. Each is looked for in all its spellings (spellings.py).
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ from dataclasses import dataclass, field
 from enum import Enum
 from pathlib import Path
 
+from kgqa_hpc.documents.spellings import spellings
 from kgqa_hpc.documents.stop_words import is_stop_word
 from kgqa_hpc.documents.xml import open_bytes
 from kgqa_hpc.errors import DocumentFormatError
@@ -35,36 +36,8 @@ COLUMNS = {
 }
 SHORTEST = 3
 LONGEST = 300
-_GREEK = dict(
-    zip(
-        (
-            "alpha",
-            "beta",
-            "gamma",
-            "delta",
-            "epsilon",
-            "zeta",
-            "eta",
-            "theta",
-            "kappa",
-            "lambda",
-            "mu",
-            "omega",
-        ),
-        "αβγδεζηθκλμω",
-        strict=True,
-    )
-)
-_WORDS_OF_GREEK = "|".join(_GREEK)
-_LETTERS = "".join(_GREEK.values())
-# A capital or a digit may stand right beside it: `NF-kappaB`, `IFNalpha2`; a small letter makes another word.
-_SPELT = re.compile(rf"(?<![a-z])(?i:{_WORDS_OF_GREEK})(?![a-z])")
-_JOINED_SPELT = re.compile(rf"(?<=\w)[ -]((?i:{_WORDS_OF_GREEK}))(?![a-z])")
-_LETTER = re.compile(f"[{_LETTERS}]")
-_JOINED_LETTER = re.compile(rf"(?<=\w)[{_LETTERS}]")
-# `NF-κ-B`, as UniProt's `NF-kappa-B` becomes, is written `NF-κB`.
-_LETTER_JOINED = re.compile(rf"([{_LETTERS}])-(?=[A-Z0-9]\b)")
 _FIELD_BYTES = 16 << 20
+_ONE_AND_A_WORD = re.compile(r"[a-zA-Z]-[A-Z][a-z]{2,}")
 
 
 class Case(Enum):
@@ -143,38 +116,11 @@ def reason_to_drop(name: str, shortest: int = SHORTEST) -> str | None:
 
 
 def case_of(name: str) -> Case:
-    """Words, phrases and symbols with a digit: any case; symbols of letters alone: as they stand."""
-    if any(c.isdigit() for c in name) or len(name.split()) > 1:
+    """Words, phrases, symbols with a digit, `c-Myc`: any case; symbols of letters alone: as they stand."""
+    if any(c.isdigit() for c in name) or len(name.split()) > 1 or _ONE_AND_A_WORD.fullmatch(name):
         return Case.ANY
     word = name.isalpha() and len(name) >= 5 and name[1:].islower()
     return Case.ANY if word or (not name.isalpha() and len(name) >= 8) else Case.EXACT
-
-
-def spellings(name: str) -> list[str]:
-    """The name, its Greek letters spelt out and written as letters, and `RecA` for `recA`.
-
-    `IL-1β` is also `IL-1beta` and `IL-1-beta`, `Insulin beta` also `Insulin β` and `Insulinβ`.
-    """
-    found = [name]
-    found += [_SPELT.sub(lambda match: _GREEK[match[0].lower()], text) for text in (name, _unjoined(name))]
-    found += [_LETTER_JOINED.sub(r"\1", text) for text in found]
-    found += [_LETTER.sub(lambda match: _NAME_OF[match[0]], text) for text in (name, _joined(name))]
-    if name.isalpha() and name[0].islower() and not name.islower():
-        found.append(name[0].upper() + name[1:])
-    return list(dict.fromkeys(found))
-
-
-def _unjoined(name: str) -> str:
-    """`IL-1beta` for `IL-1-beta`."""
-    return _JOINED_SPELT.sub(r"\1", name)
-
-
-def _joined(name: str) -> str:
-    """`IL-1-β` for `IL-1β`."""
-    return _JOINED_LETTER.sub(r"-\g<0>", name)
-
-
-_NAME_OF = {letter: word for word, letter in _GREEK.items()}
 
 
 def _split(text: str, pattern: str | None) -> list[str]:

@@ -48,6 +48,14 @@ COMMON_NAMES = {
     "tobacco": "nicotiana tabacum",
     "african clawed frog": "xenopus laevis",
     "nematode": "caenorhabditis elegans",
+    # The model organisms, whose short names other species share (C. elegans is also Cunninghamella elegans).
+    "c. elegans": "caenorhabditis elegans",
+    "d. melanogaster": "drosophila melanogaster",
+    "e. coli": "escherichia coli",
+    "s. cerevisiae": "saccharomyces cerevisiae",
+    "s. pombe": "schizosaccharomyces pombe",
+    "a. thaliana": "arabidopsis thaliana",
+    "b. subtilis": "bacillus subtilis",
 }
 # Words that say that no one organism is meant (the prompts of QAProt answer with them).
 NO_ORGANISM = {"", "all", "unknown", "not sure", "none", "multiple", "various"}

@@ -2,32 +2,39 @@
 
 from __future__ import annotations
 
+import json
 from array import array
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
+from typing import Any
 
 import pyarrow as pa
 
 from kgqa_hpc.kg.assemble import Assembly, Lines
 
 _BATCH = 100_000  # rows held as Python objects
+_NONE: Mapping[str, Any] = {}
+_Row = tuple[str, str, str, int, Mapping[str, Any]]
 
 
 @dataclass
 class Buffer:
-    """Nodes and edges of one file, each with the line it stands on."""
+    """Nodes and edges of one file, each with the line it stands on and the properties it has."""
 
     assembly: Assembly
     file: str
-    _nodes: list[tuple[str, str, str, int]] = field(default_factory=list)
-    _edges: list[tuple[str, str, str, int]] = field(default_factory=list)
+    _nodes: list[_Row] = field(default_factory=list)
+    _edges: list[_Row] = field(default_factory=list)
 
-    def node(self, line: int, node: str, name: str, kind: str) -> None:
-        self._nodes.append((node, name, kind, line))
+    def node(self, line: int, node: str, name: str, kind: str, properties: Mapping[str, Any] = _NONE) -> None:
+        self._nodes.append((node, name, kind, line, properties))
         if len(self._nodes) >= _BATCH:
             self._flush_nodes()
 
-    def edge(self, line: int, source: str, target: str, kind: str) -> None:
-        self._edges.append((source, target, kind, line))
+    def edge(
+        self, line: int, source: str, target: str, kind: str, properties: Mapping[str, Any] = _NONE
+    ) -> None:
+        self._edges.append((source, target, kind, line, properties))
         if len(self._edges) >= _BATCH:
             self._flush_edges()
 
@@ -39,18 +46,37 @@ class Buffer:
     def _flush_nodes(self) -> None:
         rows, self._nodes = self._nodes, []
         ids, names, kinds = (_column(rows, place) for place in range(3))
-        self.assembly.nodes(self.file, ids, names, kinds, _lines(rows))
+        self.assembly.nodes(self.file, ids, names, kinds, _lines(rows), _properties(rows))
 
     def _flush_edges(self) -> None:
         rows, self._edges = self._edges, []
         sources, targets, kinds = (_column(rows, place) for place in range(3))
-        self.assembly.edges(self.file, sources, targets, kinds, _lines(rows))
+        self.assembly.edges(self.file, sources, targets, kinds, _lines(rows), _properties(rows))
 
 
-def _lines(rows: list[tuple[str, str, str, int]]) -> Lines:
+def members(item: Mapping[str, Any], wanted: Iterable[str]) -> dict[str, Any]:
+    """Those of the members of a JSON object that are wanted and there."""
+    return {name: item[name] for name in wanted if item.get(name) is not None}
+
+
+def cell(value: Any) -> str:
+    """A JSON value as the cell of a column: a text as it is, the items of a list between bars, all else as JSON."""
+    if isinstance(value, str):
+        return value
+    if isinstance(value, list) and not any(isinstance(each, list | dict) for each in value):
+        return "|".join(map(cell, value))
+    return "" if value is None else json.dumps(value, ensure_ascii=False)
+
+
+def _lines(rows: list[_Row]) -> Lines:
     """Eight bytes a row, instead of the rows themselves."""
     return array("q", [row[3] for row in rows]).__getitem__
 
 
-def _column(rows: list[tuple[str, str, str, int]], place: int) -> pa.Array:
+def _column(rows: list[_Row], place: int) -> pa.Array:
     return pa.array([row[place] for row in rows], pa.large_string())
+
+
+def _properties(rows: list[_Row]) -> dict[str, pa.Array]:
+    names = dict.fromkeys(name for row in rows for name in row[4])
+    return {name: pa.array([cell(row[4].get(name)) for row in rows], pa.large_string()) for name in names}

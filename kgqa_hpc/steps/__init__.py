@@ -23,6 +23,7 @@ STEPS = Registry(
         "map_protein": "kgqa_hpc.steps.map_protein:MapProtein",
         "prune": "kgqa_hpc.steps.prune:Prune",
         "delexicalise": "kgqa_hpc.steps.prune:Delexicalise",
+        "question_type": "kgqa_hpc.steps.question_type:QuestionType",
         "judge_support": "kgqa_hpc.steps.judge_support:JudgeSupport",
         "judge_options": "kgqa_hpc.steps.rephrase_medqa:JudgeOptions",
     },

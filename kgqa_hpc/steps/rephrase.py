@@ -32,6 +32,7 @@ class RephraseSettings(StepSettings):
     benchmark: str | None = Field(None, description="Training file of the benchmark; default: no examples.")
     examples: int = Field(5, ge=0, le=20, description="Examples in each prompt.")
     paths = ("benchmark",)
+    imitates = "benchmark"
 
 
 class Rephrase(Step):

@@ -30,7 +30,7 @@ def find(text: str, *names: str, shortest: int = 3) -> list[str]:
         ("the cat had a CAT scan; Cat food", ["CAT"], ["CAT"]),
         ("p53/TP53 and P53", ["TP53", "P53"], ["p53", "TP53", "P53"]),
         ("p53/TP53, TP53BP1", ["TP53"], ["TP53"]),
-        ("IL-1β, IL-1βR, IL-1 β and IL-10", ["IL-1β", "IL-1"], ["IL-1β", "IL-1"]),
+        ("IL-1β, IL-1βR, IL-1 β and IL-10", ["IL-1β", "IL-1"], ["IL-1β", "IL-1 β"]),
         ("TNF-α or TNF-alpha", ["TNF-alpha"], ["TNF-α", "TNF-alpha"]),
         (
             "large T antigen; Large T-antigen",
@@ -49,7 +49,7 @@ def find(text: str, *names: str, shortest: int = 3) -> list[str]:
         ("catalase (CAT), CAT", ["CAT"], ["CAT", "CAT"]),
         ("computed axial tomography (CAT), CAT", ["CAT"], []),
         ("tumor necrosis factor (TNF); insulin (INS)", ["TNF", "INS"], ["TNF", "INS"]),
-        ("IL-1 betas bind", ["IL-1", "IL-1 beta"], ["IL-1"]),
+        ("IL-1 betaX bind", ["IL-1", "IL-1 beta"], ["IL-1"]),
         ("RecA, recA, reca", ["recA"], ["RecA", "recA"]),
         ("Catalase, catalase and CATALASE", ["Catalase"], ["Catalase", "catalase", "CATALASE"]),
         ("and 1 and AND-1 or and-1", ["AND-1"], ["AND-1", "and-1"]),

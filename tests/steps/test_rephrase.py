@@ -17,7 +17,7 @@ from kgqa_hpc.anchors.anchor import Anchor
 from kgqa_hpc.config import parse_config
 from kgqa_hpc.dataset.exports.source import export
 from kgqa_hpc.engines.engine import EngineInfo, Response
-from kgqa_hpc.errors import InputError
+from kgqa_hpc.errors import ConfigError, InputError
 from kgqa_hpc.steps.benchmark import Examples
 from kgqa_hpc.steps.chain import build_chain
 from kgqa_hpc.steps.item import Item
@@ -36,6 +36,7 @@ def chain_of(use: str, seed: int = 42, **settings: Any) -> list[Step]:
         "anchors": {"kind": "records", "from": "pairs.jsonl"},
         "engine": {"kind": "scripted"},
         "passes": [{"name": "main", "steps": [{"use": use, **settings}]}],
+        "dataset": {"decontaminate": []},
     }
     return build_chain(parse_config(data, "the test"), "main", EngineInfo("scripted", "1", "scripted-1"))
 
@@ -127,6 +128,19 @@ def test_examples_are_the_benchmarks_questions_most_like_the_pair(tmp_path: Path
     assert "Example 1: What about copper? (A) x (B) y Right: (B)" in message
     assert "Example 2: What about copper in the liver?" in message
     assert "Example 3" not in message
+
+
+def test_whoever_takes_examples_of_a_benchmark_names_its_test_file_or_says_that_he_goes_without() -> None:
+    step = {"use": "rephrase_medqa", "benchmark": "train.jsonl"}
+    data = {
+        "anchors": {"kind": "records", "from": "pairs.jsonl"},
+        "engine": {"kind": "scripted"},
+        "passes": [{"name": "main", "steps": [step]}],
+    }
+    with pytest.raises(ConfigError, match="decontaminate: is missing: name the test file of the benchmark"):
+        parse_config(data, "the test")
+    for files in ([], ["test.jsonl"]):
+        parse_config({**data, "dataset": {"decontaminate": files}}, "the test")
 
 
 def test_a_file_that_is_no_benchmark_is_told_with_its_line(tmp_path: Path) -> None:

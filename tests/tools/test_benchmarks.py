@@ -119,3 +119,44 @@ def test_the_merge_benchmark_measures_both_and_their_ratio() -> None:
         assert told[name]["cpu"] > 0
         assert told[name]["memory_mb"] > 10
     assert set(told["ratio"]) == {"seconds", "cpu"}
+
+
+@pytest.mark.slow
+def test_whole_files_go_through_the_literature_pipeline_and_add_up(tmp_path: Path) -> None:
+    texts = ["TP53 binds MDM2.", "Nothing.", "", "Catalase and TP53 in mice."]
+    documents = [{"id": str(n), "title": "", "text": text} for n, text in enumerate(texts)]
+    (tmp_path / "docs.jsonl").write_text("".join(json.dumps(one) + "\n" for one in documents))
+    (tmp_path / "names.tsv").write_text("gene_names\nTP53\nMDM2\nCatalase\n")
+    command = [
+        sys.executable,
+        TOOLS / "bench_literature.py",
+        tmp_path / "whole",
+        "--names",
+        tmp_path / "names.tsv",
+    ]
+    command += ["--documents", tmp_path / "docs.jsonl"]
+    done = subprocess.run([*map(str, command)], capture_output=True, text=True, timeout=500)
+    assert done.returncode == 0, done.stderr
+    assert "all add up" in done.stdout
+    counts = next(json.loads(line) for line in done.stdout.splitlines() if line.startswith('{"documents"'))
+    assert counts["documents"] == {
+        "drawn": 2,
+        "read": 4,
+        "with a name": 2,
+        "without a name": 1,
+        "without text": 1,
+    }
+
+
+@pytest.mark.slow
+def test_the_whole_way_of_a_large_graph_is_measured(tmp_path: Path) -> None:
+    command = [sys.executable, TOOLS / "bench_large_graph.py", "--edges", "3000", "--per-shape", "5"]
+    done = subprocess.run(
+        [*map(str, command), "--folder", str(tmp_path)], capture_output=True, text=True, timeout=500
+    )
+    assert done.returncode == 0, done.stderr
+    figures = json.loads(done.stdout)
+    assert 1500 < figures["edges"] <= 3100
+    assert figures["full_samples"] == 29
+    assert all(figures[step]["peak_gb"] > 0 for step in ("import", "sample"))
+    assert not list(tmp_path.iterdir()), "nothing is left"

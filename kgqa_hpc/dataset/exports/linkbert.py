@@ -7,15 +7,17 @@ train, dev and test: see `dataset.split`.
 from __future__ import annotations
 
 from collections.abc import Callable
+from operator import itemgetter
 from pathlib import Path
 from typing import Any
 
 import orjson
 
-from kgqa_hpc.dataset.exports.source import ExportSource
+from kgqa_hpc.dataset.exports.source import TRAIN, ExportSource
 from kgqa_hpc.errors import InputError
 
 Line = Callable[[str, int, dict[str, Any]], dict[str, Any]]
+_BESIDE_ENDINGS = ("id", "sent1", "sent2", "label")
 
 
 class LinkbertMedqa:
@@ -24,8 +26,12 @@ class LinkbertMedqa:
     name = "linkbert-medqa"
 
     def write(self, source: ExportSource, folder: Path) -> None:
-        """Raises InputError for records without options."""
-        _write(source, folder, _medqa)
+        """Raises InputError for records without options, or with different numbers of them: its loader takes the
+        endings of train.json for all, and a missing one for the text "None"."""
+        numbers = set().union(*_write(source, folder, _medqa, len).values())
+        if len(numbers) > 1:
+            many = " and ".join(str(number - len(_BESIDE_ENDINGS)) for number in sorted(numbers))
+            raise InputError(f"records have {many} options", "export those with one number of options")
 
 
 class LinkbertPubmedqa:
@@ -34,15 +40,29 @@ class LinkbertPubmedqa:
     name = "linkbert-pubmedqa"
 
     def write(self, source: ExportSource, folder: Path) -> None:
-        """Raises InputError for records without a decision."""
-        _write(source, folder, _pubmedqa)
+        """Raises InputError for records without a decision, or for a decision that train.json lacks: its loader
+        numbers the labels that it finds there, and stops at another one."""
+        labels = _write(source, folder, _pubmedqa, itemgetter("label"))
+        if missing := set().union(*labels.values()) - labels.get(TRAIN, set()):
+            raise InputError(
+                f"no record of train says {' or '.join(sorted(missing))}",
+                "a larger share of train, or more records",
+            )
 
 
-def _write(source: ExportSource, folder: Path, line: Line) -> None:
+def _write(
+    source: ExportSource, folder: Path, line: Line, kind: Callable[[dict[str, Any]], Any]
+) -> dict[str, set[Any]]:
+    """One file for each part; returns the kinds of lines that each has."""
+    kinds: dict[str, set[Any]] = {}
     for split in source.splits:
+        found = kinds.setdefault(split, set())
         with (folder / f"{split}.json").open("wb") as file:
             for number, record in enumerate(source.records(split)):
-                file.write(orjson.dumps(line(split, number, record)) + b"\n")
+                entry = line(split, number, record)
+                found.add(kind(entry))
+                file.write(orjson.dumps(entry) + b"\n")
+    return kinds
 
 
 def _medqa(split: str, number: int, record: dict[str, Any]) -> dict[str, Any]:

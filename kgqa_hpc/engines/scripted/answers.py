@@ -17,6 +17,9 @@ _LENGTHS = {"question": (79, 395), "answer": (59, 996)}
 _OTHER_LENGTH = (40, 300)
 _LONGEST_NAME = 120
 _BLANK = " \t"
+_LIST = "Names found: "
+# What a model would take from the prompt or from memory, where a free text would fit no later step.
+_ORGANISMS = ("Homo sapiens", "Mus musculus", "Escherichia coli", "All", "Not sure", "Unknown")
 _PHRASES = tuple(
     f"{how} {what} {where}"
     for how, what, where in product(
@@ -97,8 +100,12 @@ class _Source:
 
 
 def _names_in(prompt: str) -> list[str]:
-    """The names of nodes in a prompt: of lines such as `- 0: Ataxia (disease)` or `Node 3. Ptosis`."""
-    return [name for line in prompt.split("\n") if (name := _name_in(line))]
+    """The names in a prompt: lines such as `- 0: Ataxia (disease)`, `Node 3. Ptosis`, `Names found: CAT; p53`."""
+    lines = prompt.split("\n")
+    listed = [
+        name for line in lines if line.startswith(_LIST) for name in line.removeprefix(_LIST).split("; ")
+    ]
+    return listed + [name for line in lines if (name := _name_in(line))]
 
 
 def _name_in(line: str) -> str | None:
@@ -162,6 +169,9 @@ def _string(schema: Schema, key: str, source: _Source) -> str:
     least, most = schema.get("minLength", 0), schema.get("maxLength")
     if most is None:
         most = max(least, STRING_LIMIT, high)
+    known = source.names if key == "protein" else _ORGANISMS if key.startswith("organism") else ()
+    if fitting := [name for name in known if least <= len(name) <= most]:
+        return source.draw.choose(fitting)
     low, high = max(min(low, most), least), max(min(high, most), least)
     return _text(source.names, source.draw, low, high, question=key.endswith("question"))
 

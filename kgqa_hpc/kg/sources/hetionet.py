@@ -19,7 +19,7 @@ from kgqa_hpc.kg.assemble import Assembly, Policy
 from kgqa_hpc.kg.delimited import TSV
 from kgqa_hpc.kg.graph import KnowledgeGraph
 from kgqa_hpc.kg.jsonfile import json_members
-from kgqa_hpc.kg.rows import Buffer
+from kgqa_hpc.kg.rows import Buffer, members
 from kgqa_hpc.kg.settings import Files, GraphConfig, SourceSettings, listed
 from kgqa_hpc.kg.tables import read_table
 
@@ -32,6 +32,10 @@ class HetionetSettings(SourceSettings):
     edges: Files | None = Field(None, description="The SIF file: source, metaedge, target.")
     metaedges: str | None = Field(
         None, description="metaedges.tsv: edge types of a SIF file are spelt out by it."
+    )
+    properties: list[str] = Field(
+        default_factory=list,
+        description="Members of `data` to keep, and an edge's direction; of the JSON only.",
     )
     paths = ("path", "nodes", "edges", "metaedges")
 
@@ -60,7 +64,7 @@ class Hetionet:
         assembly = Assembly(Policy.of(settings))
         if settings.path is not None:
             files = [Path(settings.path)]
-            _read_json(files[0], assembly)
+            _read_json(files[0], assembly, settings.properties)
         else:
             files = [*listed(settings.nodes), *listed(settings.edges)]
             long = {} if settings.metaedges is None else _long_names(Path(settings.metaedges))
@@ -69,14 +73,16 @@ class Hetionet:
         return assembly.finish({"source": self.name, "files": names, "licence": self.licence})
 
 
-def _read_json(path: Path, assembly: Assembly) -> None:
+def _read_json(path: Path, assembly: Assembly, wanted: list[str]) -> None:
     rows = Buffer(assembly, path.name)
     for member, line, item in json_members(path, ("nodes", "edges")):
         try:
+            kept = members({"direction": item.get("direction")} | (item.get("data") or {}), wanted)
             if member == "nodes":
-                rows.node(line, _id(item["kind"], item["identifier"]), str(item["name"] or ""), item["kind"])
+                identifier = _id(item["kind"], item["identifier"])
+                rows.node(line, identifier, str(item["name"] or ""), item["kind"], kept)
             else:
-                rows.edge(line, _id(*item["source_id"]), _id(*item["target_id"]), item["kind"])
+                rows.edge(line, _id(*item["source_id"]), _id(*item["target_id"]), item["kind"], kept)
         except (KeyError, TypeError) as problem:
             raise GraphFormatError(
                 f"{path.name} line {line:,}: not a {member[:-1]} of a hetnet: {problem}", "export it again"

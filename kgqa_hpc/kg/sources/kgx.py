@@ -23,7 +23,7 @@ from kgqa_hpc.kg.assemble import Assembly, Lines, Policy
 from kgqa_hpc.kg.delimited import CSV, Dialect
 from kgqa_hpc.kg.graph import KnowledgeGraph
 from kgqa_hpc.kg.jsonfile import json_lines, json_members
-from kgqa_hpc.kg.rows import Buffer
+from kgqa_hpc.kg.rows import Buffer, members
 from kgqa_hpc.kg.settings import Files, GraphConfig, SourceSettings, listed
 from kgqa_hpc.kg.tables import constant, read_table
 
@@ -40,7 +40,7 @@ class KgxSettings(SourceSettings):
         "all", description="Of several categories: all, joined by |, or one of them."
     )
     negated: Literal["drop", "keep"] = Field("drop", description="Statements that do not hold.")
-    properties: list[str] = Field(default_factory=list, description="Further columns of tables to keep.")
+    properties: list[str] = Field(default_factory=list, description="Further columns, or members, to keep.")
     duplicate_nodes: Literal["error", "first"] = Field("first", description="Node ids that stand twice.")
     paths = ("nodes", "edges")
 
@@ -109,7 +109,8 @@ class _Reader:
             kinds = item.get("category") or [NAMED_THING]
             kinds = [kinds] if isinstance(kinds, str) else [str(kind) for kind in kinds]
             kind = {"all": "|".join(kinds), "first": kinds[0], "last": kinds[-1]}[self._settings.category]
-            buffer.node(line, _text(item, "id", path, line), str(item.get("name") or ""), kind)
+            kept = members(item, self._settings.properties)
+            buffer.node(line, _text(item, "id", path, line), str(item.get("name") or ""), kind, kept)
         buffer.flush()
 
     def json_edges(self, path: Path) -> None:
@@ -121,7 +122,7 @@ class _Reader:
             source, kind, target = (
                 _text(item, key, path, line) for key in ("subject", "predicate", "object")
             )
-            buffer.edge(line, source, target, kind)
+            buffer.edge(line, source, target, kind, members(item, self._settings.properties))
         buffer.flush()
 
     def _holding(self, negated: pa.Array) -> Any:

@@ -19,7 +19,7 @@ from kgqa_hpc.errors import GraphFormatError
 from kgqa_hpc.kg.assemble import Assembly, Lines
 from kgqa_hpc.kg.delimited import DelimitedFile
 from kgqa_hpc.kg.jsonfile import json_lines
-from kgqa_hpc.kg.rows import Buffer
+from kgqa_hpc.kg.rows import Buffer, members
 from kgqa_hpc.kg.settings import Files, SourceSettings
 from kgqa_hpc.kg.sources.kgw import NAMES
 from kgqa_hpc.kg.sources.neo4j_layout import (
@@ -176,13 +176,13 @@ class Tables:
             try:
                 if item["type"] != wanted:
                     continue
+                properties = item.get("properties") or {}
+                kept = members(properties, self._settings.properties)
                 if wanted == "node":
                     labels = self._of_labels([str(label) for label in item.get("labels", [])])
-                    buffer.node(
-                        line, item["id"], _named(item.get("properties", {}), self._settings.name), labels
-                    )
+                    buffer.node(line, item["id"], _named(properties, self._settings.name), labels, kept)
                 else:
-                    buffer.edge(line, item["start"]["id"], item["end"]["id"], item["label"])
+                    buffer.edge(line, item["start"]["id"], item["end"]["id"], item["label"], kept)
             except (KeyError, TypeError) as problem:
                 raise GraphFormatError(
                     f"{path.name} line {line:,}: not a {wanted} as APOC writes it: {problem}",

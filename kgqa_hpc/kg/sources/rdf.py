@@ -27,7 +27,7 @@ from kgqa_hpc.kg.assemble import Assembly, Policy
 from kgqa_hpc.kg.graph import KnowledgeGraph
 from kgqa_hpc.kg.rows import Buffer
 from kgqa_hpc.kg.settings import GraphConfig, SourceSettings
-from kgqa_hpc.kg.sources.rdf_statements import KNOWN, Statements
+from kgqa_hpc.kg.sources.rdf_statements import KNOWN, Statements, last_part
 from kgqa_hpc.kg.textfile import TextStream, refuse_other_encodings
 
 _FORMATS = {
@@ -47,6 +47,9 @@ class RdfSettings(SourceSettings):
     name_by_id: bool = Field(False, description="The last part of an IRI stands for a name it does not have.")
     curies: bool = Field(False, description="Ids and types as CURIEs (GO:0008150) where a prefix is known.")
     prefixes: dict[str, str] = Field(default_factory=dict, description="Further prefixes for CURIEs.")
+    properties: list[str] = Field(
+        default_factory=list, description="Predicates whose literals to keep: IRIs, or their last parts."
+    )
     paths = ("path",)
 
 
@@ -65,7 +68,8 @@ class Rdf:
     def read(self, settings: _Section) -> KnowledgeGraph:
         """The graph of the file; nodes and edges in the order in which it names them."""
         path = Path(settings.path)
-        statements = Statements(settings.language, plain=settings.reading == "plain")
+        plain, wanted = settings.reading == "plain", frozenset(settings.properties)
+        statements = Statements(settings.language, plain=plain, properties=wanted)
         parser = _parser(path)
         prefixes: dict[str, str] = {}
         for subject, predicate, value in _triples(path, parser, prefixes):
@@ -76,8 +80,9 @@ class Rdf:
         nodes = statements.nodes(keep_deprecated=settings.deprecated == "keep", counts=counts)
         for node, name, kind in nodes:
             if settings.name_by_id and not name:
-                name = node.rstrip("/#").replace("#", "/").rpartition("/")[2]
-            buffer.node(1, shorten(node), name, " ".join(map(shorten, kind.split(" "))))
+                name = last_part(node)
+            kinds = " ".join(map(shorten, kind.split(" ")))
+            buffer.node(1, shorten(node), name, kinds, statements.properties.get(node, {}))
         for source, target, kind in statements.edges(nodes, counts):
             buffer.edge(1, shorten(source), shorten(target), shorten(kind))
         buffer.flush()

@@ -41,10 +41,16 @@ UNKNOWN = "?"
 
 
 class Statements:
-    """All that was said so far; edges wait until it is known what is an entity."""
+    """All that was said so far; edges wait until it is known what is an entity.
 
-    def __init__(self, language: str, *, plain: bool) -> None:
+    `properties` names the predicates whose literals are kept, by IRI or by its last part; of texts in several
+    languages those in the wanted one and without one. RDF is a set: a value counts once.
+    """
+
+    def __init__(self, language: str, *, plain: bool, properties: frozenset[str] = frozenset()) -> None:
         self._language, self._plain = language, plain
+        self._wanted = properties
+        self.properties: dict[str, dict[str, list[str]]] = {}  # of each node, by the name that was asked for
         self._met: dict[str, None] = {}  # nodes in their order
         self._labels: dict[str, tuple[int, str]] = {}  # the best so far, by rank
         self._types: dict[str, set[str]] = {}
@@ -73,6 +79,13 @@ class Statements:
             self._labels[node] = min(label, self._labels.get(node, label))
         elif predicate == f"{OWL}deprecated" and value.value in ("true", "1"):
             self._deprecated.add(node)
+        if self._wanted and (names := {predicate, last_part(predicate)} & self._wanted):
+            self._keep(node, min(names), value)
+
+    def _keep(self, node: str, name: str, value: Any) -> None:
+        values = self.properties.setdefault(node, {}).setdefault(name, [])
+        if value.language in (self._language, None) and value.value not in values:
+            values.append(value.value)
 
     def _id(self, term: Any) -> str:
         if type(term).__name__ != "BlankNode":
@@ -151,3 +164,8 @@ class Statements:
         if self._types.get(node, set()) & _NO_ENTITIES:
             return "vocabulary_terms"
         return ""
+
+
+def last_part(iri: str) -> str:
+    """What stands behind the last / or # of an IRI."""
+    return iri.rstrip("/#").replace("#", "/").rpartition("/")[2]

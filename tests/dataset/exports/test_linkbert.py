@@ -1,0 +1,91 @@
+"""LinkBERT's exports, read as its run_multiple_choice.py and run_seqcls.py read their files.
+
+Both open the three files with load_dataset. The one counts the columns of train whose names begin with `ending`, pairs
+sent1 with sent2, a blank and each ending, and takes `int(label)` for the number of the right one. The other sorts the
+different labels of train and numbers them in that order.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from kgqa_hpc.dataset.exports import EXPORTS
+from kgqa_hpc.dataset.exports.source import ExportSource
+from kgqa_hpc.errors import InputError
+from kgqa_hpc.store.run_folder import RunFolder
+
+PARTS = ("train", "dev", "test")
+
+
+def exported(folder: Path, format: str, records: Iterable[dict[str, Any]]) -> Path:
+    """These records as a dataset in three parts, in this form."""
+    (folder / "dataset").mkdir()
+    (folder / "out").mkdir()
+    lines = (json.dumps({"id": f"r{n}", "split": PARTS[n % 3]} | one) for n, one in enumerate(records))
+    (folder / "dataset" / "accepted.jsonl").write_text("".join(f"{line}\n" for line in lines))
+    EXPORTS.get(format)().write(ExportSource(RunFolder(folder), PARTS), folder / "out")
+    return folder / "out"
+
+
+def loaded(folder: Path) -> Any:
+    import datasets
+
+    names = zip(("train", "validation", "test"), PARTS, strict=True)
+    files = {name: str(folder / f"{part}.json") for name, part in names}
+    return datasets.load_dataset("json", data_files=files, cache_dir=str(folder / "cache"))
+
+
+def choices(number: int, options: int = 5) -> dict[str, Any]:
+    texts = [f"option {place} of {number}" for place in range(options)]
+    return {"question": f"Which of {number}?", "options": texts, "correct_option": number % options}
+
+
+def test_multiple_choice_is_read_with_every_right_ending_where_its_label_says(tmp_path: Path) -> None:
+    data = loaded(exported(tmp_path, "linkbert-medqa", map(choices, range(60))))
+    endings = [name for name in data["train"].features if name.startswith("ending")]
+    assert endings == [f"ending{n}" for n in range(5)]
+    seen = {part: set() for part in data}
+    for part, rows in data.items():
+        for row in rows:
+            pairs = [(row["sent1"], f"{row['sent2']} {row[ending]}") for ending in endings]
+            number = int(row["sent1"].removeprefix("Which of ").removesuffix("?"))
+            label = int(row["label"])
+            assert pairs[label] == (f"Which of {number}?", f" option {number % 5} of {number}")
+            seen[part].add(label)
+    assert all(labels == {0, 1, 2, 3, 4} for labels in seen.values())
+
+
+def test_decisions_get_the_numbers_that_the_benchmarks_own_file_gives_them(tmp_path: Path) -> None:
+    words = ("yes", "no", "maybe")
+    records = [
+        {"question": f"Is it {n}?", "context": f"It is {n}.", "final_decision": words[n // 3 % 3]}
+        for n in range(36)
+    ]
+    data = loaded(exported(tmp_path, "linkbert-pubmedqa", records))
+    labels = sorted(data["train"].unique("label"))
+    assert labels == ["maybe", "no", "yes"]
+    assert {"sentence1", "sentence2"} <= set(data["train"].column_names)
+    for part in data.values():
+        for row in part:
+            number = int(row["sentence1"].removeprefix("Is it ").removesuffix("?"))
+            assert row["sentence2"] == f"It is {number}."
+            assert labels.index(row["label"]) == labels.index(words[number // 3 % 3])
+
+
+def test_items_with_four_and_with_five_options_are_refused(tmp_path: Path) -> None:
+    """The loader would read the text "None" for the fifth option of an item with four."""
+    with pytest.raises(InputError, match="records have 4 and 5 options"):
+        exported(tmp_path, "linkbert-medqa", [choices(0), choices(1), choices(2), choices(3, options=4)])
+
+
+def test_a_decision_that_train_lacks_is_refused(tmp_path: Path) -> None:
+    """The loader numbers the labels of train, and stops at another one."""
+    words = ("yes", "maybe", "no", "no")
+    records = [{"question": "Q?", "context": "C.", "final_decision": word} for word in words]
+    with pytest.raises(InputError, match="no record of train says maybe"):
+        exported(tmp_path, "linkbert-pubmedqa", records)
