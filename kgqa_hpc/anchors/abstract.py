@@ -93,9 +93,6 @@ class AbstractAnchors(AnchorKind):
         document = anchor.data["document"]
         return {f"document_{name}": document[name] for name in ("id", "title", "text")}
 
-    def expected(self, settings: AbstractSettings) -> int | None:
-        return settings.number
-
     def files(self, settings: AbstractSettings) -> list[Path]:
         """Every document file, and the table of names."""
         from kgqa_hpc.documents.read import document_files

@@ -149,9 +149,6 @@ class PathAnchors(AnchorKind):
             **difficulty(len(edges), len(anchor.nodes), data["degree"]),
         }
 
-    def expected(self, settings: PathSettings) -> int:
-        return settings.number
-
 
 def _anchors(routes: Routes, space: PathSpace, settings: PathSettings, seed: int) -> Iterator[Anchor]:
     """The first `number` different paths that fit, in the order they were drawn."""

@@ -141,9 +141,6 @@ class PuzzleAnchors(AnchorKind):
             **difficulty(data["steps"], len(anchor.nodes), into),
         }
 
-    def expected(self, settings: PuzzleSettings) -> int:
-        return settings.number
-
 
 Edge = tuple[int, int, str]
 

@@ -92,9 +92,6 @@ class RecordAnchors(AnchorKind):
     def record(self, anchor: Anchor, fields: Mapping[str, Any]) -> dict[str, Any]:
         return {"source_id": anchor.data["record"]["id"]}
 
-    def expected(self, settings: RecordSettings) -> int | None:
-        return settings.number
-
     def files(self, settings: RecordSettings) -> list[Path]:
         """The dataset files of the source: another dataset is another run."""
         return _dataset_files(Path(settings.source))

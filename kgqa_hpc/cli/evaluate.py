@@ -7,7 +7,7 @@ from typing import Annotated, Literal
 
 import typer
 
-from kgqa_hpc.cli.app import AsJson, Config, Run, Threads, app, print_json, say
+from kgqa_hpc.cli.app import AsJson, Config, Run, Threads, app, print_result, say
 
 human = typer.Typer(
     name="human", help="Have people rate a sample of the pairs, and read what they say.", no_args_is_help=True
@@ -43,10 +43,7 @@ def human_analyse(
 
         for path in rating_figures(read, out):
             say(path, aside=True)
-    if as_json:
-        print_json(document)
-    else:
-        say(analysis_text.render(document))
+    print_result(document, analysis_text.render(document), as_json)
 
 
 @human.command(name="sample")
@@ -74,11 +71,8 @@ def human_sample(
     drawn = draw_sample(
         run, sheet, number=number, by=by, aim=Aim(expected, difference, power, alpha), seed=seed
     )
-    if as_json:
-        print_json(drawn.to_dict())
-    else:
-        say(drawn.plan)
-        say(f"{len(drawn.strata)} strata; sheet {drawn.sheet}, key {drawn.key} (keep it from who rates)")
+    where = f"{len(drawn.strata)} strata; sheet {drawn.sheet}, key {drawn.key} (keep it from who rates)"
+    print_result(drawn.to_dict(), f"{drawn.plan}\n{where}", as_json)
 
 
 @human.command(name="page")
@@ -100,10 +94,7 @@ def study(config: Config, run: Run, threads: Threads = None, as_json: AsJson = F
     from kgqa_hpc.evaluate.study import render
 
     document = trials.study(config, run, threads=threads)
-    if as_json:
-        print_json(document)
-    else:
-        say(f"{render(document)}\n\n{run / 'study'}")
+    print_result(document, f"{render(document)}\n\n{run / 'study'}", as_json)
 
 
 @app.command()
@@ -147,10 +138,7 @@ def calibrate(
         ]
         verdicts = read_verdicts(read, sources, feature or ())
     document = calibration.calibrate(read, verdicts, width=width, seed=seed)
-    if as_json:
-        print_json(document)
-    else:
-        say(calibration_text.render(document))
+    print_result(document, calibration_text.render(document), as_json)
 
 
 @app.command()
@@ -178,10 +166,7 @@ def score(
 
     pairs = room.read_pairs(predictions, references, missing=missing)
     document = room.score(pairs, by=by or None, resamples=resamples, seed=seed)
-    if as_json:
-        print_json(document)
-    else:
-        say(score_text.render(document))
+    print_result(document, score_text.render(document), as_json)
 
 
 @app.command()
@@ -194,7 +179,4 @@ def grounding(
     from kgqa_hpc.evaluate.records import records
 
     found = count(records(source), str(source))
-    if as_json:
-        print_json(found.to_dict())
-    else:
-        say(str(found))
+    print_result(found.to_dict(), str(found), as_json)

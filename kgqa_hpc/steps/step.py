@@ -110,7 +110,13 @@ class Step:
         return {}
 
     def accept(self, item: Item, answer: dict[str, Any]) -> Outcome:
-        """Put the answer's fields into the item. Not called for a text that does not fit the schema."""
+        """Put the answer's fields into the item; by default of a step that adds a verdict, as its verdict.
+
+        Not called for a text that does not fit the schema.
+        """
+        if self.adds == "verdict":
+            item.verdicts[self.label] = answer
+            return Done()
         raise TypeError(f"step {self.name} does not say what an answer means")
 
     def compute(self, item: Item) -> Outcome:
