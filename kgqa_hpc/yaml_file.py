@@ -1,4 +1,4 @@
-"""Reading YAML that somebody else may have written: plain data in bounded time, or one line of refusal.
+"""Reading YAML from outside: plain data in bounded time, or one line of refusal.
 
 Refused are aliases (a few lines of them make gigabytes, or a circle), a key that stands twice (YAML would
 silently keep the last), nesting deeper than any configuration, and files larger than any.

@@ -29,17 +29,8 @@ IN_VAIN = 5_000  # draws in a row that gave no puzzle before drawing ends
 CHANGES = {"up": "becomes more active", "down": "becomes less active"}
 OUTCOMES = {"up": "rises", "down": "falls", "same": "stays as it is"}
 _HINTS = (
-    "rise",
-    "fall",
-    "increase",
-    "decrease",
-    "reduce",
-    "more",
-    "less",
-    "higher",
-    "lower",
-    "unchanged",
-    "stays",
+    *("rise", "fall", "increase", "decrease", "reduce", "more", "less"),
+    *("higher", "lower", "unchanged", "stays"),
 )
 
 

@@ -105,13 +105,7 @@ def count(
     """Exact counts of the 29 graphlet shapes of a reduced graph, without a run."""
     from kgqa_hpc import stages
 
-    document = stages.count(
-        nodes=nodes,
-        edges=edges,
-        min_degree=min_degree,
-        max_degree=max_degree,
-        unknown_nodes=unknown_nodes,
-        backend=backend,
-        threads=threads,
-    )
+    files = {"source": "csv", "nodes": nodes, "edges": edges, "unknown_nodes": unknown_nodes}
+    limits = {"min_degree": min_degree, "max_degree": max_degree}
+    document = stages.count({**files, **limits}, backend, threads)
     print_result(document, stages.count_table(document), as_json)

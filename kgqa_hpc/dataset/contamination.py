@@ -1,4 +1,4 @@
-"""Accepted records that contain a test item: who evaluates on a test set must not have trained on it.
+"""Accepted records that contain a test item: a model must not be trained on the set it is tested on.
 
 A record is contaminated when its question or answer shares `window` words in a row with a test item's question or
 long answer, or holds a whole question that is shorter. Words are compared in lower case and without punctuation,

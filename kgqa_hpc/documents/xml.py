@@ -1,4 +1,4 @@
-"""XML from strangers, streamed: one element at a time, nothing fetched, nothing expanded.
+"""XML from outside, streamed: one element at a time, nothing fetched, nothing expanded.
 
 No DTD is loaded, no network is used, and a file that declares entities of its own is refused, so that
 neither an external entity nor a chain of nested ones ("billion laughs") is ever followed. libxml2's own

@@ -8,11 +8,10 @@ from __future__ import annotations
 
 from functools import cache
 from pathlib import Path
-from typing import Annotated, Any, ClassVar, Literal
+from typing import Annotated, Any, Literal, cast
 
 from pydantic import (
     BaseModel,
-    ConfigDict,
     Field,
     PlainValidator,
     SerializeAsAny,
@@ -25,13 +24,11 @@ from pydantic_core import InitErrorDetails, PydanticCustomError
 from kgqa_hpc.errors import ConfigError
 from kgqa_hpc.kg.sources import SOURCES
 from kgqa_hpc.registry import did_you_mean
+from kgqa_hpc.settings import Settings, resolved
 
 
-class SourceSettings(BaseModel):
-    """Base of a source's settings. `paths` names those of its keys that hold paths."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
-    paths: ClassVar[tuple[str, ...]] = ()
+class SourceSettings(Settings):
+    """Base of a source's settings."""
 
 
 Files = str | Annotated[list[str], Field(min_length=1)]
@@ -86,7 +83,7 @@ def model_of(source: str) -> type[GraphConfig]:
 def graph_config(value: object) -> GraphConfig:
     """Check plain data against the model of its source.
 
-    Raises ValidationError; a key nobody knows is told with the nearest known one.
+    Raises ValidationError; an unknown key is named with the nearest known one.
     """
     if isinstance(value, GraphConfig):
         value = value.model_dump()
@@ -113,23 +110,12 @@ def resolve_paths(section: dict[str, Any], base: Path) -> dict[str, Any]:
     keys: tuple[str, ...] = ("hydrate",)
     if isinstance(source, str) and source in SOURCES:
         keys += model_of(source).paths
-    found = dict(section)
-    for key in keys:
-        value = found.get(key)
-        if isinstance(value, str):
-            found[key] = _absolute(value, base)
-        elif isinstance(value, list):
-            found[key] = [_absolute(each, base) if isinstance(each, str) else each for each in value]
-    return found
+    return cast("dict[str, Any]", resolved(section, keys, base))
 
 
 _Error = tuple[tuple[Any, ...], str, object]  # place, text, input
 
 GraphSection = Annotated[SerializeAsAny[GraphConfig], PlainValidator(graph_config)]
-
-
-def _absolute(path: str, base: Path) -> str:
-    return str((base / Path(path).expanduser()).resolve())
 
 
 def _told(problem: ValidationError, model: type[BaseModel], source: str) -> list[_Error]:

@@ -195,7 +195,7 @@ class RunFolder:
     def pin(self, name: str, values: Mapping[str, Any]) -> None:
         """Record a fact that is known only while running (weights' digest, graph's digest), once and for all.
 
-        The first process writes pins/<name>.json; whoever comes with other values raises FingerprintMismatch.
+        The first process writes pins/<name>.json; a later one with other values raises FingerprintMismatch.
         """
         path = self.pins / f"{name}.json"
         atomic.make_folder(self.pins)
@@ -233,7 +233,7 @@ class RunFolder:
         write_manifest(self.manifest_file, replace(manifest, sections=grown, trusted=effects(config)))
 
     def untouched(self) -> bool:
-        """Whether nobody has worked on it: no shards, no results; a graph and a sample are quickly made again."""
+        """Whether no work was done on it: no shards, no results; a graph and a sample are quickly made again."""
         return not any(
             atomic.exists(path)
             for path in (self.shards_manifest, self.path / "results", self.path / "leases", self.dataset)
@@ -250,7 +250,7 @@ class RunFolder:
         write_manifest(self.manifest_file, new_manifest(sections, config))
 
     def require_trust(self) -> dict[str, Any]:
-        """What this run does beyond itself (store/trust.py). Raises InputError when nobody has agreed to
+        """What this run does beyond itself (store/trust.py). Raises InputError when no user has agreed to
         it.
         """
         found = effects(self.config())

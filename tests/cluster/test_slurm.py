@@ -14,7 +14,8 @@ import pytest
 
 from kgqa_hpc.store.partition import load_shard, read_shards_manifest
 from kgqa_hpc.store.run_folder import RunFolder
-from tests.cluster.conftest import ROOT, Place, Slurm, dataset, make_place, needs_slurm, quicken, wait_for
+from tests.cluster.conftest import ROOT, Place, Slurm, dataset, make_place, needs_slurm, quicken
+from tests.waiting import wait_for
 from tests.work.rig import answers_kept, events, reconfigure, records
 
 pytestmark = [needs_slurm, pytest.mark.cluster, pytest.mark.slow]

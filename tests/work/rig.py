@@ -9,7 +9,6 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 from queue import Queue
@@ -21,6 +20,7 @@ from kgqa_hpc.config import parse_config
 from kgqa_hpc.runs import fingerprint
 from kgqa_hpc.store.results import read_result
 from kgqa_hpc.store.run_folder import RunFolder
+from tests.waiting import wait_for
 
 ROOT = Path(__file__).parents[2]
 PATIENCE = 300.0  # s; for conditions that take a second on an idle machine
@@ -85,13 +85,6 @@ class Processes:
                 process.send_signal(signal.SIGCONT)
                 process.kill()
             process.communicate()
-
-
-def wait_for(condition: Callable[[], bool], what: str, patience: float = PATIENCE) -> None:
-    until = time.monotonic() + patience
-    while not condition():
-        assert time.monotonic() < until, f"waited {patience:.0f} s in vain for {what}"
-        time.sleep(0.02)
 
 
 class Nursery:

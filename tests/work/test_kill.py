@@ -18,6 +18,7 @@ import pytest
 
 from kgqa_hpc.store.run_folder import RunFolder
 from tests.runs import make_run
+from tests.waiting import wait_for
 from tests.work.rig import (
     Nursery,
     answers_kept,
@@ -26,7 +27,6 @@ from tests.work.rig import (
     reconfigure,
     records,
     result_files,
-    wait_for,
 )
 
 ITEMS = 1600

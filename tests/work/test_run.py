@@ -20,6 +20,7 @@ from kgqa_hpc.store.partition import partition
 from kgqa_hpc.store.run_folder import RunFolder
 from kgqa_hpc.work.run import run_command
 from tests.runs import make_run
+from tests.waiting import wait_for
 from tests.work.rig import (
     PATIENCE,
     Nursery,
@@ -29,7 +30,6 @@ from tests.work.rig import (
     reconfigure,
     records,
     result_files,
-    wait_for,
 )
 
 SLOW = {"batch": 4, "per_request_s": 0.05}

@@ -11,19 +11,16 @@ from pathlib import Path
 from typing import Annotated, Any, Literal
 
 import yaml
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
+from pydantic import Field, ValidationError, model_validator
 
 from kgqa_hpc.errors import ConfigError
 from kgqa_hpc.registry import did_you_mean
+from kgqa_hpc.settings import Settings
 
 GIVEN = "given"
 
 
-class _Strict(BaseModel):
-    model_config = ConfigDict(extra="forbid", frozen=True)
-
-
-class Resolver(_Strict):
+class Resolver(Settings):
     """A web service that is asked for one id at a time; only where it is allowed (`kgqa hydrate --web`)."""
 
     url: str = Field(pattern=r"^https?://", description="Address with {id} in it.")
@@ -45,7 +42,7 @@ class Resolver(_Strict):
         return self
 
 
-class Space(_Strict):
+class Space(Settings):
     """One space of identifiers and where its names stand: a table, an OBO file or a web service."""
 
     table: str | None = Field(None, description="TSV, CSV, JSON (id: name) or JSON Lines.")
@@ -67,7 +64,7 @@ class Space(_Strict):
         return self
 
 
-class Source(_Strict):
+class Source(Settings):
     """Where the ids of a class stand for one space; without a column or property the node's own id counts."""
 
     space: str
@@ -79,14 +76,14 @@ class Source(_Strict):
     underscores: bool = Field(False, description="With is_name: underscores stand for blanks.")
 
 
-class EntityClass(_Strict):
+class EntityClass(Settings):
     """The order in which a class is named."""
 
     table: str | None = Field(None, description="Table with the identifiers of its entities, one row each.")
     names: list[Source] = Field(min_length=1)
 
 
-class Rules(_Strict):
+class Rules(Settings):
     """What is done with names that are none, or not good ones."""
 
     ids: Literal["drop", "keep"] = Field("drop", description="Names that are an identifier.")
@@ -97,7 +94,7 @@ class Rules(_Strict):
     )
 
 
-class Recipe(_Strict):
+class Recipe(Settings):
     """The whole file."""
 
     classes: dict[str, EntityClass] = Field(min_length=1)
