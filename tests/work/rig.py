@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import random
 import signal
 import subprocess
 import sys
@@ -85,6 +86,23 @@ class Processes:
                 process.send_signal(signal.SIGCONT)
                 process.kill()
             process.communicate()
+
+
+def seeded() -> random.Random:
+    """Random choices of a test, another each time; KGQA_TEST_SEED repeats those of a test that printed it."""
+    seed = int(os.environ.get("KGQA_TEST_SEED", random.SystemRandom().randrange(2**31)))
+    print("KGQA_TEST_SEED =", seed)
+    return random.Random(seed)
+
+
+def answers_made(run: RunFolder) -> int:
+    """By all workers that ended in order."""
+    return sum(entry["answers"] for entry in events(run, "pass-left"))
+
+
+def answers_used(run: RunFolder) -> int:
+    """In all results."""
+    return sum(len(record["trace"]) for record in records(run).values())
 
 
 class Nursery:
