@@ -32,70 +32,39 @@ _CURE = "use another run folder for the new configuration, or undo the change"
 
 
 @dataclass(frozen=True)
+class _Place:
+    """A path of the run, by its name in the folder."""
+
+    name: str
+
+    def __get__(self, run: RunFolder, owner: type[RunFolder]) -> Path:
+        return run.path / self.name
+
+
+@dataclass(frozen=True)
 class RunFolder:
     """The paths of a run (docs/format.md, section 1), and its life: `create`, `open`, `check`."""
 
     path: Path
 
+    config_file = _Place("config.yaml")
+    manifest_file = _Place("manifest.json")
+    kg = _Place("kg.h5")
+    anchors = _Place("anchors.h5")
+    stats = _Place("stats")
+    prompts = _Place("prompts")
+    pins = _Place("pins")
+    shards = _Place("shards")
+    shards_manifest = _Place("shards/manifest.json")
+    quarantine = _Place("quarantine")
+    dataset = _Place("dataset")
+    report = _Place("report")
+    logs = _Place("logs")
+    status_file = _Place("status.json")
+
     @property
     def name(self) -> str:
         return self.path.resolve().name
-
-    @property
-    def config_file(self) -> Path:
-        return self.path / "config.yaml"
-
-    @property
-    def manifest_file(self) -> Path:
-        return self.path / "manifest.json"
-
-    @property
-    def kg(self) -> Path:
-        return self.path / "kg.h5"
-
-    @property
-    def anchors(self) -> Path:
-        return self.path / "anchors.h5"
-
-    @property
-    def stats(self) -> Path:
-        return self.path / "stats"
-
-    @property
-    def prompts(self) -> Path:
-        return self.path / "prompts"
-
-    @property
-    def pins(self) -> Path:
-        return self.path / "pins"
-
-    @property
-    def shards(self) -> Path:
-        return self.path / "shards"
-
-    @property
-    def shards_manifest(self) -> Path:
-        return self.shards / "manifest.json"
-
-    @property
-    def quarantine(self) -> Path:
-        return self.path / "quarantine"
-
-    @property
-    def dataset(self) -> Path:
-        return self.path / "dataset"
-
-    @property
-    def report(self) -> Path:
-        return self.path / "report"
-
-    @property
-    def logs(self) -> Path:
-        return self.path / "logs"
-
-    @property
-    def status_file(self) -> Path:
-        return self.path / "status.json"
 
     def shard(self, name: str) -> Path:
         return self.shards / f"{name}.h5"

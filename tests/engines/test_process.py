@@ -232,7 +232,9 @@ def test_starting_can_be_interrupted(log: Path) -> None:
 def test_a_stop_is_heard_while_the_engine_checks_its_schemas(log: Path) -> None:
     with EngineProcess(scripted(), log, stall_after=PATIENCE_S) as engine:
         engine.start()
-        os.kill(engine.pid or 0, signal.SIGSTOP)  # as if it compiled for minutes
+        child = psutil.Process(engine.pid)
+        child.suspend()  # as if it compiled for minutes
+        wait_for(lambda: child.status() == psutil.STATUS_STOPPED, "it is suspended")
         began = time.monotonic()
         with pytest.raises(EngineDied, match="stopped while checking"):
             engine.preflight([QA], stop=lambda: time.monotonic() > began + 0.3)

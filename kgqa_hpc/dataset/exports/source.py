@@ -81,3 +81,8 @@ def write_lines(source: ExportSource, folder: Path, line: Callable[[dict[str, An
         with (folder / f"{split}.jsonl").open("wb") as file:
             for record in source.records(split):
                 file.write(orjson.dumps(line(record)) + b"\n")
+
+
+def pair_line(record: dict[str, Any]) -> Line:
+    """What harnesses read of a record."""
+    return {name: record[name] for name in ("id", "question", "answer")}
