@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
@@ -17,7 +18,6 @@ from kgqa_hpc.checks import notes, require_ready
 from kgqa_hpc.config import GraphConfig, load_config
 from kgqa_hpc.errors import InputError
 from kgqa_hpc.plain_text import plain
-from kgqa_hpc.progress import SHORT, stage_progress
 from kgqa_hpc.runs import create_run, fingerprint, kept_prompts, larger, open_for_work, open_run
 from kgqa_hpc.store.origin import anchors_origin, graph_origin, keeps_own
 from kgqa_hpc.store.run_folder import RunFolder
@@ -135,7 +135,7 @@ def _draw(run: RunFolder, config: Any, threads: int | None) -> tuple[Any, dict[s
     if config.graph is not None:
         reduction = _reduce(read_graph(run.kg), config.graph)
         source, notes = Source(reduction.graph, reduction.counts()), [str(reduction)]
-    with stage_progress() as progress:
+    with _progress() as progress:
         drawn = kind_of(config).draw(source, config.anchors, config.seed, Tools(threads, progress, _announce))
     if (varied := config.variant_steps()) is not None:
         drawn = replace(drawn, anchors=with_variants(drawn.anchors, list(varied[1])))
@@ -193,7 +193,7 @@ def merge(
     from kgqa_hpc.dataset.merge import merge as merge_results
 
     run, _ = open_run(folder)
-    with stage_progress() as progress:
+    with _progress() as progress:
         return merge_results(run, partial=partial, published=published, progress=progress)
 
 
@@ -256,7 +256,7 @@ def count(
     assert settings is not None
     graph = _reduce(load_graph(settings), settings).graph
     indptr, indices = graph.csr()
-    with stage_progress() as progress:
+    with _progress() as progress:
         counts = count_graphlets(indptr, indices, backend=backend, threads=threads, progress=progress)
     by_shape = {str(shape): int(total) for shape, total in sorted(counts.items())}
     return {"nodes": graph.num_nodes, "edges": len(indices) // 2, "counts": by_shape}
@@ -281,5 +281,16 @@ def _reduce(graph: KnowledgeGraph, config: GraphConfig) -> Reduction:
 
 def _announce(text: str, seconds: float) -> None:
     """Say what is going to happen if it takes longer than it takes to read that."""
+    from kgqa_hpc.progress import SHORT
+
     if seconds > SHORT:
         print(text, file=sys.stderr, flush=True)
+
+
+@contextmanager
+def _progress() -> Iterator[Any]:
+    """A callable(done, total, label): a bar on a terminal, one line per finished label in a log."""
+    from kgqa_hpc.progress import stage_progress
+
+    with stage_progress() as progress:
+        yield progress

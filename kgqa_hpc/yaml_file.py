@@ -12,6 +12,7 @@ from typing import Any
 import yaml
 
 from kgqa_hpc.errors import ConfigError
+from kgqa_hpc.plain_text import printable
 from kgqa_hpc.store.regular import NotRegular, read_with_state
 
 LARGEST = 256 * 1024  # bytes; PyYAML takes a second for so much
@@ -89,4 +90,4 @@ def _words(problem: yaml.YAMLError) -> str:
 
 
 def _printable(text: str) -> str:
-    return "".join(character if character.isprintable() else " " for character in " ".join(text.split()))
+    return printable(" ".join(text.split()))

@@ -5,7 +5,20 @@ early (run the same command again). Rooms are imported inside their verb, so tha
 A file is one group of verbs and registers them with `app`.
 """
 
-from kgqa_hpc.cli import bench, dataset, documents, evaluate, gasl, grow, kg, look, prompts, run  # noqa: F401
+from kgqa_hpc.cli import bench, dataset, documents, evaluate, gasl, grow, kg, look, prompts, run
 from kgqa_hpc.cli.app import app, main
 
-__all__ = ["app", "main"]
+__all__ = [
+    "app",
+    "bench",
+    "dataset",
+    "documents",
+    "evaluate",
+    "gasl",
+    "grow",
+    "kg",
+    "look",
+    "main",
+    "prompts",
+    "run",
+]

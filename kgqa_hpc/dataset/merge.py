@@ -43,7 +43,7 @@ def merge(
     """Write RUN/dataset and return its accounting.
 
     `partial` merges an unfinished run, `published` adds biographletqa.jsonl, `progress(done, total, label)`
-    is called for every shard, twice; `processes` read shards side by side (default: one per core where there
+    is told of every shard, twice; `processes` read shards side by side (default: one per core where there
     is enough to do). Raises AccountingError when work is left or counts do not add up, CorruptFile when a
     result is damaged (it is then in quarantine), InputError, DiskFull; RUN/dataset is what it was after each.
     """

@@ -155,7 +155,18 @@ class RowsBuilder:
             np.concatenate([np.empty(0, kind), *(shard[i] for shard in self._arrays)])
             for i, kind in enumerate(types)
         ]
+        parts = np.full(len(arrays[0]), NO_PART, np.int8)
         group, status, reason, question, answer, single = arrays
-        part = np.full(len(group), NO_PART, np.int8)
-        names = self._groups, self._reasons
-        return Rows(self._spools, self._sizes, *names, group, status, reason, question, answer, single, part)
+        return Rows(
+            self._spools,
+            self._sizes,
+            self._groups,
+            self._reasons,
+            group,
+            status,
+            reason,
+            question,
+            answer,
+            single,
+            parts,
+        )

@@ -35,8 +35,26 @@ COLUMNS = {
 }
 SHORTEST = 3
 LONGEST = 300
-_SPELLINGS = "alpha beta gamma delta epsilon zeta eta theta kappa lambda mu omega"
-_GREEK = dict(zip(_SPELLINGS.split(), "αβγδεζηθκλμω", strict=True))
+_GREEK = dict(
+    zip(
+        (
+            "alpha",
+            "beta",
+            "gamma",
+            "delta",
+            "epsilon",
+            "zeta",
+            "eta",
+            "theta",
+            "kappa",
+            "lambda",
+            "mu",
+            "omega",
+        ),
+        "αβγδεζηθκλμω",
+        strict=True,
+    )
+)
 _WORDS_OF_GREEK = "|".join(_GREEK)
 _LETTERS = "".join(_GREEK.values())
 # A capital or a digit may stand right beside it: `NF-kappaB`, `IFNalpha2`; a small letter makes another word.

@@ -108,7 +108,7 @@ class EngineSettings(BaseModel):
 
     Class variables say how the keys are treated. `operational`: they place, pace or speed up the work and
     never change an answer, so they are not in a run's fingerprint. `paths`: files, relative to the
-    configuration's folder. `dangerous`: what a run folder from another user could misuse (a command, an address,
+    configuration's folder. `dangerous`: what somebody else's run folder could misuse (a command, an address,
     the name of a secret). `retired`: keys of earlier versions that never had an effect; they are passed over.
     """
 

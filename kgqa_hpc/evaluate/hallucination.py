@@ -42,6 +42,11 @@ def rate(flagged: int, checked: int) -> Estimate:
     return wilson(flagged, checked)
 
 
+def is_hallucination(criteria: Mapping[str, bool]) -> bool:
+    """Whether a pair fails one criterion or more."""
+    return not all(criteria.values())
+
+
 def reduction(before: Mapping[str, float], after: Mapping[str, float]) -> Reduction:
     """Sum up rates by judge, in any unit. Raises ValueError unless both are of the same judges, not none."""
     if before.keys() != after.keys() or not before:

@@ -1,4 +1,4 @@
-"""What a question asks for, by rule.
+"""What a question asks for, by rule: its type and its form.
 
 The types are those QAProt counts over its 140 instances (section 3): function and structure, interactions,
 localization and expression, disease associations, comparisons. The first type in the order below whose words
@@ -9,6 +9,8 @@ same everywhere, and says `other` where it knows nothing.
 from __future__ import annotations
 
 import re
+from collections import Counter
+from collections.abc import Iterable
 
 # A type and the beginnings of words that tell it.
 TYPES: dict[str, tuple[str, ...]] = {
@@ -47,6 +49,23 @@ TYPES: dict[str, tuple[str, ...]] = {
     ),
 }
 OTHER = "other"
+_FORMS = ("what", "which", "how", "why", "where", "when", "who")
+_YES_NO = {
+    "is",
+    "are",
+    "was",
+    "were",
+    "do",
+    "does",
+    "did",
+    "can",
+    "could",
+    "may",
+    "might",
+    "will",
+    "would",
+    "has",
+}
 _WORD = re.compile(r"[^\W\d_]+")
 
 
@@ -57,3 +76,17 @@ def question_type(question: str) -> str:
         if any(word.startswith(beginnings) for word in found):
             return name
     return OTHER
+
+
+def question_form(question: str) -> str:
+    """The first of what, which, how … in the question; `yes/no` where it begins with a verb; or OTHER."""
+    found = _WORD.findall(question.lower())
+    if found and found[0] in _YES_NO:
+        return "yes/no"
+    return next((word for word in found if word in _FORMS), OTHER)
+
+
+def count_types(questions: Iterable[str]) -> dict[str, int]:
+    """How many questions there are of each type, all types named, in the order of TYPES."""
+    counts = Counter(question_type(question) for question in questions)
+    return {name: counts[name] for name in (*TYPES, OTHER)}

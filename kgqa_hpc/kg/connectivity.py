@@ -2,12 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import Any
+
+import numba
 import numpy as np
 import numpy.typing as npt
 
-from kgqa_hpc.kg.compiled import compiled
-
 Mask = npt.NDArray[np.bool_]
+
+
+def _compiled(function: Callable[..., Any]) -> Any:
+    try:
+        return numba.njit(nogil=True, cache=True)(function)
+    except RuntimeError:  # no writable place for the machine code: compiled again in each process
+        return numba.njit(nogil=True)(function)
 
 
 def component_sizes(
@@ -43,7 +52,7 @@ def both_ways(
     return indptr, indices
 
 
-@compiled
+@_compiled
 def _fill(pairs, indptr, indices):
     low_half = np.int64(0xFFFFFFFF)
     for pair in pairs:
@@ -63,7 +72,7 @@ def _fill(pairs, indptr, indices):
         place[low] += 1
 
 
-@compiled
+@_compiled
 def _components(indptr, indices):
     n = len(indptr) - 1
     component = np.full(n, -1, np.int32)
@@ -88,7 +97,7 @@ def _components(indptr, indices):
     return component
 
 
-@compiled
+@_compiled
 def _core(indptr, indices, k):
     n = len(indptr) - 1
     degree = np.empty(n, np.int64)

@@ -8,19 +8,26 @@ two int32 and a node its id's bytes and about 30 more.
 from __future__ import annotations
 
 import os
+from collections.abc import Callable
 from typing import Any
 
+import numba
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
-
-from kgqa_hpc.kg.compiled import compiled
 
 Codes = npt.NDArray[np.int32]
 
 _FIRST_SLOTS = 1 << 16
 _PRIME = np.uint64(0x100000001B3)
 _LOW = np.uint64(0xFFFFFFFF)
+
+
+def _compiled(function: Callable[..., Any]) -> Any:
+    try:
+        return numba.njit(nogil=True, cache=True, boundscheck=False)(function)
+    except RuntimeError:  # no writable place for the machine code: compiled again in each process
+        return numba.njit(nogil=True, boundscheck=False)(function)
 
 
 class Interner:
@@ -32,7 +39,7 @@ class Interner:
         self._hashes = np.empty(_FIRST_SLOTS // 2, np.uint64)
         self._offsets = np.zeros(_FIRST_SLOTS // 2 + 1, np.int64)
         self._bytes = np.empty(1 << 20, np.uint8)
-        # Numbers do not depend on the seed; with it, no file can be prepared in which all ids collide.
+        # Numbers do not depend on it, and nobody can prepare a file in which all ids collide.
         self._seed = np.uint64(int.from_bytes(os.urandom(8), "little"))
 
     def __len__(self) -> int:
@@ -113,7 +120,7 @@ def _grown(array: npt.NDArray[Any], size: int) -> npt.NDArray[Any]:
 # a look at their texts. Each pass over a batch is short, so that the processor waits for many rows at once.
 
 
-@compiled
+@_compiled
 def _hash_all(offsets, data, seed, hashed):
     """FNV-1a with a seed, mixed at the end so that all bits depend on all."""
     for i in range(len(hashed)):
@@ -125,7 +132,7 @@ def _hash_all(offsets, data, seed, hashed):
         hashed[i] = value ^ (value >> np.uint64(29))
 
 
-@compiled
+@_compiled
 def _find_all(offsets, data, hashed, slots, known, texts, codes):
     """The number of each text that stands in its first slot; -1 for all others."""
     mask = np.uint64(len(slots) - 1)
@@ -138,7 +145,7 @@ def _find_all(offsets, data, hashed, slots, known, texts, codes):
             codes[i] = -1
 
 
-@compiled
+@_compiled
 def _same(data, begin, end, texts, known, code):
     first = known[code]
     if known[code + 1] - first != end - begin:
@@ -149,7 +156,7 @@ def _same(data, begin, end, texts, known, code):
     return True
 
 
-@compiled
+@_compiled
 def _number(data, begin, end, code, slots, known, texts, hashes, count):
     """The number of data[begin:end]; equal to `count` when it is new, and then it has been written."""
     mask = np.uint64(len(slots) - 1)
@@ -169,7 +176,7 @@ def _number(data, begin, end, code, slots, known, texts, hashes, count):
     return count
 
 
-@compiled
+@_compiled
 def _take_in_rest(
     offsets,
     data,
@@ -199,7 +206,7 @@ def _take_in_rest(
     return count
 
 
-@compiled
+@_compiled
 def _place(slots, hashes, count):
     """Put all known texts into a new table."""
     mask = np.uint64(len(slots) - 1)

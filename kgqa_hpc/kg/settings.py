@@ -8,10 +8,11 @@ from __future__ import annotations
 
 from functools import cache
 from pathlib import Path
-from typing import Annotated, Any, Literal, cast
+from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import (
     BaseModel,
+    ConfigDict,
     Field,
     PlainValidator,
     SerializeAsAny,
@@ -24,11 +25,13 @@ from pydantic_core import InitErrorDetails, PydanticCustomError
 from kgqa_hpc.errors import ConfigError
 from kgqa_hpc.kg.sources import SOURCES
 from kgqa_hpc.registry import did_you_mean
-from kgqa_hpc.settings import Settings, resolved
 
 
-class SourceSettings(Settings):
-    """Base of a source's settings."""
+class SourceSettings(BaseModel):
+    """Base of a source's settings. `paths` names those of its keys that hold paths."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+    paths: ClassVar[tuple[str, ...]] = ()
 
 
 Files = str | Annotated[list[str], Field(min_length=1)]
@@ -83,7 +86,7 @@ def model_of(source: str) -> type[GraphConfig]:
 def graph_config(value: object) -> GraphConfig:
     """Check plain data against the model of its source.
 
-    Raises ValidationError; an unknown key is named with the nearest known one.
+    Raises ValidationError; a key nobody knows is told with the nearest known one.
     """
     if isinstance(value, GraphConfig):
         value = value.model_dump()
@@ -110,12 +113,23 @@ def resolve_paths(section: dict[str, Any], base: Path) -> dict[str, Any]:
     keys: tuple[str, ...] = ("hydrate",)
     if isinstance(source, str) and source in SOURCES:
         keys += model_of(source).paths
-    return cast("dict[str, Any]", resolved(section, keys, base))
+    found = dict(section)
+    for key in keys:
+        value = found.get(key)
+        if isinstance(value, str):
+            found[key] = _absolute(value, base)
+        elif isinstance(value, list):
+            found[key] = [_absolute(each, base) if isinstance(each, str) else each for each in value]
+    return found
 
 
 _Error = tuple[tuple[Any, ...], str, object]  # place, text, input
 
 GraphSection = Annotated[SerializeAsAny[GraphConfig], PlainValidator(graph_config)]
+
+
+def _absolute(path: str, base: Path) -> str:
+    return str((base / Path(path).expanduser()).resolve())
 
 
 def _told(problem: ValidationError, model: type[BaseModel], source: str) -> list[_Error]:

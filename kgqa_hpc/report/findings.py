@@ -12,10 +12,10 @@ import orjson
 import pyarrow.parquet as pq
 
 from kgqa_hpc.dataset.accounting import in_order
-from kgqa_hpc.errors import AccountingError, InputError
+from kgqa_hpc.dataset.exports.source import read_accounting
+from kgqa_hpc.errors import AccountingError
 from kgqa_hpc.store.atomic import disk_errors
 from kgqa_hpc.store.regular import open_regular
-from kgqa_hpc.store.replace_folder import settle
 from kgqa_hpc.store.run_folder import RunFolder
 
 FILES = ("accepted", "rejected")
@@ -42,11 +42,7 @@ class Findings:
 
 def read_findings(run: RunFolder) -> Findings:
     """Read a run's dataset. Raises InputError when there is none, AccountingError when its files disagree."""
-    settle(run.dataset)
-    counts = run.dataset / "accounting.json"
-    if not counts.exists():
-        raise InputError(f"{run.path}: there is no dataset yet", f"first: kgqa merge {run.path}")
-    accounting = orjson.loads(counts.read_bytes())
+    accounting = read_accounting(run)
     accounting["groups"] = dict(in_order(accounting["groups"]))
     findings = Findings(accounting)
     for name in FILES:

@@ -1,8 +1,7 @@
 """The symbolic gate: what can be said against a pair without asking a model.
 
-`check` keeps every fact as a feature of the item; which of them reject is configuration. It answers the paper's
-limitation that nothing guarantees the use of the graphlet (BioGraphletQA, Limitations). `verify` rejects what the
-anchor kind objects to.
+Every fact is kept as a feature of the item; which of them reject is configuration. It answers the paper's
+limitation that nothing guarantees the use of the graphlet (BioGraphletQA, Limitations).
 """
 
 from __future__ import annotations

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from kgqa_hpc.evaluate.diversity import distinct_n, self_bleu, type_token_curve, vendi_score, words
-from kgqa_hpc.evaluate.question_types import question_type
+from kgqa_hpc.evaluate.question_types import TYPES, count_types, question_form, question_type
 from kgqa_hpc.evaluate.topics import find_topics, spherical_k_means, tf_idf
 
 TEXTS = ("the cat sat", "the cat ran", "a dog sat on the mat", "The DOG, sat!")
@@ -122,18 +122,22 @@ def test_vectors_of_a_model_may_be_clustered() -> None:
 
 
 @pytest.mark.parametrize(
-    ("question", "kind"),
+    ("question", "kind", "form"),
     [
-        ("What is the function of the protein?", "function"),
-        ("How does its activity differ from that of FGF1?", "comparison"),
-        ("Which receptor does the ligand bind?", "interaction"),
-        ("Is the protein expressed in the liver?", "expression"),
-        ("In which subcellular compartment is it found?", "localization"),
-        ("In which disease is it mutated?", "disease"),
-        ("How many residues does the domain have?", "structure"),
-        ("Name it.", "other"),
-        ("", "other"),
+        ("What is the function of the protein?", "function", "what"),
+        ("How does its activity differ from that of FGF1?", "comparison", "how"),
+        ("Which receptor does the ligand bind?", "interaction", "which"),
+        ("Is the protein expressed in the liver?", "expression", "yes/no"),
+        ("In which subcellular compartment is it found?", "localization", "which"),
+        ("In which disease is it mutated?", "disease", "which"),
+        ("How many residues does the domain have?", "structure", "how"),
+        ("Name it.", "other", "other"),
+        ("", "other", "other"),
     ],
 )
-def test_question_types_by_rule(question: str, kind: str) -> None:
-    assert question_type(question) == kind
+def test_question_types_by_rule(question: str, kind: str, form: str) -> None:
+    assert (question_type(question), question_form(question)) == (kind, form)
+
+
+def test_every_type_is_counted_even_when_there_is_none() -> None:
+    assert count_types(["What is its role?"]) == {**dict.fromkeys(TYPES, 0), "function": 1, "other": 0}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from kgqa_hpc.evaluate.hallucination import rate, reduction
+from kgqa_hpc.evaluate.hallucination import is_hallucination, rate, reduction
 
 # QAProt, Table 3, in percent.
 BEFORE = {"Claude Sonnet 4": 20.58, "Gemini 2.5 Pro": 17.77, "GPT-4o": 14.07}
@@ -36,5 +36,7 @@ def test_rates_of_different_judges_are_refused() -> None:
         reduction({}, {})
 
 
-def test_the_rate_is_a_share_of_the_checked_pairs() -> None:
+def test_one_failed_criterion_is_a_hallucination() -> None:
+    assert is_hallucination({"support": True, "answerability": False, "entities": True})
+    assert not is_hallucination({"support": True, "answerability": True})
     assert rate(412, 2000).value == pytest.approx(0.206)

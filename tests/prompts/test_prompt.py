@@ -30,11 +30,6 @@ max_tokens: 100
 """
 
 
-TASK = '{% include "modules/task.md" %}'
-ANCHOR = '{% include "modules/anchor.md" %}'
-TOKENS = "max_tokens: 100"
-
-
 def own(folder: Path, text: str, name: str = "own") -> Path:
     folder.mkdir(parents=True, exist_ok=True)
     (folder / f"{name}.md").write_text(text, encoding="utf-8")
@@ -106,25 +101,25 @@ def test_a_missing_folder_is_refused(tmp_path: Path) -> None:
         ("step: generate", "step: dance", "own.md line 2: unknown step 'dance'; known: generate, judge"),
         ("step: generate", "step: judge", "needs the boolean field valid_question"),
         ("step: generate\n", "", "own.md line 1: the front matter lacks step"),
-        (TOKENS, "max_tokens: many", "own.md line 4: max_tokens: Input should be a valid integer"),
-        (TOKENS, "max_tokens: 0", "own.md line 4: max_tokens: Input should be greater"),
-        (TOKENS, "max_tokens: true", "own.md line 4: max_tokens: Input should be a valid integer"),
+        ("max_tokens: 100", "max_tokens: many", "own.md line 4: max_tokens: Input should be a valid integer"),
+        ("max_tokens: 100", "max_tokens: 0", "own.md line 4: max_tokens: Input should be greater"),
+        ("max_tokens: 100", "max_tokens: true", "own.md line 4: max_tokens: Input should be a valid integer"),
         (
-            TOKENS,
+            "max_tokens: 100",
             "max_tokens: 100\ntemperature: hot",
             "own.md line 5: temperature: Input should be a valid number",
         ),
         (
-            TOKENS,
+            "max_tokens: 100",
             "max_tokens: 100\nallow_cut: 1",
             "own.md line 5: allow_cut: Input should be a valid boolean",
         ),
         (
-            TOKENS,
+            "max_tokens: 100",
             "description: [a]\nmax_tokens: 1",
             "own.md line 4: description: Input should be a valid string",
         ),
-        (TOKENS, "max_tokens: 'a' 'b'", "own.md line 4: not YAML"),
+        ("max_tokens: 100", "max_tokens: 'a' 'b'", "own.md line 4: not YAML"),
         ("schema_qa", "schema_qq", "own.md line 3: modules/schema_qq.yaml does not exist, did you mean"),
         ("modules/schema_qa.yaml", "{type: object}", "own.md line 3: schema needs properties"),
         ("modules/schema_qa.yaml", "/etc/passwd", "own.md line 3: /etc/passwd does not exist"),
@@ -133,21 +128,33 @@ def test_a_missing_folder_is_refused(tmp_path: Path) -> None:
         ("100\n---", "100", "own.md line 1: the front matter is not closed"),
         ("modules/task.md", "modules/tusk.md", "own.md line 7: modules/tusk.md does not exist, did you mean"),
         ("modules/task.md", "own.md", "own.md: includes itself: own.md -> own.md"),
-        (TASK, "{% inclood %}", "own.md line 7: Encountered unknown tag 'inclood'"),
-        (TASK, "{{ 1|shout }}", "own.md line 7: No filter named 'shout'"),
-        (TASK, "{{ nodes }}", "own.md: the system block uses nodes"),
-        (TASK, "{{ lipsum() }}", "own.md: the system block uses lipsum"),
-        (ANCHOR, "{{ nods }}", "prompt own: 'nods' is undefined, did you mean nodes?"),
         (
-            ANCHOR,
+            '{% include "modules/task.md" %}',
+            "{% inclood %}",
+            "own.md line 7: Encountered unknown tag 'inclood'",
+        ),
+        ('{% include "modules/task.md" %}', "{{ 1|shout }}", "own.md line 7: No filter named 'shout'"),
+        ('{% include "modules/task.md" %}', "{{ nodes }}", "own.md: the system block uses nodes"),
+        ('{% include "modules/task.md" %}', "{{ lipsum() }}", "own.md: the system block uses lipsum"),
+        (
+            '{% include "modules/anchor.md" %}',
+            "{{ nods }}",
+            "prompt own: 'nods' is undefined, did you mean nodes?",
+        ),
+        (
+            '{% include "modules/anchor.md" %}',
             "{% if nodes|length > 9 %}{{ edgs }}{% endif %}",
             "prompt own: 'edgs' is undefined, did you mean edges?",
         ),
-        (ANCHOR, "{{ question }}", "prompt own: 'question' is undefined"),
-        (ANCHOR, "{{ nodes + 1 }}", "prompt own: can only concatenate list"),
-        (ANCHOR, "{{ 1 / 0 }}", "prompt own: division by zero"),
-        (ANCHOR, "{% include edges %}", "own.md: only {% include"),
-        (ANCHOR, "{{ nodes.__class__.__mro__ }}", "prompt own: access to attribute"),
+        ('{% include "modules/anchor.md" %}', "{{ question }}", "prompt own: 'question' is undefined"),
+        ('{% include "modules/anchor.md" %}', "{{ nodes + 1 }}", "prompt own: can only concatenate list"),
+        ('{% include "modules/anchor.md" %}', "{{ 1 / 0 }}", "prompt own: division by zero"),
+        ('{% include "modules/anchor.md" %}', "{% include edges %}", "own.md: only {% include"),
+        (
+            '{% include "modules/anchor.md" %}',
+            "{{ nodes.__class__.__mro__ }}",
+            "prompt own: access to attribute",
+        ),
         ("{% block user %}", "stray {% block user %}", "own.md: text outside of the blocks"),
         ("{% block user %}", "{% block other %}", "own.md: needs the blocks system and user"),
     ],
@@ -170,7 +177,7 @@ def test_a_prompt_that_is_not_text_is_refused(tmp_path: Path) -> None:
 
 def test_a_circle_of_modules_is_refused(tmp_path: Path) -> None:
     own(tmp_path / "modules", '{% include "modules/final.md" %}', "task")
-    own(tmp_path / "modules", TASK, "final")
+    own(tmp_path / "modules", '{% include "modules/task.md" %}', "final")
     assert "includes itself: own.md -> task.md -> final.md -> task.md" in refusal(tmp_path, GOOD)
 
 
@@ -218,5 +225,5 @@ def test_a_domain_of_the_users_own_stands_in_the_own_folder(tmp_path: Path) -> N
 
 def test_a_word_that_the_domain_lacks_is_refused_with_the_nearest(tmp_path: Path) -> None:
     assert "domain.pear is no word of the domain, did you mean pair?" in refusal(
-        tmp_path, GOOD.replace(TASK, "Write a {{ domain.pear }}.")
+        tmp_path, GOOD.replace('{% include "modules/task.md" %}', "Write a {{ domain.pear }}.")
     )

@@ -67,12 +67,18 @@ def refuse_foreign(out: Path) -> None:
 
 def open_source(run: RunFolder) -> ExportSource:
     """The merged dataset of a run. Raises InputError when there is none."""
+    parts = read_accounting(run).get("splits", {}).get("parts", {})
+    return ExportSource(run, tuple(parts) or (TRAIN,))
+
+
+def read_accounting(run: RunFolder) -> dict[str, Any]:
+    """What accounting.json of a merged run holds. Raises InputError when there is no dataset."""
     settle(run.dataset)
     counts = run.dataset / "accounting.json"
     if not counts.exists():
         raise InputError(f"{run.path}: there is no dataset yet", f"first: kgqa merge {run.path}")
-    parts = orjson.loads(counts.read_bytes()).get("splits", {}).get("parts", {})
-    return ExportSource(run, tuple(parts) or (TRAIN,))
+    found: dict[str, Any] = orjson.loads(counts.read_bytes())
+    return found
 
 
 def write_lines(source: ExportSource, folder: Path, line: Callable[[dict[str, Any]], Line]) -> None:

@@ -11,16 +11,19 @@ from pathlib import Path
 from typing import Annotated, Any, Literal
 
 import yaml
-from pydantic import Field, ValidationError, model_validator
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
 from kgqa_hpc.errors import ConfigError
 from kgqa_hpc.registry import did_you_mean
-from kgqa_hpc.settings import Settings
 
 GIVEN = "given"
 
 
-class Resolver(Settings):
+class _Strict(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+class Resolver(_Strict):
     """A web service that is asked for one id at a time; only where it is allowed (`kgqa hydrate --web`)."""
 
     url: str = Field(pattern=r"^https?://", description="Address with {id} in it.")
@@ -42,7 +45,7 @@ class Resolver(Settings):
         return self
 
 
-class Space(Settings):
+class Space(_Strict):
     """One space of identifiers and where its names stand: a table, an OBO file or a web service."""
 
     table: str | None = Field(None, description="TSV, CSV, JSON (id: name) or JSON Lines.")
@@ -64,7 +67,7 @@ class Space(Settings):
         return self
 
 
-class Source(Settings):
+class Source(_Strict):
     """Where the ids of a class stand for one space; without a column or property the node's own id counts."""
 
     space: str
@@ -76,14 +79,14 @@ class Source(Settings):
     underscores: bool = Field(False, description="With is_name: underscores stand for blanks.")
 
 
-class EntityClass(Settings):
+class EntityClass(_Strict):
     """The order in which a class is named."""
 
     table: str | None = Field(None, description="Table with the identifiers of its entities, one row each.")
     names: list[Source] = Field(min_length=1)
 
 
-class Rules(Settings):
+class Rules(_Strict):
     """What is done with names that are none, or not good ones."""
 
     ids: Literal["drop", "keep"] = Field("drop", description="Names that are an identifier.")
@@ -94,7 +97,7 @@ class Rules(Settings):
     )
 
 
-class Recipe(Settings):
+class Recipe(_Strict):
     """The whole file."""
 
     classes: dict[str, EntityClass] = Field(min_length=1)
