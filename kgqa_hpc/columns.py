@@ -1,4 +1,4 @@
-"""The columns that anchor kinds and steps add to a dataset record, told without any library of tables.
+"""The columns that anchor kinds and steps add to a dataset record, described without a table library.
 
 A type is "string", "int64", "double", "bool", a list of one type (a list column), or a mapping of field
 names to types (a struct column).

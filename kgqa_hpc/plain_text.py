@@ -34,6 +34,11 @@ def plain_line(text: str) -> str:
     return plain(text).replace("\n", " ").replace("\t", " ")
 
 
+def printable(text: str) -> str:
+    """The text with a blank for each character that does not print, so on one line."""
+    return "".join(c if c.isprintable() else " " for c in text)
+
+
 def plain_json(text: str) -> str:
     """JSON that says the same with every steering character escaped; they stand only within its strings."""
     return _STEERING.sub(lambda found: json.dumps(found[0])[1:-1], text)

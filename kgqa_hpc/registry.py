@@ -76,7 +76,7 @@ class Registry:
         return self._loaded[name]
 
     def unknown(self, name: str) -> str:
-        """The message for a name nobody has."""
+        """The message for an unknown name."""
         known = self.names()
         return f"unknown {self.what} {name!r}{did_you_mean(name, known)}; known: {', '.join(known)}"
 

@@ -278,20 +278,15 @@ def all_stages(config_file: Path, folder: Path, *, threads: int | None = None) -
 
 
 def count(
-    *,
-    nodes: str,
-    edges: str,
-    min_degree: int,
-    max_degree: int,
-    unknown_nodes: str,
-    backend: Literal["native", "graph-tool"],
-    threads: int | None,
+    section: dict[str, Any], backend: Literal["native", "graph-tool"], threads: int | None
 ) -> dict[str, Any]:
-    """Exact counts of a reduced graph in two CSV files: {"nodes", "edges", "counts": {"1": …, "29": …}}."""
+    """Exact counts of the reduced graph that a `graph:` section names: {"nodes", "edges", "counts": {"1": …}}."""
+    from kgqa_hpc.config import parse_config
     from kgqa_hpc.graphlets.count import count_graphlets
     from kgqa_hpc.kg.load import load_graph
 
-    settings = _graph_config(nodes, edges, min_degree, max_degree, unknown_nodes)
+    settings = parse_config({"graph": section, "engine": {"kind": "scripted"}}, "kgqa count").graph
+    assert settings is not None
     graph = _reduce(load_graph(settings), settings).graph
     indptr, indices = graph.csr()
     with _progress() as progress:
@@ -309,22 +304,6 @@ def count_table(document: dict[str, Any]) -> str:
         shape = SHAPES[int(key)]
         lines.append(f"{key:>3}  {shape.name:<34} {total:>26,}")
     return "\n".join(lines)
-
-
-def _graph_config(nodes: str, edges: str, low: int, high: int, unknown: str) -> GraphConfig:
-    from kgqa_hpc.config import parse_config
-
-    graph = {
-        "source": "csv",
-        "nodes": nodes,
-        "edges": edges,
-        "min_degree": low,
-        "max_degree": high,
-        "unknown_nodes": unknown,
-    }
-    config = parse_config({"graph": graph, "engine": {"kind": "scripted"}}, "kgqa count").graph
-    assert config is not None
-    return config
 
 
 def _reduce(graph: KnowledgeGraph, config: GraphConfig) -> Reduction:

@@ -1,4 +1,4 @@
-"""Reading YAML that somebody else may have written: plain data in bounded time, or one line of refusal.
+"""Reading YAML from outside: plain data in bounded time, or one line of refusal.
 
 Refused are aliases (a few lines of them make gigabytes, or a circle), a key that stands twice (YAML would
 silently keep the last), nesting deeper than any configuration, and files larger than any.
@@ -12,6 +12,7 @@ from typing import Any
 import yaml
 
 from kgqa_hpc.errors import ConfigError
+from kgqa_hpc.plain_text import printable
 from kgqa_hpc.store.regular import NotRegular, read_with_state
 
 LARGEST = 256 * 1024  # bytes; PyYAML takes a second for so much
@@ -93,4 +94,4 @@ def _words(problem: yaml.YAMLError) -> str:
 
 
 def _printable(text: str) -> str:
-    return "".join(character if character.isprintable() else " " for character in " ".join(text.split()))
+    return printable(" ".join(text.split()))

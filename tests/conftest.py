@@ -6,11 +6,15 @@ import hashlib
 import importlib.util
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 from hypothesis import HealthCheck, settings
+
+if TYPE_CHECKING:
+    from tests.work.rig import Processes
 
 settings.register_profile(
     "kgqa", deadline=None, print_blob=True, derandomize=True, suppress_health_check=[HealthCheck.too_slow]
@@ -68,3 +72,13 @@ def set_aside(monkeypatch: pytest.MonkeyPatch) -> Callable[[Path], None]:
         monkeypatch.setattr(sealed, "read_sized", read_too_late)
 
     return arrange
+
+
+@pytest.fixture
+def processes() -> Iterator[Processes]:
+    """`kgqa run` processes, started as a user does."""
+    from tests.work.rig import Processes  # not above: see set_aside
+
+    started = Processes()
+    yield started
+    started.end()

@@ -18,6 +18,7 @@ from typing import Any, Literal
 from pydantic import Field
 
 from kgqa_hpc.anchors.anchor import Anchor, AnchorKind, Drawn, Source, Tools
+from kgqa_hpc.anchors.family import place
 from kgqa_hpc.columns import Column
 from kgqa_hpc.errors import InputError
 from kgqa_hpc.prompts.safe_text import clean_text
@@ -74,7 +75,7 @@ class AbstractAnchors(AnchorKind):
         counts: Counter[str] = Counter()
         groups: Counter[str] = Counter()
         anchors = _counted(_anchors(settings, counts), groups)
-        keyed = ((_place(seed, anchor.id), anchor.id, anchor) for anchor in anchors)
+        keyed = ((place(seed, anchor.id), anchor.id, anchor) for anchor in anchors)
         chosen = sorted(keyed) if settings.number is None else heapq.nsmallest(settings.number, keyed)
         if not chosen:
             raise InputError(
@@ -96,9 +97,6 @@ class AbstractAnchors(AnchorKind):
     def record(self, anchor: Anchor, fields: Mapping[str, Any]) -> dict[str, Any]:
         document = anchor.data["document"]
         return {f"document_{name}": document[name] for name in ("id", "title", "text")}
-
-    def expected(self, settings: AbstractSettings) -> int | None:
-        return settings.number
 
     def files(self, settings: AbstractSettings) -> list[Path]:
         """Every document file, and the table of names."""
@@ -145,7 +143,3 @@ def _identifier(document: Mapping[str, str]) -> str:
     """Of the document's content: another version of a record is another anchor."""
     content = json.dumps([document["id"], document["title"], document["text"]], ensure_ascii=False).encode()
     return f"d-{hashlib.blake2b(content, digest_size=8).hexdigest()}"
-
-
-def _place(seed: int, anchor_id: str) -> bytes:
-    return hashlib.blake2b(f"{seed}/{anchor_id}".encode(), digest_size=8).digest()

@@ -178,8 +178,8 @@ class AnchorKind:
         return None
 
     def expected(self, settings: Any) -> int | None:
-        """How many anchors the settings ask for at most, if that can be told before drawing."""
-        return None
+        """How many anchors the settings ask for at most; None where only drawing tells. By default `number`."""
+        return getattr(settings, "number", None)
 
     def files(self, settings: Any) -> list[Path]:
         """Files and folders the anchors are read from, whose contents belong to the fingerprint."""

@@ -119,9 +119,6 @@ class ContextAnchors(AnchorKind):
             **difficulty(TYPES[data["type"]], len(data["pieces"]), data["degree"]),
         }
 
-    def expected(self, settings: ContextSettings) -> int:
-        return settings.number
-
 
 def _rotation(values: Sequence[str], number: int, seed: str) -> list[str]:
     """`number` values in blocks, each block all values in an order of its own."""

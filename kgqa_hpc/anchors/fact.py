@@ -116,9 +116,6 @@ class FactAnchors(AnchorKind):
             **difficulty(1, len(anchor.nodes), data["degree"]),
         }
 
-    def expected(self, settings: FactSettings) -> int:
-        return settings.number
-
 
 def _check_names(settings: FactSettings, graph: Any) -> None:
     names = [*settings.attributes, *filter(None, [settings.aliases])]

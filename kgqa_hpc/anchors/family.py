@@ -19,16 +19,8 @@ DIFFICULTY = (
 NODES, DEGREE = 4, 20  # more nodes or neighbours than these make a question harder by a step
 # A question stands on its own: its reader sees no source.
 _SOURCES = (
-    "the text",
-    "the passage",
-    "the figure",
-    "the table",
-    "the context",
-    "the graph",
-    "this graph",
-    "the excerpt",
-    "the document",
-    "above information",
+    *("the text", "the passage", "the figure", "the table", "the context", "the graph", "this graph"),
+    *("the excerpt", "the document", "above information"),
 )
 
 

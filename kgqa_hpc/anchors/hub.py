@@ -104,9 +104,6 @@ class HubAnchors(AnchorKind):
             **difficulty(max(len(used), 1), 1 + len(used), anchor.data["degree"]),
         }
 
-    def expected(self, settings: HubSettings) -> int:
-        return settings.number
-
 
 def _anchor(graph: Any, hub: int, settings: HubSettings, seed: int) -> Anchor:
     starts, others = graph.csr()

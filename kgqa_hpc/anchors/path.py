@@ -8,7 +8,7 @@ joined by fewer edges has a shortcut.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Literal
 
 from pydantic import Field, model_validator
@@ -23,7 +23,7 @@ from kgqa_hpc.prompts.safe_text import clean_name
 from kgqa_hpc.settings import KindSettings
 
 if TYPE_CHECKING:
-    from kgqa_hpc.anchors.simple_paths import PathSpace
+    pass
 
 IN_VAIN = 20_000  # draws in a row that gave nothing new before drawing ends
 STEP = {"entity": "string", "relation": "string", "target": "string"}
@@ -82,7 +82,9 @@ class PathAnchors(AnchorKind):
         """Raises InputError for a type the graph has not, EmptyGraphError when no path fits."""
         routes = Routes(source.graph)
         space = routes.space(settings.length, settings.pattern, settings.relations, settings.direction)
-        anchors = list(_anchors(routes, space, settings, seed))
+        anchors = list(
+            space.fitting(seed, settings.number, IN_VAIN, lambda path: _anchor(routes, path, settings))
+        )
         if not anchors:
             raise EmptyGraphError(
                 f"no path of {settings.length} edges fits anchors", "allow more answers, shortcuts or types"
@@ -148,25 +150,6 @@ class PathAnchors(AnchorKind):
             "shortcut": data["shortcut"],
             **difficulty(len(edges), len(anchor.nodes), data["degree"]),
         }
-
-    def expected(self, settings: PathSettings) -> int:
-        return settings.number
-
-
-def _anchors(routes: Routes, space: PathSpace, settings: PathSettings, seed: int) -> Iterator[Anchor]:
-    """The first `number` different paths that fit, in the order they were drawn."""
-    seen: set[tuple[int, ...]] = set()
-    found = vain = 0
-    for path in space.draws(seed):
-        vain += 1
-        if path not in seen:
-            seen.add(path)
-            anchor = _anchor(routes, path, settings)
-            if anchor is not None:
-                yield anchor
-                found, vain = found + 1, 0
-        if found == settings.number or vain == IN_VAIN:
-            return
 
 
 def _anchor(routes: Routes, path: tuple[int, ...], settings: PathSettings) -> Anchor | None:

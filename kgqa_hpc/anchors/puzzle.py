@@ -8,7 +8,8 @@ all that follows from the statements agrees about that one thing (effects.py).
 from __future__ import annotations
 
 import random
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
+from functools import partial
 from itertools import pairwise
 from typing import Any, Literal
 
@@ -29,17 +30,8 @@ IN_VAIN = 5_000  # draws in a row that gave no puzzle before drawing ends
 CHANGES = {"up": "becomes more active", "down": "becomes less active"}
 OUTCOMES = {"up": "rises", "down": "falls", "same": "stays as it is"}
 _HINTS = (
-    "rise",
-    "fall",
-    "increase",
-    "decrease",
-    "reduce",
-    "more",
-    "less",
-    "higher",
-    "lower",
-    "unchanged",
-    "stays",
+    *("rise", "fall", "increase", "decrease", "reduce", "more", "less"),
+    *("higher", "lower", "unchanged", "stays"),
 )
 
 
@@ -90,7 +82,8 @@ class PuzzleAnchors(AnchorKind):
         pairs = np.array(ends, np.int32).reshape(-1, 2)
         layer = Layer.build(graph.num_nodes, pairs[:, 0], pairs[:, 1])
         space = PathSpace([layer] * settings.length)
-        anchors = list(_puzzles(graph, edges, space, settings, seed))
+        make = partial(_puzzle, graph, edges, settings=settings, seed=seed)
+        anchors = list(space.fitting(seed, settings.number, IN_VAIN, make))
         if not anchors:
             raise EmptyGraphError(
                 "the graph gives no puzzle with one conclusion", "see anchors.effects and anchors.length"
@@ -141,9 +134,6 @@ class PuzzleAnchors(AnchorKind):
             **difficulty(data["steps"], len(anchor.nodes), into),
         }
 
-    def expected(self, settings: PuzzleSettings) -> int:
-        return settings.number
-
 
 Edge = tuple[int, int, str]
 
@@ -153,23 +143,6 @@ def _signed(graph: Any, effects: Mapping[str, Effect]) -> list[Edge]:
     rows = zip(graph.edge_source.tolist(), graph.edge_target.tolist(), graph.edge_type.tolist(), strict=True)
     named = ((source, target, graph.edge_types[kind]) for source, target, kind in rows if source != target)
     return sorted({edge for edge in named if edge[2] in effects})
-
-
-def _puzzles(
-    graph: Any, edges: list[Edge], space: PathSpace, settings: PuzzleSettings, seed: int
-) -> Iterator[Anchor]:
-    seen: set[tuple[int, ...]] = set()
-    found = vain = 0
-    for path in space.draws(seed):
-        vain += 1
-        if path not in seen:
-            seen.add(path)
-            anchor = _puzzle(graph, edges, path, settings, seed)
-            if anchor is not None:
-                yield anchor
-                found, vain = found + 1, 0
-        if found == settings.number or vain == IN_VAIN:
-            return
 
 
 def _puzzle(

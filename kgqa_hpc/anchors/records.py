@@ -6,7 +6,6 @@ The fields of the record are the fields an item begins with, so that a judge may
 
 from __future__ import annotations
 
-import hashlib
 import random
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -15,11 +14,12 @@ from typing import Any, Literal
 from pydantic import Field
 
 from kgqa_hpc.anchors.anchor import Anchor, AnchorKind, Drawn, Node, Relation, Source, Tools, graph_variables
+from kgqa_hpc.anchors.family import place
 from kgqa_hpc.columns import Column
 from kgqa_hpc.errors import InputError
 from kgqa_hpc.prompts.safe_text import TEXT_LENGTH, clean_text
 from kgqa_hpc.settings import KindSettings
-from kgqa_hpc.store import canonical
+from kgqa_hpc.store.json_lines import json_lines
 
 # Members that say how a record came about; they stay with the record they belong to.
 _OWN = ("accepted", "reason", "verdicts", "features", "provenance")
@@ -71,7 +71,7 @@ class RecordAnchors(AnchorKind):
             group = _group(record)
             totals[group] = totals.get(group, 0) + 1
             stratum = str(record.get(settings.stratify)) if settings.stratify else ""
-            kept.setdefault(stratum, []).append((_place(seed, record["id"]), record))
+            kept.setdefault(stratum, []).append((place(seed, record["id"]), record))
         chosen = _shares(kept, settings.number)
         if not chosen:
             raise InputError(f"{settings.source}: no record fits anchors.where", "widen anchors.where")
@@ -91,9 +91,6 @@ class RecordAnchors(AnchorKind):
 
     def record(self, anchor: Anchor, fields: Mapping[str, Any]) -> dict[str, Any]:
         return {"source_id": anchor.data["record"]["id"]}
-
-    def expected(self, settings: RecordSettings) -> int | None:
-        return settings.number
 
     def files(self, settings: RecordSettings) -> list[Path]:
         """The dataset files of the source: another dataset is another run."""
@@ -129,12 +126,7 @@ def _dataset_files(source: Path) -> list[Path]:
 
 def _read_lines(path: Path) -> Iterator[tuple[int, Any]]:
     with path.open("rb") as file:
-        for number, line in enumerate(file, start=1):
-            if line.strip():
-                try:
-                    yield number, canonical.loads(line)
-                except ValueError:
-                    raise InputError(f"{path} line {number:,}: is not JSON", "mend or remove it") from None
+        yield from json_lines(file, path)
 
 
 def _read_parquet(path: Path) -> Iterator[tuple[int, Any]]:
@@ -174,10 +166,6 @@ def _shares(
         chosen.extend(layer[: number - len(chosen)])
         depth += 1
     return chosen
-
-
-def _place(seed: int, record_id: str) -> bytes:
-    return hashlib.blake2b(f"{seed}/{record_id}".encode(), digest_size=8).digest()
 
 
 def _group(record: Mapping[str, Any]) -> str:

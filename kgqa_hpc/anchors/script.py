@@ -108,9 +108,6 @@ class ScriptAnchors(AnchorKind):
             **difficulty(data["steps"], nodes, data["degree"]),
         }
 
-    def expected(self, settings: ScriptSettings) -> int:
-        return settings.number
-
 
 def _parsed(template: ScriptTemplate, node: str) -> tuple[str, Script]:
     """The script with a node put in. Raises ConfigError."""

@@ -10,14 +10,16 @@ by the share of walks that were kept, with its interval.
 from __future__ import annotations
 
 import random
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from math import sqrt
+from typing import TypeVar
 
 import numpy as np
 import numpy.typing as npt
 
+T = TypeVar("T")
 Int64 = npt.NDArray[np.int64]
 EXACT = 4  # edges of the longest paths that are counted
 _SAFE = 2.0**62
@@ -110,6 +112,26 @@ class PathSpace:
             else:
                 return
             yield walk
+
+    def fitting(
+        self, seed: int, number: int, in_vain: int, make: Callable[[tuple[int, ...]], T | None]
+    ) -> Iterator[T]:
+        """What `make` makes of the first different paths for which it makes something, in the order of `draws`.
+
+        Ends after `number` of them, or `in_vain` draws in a row that gave none.
+        """
+        seen: set[tuple[int, ...]] = set()
+        found = vain = 0
+        for path in self.draws(seed):
+            vain += 1
+            if path not in seen:
+                seen.add(path)
+                made = make(path)
+                if made is not None:
+                    yield made
+                    found, vain = found + 1, 0
+            if found == number or vain == in_vain:
+                return
 
     def _walk(self, chance: random.Random) -> tuple[int, ...]:
         sums = self._weights[0]

@@ -15,6 +15,7 @@ from kgqa_hpc.anchors.anchor import Anchor
 from kgqa_hpc.config import RunConfig
 from kgqa_hpc.engines.engine import Request, Response
 from kgqa_hpc.engines.process import EngineProcess
+from kgqa_hpc.plain_text import printable
 from kgqa_hpc.steps.chain import build_chain, kind_of, schemas_of, set_engine
 from kgqa_hpc.steps.item import Item
 from kgqa_hpc.work.item_scheduler import Limits, Scheduler, Task
@@ -138,13 +139,13 @@ def render(document: dict[str, Any]) -> str:
 def _lines(document: dict[str, Any]) -> Iterator[str]:
     for item in document["items"]:
         reason = f": {item['reason']}" if item["reason"] else ""
-        yield _safe(f"{item['id']}  {item['group']}  {item['status']}{reason}")
+        yield printable(f"{item['id']}  {item['group']}  {item['status']}{reason}")
         for request in item["requests"]:
             yield f"  {request['id']}, {request['seconds']:.1f} s, {request['finish']}"
-            yield from (f"    > {_safe(line)}" for line in request["messages"][-1]["content"].split("\n"))
-            yield f"    < {_safe(request['text'])}"
+            yield from (f"    > {printable(line)}" for line in request["messages"][-1]["content"].split("\n"))
+            yield f"    < {printable(request['text'])}"
         for name, value in {**item["output"], **item["verdicts"], **item["features"]}.items():
-            yield f"  {_safe(name):<12} {_safe(str(value))}"
+            yield f"  {printable(name):<12} {printable(str(value))}"
         tokens = item["tokens"]
         yield f"  {tokens['prompt']:,} tokens read, {tokens['completion']:,} written, {item['seconds']:.1f} s"
         yield ""
@@ -155,8 +156,3 @@ def _lines(document: dict[str, Any]) -> Iterator[str]:
         f"{all_['in_flight']} requests in flight, {all_['prompt_tokens'] / 1e6:,.1f} million tokens read and "
         f"{all_['completion_tokens'] / 1e6:,.1f} million written; kgqa bench measures full batches"
     )
-
-
-def _safe(text: str) -> str:
-    """One line without anything that could steer a terminal."""
-    return "".join(c if c.isprintable() else " " for c in text)

@@ -88,6 +88,14 @@ def say(text: object, *, aside: bool = False) -> None:
     print(plain(str(text)), file=sys.stderr if aside else None)
 
 
+def print_result(document: Any, text: object, as_json: bool) -> None:
+    """Print what a verb found: the document with --json, else the same as text."""
+    if as_json:
+        print_json(document)
+    else:
+        say(text)
+
+
 def seconds(option: str, text: str) -> float:
     from kgqa_hpc.durations import parse_duration
 

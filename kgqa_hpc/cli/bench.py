@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from kgqa_hpc.cli.app import AsJson, Config, app, print_json, say
+from kgqa_hpc.cli.app import AsJson, Config, app, print_result
 
 
 @app.command()
@@ -36,10 +36,7 @@ def bench(
         from kgqa_hpc.store.atomic import write_file
 
         write_file(out, json.dumps(document, indent=2).encode() + b"\n")
-    if as_json:
-        print_json(document)
-    else:
-        say(render(document))
+    print_result(document, render(document), as_json)
 
 
 @app.command()
@@ -53,7 +50,4 @@ def preview(
     from kgqa_hpc.trials import preview as stage
 
     document = stage(config, number)
-    if as_json:
-        print_json(document)
-    else:
-        say(render(document))
+    print_result(document, render(document), as_json)

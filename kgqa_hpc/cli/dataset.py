@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from kgqa_hpc.cli.app import AsJson, Run, app, print_json, say
+from kgqa_hpc.cli.app import AsJson, Run, app, print_result
 
 
 @app.command()
@@ -30,10 +30,7 @@ def show(
         raise InputError("--accepted, --rejected and --lost: choose one")
     which: room.Which = "rejected" if rejected else "lost" if lost else "accepted"
     records = room.show(run, which, group, number)
-    if as_json:
-        print_json(records)
-    else:
-        say(room.render(records))
+    print_result(records, room.render(records), as_json)
 
 
 @app.command()
@@ -48,10 +45,7 @@ def export(
     from kgqa_hpc.store.run_folder import RunFolder
 
     files = [str(path) for path in write(RunFolder.open(run), to, out)]
-    if as_json:
-        print_json(files)
-    else:
-        say("\n".join(files))
+    print_result(files, "\n".join(files), as_json)
 
 
 @app.command()
@@ -68,11 +62,8 @@ def combine(
     from kgqa_hpc.store.run_folder import RunFolder
 
     document = room.combine(out, [RunFolder.open(run) for run in runs], mixed=mixed)
-    if as_json:
-        print_json(document)
-    else:
-        total = ", ".join(f"{document[name]:,} {name}" for name in ("accepted", "rejected", "combined"))
-        say(f"{out}: {total}")
+    total = ", ".join(f"{document[name]:,} {name}" for name in ("accepted", "rejected", "combined"))
+    print_result(document, f"{out}: {total}", as_json)
 
 
 @app.command()
@@ -91,7 +82,4 @@ def publish(
     from kgqa_hpc.store.run_folder import RunFolder
 
     done = room.publish(RunFolder.open(run), folder, to or [])
-    if as_json:
-        print_json(asdict(done))
-    else:
-        say(done)
+    print_result(asdict(done), done, as_json)

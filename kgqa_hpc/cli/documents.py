@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from kgqa_hpc.cli.app import AsJson, app, print_json
+from kgqa_hpc.cli.app import AsJson, app, print_result
+from kgqa_hpc.plain_text import plain_json, printable
 
 if TYPE_CHECKING:
     from kgqa_hpc.documents.bm25.search import Hit
@@ -53,10 +54,7 @@ def index_build(
             progress=progress,
         )
     found = summary(str(index), content)
-    if as_json:
-        print_json(found)
-    else:
-        print(render(found))
+    print_result(found, render(found), as_json)
 
 
 @index_app.command(name="search")
@@ -84,7 +82,7 @@ def index_search(
         if as_json:
             _print_line(_answer(name, text, hits))
         else:
-            print("\n".join([*([f"# {_plain(text)}"] if queries else []), *map(_row, hits)]))
+            print("\n".join([*([f"# {printable(text)}"] if queries else []), *map(_row, hits)]))
 
 
 def _answer(name: str | None, text: str, hits: list[Hit]) -> dict[str, Any]:
@@ -93,18 +91,11 @@ def _answer(name: str | None, text: str, hits: list[Hit]) -> dict[str, Any]:
 
 
 def _row(hit: Hit) -> str:
-    return f"{hit.score:9.4f}  {_plain(hit.id)}  {_plain(hit.document.title)[:100]}"
-
-
-def _plain(text: str) -> str:
-    """Text of strangers for a terminal: nothing that moves the cursor."""
-    return "".join(c if c.isprintable() else " " for c in text)
+    return f"{hit.score:9.4f}  {printable(hit.id)}  {printable(hit.document.title)[:100]}"
 
 
 def _print_line(document: dict[str, Any]) -> None:
     import orjson
-
-    from kgqa_hpc.plain_text import plain_json
 
     line = orjson.dumps(document, option=orjson.OPT_APPEND_NEWLINE)
     # Nearly all lines are ASCII without DEL: orjson has escaped what else could steer a terminal.

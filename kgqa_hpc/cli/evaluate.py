@@ -7,7 +7,7 @@ from typing import Annotated, Literal
 
 import typer
 
-from kgqa_hpc.cli.app import AsJson, Config, Run, Threads, app, print_json, say
+from kgqa_hpc.cli.app import AsJson, Config, Run, Threads, app, print_result, say
 from kgqa_hpc.terminal import note
 
 human = typer.Typer(
@@ -44,10 +44,7 @@ def human_analyse(
 
         for path in rating_figures(read, out):
             note(str(path))
-    if as_json:
-        print_json(document)
-    else:
-        say(analysis_text.render(document))
+    print_result(document, analysis_text.render(document), as_json)
 
 
 @human.command(name="sample")
@@ -75,11 +72,8 @@ def human_sample(
     drawn = draw_sample(
         run, sheet, number=number, by=by, aim=Aim(expected, difference, power, alpha), seed=seed
     )
-    if as_json:
-        print_json(drawn.to_dict())
-    else:
-        say(drawn.plan)
-        say(f"{len(drawn.strata)} strata; sheet {drawn.sheet}, key {drawn.key} (keep it from who rates)")
+    where = f"{len(drawn.strata)} strata; sheet {drawn.sheet}, key {drawn.key} (keep it from who rates)"
+    print_result(drawn.to_dict(), f"{drawn.plan}\n{where}", as_json)
 
 
 @human.command(name="page")
@@ -110,10 +104,7 @@ def study(
     from kgqa_hpc.evaluate.study import render
 
     document = trials.study(config, run, threads=threads, price=price)
-    if as_json:
-        print_json(document)
-    else:
-        say(f"{render(document)}\n\n{run / 'study'}")
+    print_result(document, f"{render(document)}\n\n{run / 'study'}", as_json)
 
 
 @app.command()
@@ -157,10 +148,7 @@ def calibrate(
         ]
         verdicts = read_verdicts(read, sources, feature or ())
     document = calibration.calibrate(read, verdicts, width=width, seed=seed)
-    if as_json:
-        print_json(document)
-    else:
-        say(calibration_text.render(document))
+    print_result(document, calibration_text.render(document), as_json)
 
 
 @app.command()
@@ -188,10 +176,7 @@ def score(
 
     pairs = room.read_pairs(predictions, references, missing=missing)
     document = room.score(pairs, by=by or None, resamples=resamples, seed=seed)
-    if as_json:
-        print_json(document)
-    else:
-        say(score_text.render(document))
+    print_result(document, score_text.render(document), as_json)
 
 
 @app.command()
@@ -204,7 +189,4 @@ def grounding(
     from kgqa_hpc.evaluate.records import records
 
     found = count(records(source), str(source))
-    if as_json:
-        print_json(found.to_dict())
-    else:
-        say(str(found))
+    print_result(found.to_dict(), str(found), as_json)

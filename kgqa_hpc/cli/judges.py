@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from kgqa_hpc.cli.app import AsJson, app, print_json, say
+from kgqa_hpc.cli.app import AsJson, app, print_result
 
 Source = Annotated[Path, typer.Argument(metavar="SOURCE", help="A merged run, or JSON lines with verdicts.")]
 Seed = Annotated[int, typer.Option("--seed", min=0, help="Of everything that is drawn.")]
@@ -19,10 +19,7 @@ def panel(source: Source, seed: Seed = 0, as_json: AsJson = False) -> None:
     from kgqa_hpc.evaluate import panel_table
 
     document = panel_table.panel_table(source, seed=seed)
-    if as_json:
-        print_json(document)
-    else:
-        say(panel_table.render(document))
+    print_result(document, panel_table.render(document), as_json)
 
 
 @app.command()
@@ -49,10 +46,7 @@ def retest(
 
     names: list[str] = list(dict.fromkeys(perturb or room.PERTURBATIONS))
     document = trials.retest(run, folder, perturb=names, judges=judge or [], number=number, seed=seed)
-    if as_json:
-        print_json(document)
-    else:
-        say(room.render(document))
+    print_result(document, room.render(document), as_json)
 
 
 @app.command()
@@ -69,7 +63,4 @@ def hallucination(
     from kgqa_hpc.evaluate import hallucination as room
 
     document = room.audit(before, after, panel, seed=seed)
-    if as_json:
-        print_json(document)
-    else:
-        say(room.render(document))
+    print_result(document, room.render(document), as_json)

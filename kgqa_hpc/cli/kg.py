@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from kgqa_hpc.cli.app import AsJson, Run, app, print_json, say
+from kgqa_hpc.cli.app import AsJson, Run, app, print_result, say
 
 if TYPE_CHECKING:
     from kgqa_hpc.kg.graph import KnowledgeGraph
@@ -59,10 +59,7 @@ def stats(
         from kgqa_hpc.kg.figures import draw_figures
 
         draw_figures(figures, graph, None if reduced is None else reduced.graph)
-    if as_json:
-        print_json(document)
-    else:
-        say(look_text.stats_text(document))
+    print_result(document, look_text.stats_text(document), as_json)
 
 
 @app.command()
@@ -86,10 +83,7 @@ def hydrate(
         raise InputError("which recipe?", "--recipe FILE, or graph.hydrate in the configuration")
     tables = None if config.graph is None else tables_folder(config.graph)
     document = hydrate_run(folder, chosen, tables, web=web)
-    if as_json:
-        print_json(document)
-    else:
-        say(render(document))
+    print_result(document, render(document), as_json)
 
 
 @kg_app.command()
@@ -104,10 +98,7 @@ def show(
 
     graph = _graph(run)
     document = look.neighbourhood(graph, look.place_of(graph, node))
-    if as_json:
-        print_json(document)
-    else:
-        say(look_text.node_text(document, limit))
+    print_result(document, look_text.node_text(document, limit), as_json)
 
 
 @kg_app.command()
@@ -122,7 +113,4 @@ def find(
     from kgqa_hpc.kg import look, look_text
 
     document = look.find(_graph(run), text, kind, limit)
-    if as_json:
-        print_json(document)
-    else:
-        say(look_text.found_text(document))
+    print_result(document, look_text.found_text(document), as_json)

@@ -7,7 +7,7 @@ from typing import Annotated, Literal
 
 import typer
 
-from kgqa_hpc.cli.app import AsJson, Run, Threads, app, print_json, say, seconds
+from kgqa_hpc.cli.app import AsJson, Run, Threads, app, print_result, seconds
 
 
 @app.command()
@@ -22,10 +22,9 @@ def status(
 
     if watch:
         room.watch(lambda: standing(run))
-    elif as_json:
-        print_json(standing(run))
     else:
-        say(room.render(standing(run)))
+        now = standing(run)
+        print_result(now, room.render(now), as_json)
 
 
 @app.command()
@@ -53,10 +52,7 @@ def plan(
         pilot_gpus=pilot_gpus,
         tokens_per_s=tokens_per_second,
     )
-    if as_json:
-        print_json(document)
-    else:
-        say(room.render(document))
+    print_result(document, room.render(document), as_json)
 
 
 @app.command()
@@ -69,10 +65,7 @@ def explain(
     from kgqa_hpc.dataset import explain as room
 
     story = room.explain(run, item)
-    if as_json:
-        print_json(story)
-    else:
-        say(room.render(story))
+    print_result(story, room.render(story), as_json)
 
 
 @app.command()
@@ -83,6 +76,8 @@ def doctor(
     as_json: AsJson = False,
 ) -> None:
     """What works on this machine, and the line that mends what does not."""
+    from dataclasses import asdict
+
     from kgqa_hpc import doctor as room
 
     checks = room.diagnose()
@@ -90,10 +85,7 @@ def doctor(
         from kgqa_hpc.doctor.gpu import gpu_checks
 
         checks += gpu_checks()
-    if as_json:
-        print_json([room.to_dict(check) for check in checks])
-    else:
-        say(room.render(checks))
+    print_result([asdict(check) for check in checks], room.render(checks), as_json)
     raise typer.Exit(room.exit_code(checks))
 
 
@@ -113,16 +105,7 @@ def count(
     """Exact counts of the 29 graphlet shapes of a reduced graph, without a run."""
     from kgqa_hpc import stages
 
-    document = stages.count(
-        nodes=nodes,
-        edges=edges,
-        min_degree=min_degree,
-        max_degree=max_degree,
-        unknown_nodes=unknown_nodes,
-        backend=backend,
-        threads=threads,
-    )
-    if as_json:
-        print_json(document)
-    else:
-        say(stages.count_table(document))
+    files = {"source": "csv", "nodes": nodes, "edges": edges, "unknown_nodes": unknown_nodes}
+    limits = {"min_degree": min_degree, "max_degree": max_degree}
+    document = stages.count({**files, **limits}, backend, threads)
+    print_result(document, stages.count_table(document), as_json)

@@ -7,7 +7,7 @@ from typing import Annotated, Literal
 
 import typer
 
-from kgqa_hpc.cli.app import AsJson, Config, Run, Threads, app, print_json, say, seconds
+from kgqa_hpc.cli.app import AsJson, Config, Run, Threads, app, print_result, say, seconds
 
 
 @app.command()
@@ -109,12 +109,8 @@ def submit(
         options={name: value for name, _, value in pairs},
     )
     jobs = room.submit(run, resources, STAGES, cluster=cluster, dry_run=dry_run)
-    if as_json:
-        print_json(jobs)
-    elif dry_run:
-        say("\n".join(job["script"] for job in jobs))
-    else:
-        say("\n".join(f"{job['name']:<9} {job['job']}" for job in jobs))
+    lines = (job["script"] if dry_run else f"{job['name']:<9} {job['job']}" for job in jobs)
+    print_result(jobs, "\n".join(lines), as_json)
 
 
 @app.command()
@@ -154,10 +150,7 @@ def merge(
     from kgqa_hpc.dataset import accounting
 
     counts = stages.merge(run, partial=partial, published=format is not None)
-    if as_json:
-        print_json(counts.to_dict())
-    else:
-        say(f"{accounting.render(counts)}\n{run / 'dataset'}")
+    print_result(counts.to_dict(), f"{accounting.render(counts)}\n{run / 'dataset'}", as_json)
 
 
 @app.command()

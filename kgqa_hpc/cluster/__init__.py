@@ -1,1 +1,1 @@
-"""Ranks, GPUs, launchers, Slurm: how processes are started, told apart and told to stop."""
+"""Ranks, GPUs, launchers, Slurm: how processes are started, numbered and stopped."""

@@ -1,4 +1,4 @@
-"""The jobs of a run on Slurm: what each runs and what it asks for, told once.
+"""The jobs of a run on Slurm: what each runs and what it asks for.
 
 `kgqa submit` gives this to submitit, and shows it. The scripts in slurm/ ask for the same by default; a test
 compares them.
@@ -38,7 +38,7 @@ class Resources:
     graph_memory: str = GRAPHLETS["mem"]
     partition: str | None = None
     account: str | None = None
-    notice: int = 900  # s before the limit at which the workers are told; at most a quarter of the time
+    notice: int = 900  # s before the limit at which the workers are warned; at most a quarter of the time
     options: dict[str, str] = field(default_factory=dict)
 
     @property
@@ -52,7 +52,7 @@ class Resources:
 
 
 class Stage(Protocol):
-    """What a job is told of a stage (kgqa_hpc/stages.py): its command, the path it makes, and whether its work
+    """What a job needs of a stage (kgqa_hpc/stages.py): its command, the path it makes, and whether its work
     is that of the workers.
     """
 
@@ -105,7 +105,7 @@ def jobs_of(run: RunFolder, resources: Resources, stages: Sequence[Stage], *, lo
 
 
 def parameters(job: Job, resources: Resources) -> dict[str, Any]:
-    """What submitit's executor is told, by its names for sbatch options."""
+    """The parameters of submitit's executor, by its names for sbatch options."""
     return {
         "job_name": job.name,
         "time": resources.minutes,

@@ -156,7 +156,7 @@ class Ranks:
 def shake_hands(world: World, run_folder: Path) -> Ranks | None:
     """Start MPI and check that all ranks are of one version and see the same run folder.
 
-    None when mpi4py is not installed: the environment already told everything that is needed to work.
+    None when mpi4py is not installed: the environment has everything that is needed to work.
     Raises InputError, on every rank alike, when the ranks differ.
     """
     try:

@@ -1,4 +1,4 @@
-"""Who am I among how many: MPI, srun, a job array, or alone.
+"""The rank of this process among how many: by MPI, srun, a job array, or alone.
 
 Only the environment is asked; mpi4py is imported (cluster/mpi.py) after it says that a launcher with MPI
 started this process, because importing it elsewhere may hang or print. The ranks share no fate and send no
@@ -126,7 +126,7 @@ def _number(environ: Mapping[str, str], key: str, default: int | None = None) ->
 
 
 def worker_name(world: World, wish: str | None = None) -> str:
-    """A name nobody else has or had: a restarted rank 3 is another worker than the one before.
+    """A name that no other worker has or had: a restarted rank 3 is another worker than the one before.
 
     Letters, digits and hyphens only, since files are named after it.
     """

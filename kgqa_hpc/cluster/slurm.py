@@ -43,7 +43,7 @@ def own_job(environ: Mapping[str, str]) -> str | None:
 
 
 def job_end(environ: Mapping[str, str], ask: bool) -> float | None:
-    """When the job this process belongs to will be ended, in seconds since 1970; None when nobody knows.
+    """When the job this process belongs to will be ended, in seconds since 1970; None when that is unknown.
 
     Slurm 23.02 and later, and the scripts in slurm/, say it in SLURM_JOB_END_TIME. `ask`: otherwise ask the
     controller (not from thousands of ranks at once).

@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from typing import Any, TypeVar
 
 from kgqa_hpc.errors import AccountingError
@@ -56,16 +56,7 @@ class OutcomeCounts:
         return self.pairs - self.outliers
 
     def __add__(self, other: OutcomeCounts) -> OutcomeCounts:
-        return OutcomeCounts(
-            self.sampled + other.sampled,
-            self.accepted + other.accepted,
-            self.rejected + other.rejected,
-            self.invalid + other.invalid,
-            self.failed + other.failed,
-            self.waiting + other.waiting,
-            self.pairs + other.pairs,
-            self.outliers + other.outliers,
-        )
+        return OutcomeCounts(*(getattr(self, one.name) + getattr(other, one.name) for one in fields(self)))
 
     def to_dict(self) -> dict[str, Any]:
         """The form of accounting.json; reasons by name."""

@@ -1,4 +1,4 @@
-"""Accepted records that contain a test item: who evaluates on a test set must not have trained on it.
+"""Accepted records that contain a test item: a model must not be trained on the set it is tested on.
 
 A record is contaminated when its question or answer shares `window` words in a row with a test item's question or
 long answer, or holds a whole question that is shorter. Words are compared in lower case and without punctuation,
@@ -19,6 +19,7 @@ from kgqa_hpc.dataset.duplicates import words
 from kgqa_hpc.dataset.rows import Rows
 from kgqa_hpc.dataset.settings import EvaluationSet
 from kgqa_hpc.errors import InputError
+from kgqa_hpc.store.json_lines import json_lines
 
 SHORTEST = 3  # words of a question that is looked for whole
 QUESTION_FIELDS = ("question", "query", "prompt", "problem", "instruction", "input", "sentence", "text")
@@ -158,17 +159,11 @@ def _items(path: Path) -> Iterator[Any]:
             yield from batch.to_pylist()
         return
     if path.suffix == ".json":
-        document = _parse(path, path.read_bytes(), 1)
+        try:
+            document = orjson.loads(path.read_bytes())
+        except ValueError as problem:
+            raise InputError(f"{path}: not JSON: {problem}", "mend or remove it") from None
         yield from document.values() if isinstance(document, dict) else document
         return
     with path.open("rb") as file:
-        for number, line in enumerate(file, start=1):
-            if line.strip():
-                yield _parse(path, line, number)
-
-
-def _parse(path: Path, data: bytes, number: int) -> Any:
-    try:
-        return orjson.loads(data)
-    except ValueError:
-        raise InputError(f"{path} line {number:,}: is not JSON", "mend or remove the line") from None
+        yield from (item for _, item in json_lines(file, path))

@@ -30,7 +30,7 @@ PART_BYTES = 480 * 1000 * 1000  # a part is closed here; with its last row group
 
 
 class Background:
-    """One thread that does things in order; whoever hands over too quickly waits."""
+    """One thread that does things in order; a caller that hands over too quickly waits."""
 
     def __init__(self) -> None:
         self._thread = ThreadPoolExecutor(1)

@@ -9,11 +9,11 @@ from pathlib import Path
 
 from kgqa_hpc import __version__
 from kgqa_hpc.dataset.exports import EXPORTS
-from kgqa_hpc.dataset.exports.source import MARK, open_source, refuse_foreign
+from kgqa_hpc.dataset.exports.source import MARK, open_source, read_accounting, refuse_foreign
 from kgqa_hpc.dataset.facts import UNKNOWN_LICENCE, Facts, gather_facts
 from kgqa_hpc.dataset.files import write_sums
 from kgqa_hpc.errors import CorruptFile
-from kgqa_hpc.store.canonical import loads, sha256_of
+from kgqa_hpc.store.canonical import sha256_of
 from kgqa_hpc.store.replace_folder import replaced_folder
 from kgqa_hpc.store.run_folder import RunFolder
 
@@ -70,7 +70,7 @@ def _verify(dataset: Path) -> None:
 
 def _missing(run: RunFolder, facts: Facts) -> list[str]:
     """What a reader of a published dataset looks for, each with the key that states it."""
-    counts = loads((run.dataset / "accounting.json").read_bytes())
+    counts = read_accounting(run)
     found = []
     if facts.licence == UNKNOWN_LICENCE:
         found.append("a licence: dataset.licence")

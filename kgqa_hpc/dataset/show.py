@@ -8,7 +8,7 @@ from typing import Any, Literal
 
 import orjson
 
-from kgqa_hpc.dataset.exports.source import open_source
+from kgqa_hpc.dataset.exports.source import open_source, read_accounting
 from kgqa_hpc.errors import InputError
 from kgqa_hpc.plain_text import plain_line
 from kgqa_hpc.store.atomic import disk_errors
@@ -27,8 +27,7 @@ def show(
     """
     source = open_source(RunFolder.open(folder))
     if group is not None:
-        counts = orjson.loads((source.run.dataset / "accounting.json").read_bytes())
-        known = list(counts.get("groups", {}))
+        known = list(read_accounting(source.run).get("groups", {}))
         if group not in known:
             raise InputError(f"no group {group!r} in this run", f"its groups: {', '.join(known)}")
     found = _records(source.run.dataset / f"{which}.jsonl", group)

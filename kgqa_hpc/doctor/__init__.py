@@ -9,8 +9,7 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Sequence
-from dataclasses import asdict
-from typing import Any, Literal
+from typing import Literal
 
 from kgqa_hpc.doctor.probes import PROBES as MACHINE
 from kgqa_hpc.doctor.probes import Check, Probe
@@ -41,11 +40,6 @@ def render(checks: Sequence[Check]) -> str:
         if check.fix and not check.ok:
             lines.append(f"{'':<21} fix: {check.fix}")
     return "\n".join(lines)
-
-
-def to_dict(check: Check) -> dict[str, Any]:
-    """The check as it stands in the --json form."""
-    return asdict(check)
 
 
 def exit_code(checks: Sequence[Check]) -> Literal[0, 1]:

@@ -23,16 +23,9 @@ TAGS = ("article", "{*}article")
 CHUNK_CHARACTERS = 4000
 _ID_KINDS = ("pmcid", "pmc", "pmcaid", "pmid", "doi", "publisher-id")
 _LEFT_OUT = ("table", "tex-math", "mml:math", "alternatives", "ref-list", "object-id", "label", "graphic")
-_TEXT_BLOCKS = {
-    "p",
-    "list",
-    "disp-quote",
-    "boxed-text",
-    "statement",
-    "def-list",
-    "verse-group",
-    "disp-formula",
-}
+_TEXT_BLOCKS = frozenset(
+    ("p", "list", "disp-quote", "boxed-text", "statement", "def-list", "verse-group", "disp-formula")
+)
 _FIGURES = {"fig", "table-wrap", "fig-group", "supplementary-material"}
 
 

@@ -9,13 +9,11 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from kgqa_hpc import bounded_json
 from kgqa_hpc.documents.document import Document
 from kgqa_hpc.documents.xml import open_bytes
 from kgqa_hpc.errors import DocumentFormatError
+from kgqa_hpc.store.json_lines import json_objects
 
-# A longer line is not a document but a mistake (or an attack on the memory).
-LINE_BYTES = 64 << 20
 BATCH_ROWS = 1000
 LONGEST_ID = 1000
 
@@ -23,22 +21,7 @@ LONGEST_ID = 1000
 def jsonl_rows(path: Path) -> Iterator[tuple[int, dict[str, Any]]]:
     """(line number, object) of each line that is not blank. Raises DocumentFormatError."""
     with open_bytes(path) as file:
-        number = 0
-        while line := file.readline(LINE_BYTES + 1):
-            number += 1
-            if len(line) > LINE_BYTES:
-                raise DocumentFormatError(f"{path} line {number:,}: longer than {LINE_BYTES >> 20} MB")
-            if not line.strip():
-                continue
-            try:
-                row = bounded_json.loads(line)
-            except ValueError as problem:
-                raise DocumentFormatError(f"{path} line {number:,}: not JSON: {problem}") from None
-            if not isinstance(row, dict):
-                raise DocumentFormatError(
-                    f"{path} line {number:,}: not a JSON object", "write one object a line"
-                )
-            yield number, row
+        yield from json_objects(file, path, DocumentFormatError)
 
 
 def jsonl_documents(path: Path) -> Iterator[Document]:

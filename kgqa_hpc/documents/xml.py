@@ -1,4 +1,4 @@
-"""XML from strangers, streamed: one element at a time, nothing fetched, nothing expanded.
+"""XML from outside, streamed: one element at a time, nothing fetched, nothing expanded.
 
 No DTD is loaded, no network is used, and a file that declares entities of its own is refused, so that
 neither an external entity nor a chain of nested ones ("billion laughs") is ever followed. libxml2's own
@@ -19,6 +19,7 @@ from typing import IO, Any, cast
 from lxml import etree
 
 from kgqa_hpc.errors import DocumentFormatError
+from kgqa_hpc.plain_text import printable
 
 # XML's own white space. No-break and thin spaces are text and stay.
 _BLANKS = re.compile(r"[ \t\r\n]+")
@@ -108,4 +109,4 @@ def _forget(element: Any) -> None:
 
 
 def _one_line(message: str | None) -> str:
-    return _BLANKS.sub(" ", "".join(c if c.isprintable() else " " for c in message or ""))[:200]
+    return _BLANKS.sub(" ", printable(message or ""))[:200]

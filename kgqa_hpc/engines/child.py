@@ -122,7 +122,7 @@ class _Child:
 
     def _receive(self) -> bytes:
         data = self._socket.recv(1 << 20)
-        if not data:  # the worker is gone; nobody wants the rest
+        if not data:  # the worker has ended: the rest is not needed
             os._exit(0)
         return data
 

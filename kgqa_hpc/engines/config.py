@@ -62,7 +62,7 @@ def with_paths(data: Mapping[str, Any], base: Path) -> dict[str, Any]:
 
 
 class _Operational(Mapping[str, frozenset[str]]):
-    """Looks an engine up when it is asked for, so that nobody imports all of them."""
+    """Imports an engine only when it is looked up."""
 
     def __getitem__(self, kind: str) -> frozenset[str]:
         if kind not in ENGINES:

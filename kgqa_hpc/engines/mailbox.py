@@ -57,7 +57,7 @@ class Mailbox:
             self._changed.notify_all()
 
     def fail(self, problem: BaseException) -> None:
-        """The engine cannot go on: `wait` raises `problem`, and nobody gets a wrong answer."""
+        """The engine cannot go on: `wait` raises `problem` and gives no further answer."""
         with self._changed:
             self._failure = problem
             self._closed, self._end_told = True, False
@@ -71,7 +71,7 @@ class Mailbox:
             self._changed.notify_all()
 
     def take_cancel(self) -> list[Request] | None:
-        """None unless `cancel` was called since the last look; else the requests that nobody took yet."""
+        """None unless `cancel` was called since the last look; else the requests that were not taken yet."""
         with self._changed:
             if not self._cancelled:
                 return None

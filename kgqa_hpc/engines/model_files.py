@@ -65,7 +65,7 @@ def public_name(model: str) -> str:
 
 
 def folder_digest(folder: Path) -> str:
-    """What tells one local model from another, without reading 40 GB at every start.
+    """A fingerprint of a local model, without reading 40 GB at every start.
 
     The revision of a hub cache folder, else the sha256 of its JSON files and of all names and sizes.
     """
@@ -82,7 +82,7 @@ def folder_digest(folder: Path) -> str:
 
 
 def stage(folder: Path, target: str) -> Path:
-    """A copy of the model on the node's own disk, made by whoever comes first; the others wait for it.
+    """A copy of the model on the node's own disk, made by the first process that needs it; the others wait.
 
     `target` may name variables ($TMPDIR). Raises EngineConfigError when it is no place for the model.
     """
@@ -106,7 +106,7 @@ def turn_to_load() -> Iterator[None]:
     home = Path(tempfile.gettempdir()) / f"kgqa-{os.getuid()}"
     home.mkdir(mode=0o700, exist_ok=True)
     if home.is_symlink() or home.stat().st_uid != os.getuid():
-        yield  # somebody else's folder: loads are not worth a risk
+        yield  # the folder of another user: a copy is not worth the risk
         return
     with _one_of([home / f"load-{number}.lock" for number in range(LOADS_AT_ONCE)]):
         yield

@@ -1,4 +1,4 @@
-"""Judges and panels against people: who can be trusted, by which rule, and how sure that is.
+"""Judges and panels compared with human ratings: accuracy of each judge and rule, with intervals.
 
 A pair is good when the minimum of its three answer scores is 3 or more (the measure of BioGraphletQA, section
 4.3); of several annotators the median minimum counts. What is fitted to the ratings (thresholds, weights) is

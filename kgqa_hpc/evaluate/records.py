@@ -9,12 +9,10 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-import orjson
-
 from kgqa_hpc.errors import InputError
+from kgqa_hpc.store.json_lines import json_objects
 
 FILES = ("accepted.jsonl", "rejected.jsonl")
-LONGEST_LINE = 64 << 20
 
 
 def record_files(source: Path) -> list[Path]:
@@ -52,20 +50,7 @@ def json_lines(path: Path) -> Iterator[tuple[int, dict[str, Any]]]:
     except OSError as problem:
         raise InputError(f"{path}: {problem.strerror}") from None
     with file:
-        number = 0
-        while text := file.readline(LONGEST_LINE + 1):
-            number += 1
-            if len(text) > LONGEST_LINE:
-                raise InputError(f"{path} line {number}: longer than {LONGEST_LINE >> 20} MB")
-            if text.isspace():
-                continue
-            try:
-                value = orjson.loads(text)
-            except orjson.JSONDecodeError as problem:
-                raise InputError(f"{path} line {number}: not JSON: {problem}") from None
-            if not isinstance(value, dict):
-                raise InputError(f"{path} line {number}: not an object", "one JSON object a line")
-            yield number, value
+        yield from json_objects(file, path)
 
 
 def group_of(record: dict[str, Any], column: str = "group") -> str:

@@ -67,7 +67,7 @@ def score(
 ) -> dict[str, Any]:
     """Every metric in all and per value of the columns `by` (default: GROUP_COLUMNS, where there are any).
 
-    A list in a column puts its item in each of the groups. Raises InputError for a column nobody has.
+    A list in a column puts its item in each of the groups. Raises InputError for a column that no item has.
     """
     columns = _columns(pairs.rows, by)
     metrics, absent = _metrics(pairs)

@@ -57,9 +57,9 @@ def _variable_first(expression: x.Expression, world: World) -> x.Expression:
 
 def _worth(expression: x.Expression, count: int, world: World) -> Worth:
     if isinstance(expression, x.Number):
-        return _number_worth(expression.value)
+        return lambda place, item: _present(expression.value)
     if isinstance(expression, x.Name):
-        return _name(expression)
+        return lambda place, item: _present(given(item, expression.field))
     if isinstance(expression, x.Variable):
         return _variable(expression.ref, count, world)
     if isinstance(expression, x.Template):
@@ -72,23 +72,10 @@ def _worth(expression: x.Expression, count: int, world: World) -> Worth:
     return _chain(expression, count, world)
 
 
-def _number_worth(value: int | float | None) -> Worth:
-    def worth(place: int, item: Item) -> Any:
-        if value is None:
-            raise Nothing
-        return value
-
-    return worth
-
-
-def _name(expression: x.Name) -> Worth:
-    def worth(place: int, item: Item) -> Any:
-        value = given(item, expression.field)
-        if value is None:
-            raise Nothing
-        return value
-
-    return worth
+def _present(value: Any) -> Any:
+    if value is None:
+        raise Nothing
+    return value
 
 
 def _variable(ref: Ref, count: int, world: World) -> Worth:
@@ -98,13 +85,7 @@ def _variable(ref: Ref, count: int, world: World) -> Worth:
         return lambda place, item: value
     if len(column) != count:
         raise ScriptError("type", f"${ref.text[:100]} has {len(column):,} items for {count:,}")
-
-    def worth(place: int, item: Item) -> Any:
-        if column[place] is None:
-            raise Nothing
-        return column[place]
-
-    return worth
+    return lambda place, item: _present(column[place])
 
 
 def _template(expression: x.Template) -> Worth:
@@ -112,10 +93,7 @@ def _template(expression: x.Template) -> Worth:
         made = [expression.texts[0]]
         room = MAX_ITEM_BYTES - len(expression.texts[0])
         for field, text in zip(expression.fields, expression.texts[1:], strict=True):
-            value = given(item, field)
-            if value is None:
-                raise Nothing
-            made += (text_of(value), text)
+            made += (text_of(_present(given(item, field))), text)
             room -= len(made[-2]) + len(text)
             if room < 0:
                 raise ScriptError("limit", "an item of more than 64 KiB")

@@ -9,7 +9,7 @@ from kgqa_hpc.errors import ScriptError
 from kgqa_hpc.gasl.commands import Ask, Generate
 from kgqa_hpc.gasl.model import BATCH, Prompt
 from kgqa_hpc.gasl.source import MAX_NESTING
-from kgqa_hpc.gasl.values import Item, text_of
+from kgqa_hpc.gasl.values import Item, is_deeper, text_of
 from kgqa_hpc.gasl.world import Outcome, World
 
 _ADDS = {"PROCESS": "result", "CLASSIFY": "category"}
@@ -53,19 +53,5 @@ def _ask(world: World, prompts: Sequence[Prompt]) -> list[Any]:
     answers = list(world.ask(prompts))
     if len(answers) != len(prompts):
         raise ScriptError("model", f"{len(answers)} answers for {len(prompts)} prompts")
-    return [None if _is_deep(answer) else answer for answer in answers]
-
-
-def _is_deep(answer: Any) -> bool:
-    """Whether an answer is nested deeper than a script may be; such a one counts as none."""
-    level = [answer]
-    for _ in range(MAX_NESTING):
-        level = [
-            inner
-            for each in level
-            if isinstance(each, list | dict)
-            for inner in (each.values() if isinstance(each, dict) else each)
-        ]
-        if not level:
-            return False
-    return True
+    # An answer nested deeper than a script may be counts as none.
+    return [None if is_deeper(answer, MAX_NESTING) else answer for answer in answers]

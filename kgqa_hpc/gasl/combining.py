@@ -10,15 +10,7 @@ from kgqa_hpc.errors import ScriptError
 from kgqa_hpc.gasl.arithmetic import evaluate
 from kgqa_hpc.gasl.commands import AddField, Compare, Join, Merge, Rank, Select
 from kgqa_hpc.gasl.literals import LARGEST
-from kgqa_hpc.gasl.values import (
-    ALIASES,
-    Item,
-    check_field,
-    given,
-    identity,
-    is_number,
-    sameness,
-)
+from kgqa_hpc.gasl.values import ALIASES, Item, check_field, given, identity, is_number, names_in, sameness
 from kgqa_hpc.gasl.words import Field
 from kgqa_hpc.gasl.world import Outcome, World
 
@@ -181,12 +173,6 @@ def add_field(command: AddField, world: World) -> Outcome:
     """Each item with one more field."""
     items = world.items(command.ref)
     values, nothing = evaluate(command.value, items, world)
-    taken = set().union(*(_names(item) for item in items))
-    name = free_name(command.name, taken)
+    name = free_name(command.name, names_in(items))
     made = ({**item, name: value} for item, value in zip(items, values, strict=True))
     return Outcome(made, nothing, notes={"field": name})
-
-
-def _names(item: Item) -> set[str]:
-    properties = item.get("properties")
-    return {*item, *properties} if isinstance(properties, dict) else set(item)

@@ -16,7 +16,7 @@ from kgqa_hpc.errors import ScriptError
 from kgqa_hpc.gasl.commands import Attempt, Cancel, On, Script, Simple, Statement
 from kgqa_hpc.gasl.graph import Graph, PropertyGraph
 from kgqa_hpc.gasl.model import Ask, nobody
-from kgqa_hpc.gasl.perform import perform
+from kgqa_hpc.gasl.perform import perform, step_of
 from kgqa_hpc.gasl.source import Plan
 from kgqa_hpc.gasl.state import State
 from kgqa_hpc.gasl.world import World
@@ -141,7 +141,7 @@ class _Run:
                 handled = True
                 self._settle(self._step(on.simple))
             else:
-                self._record(partial(_step, on, "skipped"))
+                self._record(partial(step_of, on, "skipped"))
         if not handled:
             self._settle(step)
 
@@ -158,8 +158,8 @@ class _Run:
 
     def _cancel(self, simple: Simple, cancel: Cancel) -> Step:
         if cancel.plan_id is not None and cancel.plan_id != self.plan.plan_id:
-            return self._record(lambda: _step(simple, "skipped"))
-        self._record(lambda: _step(simple, "success"))
+            return self._record(lambda: step_of(simple, "skipped"))
+        self._record(lambda: step_of(simple, "success"))
         raise _Stopped("cancelled")
 
     def _record(self, make: Callable[[], Step]) -> Step:
@@ -174,15 +174,3 @@ class _Run:
                 self.on_step(self.state)
         self.position += 1
         return step
-
-
-def _step(statement: Simple | On, status: str) -> Step:
-    return {
-        "line": statement.place.line,
-        "column": statement.place.column,
-        "command": statement.text,
-        "status": status,
-        "variable": None,
-        "count": None,
-        "skipped": 0,
-    }

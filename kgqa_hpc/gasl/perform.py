@@ -6,16 +6,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from kgqa_hpc.errors import ScriptError
-from kgqa_hpc.gasl import (
-    asking,
-    checking,
-    combining,
-    counting,
-    creating,
-    finding,
-    updating,
-    walking,
-)
+from kgqa_hpc.gasl import asking, checking, combining, counting, creating, finding, updating, walking
 from kgqa_hpc.gasl import commands as c
 from kgqa_hpc.gasl.literals import MAX_ITEM_BYTES
 from kgqa_hpc.gasl.values import item_bytes
@@ -26,18 +17,10 @@ _SHOWN = 10
 LAST = "last"
 
 
-def _found(command: c.Found, world: World) -> Outcome:
-    return Outcome(finding.find(command, world))
-
-
-def _debug_found(command: c.DebugFound, world: World) -> Outcome:
-    return Outcome(finding.find(command.found, world))
-
-
 _DO: dict[type, Callable[[Any, World], Outcome]] = {
     c.Declare: updating.declare,
     c.Set: updating.assign,
-    c.Found: _found,
+    c.Found: lambda command, world: Outcome(finding.find(command, world)),
     c.Ask: asking.ask,
     c.Generate: asking.generate,
     c.Iterate: counting.iterate,
@@ -59,22 +42,27 @@ _DO: dict[type, Callable[[Any, World], Outcome]] = {
     c.Pattern: walking.pattern,
     c.Check: checking.check,
     c.Show: checking.show,
-    c.DebugFound: _debug_found,
+    c.DebugFound: lambda command, world: Outcome(finding.find(command.found, world)),
     c.Inspect: checking.inspect,
 }
 
 
-def perform(simple: c.Simple, world: World) -> dict[str, Any]:
-    """The step of a command, which has changed the world; one that fails has changed nothing."""
-    step: dict[str, Any] = {
-        "line": simple.place.line,
-        "column": simple.place.column,
-        "command": simple.text,
-        "status": "success",
+def step_of(statement: c.Simple | c.On, status: str) -> dict[str, Any]:
+    """The step of a statement that made nothing."""
+    return {
+        "line": statement.place.line,
+        "column": statement.place.column,
+        "command": statement.text,
+        "status": status,
         "variable": None,
         "count": None,
         "skipped": 0,
     }
+
+
+def perform(simple: c.Simple, world: World) -> dict[str, Any]:
+    """The step of a command, which has changed the world; one that fails has changed nothing."""
+    step = step_of(simple, "success")
     before = world.mark()
     try:
         step.update(_done(simple, world))

@@ -5,11 +5,11 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 
 from kgqa_hpc.errors import InputError, ScriptError
 from kgqa_hpc.gasl import state as states
-from kgqa_hpc.gasl.commands import Script
 from kgqa_hpc.gasl.execute import Result, execute, refused
 from kgqa_hpc.gasl.graph import PropertyGraph
 from kgqa_hpc.gasl.model import Answers, Ask, nobody
@@ -47,14 +47,8 @@ def run(
         else states.State(commands.digest, own.digest)
     )
     with _asking(engine, answers) as ask:
-        result = _execute(commands, own, kept, ask, state)
+        result = execute(commands, own, kept, ask, partial(states.save, state) if state else None)
     return result, 1 if result.status == "error" else 0
-
-
-def _execute(script: Script, graph: PropertyGraph, kept: states.State, ask: Ask, path: Path | None) -> Result:
-    if path is None:
-        return execute(script, graph, kept, ask)
-    return execute(script, graph, kept, ask, lambda now: states.save(path, now))
 
 
 def _check_options(

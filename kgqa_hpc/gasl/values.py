@@ -166,12 +166,18 @@ def item_bytes(value: Any) -> int:
 
 def check_levels(value: Any) -> None:
     """Raises ScriptError `limit` when a value is nested more than 200 deep."""
+    if is_deeper(value, MAX_LEVELS):
+        raise ScriptError("limit", f"a value is nested more than {MAX_LEVELS} deep")
+
+
+def is_deeper(value: Any, levels: int) -> bool:
+    """Whether a value is nested more than so many levels deep."""
     level: list[Any] = [value]
-    for _ in range(MAX_LEVELS):
+    for _ in range(levels):
         level = list(_inside(level))
         if not level:
-            return
-    raise ScriptError("limit", f"a value is nested more than {MAX_LEVELS} deep")
+            return False
+    return True
 
 
 def _inside(values: Iterable[Any]) -> Iterator[Any]:

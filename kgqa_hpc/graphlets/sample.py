@@ -103,7 +103,7 @@ def sample_graphlets(
     is spread evenly over the types of its nodes; both record weights that undo it (graphlets.balance).
     Backend `graph-tool` samples as published: independently, about `per_shape` of each.
 
-    `announce` is told the plan when it is made, before the long part.
+    `announce` is called with the plan when it is made, before the long part.
 
     The sample is a pure function of the graph, seed and these options; `threads` and the machine do not
     matter. With the same graph, seed and other options, the sample of a smaller `per_shape` is part of it

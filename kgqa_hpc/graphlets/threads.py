@@ -16,7 +16,7 @@ Result = TypeVar("Result")
 
 @dataclass(frozen=True)
 class Workers:
-    """How many threads work on a graph (None: the usable cores), and who is told how far they are."""
+    """How many threads work on a graph (None: the usable cores), and the progress callback."""
 
     threads: int | None = None
     progress: StageProgress | None = None
@@ -28,7 +28,7 @@ class Workers:
     def run(self, function: Callable[[Part], Result], parts: Iterable[Part], label: str = "") -> list[Result]:
         """`function` of every part, in the order of the parts, whatever thread did which.
 
-        Parts are begun in order; progress is told when there is a label. An exception of one part is raised
+        Parts are begun in order; progress is reported when there is a label. An exception of one part is raised
         here; parts not begun yet are dropped.
         """
         with ThreadPoolExecutor(self.number, thread_name_prefix="graphlets") as pool:

@@ -26,7 +26,7 @@ Batch = dict[str, pa.Array]
 
 @dataclass(frozen=True)
 class Dialect:
-    """How fields are told apart.
+    """How fields are separated.
 
     `quote`: fields may stand in this character and then hold separators and line ends; "" for none.
     `escape`: takes the meaning of the character behind it; "" for none. `ragged`: a row may lack its last

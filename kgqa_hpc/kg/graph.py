@@ -8,7 +8,7 @@ graph (`csr`), anchors at the typed edges between a few nodes (`relations_betwee
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 
 import numpy as np
@@ -127,16 +127,14 @@ class KnowledgeGraph:
             return self
         position = np.cumsum(keep, dtype=np.int64).astype(np.int32) - np.int32(1)
         edges = keep[self.edge_source] & keep[self.edge_target]
-        return KnowledgeGraph(
+        return replace(
+            self,
             node_ids=self.node_ids[keep],
             names=self.names[keep],
             node_type=self.node_type[keep],
-            node_types=self.node_types,
             edge_source=position[self.edge_source[edges]],
             edge_target=position[self.edge_target[edges]],
             edge_type=self.edge_type[edges],
-            edge_types=self.edge_types,
-            attributes=self.attributes,
             node_properties=_kept(self.node_properties, keep),
             edge_properties=_kept(self.edge_properties, edges),
         )
@@ -145,17 +143,11 @@ class KnowledgeGraph:
         """The same nodes with only the edges where `keep` (bool (m,)) is true."""
         if np.all(keep):
             return self
-        return KnowledgeGraph(
-            node_ids=self.node_ids,
-            names=self.names,
-            node_type=self.node_type,
-            node_types=self.node_types,
+        return replace(
+            self,
             edge_source=self.edge_source[keep],
             edge_target=self.edge_target[keep],
             edge_type=self.edge_type[keep],
-            edge_types=self.edge_types,
-            attributes=self.attributes,
-            node_properties=self.node_properties,
             edge_properties=_kept(self.edge_properties, keep),
         )
 

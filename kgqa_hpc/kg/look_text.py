@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
+from kgqa_hpc.plain_text import printable
+
 _ROWS = 25
 
 
@@ -71,7 +73,7 @@ def found_text(document: dict[str, Any]) -> str:
 
 def one_line(text: str, limit: int = 120) -> str:
     """A foreign text as it may go to a terminal: no control characters, on one line, not too long."""
-    text = "".join(letter if letter.isprintable() else " " for letter in text[: 4 * limit])
+    text = printable(text[: 4 * limit])
     return text if len(text) <= limit else f"{text[: limit - 1]}…"
 
 

@@ -65,7 +65,7 @@ class Columns:
         self._rows += rows
 
     def finish(self, keep: npt.NDArray[np.bool_] | None) -> dict[str, pa.Array]:
-        """Typed columns by name, of the rows where `keep` is true, without those that nobody has."""
+        """Typed columns by name, of the rows where `keep` is true, without those that are null in all rows."""
         found: dict[str, pa.Array] = {}
         for name in list(self._chunks):
             column = typed(_whole(self._chunks.pop(name)))

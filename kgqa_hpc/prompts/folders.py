@@ -42,7 +42,7 @@ class Folders:
     def with_user(cls, folder: str | Path | None, domain: str = DOMAIN) -> Folders:
         """The user's folder before the shipped one, in each the domain's own files first and published/ last.
 
-        Raises PromptError when `folder` is none, or nobody has that domain.
+        Raises PromptError when `folder` is none, or no folder has that domain.
         """
         roots = [shipped_prompts()]
         if folder is not None:
@@ -91,7 +91,7 @@ class Folders:
         raise PromptError(f"prompt {name}: no such prompt{hint}", f"known are {', '.join(known) or 'none'}")
 
     def module(self, relative: str, where: str) -> Path:
-        """A file that a prompt refers to, such as modules/question.md. `where` says who asks for it."""
+        """A file that a prompt refers to, such as modules/question.md. `where` names the place, for messages."""
         found = self._find(relative)
         if found is not None:
             return found

@@ -15,7 +15,8 @@ from kgqa_hpc.errors import InputError
 from kgqa_hpc.prompts.prompt import load_prompt
 from kgqa_hpc.store.atomic import make_folder, write_file
 
-PUBLISHED = [
+# The prompts of the ablation in their order.
+PUBLISHED = (
     "1_1",
     "1_2",
     "2_1",
@@ -31,7 +32,7 @@ PUBLISHED = [
     "4_4",
     "4_5",
     "5",
-]
+)
 LARGEST = 10_000_000  # bytes of a template file
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,90}")
 _CODE = re.compile(r"\{(?=[{%#])")

@@ -12,28 +12,17 @@ import orjson
 import pyarrow.parquet as pq
 
 from kgqa_hpc.dataset.accounting import in_order
-from kgqa_hpc.errors import AccountingError, InputError
+from kgqa_hpc.dataset.exports.source import read_accounting
+from kgqa_hpc.errors import AccountingError
 from kgqa_hpc.store.atomic import disk_errors
 from kgqa_hpc.store.regular import open_regular
-from kgqa_hpc.store.replace_folder import settle
 from kgqa_hpc.store.run_folder import RunFolder
 
 FILES = ("accepted", "rejected")
 SAMPLE = 3000  # records the page can show, as far as they fit into SAMPLE_BYTES
 SAMPLE_BYTES = 6_000_000
 # Of a record, what the page shows; the rest stays in the dataset.
-_SHOWN = (
-    "id",
-    "question",
-    "answer",
-    "group",
-    "accepted",
-    "reason",
-    "verdicts",
-    "nodes",
-    "edges",
-    "edge_labels",
-)
+_SHOWN = "id question answer group accepted reason verdicts nodes edges edge_labels"
 
 
 @dataclass(slots=True)
@@ -53,11 +42,7 @@ class Findings:
 
 def read_findings(run: RunFolder) -> Findings:
     """Read a run's dataset. Raises InputError when there is none, AccountingError when its files disagree."""
-    settle(run.dataset)
-    counts = run.dataset / "accounting.json"
-    if not counts.exists():
-        raise InputError(f"{run.path}: there is no dataset yet", f"first: kgqa merge {run.path}")
-    accounting = orjson.loads(counts.read_bytes())
+    accounting = read_accounting(run)
     accounting["groups"] = dict(in_order(accounting["groups"]))
     findings = Findings(accounting)
     for name in FILES:
@@ -109,7 +94,7 @@ def _sample(folder: Path, name: str, accounting: dict[str, Any]) -> Iterator[dic
             if wanted.get(record["group"], 0) > 0:
                 wanted[record["group"]] -= 1
                 left -= 1
-                shown = {key: record[key] for key in _SHOWN if key in record}
+                shown = {key: record[key] for key in _SHOWN.split() if key in record}
                 size += len(orjson.dumps(shown))
                 yield shown
 

@@ -1,20 +1,11 @@
-"""RUN/report/index.html: one self-contained page, safe whatever names, questions and models hold.
-
-Everything foreign is text: escaped in the page (Jinja2 autoescape), and set as text by the page's script. A content
-security policy lets only this very script and style run, by their hashes, and lets the page load nothing. Text,
-style and script are page.html.j2, page.css and page.js.
-"""
+"""RUN/report/index.html: what a merged run holds, on one page (web_page.py)."""
 
 from __future__ import annotations
 
-import base64
-import hashlib
 from pathlib import Path
 from typing import Any
 
 import orjson
-from jinja2 import Environment, PackageLoader, StrictUndefined
-from markupsafe import Markup
 
 from kgqa_hpc import __version__
 from kgqa_hpc.dataset.accounting import OUTCOMES, Accounting, OutcomeCounts
@@ -26,6 +17,7 @@ from kgqa_hpc.report.pictures import pace, pictures
 from kgqa_hpc.status.history import read_notes
 from kgqa_hpc.store.atomic import make_folder, write_file
 from kgqa_hpc.store.run_folder import RunFolder
+from kgqa_hpc.web_page import json_block, render_page
 
 TOP_NODES = 10
 Counts = dict[str, Any]
@@ -40,65 +32,29 @@ def write_report(run: RunFolder) -> Path:
     facts = gather_facts(run, __version__)
     notes = read_notes(run.logs)
     counts = findings.accounting
-    style, script = _asset("page.css"), _asset("page.js")
-    page = (
-        _environment()
-        .get_template("page.html.j2")
-        .render(
-            run=run.name,
-            path=str(run.path),
-            facts=facts,
-            counts=counts,
-            headline=_acceptance(counts),
-            reasons=_reasons(counts),
-            groups=_groups(facts, counts),
-            requests=[_rates(row) for row in counts["requests"]],
-            figures=pictures(findings, notes),
-            pace=pace(notes),
-            nodes=_top_nodes(findings),
-            used_nodes=len(findings.usage),
-            style=Markup(style),
-            script=Markup(script),
-            style_hash=_hash(style),
-            script_hash=_hash(script),
-            data=_data(run, findings),
-            shown=len(findings.samples),
-        )
+    data = {"run": str(run.path), "records": findings.samples}
+    page = render_page(
+        "kgqa_hpc.report",
+        "page",
+        run=run.name,
+        path=str(run.path),
+        facts=facts,
+        counts=counts,
+        headline=_acceptance(counts),
+        reasons=_reasons(counts),
+        groups=_groups(facts, counts),
+        requests=[_rates(row) for row in counts["requests"]],
+        figures=pictures(findings, notes),
+        pace=pace(notes),
+        nodes=_top_nodes(findings),
+        used_nodes=len(findings.usage),
+        data=json_block(orjson.dumps(data).decode()),
+        shown=len(findings.samples),
     )
     make_folder(run.report)
     target = run.report / "index.html"
     write_file(target, page.encode("utf-8", "replace"))
     return target
-
-
-def _environment() -> Environment:
-    jinja = Environment(
-        loader=PackageLoader("kgqa_hpc.report", ""),
-        autoescape=True,
-        undefined=StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-    )
-    jinja.filters["number"] = lambda value: f"{value:,}"
-    jinja.filters["percent"] = lambda share: "" if share is None else f"{100 * share:.1f} %"
-    return jinja
-
-
-def _asset(name: str) -> str:
-    return (Path(__file__).parent / name).read_text(encoding="utf-8")
-
-
-def _hash(text: str) -> str:
-    """The form in which a content security policy names an inline style or script."""
-    return f"sha256-{base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()}"
-
-
-def _data(run: RunFolder, findings: Findings) -> Markup:
-    """The sample as JSON that no HTML parser can leave: `<`, `>` and `&` are escaped."""
-    data = orjson.dumps({"run": str(run.path), "records": findings.samples}).decode()
-    for sign in "<>&\u2028\u2029":
-        data = data.replace(sign, f"\\u{ord(sign):04x}")
-    return Markup(data)
 
 
 def _acceptance(counts: Counts) -> dict[str, Any]:

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from typing import Any
 
 _Z = 1.96  # 95 %
-FEW = 1000  # judged items below which the interval is told to people
+FEW = 1000  # judged items below which the interval is shown
 
 
 def acceptance(verdicts: Mapping[str, int]) -> dict[str, Any] | None:

@@ -16,7 +16,7 @@ from kgqa_hpc.store.atomic import disk_errors, make_folder
 from kgqa_hpc.store.regular import append, read_if_there
 
 NAME = "history.jsonl"
-IDLE = 600.0  # s without a note: nobody was working, the time does not count
+IDLE = 600.0  # s without a note: no worker was running, the time does not count
 HOUR, DAY = 3600.0, 86_400.0
 TAIL = 1 << 20  # bytes; about two weeks of notes
 
@@ -25,7 +25,7 @@ Notes = list[tuple[float, int]]  # seconds since 1970, items ended
 
 @dataclass(frozen=True, slots=True)
 class Rate:
-    """Items a day: over all time somebody was working, and in the last hour; None when unknown."""
+    """Items a day: over all time in which a worker ran, and in the last hour; None when unknown."""
 
     overall: float | None = None
     last_hour: float | None = None
@@ -61,7 +61,7 @@ def read_notes(logs: Path, limit: int = 1 << 24) -> Notes:
 
 
 def _slope(notes: Notes) -> float | None:
-    """Items a day over the stretches in which somebody was working."""
+    """Items a day over the stretches in which a worker ran."""
     seconds = items = 0.0
     for (before, ended_before), (after, ended_after) in pairwise(notes):
         if 0 < after - before < IDLE and ended_after >= ended_before:

@@ -1,4 +1,4 @@
-"""Where a run stands, derived from its files alone: what is done, how fast it goes, who is stalled.
+"""Where a run stands, derived from its files alone: what is done, how fast it goes, which workers are stalled.
 
 `survey` reads 1 KiB per result it has not seen yet and what is new in the journals (the coordinator saves its
 sums in status.json), one small file per worker, and nothing else, so it answers within two seconds on ten
@@ -155,7 +155,7 @@ def _workers(states: Sequence[Status], alive: Sequence[Status]) -> Status:
 
 
 def _number(state: Status, key: str) -> float:
-    """A number a worker tells of itself; 0 for anything else."""
+    """A number in a worker's state; 0 for anything else."""
     value = state.get(key)
     return (
         value if isinstance(value, int | float) and not isinstance(value, bool) and 0 <= value < 2**53 else 0

@@ -40,7 +40,7 @@ def build_chain(
     """The steps of the pass in order. `engine` goes into the trace; without it, `set_engine` before the
     first answer. `prompts` is a folder that is searched instead of the configuration's.
 
-    Raises PromptError for every reason `load_prompt` knows, for a prompt that serves another step, and for
+    Raises PromptError as `load_prompt`, for a prompt that serves another step, and for
     one that names what its step does not have.
     """
     only = next(each.variant for each in config.passes if each.name == pass_name)

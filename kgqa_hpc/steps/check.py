@@ -34,53 +34,6 @@ Rule = Literal[
 RULES: tuple[Rule, ...] = get_args(Rule)
 USUAL: tuple[Rule, ...] = ("same_text", "no_question", "no_sentence", "answer_leak", "few_nodes")
 _ENDS = (".", "!", "?", "…", '."', ".”", ".)", "]")
-_OPENINGS = frozenset(
-    [
-        "what",
-        "which",
-        "who",
-        "whom",
-        "whose",
-        "when",
-        "where",
-        "why",
-        "how",
-        "in",
-        "on",
-        "at",
-        "for",
-        "of",
-        "by",
-        "to",
-        "from",
-        "with",
-        "through",
-        "under",
-        "during",
-        "given",
-        "if",
-        "is",
-        "are",
-        "was",
-        "were",
-        "do",
-        "does",
-        "did",
-        "can",
-        "could",
-        "would",
-        "should",
-        "may",
-        "might",
-        "has",
-        "have",
-        "had",
-        "among",
-        "between",
-        "considering",
-        "based",
-    ]
-)
 
 
 class CheckSettings(StepSettings):
@@ -165,12 +118,23 @@ def _read_aliases(path: Path) -> dict[str, list[str]]:
     return found
 
 
+class Verify(Step):
+    """Rejects what the anchor kind objects to, with its reason."""
+
+    name = "verify"
+    adds = "annotation"
+    needs = PAIR
+
+    def compute(self, item: Item) -> Outcome:
+        objection = self.context.kind.objection(item.anchor, item.output)
+        return Done() if objection is None else Reject(f"{self.label}: {objection}")
+
+
 def _findings(question: str, answer: str, facts: dict[str, Any], settings: CheckSettings) -> set[str]:
     found = set()
     if question.casefold().strip(" ?.!") == answer.casefold().strip(" ?.!"):
         found.add("same_text")
-    first = question.split(maxsplit=1)[0].strip("\"'“‘").casefold() if question.split() else ""
-    if not question.endswith("?") or not (first in _OPENINGS or "?" in question):
+    if not question.endswith("?"):
         found.add("no_question")
     if not answer.endswith(_ENDS) or answer.endswith("?"):
         found.add("no_sentence")

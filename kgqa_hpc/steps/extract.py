@@ -22,7 +22,7 @@ from kgqa_hpc.steps.item import Item
 from kgqa_hpc.steps.step import Done, Outcome, Step
 
 PER_PROTEIN = 10  # QAProt, 3.2 and its prompt
-# What only somebody with the abstract before him could have written.
+# Words that refer to the source, which a reader of the question does not see.
 _SOURCE = re.compile(
     r"\b(?:abstract|article|paper|authors?|manuscript|(?:this|the|present|current|our) (?:study|studies|text|work|"
     r"report|review|findings?|results?|data|passage))\b"

@@ -1,4 +1,4 @@
-"""Write a question and its answer from an anchor."""
+"""Write a question and its answer from an anchor (`generate`), or a question whose answer is known (`word`)."""
 
 from __future__ import annotations
 
@@ -22,4 +22,18 @@ class Generate(Step):
 
     def accept(self, item: Item, answer: dict[str, Any]) -> Outcome:
         item.output = {name: value for name, value in answer.items() if name not in THINKING}
+        return Done()
+
+
+class Word(Step):
+    """Fills the record's question; the answer stays what the anchor kind says it is."""
+
+    name = "word"
+    answer = {"question": "string"}
+    adds = "output"
+    gives = ("question",)
+    needs = ("answer",)
+
+    def accept(self, item: Item, answer: dict[str, Any]) -> Outcome:
+        item.output = {**item.output, "question": self.context.kind.worded(item.anchor, answer["question"])}
         return Done()

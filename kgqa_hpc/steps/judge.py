@@ -37,7 +37,7 @@ class Judge(Step):
         return pair_variables(item)
 
     def accept(self, item: Item, answer: dict[str, Any]) -> Outcome:
-        item.verdicts[self.label] = answer
+        super().accept(item, answer)
         objection = self.objection(answer)
         if objection and self.settings.gate:
             return Reject(f"{self.label}: {objection}")

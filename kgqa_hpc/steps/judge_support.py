@@ -12,7 +12,7 @@ from typing import Any
 from kgqa_hpc.prompts.safe_text import TEXT_LENGTH, clean_text
 from kgqa_hpc.steps.item import Item
 from kgqa_hpc.steps.judge import PAIR
-from kgqa_hpc.steps.step import Done, Outcome, Step
+from kgqa_hpc.steps.step import Step
 
 CRITERIA = {
     "supported": "not supported",
@@ -39,10 +39,6 @@ class JudgeSupport(Step):
             **{name: clean_text(text, TEXT_LENGTH) for name, text in {**pair, **about}.items()},
             "text": clean_text(fields.get("document_text") or "", _DOCUMENT),
         }
-
-    def accept(self, item: Item, answer: dict[str, Any]) -> Outcome:
-        item.verdicts[self.label] = answer
-        return Done()
 
     @classmethod
     def objection(cls, verdict: Mapping[str, Any]) -> str | None:

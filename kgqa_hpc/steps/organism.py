@@ -1,4 +1,4 @@
-"""The one organism that a document is about, or none: pairs of nobody's protein are left out and counted.
+"""The one organism that a document is about, or none: pairs without an organism are left out and counted.
 
 A pair whose scope names an organism keeps it; one that holds for All, or Not sure, is given the main organism
 (QAProt, 3.2).

@@ -96,6 +96,6 @@ def _graph(anchor: Anchor) -> PropertyGraph:
 
 
 def _told(result: Result) -> str:
-    """What the model is told: the error, or every variable, cut."""
+    """What the model is shown of a result: the error, or every variable, cut."""
     shown = result.error if result.error is not None else result.variables
     return to_json(shown).decode()[:SHOWN]

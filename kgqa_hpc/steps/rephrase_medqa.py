@@ -77,10 +77,6 @@ class JudgeOptions(Step):
             "options": [clean_text(option, TEXT_LENGTH) for option in fields["options"]],
         }
 
-    def accept(self, item: Item, answer: dict[str, Any]) -> Outcome:
-        item.verdicts[self.label] = answer
-        return Done()
-
     @classmethod
     def objection(cls, verdict: Mapping[str, Any]) -> str | None:
         if not verdict["entailed"]:

@@ -78,8 +78,8 @@ class StepContext:
 class Step:
     """A step of a chain. It has no state that a request or an answer changes.
 
-    `answer` names the fields its prompt's schema must have, with their JSON types; a step without any asks
-    nobody and computes from the item. `adds` says what it adds: fields of the record (output), a verdict,
+    `answer` names the fields its prompt's schema must have, with their JSON types; a step without any has
+    no prompt and computes from the item. `adds` says what it adds: fields of the record (output), a verdict,
     features, or annotations. `gives` are the fields of the record it fills, `needs` those it reads;
     `columns` describe what its records carry beside the common ones. `turns` bounds how often it may ask
     in a row. `example` has values of `gives` on which the prompts of later steps are tried, where a text
@@ -114,11 +114,17 @@ class Step:
         return {}
 
     def accept(self, item: Item, answer: dict[str, Any]) -> Outcome:
-        """Put the answer's fields into the item. Not called for a text that does not fit the schema."""
+        """Put the answer's fields into the item; by default of a step that adds a verdict, as its verdict.
+
+        Not called for a text that does not fit the schema.
+        """
+        if self.adds == "verdict":
+            item.verdicts[self.label] = answer
+            return Done()
         raise TypeError(f"step {self.name} does not say what an answer means")
 
     def compute(self, item: Item) -> Outcome:
-        """What a step does that asks nobody."""
+        """What a step without a prompt does."""
         raise TypeError(f"step {self.name} asks nobody and does not say what it computes")
 
     @classmethod
@@ -204,7 +210,7 @@ class Step:
         return self._decided(item) if isinstance(outcome, Done) else outcome
 
     def run(self, item: Item) -> Outcome:
-        """Do a step that asks nobody."""
+        """Do a step without a prompt."""
         outcome = self.compute(item)
         return self._decided(item) if isinstance(outcome, Done) else outcome
 
@@ -271,7 +277,7 @@ def _place(label: str, turn: int) -> str:
 
 @lru_cache(maxsize=1 << 14)  # asked for by the request, and again by the trace of its answer
 def seed_of(run_seed: int, item_id: str, step: str, attempt: int) -> int:
-    """31 bits that differ between items, steps and attempts and never depend on who asks or when."""
+    """31 bits that differ between items, steps and attempts and never depend on the process or the time."""
     text = f"{run_seed}/{item_id}/{step}/{attempt}".encode()
     return int.from_bytes(hashlib.blake2b(text, digest_size=4).digest(), "big") >> 1
 

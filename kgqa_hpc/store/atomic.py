@@ -110,7 +110,7 @@ def link_new(temp: Path, target: Path) -> bool:
 
 
 def _guarded_rename(temp: Path, target: Path) -> bool:
-    """First writer wins without hard links: only who creates the guard may look and rename.
+    """First writer wins without hard links: only the process that creates the guard may look and rename.
 
     A guard whose owner died is removed after GUARD_AGE. Should two writers then both rename, the later
     whole file replaces the earlier whole file: still never a torn one.

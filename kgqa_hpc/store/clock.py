@@ -54,7 +54,7 @@ class Clock:
 
 @cache
 def machine() -> str:
-    """The same for all processes under this running kernel, containers too; empty where it is not told.
+    """The same for all processes under this running kernel, containers too; empty where the system does not say.
 
     Host names are no identity: nodes may all be called localhost.
     """

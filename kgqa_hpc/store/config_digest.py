@@ -7,7 +7,6 @@ only place or speed up the work.
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Collection, Mapping
 from pathlib import Path
 from typing import Any
@@ -55,8 +54,7 @@ def contents(paths: Collection[Path]) -> dict[str, str]:
 
 def _file_digest(path: Path) -> str:
     try:
-        with path.open("rb") as file:
-            return hashlib.file_digest(file, "sha256").hexdigest()
+        return canonical.sha256_of(path)
     except OSError as problem:
         raise InputError(f"{path}: cannot be read: {problem.strerror}", "check the path") from None
 

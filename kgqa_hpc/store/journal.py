@@ -192,7 +192,7 @@ def read_journal(path: Path, expected_header: Mapping[str, Any]) -> tuple[list[d
 
 
 def read_on(path: Path, start: int, expected: Mapping[str, Any]) -> tuple[list[dict[str, Any]], int]:
-    """The whole records from byte `start` on, and where to go on next time; for who only counts.
+    """The whole records from byte `start` on, and where to go on next time; for callers that only count.
 
     From 0 on the header is looked at, and a journal that does not fit `expected` has no records. Raises
     OSError.

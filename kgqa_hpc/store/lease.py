@@ -124,7 +124,7 @@ class Leases:
         return None
 
     def holder(self, name: str) -> Holder | None:
-        """Who holds `name`, or None when nobody does. A lease that is not readable as one has no nonce."""
+        """The holder of `name`, or None without one. A lease that is not readable as one has no nonce."""
         found = _read(self.path(name))
         return None if found is None else _holder(name, *found, self.now())
 

@@ -1,4 +1,4 @@
-"""What dead processes leave behind: temp files and folders in which nobody writes any more."""
+"""What dead processes leave behind: temp files and folders that are no longer written."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from kgqa_hpc.store import disk
 from kgqa_hpc.store.atomic import TEMP_SUFFIX, disk_errors
 from kgqa_hpc.store.clock import time_at
 
-# A temp file that nobody wrote to for so long is litter of a dead process; the longest pause between two
+# A temp file that was not written for so long is litter of a dead process; the longest pause between two
 # writes of a living one is seconds.
 LITTER_AGE = 3600.0
 
 
 def sweep_temps(folder: Path, older_than: float = LITTER_AGE, prefix: str = ".") -> int:
-    """Remove temp files and folders in `folder` in which nobody wrote for `older_than` seconds; how many.
+    """Remove temp files and folders in `folder` that were not written for `older_than` seconds; returns how many.
 
     Ages are by the file system's clock: a node whose own clock is ahead must not remove what others still write.
     """

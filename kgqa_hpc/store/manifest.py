@@ -64,7 +64,7 @@ def read_manifest(path: Path) -> Manifest:
 
 
 def new_manifest(sections: Sections, config: Mapping[str, Any]) -> Manifest:
-    """The manifest of a run that is made now, by whoever calls this."""
+    """The manifest of a run that is made now by this process."""
     created = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
     plain = {name: dict(section) for name, section in sections.items()}
     return Manifest(created, f"kgqa_hpc {__version__}", plain, effects(config))

@@ -1,4 +1,4 @@
-"""What an HDF5 file of somebody else may hold: plain datasets of its own bytes, and nothing else.
+"""What an HDF5 file from outside may hold: plain datasets of its own bytes, and nothing else.
 
 HDF5 can read other files on behalf of a file: external storage, virtual datasets and external links would
 bring a reader's private files into a dataset. And a dataset may declare any shape and store nothing. A

@@ -67,7 +67,8 @@ def settle(target: Path) -> None:
     for leftover in target.parent.glob(f".{target.name}.new-{machine() or 'unknown'}-*{TEMP_SUFFIX}"):
         if _is_dead(leftover):
             _remove(leftover)
-    sweep_temps(target.parent, prefix=f".{target.name}.")  # of other machines: when nobody wrote for long
+    # Of other machines: when they were not written for long.
+    sweep_temps(target.parent, prefix=f".{target.name}.")
 
 
 def verify_sums(folder: Path) -> None:
@@ -108,7 +109,7 @@ def _remove(path: Path) -> None:
 
 
 def _is_dead(leftover: Path) -> bool:
-    """Whether nobody of this machine holds the folder any more. False where locks are not known."""
+    """Whether no process of this machine holds the folder any more. False where locks are not known."""
     try:
         fd = os.open(leftover, os.O_RDONLY | os.O_DIRECTORY)
     except OSError:

@@ -33,74 +33,40 @@ _CURE = "use another run folder for the new configuration, or undo the change"
 
 
 @dataclass(frozen=True)
+class _Place:
+    """A path of the run, by its name in the folder."""
+
+    name: str
+
+    def __get__(self, run: RunFolder, owner: type[RunFolder]) -> Path:
+        return run.path / self.name
+
+
+@dataclass(frozen=True)
 class RunFolder:
     """The paths of a run (docs/format.md, section 1), and its life: `create`, `open`, `check`."""
 
     path: Path
 
+    config_file = _Place("config.yaml")
+    manifest_file = _Place("manifest.json")
+    kg = _Place("kg.h5")
+    graph_files = _Place("graph_files.json")
+    anchors = _Place("anchors.h5")
+    stats = _Place("stats")
+    prompts = _Place("prompts")
+    pins = _Place("pins")
+    shards = _Place("shards")
+    shards_manifest = _Place("shards/manifest.json")
+    quarantine = _Place("quarantine")
+    dataset = _Place("dataset")
+    report = _Place("report")
+    logs = _Place("logs")
+    status_file = _Place("status.json")
+
     @property
     def name(self) -> str:
         return self.path.resolve().name
-
-    @property
-    def config_file(self) -> Path:
-        return self.path / "config.yaml"
-
-    @property
-    def manifest_file(self) -> Path:
-        return self.path / "manifest.json"
-
-    @property
-    def kg(self) -> Path:
-        return self.path / "kg.h5"
-
-    @property
-    def graph_files(self) -> Path:
-        return self.path / "graph_files.json"
-
-    @property
-    def anchors(self) -> Path:
-        return self.path / "anchors.h5"
-
-    @property
-    def stats(self) -> Path:
-        return self.path / "stats"
-
-    @property
-    def prompts(self) -> Path:
-        return self.path / "prompts"
-
-    @property
-    def pins(self) -> Path:
-        return self.path / "pins"
-
-    @property
-    def shards(self) -> Path:
-        return self.path / "shards"
-
-    @property
-    def shards_manifest(self) -> Path:
-        return self.shards / "manifest.json"
-
-    @property
-    def quarantine(self) -> Path:
-        return self.path / "quarantine"
-
-    @property
-    def dataset(self) -> Path:
-        return self.path / "dataset"
-
-    @property
-    def report(self) -> Path:
-        return self.path / "report"
-
-    @property
-    def logs(self) -> Path:
-        return self.path / "logs"
-
-    @property
-    def status_file(self) -> Path:
-        return self.path / "status.json"
 
     def shard(self, name: str) -> Path:
         return self.shards / f"{name}.h5"
@@ -202,7 +168,7 @@ class RunFolder:
     def pin(self, name: str, values: Mapping[str, Any]) -> None:
         """Record a fact that is known only while running (weights' digest, graph's digest), once and for all.
 
-        The first process writes pins/<name>.json; whoever comes with other values raises FingerprintMismatch.
+        The first process writes pins/<name>.json; a later one with other values raises FingerprintMismatch.
         """
         path = self.pins / f"{name}.json"
         atomic.make_folder(self.pins)
@@ -240,7 +206,7 @@ class RunFolder:
         write_manifest(self.manifest_file, replace(manifest, sections=grown, trusted=effects(config)))
 
     def untouched(self) -> bool:
-        """Whether nobody has worked on it: no shards, no results; a graph and a sample are quickly made again."""
+        """Whether no work was done on it: no shards, no results; a graph and a sample are quickly made again."""
         return not any(
             atomic.exists(path)
             for path in (self.shards_manifest, self.path / "results", self.path / "leases", self.dataset)
@@ -257,7 +223,7 @@ class RunFolder:
         write_manifest(self.manifest_file, new_manifest(sections, config))
 
     def require_trust(self) -> dict[str, Any]:
-        """What this run does beyond itself (store/trust.py). Raises InputError when nobody has agreed to
+        """What this run does beyond itself (store/trust.py). Raises InputError when no user has agreed to
         it.
         """
         found = effects(self.config())

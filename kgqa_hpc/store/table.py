@@ -150,7 +150,9 @@ class _TextColumn:
 
     def _flush(self) -> None:
         self._flushed += len(self._buffer)
-        self._bytes.append(np.frombuffer(self._buffer, dtype=np.uint8))  # a view; nobody writes there again
+        self._bytes.append(
+            np.frombuffer(self._buffer, dtype=np.uint8)
+        )  # a view; the buffer is not written again
         self._offsets.append(np.array(self._ends, dtype=np.int64))
         self._buffer, self._ends = bytearray(), []
 

@@ -1,4 +1,4 @@
-"""What a run's configuration makes the machine of whoever works on it do, and who has agreed to that.
+"""The commands and servers that a run's configuration makes its workers use, and which users agreed to them.
 
 `engine.command` starts a program, `base_url` sends prompts to a server, `api_key_env` gives it a key. Whoever
 makes the run agrees: the manifest pins the values. Working on a run whose values were changed since, or that

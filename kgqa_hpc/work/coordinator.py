@@ -133,7 +133,7 @@ class Coordinator:
         sweep_states(self._run.logs)
 
     def _reclaim(self) -> None:
-        """Take expired leases away, so that whoever looks next finds the shard free at once."""
+        """Remove expired leases, so that the next worker that looks finds the shard free at once."""
         for name, leases in zip(self._passes, self._leases, strict=True):
             for holder in list(holders(leases.folder, leases.now())):
                 if not leases.expired(holder):

@@ -106,7 +106,7 @@ class Scheduler:
         self._queues: tuple[deque[Task], ...] = tuple(deque() for _ in self._chain)
         self._flight: dict[str, tuple[Task, float]] = {}
         self._groups: deque[list[Task]] = deque()  # suspects; each group gets the engine to itself
-        self._alone = 0  # size of the group that has it now; 0: nobody, the window is open to all
+        self._alone = 0  # size of the group that has the engine alone; 0: none, the window is open to all
         self._held: list[Task] = []  # given up for the engine's errors; perhaps the engine is at fault
         self._streak = 0  # errors since the last good answer
         self._fruitless = 0  # deaths since the last answer
@@ -123,7 +123,7 @@ class Scheduler:
         return len(self._flight)
 
     def add(self, tasks: Iterable[Task]) -> None:
-        """Queue tasks, each at the step it needs; a step that asks nobody is done at once."""
+        """Queue tasks, each at the step it needs; a step without a prompt is done at once."""
         for task in tasks:
             if self._chain[task.step].asks_about(task.item):
                 self._queues[task.step].append(task)

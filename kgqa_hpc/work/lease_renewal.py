@@ -49,7 +49,7 @@ class Heartbeat:
             raise self._trouble
 
     def keep(self, lease: Lease, needless: Callable[[], bool] = lambda: False) -> None:
-        """Keep `lease` until `forget`, or until `needless()` says that somebody else did the work."""
+        """Keep `lease` until `forget`, or until `needless()` says that another worker did the work."""
         with self._lock:
             self._leases[lease.nonce] = (lease, needless)
 

@@ -1,4 +1,4 @@
-"""A thread beside the worker: it leads when it may, and tells people and `status` how things stand.
+"""A thread beside the worker: it takes the coordinator's role when it is free, and writes progress and status.
 
 After a passing error of the file system it tries again. Lasting trouble (a full disk while cutting shards) ends
 the thread, and `check` raises it in the main thread: it never ends silently.
@@ -71,7 +71,7 @@ class Reporter:
     def stop(self, *, failed: bool = False, complete: bool = False) -> None:
         """Remove the own state, take the last look and give the lead back. Raises DiskFull, StoreError.
 
-        Of a `complete` run the last state is written by whoever finds it missing, also beside a coordinator
+        Of a `complete` run the last state is written by the first that finds it missing, also beside a coordinator
         that was killed.
         """
         self._ended.set()
@@ -99,7 +99,7 @@ class Reporter:
             self._log("last-look-failed", problem=str(problem))
 
     def _is_left_to_me(self) -> bool:
-        """Whether the last state is missing and nobody else writes it: thousands must not all look at once."""
+        """Whether the last state is missing and no other process writes it: thousands must not all look at once."""
         written = self._read_status() or {}
         return not written.get("complete") and (self._facts["size"] <= FEW or self._lead.take())
 

@@ -17,7 +17,8 @@ import pytest
 from kgqa_hpc.store.atomic import make_folder
 from kgqa_hpc.store.run_folder import RunFolder
 from tests.runs import make_run
-from tests.work.rig import PATIENCE, answers_kept, events, records, wait_for
+from tests.waiting import wait_for
+from tests.work.rig import PATIENCE, answers_kept, events, records
 
 CODES = (errno.EIO, errno.ESTALE, errno.EACCES, errno.ENOENT)
 BURST = 1.4  # s

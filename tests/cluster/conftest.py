@@ -8,14 +8,14 @@ import random
 import shutil
 import subprocess
 import sys
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
 
 from kgqa_hpc.store.run_folder import RunFolder
+from tests.waiting import wait_for
 from tests.work.rig import reconfigure
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -47,13 +47,6 @@ def clean_environment() -> dict[str, str]:
     foreign = ("SLURM_", "OMPI_", "PMI", "PRTE_", "KGQA_", "SBATCH_")
     kept = {key: value for key, value in os.environ.items() if not key.startswith(foreign)}
     return {**kept, "PATH": f"{BIN}:{os.environ['PATH']}"}
-
-
-def wait_for(condition: Callable[[], object], what: str, patience: float = PATIENCE) -> None:
-    until = time.monotonic() + patience
-    while not condition():
-        assert time.monotonic() < until, f"waited {patience:.0f} s in vain for {what}"
-        time.sleep(0.1)
 
 
 @dataclass(frozen=True)

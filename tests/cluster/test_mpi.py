@@ -42,6 +42,7 @@ FAULT_TOLERANT = ["--with-ft", "ulfm"]
 # Python reads this file at its start: one rank then raises what nobody expects, after its first shard.
 SABOTAGE = """\
 import os
+from tests.waiting import wait_for
 if os.environ.get("OMPI_COMM_WORLD_RANK") == os.environ.get("SABOTAGED_RANK"):
     import kgqa_hpc.work.pass_worker as worker
     def fail(self, shard):

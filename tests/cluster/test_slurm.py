@@ -14,8 +14,9 @@ import pytest
 
 from kgqa_hpc.store.partition import load_shard, read_shards_manifest
 from kgqa_hpc.store.run_folder import RunFolder
-from tests.cluster.conftest import ROOT, Place, Slurm, dataset, make_place, needs_slurm, quicken, wait_for
-from tests.work.rig import answers_kept, events, reconfigure, records
+from tests.cluster.conftest import ROOT, Place, Slurm, dataset, make_place, needs_slurm, quicken
+from tests.waiting import wait_for
+from tests.work.rig import answers_kept, answers_made, answers_used, events, reconfigure, records, seeded
 
 pytestmark = [needs_slurm, pytest.mark.cluster, pytest.mark.slow]
 
@@ -27,15 +28,6 @@ ARRAY = ["--cpus-per-task=1", "--mem=500M", "--gpus-per-task=1"]
 @pytest.fixture
 def place(tmp_path: Path, slurm: Slurm) -> Place:
     return make_place(tmp_path / "here", slurm.environ)
-
-
-def answers_used(run: RunFolder) -> int:
-    return sum(len(record["trace"]) for record in records(run).values())
-
-
-def answers_made(run: RunFolder) -> int:
-    """By all workers that ended in order."""
-    return sum(entry["answers"] for entry in events(run, "pass-left"))
 
 
 def jobs_of(output: str) -> dict[str, str]:
@@ -158,9 +150,7 @@ def test_a_start_that_fails_at_once_is_the_last(place: Place, slurm: Slurm) -> N
 def test_kills_stops_requeues_and_changing_numbers_leave_the_same_dataset(
     place: Place, slurm: Slurm, undisturbed: dict[str, bytes]
 ) -> None:
-    seed = int(os.environ.get("KGQA_TEST_SEED", random.SystemRandom().randrange(2**31)))
-    print("KGQA_TEST_SEED =", seed)
-    chance = random.Random(seed)
+    chance = seeded()
     run = place.prepared(2.5, lease=LEASE)  # ten minutes of one worker's time: it outlasts the chaos
     script = str(ROOT / "slurm" / "run_array.sbatch")
     jobs: list[str] = []

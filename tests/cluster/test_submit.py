@@ -17,7 +17,8 @@ from kgqa_hpc.errors import InputError
 from kgqa_hpc.stages import STAGES
 from kgqa_hpc.store.run_folder import RunFolder
 from tests.runs import make_run
-from tests.work.rig import records, wait_for
+from tests.waiting import wait_for
+from tests.work.rig import records
 
 pytest.importorskip("submitit")
 SLURM = Path(__file__).parents[2] / "slurm"

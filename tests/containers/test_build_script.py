@@ -17,29 +17,14 @@ import kgqa_hpc
 
 BUILD = Path(__file__).resolve().parents[2] / "containers" / "build.sh"
 
-BASICS = (
-    *(
-        "awk",
-        "bash",
-        "cat",
-        "cut",
-        "date",
-        "dirname",
-        "env",
-        "git",
-        "grep",
-        "id",
-        "mkdir",
-        "mktemp",
-        "python3",
-    ),
-    *("realpath", "rm", "sed", "tail", "true", "unshare"),
-)
+BASICS = """
+awk bash cat cut date dirname env git grep id mkdir mktemp python3 realpath rm sed tail true unshare
+"""
 
 
 def bare(folder: Path, **programs: str) -> dict[str, str]:
     """An environment whose PATH holds nothing but basic tools and the given fakes."""
-    for name in BASICS:
+    for name in BASICS.split():
         if (found := shutil.which(name)) and name not in programs:
             (folder / name).symlink_to(found)
     for name, script in programs.items():

@@ -13,7 +13,7 @@ from kgqa_hpc.dataset.rows import Rows, RowsBuilder
 from kgqa_hpc.dataset.shard_rows import cut_line
 from kgqa_hpc.dataset.spool import Head, read_head, write_spool
 from kgqa_hpc.store.partition import read_shards_manifest
-from kgqa_hpc.store.results import write_result
+from kgqa_hpc.store.results import read_result, read_summary, write_result
 from kgqa_hpc.store.run_folder import RunFolder
 from tests.runs import CONFIG, ENGINE, SyntheticRun, make_anchor
 
@@ -97,3 +97,14 @@ def rows_of() -> Any:
         return builder.rows()
 
     return make
+
+
+def contents(folder: Path) -> dict[str, bytes]:
+    return {path.name: path.read_bytes() for path in sorted(folder.iterdir())}
+
+
+def rewrite(path: Path, change: Any) -> None:
+    """Replace a result by one whose records went through `change`."""
+    records, header = read_result(path), read_summary(path)
+    path.unlink()
+    write_result(path, change(records), {key: header[key] for key in ("made_by", "pass", "shard")})

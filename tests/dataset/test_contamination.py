@@ -94,7 +94,7 @@ def test_fields_are_guessed_or_named_and_parquet_is_read(tmp_path: Path, rows_of
 
 def test_what_cannot_be_read_is_named_with_its_line(tmp_path: Path) -> None:
     (tmp_path / "bad.jsonl").write_text('{"question": "A b c?"}\n{oops\n')
-    with pytest.raises(InputError, match=r"bad.jsonl line 2: is not JSON"):
+    with pytest.raises(InputError, match=r"bad.jsonl line 2: not JSON"):
         read_test_sets([str(tmp_path / "bad.jsonl")])
     with pytest.raises(InputError, match="no such file"):
         read_test_sets([str(tmp_path / "none.jsonl")])

@@ -19,7 +19,8 @@ from hypothesis import strategies as st
 from kgqa_hpc.dataset.accounting import OUTCOMES
 from kgqa_hpc.dataset.merge import merge
 from kgqa_hpc.errors import AccountingError
-from kgqa_hpc.store.results import read_result, read_summary, write_result
+from kgqa_hpc.store.results import read_result, write_result
+from tests.dataset.conftest import contents, rewrite
 
 FILES = {
     "accepted.jsonl",
@@ -37,17 +38,6 @@ FILES = {
 
 def lines(path: Path) -> list[dict[str, Any]]:
     return [orjson.loads(line) for line in path.read_bytes().split(b"\n")[:-1]]
-
-
-def contents(folder: Path) -> dict[str, bytes]:
-    return {path.name: path.read_bytes() for path in sorted(folder.iterdir())}
-
-
-def rewrite(path: Path, change: Any) -> None:
-    """Replace a result by one whose records went through `change`."""
-    records, header = read_result(path), read_summary(path)
-    path.unlink()
-    write_result(path, change(records), {key: header[key] for key in ("made_by", "pass", "shard")})
 
 
 def test_every_sampled_id_is_in_exactly_one_file_in_the_order_of_the_shards(make_run: Any) -> None:

@@ -13,24 +13,13 @@ import pytest
 
 from kgqa_hpc.dataset.merge import merge
 from kgqa_hpc.errors import AccountingError, CorruptFile, FingerprintMismatch, InputError
-from kgqa_hpc.store.results import read_result, read_summary, write_result
-
-
-def contents(folder: Path) -> dict[str, bytes]:
-    return {path.name: path.read_bytes() for path in sorted(folder.iterdir())}
+from tests.dataset.conftest import contents, rewrite
 
 
 def flip(path: Path, at: int) -> None:
     data = bytearray(path.read_bytes())
     data[at] ^= 1
     path.write_bytes(bytes(data))
-
-
-def rewrite(path: Path, change: Any) -> None:
-    """Replace a result by one whose records went through `change`."""
-    records, header = read_result(path), read_summary(path)
-    path.unlink()
-    write_result(path, change(records), {key: header[key] for key in ("made_by", "pass", "shard")})
 
 
 # A full disk as the operating system tells it: no file may grow beyond 10 kB.

@@ -7,6 +7,8 @@ import json
 from collections.abc import Iterable
 from pathlib import Path
 
+from kgqa_hpc.documents.bm25.build import build_index
+
 
 def record(pmid: int, title: str = "A title.", abstract: str = "", version: int = 1, more: str = "") -> str:
     """One PubmedArticle; `abstract` is the inside of Abstract, or plain text for one AbstractText."""
@@ -35,3 +37,9 @@ def medline(path: Path, *parts: str, prolog: str = "") -> Path:
 def jsonl(path: Path, rows: Iterable[dict[str, object]]) -> Path:
     path.write_text("".join(json.dumps(row, ensure_ascii=False) + "\n" for row in rows), encoding="utf-8")
     return path
+
+
+def index(target: Path, *documents: Path, shards: int = 2, stem: bool = False, workers: int = 1) -> Path:
+    """A BM25 index of document files."""
+    build_index(target, list(documents), shards=shards, stem=stem, workers=workers, progress=lambda *_: None)
+    return target

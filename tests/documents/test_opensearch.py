@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import json
-import threading
 from collections.abc import Iterator
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
 import pytest
@@ -13,11 +11,12 @@ import pytest
 from kgqa_hpc.documents.bm25.search import Retriever
 from kgqa_hpc.documents.opensearch import CREDENTIALS, OpenSearchIndex
 from kgqa_hpc.errors import InputError, StoreError
+from tests.servers import QuietHandler, serving
 
 DOCUMENTS = {"a": ("Cats", "The cat."), "b": ("Dogs", "A dog, a cat."), "c/1": ("Birds", "A bird.")}
 
 
-class _Service(BaseHTTPRequestHandler):
+class _Service(QuietHandler):
     asked: list[tuple[str, str | None, Any]]
     failures: list[int]
 
@@ -26,11 +25,7 @@ class _Service(BaseHTTPRequestHandler):
         body = json.loads(self.rfile.read(size)) if size else None
         self.asked.append((self.path, self.headers.get("Authorization"), body))
         code, content = (self.failures.pop(0), {}) if self.failures else self._content(body)
-        data = json.dumps(content).encode()
-        self.send_response(code)
-        self.send_header("Content-Length", str(len(data)))
-        self.end_headers()
-        self.wfile.write(data)
+        self.reply(code, json.dumps(content).encode())
 
     do_GET = do_POST = _answer
 
@@ -48,9 +43,6 @@ class _Service(BaseHTTPRequestHandler):
             return 200, {"version": {"number": "2.19.0"}}
         return (200, {"pubmed": {}}) if self.path in ("/pubmed/_settings", "/pubmed/_mapping") else (404, {})
 
-    def log_message(self, *_: Any) -> None:
-        """Silent."""
-
 
 def _hit(name: str) -> dict[str, Any]:
     return {"_id": name, "_source": dict(zip(("title", "text"), DOCUMENTS[name], strict=True))}
@@ -59,12 +51,8 @@ def _hit(name: str) -> dict[str, Any]:
 @pytest.fixture
 def service() -> Iterator[tuple[str, type[_Service]]]:
     handler = type("Service", (_Service,), {"asked": [], "failures": []})
-    server = ThreadingHTTPServer(("127.0.0.1", 0), handler)
-    thread = threading.Thread(target=server.serve_forever, daemon=True)
-    thread.start()
-    yield f"http://127.0.0.1:{server.server_port}", handler
-    server.shutdown()
-    server.server_close()
+    with serving(handler) as address:
+        yield address, handler
 
 
 def test_it_answers_queries_and_gives_documents(service) -> None:

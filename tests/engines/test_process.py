@@ -8,7 +8,7 @@ import subprocess
 import sys
 import textwrap
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
@@ -21,6 +21,7 @@ from kgqa_hpc.engines.process import EngineProcess
 from kgqa_hpc.engines.protocol import Frames, frame, write_info, write_responses
 from kgqa_hpc.engines.scripted.engine import ScriptedSettings
 from kgqa_hpc.errors import EngineConfigError, EngineDied
+from tests.waiting import wait_for
 
 PATIENCE_S = 120.0
 QA = {
@@ -38,13 +39,6 @@ def request(number: int) -> Request:
 
 def scripted(**settings: object) -> ScriptedSettings:
     return ScriptedSettings.model_validate(settings)
-
-
-def wait_until(condition: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + PATIENCE_S
-    while not condition():
-        assert time.monotonic() < deadline, "waited in vain"
-        time.sleep(0.02)
 
 
 def receive_all(engine: EngineProcess, count: int) -> dict[str, Response]:
@@ -238,7 +232,9 @@ def test_starting_can_be_interrupted(log: Path) -> None:
 def test_a_stop_is_heard_while_the_engine_checks_its_schemas(log: Path) -> None:
     with EngineProcess(scripted(), log, stall_after=PATIENCE_S) as engine:
         engine.start()
-        os.kill(engine.pid or 0, signal.SIGSTOP)  # as if it compiled for minutes
+        child = psutil.Process(engine.pid)
+        child.suspend()  # as if it compiled for minutes
+        wait_for(lambda: child.status() == psutil.STATUS_STOPPED, "it is suspended")
         began = time.monotonic()
         with pytest.raises(EngineDied, match="stopped while checking"):
             engine.preflight([QA], stop=lambda: time.monotonic() > began + 0.3)
@@ -326,7 +322,7 @@ def test_the_engine_dies_with_its_worker_even_on_sigkill(log: Path) -> None:
         assert process.stdout is not None
         child = psutil.Process(int(process.stdout.readline()))
         process.kill()
-    wait_until(lambda: not child.is_running() or child.status() == psutil.STATUS_ZOMBIE)
+    wait_for(lambda: not child.is_running() or child.status() == psutil.STATUS_ZOMBIE, "its end")
 
 
 def test_nothing_is_left_running_after_close(log: Path) -> None:

@@ -12,9 +12,10 @@ import pytest
 
 from kgqa_hpc.errors import InputError
 from kgqa_hpc.evaluate.analysis import analyse
-from kgqa_hpc.evaluate.human_page import json_block, write_page
+from kgqa_hpc.evaluate.human_page import write_page
 from kgqa_hpc.evaluate.human_sample import draw_sample
 from kgqa_hpc.evaluate.ratings import read_ratings
+from kgqa_hpc.web_page import json_block
 
 CHROMIUM = Path("/usr/bin/chromium")
 PATIENCE = 300_000  # milliseconds: a loaded machine is slow, not wrong
@@ -37,7 +38,7 @@ def test_the_page_is_one_file_that_names_no_address(page_file: Path) -> None:
 
 
 def test_items_cannot_end_the_block_they_stand_in() -> None:
-    assert "<" not in json_block({"q": "</script><!--<script>"})
+    assert "<" not in json_block('{"q": "</script><!--<script>"}')
 
 
 def test_the_same_sheet_gives_the_same_bytes(page_file: Path, tmp_path: Path) -> None:

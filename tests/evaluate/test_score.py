@@ -156,7 +156,7 @@ def test_empty_texts_and_the_tools_own_separator_do_not_stop_meteor() -> None:
         ('{"id": 1}', '{"id": 1, "text": "a"}', "line 1: no text"),
         ('{"text": "a"}', '{"id": 1, "text": "a"}', "line 1: no id"),
         ('{"id": 1, "text": "a"}\n{"id": "1", "text": "b"}', '{"id": 1, "text": "a"}', "line 2: id '1' was"),
-        ('["a"]', '{"id": 1, "text": "a"}', "not an object"),
+        ('["a"]', '{"id": 1, "text": "a"}', "not a JSON object"),
     ],
 )
 def test_files_that_do_not_fit_are_refused_with_their_line(

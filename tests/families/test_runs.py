@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +14,8 @@ from kgqa_hpc import stages
 from kgqa_hpc.dataset.exports.source import export
 from kgqa_hpc.store.run_folder import RunFolder
 from tests.families.graphs import random_graph
-from tests.work.rig import Processes, answers_kept, wait_for
+from tests.waiting import wait_for
+from tests.work.rig import Processes, answers_kept
 
 ROOT = Path(__file__).parents[2]
 SCRIPT = "FIND nodes WITH id=<entity> AS one\nGRAPHWALK FROM one AS near\nCOUNT near AS answer"
@@ -58,13 +58,6 @@ def graph(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
         "edges": str(folder / "edges.csv"),
         "min_degree": 0,
     }
-
-
-@pytest.fixture
-def processes() -> Iterator[Processes]:
-    started = Processes()
-    yield started
-    started.end()
 
 
 def prepared(folder: Path, family: str, graph: dict[str, Any], number: int, **engine: Any) -> RunFolder:

@@ -51,36 +51,12 @@ SCHEMA = {
         "valid": {"type": "boolean"},
     }
 }
-WORDS = st.sampled_from(
-    [
-        "question",
-        "score",
-        "valid",
-        "choices",
-        "message",
-        "content",
-        "usage",
-        "prompt_tokens",
-        "prompt_tokens_details",
-        "cached_tokens",
-        "finish_reason",
-        "error",
-        "rows",
-        "bytes",
-        "sha256",
-        "counts",
-        "accepted",
-        "tokens",
-        "requests",
-        "status",
-        "pass",
-        "shard",
-        "made_by",
-        "stop",
-        "length",
-        "responses",
-    ]
-)
+_WORDS = """
+question score valid choices message content usage prompt_tokens prompt_tokens_details cached_tokens
+finish_reason error rows bytes sha256 counts accepted tokens requests status pass shard made_by stop
+length responses
+"""
+WORDS = st.sampled_from(_WORDS.split())
 NUMBERS = (
     st.integers()
     | st.sampled_from([2**63, 2**64, 10**30, -(2**63), -1, 1e308, 5e-324, 0.1])
@@ -95,32 +71,9 @@ JSON = st.recursive(
 )
 PIECES = st.sampled_from(
     [
-        '"',
-        "'",
-        "{",
-        "}",
-        "[",
-        "]",
-        ",",
-        ":",
-        "\\",
-        "\\u00",
-        "```",
-        "```json\n",
-        "<think>",
-        "</think>",
-        "   ",
-        '"question":',
-        '"score":',
-        '"valid":',
-        "question:",
-        "true",
-        "NaN",
-        "1e999",
-        "9" * 40,
-        "“",
-        "\u2028",
-        "\x1b",
+        *"\"'{}[],:\\“\u2028\x1b",
+        *("\\u00", "```", "```json\n", "<think>", "</think>", "   ", "true", "NaN", "1e999", "9" * 40),
+        *('"question":', '"score":', '"valid":', "question:"),
     ]
 )
 REPEATED = st.builds(lambda piece, times: piece * times, PIECES, st.integers(1, 60))

@@ -10,36 +10,17 @@ import socket
 import subprocess
 import sys
 import time
-from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 
 import pytest
 
-from kgqa_hpc import cli
 from kgqa_hpc.store.run_folder import RunFolder
+from tests.foreign.conftest import Kgqa
 from tests.runs import anchors
 from tests.work.rig import environment
 
-Kgqa = Callable[..., tuple[int, str]]
 PASSES = [{"name": "draft", "steps": ["generate"]}, {"name": "check", "steps": ["judge"]}]
-
-
-@pytest.fixture
-def kgqa(monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]) -> Kgqa:
-    """Exit code of a verb and what it said, in this process."""
-
-    def call(*arguments: object) -> tuple[int, str]:
-        monkeypatch.setattr(sys, "argv", ["kgqa", *map(str, arguments)])
-        code = 0
-        try:
-            cli.main()
-        except SystemExit as end:
-            code = int(end.code or 0)
-        sys.stdout.flush()
-        return code, "".join(capfd.readouterr())
-
-    return call
 
 
 @pytest.fixture(scope="module")

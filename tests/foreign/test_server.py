@@ -5,9 +5,7 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
-import threading
 from collections.abc import Iterator
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from itertools import count
 from pathlib import Path
 from typing import Any
@@ -22,6 +20,7 @@ from kgqa_hpc.store.results import read_result, write_result
 from kgqa_hpc.store.run_folder import RunFolder
 from tests.foreign.test_terminal import EVIL, printed
 from tests.runs import anchors, make_run
+from tests.servers import QuietHandler, serving
 from tests.work.rig import environment
 
 KEY = "sk-test-0123456789abcdef"
@@ -44,7 +43,7 @@ def address() -> Iterator[str]:
     """A server whose every answer has other absurd token counts, and tells the key."""
     turns = count()
 
-    class Handler(BaseHTTPRequestHandler):
+    class Handler(QuietHandler):
         protocol_version = "HTTP/1.1"
 
         def do_POST(self) -> None:
@@ -54,28 +53,14 @@ def address() -> Iterator[str]:
             if turn > 10 and turn % 7 == 3:  # not at the check before the start
                 status, body = 400, json.dumps({"error": {"message": f"{EVIL} bad key {KEY}"}})
             assert KEY not in asked
-            data = body.encode()
-            self.send_response(status)
-            self.send_header("X-Key", KEY)
-            self.send_header("Content-Length", str(len(data)))
-            self.end_headers()
-            self.wfile.write(data)
+            self.reply(status, body.encode(), {"X-Key": KEY})
 
         def answer(self, turn: int) -> str:
-            texts = [
-                "question_reasoning",
-                "my_answer",
-                "answer_reasoning",
-                "analysis",
-                "question",
-                "answer",
-                "draft_question",
-                "draft_answer",
-                "reflection",
-            ]
+            texts = "question answer my_answer analysis reflection draft_question draft_answer"
+            texts += " question_reasoning answer_reasoning"
             verdicts = dict.fromkeys(["valid_question", "original_answer_valid"], True)
             content = {
-                **dict.fromkeys(texts, f"Is {KEY} a key, and why is it one?"),
+                **dict.fromkeys(texts.split(), f"Is {KEY} a key, and why is it one?"),
                 **verdicts,
                 "question_entities": ENTITIES,
                 "answer_entities": ENTITIES,
@@ -87,19 +72,10 @@ def address() -> Iterator[str]:
             return text.replace('"N"', ABSURD[turn % len(ABSURD)])
 
         def do_GET(self) -> None:
-            self.send_response(404)
-            self.send_header("Content-Length", "0")
-            self.end_headers()
+            self.reply(404, b"")
 
-        def log_message(self, format: str, *args: Any) -> None:
-            """Quiet."""
-
-    with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as http:
-        thread = threading.Thread(target=http.serve_forever, args=(0.05,))
-        thread.start()
-        yield f"http://127.0.0.1:{http.server_address[1]}/v1"
-        http.shutdown()
-        thread.join()
+    with serving(Handler) as address:
+        yield f"{address}/v1"
 
 
 def files_with(folder: Path, secret: str) -> list[Path]:

@@ -7,16 +7,14 @@ import re
 import subprocess
 import sys
 from collections.abc import Callable
-from contextlib import suppress
 from pathlib import Path
 
 import pytest
 
-from kgqa_hpc import cli
+from tests.foreign.conftest import Kgqa
 from tests.runs import make_run
 from tests.work.rig import environment
 
-Kgqa = Callable[..., str]
 # A clear screen (ESC), the same in one C1 character, a window title (OSC), reversed writing, a line of one's own.
 EVIL = "A\x1b[2J\x9b31m\x1b]0;owned\x07\u202egnp\u2066\x7f"
 STEERING = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u200b-\u200f\u2028-\u202e\u2060-\u2069]")
@@ -31,17 +29,9 @@ def printed(said: str) -> str:
 
 
 @pytest.fixture
-def kgqa(monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]) -> Kgqa:
-    """Everything that a verb prints, in this process."""
-
-    def call(*arguments: object) -> str:
-        monkeypatch.setattr(sys, "argv", ["kgqa", *map(str, arguments)])
-        with suppress(SystemExit):
-            cli.main()
-        sys.stdout.flush()
-        return printed("".join(capfd.readouterr()))
-
-    return call
+def say(kgqa: Kgqa) -> Callable[..., str]:
+    """Everything that a verb prints."""
+    return lambda *arguments: printed(kgqa(*arguments)[1])
 
 
 @pytest.fixture(scope="module")
@@ -79,30 +69,32 @@ def evil(tmp_path_factory: pytest.TempPathFactory) -> Path:
     ],
 )
 def test_a_verb_shows_no_control_character_of_a_graph(
-    kgqa: Kgqa, evil: Path, verb: str, form: tuple[str, ...]
+    say: Callable[..., str], evil: Path, verb: str, form: tuple[str, ...]
 ) -> None:
     ids = [json.loads(line)["id"] for line in (evil / "run/dataset/accepted.jsonl").open()]
     words = verb.split() if "RUN" in verb else [*verb.split(), "RUN"]
-    said = kgqa(*({"RUN": evil / "run", "ID": ids[0]}.get(word, word) for word in words), *form)
+    said = say(*({"RUN": evil / "run", "ID": ids[0]}.get(word, word) for word in words), *form)
     if form:
         json.loads(said[said.index("{") if said.lstrip()[0] == "{" else said.index("[") :])
 
 
-def test_json_keeps_what_it_escapes(kgqa: Kgqa, evil: Path) -> None:
-    assert json.loads(kgqa("kg", "show", evil / "run", "N1", "--json"))["name"].endswith("\x7f 1")
+def test_json_keeps_what_it_escapes(say: Callable[..., str], evil: Path) -> None:
+    assert json.loads(say("kg", "show", evil / "run", "N1", "--json"))["name"].endswith("\x7f 1")
 
 
 @pytest.mark.parametrize("bad", ["header", "id", "type"])
-def test_an_error_about_foreign_text_is_plain(kgqa: Kgqa, tmp_path: Path, bad: str) -> None:
+def test_an_error_about_foreign_text_is_plain(say: Callable[..., str], tmp_path: Path, bad: str) -> None:
     header = f"{EVIL},name,type" if bad == "header" else "id,name,type"
     (tmp_path / "nodes.csv").write_text(f'{header}\n"N1{EVIL}",x,y\n"N1{EVIL}",x,z\n')
     source = f'"{EVIL}"' if bad == "id" else "N2"
     (tmp_path / "edges.csv").write_text(f"source_id,target_id,type\n{source},N1,r\n")
-    kgqa("count", "--nodes", tmp_path / "nodes.csv", "--edges", tmp_path / "edges.csv")
+    say("count", "--nodes", tmp_path / "nodes.csv", "--edges", tmp_path / "edges.csv")
 
 
 @pytest.mark.parametrize("verb", ["init", "status", "explain", "show", "run", "gasl check", "mentions"])
-def test_an_error_about_a_hostile_file_or_word_is_plain(kgqa: Kgqa, tmp_path: Path, verb: str) -> None:
+def test_an_error_about_a_hostile_file_or_word_is_plain(
+    say: Callable[..., str], tmp_path: Path, verb: str
+) -> None:
     (tmp_path / "a.yaml").write_text(f'"{EVIL[:1]}\\e[2J": 1\nengine: {{kind: "\\e]0;x\\a"}}\n')
     (tmp_path / "a.gasl").write_text(f"FIND {EVIL} ;;; {EVIL}\n")
     arguments = {
@@ -111,16 +103,16 @@ def test_an_error_about_a_hostile_file_or_word_is_plain(kgqa: Kgqa, tmp_path: Pa
         "explain": ["explain", make_run(tmp_path / "made", 2).path, EVIL],
         "mentions": ["mentions", tmp_path / "a.gasl", "--names", tmp_path / "a.yaml"],
     }
-    kgqa(*arguments.get(verb, [verb, tmp_path / EVIL.replace("\x00", "")]))
+    say(*arguments.get(verb, [verb, tmp_path / EVIL.replace("\x00", "")]))
 
 
 @pytest.mark.parametrize("form", [(), ("--json",)])
 def test_mentions_and_search_of_hostile_documents_are_plain(
-    kgqa: Kgqa, tmp_path: Path, form: tuple[str, ...]
+    say: Callable[..., str], tmp_path: Path, form: tuple[str, ...]
 ) -> None:
     document = {"id": EVIL, "title": f"BRCA1 {EVIL}", "text": f"BRCA1 binds {EVIL} BRCA1."}
     (tmp_path / "d.jsonl").write_text(json.dumps(document) + "\n")
     (tmp_path / "names.tsv").write_text("protein_name\tgene_names\nbreast cancer protein\tBRCA1\n")
-    assert "BRCA1" in kgqa("mentions", tmp_path / "d.jsonl", "--names", tmp_path / "names.tsv", *form)
-    kgqa("index", "build", tmp_path / "index", tmp_path / "d.jsonl", "--shards", 1)
-    kgqa("index", "search", tmp_path / "index", "BRCA1", *form)
+    assert "BRCA1" in say("mentions", tmp_path / "d.jsonl", "--names", tmp_path / "names.tsv", *form)
+    say("index", "build", tmp_path / "index", tmp_path / "d.jsonl", "--shards", 1)
+    say("index", "search", tmp_path / "index", "BRCA1", *form)

@@ -30,50 +30,13 @@ SCHEMA = {
 }
 DECOY = "EVIL"
 WORDS = [
-    "iron",
-    "β-catenin",
-    "TP53",
-    "p < 0.05",
-    "5'-end",
-    "and",
-    "the",
-    "liver",
-    "1,000",
-    "症候群",
-    "\\frac",
+    *("iron", "β-catenin", "TP53", "p < 0.05", "5'-end", "and", "the", "liver", "1,000", "症候群", "\\frac"),
     "naïve",
 ]
 FRAGMENTS = [
-    '"',
-    "'",
-    "{",
-    "}",
-    "[",
-    "]",
-    ",",
-    ":",
-    "\n",
-    "\t",
-    "\\",
-    "```",
-    "</think>",
-    "<think>",
-    "question",
-    "answer",
-]
-FRAGMENTS += [
-    '", "answer": "',
-    '{"question": "',
-    '"}',
-    "null",
-    "true",
-    "{{ x }}",
-    "//",
-    "/*",
-    "🧬",
-    "\u2028",
-    "“",
-    "”",
+    *("\"'{}[],:\n\t\\"),
+    *("```", "</think>", "<think>", "question", "answer", '", "answer": "', '{"question": "', '"}', "null"),
+    *("true", "{{ x }}", "//", "/*", "🧬", "\u2028", "“", "”"),
 ]
 
 Pair = dict[str, object]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import importlib.util
-import json
 from pathlib import Path
 from typing import Any
 
@@ -11,8 +10,8 @@ import pytest
 import yaml
 
 from kgqa_hpc import stages
-from kgqa_hpc.documents.bm25.build import build_index
 from kgqa_hpc.evaluate.records import records
+from tests.documents.files import index, jsonl
 
 TEXTS = {
     "1": "ATP7B carries copper out of liver cells into the bile. Without it copper stays in the liver.",
@@ -25,16 +24,8 @@ TEXTS = {
 def test_what_the_embedded_model_quotes_stands_in_the_document(tmp_path: Path) -> None:
     documents = [{"id": name, "title": "", "text": text} for name, text in TEXTS.items()]
     pairs = [{"id": "r1", "question": "What carries copper out of liver cells?", "answer": "ATP7B."}]
-    for name, rows in (("docs", documents), ("pairs", pairs)):
-        (tmp_path / f"{name}.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
-    build_index(
-        tmp_path / "index",
-        [tmp_path / "docs.jsonl"],
-        shards=1,
-        stem=False,
-        workers=1,
-        progress=lambda done, total, label: None,
-    )
+    jsonl(tmp_path / "pairs.jsonl", pairs)
+    index(tmp_path / "index", jsonl(tmp_path / "docs.jsonl", documents), shards=1)
     config: dict[str, Any] = {
         "anchors": {"kind": "records", "from": "pairs.jsonl"},
         "engine": {"kind": "cpu"},

@@ -16,11 +16,11 @@ import pytest
 import yaml
 
 from kgqa_hpc import stages
-from kgqa_hpc.documents.bm25.build import build_index
 from kgqa_hpc.errors import FingerprintMismatch
 from kgqa_hpc.evaluate.grounding import grounding
 from kgqa_hpc.evaluate.records import records
 from kgqa_hpc.runs import open_for_work
+from tests.documents.files import index, jsonl
 
 PAIRS = 24
 WORDS = ("copper", "iron", "zinc", "liver", "kidney", "transport", "storage", "protein")
@@ -36,16 +36,7 @@ def index_of(folder: Path, documents: int) -> Path:
         }
         for n in range(documents)
     ]
-    (folder / "docs.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
-    build_index(
-        folder / "index",
-        [folder / "docs.jsonl"],
-        shards=2,
-        stem=False,
-        workers=1,
-        progress=lambda done, total, label: None,
-    )
-    return folder / "index"
+    return index(folder / "index", jsonl(folder / "docs.jsonl", lines))
 
 
 def configure(folder: Path, latency: float = 0.0) -> Path:

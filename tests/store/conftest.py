@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+import os
+import time
+from collections.abc import Callable
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -16,12 +18,12 @@ from kgqa_hpc.store.anchors import write_anchors
 from kgqa_hpc.store.config_digest import fingerprint
 from kgqa_hpc.store.document import read_document
 from kgqa_hpc.store.journal import open_next, read_journal, remove_journals
+from kgqa_hpc.store.lease import Leases
 from kgqa_hpc.store.partition import load_shard, partition, read_shards_manifest
 from kgqa_hpc.store.queue import ShardQueue
 from kgqa_hpc.store.results import read_result, write_result
 from kgqa_hpc.store.run_folder import RunFolder
 from kgqa_hpc.store.shard import read_shard
-from tests.work.rig import Processes
 
 Dict = dict[str, Any]
 
@@ -155,8 +157,12 @@ def cut_run(run: RunFolder) -> RunFolder:
 
 
 @pytest.fixture
-def processes() -> Iterator[Processes]:
-    """`kgqa run` processes, started as a user does."""
-    started = Processes()
-    yield started
-    started.end()
+def leases(tmp_path: Path) -> Callable[..., Leases]:
+    """Makes workers' views of one folder of leases."""
+    return lambda worker="w1", expiry=10_000.0: Leases(tmp_path / "leases" / "main", worker, expiry)
+
+
+def age(path: Path, seconds: float) -> None:
+    """Let the last heartbeat lie `seconds` back."""
+    then = time.time() - seconds
+    os.utime(path, (then, then))

@@ -15,20 +15,9 @@ import pytest
 from kgqa_hpc.errors import DiskFull, StoreError
 from kgqa_hpc.store.lease import Leases, holders
 from tests.disk_watch import watch
+from tests.store.conftest import age
 
 NAME = "shard-000007"
-
-
-@pytest.fixture
-def leases(tmp_path: Path) -> Callable[..., Leases]:
-    """Makes workers' views of one folder of leases."""
-    return lambda worker="w1", expiry=10_000.0: Leases(tmp_path / "leases" / "main", worker, expiry)
-
-
-def age(path: Path, seconds: float) -> None:
-    """Let the last heartbeat lie `seconds` back."""
-    then = time.time() - seconds
-    os.utime(path, (then, then))
 
 
 def test_a_shard_is_held_by_one_worker(leases: Callable[..., Leases]) -> None:

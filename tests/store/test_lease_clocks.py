@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -15,20 +14,9 @@ from kgqa_hpc.store.clock import machine
 from kgqa_hpc.store.lease import Leases, holders
 from kgqa_hpc.store.litter import sweep_temps
 from tests.disk_watch import watch
+from tests.store.conftest import age
 
 NAME = "shard-000007"
-
-
-@pytest.fixture
-def leases(tmp_path: Path) -> Callable[..., Leases]:
-    """Makes workers' views of one folder of leases."""
-    return lambda worker="w1", expiry=10_000.0: Leases(tmp_path / "leases" / "main", worker, expiry)
-
-
-def age(path: Path, seconds: float) -> None:
-    """Let the last heartbeat lie `seconds` back."""
-    then = time.time() - seconds
-    os.utime(path, (then, then))
 
 
 def test_a_clock_that_is_behind_does_not_cost_a_beating_worker_its_lease(

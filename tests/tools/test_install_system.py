@@ -12,21 +12,7 @@ import pytest
 
 TOOL = Path(__file__).resolve().parents[2] / "tools" / "install_system.sh"
 RELEASE = Path("/etc/os-release")
-NEEDED = (
-    "bash",
-    "dirname",
-    "id",
-    "mktemp",
-    "rm",
-    "timeout",
-    "sleep",
-    "sed",
-    "awk",
-    "grep",
-    "tail",
-    "cut",
-    "flock",
-)
+NEEDED = "bash dirname id mktemp rm timeout sleep sed awk grep tail cut flock"
 
 
 def on_debian_12() -> bool:
@@ -35,7 +21,7 @@ def on_debian_12() -> bool:
 
 def machine_without(folder: Path, **programs: str) -> dict[str, str]:
     """The environment of a machine with nothing but basic programs and those given as shell scripts."""
-    for name in NEEDED:
+    for name in NEEDED.split():
         (folder / name).symlink_to(shutil.which(name) or name)
     for name, script in programs.items():
         path = folder / name.replace("_", "-")

@@ -6,11 +6,12 @@ import os
 import shutil
 import subprocess
 import tempfile
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+
+from tests.waiting import wait_for
 
 ROOT = Path(__file__).resolve().parents[2]
 SANDBOX = ROOT / "tools" / "slurm_sandbox"
@@ -34,13 +35,6 @@ def environment(folder: Path) -> dict[str, str]:
     script = f'eval "$({SANDBOX} env {folder})" && env -0'
     out = subprocess.run(["bash", "-c", script], capture_output=True, check=True, timeout=60).stdout
     return dict(item.split("=", 1) for item in out.decode().split("\0") if "=" in item)
-
-
-def wait_until(condition: Callable[[], object], what: str, timeout: float = 240) -> None:
-    end = time.monotonic() + timeout
-    while not condition():
-        assert time.monotonic() < end, f"not within {timeout} s: {what}"
-        time.sleep(0.2)
 
 
 class Cluster:
@@ -96,7 +90,7 @@ def test_a_job_that_requeues_itself_runs_again_soon(cluster: Cluster) -> None:
     again = "scontrol requeue $SLURM_JOB_ID; sleep 60"
     script = f'echo run ${{SLURM_RESTART_COUNT:-0}}; [ -n "$SLURM_RESTART_COUNT" ] || {{ {again}; }}'
     job = cluster.submit(script, "--requeue")
-    wait_until(lambda: cluster.state(job) == "COMPLETED", "the requeued job completes")
+    wait_for(lambda: cluster.state(job) == "COMPLETED", "the requeued job completes")
     assert cluster.log(job).splitlines()[0] == "run 0"
     assert cluster.log(job).splitlines()[-1] == "run 1"
 
@@ -134,11 +128,11 @@ def test_stop_ends_the_daemons_and_the_running_jobs(tmp_path: Path) -> None:
     assert sandbox("start", tmp_path, "--nodes", "1").returncode == 0
     cluster = Cluster(tmp_path)
     job = cluster.submit("trap '' TERM; echo $$; while :; do sleep 1; done")
-    wait_until(lambda: cluster.log(job).strip(), "the job starts")
+    wait_for(lambda: cluster.log(job).strip(), "the job starts")
     pids = [*daemon_pids(tmp_path), int(cluster.log(job).split()[0])]
     assert len(pids) == 4
     assert sandbox("stop", tmp_path).returncode == 0
-    wait_until(lambda: not any(running(pid) for pid in pids), "every process is gone")
+    wait_for(lambda: not any(running(pid) for pid in pids), "every process is gone")
     assert sandbox("status", tmp_path).returncode == 1
 
 

@@ -7,15 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.work.rig import Nursery, Processes
-
-
-@pytest.fixture
-def processes() -> Iterator[Processes]:
-    """`kgqa run` processes, started as a user does."""
-    started = Processes()
-    yield started
-    started.end()
+from tests.work.rig import Nursery
 
 
 @pytest.fixture

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import json
 import os
+import random
 import signal
 import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 from queue import Queue
@@ -21,6 +21,7 @@ from kgqa_hpc.config import parse_config
 from kgqa_hpc.runs import fingerprint
 from kgqa_hpc.store.results import read_result
 from kgqa_hpc.store.run_folder import RunFolder
+from tests.waiting import wait_for
 
 ROOT = Path(__file__).parents[2]
 PATIENCE = 300.0  # s; for conditions that take a second on an idle machine
@@ -87,11 +88,21 @@ class Processes:
             process.communicate()
 
 
-def wait_for(condition: Callable[[], bool], what: str, patience: float = PATIENCE) -> None:
-    until = time.monotonic() + patience
-    while not condition():
-        assert time.monotonic() < until, f"waited {patience:.0f} s in vain for {what}"
-        time.sleep(0.02)
+def seeded() -> random.Random:
+    """Random choices of a test, another each time; KGQA_TEST_SEED repeats those of a test that printed it."""
+    seed = int(os.environ.get("KGQA_TEST_SEED", random.SystemRandom().randrange(2**31)))
+    print("KGQA_TEST_SEED =", seed)
+    return random.Random(seed)
+
+
+def answers_made(run: RunFolder) -> int:
+    """By all workers that ended in order."""
+    return sum(entry["answers"] for entry in events(run, "pass-left"))
+
+
+def answers_used(run: RunFolder) -> int:
+    """In all results."""
+    return sum(len(record["trace"]) for record in records(run).values())
 
 
 class Nursery:

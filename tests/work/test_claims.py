@@ -11,7 +11,7 @@ from kgqa_hpc.store.queue import ShardQueue
 from kgqa_hpc.store.run_folder import RunFolder
 from kgqa_hpc.work.claims import SLOW, Claims
 from tests.runs import make_run
-from tests.work.rig import wait_for
+from tests.waiting import wait_for
 
 EXPIRY = 0.5
 

@@ -21,7 +21,7 @@ from kgqa_hpc.store.run_folder import RunFolder
 from kgqa_hpc.work.coordinator import Coordinator, record_own_job
 from kgqa_hpc.work.lease_renewal import Heartbeat
 from tests.runs import make_run
-from tests.work.rig import wait_for
+from tests.waiting import wait_for
 
 MakeLead = Callable[[str], Coordinator]
 EXPIRY = 1.0

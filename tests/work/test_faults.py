@@ -7,8 +7,6 @@ partition to its last result, with everything that happens between.
 
 from __future__ import annotations
 
-import os
-import random
 import signal
 from pathlib import Path
 
@@ -16,7 +14,7 @@ import pytest
 
 from kgqa_hpc.store.run_folder import RunFolder
 from tests.runs import make_run
-from tests.work.rig import Nursery, records, result_files
+from tests.work.rig import Nursery, records, result_files, seeded
 
 ITEMS = 60
 CALLS = 700  # of a run of this size, roughly; a fault beyond its last call does not strike
@@ -44,18 +42,12 @@ def undisturbed(tmp_path_factory: pytest.TempPathFactory) -> dict[str, bytes]:
     return result_files(run)
 
 
-def chance() -> random.Random:
-    seed = int(os.environ.get("KGQA_TEST_SEED", random.SystemRandom().randrange(2**31)))
-    print("KGQA_TEST_SEED =", seed)
-    return random.Random(seed)
-
-
 @pytest.mark.slow
 @pytest.mark.parametrize("kind", sorted(WORDS))
 def test_a_disk_that_refuses_ends_the_run_with_words_and_it_resumes(
     tmp_path: Path, nursery: Nursery, undisturbed: dict[str, bytes], kind: str
 ) -> None:
-    draw = chance()
+    draw = seeded()
     run = prepare(tmp_path / "run")
     for _ in range(4):
         call = draw.randrange(1, CALLS)
@@ -74,7 +66,7 @@ def test_a_disk_that_refuses_ends_the_run_with_words_and_it_resumes(
 def test_a_process_that_dies_at_any_call_leaves_a_run_that_resumes(
     tmp_path: Path, nursery: Nursery, undisturbed: dict[str, bytes]
 ) -> None:
-    draw = chance()
+    draw = seeded()
     run = prepare(tmp_path / "run")
     deaths = 0
     for _ in range(8):
@@ -92,7 +84,7 @@ def test_a_process_that_dies_at_any_call_leaves_a_run_that_resumes(
 def test_a_write_that_is_cut_short_is_finished(
     tmp_path: Path, nursery: Nursery, undisturbed: dict[str, bytes]
 ) -> None:
-    draw = chance()
+    draw = seeded()
     run = prepare(tmp_path / "run")
     for _ in range(4):
         assert nursery.code(nursery.start(run, f"SHORT@{draw.randrange(1, CALLS)}")) == 0, nursery.output()

@@ -6,7 +6,6 @@ The uninterrupted run is the measure: the results of a tormented one equal it by
 from __future__ import annotations
 
 import os
-import random
 import signal
 import time
 from collections.abc import Callable
@@ -18,6 +17,7 @@ import pytest
 
 from kgqa_hpc.store.run_folder import RunFolder
 from tests.runs import make_run
+from tests.waiting import wait_for
 from tests.work.rig import (
     Nursery,
     answers_kept,
@@ -26,7 +26,7 @@ from tests.work.rig import (
     reconfigure,
     records,
     result_files,
-    wait_for,
+    seeded,
 )
 
 ITEMS = 1600
@@ -92,9 +92,7 @@ def murder(nursery: Nursery, victim: str, pid: int) -> bool:
 def test_after_200_kills_at_random_moments_the_results_are_those_of_the_undisturbed_run(
     tmp_path: Path, nursery: Nursery, undisturbed: dict[str, bytes]
 ) -> None:
-    seed = int(os.environ.get("KGQA_TEST_SEED", random.SystemRandom().randrange(2**31)))
-    print("KGQA_TEST_SEED =", seed)
-    chance = random.Random(seed)
+    chance = seeded()
     run = run_with(tmp_path / "run", SLOW)
     kills = 0
     wanted = 2
@@ -144,9 +142,7 @@ def test_a_worker_that_slept_beyond_its_lease_harms_nothing_when_it_wakes_up(
 def test_chaos_of_kills_stops_and_changing_numbers_leaves_the_same_results(
     tmp_path: Path, nursery: Nursery, undisturbed: dict[str, bytes]
 ) -> None:
-    seed = int(os.environ.get("KGQA_TEST_SEED", random.SystemRandom().randrange(2**31)))
-    print("KGQA_TEST_SEED =", seed)
-    chance = random.Random(seed)
+    chance = seeded()
     run = run_with(tmp_path / "run", SLOW, lease=1.5)
     asleep: dict[int, float] = {}
 

@@ -20,16 +20,18 @@ from kgqa_hpc.store.partition import partition
 from kgqa_hpc.store.run_folder import RunFolder
 from kgqa_hpc.work.run import run_command
 from tests.runs import make_run
+from tests.waiting import wait_for
 from tests.work.rig import (
     PATIENCE,
     Nursery,
     Processes,
     answers_kept,
+    answers_made,
+    answers_used,
     events,
     reconfigure,
     records,
     result_files,
-    wait_for,
 )
 
 SLOW = {"batch": 4, "per_request_s": 0.05}
@@ -37,15 +39,6 @@ SLOW = {"batch": 4, "per_request_s": 0.05}
 
 def slow(**latency: Any) -> dict[str, Any]:
     return {"kind": "scripted", "latency": {**SLOW, **latency}}
-
-
-def requests_made(run: RunFolder) -> int:
-    """Of all workers that ended in order, plus none for those that were killed."""
-    return sum(entry["answers"] for entry in events(run, "pass-left"))
-
-
-def requests_in_results(run: RunFolder) -> int:
-    return sum(len(record["trace"]) for record in records(run).values())
 
 
 @pytest.fixture
@@ -103,7 +96,7 @@ def test_processes_on_one_folder_split_the_work_and_do_no_shard_twice(
     assert len(done) == 40
     assert set(done.values()) == {1}
     assert len({entry["worker"] for entry in events(run, "shard-done")}) == number
-    assert requests_made(run) == requests_in_results(run)
+    assert answers_made(run) == answers_used(run)
 
 
 @pytest.mark.slow
@@ -123,7 +116,7 @@ def test_a_signal_stops_it_with_75_and_no_answer_is_asked_for_again(
     code, output = processes.finish(processes.start(run))
     assert code == 0, output
     assert len(records(run)) == 300
-    assert requests_made(run) == requests_in_results(run)
+    assert answers_made(run) == answers_used(run)
 
 
 @pytest.mark.slow
@@ -196,7 +189,7 @@ def test_a_damaged_journal_line_costs_that_line_only(tmp_path: Path, nursery: Nu
     assert len(records(run)) == 60
     assert [entry["shard"] for entry in events(run, "journal-damaged")] == ["shard-000000"]
     # Of an item in that line either an earlier line or nothing is known: at most two answers are repeated.
-    assert requests_made(run) >= requests_in_results(run) - len(lines)
+    assert answers_made(run) >= answers_used(run) - len(lines)
 
 
 def test_a_run_without_anchors_says_what_to_do_first(tmp_path: Path) -> None:

@@ -8,9 +8,8 @@ lighteval reads data sets by name or folder: the folder itself is one, of JSON l
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
 
-from kgqa_hpc.dataset.exports.source import TRAIN, ExportSource, write_lines
+from kgqa_hpc.dataset.exports.source import TRAIN, ExportSource, pair_line, write_lines
 
 _TASK = '''"""Questions and answers of run {run}, for lighteval.
 
@@ -64,7 +63,7 @@ class LightEval:
     name = "lighteval"
 
     def write(self, source: ExportSource, folder: Path) -> None:
-        write_lines(source, folder, _line)
+        write_lines(source, folder, pair_line)
         test = "test" if "test" in source.splits else source.splits[0]
         few = TRAIN if TRAIN in source.splits and test != TRAIN else None
         run = source.run.manifest().digest[:16]
@@ -72,7 +71,3 @@ class LightEval:
         (folder / "kgqa_task.py").write_text(text, encoding="utf-8")
         files = "".join(f"  - split: {split}\n    path: {split}.jsonl\n" for split in source.splits)
         (folder / "README.md").write_text(_CARD.format(files=files), encoding="utf-8")
-
-
-def _line(record: dict[str, Any]) -> dict[str, Any]:
-    return {name: record[name] for name in ("id", "question", "answer")}

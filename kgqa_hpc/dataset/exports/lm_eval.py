@@ -9,9 +9,8 @@ small Python file beside it loads the data from wherever the folder lies.
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
 
-from kgqa_hpc.dataset.exports.source import TRAIN, ExportSource, write_lines
+from kgqa_hpc.dataset.exports.source import TRAIN, ExportSource, pair_line, write_lines
 
 TASK = "kgqa"
 _YAML = """# Questions and answers of run {run}, for lm-evaluation-harness.
@@ -58,13 +57,9 @@ class LmEval:
     name = "lm-eval"
 
     def write(self, source: ExportSource, folder: Path) -> None:
-        write_lines(source, folder, _line)
+        write_lines(source, folder, pair_line)
         test = "test" if "test" in source.splits else source.splits[0]
         few = f"fewshot_split: {TRAIN}\n" if TRAIN in source.splits and test != TRAIN else ""
         text = _YAML.format(run=source.run.manifest().digest[:16], task=TASK, test=test, few=few)
         (folder / f"{TASK}.yaml").write_text(text, encoding="utf-8")
         (folder / f"{TASK}_data.py").write_text(_DATA, encoding="utf-8")
-
-
-def _line(record: dict[str, Any]) -> dict[str, Any]:
-    return {name: record[name] for name in ("id", "question", "answer")}

@@ -67,12 +67,18 @@ def refuse_foreign(out: Path) -> None:
 
 def open_source(run: RunFolder) -> ExportSource:
     """The merged dataset of a run. Raises InputError when there is none."""
+    parts = read_accounting(run).get("splits", {}).get("parts", {})
+    return ExportSource(run, tuple(parts) or (TRAIN,))
+
+
+def read_accounting(run: RunFolder) -> dict[str, Any]:
+    """What accounting.json of a merged run holds. Raises InputError when there is no dataset."""
     settle(run.dataset)
     counts = run.dataset / "accounting.json"
     if not counts.exists():
         raise InputError(f"{run.path}: there is no dataset yet", f"first: kgqa merge {run.path}")
-    parts = orjson.loads(counts.read_bytes()).get("splits", {}).get("parts", {})
-    return ExportSource(run, tuple(parts) or (TRAIN,))
+    found: dict[str, Any] = orjson.loads(counts.read_bytes())
+    return found
 
 
 def write_lines(source: ExportSource, folder: Path, line: Callable[[dict[str, Any]], Line]) -> None:
@@ -81,3 +87,8 @@ def write_lines(source: ExportSource, folder: Path, line: Callable[[dict[str, An
         with (folder / f"{split}.jsonl").open("wb") as file:
             for record in source.records(split):
                 file.write(orjson.dumps(line(record)) + b"\n")
+
+
+def pair_line(record: dict[str, Any]) -> Line:
+    """What harnesses read of a record."""
+    return {name: record[name] for name in ("id", "question", "answer")}

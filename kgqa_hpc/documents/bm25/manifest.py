@@ -32,7 +32,7 @@ def describe_file(path: Path) -> dict[str, Any]:
 
 
 def fingerprint(parameters: dict[str, Any], inputs: list[dict[str, Any]]) -> str:
-    """What tells one index from another: equal inputs and parameters, equal fingerprint."""
+    """The fingerprint of an index: equal inputs and parameters, equal fingerprint."""
     return canonical.digest({"parameters": parameters, "inputs": [found["sha256"] for found in inputs]})
 
 

@@ -38,7 +38,7 @@ class IndexSettings(EngineSettings):
     name: str | None = Field(None, description="The index in the service at `url`.")
 
     def contents(self) -> dict[str, str]:
-        """What tells one index from another: documents and parameters. Raises InputError without an index."""
+        """The fingerprint of the index: documents and parameters. Raises InputError without an index."""
         return {"index": str(read_manifest(Path(self.path))["fingerprint"])} if self.path else {}
 
 

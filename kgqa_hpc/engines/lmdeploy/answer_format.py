@@ -1,4 +1,4 @@
-"""How LMDeploy is told the form of an answer, and how the answer is taken out of a thinking model's words."""
+"""The answer's schema as LMDeploy takes it, and the answer without a thinking model's thoughts."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def response_format(
 ) -> dict[str, Any]:
     """LMDeploy's `response_format` for a schema: JSON at once, or a thought and then JSON.
 
-    Without lengths of strings: what they cost is told in engines/schema.py.
+    Without lengths of strings: see engines/schema.py for their cost.
     """
     plain = without_lengths(schema)
     if thinking is None:

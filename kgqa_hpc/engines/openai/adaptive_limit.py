@@ -54,7 +54,7 @@ class Lanes:
         self._changed = asyncio.Event()
 
     async def enter(self, avoid: int | None = None) -> int:
-        """Wait for a place; the number of its server. Not `avoid`, who just failed, if others have room."""
+        """Wait for a place; the number of its server. Not `avoid`, which just failed, if others have room."""
         while True:
             now = time.monotonic()
             rooms = [lane.room(now) for lane in self.lanes]
@@ -80,6 +80,6 @@ class Lanes:
 
 
 def _next_time(lanes: Sequence[Lane], now: float) -> float | None:
-    """Seconds until the first rest ends; None when nobody rests."""
+    """Seconds until the first rest ends; None when no server rests."""
     rests = [lane.not_before - now for lane in lanes if lane.not_before > now]
     return min(rests) if rests else None

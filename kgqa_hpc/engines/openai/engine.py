@@ -33,7 +33,7 @@ T = TypeVar("T")
 
 FIRST_PAUSE_S = 0.5
 LONGEST_PAUSE_S = 60.0
-FOREIGN_PATIENCE_S = 30.0  # for a server that somebody else should have started
+FOREIGN_PATIENCE_S = 30.0  # for a server that is not started here
 PROBE = Request(
     "probe", ({"role": "user", "content": 'Reply with the JSON object {"ok": true}.'},), max_tokens=64
 )

@@ -129,7 +129,7 @@ class _Work:
     def _take(
         self, kind: str, number: int, source: Source, left: list[int], spaces: Spaces, counts: Counter[str]
     ) -> list[int]:
-        """Name what can be named by one source; returns who is left."""
+        """Name what can be named by one source; returns the nodes that are left."""
         ids = self._ids.get((kind, number), {})
         if source.space != GIVEN and not source.is_name:
             spaces.ask(source.space, [ids[node] for node in left if node in ids])

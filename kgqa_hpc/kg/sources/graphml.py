@@ -37,7 +37,7 @@ from kgqa_hpc.kg.textfile import TextStream, refuse_other_encodings
 _NAMES = ("name", "label", "title", "entity_name", "entity_id", "displayname")
 _NODE_TYPES = ("type", "kind", "labels", "node_type", "entity_type", "category", "class")
 _EDGE_TYPES = ("type", "kind", "relation", "relationship", "predicate", "label", "edge_type", "edge label")
-_ABSENT = 99  # the rank of a value nobody gave
+_ABSENT = 99  # the rank of a value that is not there
 _PIECE = 1 << 20
 _BATCH = 100_000  # elements held as Python objects
 
@@ -78,7 +78,7 @@ def read_graphml(path: Path, policy: Policy = Policy()) -> KnowledgeGraph:  # no
 
 @dataclass(slots=True)
 class _Column:
-    """What one property of all nodes or edges was found to be; `rank` tells how good the last value is."""
+    """What one property of all nodes or edges was found to be; `rank` is how good the last value is."""
 
     names: tuple[str, ...]  # of the attributes that may give it, best first; none: a property
     values: list[str] = field(default_factory=list)

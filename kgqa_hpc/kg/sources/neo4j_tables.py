@@ -35,7 +35,7 @@ from kgqa_hpc.kg.tables import Rows, constant
 
 
 class Neo4jSettings(SourceSettings):
-    """Either `path`, or `nodes` and `edges`; how fields are told apart where it cannot be seen."""
+    """Either `path`, or `nodes` and `edges`; the separators where they cannot be detected."""
 
     path: str | None = Field(None, description="A file that holds all, or a folder of files.")
     nodes: Files | None = Field(None, description="Files of nodes, and of their headers.")

@@ -10,20 +10,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kgqa_hpc.documents.bm25 import terms
-from kgqa_hpc.documents.bm25.build import build_index
 from kgqa_hpc.documents.bm25.search import Bm25Index
 from kgqa_hpc.documents.read import read_documents
-from tests.documents.files import jsonl
+from tests.documents.files import index, jsonl
 
 SEED = 20261122
 WORDS = [f"w{number}" for number in range(300)] + ["the", "of", "p53", "naïve", "β"]
 
 
 def build(target: Path, *documents: Path, shards: int = 1, stem: bool = False) -> Bm25Index:
-    build_index(
-        target, list(documents), shards=shards, stem=stem, workers=1, progress=lambda done, total, label: None
-    )
-    return Bm25Index(target)
+    return Bm25Index(index(target, *documents, shards=shards, stem=stem))
 
 
 @pytest.fixture(scope="module")

@@ -8,13 +8,14 @@ from typing import Any
 
 import pytest
 
-from kgqa_hpc.documents.bm25.build import build_index
 from kgqa_hpc.engines.config import parse_engine
 from kgqa_hpc.engines.engine import Request
 from kgqa_hpc.engines.index.engine import IndexEngine
 from kgqa_hpc.engines.mailbox import Mailbox
 from kgqa_hpc.errors import EngineConfigError, InputError
 from kgqa_hpc.prompts.prompt import load_prompt
+from tests.documents.files import index as make_index
+from tests.documents.files import jsonl
 
 DOCUMENTS = [
     {"id": "1", "title": "Copper", "text": "ATP7B carries copper out of liver cells."},
@@ -26,17 +27,7 @@ DOCUMENTS = [
 @pytest.fixture(scope="module")
 def index(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("index")
-    lines = "".join(json.dumps(one) + "\n" for one in DOCUMENTS)
-    (folder / "docs.jsonl").write_text(lines)
-    build_index(
-        folder / "index",
-        [folder / "docs.jsonl"],
-        shards=2,
-        stem=False,
-        workers=1,
-        progress=lambda done, total, label: None,
-    )
-    return folder / "index"
+    return make_index(folder / "index", jsonl(folder / "docs.jsonl", DOCUMENTS))
 
 
 def ask(index: Path, query: str, schema: dict[str, Any] | None) -> Any:

@@ -7,7 +7,6 @@ import os
 import subprocess
 import sys
 import textwrap
-import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -20,6 +19,7 @@ from kgqa_hpc.engines.mailbox import Mailbox
 from kgqa_hpc.engines.openai.engine import OpenAIEngine
 from kgqa_hpc.engines.openai.settings import OpenAISettings
 from kgqa_hpc.errors import EngineConfigError
+from tests.waiting import wait_for
 
 pytest.importorskip("xllamacpp", reason="XLLAMACPP IS NOT INSTALLED: NO REAL SERVER TO TEST AGAINST")
 
@@ -50,13 +50,6 @@ SCHEMA = {
 def config(command: list[str], **settings: Any) -> OpenAISettings:
     settings = {"model": "smol", "api_key_env": "TEST_KEY", "start_timeout_s": PATIENCE_S, **settings}
     return OpenAISettings(command=command, concurrency=2, **settings)
-
-
-def wait_until(condition: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + PATIENCE_S
-    while not condition():
-        assert time.monotonic() < deadline, "waited in vain"
-        time.sleep(0.05)
 
 
 def gone(process: psutil.Process) -> bool:
@@ -145,4 +138,4 @@ def test_the_server_dies_with_its_owner_even_on_sigkill(tmp_path: Path) -> None:
         assert process.stdout is not None
         server, grandchild = (psutil.Process(int(process.stdout.readline())) for _ in range(2))
         process.kill()
-    wait_until(lambda: gone(server) and gone(grandchild))
+    wait_for(lambda: gone(server) and gone(grandchild), "the end of both")

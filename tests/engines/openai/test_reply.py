@@ -5,11 +5,9 @@ from __future__ import annotations
 import asyncio
 import gzip
 import json
-import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
 import pytest
@@ -20,6 +18,7 @@ from kgqa_hpc.engines.engine import MOST_TOKENS, Request
 from kgqa_hpc.engines.openai.chat_api import ChatApi, Trouble
 from kgqa_hpc.engines.openai.reply import LARGEST_REPLY, BrokenReply, ReplyReader, read_json
 from kgqa_hpc.engines.openai.settings import OpenAISettings
+from tests.servers import QuietHandler, serving
 
 ASKED = Request("r", ({"role": "user", "content": "hello"},))
 
@@ -31,28 +30,16 @@ def reply(**usage: Any) -> dict[str, Any]:
 
 @contextmanager
 def server(body: bytes, **headers: str) -> Iterator[str]:
-    class Handler(BaseHTTPRequestHandler):
+    class Handler(QuietHandler):
         def do_POST(self) -> None:
             self.rfile.read(int(self.headers["Content-Length"]))
-            self.send_response(200)
-            for name, value in headers.items():
-                self.send_header(name.replace("_", "-"), value)
-            self.send_header("Content-Length", str(len(body)))
-            self.end_headers()
             try:
-                self.wfile.write(body)
+                self.reply(200, body, {name.replace("_", "-"): value for name, value in headers.items()})
             except OSError:
                 self.close_connection = True  # hung up on, as it deserves
 
-        def log_message(self, format: str, *args: Any) -> None:
-            """Quiet."""
-
-    with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as http:
-        thread = threading.Thread(target=http.serve_forever, args=(0.05,))
-        thread.start()
-        yield f"http://127.0.0.1:{http.server_address[1]}/v1"
-        http.shutdown()
-        thread.join()
+    with serving(Handler) as address:
+        yield f"{address}/v1"
 
 
 def ask(url: str) -> Any:

@@ -4,16 +4,15 @@ from __future__ import annotations
 
 import contextlib
 import json
-import threading
 import time
 from collections.abc import Iterator
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
 import numpy as np
 import pytest
 
 from kgqa_hpc.kg.graph import KnowledgeGraph
+from tests.servers import QuietHandler, serving
 
 NODES = [
     ("COMPOUND:1", "Botulinum_toxin", "compound"),  # has a name
@@ -66,20 +65,11 @@ class Service:
     def __init__(self) -> None:
         self.mood: dict[str, str] = {}
         self.asked: list[tuple[float, str]] = []
-        service = self
+        self.url = ""
 
-        class Handler(BaseHTTPRequestHandler):
-            def do_GET(self) -> None:
-                service.asked.append((time.monotonic(), self.path[1:]))
-                service.answer(self, self.path[1:])
-
-            def log_message(self, format: str, *arguments: object) -> None:
-                pass
-
-        self.server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-        self.url = f"http://127.0.0.1:{self.server.server_port}/{{id}}"
-
-    def answer(self, handler: BaseHTTPRequestHandler, key: str) -> None:
+    def answer(self, handler: QuietHandler) -> None:
+        key = handler.path[1:]
+        self.asked.append((time.monotonic(), key))
         mood = self.mood.get(key, self.mood.get("*", ""))
         if mood == "dies":
             handler.connection.close()
@@ -92,18 +82,15 @@ class Service:
             "lies": json.dumps({"id": "other", "name": "wrong"}).encode(),
             "huge": b"[" * (2 << 20),
         }.get(mood, json.dumps({"id": key, "name": f"gene {key}"}).encode())
-        handler.send_response(status)
-        handler.send_header("Content-Length", str(len(body)))
-        handler.end_headers()
         with contextlib.suppress(OSError):
-            handler.wfile.write(body)
+            handler.reply(status, body)
 
 
 @pytest.fixture
 def service() -> Iterator[Service]:
     service = Service()
-    thread = threading.Thread(target=service.server.serve_forever, daemon=True)
-    thread.start()
-    yield service
-    service.server.shutdown()
-    service.server.server_close()
+    with serving(
+        type("Handler", (QuietHandler,), {"do_GET": lambda handler: service.answer(handler)})
+    ) as address:
+        service.url = f"{address}/{{id}}"
+        yield service

@@ -46,37 +46,25 @@ LIGHTRAG = f"""<graphml {NAMESPACE}>
 """
 
 
-def _nodes(graph):
-    kinds = [graph.node_types[code] for code in graph.node_type]
-    return list(zip(graph.node_ids, graph.names, kinds, strict=True))
-
-
-def _edges(graph):
-    ends = zip(
-        graph.node_ids[graph.edge_source], graph.edge_type, graph.node_ids[graph.edge_target], strict=True
-    )
-    return [(source, graph.edge_types[kind], target) for source, kind, target in ends]
-
-
-def test_names_and_types_are_found_by_the_names_of_their_keys(write):
+def test_names_and_types_are_found_by_the_names_of_their_keys(write, nodes_of, edges_of):
     graph = read_graphml(write("g.graphml", NETWORKX))
-    assert _nodes(graph) == [("G1", "BRCA1 & co", "gene"), ("D1", "cancer", "disease")]
-    assert _edges(graph) == [("G1", "associates", "D1"), ("D1", "", "G1")]
+    assert nodes_of(graph) == [("G1", "BRCA1 & co", "gene"), ("D1", "cancer", "disease")]
+    assert edges_of(graph) == [("G1", "associates", "D1"), ("D1", "", "G1")]
 
 
-def test_neo4js_labels_are_types(write):
+def test_neo4js_labels_are_types(write, nodes_of, edges_of):
     graph = read_graphml(write("g.graphml", NEO4J))
-    assert _nodes(graph) == [("n0", "BRCA1", "Gene"), ("n1", "cancer", "Disease")]
-    assert _edges(graph) == [("n0", "ASSOCIATES", "n1"), ("n1", "CAUSED_BY", "n0")]
+    assert nodes_of(graph) == [("n0", "BRCA1", "Gene"), ("n1", "cancer", "Disease")]
+    assert edges_of(graph) == [("n0", "ASSOCIATES", "n1"), ("n1", "CAUSED_BY", "n0")]
 
 
-def test_without_any_name_ids_are_names_and_without_edge_type_edges_are_related(write):
+def test_without_any_name_ids_are_names_and_without_edge_type_edges_are_related(write, nodes_of, edges_of):
     graph = read_graphml(write("g.graphml.gz", gzip.compress(LIGHTRAG.encode())))
-    assert _nodes(graph) == [("ALICE", "ALICE", "person"), ("BOB", "BOB", "person")]
-    assert _edges(graph) == [("ALICE", "related_to", "BOB")]
+    assert nodes_of(graph) == [("ALICE", "ALICE", "person"), ("BOB", "BOB", "person")]
+    assert edges_of(graph) == [("ALICE", "related_to", "BOB")]
 
 
-def test_the_best_of_several_names_counts_and_defaults_fill_the_gaps(write):
+def test_the_best_of_several_names_counts_and_defaults_fill_the_gaps(write, nodes_of, edges_of):
     text = f"""<g:graphml {NAMESPACE.replace("xmlns", "xmlns:g", 1)}>
     <g:key id="k1" for="node" attr.name="label"/><g:key id="k2" for="node" attr.name="Name"/>
     <g:key id="k3" for="all" attr.name="type"><g:default>thing</g:default></g:key><g:graph>
@@ -84,17 +72,17 @@ def test_the_best_of_several_names_counts_and_defaults_fill_the_gaps(write):
     <g:node id="b"><g:data key="k1">second</g:data><g:data key="k3">person</g:data></g:node>
     <g:edge source="a" target="b"/></g:graph></g:graphml>"""
     graph = read_graphml(write("g.graphml", text))
-    assert _nodes(graph) == [("a", "best", "thing"), ("b", "second", "person")]
-    assert _edges(graph) == [("a", "thing", "b")]
+    assert nodes_of(graph) == [("a", "best", "thing"), ("b", "second", "person")]
+    assert edges_of(graph) == [("a", "thing", "b")]
 
 
-def test_nested_graphs_are_flattened_and_foreign_content_ignored(write):
+def test_nested_graphs_are_flattened_and_foreign_content_ignored(write, nodes_of):
     text = f"""<graphml {NAMESPACE} xmlns:y="urn:y"><key id="d0" for="node" attr.name="name"/>
     <key id="d9" for="node" yfiles.type="nodegraphics"/><graph><data key="d0">not a node's</data>
     <node id="a"><data key="d9"><y:Shape><y:node id="x">ink</y:node></y:Shape></data>
     <data key="d0">outer</data><graph><node id="b"><data key="d0">inner</data></node></graph></node>
     <edge source="a" target="b"/></graph></graphml>"""
-    assert _nodes(read_graphml(write("g.graphml", text))) == [
+    assert nodes_of(read_graphml(write("g.graphml", text))) == [
         ("a", "outer", "entity"),
         ("b", "inner", "entity"),
     ]

@@ -9,36 +9,29 @@ from kgqa_hpc.kg.assemble import Policy
 from kgqa_hpc.kg.sources.triples import read_triples
 
 
-def _edges(graph):
-    ends = zip(
-        graph.node_ids[graph.edge_source], graph.edge_type, graph.node_ids[graph.edge_target], strict=True
-    )
-    return [(source, graph.edge_types[kind], target) for source, kind, target in ends]
-
-
-def test_nodes_are_the_ends_in_order_of_appearance_named_by_their_ids(write):
+def test_nodes_are_the_ends_in_order_of_appearance_named_by_their_ids(write, edges_of):
     graph = read_triples(write("t.tsv", "b\tr\ta\nc\ts\tb\na\tr\ta\n"))
     assert graph.node_ids.tolist() == ["b", "a", "c"]
     assert graph.names.tolist() == ["b", "a", "c"]
     assert graph.node_types == ("entity",)
-    assert _edges(graph) == [("b", "r", "a"), ("c", "s", "b"), ("a", "r", "a")]
+    assert edges_of(graph) == [("b", "r", "a"), ("c", "s", "b"), ("a", "r", "a")]
 
 
 @pytest.mark.parametrize(
     "header", ["head\trelation\ttail", "#Subject\tPredicate\tObject", "source_id\ttype\ttarget_id"]
 )
-def test_a_first_line_that_names_the_columns_is_skipped(write, header):
+def test_a_first_line_that_names_the_columns_is_skipped(write, header, edges_of):
     graph = read_triples(write("t.tsv.gz", gzip.compress(f"{header}\r\na\tr\tb\r\n".encode())))
-    assert _edges(graph) == [("a", "r", "b")]
+    assert edges_of(graph) == [("a", "r", "b")]
 
 
 def test_a_first_line_that_only_looks_alike_is_a_triple(write):
     assert read_triples(write("t.tsv", "head\tpart_of\tbody\n")).node_ids.tolist() == ["head", "body"]
 
 
-def test_quotes_and_commas_are_letters(write):
+def test_quotes_and_commas_are_letters(write, edges_of):
     graph = read_triples(write("t.tsv", '"a\tr,"\t5" pipe\n'))
-    assert _edges(graph) == [('"a', 'r,"', '5" pipe')]
+    assert edges_of(graph) == [('"a', 'r,"', '5" pipe')]
 
 
 def test_a_node_file_declares_names_and_types(write):

@@ -1,0 +1,155 @@
+"""The prompts that come with the package: complete, in order, and their answers within every engine's reach."""
+
+from __future__ import annotations
+
+import itertools
+from pathlib import Path
+
+import pytest
+import yaml
+
+from kgqa_hpc.anchors.graphlet import GraphletAnchors
+from kgqa_hpc.engines.schema import check
+from kgqa_hpc.prompts.folders import Folders, shipped_prompts
+from kgqa_hpc.prompts.prompt import load_prompt
+
+KIND = GraphletAnchors()
+PAIR = {"question": "A question?", "answer": "An answer."}
+ABLATION = [f"p{a}_{b}" for a, last in ((1, 2), (2, 2), (3, 5), (4, 5)) for b in range(1, last + 1)] + ["p5"]
+SHIPPED = [*ABLATION, "filter", "demo", "demo_filter"]
+
+# What each prompt of the ablation consists of (BioGraphletQA, 3.2.1), beside task and form of the reply.
+PARTS = {
+    "p1_1": "",
+    "p1_2": "example_simple",
+    "p2_1": "question answer",
+    "p2_2": "question answer example_simple",
+    "p3_1": "analyse final",
+    "p3_2": "analyse roles final",
+    "p3_3": "analyse roles example_simple final",
+    "p3_4": "analyse roles question answer final",
+    "p3_5": "analyse roles question answer example_simple final",
+    "p4_1": "reflection",
+    "p4_2": "reflection example_complex",
+    "p4_3": "reflection criteria_question criteria_answer",
+    "p4_4": "reflection criteria_question criteria_answer example_complex",
+    "p4_5": "question answer reflection criteria_question criteria_answer example_complex",
+    "p5": "analyse roles question answer reflection criteria_question criteria_answer example_complex final",
+}
+
+
+def module_text(name: str) -> str:
+    text = (shipped_prompts() / "modules" / f"{name}.md").read_text(encoding="utf-8").strip()
+    for word, meaning in Folders.with_user(None).words().items():
+        text = text.replace(f"{{{{ domain.{word} }}}}", meaning)
+    return text
+
+
+def test_all_prompts_of_the_ablation_and_the_judges_are_shipped() -> None:
+    assert len(ABLATION) == 15
+    assert set(Folders.with_user(None).names()) >= set(SHIPPED)
+
+
+@pytest.mark.parametrize("name", SHIPPED)
+def test_a_shipped_prompt_shows_its_fields_in_the_order_of_its_schema(name: str) -> None:
+    prompt = load_prompt(name)
+    if name in ("demo", "demo_filter"):
+        return  # their model follows the decoding grammar only
+    reply = prompt.system[prompt.system.index("# Form of the reply") :]
+    example = yaml.safe_load(reply[reply.index("{") :])
+    assert list(example) == list(prompt.schema["properties"])
+
+
+@pytest.mark.parametrize("name", SHIPPED)
+def test_only_the_user_message_depends_on_the_item(name: str) -> None:
+    prompt = load_prompt(name)
+    first = KIND.variables(KIND.sample) | PAIR
+    second = {**first, "nodes": [(0, "Other", "Gene")] * 3, "question": "Q2?", "answer": "A2."}
+    messages = prompt.render(first), prompt.render(second)
+    assert messages[0][0] == messages[1][0] == {"role": "system", "content": prompt.system}
+    assert messages[0][1] != messages[1][1]
+
+
+@pytest.mark.parametrize("name", ABLATION)
+def test_a_prompt_of_the_ablation_consists_of_the_published_modules(name: str) -> None:
+    system = load_prompt(name).system
+    parts = PARTS[name].split()
+    every = {part for parts in PARTS.values() for part in parts.split()}
+    assert [part for part in parts if module_text(part) in system] == parts
+    assert not [part for part in every - set(parts) if module_text(part) in system]
+    places = [system.index(module_text(part)) for part in parts]
+    assert places == sorted(places)
+    assert (module_text("instructions") in system.split("\n")) == bool(set(parts) - {"example_simple"})
+
+
+@pytest.mark.parametrize("name", SHIPPED)
+def test_every_engine_can_enforce_the_schema_of_a_shipped_prompt(name: str) -> None:
+    check(load_prompt(name).schema)
+
+
+def test_the_judge_reasons_before_each_verdict() -> None:
+    fields = list(load_prompt("filter").schema["properties"])
+    assert fields == [
+        "question_reasoning",
+        "valid_question",
+        "my_answer",
+        "answer_reasoning",
+        "original_answer_valid",
+    ]
+    assert list(load_prompt("demo_filter").schema["properties"]) == [f for f in fields if f != "my_answer"]
+
+
+def test_edge_types_are_shown_only_on_request() -> None:
+    prompt = load_prompt("p5")
+    variables = KIND.variables(KIND.sample)
+    hidden = prompt.render(variables | {"relations": []})[1]["content"]
+    shown = prompt.render(variables)[1]["content"]
+    assert hidden.splitlines() == [
+        "Nodes:",
+        "- 0: First node (Gene)",
+        "- 1: Second node (Disease)",
+        "- 2: Third node (Drug)",
+        "Edges: (0, 1), (2, 1), (2, 0)",
+    ]
+    assert shown.splitlines()[4:] == [
+        "Edges:",
+        "- First node —causes→ Second node",
+        "- Third node —treats→ Second node",
+        "- Third node —binds→ First node",
+    ]
+
+
+def test_modules_hold_no_prompt_twice() -> None:
+    texts = [module_text(file.stem) for file in (shipped_prompts() / "modules").glob("*.md")]
+    for one, other in itertools.permutations(texts, 2):
+        assert one not in other or len(one) < 40
+
+
+def test_the_text_that_a_run_keeps_is_the_same_prompt(tmp_path: Path) -> None:
+    for name in SHIPPED:
+        prompt = load_prompt(name)
+        (tmp_path / f"{name}.md").write_text(prompt.text, encoding="utf-8")
+        assert load_prompt(name, tmp_path) == prompt
+
+
+def test_a_graph_of_another_field_is_not_asked_biomedical_questions() -> None:
+    for name in SHIPPED:
+        text = load_prompt(name, domain="general").text.split("---", 2)[2]
+        found = [
+            word
+            for word in ("biomed", "clinic", "patient", "drug", "gene ", "disease")
+            if word in text.lower()
+        ]
+        assert not found, name
+        assert load_prompt(name, domain="general").sha256 != load_prompt(name).sha256
+
+
+@pytest.mark.parametrize("name", [name for name in SHIPPED if not name.startswith("demo")])
+def test_the_longest_answer_that_a_schema_allows_fits_max_tokens(name: str) -> None:
+    """At 3,398 characters for 748 tokens, as the published answers are (docs/prompts.md)."""
+    prompt = load_prompt(name)
+    size = 0
+    for field, kind in prompt.schema["properties"].items():
+        each = kind.get("maxLength", 5) if kind["type"] != "array" else 40 * kind["maxItems"]
+        size += len(field) + 6 + each
+    assert size / (3398 / 748) <= prompt.max_tokens
