@@ -11,6 +11,7 @@ import hashlib
 from typing import Any
 
 from kgqa_hpc.anchors.anchor import Anchor
+from kgqa_hpc.anchors.family import wording
 from kgqa_hpc.anchors.script import answers_of
 from kgqa_hpc.columns import Column
 from kgqa_hpc.errors import ScriptError
@@ -64,6 +65,8 @@ class PlanScript(Step):
         answers = answers_of(run_on(item.anchor, script).variables.get("answer")) if script else []
         if not answers:
             return Reject(f"{self.label}: no script gave an answer")
+        if objection := wording(question, [], answers):
+            return Reject(f"{self.label}: {objection}")
         item.output = {**item.output, "question": question, "answer": "; ".join(answers), "script": script}
         item.annotations["rounds"] = rounds
         return Done()
