@@ -13,7 +13,7 @@ from typing import Annotated, Any
 from pydantic import BeforeValidator, Field, SerializeAsAny, ValidationError
 
 from kgqa_hpc.anchors import KINDS
-from kgqa_hpc.dataset.settings import DatasetConfig
+from kgqa_hpc.dataset.settings import DatasetConfig, Target
 from kgqa_hpc.durations import parse_duration
 from kgqa_hpc.engines import config as engines
 from kgqa_hpc.engines.config import EngineConfig
@@ -92,6 +92,7 @@ class RunConfig(Settings):
     passes: list[PassConfig] = Field(min_length=1)
     runtime: RuntimeConfig = RuntimeConfig()
     dataset: DatasetConfig = DatasetConfig()
+    target: Target | None = Field(None, description="Grow the sample until so many records are accepted.")
     variants: dict[str, list[Any]] | None = Field(
         None, description="A study: one step setting (prompt, or LABEL.setting) and the values to compare."
     )
@@ -165,6 +166,7 @@ def parse_config(data: dict[str, Any], where: str) -> RunConfig:
         _check_chain(config, problems)
         if not problems.lines:
             _check_variants(config, problems)
+            _check_target(config, problems)
     if problems.lines:
         raise ConfigError("\n".join(f"{where}: {line}" for line in problems.lines), "see docs/config.md")
     return config
@@ -234,6 +236,21 @@ def _check_variants(config: RunConfig, problems: Problems) -> None:
         problems.add((), problem.message)
     except ValidationError as problem:
         problems.add_all(("variants",), StepSettings, problem)
+
+
+def _check_target(config: RunConfig, problems: Problems) -> None:
+    """A target needs a sample that can grow, and that fits the budget as it begins."""
+    if config.target is None:
+        return
+    key = type(config.anchors).size
+    if config.variants is not None:
+        problems.add(("target",), "a study has none")
+    elif getattr(config.anchors, key, None) is None:
+        problems.add(("target",), f"needs anchors.{key}: the sample it begins with")
+    else:
+        begin = KINDS.get(config.anchors.kind)().expected(config.anchors)
+        if begin and begin > (config.target.budget.items or begin):
+            problems.add(("target", "budget", "items"), f"the sample it begins with has up to {begin:,}")
 
 
 def _check_step(settings: StepSettings, given: set[str], key: Key, problems: Problems) -> None:

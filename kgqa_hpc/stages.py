@@ -8,9 +8,8 @@ can be repeated.
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
@@ -18,14 +17,13 @@ from kgqa_hpc.checks import notes, require_ready
 from kgqa_hpc.config import GraphConfig, load_config
 from kgqa_hpc.errors import InputError
 from kgqa_hpc.plain_text import plain
-from kgqa_hpc.runs import create_run, fingerprint, kept_prompts, larger, open_for_work, open_run
+from kgqa_hpc.runs import create_run, open_for_work, open_run
+from kgqa_hpc.sampling import Sampled, reduced, sample_into, stage_bar
 from kgqa_hpc.store.origin import anchors_origin, graph_origin, keeps_own
 from kgqa_hpc.store.run_folder import RunFolder
 
 if TYPE_CHECKING:
     from kgqa_hpc.dataset.accounting import Accounting
-    from kgqa_hpc.kg.graph import KnowledgeGraph
-    from kgqa_hpc.kg.reduce import Reduction
 
 
 class Stage(NamedTuple):
@@ -52,18 +50,6 @@ class Imported:
         if self.path is None:
             return "this run reads no graph"
         return f"{self.path}: {self.nodes:,} nodes of {self.node_types} types, {self.edges:,} edges"
-
-
-@dataclass(frozen=True)
-class Sampled:
-    """The anchors of a run; `notes` say how they were drawn."""
-
-    path: Path
-    anchors: int
-    notes: tuple[str, ...] = ()
-
-    def __str__(self) -> str:
-        return "\n".join([*self.notes, f"{self.path}: {self.anchors:,} anchors"])
 
 
 def init(config_file: Path, folder: Path) -> RunFolder:
@@ -99,7 +85,9 @@ def import_graph(folder: Path, threads: int | None = None) -> Imported:
 def sample(folder: Path, threads: int | None = None) -> Sampled:
     """Reduce the graph where there is one, and draw the anchors into `anchors.h5`."""
     from kgqa_hpc.store.anchors import AnchorsFile
+    from kgqa_hpc.target import finish_growth
 
+    finish_growth(folder)
     run, config = open_for_work(folder)
     sections = run.manifest().sections
     if keeps_own(run.quarantine, run.anchors, "anchors", anchors_origin(sections)):
@@ -108,82 +96,14 @@ def sample(folder: Path, threads: int | None = None) -> Sampled:
     graph = graph_origin(sections)
     if config.graph is not None and not keeps_own(run.quarantine, run.kg, "knowledge-graph", graph):
         raise InputError(f"{run.kg} is missing", f"first: kgqa import {folder}")
-    return _sample(run, config, threads)
-
-
-def _sample(run: RunFolder, config: Any, threads: int | None) -> Sampled:
-    from kgqa_hpc.store.anchors import write_anchors
-    from kgqa_hpc.store.atomic import make_folder, write_file
-
-    drawn, header, notes = _draw(run, config, threads)
-    make_folder(run.stats)
-    for name, content in drawn.files.items():
-        write_file(run.stats / name, content)
-    header |= anchors_origin(run.manifest().sections)
-    total = write_anchors(run.anchors, (anchor.to_dict() for anchor in drawn.anchors), header)
-    return Sampled(run.anchors, total, notes)
-
-
-def _draw(run: RunFolder, config: Any, threads: int | None) -> tuple[Any, dict[str, Any], tuple[str, ...]]:
-    """What the kind drew, the facts for the header of anchors.h5, and the notes for a person."""
-    from kgqa_hpc.anchors.anchor import Source, Tools
-    from kgqa_hpc.kg.file import read_graph
-    from kgqa_hpc.steps.chain import kind_of
-    from kgqa_hpc.steps.variants import with_variants
-
-    source, notes = Source(), list[str]()
-    if config.graph is not None:
-        reduction = _reduce(read_graph(run.kg), config.graph)
-        source, notes = Source(reduction.graph, reduction.counts()), [str(reduction)]
-    with _progress() as progress:
-        drawn = kind_of(config).draw(source, config.anchors, config.seed, Tools(threads, progress, _announce))
-    if (varied := config.variant_steps()) is not None:
-        drawn = replace(drawn, anchors=with_variants(drawn.anchors, list(varied[1])))
-    header = {"seed": config.seed, "kind": config.anchors.kind, "totals": dict(drawn.totals)}
-    if source.reduction is not None:
-        header["reduction"] = source.reduction
-    return drawn, header, (*notes, *drawn.notes)
-
-
-def extend(folder: Path, size: int, threads: int | None = None) -> Sampled:
-    """A larger sample that contains the one there is; every answer is kept, new anchors get new shards.
-
-    Repeating it after a kill goes on. Raises InputError when the larger sample does not begin with the old one
-    (balanced samples), or is not larger.
-    """
-    from kgqa_hpc.store.anchors import AnchorsFile, write_anchors
-    from kgqa_hpc.store.sealed import read_header
-
-    run, config = open_for_work(folder)
-    grown = larger(config, size)
-    sections = fingerprint(grown, kept_prompts(run))
-    before = read_header(run.anchors, "anchors")
-    if before.get("made_by") != anchors_origin(sections)["made_by"]:
-        drawn, header, _ = _draw(run, grown, threads)
-        with AnchorsFile(run.anchors) as anchors:
-            rows = list(_beginning_with(anchors.rows(), (one.to_dict() for one in drawn.anchors), folder))
-        rounds = [*before.get("grown", ()), [before["rows"], before["sha256"][:16]]]
-        write_anchors(run.anchors, rows, {**header, **anchors_origin(sections), "grown": rounds})
-    run.grow(grown.plain(), sections)
-    return Sampled(run.anchors, read_header(run.anchors, "anchors")["rows"])
-
-
-def _beginning_with(old: Iterator[Any], new: Iterator[Any], folder: Path) -> Iterator[Any]:
-    """The new anchors, after every old one was seen to stand in its place."""
-    for known in old:
-        if next(new, None) != known:
-            raise InputError(
-                f"{folder}: a larger sample of this kind does not contain this one", "make a new run for it"
-            )
-        yield known
-    yield from new
+    return sample_into(run, config, threads)
 
 
 def run_workers(folder: Path, threads: int | None = None) -> None:
-    """Send every item through its steps; see work/run.py."""
-    from kgqa_hpc.work.run import run_command
+    """Send every item through its steps, until the target where there is one; see work/run.py, target.py."""
+    from kgqa_hpc.target import run_towards
 
-    run_command(folder)
+    run_towards(folder)
 
 
 def merge(
@@ -193,7 +113,7 @@ def merge(
     from kgqa_hpc.dataset.merge import merge as merge_results
 
     run, _ = open_run(folder)
-    with _progress() as progress:
+    with stage_bar() as progress:
         return merge_results(run, partial=partial, published=published, progress=progress)
 
 
@@ -259,9 +179,9 @@ def count(
     from kgqa_hpc.kg.load import load_graph
 
     settings = _graph_config(nodes, edges, min_degree, max_degree, unknown_nodes)
-    graph = _reduce(load_graph(settings), settings).graph
+    graph = reduced(load_graph(settings), settings).graph
     indptr, indices = graph.csr()
-    with _progress() as progress:
+    with stage_bar() as progress:
         counts = count_graphlets(indptr, indices, backend=backend, threads=threads, progress=progress)
     by_shape = {str(shape): int(total) for shape, total in sorted(counts.items())}
     return {"nodes": graph.num_nodes, "edges": len(indices) // 2, "counts": by_shape}
@@ -292,26 +212,3 @@ def _graph_config(nodes: str, edges: str, low: int, high: int, unknown: str) -> 
     config = parse_config({"graph": graph, "engine": {"kind": "scripted"}}, "kgqa count").graph
     assert config is not None
     return config
-
-
-def _reduce(graph: KnowledgeGraph, config: GraphConfig) -> Reduction:
-    from kgqa_hpc.kg.reduce import Wanted, reduce_to
-
-    return reduce_to(graph, Wanted.of(config))
-
-
-def _announce(text: str, seconds: float) -> None:
-    """Say what is going to happen if it takes longer than it takes to read that."""
-    from kgqa_hpc.progress import SHORT
-
-    if seconds > SHORT:
-        print(text, file=sys.stderr, flush=True)
-
-
-@contextmanager
-def _progress() -> Iterator[Any]:
-    """A callable(done, total, label): a bar on a terminal, one line per finished label in a log."""
-    from kgqa_hpc.progress import stage_progress
-
-    with stage_progress() as progress:
-        yield progress
