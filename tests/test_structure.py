@@ -48,7 +48,7 @@ MAY_KNOW = {
     "doctor": {"anchors", "cluster", "config", "dataset", "engines", "kg", "steps"},
 }
 KNOWN_TO_ALL = {"columns", "cores", "durations", "errors", "plain_text", "progress", "registry", "settings"}
-TOP = {"cli", "stages", "sampling", "target", "trials", "notebook", "__main__", "__init__"}
+TOP = {"cli", "stages", "replay", "sampling", "target", "trials", "notebook", "__main__", "__init__"}
 
 
 def _module(path: Path) -> str:
