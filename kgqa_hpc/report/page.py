@@ -57,6 +57,7 @@ def write_report(run: RunFolder) -> Path:
             pace=pace(notes),
             nodes=_top_nodes(findings),
             used_nodes=len(findings.usage),
+            used_links=len(findings.links),
             style=Markup(style),
             script=Markup(script),
             style_hash=_hash(style),
