@@ -81,7 +81,7 @@ def line(points: Sequence[tuple[float, float]], title: str, unit: str) -> str:
     path = " ".join(f"{LEFT + x / far * chart.inner:.1f},{chart.y(y):.1f}" for x, y in points)
     chart.parts.append(f'<polyline class="line" points="{path}"/>')
     for share in (0.0, 0.5, 1.0):
-        chart.label(LEFT + share * chart.inner, HEIGHT - BOTTOM + 14, _number(far * share))
+        chart.label(LEFT + share * chart.inner, HEIGHT - BOTTOM + 14, _number(far * share), share == 1.0)
     return chart.end(unit)
 
 
@@ -99,7 +99,7 @@ def density(points: Sequence[tuple[float, float]], title: str, unit: str) -> str
         place = f'x="{LEFT + column * step:.1f}" y="{top:.1f}" width="{step:.1f}" height="{tall:.1f}"'
         chart.parts.append(f'<rect class="acc" fill-opacity="{shade:.2f}" {place}/>')
     for share in (0.0, 0.5, 1.0):
-        chart.label(LEFT + share * chart.inner, HEIGHT - BOTTOM + 14, _number(far * share))
+        chart.label(LEFT + share * chart.inner, HEIGHT - BOTTOM + 14, _number(far * share), share == 1.0)
     return chart.end(unit)
 
 
@@ -135,8 +135,11 @@ class _Chart:
         place = f'x1="{x:.1f}" x2="{x:.1f}" y1="{TOP}" y2="{HEIGHT - BOTTOM}"'
         self.parts.append(f'<line class="mark" {place}/>')
 
-    def label(self, x: float, y: float, text: str) -> None:
-        self.parts.append(f'<text class="mid" x="{x:.1f}" y="{y:.1f}">{escape(text)}</text>')
+    def label(self, x: float, y: float, text: str, last: bool = False) -> None:
+        """Text around `x`; the last of an axis ends there, so that it is never cut."""
+        self.parts.append(
+            f'<text class="{"end" if last else "mid"}" x="{x:.1f}" y="{y:.1f}">{escape(text)}</text>'
+        )
 
     def end(self, unit: str) -> str:
         self.label(LEFT + self.inner / 2, HEIGHT - 6, unit)
