@@ -21,7 +21,7 @@ SECTIONS = {
     "On a cluster": "plan submit status requeue doctor bench",
     "Look": "preview show explain replay kg count",
     "Judge and grow": "judge extend study calibrate human grounding score",
-    "Datasets": "combine export publish",
+    "Datasets": "combine export publish diversity",
     "Documents, scripts, prompts": "index mentions gasl prompts",
 }
 
