@@ -52,7 +52,8 @@ class PlanScript(Step):
 
     def accept(self, item: Item, answer: dict[str, Any]) -> Outcome:
         rounds, kept = item.state.get("rounds", []), item.state.get("kept", "")
-        if answer["sufficient"]:
+        # Whoever finds sufficient what nobody has executed yet sees it executed first.
+        if answer["sufficient"] and (_answers(item.anchor, kept) or not answer["script"].strip()):
             return self._end(item, answer["question"], kept, len(rounds))
         script = f"{kept}\n{answer['script']}" if kept else answer["script"]
         result = run_on(item.anchor, script)
@@ -62,7 +63,7 @@ class PlanScript(Step):
         return Ask()
 
     def _end(self, item: Item, question: str, script: str, rounds: int) -> Outcome:
-        answers = answers_of(run_on(item.anchor, script).variables.get("answer")) if script else []
+        answers = _answers(item.anchor, script)
         if not answers:
             return Reject(f"{self.label}: no script gave an answer")
         if objection := wording(question, [], answers):
@@ -70,6 +71,11 @@ class PlanScript(Step):
         item.output = {**item.output, "question": question, "answer": "; ".join(answers), "script": script}
         item.annotations["rounds"] = rounds
         return Done()
+
+
+def _answers(anchor: Anchor, script: str) -> list[str]:
+    """What a script leaves in its variable `answer`; none for an empty one."""
+    return answers_of(run_on(anchor, script).variables.get("answer")) if script else []
 
 
 def run_on(anchor: Anchor, script: str) -> Result:
