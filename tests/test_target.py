@@ -108,7 +108,7 @@ def test_kills_at_any_moment_leave_the_target_reached_with_the_same_bytes(
     target = {"accepted": 60}
     whole = prepared(tmp_path / "whole", target)
     run_towards(whole.path)
-    killed = prepared(tmp_path / "killed", target, {"batch": 4, "per_request_s": 0.01})
+    killed = prepared(tmp_path / "killed", target, {"batch": 4, "per_request_s": 0.03})
     chance = random.Random(8)
     kills = 0
     for _ in range(3):
