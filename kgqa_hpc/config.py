@@ -12,7 +12,7 @@ from typing import Annotated, Any
 from pydantic import BeforeValidator, Field, SerializeAsAny, ValidationError
 
 from kgqa_hpc.anchors import KINDS
-from kgqa_hpc.dataset.settings import DatasetConfig
+from kgqa_hpc.dataset.settings import DatasetConfig, Target
 from kgqa_hpc.durations import parse_duration
 from kgqa_hpc.engines import config as engines
 from kgqa_hpc.engines.config import EngineConfig
@@ -93,6 +93,7 @@ class RunConfig(Settings):
     passes: list[PassConfig] = Field(min_length=1)
     runtime: RuntimeConfig = RuntimeConfig()
     dataset: DatasetConfig = DatasetConfig()
+    target: Target | None = Field(None, description="Grow the sample until so many records are accepted.")
     variants: dict[str, list[Any] | dict[str, Any]] | None = Field(
         None, description="A study: a key and the values to compare, or names and the keys each changes."
     )
@@ -168,6 +169,7 @@ def parse_config(data: dict[str, Any], where: str) -> RunConfig:
         _check_chain(config, problems)
         if not problems.lines:
             _check_variants(config, problems)
+            _check_target(config, problems)
     if problems.lines:
         raise ConfigError("\n".join(f"{where}: {line}" for line in problems.lines), "see docs/config.md")
     return config
@@ -247,6 +249,21 @@ def _check_variants(config: RunConfig, problems: Problems) -> None:
     for name, one in found.items():
         if one.graph is None and KINDS.get(one.anchors.kind).needs_graph:
             problems.add(("variants", name), f"anchors of kind {one.anchors.kind} need a graph: section")
+
+
+def _check_target(config: RunConfig, problems: Problems) -> None:
+    """A target needs a sample that can grow, and that fits the budget as it begins."""
+    if config.target is None:
+        return
+    key = type(config.anchors).size
+    if config.variants is not None:
+        problems.add(("target",), "a study has none")
+    elif getattr(config.anchors, key, None) is None:
+        problems.add(("target",), f"needs anchors.{key}: the sample it begins with")
+    else:
+        begin = KINDS.get(config.anchors.kind)().expected(config.anchors)
+        if begin and begin > (config.target.budget.items or begin):
+            problems.add(("target", "budget", "items"), f"the sample it begins with has up to {begin:,}")
 
 
 def _check_step(settings: StepSettings, given: set[str], key: Key, problems: Problems) -> None:

@@ -34,10 +34,12 @@ def fingerprint(config: RunConfig, prompts: Path | None = None) -> dict[str, dic
 def create_run(folder: Path, config: RunConfig) -> RunFolder:
     """Make the folder of a run, with the text of every prompt it will use, or compare one that is there.
 
-    One in which nothing was answered yet takes over another configuration.
+    One in which nothing was answered yet takes over another configuration; one that has grown towards its target
+    keeps its size.
 
     Raises PromptError, FingerprintMismatch, InputError, DiskFull, StoreError.
     """
+    config = _as_grown(folder, config)
     prompts = run_prompts(config)
     sections = _sections(config, prompts)
     try:
@@ -142,6 +144,21 @@ def larger(config: RunConfig, size: int) -> RunConfig:
     if "grown" in anchors:
         anchors["grown"] = [*(anchors["grown"] or ()), anchors[key]]
     return parse_config({**config.plain(), "anchors": {**anchors, key: size}}, "the larger sample")
+
+
+def _as_grown(folder: Path, config: RunConfig) -> RunConfig:
+    """The configuration with the number of anchors that the run in `folder` has grown to towards a target."""
+    if config.target is None or not RunFolder(folder).manifest_file.exists():
+        return config
+    grown, anchors = (
+        RunFolder.open(folder).manifest().sections["sampling"]["values"],
+        config.plain()["anchors"],
+    )
+    key = type(config.anchors).size
+    if grown.get("kind") != anchors["kind"] or (grown.get(key) or 0) <= anchors[key]:
+        return config
+    sizes = {name: grown[name] for name in (key, "grown") if name in grown}
+    return parse_config({**config.plain(), "anchors": {**anchors, **sizes}}, "the run")
 
 
 def _keep(run: RunFolder, prompt: Prompt) -> None:

@@ -7,32 +7,21 @@ can be repeated.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 from kgqa_hpc.checks import load_ready, notes
-from kgqa_hpc.config import GraphConfig
 from kgqa_hpc.errors import InputError
-from kgqa_hpc.runs import (
-    create_run,
-    fingerprint,
-    kept_prompts,
-    larger,
-    open_for_import,
-    open_for_work,
-    open_run,
-)
+from kgqa_hpc.runs import create_run, open_for_import, open_for_work, open_run
+from kgqa_hpc.sampling import Sampled, reduced, sample_into, stage_bar
 from kgqa_hpc.store.origin import anchors_origin, graph_origin, keeps_own
 from kgqa_hpc.store.run_folder import RunFolder
 from kgqa_hpc.terminal import note
 
 if TYPE_CHECKING:
     from kgqa_hpc.dataset.accounting import Accounting
-    from kgqa_hpc.kg.graph import KnowledgeGraph
-    from kgqa_hpc.kg.reduce import Reduction
 
 
 class Stage(NamedTuple):
@@ -59,18 +48,6 @@ class Imported:
         if self.path is None:
             return "this run reads no graph"
         return f"{self.path}: {self.nodes:,} nodes of {self.node_types} types, {self.edges:,} edges"
-
-
-@dataclass(frozen=True)
-class Sampled:
-    """The anchors of a run; `notes` say how they were drawn."""
-
-    path: Path
-    anchors: int
-    notes: tuple[str, ...] = ()
-
-    def __str__(self) -> str:
-        return "\n".join([*self.notes, f"{self.path}: {self.anchors:,} anchors"])
 
 
 def init(config_file: Path, folder: Path) -> RunFolder:
@@ -110,7 +87,9 @@ def import_graph(folder: Path, threads: int | None = None) -> Imported:
 def sample(folder: Path, threads: int | None = None) -> Sampled:
     """Reduce the graph where there is one, and draw the anchors into `anchors.h5`."""
     from kgqa_hpc.store.anchors import AnchorsFile
+    from kgqa_hpc.target import finish_growth
 
+    finish_growth(folder)
     run, config = open_for_work(folder)
     sections = run.manifest().sections
     if keeps_own(run.quarantine, run.anchors, "anchors", anchors_origin(sections)):
@@ -119,104 +98,14 @@ def sample(folder: Path, threads: int | None = None) -> Sampled:
     graph = graph_origin(sections)
     if config.graph is not None and not keeps_own(run.quarantine, run.kg, "knowledge-graph", graph):
         raise InputError(f"{run.kg} is missing", f"first: kgqa import {folder}")
-    return _sample(run, config, threads)
-
-
-def _sample(run: RunFolder, config: Any, threads: int | None) -> Sampled:
-    from kgqa_hpc.store.anchors import write_anchors
-    from kgqa_hpc.store.atomic import make_folder, write_file
-
-    drawn, header, notes = _draw(run, config, threads)
-    make_folder(run.stats)
-    for name, content in drawn.files.items():
-        write_file(run.stats / name, content)
-    header |= anchors_origin(run.manifest().sections)
-    total = write_anchors(run.anchors, (anchor.to_dict() for anchor in drawn.anchors), header)
-    return Sampled(run.anchors, total, notes)
-
-
-def _draw(run: RunFolder, config: Any, threads: int | None) -> tuple[Any, dict[str, Any], tuple[str, ...]]:
-    """What the kind drew, the facts for the header of anchors.h5, and the notes for a person."""
-    from kgqa_hpc.anchors.anchor import Source, Tools
-    from kgqa_hpc.kg.file import read_graph
-
-    source, notes = Source(), list[str]()
-    if config.graph is not None:
-        reduction = _reduce(read_graph(run.kg), config.graph)
-        source, notes = Source(reduction.graph, reduction.counts()), [str(reduction)]
-    with _progress() as progress:
-        drawn = _anchors(config, source, Tools(threads, progress, _announce))
-    header = {"seed": config.seed, "kind": config.anchors.kind, "totals": dict(drawn.totals)}
-    if source.reduction is not None:
-        header["reduction"] = source.reduction
-    return drawn, header, (*notes, *drawn.notes)
-
-
-def _anchors(config: Any, source: Any, tools: Any) -> Any:
-    """What the configuration draws; of a study each variant's anchors, drawn once where all have the same."""
-    from kgqa_hpc.anchors.anchor import Drawn
-    from kgqa_hpc.steps.chain import kind_of
-    from kgqa_hpc.steps.variants import with_variants
-    from kgqa_hpc.variants import share_anchors
-
-    def draw(one: Any) -> Any:
-        return kind_of(one).draw(source, one.anchors, one.seed, tools)
-
-    variants = config.variant_configs()
-    if not variants:
-        return draw(config)
-    if share_anchors(config.variants):
-        drawn = draw(next(iter(variants.values())))
-        return replace(drawn, anchors=with_variants(drawn.anchors, list(variants)))
-    parts = {name: draw(one) for name, one in variants.items()}
-    anchors = (one for name, part in parts.items() for one in with_variants(part.anchors, [name]))
-    files = {
-        f"{name}-{file}": content for name, part in parts.items() for file, content in part.files.items()
-    }
-    notes = tuple(f"{name}: {note}" for name, part in parts.items() for note in part.notes)
-    totals = {group: total for part in parts.values() for group, total in part.totals.items()}
-    return Drawn(anchors, totals, files, notes)
-
-
-def extend(folder: Path, size: int, threads: int | None = None) -> Sampled:
-    """A larger sample that contains the one there is; every answer is kept, new anchors get new shards.
-
-    Repeating it after a kill goes on. Raises InputError when the larger sample does not begin with the old one
-    (balanced samples), or is not larger.
-    """
-    from kgqa_hpc.store.anchors import AnchorsFile, write_anchors
-    from kgqa_hpc.store.sealed import read_header
-
-    run, config = open_for_work(folder)
-    grown = larger(config, size)
-    sections = fingerprint(grown, kept_prompts(run))
-    before = read_header(run.anchors, "anchors")
-    if before.get("made_by") != anchors_origin(sections)["made_by"]:
-        drawn, header, _ = _draw(run, grown, threads)
-        with AnchorsFile(run.anchors) as anchors:
-            rows = list(_beginning_with(anchors.rows(), (one.to_dict() for one in drawn.anchors), folder))
-        rounds = [*before.get("grown", ()), [before["rows"], before["sha256"][:16]]]
-        write_anchors(run.anchors, rows, {**header, **anchors_origin(sections), "grown": rounds})
-    run.grow(grown.plain(), sections)
-    return Sampled(run.anchors, read_header(run.anchors, "anchors")["rows"])
-
-
-def _beginning_with(old: Iterator[Any], new: Iterator[Any], folder: Path) -> Iterator[Any]:
-    """The new anchors, after every old one was seen to stand in its place."""
-    for known in old:
-        if next(new, None) != known:
-            raise InputError(
-                f"{folder}: a larger sample of this kind does not contain this one", "make a new run for it"
-            )
-        yield known
-    yield from new
+    return sample_into(run, config, threads)
 
 
 def run_workers(folder: Path, threads: int | None = None) -> None:
-    """Send every item through its steps; see work/run.py."""
-    from kgqa_hpc.work.run import run_command
+    """Send every item through its steps, until the target where there is one; see work/run.py, target.py."""
+    from kgqa_hpc.target import run_towards
 
-    run_command(folder)
+    run_towards(folder)
 
 
 def merge(
@@ -226,7 +115,7 @@ def merge(
     from kgqa_hpc.dataset.merge import merge as merge_results
 
     run, _ = open_run(folder)
-    with _progress() as progress:
+    with stage_bar() as progress:
         return merge_results(run, partial=partial, published=published, progress=progress)
 
 
@@ -287,9 +176,9 @@ def count(
 
     settings = parse_config({"graph": section, "engine": {"kind": "scripted"}}, "kgqa count").graph
     assert settings is not None
-    graph = _reduce(load_graph(settings), settings).graph
+    graph = reduced(load_graph(settings), settings).graph
     indptr, indices = graph.csr()
-    with _progress() as progress:
+    with stage_bar() as progress:
         counts = count_graphlets(indptr, indices, backend=backend, threads=threads, progress=progress)
     by_shape = {str(shape): int(total) for shape, total in sorted(counts.items())}
     return {"nodes": graph.num_nodes, "edges": len(indices) // 2, "counts": by_shape}
@@ -304,26 +193,3 @@ def count_table(document: dict[str, Any]) -> str:
         shape = SHAPES[int(key)]
         lines.append(f"{key:>3}  {shape.name:<34} {total:>26,}")
     return "\n".join(lines)
-
-
-def _reduce(graph: KnowledgeGraph, config: GraphConfig) -> Reduction:
-    from kgqa_hpc.kg.reduce import Wanted, reduce_to
-
-    return reduce_to(graph, Wanted.of(config))
-
-
-def _announce(text: str, seconds: float) -> None:
-    """Say what is going to happen if it takes longer than it takes to read that."""
-    from kgqa_hpc.progress import SHORT
-
-    if seconds > SHORT:
-        note(text)
-
-
-@contextmanager
-def _progress() -> Iterator[Any]:
-    """A callable(done, total, label): a bar on a terminal, one line per finished label in a log."""
-    from kgqa_hpc.progress import stage_progress
-
-    with stage_progress() as progress:
-        yield progress

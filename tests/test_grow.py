@@ -14,6 +14,7 @@ from kgqa_hpc import stages
 from kgqa_hpc.config import load_config
 from kgqa_hpc.errors import FingerprintMismatch, InputError
 from kgqa_hpc.runs import add_pass, open_run
+from kgqa_hpc.sampling import extend
 from kgqa_hpc.store.run_folder import RunFolder
 from kgqa_hpc.work.run import run_command
 
@@ -96,13 +97,13 @@ def test_the_same_pass_twice_is_the_same_as_once_and_another_of_that_name_is_ref
 
 def test_a_larger_sample_contains_the_old_one_and_keeps_its_answers(finished: Path) -> None:
     before, first = digests(finished), set(outcomes(finished))
-    assert stages.extend(finished, 9).anchors == 27
+    assert extend(finished, 9).anchors == 27
     run_command(finished)
     counts = stages.merge(finished)
     assert {name: digest for name, digest in digests(finished).items() if name in before} == before
     assert first < set(outcomes(finished))
     assert counts.total.sampled == 27
-    assert stages.extend(finished, 12).anchors == 36
+    assert extend(finished, 12).anchors == 36
     run_command(finished)
     assert stages.merge(finished).total.sampled == 36
 
@@ -115,16 +116,16 @@ def test_an_extension_that_was_killed_before_the_manifest_goes_on(
 
     monkeypatch.setattr(RunFolder, "grow", killed)
     with pytest.raises(KeyboardInterrupt):
-        stages.extend(finished, 9)
+        extend(finished, 9)
     monkeypatch.undo()
-    assert stages.extend(finished, 9).anchors == 27
+    assert extend(finished, 9).anchors == 27
     run_command(finished)
     assert stages.merge(finished).total.sampled == 27
 
 
 def test_a_sample_that_is_not_larger_is_refused_in_one_line(finished: Path) -> None:
     with pytest.raises(InputError, match=r"anchors\.per_shape is 4 already"):
-        stages.extend(finished, 4)
+        extend(finished, 4)
 
 
 def test_what_would_change_an_answer_is_no_growth(finished: Path) -> None:

@@ -78,7 +78,7 @@ KNOWN_TO_ALL = {
     "terminal",
     "validation",
 }
-TOP = {"cli", "stages", "trials", "notebook", "__main__", "__init__"}
+TOP = {"cli", "stages", "replay", "sampling", "target", "trials", "notebook", "__main__", "__init__"}
 
 
 def _module(path: Path) -> str:

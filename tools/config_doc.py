@@ -18,7 +18,7 @@ from pydantic_core import PydanticUndefined
 
 from kgqa_hpc.anchors import KINDS
 from kgqa_hpc.config import PassConfig, PromptConfig, RunConfig, RuntimeConfig
-from kgqa_hpc.dataset.settings import DatasetConfig
+from kgqa_hpc.dataset.settings import DatasetConfig, Target
 from kgqa_hpc.engines.registry import ENGINES
 from kgqa_hpc.kg.settings import GraphConfig
 from kgqa_hpc.kg.sources import SOURCES
@@ -67,6 +67,7 @@ def _lines() -> Iterator[str]:
     yield from _section(
         "dataset", DatasetConfig, "May be changed later: `kgqa init` and `kgqa merge` apply it."
     )
+    yield from _section("target", Target, "What it does: [dataset.md](dataset.md#so-many-accepted-records).")
 
 
 def _section(title: str, model: type[BaseModel], text: str) -> Iterator[str]:

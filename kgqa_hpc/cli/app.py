@@ -22,7 +22,7 @@ SECTIONS = {
     "On a cluster": "plan submit status requeue doctor bench",
     "Look": "preview show explain replay kg count",
     "Judge and grow": "judge extend study panel retest hallucination calibrate human grounding score",
-    "Datasets": "combine export publish",
+    "Datasets": "combine export publish diversity",
     "Documents, scripts, prompts": "index mentions gasl prompts",
 }
 

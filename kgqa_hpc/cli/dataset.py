@@ -9,6 +9,15 @@ import typer
 
 from kgqa_hpc.cli.app import AsJson, Run, app, print_result
 
+Difficulty = Annotated[
+    list[str] | None,
+    typer.Option("--difficulty", metavar="LEVEL", help="Only easy, medium or hard; may be repeated."),
+]
+Score = Annotated[
+    list[str] | None,
+    typer.Option("--score", metavar="NAME=LEAST", help="Only with a score so high; may be repeated."),
+]
+
 
 @app.command()
 def show(
@@ -20,16 +29,19 @@ def show(
         str | None, typer.Option("--group", help="Of this group alone, e.g. 'shape 11'.")
     ] = None,
     number: Annotated[int, typer.Option("-n", "--number", min=1, help="How many.")] = 20,
+    difficulty: Difficulty = None,
+    score: Score = None,
     as_json: AsJson = False,
 ) -> None:
     """Records of the dataset, to read."""
     from kgqa_hpc.dataset import show as room
+    from kgqa_hpc.dataset.where import Where
     from kgqa_hpc.errors import InputError
 
     if accepted + rejected + lost > 1:
         raise InputError("--accepted, --rejected and --lost: choose one")
     which: room.Which = "rejected" if rejected else "lost" if lost else "accepted"
-    records = room.show(run, which, group, number)
+    records = room.show(run, which, group, number, Where.of(difficulty or (), score or ()))
     print_result(records, room.render(records), as_json)
 
 
@@ -38,13 +50,17 @@ def export(
     run: Run,
     to: Annotated[str, typer.Option("--to", metavar="FORMAT", help="The form; see docs/dataset.md.")],
     out: Annotated[Path, typer.Option("--out", metavar="FOLDER", help="Where to; replaced if an export.")],
+    difficulty: Difficulty = None,
+    score: Score = None,
     as_json: AsJson = False,
 ) -> None:
     """Write the accepted pairs in another form, by part where the dataset is split."""
     from kgqa_hpc.dataset.exports.source import export as write
+    from kgqa_hpc.dataset.where import Where
     from kgqa_hpc.store.run_folder import RunFolder
 
-    files = [str(path) for path in write(RunFolder.open(run), to, out)]
+    where = Where.of(difficulty or (), score or ())
+    files = [str(path) for path in write(RunFolder.open(run), to, out, where)]
     print_result(files, "\n".join(files), as_json)
 
 
@@ -55,14 +71,35 @@ def combine(
     mixed: Annotated[
         bool, typer.Option("--mixed", help="Also runs that differ in prompts or models.")
     ] = False,
+    share: Annotated[
+        list[float] | None,
+        typer.Option(
+            "--share", metavar="SHARE", help="Of the accepted records; once for each run, in their order."
+        ),
+    ] = None,
+    number: Annotated[
+        int | None, typer.Option("--number", min=1, help="Accepted records in all; default: the most.")
+    ] = None,
+    seed: Annotated[int, typer.Option("--seed", help="Of the draw.")] = 42,
+    difficulty: Difficulty = None,
+    score: Score = None,
     as_json: AsJson = False,
 ) -> None:
     """Join the datasets of several runs into one, every id once."""
     from kgqa_hpc.dataset import combine as room
+    from kgqa_hpc.dataset.mixture import Mixture
+    from kgqa_hpc.dataset.where import Where
+    from kgqa_hpc.errors import InputError
     from kgqa_hpc.store.run_folder import RunFolder
 
-    document = room.combine(out, [RunFolder.open(run) for run in runs], mixed=mixed)
-    total = ", ".join(f"{document[name]:,} {name}" for name in ("accepted", "rejected", "combined"))
+    if number is not None and not share:
+        raise InputError("--number: in which shares?", "say --share once for each run")
+    mixture = Mixture(share, number, seed) if share else None
+    where = Where.of(difficulty or (), score or ())
+    document = room.combine(
+        out, [RunFolder.open(run) for run in runs], mixed=mixed, where=where, mixture=mixture
+    )
+    total = ", ".join(f"{document[name]:,} {name}" for name in room.COUNTS if document[name])
     print_result(document, f"{out}: {total}", as_json)
 
 
@@ -83,3 +120,19 @@ def publish(
 
     done = room.publish(RunFolder.open(run), folder, to or [])
     print_result(asdict(done), done, as_json)
+
+
+@app.command()
+def diversity(
+    run: Annotated[Path, typer.Argument(metavar="RUN", help="A merged run, or a file of JSON lines.")],
+    against: Annotated[Path | None, typer.Option(help="A second one, to compare with.")] = None,
+    field: Annotated[str, typer.Option(help="The text of a record that is looked at.")] = "question",
+    topics: Annotated[int, typer.Option(min=1, help="Topics to find.")] = 22,
+    seed: Annotated[int, typer.Option(help="Of samples and topics.")] = 0,
+    as_json: AsJson = False,
+) -> None:
+    """How varied the accepted questions are: distinct-n, self-BLEU, Vendi score, topics."""
+    from kgqa_hpc.evaluate import variety as room
+
+    document = room.variety(run, against, field=field, topics=topics, seed=seed)
+    print_result(document, room.render(document), as_json)

@@ -54,10 +54,10 @@ def extend(
     threads: Threads = None,
 ) -> None:
     """Draw a larger sample that contains the old one; answers are kept. Then run and merge."""
-    from kgqa_hpc import stages
     from kgqa_hpc.errors import InputError
+    from kgqa_hpc.sampling import extend as draw_more
 
     if (per_shape is None) == (number is None):
         raise InputError("how many? --per-shape N for graphlets, --number N for other kinds")
-    say(stages.extend(run, per_shape or number or 0, threads))
+    say(draw_more(run, per_shape or number or 0, threads))
     say(f"next: kgqa run {run}")

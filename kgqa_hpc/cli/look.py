@@ -69,6 +69,19 @@ def explain(
 
 
 @app.command()
+def replay(
+    run: Run,
+    item: Annotated[str, typer.Argument(metavar="ITEM", help="The id of a record or anchor.")],
+    as_json: AsJson = False,
+) -> None:
+    """Ask the engine again what an item was asked, and show what differs. Nothing is written into the run."""
+    from kgqa_hpc import replay as room
+
+    document = room.replay(run, item)
+    print_result(document, room.render(document), as_json)
+
+
+@app.command()
 def doctor(
     gpu: Annotated[
         bool, typer.Option("--gpu", help="Also run a kernel, a guided answer, and a start on two cards.")

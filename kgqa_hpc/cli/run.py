@@ -63,9 +63,9 @@ def run_(
     ] = False,
 ) -> None:
     """Generate and judge all shards. Alone, several at once, under mpiexec or srun, or in a job array."""
-    from kgqa_hpc.work.run import run_command
+    from kgqa_hpc.target import run_towards
 
-    run_command(run, worker=worker, trust=trust_config)
+    run_towards(run, worker, trust=trust_config)
 
 
 @app.command()

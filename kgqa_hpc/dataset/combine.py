@@ -1,12 +1,17 @@
 """Several merged runs as one dataset: every id once, columns united, each run's records as they are.
 
 Records are taken as their runs published them: decided and filtered. `provenance.run` says which run one is of. The
-first run that has an id keeps it; later ones are counted as `combined`.
+first run that has an id keeps it; later ones are counted as `combined`. What does not fit the conditions is counted as
+`filtered`, and where runs are mixed in shares, accepted records beyond a run's share as `not drawn`: every record of a
+run is counted once.
 """
 
 from __future__ import annotations
 
+from array import array
 from collections.abc import Iterator, Sequence
+from contextlib import ExitStack
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -15,8 +20,10 @@ import orjson
 from kgqa_hpc import __version__
 from kgqa_hpc.dataset.columns import COMMON, Columns, arrow_schema
 from kgqa_hpc.dataset.exports.source import MARK, open_source, refuse_foreign
-from kgqa_hpc.dataset.files import PART_BYTES, RecordFiles, write_sums
+from kgqa_hpc.dataset.files import RecordFiles, write_sums
+from kgqa_hpc.dataset.mixture import Mixture, counts_of, drawn, place
 from kgqa_hpc.dataset.record import record_maker
+from kgqa_hpc.dataset.where import EVERY, Where
 from kgqa_hpc.errors import FingerprintMismatch, InputError
 from kgqa_hpc.runs import run_config
 from kgqa_hpc.store.canonical import pretty
@@ -25,45 +32,102 @@ from kgqa_hpc.store.run_folder import RunFolder
 
 FILES = ("accepted", "rejected")
 MUST_AGREE = ("prompts", "passes")  # sections of a fingerprint: what wrote and judged
+COUNTS = (*FILES, "combined", "filtered", "not drawn")
 
 
-def combine(out: Path, runs: Sequence[RunFolder], *, mixed: bool = False) -> dict[str, Any]:
+def combine(
+    out: Path,
+    runs: Sequence[RunFolder],
+    *,
+    mixed: bool = False,
+    where: Where = EVERY,
+    mixture: Mixture | None = None,
+) -> dict[str, Any]:
     """Write the folder `out`; returns combined.json: per run its digest and counts, and the total.
 
-    Raises InputError for fewer than two runs, one without a dataset, or a folder of something else;
-    FingerprintMismatch when runs differ in prompts or models and `mixed` is false.
+    Raises InputError for fewer than two runs, one without a dataset or without a wanted column, a folder of something
+    else, or shares that cannot be met; FingerprintMismatch when runs differ in prompts or models and `mixed` is false.
     """
     if len({run.path.resolve() for run in runs}) < 2:
         raise InputError("combine needs two runs or more", "kgqa combine OUT RUN RUN")
+    if mixture is not None and len(mixture.shares) != len(runs):
+        raise InputError(
+            f"{len(mixture.shares)} shares for {len(runs)} runs", "one --share a run, in their order"
+        )
     for run in runs:
         open_source(run)
+        where.require(run)
     if not mixed:
         _require_alike(runs)
     refuse_foreign(out)
-    columns = _united(runs)
-    schema = arrow_schema(columns.all())
+    columns, chosen = _look(runs, where, mixture)
     with replaced_folder(out) as folder:
         (folder / MARK).write_text("combine\n", encoding="utf-8")
-        told: list[dict[str, Any]] = [
-            {"run": run.manifest().digest, "accepted": 0, "rejected": 0, "combined": 0} for run in runs
-        ]
-        sums: dict[str, str] = {}
-        seen: set[str] = set()
-        for name in FILES:
-            with RecordFiles(folder, name, schema, (), PART_BYTES) as files:
-                for number, record in _records(runs, name):
-                    if record["id"] in seen:
-                        told[number]["combined"] += 1
-                        continue
-                    seen.add(record["id"])
-                    told[number][name] += 1
-                    files.add(0, orjson.dumps(_in_order(columns, record)) + b"\n")
-            sums |= files.sums
-        total = {key: sum(one[key] for one in told) for key in (*FILES, "combined")}
-        document = {"program": __version__, "runs": told, **total}
+        told, sums = _write(folder, columns, _drawn(_fates(runs, where), chosen), len(runs))
+        by_run = [{"run": run.manifest().digest, **counts} for run, counts in zip(runs, told, strict=True)]
+        total = {key: sum(one[key] for one in told) for key in COUNTS}
+        wishes = {"where": where.plain(), "mixture": None if mixture is None else asdict(mixture)}
+        document = {"program": __version__, **wishes, "runs": by_run, **total}
         (folder / "combined.json").write_bytes(pretty(document))
         write_sums(folder, sums)
     return document
+
+
+Fate = tuple[int, str, dict[str, Any]]  # number of the run, the count it goes into, record
+
+
+def _fates(runs: Sequence[RunFolder], where: Where) -> Iterator[Fate]:
+    """Every record of all runs, accepted ones first, with what becomes of it before any draw."""
+    seen: set[str] = set()
+    for name in FILES:
+        for number, record in _records(runs, name):
+            if not where.holds(record):
+                yield number, "filtered", record
+            elif record["id"] in seen:
+                yield number, "combined", record
+            else:
+                seen.add(record["id"])
+                yield number, name, record
+
+
+def _drawn(fates: Iterator[Fate], chosen: Sequence[Iterator[bool]] | None) -> Iterator[Fate]:
+    """The same after the draw, `chosen` being for each run which of its accepted records are drawn."""
+    for number, fate, record in fates:
+        out = chosen is not None and fate == "accepted" and not next(chosen[number])
+        yield number, "not drawn" if out else fate, record
+
+
+def _look(
+    runs: Sequence[RunFolder], where: Where, mixture: Mixture | None
+) -> tuple[Columns, Sequence[Iterator[bool]] | None]:
+    """The columns of all that may be kept, and which accepted records are drawn."""
+    columns = _declared(runs)
+    places: list[array[int]] = [array("Q") for _ in runs]
+    for number, fate, record in _fates(runs, where):
+        if fate in FILES:
+            columns.add(_without_nulls(record))
+        if fate == "accepted" and mixture is not None:
+            places[number].append(place(mixture.seed, record["id"]))
+    if mixture is None:
+        return columns, None
+    counts = counts_of([len(one) for one in places], mixture.shares, mixture.number)
+    return columns, [iter(drawn(one, count).tolist()) for one, count in zip(places, counts, strict=True)]
+
+
+def _write(
+    folder: Path, columns: Columns, fates: Iterator[Fate], runs: int
+) -> tuple[list[dict[str, int]], dict[str, str]]:
+    """Write what is kept; returns the counts of each run and the files' checksums."""
+    schema = arrow_schema(columns.all())
+    told = [dict.fromkeys(COUNTS, 0) for _ in range(runs)]
+    with ExitStack() as stack:
+        files = {name: stack.enter_context(RecordFiles(folder, name, schema)) for name in FILES}
+        for number, fate, record in fates:
+            told[number][fate] += 1
+            if fate in files:
+                files[fate].add(0, orjson.dumps(_in_order(columns, record)) + b"\n")
+    sums = {name: digest for file in files.values() for name, digest in file.sums.items()}
+    return told, sums
 
 
 def _require_alike(runs: Sequence[RunFolder]) -> None:
@@ -77,7 +141,7 @@ def _require_alike(runs: Sequence[RunFolder]) -> None:
                 )
 
 
-def _united(runs: Sequence[RunFolder]) -> Columns:
+def _declared(runs: Sequence[RunFolder]) -> Columns:
     declared: dict[str, Any] = {}
     for run in runs:
         maker = record_maker(run_config(run), "")
@@ -85,11 +149,7 @@ def _united(runs: Sequence[RunFolder]) -> Columns:
             known = declared.setdefault(column.name, column)
             if known.type != column.type:
                 raise FingerprintMismatch(f"{run.path}: column {column.name} has another type than before")
-    columns = Columns(tuple(declared.values()))
-    for name in FILES:
-        for _, record in _records(runs, name):
-            columns.add(_without_nulls(record))
-    return columns
+    return Columns(tuple(declared.values()))
 
 
 def _without_nulls(record: dict[str, Any]) -> dict[str, Any]:

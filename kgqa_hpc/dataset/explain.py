@@ -8,6 +8,7 @@ sent.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from itertools import takewhile
 from pathlib import Path
 from typing import Any
 
@@ -23,8 +24,9 @@ from kgqa_hpc.dataset.open_items import has_ended
 from kgqa_hpc.dataset.record import item_v2, pair_of
 from kgqa_hpc.errors import InputError, PromptError, StoreError
 from kgqa_hpc.runs import kept_prompts, run_config
-from kgqa_hpc.steps.chain import build_chain, decision_of
+from kgqa_hpc.steps.chain import build_chain, decision_of, kind_of
 from kgqa_hpc.steps.item import Item
+from kgqa_hpc.steps.retrace import retrace
 from kgqa_hpc.steps.step import Step
 from kgqa_hpc.store.anchors import AnchorsFile
 from kgqa_hpc.store.journal import journals_of, read_journal
@@ -78,15 +80,21 @@ def explain(folder: Path, item: str) -> dict[str, Any]:
         "anchor": anchor.to_dict(),
         "output": record["output"],
         "verdicts": record["verdicts"],
-        "requests": [
-            _request(entry, Item.from_record(anchor, record), steps, config) for entry in record["trace"]
-        ],
+        "requests": _requests(anchor, record, steps, config),
         "versions": {
             "program": __version__,
             "run": run.manifest().digest,
             "made_with": run.manifest().program,
         },
     }
+
+
+def recorded(run: RunFolder, config: RunConfig, wanted: str) -> tuple[Anchor, dict[str, Any] | None]:
+    """An anchor and what is recorded of its item, None while it waits. Raises as `explain`."""
+    if not run.anchors.exists():
+        raise InputError(f"{run.path}: nothing was sampled yet", f"first: kgqa sample {run.path}")
+    row, anchor = _find(run, wanted)
+    return anchor, _locate(run, config, row, anchor.id).record
 
 
 def _find(run: RunFolder, wanted: str) -> tuple[int, Anchor]:
@@ -194,16 +202,37 @@ def _steps(config: RunConfig, prompts: Path | None, anchor: Anchor) -> dict[str,
     return steps
 
 
-def _request(
-    entry: dict[str, Any], item: Item, steps: dict[str, Step | str], config: RunConfig
-) -> dict[str, Any]:
-    """A trace entry with the messages that were sent, or the reason why they cannot be shown."""
+def _requests(
+    anchor: Anchor, record: dict[str, Any], steps: dict[str, Step | str], config: RunConfig
+) -> list[dict[str, Any]]:
+    """The trace with the messages that were sent, or the reason why they cannot be shown."""
+    chain = [step for step in steps.values() if isinstance(step, Step)]
+    item = Item(anchor, output=kind_of(config).start(anchor))
+    of = {step.label: step.of(item) for step in chain}
+    notes = [_note(entry, steps, of) for entry in record["trace"]]
+    # What lies behind a step that is gone or another now does not follow from the recorded answers any more.
+    whole = [
+        entry for entry, _ in takewhile(lambda one: one[1] is None, zip(record["trace"], notes, strict=True))
+    ]
+    sent = retrace(chain, item, whole, config.seed) if whole else []
+    final = Item.from_record(anchor, record)
+    told = []
+    for number, (entry, note) in enumerate(zip(record["trace"], notes, strict=True)):
+        messages = None
+        if number < len(sent):
+            messages = list(sent[number].messages)
+        elif note is None:
+            messages = list(of[entry["step"]].request(final, entry["attempt"], config.seed).messages)
+        told.append({**entry, "messages": messages, "note": note})
+    return told
+
+
+def _note(entry: dict[str, Any], steps: dict[str, Step | str], of: dict[str, Step]) -> str | None:
+    """Why the messages of a request cannot be shown; None when they can."""
     step = steps.get(entry["step"], "the configuration has no such step any more")
     if isinstance(step, str):
-        return {**entry, "messages": None, "note": step}
-    step = step.of(item)
-    if step.prompt.sha256 != entry["prompt"]["sha256"]:
-        changed = f"prompt {entry['prompt']['name']} has changed since: it is {step.prompt.sha256} now"
-        return {**entry, "messages": None, "note": changed}
-    messages = step.request(item, entry["attempt"], config.seed).messages
-    return {**entry, "messages": list(messages), "note": None}
+        return step
+    sha256 = of[entry["step"]].prompt.sha256
+    if sha256 != entry["prompt"]["sha256"]:
+        return f"prompt {entry['prompt']['name']} has changed since: it is {sha256} now"
+    return None

@@ -17,10 +17,11 @@ from kgqa_hpc.dataset.documents import write_documents
 from kgqa_hpc.dataset.facts import gather_facts
 from kgqa_hpc.dataset.files import PART_BYTES
 from kgqa_hpc.dataset.filters import apply_filters
-from kgqa_hpc.dataset.first_pass import first_pass
+from kgqa_hpc.dataset.first_pass import FirstPass, first_pass
 from kgqa_hpc.dataset.read import FinishedWork, open_work
 from kgqa_hpc.dataset.second_pass import write_rows
 from kgqa_hpc.dataset.splits import divide
+from kgqa_hpc.dataset.target import cut
 from kgqa_hpc.errors import AccountingError
 from kgqa_hpc.progress import StageProgress
 from kgqa_hpc.store.replace_folder import replaced_folder
@@ -56,8 +57,9 @@ def merge(
     with replaced_folder(run.dataset) as folder:
         scratch = folder / ".scratch"
         scratch.mkdir()
-        found = first_pass(work, scratch, shard_done, processes)
-        apply_filters(found.rows, settings, work.config.seed, scratch, found.accounting)
+        found = filtered(work, scratch, shard_done, processes)
+        if work.config.target is not None:
+            found.accounting.filters["target"] = cut(found.rows, work.config.target)
         found.accounting.splits = divide(found.rows, settings.split, work.config.seed)
         found.rows.count(found.accounting)
         found.accounting.check()
@@ -68,6 +70,18 @@ def merge(
         facts = gather_facts(run, __version__)
         write_documents(folder, run, facts, found, sums)
     return found.accounting
+
+
+def filtered(
+    work: FinishedWork,
+    scratch: Path,
+    shard_done: Callable[[], None] = lambda: None,
+    processes: int | None = None,
+) -> FirstPass:
+    """All rows with what decisions and filters make of them; `scratch` takes what they are read from."""
+    found = first_pass(work, scratch, shard_done, processes)
+    apply_filters(found.rows, work.config.dataset, work.config.seed, scratch, found.accounting)
+    return found
 
 
 def _require_finished(work: FinishedWork, partial: bool) -> None:

@@ -5,7 +5,7 @@ Nothing here changes what was generated. A changed section takes effect with `kg
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, Literal
 
 from pydantic import Field, model_validator
 
@@ -56,6 +56,24 @@ class Split(Settings):
         if abs(sum(self.shares.values()) - 1) > 1e-9:
             raise ValueError(f"shares sum to {sum(self.shares.values()):g} instead of 1")
         return self
+
+
+class Budget(Settings):
+    """What may be spent on a target at most."""
+
+    items: int | None = Field(None, ge=1, description="Anchors sent through the steps.")
+    tokens: int | None = Field(None, ge=1, description="Of prompts and answers together, all attempts.")
+    gpu_hours: float | None = Field(
+        None, gt=0, description="Of the workers, from their logs; no two runs take the same."
+    )
+
+
+class Target(Settings):
+    """How many records the dataset shall have; the sample grows until it has them, or the budget is spent."""
+
+    accepted: int = Field(ge=1, description="Accepted records after all filters, exactly.")
+    per: Literal["all", "group"] = Field("all", description="In all, or of each group (shape, type …).")
+    budget: Budget = Budget()
 
 
 class DatasetConfig(Settings):

@@ -9,6 +9,7 @@ from typing import Any, Literal
 import orjson
 
 from kgqa_hpc.dataset.exports.source import open_source, read_accounting
+from kgqa_hpc.dataset.where import EVERY, Where
 from kgqa_hpc.errors import InputError
 from kgqa_hpc.plain_text import plain_line
 from kgqa_hpc.store.atomic import disk_errors
@@ -19,18 +20,23 @@ Which = Literal["accepted", "rejected", "lost"]
 
 
 def show(
-    folder: Path, which: Which = "accepted", group: str | None = None, number: int = 20
+    folder: Path,
+    which: Which = "accepted",
+    group: str | None = None,
+    number: int = 20,
+    where: Where = EVERY,
 ) -> list[dict[str, Any]]:
-    """The first `number` records of a file of the dataset, of one group if wanted.
+    """The first `number` records of a file of the dataset, of one group and of what fits `where` if wanted.
 
-    Raises InputError when there is no dataset, or no such group among the sampled ones.
+    Raises InputError when there is no dataset, no such group among the sampled ones, or no wanted column.
     """
     source = open_source(RunFolder.open(folder))
+    where.require(source.run)
     if group is not None:
         known = list(read_accounting(source.run).get("groups", {}))
         if group not in known:
             raise InputError(f"no group {group!r} in this run", f"its groups: {', '.join(known)}")
-    found = _records(source.run.dataset / f"{which}.jsonl", group)
+    found = filter(where.holds, _records(source.run.dataset / f"{which}.jsonl", group))
     return [record for record, _ in zip(found, range(number), strict=False)]
 
 

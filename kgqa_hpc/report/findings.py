@@ -30,13 +30,15 @@ class Findings:
     """The numbers and examples of a dataset.
 
     `lengths[file][field]`: characters of accepted and rejected pairs. `usage`: accepted questions per node
-    id; `names`: of those nodes. `samples`: records of both files, evenly over groups.
+    id; `names`: of those nodes; `links`: the pairs of nodes that edges of accepted questions join.
+    `samples`: records of both files, evenly over groups.
     """
 
     accounting: dict[str, Any]
     lengths: dict[str, dict[str, list[int]]] = field(default_factory=dict)
     usage: Counter[str] = field(default_factory=Counter)
     names: dict[str, str] = field(default_factory=dict)
+    links: set[tuple[str, str]] = field(default_factory=set)
     samples: list[dict[str, Any]] = field(default_factory=list)
 
 
@@ -61,12 +63,15 @@ def _read_lengths(findings: Findings, folder: Path, name: str) -> None:
     lengths: dict[str, list[int]] = {"question": [], "answer": []}
     for path in sorted(folder.glob(f"{name}-*.parquet")):
         with pq.ParquetFile(path) as file:
-            known = [column for column in (*lengths, "nodes") if column in file.schema_arrow.names]
+            known = [column for column in (*lengths, "nodes", "edges") if column in file.schema_arrow.names]
             for batch in file.iter_batches(batch_size=2048, columns=known):
                 for text, found in lengths.items():
                     found += map(len, batch[text].to_pylist())
                 if name == "accepted" and "nodes" in known:
-                    _count_nodes(findings, batch["nodes"].to_pylist())
+                    nodes = batch["nodes"].to_pylist()
+                    _count_nodes(findings, nodes)
+                    if "edges" in known:
+                        _gather_links(findings, nodes, batch["edges"].to_pylist())
     findings.lengths[name] = lengths
 
 
@@ -75,6 +80,13 @@ def _count_nodes(findings: Findings, rows: list[list[dict[str, str]] | None]) ->
         for node in nodes or ():
             findings.usage[node["id"]] += 1
             findings.names.setdefault(node["id"], node["name"])
+
+
+def _gather_links(findings: Findings, rows: list[Any], edges: list[Any]) -> None:
+    for nodes, pairs in zip(rows, edges, strict=True):
+        for one, other in pairs or ():
+            ends = sorted((nodes[one]["id"], nodes[other]["id"]))
+            findings.links.add((ends[0], ends[1]))
 
 
 def _sample(folder: Path, name: str, accounting: dict[str, Any]) -> Iterator[dict[str, Any]]:

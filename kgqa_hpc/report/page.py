@@ -48,6 +48,7 @@ def write_report(run: RunFolder) -> Path:
         pace=pace(notes),
         nodes=_top_nodes(findings),
         used_nodes=len(findings.usage),
+        used_links=len(findings.links),
         data=json_block(orjson.dumps(data).decode()),
         shown=len(findings.samples),
     )

@@ -1,13 +1,16 @@
-"""The page's figures, from its findings; after BioGraphletQA's Figures 5, 9, 10 and 11."""
+"""The page's figures, from its findings; after BioGraphletQA's Figures 5, 7, 9, 10 and 11."""
 
 from __future__ import annotations
 
+from collections import Counter
+from collections.abc import Sequence
 from typing import Any
 
+import numpy as np
 from markupsafe import Markup
 
 from kgqa_hpc.report.findings import Findings
-from kgqa_hpc.report.svg import histogram, line, stacked_bars
+from kgqa_hpc.report.svg import density, histogram, line, stacked_bars
 from kgqa_hpc.status.history import Notes
 
 CAP = 2000  # questions per node shown, as in the paper's Figure 11
@@ -25,6 +28,8 @@ def pictures(findings: Findings, notes: Notes) -> dict[str, Any]:
         "answer": _lengths(findings, "answer"),
         "usage": histogram([("acc", usage)], told, "accepted questions per node", logarithmic=True),
     }
+    if findings.links:
+        found["ranks"] = _ranks(findings)
     if pace(notes):
         points = [((at - notes[0][0]) / 60, float(ended)) for at, ended in notes]
         found["pace"] = line(points, "Items ended over time", "minutes since the first note")
@@ -35,6 +40,31 @@ def pace(notes: Notes) -> dict[str, float] | None:
     """Items and seconds between the first and the last note."""
     seconds = notes[-1][0] - notes[0][0] if notes else 0.0
     return {"items": notes[-1][1] - notes[0][1], "seconds": seconds} if seconds > 0 else None
+
+
+def _ranks(findings: Findings) -> str:
+    """Nodes by their rank in questions against their rank in degree, both in the reconstructed graph."""
+    degrees = Counter(node for ends in findings.links for node in ends)
+    nodes = list(findings.usage)
+    by_questions = ranks([findings.usage[node] for node in nodes])
+    by_degree = ranks([degrees[node] for node in nodes])
+    found = correlation(by_questions, by_degree)
+    told = f"Nodes by rank in questions and by rank in degree: rank correlation {found:.2f}"
+    points = list(zip(by_questions.tolist(), by_degree.tolist(), strict=True))
+    return density(points, told, "rank by questions (across), rank by degree (up)")
+
+
+def ranks(values: Sequence[int]) -> np.ndarray:
+    """Ranks from 1 for the largest; equal values share the mean of theirs (n,)."""
+    _, place, counts = np.unique(-np.array(values), return_inverse=True, return_counts=True)
+    ends = np.cumsum(counts)
+    return np.asarray((ends - (counts - 1) / 2)[place])
+
+
+def correlation(one: np.ndarray, other: np.ndarray) -> float:
+    """Spearman's, of two arrays of ranks; 0 where one does not vary."""
+    varies = len(one) > 1 and one.std() > 0 and other.std() > 0
+    return float(np.corrcoef(one, other)[0, 1]) if varies else 0.0
 
 
 def _outcomes(groups: dict[str, Any]) -> str:

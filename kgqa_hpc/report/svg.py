@@ -6,12 +6,14 @@ forbids them): classes name the colours. The same numbers give the same bytes.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from html import escape
 from math import log10
 
 WIDTH, HEIGHT = 460, 220
 LEFT, RIGHT, TOP, BOTTOM = 52, 8, 10, 40
+GRID = 30  # cells of a density along each axis
 Series = tuple[str, Sequence[float]]  # class name (acc, rej, lost, wait) and values
 
 
@@ -79,7 +81,25 @@ def line(points: Sequence[tuple[float, float]], title: str, unit: str) -> str:
     path = " ".join(f"{LEFT + x / far * chart.inner:.1f},{chart.y(y):.1f}" for x, y in points)
     chart.parts.append(f'<polyline class="line" points="{path}"/>')
     for share in (0.0, 0.5, 1.0):
-        chart.label(LEFT + share * chart.inner, HEIGHT - BOTTOM + 14, _number(far * share))
+        chart.label(LEFT + share * chart.inner, HEIGHT - BOTTOM + 14, _number(far * share), share == 1.0)
+    return chart.end(unit)
+
+
+def density(points: Sequence[tuple[float, float]], title: str, unit: str) -> str:
+    """How many points lie where: a grid over both ranges from 0, darker where there are more."""
+    far, high = (max((point[axis] for point in points), default=0.0) or 1.0 for axis in (0, 1))
+    chart = _Chart(WIDTH, high, title)
+    cells = Counter(
+        (min(int(x / far * GRID), GRID - 1), min(int(y / high * GRID), GRID - 1)) for x, y in points
+    )
+    most, step, tall = max(cells.values(), default=1), chart.inner / GRID, (HEIGHT - TOP - BOTTOM) / GRID
+    for (column, row), count in sorted(cells.items()):
+        shade = 0.15 + 0.85 * _log(count) / _log(most)
+        top = chart.y(high * (row + 1) / GRID)
+        place = f'x="{LEFT + column * step:.1f}" y="{top:.1f}" width="{step:.1f}" height="{tall:.1f}"'
+        chart.parts.append(f'<rect class="acc" fill-opacity="{shade:.2f}" {place}/>')
+    for share in (0.0, 0.5, 1.0):
+        chart.label(LEFT + share * chart.inner, HEIGHT - BOTTOM + 14, _number(far * share), share == 1.0)
     return chart.end(unit)
 
 
@@ -115,8 +135,11 @@ class _Chart:
         place = f'x1="{x:.1f}" x2="{x:.1f}" y1="{TOP}" y2="{HEIGHT - BOTTOM}"'
         self.parts.append(f'<line class="mark" {place}/>')
 
-    def label(self, x: float, y: float, text: str) -> None:
-        self.parts.append(f'<text class="mid" x="{x:.1f}" y="{y:.1f}">{escape(text)}</text>')
+    def label(self, x: float, y: float, text: str, last: bool = False) -> None:
+        """Text around `x`; the last of an axis ends there, so that it is never cut."""
+        self.parts.append(
+            f'<text class="{"end" if last else "mid"}" x="{x:.1f}" y="{y:.1f}">{escape(text)}</text>'
+        )
 
     def end(self, unit: str) -> str:
         self.label(LEFT + self.inner / 2, HEIGHT - 6, unit)

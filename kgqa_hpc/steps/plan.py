@@ -11,6 +11,7 @@ import hashlib
 from typing import Any
 
 from kgqa_hpc.anchors.anchor import Anchor
+from kgqa_hpc.anchors.family import wording
 from kgqa_hpc.anchors.script import answers_of
 from kgqa_hpc.columns import Column
 from kgqa_hpc.errors import ScriptError
@@ -51,7 +52,8 @@ class PlanScript(Step):
 
     def accept(self, item: Item, answer: dict[str, Any]) -> Outcome:
         rounds, kept = item.state.get("rounds", []), item.state.get("kept", "")
-        if answer["sufficient"]:
+        # Whoever finds sufficient what nobody has executed yet sees it executed first.
+        if answer["sufficient"] and (_answers(item.anchor, kept) or not answer["script"].strip()):
             return self._end(item, answer["question"], kept, len(rounds))
         script = f"{kept}\n{answer['script']}" if kept else answer["script"]
         result = run_on(item.anchor, script)
@@ -61,12 +63,19 @@ class PlanScript(Step):
         return Ask()
 
     def _end(self, item: Item, question: str, script: str, rounds: int) -> Outcome:
-        answers = answers_of(run_on(item.anchor, script).variables.get("answer")) if script else []
+        answers = _answers(item.anchor, script)
         if not answers:
             return Reject(f"{self.label}: no script gave an answer")
+        if objection := wording(question, [], answers):
+            return Reject(f"{self.label}: {objection}")
         item.output = {**item.output, "question": question, "answer": "; ".join(answers), "script": script}
         item.annotations["rounds"] = rounds
         return Done()
+
+
+def _answers(anchor: Anchor, script: str) -> list[str]:
+    """What a script leaves in its variable `answer`; none for an empty one."""
+    return answers_of(run_on(anchor, script).variables.get("answer")) if script else []
 
 
 def run_on(anchor: Anchor, script: str) -> Result:

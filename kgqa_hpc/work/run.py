@@ -13,6 +13,7 @@ import random
 import socket
 import sys
 import time
+from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -48,21 +49,31 @@ TOGETHER = 20.0
 GC_AFTER = 50_000
 
 
-def run_command(folder: Path, worker: str | None = None, *, trust: bool = False) -> None:
+Further = Callable[[RunFolder, RunConfig, Callable[[float], bool]], bool]
+
+
+def _no_further(*_: object) -> bool:
+    return False
+
+
+def run_command(
+    folder: Path, worker: str | None = None, *, trust: bool = False, further: Further = _no_further
+) -> None:
     """Work on a run until it is complete. `worker` is the stem of this worker's name in logs.
 
-    `trust` agrees to what the configuration does beyond the run (store/trust.py).
+    `trust` agrees to what the configuration does beyond the run (store/trust.py). `further` is asked when every
+    shard is done: whether the run has grown meanwhile (kgqa_hpc/target.py).
 
     Raises StoppedEarly, or any KgqaError; under MPI it does not return but ends the process.
     """
     world = discover(os.environ)
     if world.launcher != "mpi":
-        _run(folder, world, worker, trust)
+        _run(folder, world, worker, trust, further)
         return
     ranks = mpi.shake_hands(world, folder)
     code, patience = 0, TOGETHER
     try:
-        _run(folder, world, worker, trust)
+        _run(folder, world, worker, trust, further)
     except BaseException as problem:  # noqa: BLE001  whatever it is, the process must leave MPI in order
         code, patience = _last_words(problem, world)
     if ranks is None:
@@ -85,7 +96,7 @@ def _last_words(problem: BaseException, world: World) -> tuple[int, float]:
     return 1, 0.0
 
 
-def _run(folder: Path, world: World, wish: str | None, trust: bool) -> None:
+def _run(folder: Path, world: World, wish: str | None, trust: bool, further: Further) -> None:
     gc.set_threshold(GC_AFTER)
     run, config = open_for_work(folder)
     _agree(run, world, trust)
@@ -104,6 +115,9 @@ def _run(folder: Path, world: World, wish: str | None, trust: bool) -> None:
             record_own_job(run)
         try:
             _work_through(run, config, worker, world, stop, log, facts)
+            while further(run, config, stop.wait):
+                run, config = open_for_work(folder)
+                _work_through(run, config, worker, world, stop, log, facts)
         except BaseException as problem:
             text = problem.message if isinstance(problem, KgqaError) else repr(problem)
             with suppress(StoreError):  # the log may be what cannot be written

@@ -9,9 +9,12 @@ from typing import Any
 
 import pyarrow.parquet as pq
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
-from kgqa_hpc.dataset.combine import combine
+from kgqa_hpc.dataset.combine import COUNTS, combine
 from kgqa_hpc.dataset.merge import merge
+from kgqa_hpc.dataset.mixture import Mixture, apportion, counts_of, largest
 from kgqa_hpc.errors import FingerprintMismatch, InputError
 
 
@@ -58,3 +61,83 @@ def test_one_run_is_no_combination(make_run: Any, tmp_path: Path) -> None:
     run = merged(make_run, "one/run", items=8)
     with pytest.raises(InputError, match="two runs or more"):
         combine(tmp_path / "out", [run.folder, run.folder])
+
+
+def test_shares_are_met_exactly_seeded_and_in_order(make_run: Any, tmp_path: Path) -> None:
+    runs = [merged(make_run, "one/run").folder, merged(make_run, "two/run", items=48, seed=8).folder]
+    accepted = [(run.dataset / "accepted.jsonl").read_bytes().splitlines() for run in runs]
+    theirs = [[json.loads(line)["id"] for line in lines] for lines in accepted]
+    options: dict[str, Any] = {"mixed": True, "mixture": Mixture([2, 1], 9, seed=5)}
+    distinct = [theirs[0], [one for one in theirs[1] if one not in set(theirs[0])]]
+    assert len(distinct[1]) == 0  # the same anchors: an id stands once, so the second run has nothing to give
+    with pytest.raises(InputError, match="run 2 has 0 accepted records that fit, its share of 9 is 3"):
+        combine(tmp_path / "out", runs, **options)
+    assert not (tmp_path / "out").exists()
+    for run in runs[1:]:
+        renamed(run)
+    told = combine(tmp_path / "out", runs, **options)
+    assert [one["accepted"] for one in told["runs"]] == [6, 3]
+    assert [one["not drawn"] for one in told["runs"]] == [len(theirs[0]) - 6, len(theirs[1]) - 3]
+    for one, run in zip(told["runs"], runs, strict=True):
+        lines = [
+            (run.dataset / f"{name}.jsonl").read_bytes().count(b"\n") for name in ("accepted", "rejected")
+        ]
+        assert sum(one[name] for name in COUNTS) == sum(lines)
+    ids(tmp_path / "out")
+    found = [json.loads(line) for line in (tmp_path / "out" / "accepted.jsonl").open()]
+    order = {record: at for at, record in enumerate([*theirs[0], *(f"second-{one}" for one in theirs[1])])}
+    assert [order[record["id"]] for record in found] == sorted(order[record["id"]] for record in found)
+    combine(tmp_path / "again", runs, **options)
+    assert (tmp_path / "again" / "SHA256SUMS").read_bytes() == (tmp_path / "out" / "SHA256SUMS").read_bytes()
+    other = combine(tmp_path / "other", runs, mixed=True, mixture=Mixture([2, 1], 9, seed=6))
+    assert other["accepted"] == 9
+    assert (tmp_path / "other" / "accepted.jsonl").read_bytes() != (
+        tmp_path / "out" / "accepted.jsonl"
+    ).read_bytes()
+
+
+def renamed(run: Any) -> None:
+    """Give every record of a dataset an id of its own."""
+    for name in ("accepted", "rejected"):
+        path = run.dataset / f"{name}.jsonl"
+        path.write_text(path.read_text().replace('{"id":"', '{"id":"second-'))
+
+
+@given(
+    shares=st.lists(st.floats(0.01, 100), min_size=1, max_size=6),
+    have=st.lists(st.integers(0, 500), min_size=6),
+)
+def test_counts_keep_to_the_shares_and_never_ask_for_more_than_there_is(
+    shares: list[float], have: list[int]
+) -> None:
+    have = have[: len(shares)]
+    counts = counts_of(have, shares, None)
+    total = sum(counts)
+    assert total == largest(have, shares)
+    assert all(0 <= count <= most for count, most in zip(counts, have, strict=True))
+    quotas = [total * share / sum(shares) for share in shares]
+    assert all(abs(count - quota) < 1 + 1e-6 for count, quota in zip(counts, quotas, strict=True))
+
+
+@pytest.mark.parametrize(
+    ("number", "shares", "counts"),
+    [
+        (10, [1, 1, 1], [4, 3, 3]),  # equal remainders: the earlier first
+        (
+            26,
+            [9061, 7179, 5259, 3319, 1182],
+            [9, 7, 5, 4, 1],
+        ),  # Balinski and Young 1982, table of Hamilton's rule
+        (100, [0.7, 0.2, 0.1], [70, 20, 10]),  # no rounding of binary fractions
+        (1, [0.5, 0.5], [1, 0]),
+        (0, [3, 4], [0, 0]),
+    ],
+)
+def test_counts_follow_the_largest_remainder(number: int, shares: list[float], counts: list[int]) -> None:
+    assert apportion(number, shares) == counts
+
+
+def test_a_share_that_is_none_is_refused() -> None:
+    for share in (0, -1, float("nan"), float("inf")):
+        with pytest.raises(InputError, match="each must be above 0"):
+            Mixture([1, share])

@@ -83,6 +83,14 @@ def test_an_end_without_a_result_is_refused(plan: Step) -> None:
     assert say(plan, item, 1, sufficient=True, question="What?") == Reject("plan: no script gave an answer")
 
 
+def test_what_nobody_has_executed_yet_is_not_sufficient(plan: Step) -> None:
+    item, script = Item(ANCHOR), f"{FIND}\nCOUNT found AS answer"
+    assert say(plan, item, 0, sufficient=True, script=script, question="How many?") == Ask()
+    assert '"answer":2' in plan.request(item, 0, 7, 1).messages[1]["content"].replace(" ", "")
+    assert say(plan, item, 1, sufficient=True, script=script, question="How many diseases?") == Done()
+    assert item.output["script"] == script
+
+
 def test_the_plan_ends_after_ten_rounds(plan: Step) -> None:
     item = Item(ANCHOR)
     for turn in range(9):

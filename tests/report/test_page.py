@@ -16,6 +16,7 @@ from kgqa_hpc.dataset.merge import merge
 from kgqa_hpc.errors import AccountingError, InputError
 from kgqa_hpc.report.findings import read_findings
 from kgqa_hpc.report.page import write_report
+from kgqa_hpc.report.pictures import correlation, ranks
 
 VOID = {"meta", "img", "br", "input"}
 EVIL = "</script></p><script>alert(1)</script><img src=x onerror=alert(2)>{{ 7 * 7 }}\" onload='x"
@@ -113,7 +114,30 @@ def test_the_page_loads_nothing_and_runs_only_its_own_script(make_run: Any) -> N
 def test_every_figure_has_a_text_alternative(make_run: Any) -> None:
     page = report(make_run())
     figures = re.findall(r'<svg class="figure"[^>]*role="img"><title>([^<]+)</title>', page.source)
-    assert len(figures) == page.source.count('class="figure"') == 4
+    assert len(figures) == page.source.count('class="figure"') == 5
+
+
+def test_the_reconstructed_graph_is_that_of_the_accepted_pairs(make_run: Any) -> None:
+    run = make_run()
+    page = report(run)
+    records = [json.loads(line) for line in (run.folder.dataset / "accepted.jsonl").open()]
+    nodes = {node["id"] for record in records for node in record["nodes"]}
+    links = {
+        frozenset(record["nodes"][end]["id"] for end in edge)
+        for record in records
+        for edge in record["edges"]
+    }
+    assert f"{len(nodes):,} nodes of the graph are in at least one accepted question" in page.words
+    assert f"cover a graph of these and {len(links):,} pairs of joined nodes" in page.words
+
+
+def test_ranks_and_their_correlation_are_those_of_scipy() -> None:
+    stats = pytest.importorskip("scipy.stats")
+    questions, degrees = [5, 1, 1, 9, 3, 3, 3], [2, 2, 1, 7, 8, 1, 4]
+    one, other = ranks(questions), ranks(degrees)
+    assert one.tolist() == stats.rankdata([-value for value in questions]).tolist()
+    assert correlation(one, other) == pytest.approx(stats.spearmanr(questions, degrees).statistic)
+    assert correlation(ranks([1, 1]), ranks([1, 2])) == 0
 
 
 def test_nothing_foreign_becomes_markup(make_run: Any) -> None:

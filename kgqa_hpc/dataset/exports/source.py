@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 import orjson
 
 from kgqa_hpc.dataset.exports import EXPORTS
+from kgqa_hpc.dataset.where import EVERY, Where
 from kgqa_hpc.errors import InputError
 from kgqa_hpc.store.atomic import disk_errors
 from kgqa_hpc.store.regular import open_regular
@@ -22,10 +23,11 @@ Line = dict[str, Any]
 
 @dataclass(frozen=True, slots=True)
 class ExportSource:
-    """A merged run. `splits` are the names of its parts; train alone without a split."""
+    """A merged run. `splits` are the names of its parts, train alone without a split; `where`: what is wanted of it."""
 
     run: RunFolder
     splits: tuple[str, ...]
+    where: Where = EVERY
 
     @property
     def accepted(self) -> Path:
@@ -37,18 +39,19 @@ class ExportSource:
         with disk_errors(self.accepted), open(open_regular(self.accepted), "rb") as file:
             for line in file:
                 record = orjson.loads(line)
-                if split is None or record.get("split", TRAIN) == split:
+                if (split is None or record.get("split", TRAIN) == split) and self.where.holds(record):
                     yield record
 
 
-def export(run: RunFolder, format: str, out: Path) -> list[Path]:
-    """Write the dataset of `run` in `format` into the folder `out`, which is replaced as a whole.
+def export(run: RunFolder, format: str, out: Path, where: Where = EVERY) -> list[Path]:
+    """Write what is wanted of the dataset of `run` in `format` into the folder `out`, which is replaced as a whole.
 
-    Returns the files. Raises ConfigError for an unknown format, InputError without a dataset, or when `out`
-    holds something that is no export.
+    Returns the files. Raises ConfigError for an unknown format, InputError without a dataset or a wanted column,
+    or when `out` holds something that is no export.
     """
     writer = EXPORTS.get(format)()
-    source = open_source(run)
+    source = replace(open_source(run), where=where)
+    where.require(run)
     refuse_foreign(out)
     with replaced_folder(out) as folder:
         (folder / MARK).write_text(f"{format}\n", encoding="utf-8")

@@ -124,15 +124,40 @@ def test_the_task_for_lm_eval_loads_its_data_from_wherever_it_lies(run: Any, tmp
     assert int(done.stdout) == len(lines(tmp_path / "out" / "test.jsonl"))
 
 
-@pytest.mark.skipif(importlib.util.find_spec("lm_eval") is None, reason="LM-EVAL IS NOT INSTALLED")
-def test_the_harness_runs_the_task_with_its_dummy_model(run: Any, tmp_path: Path) -> None:
-    export(run.folder, "lm-eval", tmp_path / "out")
-    environment = {**os.environ, "HF_HOME": str(tmp_path / "hf"), "HF_HUB_OFFLINE": "1"}
-    command = [sys.executable, "-m", "lm_eval", "--model", "dummy", "--tasks", "kgqa", "--limit", "3"]
-    command += ["--include_path", str(tmp_path / "out")]
-    done = subprocess.run(command, capture_output=True, text=True, cwd=tmp_path, env=environment, check=False)
+def evaluator(name: str, pins: str = "") -> str:
+    """A Python that has an evaluation program; they pin much, so each may have an environment of its own."""
+    variable = f"KGQA_{name.upper()}_PYTHON"
+    python = os.environ.get(variable) or (sys.executable if importlib.util.find_spec(name) else None)
+    how = f"python -m venv V && V/bin/pip install {name.replace('_', '-')}{pins} and {variable}=V/bin/python"
+    return python or pytest.skip(f"{name.upper()} IS NOT INSTALLED: {how}")
+
+
+def run_by(python: str, folder: Path, *command: str) -> subprocess.CompletedProcess[str]:
+    environment = {**os.environ, "HF_HOME": str(folder / "hf"), "HF_HUB_OFFLINE": "1", "PYTHONPATH": ""}
+    done = subprocess.run(
+        [python, *command], capture_output=True, text=True, cwd=folder, env=environment, check=False
+    )
     assert done.returncode == 0, done.stderr[-2000:]
+    return done
+
+
+def test_the_harness_runs_the_task_with_its_dummy_model(run: Any, tmp_path: Path) -> None:
+    python = evaluator("lm_eval")
+    export(run.folder, "lm-eval", tmp_path / "out")
+    task = ["--tasks", "kgqa", "--limit", "3", "--include_path", str(tmp_path / "out")]
+    done = run_by(python, tmp_path, "-m", "lm_eval", "--model", "dummy", *task)
     assert "exact_match" in done.stdout
+
+
+def test_lighteval_scores_a_model_that_knows_every_second_answer(run: Any, tmp_path: Path) -> None:
+    python = evaluator("lighteval", " 'xxhash<4'")
+    export(run.folder, "lighteval", tmp_path / "out")
+    script = Path(__file__).with_name("lighteval_scripted.py")
+    run_by(python, tmp_path, str(script), str(tmp_path / "out" / "kgqa_task.py"), "scores.json")
+    scores = json.loads((tmp_path / "scores.json").read_text())["kgqa:0"]
+    number = len(lines(tmp_path / "out" / "test.jsonl"))
+    assert scores["em"] == pytest.approx((number + 1) // 2 / number)
+    assert scores["rougeL"] >= scores["em"]
 
 
 # The others need records that were rephrased first: tests/steps/test_rephrase.py.

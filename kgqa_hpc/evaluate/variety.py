@@ -1,0 +1,94 @@
+"""How varied the accepted questions of a dataset are, beside those of a second one: `kgqa diversity`.
+
+Measures that depend on how many texts there are (all of these do) are taken over equally many of each dataset.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from kgqa_hpc.errors import InputError
+from kgqa_hpc.evaluate.diversity import distinct_n, self_bleu, type_token_curve, vendi_score, words
+from kgqa_hpc.evaluate.records import records
+from kgqa_hpc.evaluate.topics import find_topics, tf_idf
+
+ORDERS = (1, 2, 3, 4)
+VENDI_TEXTS = 1000  # its matrix is as wide as it has texts
+
+
+def variety(
+    source: Path, other: Path | None = None, *, field: str = "question", topics: int = 22, seed: int = 0
+) -> dict[str, Any]:
+    """The measures of each source (a merged run, or a file of JSON lines), as plain data.
+
+    Raises InputError for a source without accepted records that have such a text.
+    """
+    texts = {str(one): _texts(one, field) for one in (source, other) if one is not None}
+    number = min(map(len, texts.values()))
+    told = {name: measures(_drawn(found, number, seed), topics, seed) for name, found in texts.items()}
+    return {"field": field, "texts": {name: len(found) for name, found in texts.items()}, "measures": told}
+
+
+def measures(texts: Sequence[str], topics: int = 22, seed: int = 0) -> dict[str, Any]:
+    """distinct-n, type-token curve, self-BLEU, Vendi score of TF-IDF vectors, and topics of `texts`."""
+    tokens = [word for text in texts for word in words(text)]
+    found = find_topics(texts, topics, seed=seed)
+    vectors, _ = tf_idf(_drawn(texts, VENDI_TEXTS, seed), min_texts=1)
+    return {
+        "texts": len(texts),
+        "tokens": len(tokens),
+        "types": len(set(tokens)),
+        "distinct": {str(n): distinct_n(texts, n) for n in ORDERS},
+        "self_bleu": self_bleu(texts, seed=seed),
+        "vendi": vendi_score(vectors.toarray()),
+        "type_token_curve": type_token_curve(texts, 20, seed),
+        "effective_topics": found.effective,
+        "topics": [
+            {"texts": size, "terms": list(terms)}
+            for size, terms in zip(found.sizes, found.terms, strict=True)
+        ],
+    }
+
+
+def _texts(source: Path, field: str) -> list[str]:
+    kept = (record.get(field) for record in records(source) if record.get("accepted", True))
+    texts = [text for text in kept if isinstance(text, str) and text.strip()]
+    if not texts:
+        raise InputError(f"{source}: no accepted record has a text {field!r}", "name another with --field")
+    return texts
+
+
+def _drawn(texts: Sequence[str], number: int, seed: int) -> list[str]:
+    """`number` of them in their order, drawn by the seed; all where there are fewer."""
+    if len(texts) <= number:
+        return list(texts)
+    chosen = np.random.default_rng(seed).choice(len(texts), number, replace=False)
+    return [texts[i] for i in np.sort(chosen)]
+
+
+def render(document: dict[str, Any]) -> str:
+    """A table, one column a dataset, and the topics of each."""
+    columns = document["measures"]
+    rows = [
+        ("texts", [f"{one['texts']:,}" for one in columns.values()]),
+        ("words", [f"{one['tokens']:,}" for one in columns.values()]),
+        ("different words", [f"{one['types']:,}" for one in columns.values()]),
+        *((f"distinct-{n}", [_figure(one["distinct"][str(n)]) for one in columns.values()]) for n in ORDERS),
+        ("self-BLEU", [_figure(one["self_bleu"]) for one in columns.values()]),
+        ("Vendi score", [_figure(one["vendi"]) for one in columns.values()]),
+        ("effective topics", [_figure(one["effective_topics"]) for one in columns.values()]),
+    ]
+    lines = [f"{document['field']}s of {', '.join(columns)}"]
+    lines += [f"{name:<18}" + "".join(f"{cell:>12}" for cell in cells) for name, cells in rows]
+    for name, one in columns.items():
+        lines.append(f"topics of {name}")
+        lines += [f"{topic['texts']:>8,}  {' '.join(topic['terms'])}" for topic in one["topics"]]
+    return "\n".join(lines)
+
+
+def _figure(value: float | None) -> str:
+    return "none" if value is None else f"{value:.3f}" if value < 10 else f"{value:.1f}"

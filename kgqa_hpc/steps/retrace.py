@@ -1,0 +1,44 @@
+"""What an item was asked, as it was sent: its requests, made again from its recorded answers.
+
+Prompts are not stored with every item. They follow from the chain, the seed and what was answered before, so going
+through the recorded answers once more gives each request as it was, also where a later step changed the fields it
+spoke of, and in every turn of a step that asks in turns.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from kgqa_hpc.engines.engine import Request, Response
+from kgqa_hpc.steps.item import Item
+from kgqa_hpc.steps.step import Step
+
+
+def retrace(
+    chain: Sequence[Step], item: Item, trace: Sequence[Mapping[str, Any]], run_seed: int
+) -> list[Request]:
+    """The requests of `trace`, in its order; `item` is one that was asked nothing yet, and goes along.
+
+    `chain` holds the steps of all passes. Shorter than the trace when a step of it is not in the chain any more.
+    """
+    made: list[Request] = []
+    for step in chain:
+        if len(made) == len(trace):
+            break
+        if trace[len(made)]["step"] != step.label:
+            if not step.asks_about(item):
+                step.run(item)
+            continue
+        while len(made) < len(trace) and (entry := trace[len(made)])["step"] == step.label:
+            attempt, turn = entry["attempt"], entry.get("turn", 0)
+            made.append(step.request(item, attempt, run_seed, turn))
+            step.take(item, _answered(made[-1], entry), attempt, turn)
+        item.state = {}
+    return made
+
+
+def _answered(request: Request, entry: Mapping[str, Any]) -> Response:
+    tokens = entry["tokens"]
+    counts = (tokens["prompt"], tokens["completion"], tokens["cached"])
+    return Response(request.id, entry["text"], entry["finish"], *counts, entry["error"])

@@ -1,0 +1,229 @@
+"""`kgqa run` towards a target: run, look, draw a larger sample, run again, until it or the budget is reached.
+
+Workers know of each other only through the run folder, as everywhere: one at a time, under a lease, looks at the
+finished sample and writes what follows into target.json before it does it, so whoever comes after a kill goes on
+with the same number.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import socket
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import orjson
+
+from kgqa_hpc.config import RunConfig
+from kgqa_hpc.dataset.settings import Target
+from kgqa_hpc.dataset.target import Standing, next_size
+from kgqa_hpc.errors import CorruptFile, StoppedEarly
+from kgqa_hpc.plain_text import plain
+from kgqa_hpc.runs import open_run, run_config
+from kgqa_hpc.sampling import extend, size_of
+from kgqa_hpc.store import canonical
+from kgqa_hpc.store.atomic import exists, make_folder
+from kgqa_hpc.store.document import read_document, write_document
+from kgqa_hpc.store.lease import Leases
+from kgqa_hpc.store.run_folder import RunFolder
+from kgqa_hpc.work.lease_renewal import Heartbeat
+from kgqa_hpc.work.run import run_command
+
+KIND = "target"
+ROLE = ".target"  # no pass can be named so
+POLL = 0.5  # s, at first; looks grow rarer
+
+
+def run_towards(folder: Path, worker: str | None = None, *, trust: bool = False) -> None:
+    """Work on a run until it is complete and, where it has one, its target is reached; see work/run.py."""
+    finish_growth(folder)
+    run_command(folder, worker, trust=trust, further=_further)
+
+
+def _further(run: RunFolder, config: RunConfig, stopped: Callable[[float], bool]) -> bool:
+    """Whether there is more to do on a run whose every shard is done; the sample is larger then.
+
+    `stopped(seconds)` waits so long, or until this process is to stop. Raises StoppedEarly, and as `extend`.
+    """
+    if config.target is None or _ended(run, config):
+        return False
+    with _alone(run, config, stopped):
+        present = run_config(run)
+        if size_of(present) != size_of(config):
+            return True  # another worker has drawn the larger sample
+        if not _ended(run, config):
+            try:
+                _note(run, _decide(run, present))
+            except (CorruptFile, _Unfinished):
+                return True  # a result was set aside: it is done again first
+        wanted = _last(run)["next"]
+        if wanted is not None:
+            extend(run.path, wanted)
+        return wanted is not None
+
+
+class _Unfinished(Exception):
+    """Work is left in the sample, so nothing can be decided."""
+
+
+def finish_growth(folder: Path) -> None:
+    """Go on with the larger sample that a killed process had begun to draw, if any."""
+    run, config = open_run(folder)
+    if config.target is None or not _growth_pending(run):
+        return
+    with _alone(run, config, _wait):
+        if _growth_pending(run):
+            extend(folder, _last(run)["next"])
+
+
+def _wait(seconds: float) -> bool:
+    time.sleep(seconds)
+    return False
+
+
+def _growth_pending(run: RunFolder) -> bool:
+    """Whether the last decision was a larger sample than that of the manifest, which a growth writes last."""
+    wanted = _last(run).get("next")
+    key = type(run_config(run).anchors).size
+    made = run.manifest().sections["sampling"]["values"].get(key)
+    return wanted is not None and made is not None and made < wanted
+
+
+@contextmanager
+def _alone(run: RunFolder, config: RunConfig, stopped: Callable[[float], bool]) -> Iterator[None]:
+    """Hold the lease of the target, however long it takes to get it."""
+    leases = Leases(run.leases(ROLE), f"{socket.gethostname()}-{os.getpid()}", config.runtime.lease)
+    heartbeat = Heartbeat(config.runtime.lease, lambda *_, **__: None)
+    pause = POLL
+    try:
+        while (lease := leases.claim(KIND)) is None:
+            if stopped(pause):
+                raise StoppedEarly(
+                    "stopped early; everything finished is saved", "run the same command again"
+                )
+            pause = min(1.5 * pause, 15.0)
+        heartbeat.start()
+        heartbeat.keep(lease)
+        try:
+            yield
+        finally:
+            heartbeat.stop()
+            lease.release()
+    finally:
+        leases.close()
+
+
+def _decide(run: RunFolder, config: RunConfig) -> dict[str, Any]:
+    """What follows from the finished sample, as plain data. Raises CorruptFile, _Unfinished."""
+    assert config.target is not None
+    now = _standing(run, config)
+    size, why = next_size(config.target, now)
+    _say(config.target, now, size, why)
+    return {
+        "of": _identity(run, config),
+        "size": now.size,
+        "sampled": now.items,
+        "accepted": now.counts(config.target),
+        "spent": now.spent,
+        "next": size,
+        "why": why,
+    }
+
+
+def _standing(run: RunFolder, config: RunConfig) -> Standing:
+    """The finished sample as merge sees it, after every filter."""
+    import numpy as np
+
+    from kgqa_hpc.dataset.merge import filtered
+    from kgqa_hpc.dataset.read import open_work
+
+    work = open_work(run)
+    if work.missing:
+        raise _Unfinished
+    scratch = run.path / ".target"
+    shutil.rmtree(scratch, ignore_errors=True)
+    make_folder(scratch)
+    try:
+        found = filtered(work, scratch)
+        groups, rows = found.rows.groups.texts, found.rows
+        accepted = np.bincount(rows.group[rows.accepted], minlength=len(groups)).tolist()
+    finally:
+        shutil.rmtree(scratch, ignore_errors=True)
+    sampled = {name: counts.sampled for name, counts in found.accounting.groups.items()}
+    tokens = sum(
+        row["tokens"][kind] for row in found.accounting.requests for kind in ("prompt", "completion")
+    )
+    hours = round(_gpu_hours(run, config), 4)
+    spent = {"items": sum(sampled.values()), "tokens": tokens, "gpu_hours": hours}
+    even = type(config.anchors).size == "per_shape"
+    return Standing(size_of(config) or 0, even, sampled, dict(zip(groups, accepted, strict=True)), spent)
+
+
+def _gpu_hours(run: RunFolder, config: RunConfig) -> float:
+    """Hours between the first and the last line of every worker's sessions, times its GPUs."""
+    least = max(int(config.engine_of(each.name).gpus_per_worker) for each in config.passes)
+    seconds = 0.0
+    for path in sorted(run.logs.glob("*/*.jsonl")):
+        began, gpus = 0.0, 0
+        for line in path.read_bytes().splitlines():
+            try:
+                entry = orjson.loads(line)
+            except orjson.JSONDecodeError:
+                continue  # the torn last line of a killed worker
+            if entry.get("event") == "started":
+                began, gpus = (
+                    entry["time"],
+                    len((entry.get("gpus") or "").split(",")) if entry.get("gpus") else least,
+                )
+            elif began:
+                seconds += gpus * (entry["time"] - began)
+                began = entry["time"]
+    return seconds / 3600
+
+
+def _identity(run: RunFolder, config: RunConfig) -> str:
+    """What a decision follows from: the run with its sample, what merge keeps, and the target."""
+    plain_ = config.plain()
+    return canonical.digest([run.manifest().digest, plain_["dataset"], plain_["target"]])
+
+
+def _rounds(run: RunFolder) -> list[dict[str, Any]]:
+    """All decisions so far; none where they cannot be read, for they follow from the results again."""
+    path = run.path / "target.json"
+    try:
+        return list(read_document(path, KIND)["rounds"]) if exists(path) else []
+    except CorruptFile:
+        return []
+
+
+def _last(run: RunFolder) -> dict[str, Any]:
+    rounds = _rounds(run)
+    return rounds[-1] if rounds else {}
+
+
+def _note(run: RunFolder, decision: dict[str, Any]) -> None:
+    rounds = [*_rounds(run), decision]
+    write_document(run.path / "target.json", {"format": f"kgqa-{KIND}", "version": 1, "rounds": rounds})
+
+
+def _ended(run: RunFolder, config: RunConfig) -> bool:
+    """Whether this very sample was decided on already, and nothing more is to be drawn."""
+    last = _last(run)
+    return bool(last) and last["of"] == _identity(run, config) and last["next"] is None
+
+
+def _say(target: Target, now: Standing, size: int | None, why: str) -> None:
+    counts = now.counts(target)
+    have = sum(min(number, target.accepted) for number in counts.values())
+    wanted = target.accepted * len(counts)
+    then = why if size is None else f"next a sample of {size:,} instead of {now.size:,}"
+    print(
+        plain(f"target  {have:,} of {wanted:,} accepted, {now.items:,} items: {then}"),
+        file=sys.stderr,
+        flush=True,
+    )

@@ -1,0 +1,113 @@
+"""Accounting violated in a dozen ways: each is refused with its reason, and the dataset stays what it was."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from kgqa_hpc.dataset.merge import merge
+from kgqa_hpc.errors import AccountingError, CorruptFile, FingerprintMismatch, KgqaError
+from kgqa_hpc.store.document import read_document, write_document
+from kgqa_hpc.store.results import read_result, read_summary, write_result
+from kgqa_hpc.store.run_folder import RunFolder
+from kgqa_hpc.store.sealed import read_header
+from kgqa_hpc.store.shard import read_shard, write_shard
+
+SHARD = "shard-000002"
+Records = list[dict[str, Any]]
+
+
+def changed(change: Callable[[Records], Records], **header: str) -> Callable[[RunFolder, RunFolder], None]:
+    """A result whose records, or whose header, are others."""
+
+    def spoil(run: RunFolder, _: RunFolder) -> None:
+        path = run.result("main", SHARD)
+        records, known = read_result(path), read_summary(path)
+        path.unlink()
+        kept = {key: known[key] for key in ("made_by", "pass", "shard")}
+        write_result(path, change(records), kept | header)
+
+    return spoil
+
+
+def regrouped(run: RunFolder, _: RunFolder) -> None:
+    """A shard with the ids of its anchors and another group."""
+    path = run.shard(SHARD)
+    anchors, header = read_shard(path), read_header(path, "shard")
+    path.unlink()
+    origin = {key: header[key] for key in ("anchors_sha256", "shard_size", "start")}
+    write_shard(path, [{**one, "group": "shape 9"} for one in anchors], origin)
+
+
+def forgotten(run: RunFolder, _: RunFolder) -> None:
+    """A manifest of shards that leaves out the last one."""
+    document = read_document(run.shards_manifest, "shards")
+    document["shards"] = document["shards"][:-1]
+    write_document(run.shards_manifest, document)
+
+
+def missing(run: RunFolder, _: RunFolder) -> None:
+    run.result("main", SHARD).unlink()
+
+
+def torn(run: RunFolder, _: RunFolder) -> None:
+    path = run.result("main", SHARD)
+    path.write_bytes(path.read_bytes()[:-100])
+
+
+def neighbour(run: RunFolder, _: RunFolder) -> None:
+    shutil.copy(run.result("main", "shard-000001"), run.result("main", SHARD))
+
+
+def foreign(run: RunFolder, other: RunFolder) -> None:
+    shutil.copy(other.result("main", SHARD), run.result("main", SHARD))
+
+
+def other_anchors(run: RunFolder, other: RunFolder) -> None:
+    shutil.copy(other.anchors, run.anchors)
+
+
+WAYS: dict[str, tuple[Callable[[RunFolder, RunFolder], None], type[KgqaError], str]] = {
+    "an item is missing": (changed(lambda items: items[1:]), CorruptFile, "holds other items than its shard"),
+    "an item of nobody": (
+        changed(lambda items: [{**items[0], "id": "g01-none"}, *items[1:]]),
+        CorruptFile,
+        "holds other items",
+    ),
+    "items in another order": (changed(lambda items: items[::-1]), CorruptFile, "holds other items"),
+    "an item without an outcome": (
+        changed(lambda items: [{**items[0], "status": "open"}, *items[1:]]),
+        AccountingError,
+        "'open'",
+    ),
+    "an outcome that is none": (
+        changed(lambda items: [{**items[0], "status": "lost"}, *items[1:]]),
+        AccountingError,
+        "'lost'",
+    ),
+    "a result is missing": (missing, AccountingError, "1 of 8 shards are not done"),
+    "a result is cut": (torn, CorruptFile, SHARD),
+    "a result of another shard": (neighbour, CorruptFile, "belongs to shard 'shard-000001'"),
+    "a result of another pass": (changed(lambda items: items, **{"pass": "second"}), CorruptFile, SHARD),
+    "a result of another run": (foreign, CorruptFile, SHARD),
+    "a shard of another group": (regrouped, AccountingError, "holds other anchors than its slice"),
+    "a shard is not listed": (forgotten, AccountingError, "holds 60 anchors, the shards together 56"),
+    "anchors of another run": (other_anchors, FingerprintMismatch, "another anchors.h5"),
+}
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_what_does_not_add_up_is_refused_and_the_old_dataset_stays(way: str, make_run: Any) -> None:
+    spoil, error, reason = WAYS[way]
+    run, other = make_run(), make_run(name="other", items=59, seed=8)
+    run.finish()
+    other.finish()
+    merge(run.folder)
+    before = {path.name: path.read_bytes() for path in run.folder.dataset.iterdir()}
+    spoil(run.folder, other.folder)
+    with pytest.raises(error, match=reason):
+        merge(run.folder)
+    assert {path.name: path.read_bytes() for path in run.folder.dataset.iterdir()} == before

@@ -1,0 +1,228 @@
+"""A target is reached exactly, whatever is killed meanwhile, and a budget is kept and accounted for."""
+
+from __future__ import annotations
+
+import json
+import random
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from hypothesis import given
+from hypothesis import strategies as st
+
+from kgqa_hpc import stages
+from kgqa_hpc.dataset.settings import Target
+from kgqa_hpc.dataset.target import BEYOND, Standing, next_size
+from kgqa_hpc.errors import ConfigError
+from kgqa_hpc.store.document import read_document
+from kgqa_hpc.store.run_folder import RunFolder
+from kgqa_hpc.target import run_towards
+from tests.work.rig import Processes, answers_kept, wait_for
+
+
+@pytest.fixture
+def processes() -> Iterator[Processes]:
+    started = Processes()
+    yield started
+    started.end()
+
+
+def prepared(
+    folder: Path, target: dict[str, Any], latency: dict[str, Any] | None = None, **more: Any
+) -> RunFolder:
+    """A run over a random graph of 60 nodes, ready for `kgqa run`; it begins with 8 of each shape."""
+    draw = random.Random(3)
+    pairs = {tuple(sorted(draw.sample(range(60), 2))) for _ in range(170)}
+    folder.mkdir(parents=True)
+    nodes = [f"N{i},node {i},{'AB'[i % 2]}" for i in range(60)]
+    edges = [f"N{a},N{b},r" for a, b in sorted(pairs)]
+    (folder / "nodes.csv").write_text("\n".join(["id,name,type", *nodes, ""]))
+    (folder / "edges.csv").write_text("\n".join(["source_id,target_id,type", *edges, ""]))
+    config = {
+        "graph": {"source": "csv", "nodes": "nodes.csv", "edges": "edges.csv"},
+        "anchors": {"per_shape": 8, "shapes": [1, 3, 4]},
+        "engine": {"kind": "scripted", "accept": 0.5, **({"latency": latency} if latency else {})},
+        "target": target,
+        "runtime": {"shard_size": 10, "commit_every": 1, "lease": 2},
+        **more,
+    }
+    (folder / "run.yaml").write_text(yaml.safe_dump(config))
+    run = stages.init(folder / "run.yaml", folder / "run")
+    stages.import_graph(run.path)
+    stages.sample(run.path)
+    return run
+
+
+def rounds(run: RunFolder) -> list[dict[str, Any]]:
+    return list(read_document(run.path / "target.json", "target")["rounds"])
+
+
+def dataset(run: RunFolder) -> dict[str, bytes]:
+    stages.merge(run.path)
+    return {path.name: path.read_bytes() for path in sorted(run.dataset.iterdir()) if path.is_file()}
+
+
+def accepted(run: RunFolder) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in (run.dataset / "accepted.jsonl").open()]
+
+
+def test_the_dataset_has_exactly_so_many_accepted_records(tmp_path: Path) -> None:
+    run = prepared(tmp_path / "all", {"accepted": 40}, dataset={"duplicates": {"exact": True}})
+    run_towards(run.path)
+    counts = stages.merge(run.path)
+    assert len(accepted(run)) == counts.total.accepted == 40
+    last = rounds(run)[-1]
+    assert last["why"] == "reached"
+    assert counts.total.rejected[BEYOND] == last["accepted"]["all"] - 40 == counts.filters["target"][BEYOND]
+    assert counts.total.sampled == last["sampled"] == counts.total.ended
+    assert len(rounds(run)) > 1
+
+
+def test_each_group_has_exactly_so_many_and_the_same_command_finds_it_done(tmp_path: Path) -> None:
+    run = prepared(tmp_path / "each", {"accepted": 12, "per": "group"})
+    config = tmp_path / "each" / "run.yaml"
+    stages.all_stages(config, run.path)
+    assert Counter(record["group"] for record in accepted(run)) == dict.fromkeys(
+        ("shape 1", "shape 3", "shape 4"), 12
+    )
+    told = rounds(run)
+    before = {path: path.read_bytes() for path in run.results("main").glob("*.h5")}
+    stages.all_stages(config, run.path)
+    assert rounds(run) == told
+    assert {path: path.read_bytes() for path in run.results("main").glob("*.h5")} == before
+    higher = yaml.safe_load(config.read_text()) | {"target": {"accepted": 15, "per": "group"}}
+    config.write_text(yaml.safe_dump(higher))
+    stages.all_stages(config, run.path)
+    assert set(Counter(record["group"] for record in accepted(run)).values()) == {15}
+    assert all(path.read_bytes() == data for path, data in before.items())
+
+
+@pytest.mark.slow
+def test_kills_at_any_moment_leave_the_target_reached_with_the_same_bytes(
+    tmp_path: Path, processes: Processes
+) -> None:
+    target = {"accepted": 60}
+    whole = prepared(tmp_path / "whole", target)
+    run_towards(whole.path)
+    killed = prepared(tmp_path / "killed", target, {"batch": 4, "per_request_s": 0.03})
+    chance = random.Random(8)
+    kills = 0
+    for _ in range(3):
+        before, decided = (
+            answers_kept(killed),
+            len(rounds(killed)) if (killed.path / "target.json").exists() else 0,
+        )
+        many = chance.randrange(500, 4000)
+
+        def due() -> bool:
+            now = len(rounds(killed)) if (killed.path / "target.json").exists() else 0
+            return now > decided or answers_kept(killed) > before + many  # noqa: B023
+
+        pair = [processes.start(killed), processes.start(killed)]
+        wait_for(lambda: due() or all(one.poll() is not None for one in pair), "answers")  # noqa: B023
+        kills += any(one.poll() is None for one in pair)
+        for one in pair:
+            one.kill()
+            one.wait()
+    assert kills > 1
+    code, output = processes.finish(processes.start(killed))
+    assert code == 0, output
+    assert [(one["size"], one["sampled"], one["accepted"], one["next"]) for one in rounds(killed)] == [
+        (one["size"], one["sampled"], one["accepted"], one["next"]) for one in rounds(whole)
+    ]
+    assert dataset(killed) == dataset(whole)
+    assert len(accepted(whole)) == 60
+
+
+@pytest.mark.parametrize("died_in", ["grow", "write_manifest"])
+def test_a_growth_that_was_killed_goes_on_with_the_same_number(
+    died_in: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def killed(*_: object, **__: object) -> None:
+        raise KeyboardInterrupt
+
+    run = prepared(tmp_path / "run", {"accepted": 30})
+    with monkeypatch.context() as patch:
+        if died_in == "grow":
+            patch.setattr(RunFolder, "grow", killed)
+        else:
+            patch.setattr("kgqa_hpc.store.run_folder.write_manifest", killed)
+        with pytest.raises(KeyboardInterrupt):
+            run_towards(run.path)
+    assert rounds(run)[-1]["next"]
+    stages.all_stages(tmp_path / "run" / "run.yaml", run.path)
+    assert len(accepted(run)) == 30
+    assert not any(run.quarantine.rglob("*")) if run.quarantine.exists() else True
+
+
+@pytest.mark.parametrize("budget", [{"items": 50}, {"tokens": 100_000}])
+def test_a_budget_ends_it_and_what_was_spent_is_told(tmp_path: Path, budget: dict[str, int]) -> None:
+    run = prepared(tmp_path / "run", {"accepted": 1000, "budget": budget})
+    run_towards(run.path)
+    ((name, allowed),) = budget.items()
+    last = rounds(run)[-1]
+    assert last["why"] == f"the budget of {name} allows no more"
+    counts = stages.merge(run.path)
+    assert last["spent"]["items"] == counts.total.sampled
+    tokens = sum(row["tokens"]["prompt"] + row["tokens"]["completion"] for row in counts.requests)
+    assert last["spent"]["tokens"] == tokens
+    # One more of each shape would pass the budget; tokens may pass it by what items of the last round differ.
+    assert allowed * 0.8 <= last["spent"][name] <= allowed * (1 if name == "items" else 1.1)
+
+
+def test_a_graph_without_more_anchors_ends_it(tmp_path: Path) -> None:
+    run = prepared(
+        tmp_path / "run",
+        {"accepted": 5000},
+        anchors={"kind": "hub", "number": 20, "min_degree": 3},
+        passes=[{"name": "main", "steps": [{"use": "generate", "prompt": "hub"}]}],
+    )
+    run_towards(run.path)
+    assert rounds(run)[-1]["why"] == "there are no more anchors"
+    assert stages.merge(run.path).total.sampled == rounds(run)[-1]["sampled"] < 60
+
+
+def test_gpu_hours_are_those_of_the_workers_logs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "0,1")
+    run = prepared(tmp_path / "run", {"accepted": 1000, "budget": {"gpu_hours": 1e-6}})
+    run_towards(run.path)
+    (only,) = rounds(run)
+    assert only["why"] == "the budget of GPU-hours allows no more"
+    assert only["spent"]["gpu_hours"] > 0
+
+
+def test_what_cannot_be_a_target_is_refused_with_its_key(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match=r"target\.budget\.items: the sample it begins with has up to 24"):
+        prepared(tmp_path / "small", {"accepted": 5, "budget": {"items": 23}})
+    with pytest.raises(ConfigError, match="target: a study has none"):
+        prepared(tmp_path / "study", {"accepted": 5}, variants={"generate.prompt": ["p1_1", "p5"]})
+
+
+@given(
+    size=st.integers(1, 1000),
+    full=st.lists(st.booleans(), min_size=1, max_size=6),
+    rate=st.floats(0, 1),
+    wanted=st.integers(1, 5000),
+    items=st.integers(1, 20_000),
+    even=st.booleans(),
+)
+def test_a_next_sample_is_larger_and_within_the_budget(
+    size: int, full: list[bool], rate: float, wanted: int, items: int, even: bool
+) -> None:
+    share = size if even else size // len(full) + 1
+    sampled = {f"g{i}": share if whole else share // 2 for i, whole in enumerate(full)}
+    have = {group: int(number * rate) for group, number in sampled.items()}
+    now = Standing(size, even, sampled, have, {"items": sum(sampled.values())})
+    target = Target.model_validate({"accepted": wanted, "per": "group", "budget": {"items": items}})
+    found, why = next_size(target, now)
+    if found is None:
+        assert why
+        return
+    assert found > size
+    growing = {group for group, number in sampled.items() if number >= size} if even else set(sampled)
+    ended = sum(number for group, number in sampled.items() if group not in growing)
+    assert (found * len(growing) + ended if even else found) <= items
