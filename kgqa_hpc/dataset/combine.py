@@ -10,6 +10,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import orjson
 
 from kgqa_hpc import __version__
@@ -57,7 +58,8 @@ def combine(out: Path, runs: Sequence[RunFolder], *, mixed: bool = False) -> dic
                         continue
                     seen.add(record["id"])
                     told[number][name] += 1
-                    files.add(0, orjson.dumps(_in_order(columns, record)) + b"\n")
+                    line = orjson.dumps(_in_order(columns, record), option=orjson.OPT_APPEND_NEWLINE)
+                    files.add(line, np.array([len(line)]))
             sums |= files.sums
         total = {key: sum(one[key] for one in told) for key in (*FILES, "combined")}
         document = {"program": __version__, "runs": told, **total}

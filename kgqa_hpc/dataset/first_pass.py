@@ -6,6 +6,7 @@ anchors.h5 beside the shards.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,7 +17,7 @@ from kgqa_hpc.dataset.read import FinishedWork
 from kgqa_hpc.dataset.record import record_maker
 from kgqa_hpc.dataset.requests import RequestCounts
 from kgqa_hpc.dataset.rows import Rows, RowsBuilder
-from kgqa_hpc.dataset.spool import read_head
+from kgqa_hpc.dataset.spool import Spool, sampled_digest
 from kgqa_hpc.dataset.workers import write_spools
 from kgqa_hpc.errors import AccountingError
 
@@ -48,27 +49,27 @@ def first_pass(
     columns, requests = Columns(record_maker(work.config, "").columns), RequestCounts()
     builder = RowsBuilder()
     layouts: list[bytes] = []
-    for entry, sampled in work.sampled():
+    for entry, ids, groups in work.sampled():
         done = entry.name in work.done
-        for _, name in sampled:
-            accounting.group(name).sampled += 1
-            accounting.group(name).waiting += not done
+        for name, number in Counter(groups).items():
+            accounting.group(name).sampled += number
+            accounting.group(name).waiting += 0 if done else number
         if not done:
             continue
-        spool = folder / f"{entry.name}.spool"
-        head = read_head(spool)
-        if [tuple(one) for one in head.sampled] != sampled:
+        path = folder / f"{entry.name}.spool"
+        spool = Spool(path, lines=False)
+        if spool.head.sampled != sampled_digest(ids, groups):
             raise AccountingError(
                 f"{entry.name} holds other anchors than its slice of anchors.h5",
                 "restore anchors.h5, or run anew",
             )
-        for name, status, reason in head.lists:
+        for name, status, reason in spool.head.lists:
             accounting.group(name).add(status, reason)
-        requests.take(head.requests)
-        columns.take(head.columns)
+        requests.take(spool.head.requests)
+        columns.take(spool.head.columns)
         own = Columns()
-        own.take(head.columns)
+        own.take(spool.head.columns)
         layouts.append(own.layout())
-        builder.add(spool, head)
+        builder.add(path, spool)
     accounting.requests = requests.rows()
     return FirstPass(columns, layouts, builder.rows(), accounting)

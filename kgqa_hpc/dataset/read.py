@@ -64,8 +64,8 @@ class FinishedWork:
             raise CorruptFile(problem.message, f"{where}; `kgqa run {self.run.path}` redoes it") from problem
         return list(zip(anchors, records, strict=True))
 
-    def sampled(self) -> Iterator[tuple[ShardEntry, list[tuple[str, str]]]]:
-        """For every shard the id and group of each of its anchors, as anchors.h5 has them.
+    def sampled(self) -> Iterator[tuple[ShardEntry, list[str], list[str]]]:
+        """For every shard the ids and the groups of its anchors, as anchors.h5 has them.
 
         Raises AccountingError when the shards are not exactly the anchors.
         """
@@ -73,8 +73,7 @@ class FinishedWork:
             start = 0
             for entry in self.manifest.shards:
                 stop = start + entry.items
-                ids = anchors.text("id", start, stop)
-                yield entry, list(zip(ids, _groups(anchors, start, stop), strict=True))
+                yield entry, anchors.text("id", start, stop), _groups(anchors, start, stop)
                 start = stop
             if start != len(anchors):
                 raise AccountingError(

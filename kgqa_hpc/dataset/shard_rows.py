@@ -17,9 +17,9 @@ import orjson
 from kgqa_hpc.anchors.anchor import Anchor
 from kgqa_hpc.dataset.columns import Columns
 from kgqa_hpc.dataset.read import FinishedWork, item_v2, open_work
-from kgqa_hpc.dataset.record import HEAD, RecordMaker, lost_record, pair_of, record_maker
+from kgqa_hpc.dataset.record import RecordMaker, lost_record, pair_of, record_maker
 from kgqa_hpc.dataset.requests import RequestCounts
-from kgqa_hpc.dataset.spool import STATUSES, Head, write_spool
+from kgqa_hpc.dataset.spool import STATUSES, SpoolWriter, cut_line, sampled_digest
 from kgqa_hpc.errors import AccountingError, CorruptFile, KgqaError
 from kgqa_hpc.steps.chain import decision_of
 from kgqa_hpc.steps.decision import Decision
@@ -42,20 +42,27 @@ class ShardReader:
         rows.write(folder / f"{name}.spool")
 
 
+_Known = tuple[str, str, str | None, tuple[str, str] | None, bool]  # group, status, reason, pair, single
+_Row = tuple[_Known, dict[str, Any] | None, dict[str, Any] | None]  # and the record, and the lost line
+
+
 class _Rows:
     """Collects the rows of one shard; lines are made when all columns of the shard are known."""
 
     def __init__(self, maker: RecordMaker, rule: Decision) -> None:
         self._maker = maker
         self._rule = rule
-        self._head = Head()
+        self._spool = SpoolWriter()
         self._columns = Columns(maker.columns)
         self._requests = RequestCounts()
-        self._rows: list[tuple[dict[str, Any] | None, dict[str, Any] | None]] = []
+        self._ids: list[str] = []
+        self._groups: list[str] = []
+        self._rows: list[_Row] = []
 
     def add(self, anchor: Any, item: dict[str, Any]) -> None:
         """All rows of one item: one record, one lost line, or its list of records."""
-        self._head.sampled.append((anchor.id, anchor.group))
+        self._ids.append(anchor.id)
+        self._groups.append(anchor.group)
         self._requests.add(item)
         status, reason = self._outcome(item)
         if item["records"] is not None:
@@ -66,7 +73,7 @@ class _Rows:
             raise AccountingError(f"{anchor.id} is accepted and has no question", "please report it")
         record = self._maker.record(anchor, item, item["output"]) if pair else None
         lost = lost_record(anchor, item) if status in ("invalid", "failed") or not pair else None
-        self._row(anchor.group, status, reason, pair, record, lost, single=True)
+        self._row((anchor.group, status, reason, pair, True), record, lost)
 
     def _outcome(self, item: Mapping[str, Any]) -> tuple[str, str | None]:
         if item["status"] not in STATUSES:
@@ -79,9 +86,9 @@ class _Rows:
         return ("accepted", None) if reason is None else ("rejected", reason)
 
     def _add_list(self, anchor: Any, item: dict[str, Any], status: str, reason: str | None) -> None:
-        self._head.lists.append((anchor.group, status, reason))
+        self._spool.head.lists.append((anchor.group, status, reason))
         if status in ("invalid", "failed"):
-            self._row(anchor.group, status, reason, None, None, lost_record(anchor, item), single=False)
+            self._row((anchor.group, status, reason, None, False), None, lost_record(anchor, item))
         for number, entry in enumerate(item["records"], start=1):
             pair = pair_of(entry)
             if pair is None:
@@ -89,43 +96,22 @@ class _Rows:
             record = self._maker.record(anchor, item, entry, number)
             why = entry.get("reason") or (reason if status == "rejected" else None)
             fate = "rejected" if why else "accepted"
-            self._row(anchor.group, fate, why, pair, record, None, single=False)
+            self._row((anchor.group, fate, why, pair, False), record, None)
 
-    def _row(
-        self,
-        group: str,
-        status: str,
-        reason: str | None,
-        pair: tuple[str, str] | None,
-        record: dict[str, Any] | None,
-        lost: dict[str, Any] | None,
-        *,
-        single: bool,
-    ) -> None:
-        self._head.add(group, status, reason, pair, single)
+    def _row(self, known: _Known, record: dict[str, Any] | None, lost: dict[str, Any] | None) -> None:
         if record is not None:
             self._columns.add(record)
-        self._rows.append((record, lost))
+        self._rows.append((known, record, lost))
 
     def write(self, path: Path) -> None:
-        self._head.requests = self._requests.rows()
-        self._head.columns = self._columns.state()
-        write_spool(path, self._head, [self._pieces(*row) for row in self._rows])
-
-    def _pieces(
-        self, record: dict[str, Any] | None, lost: dict[str, Any] | None
-    ) -> tuple[bytes, bytes, bytes]:
-        first, rest = b"", b""
-        if record is not None:
-            first, rest = cut_line(self._columns.conform(record))
-        return first, rest, orjson.dumps(lost) + b"\n" if lost else b""
-
-
-def cut_line(record: dict[str, Any]) -> tuple[bytes, bytes]:
-    """The record's JSON before and after the place of `accepted` and `reason`."""
-    first = orjson.dumps({name: record[name] for name in HEAD})
-    rest = orjson.dumps({name: value for name, value in record.items() if name not in HEAD})
-    return first[:-1] + b",", rest[1:]
+        head = self._spool.head
+        head.sampled = sampled_digest(self._ids, self._groups)
+        head.requests, head.columns = self._requests.rows(), self._columns.state()
+        conform, add = self._columns.conform, self._spool.add
+        for known, record, lost in self._rows:
+            first, rest = cut_line(conform(record)) if record is not None else (b"", b"")
+            add(*known, first, rest, orjson.dumps(lost) + b"\n" if lost else b"")
+        self._spool.write(path)
 
 
 def main() -> None:
