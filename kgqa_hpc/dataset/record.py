@@ -79,12 +79,15 @@ def _look_up(column: Column, places: tuple[Mapping[str, Any], ...]) -> Any:
 def provenance(anchor: Any, trace: list[dict[str, Any]], origin: Origin) -> dict[str, Any]:
     """Per label the prompt, engine and parameters of its last request, and the tokens of all requests."""
     last: dict[str, dict[str, Any]] = {}
-    tokens = dict.fromkeys(TOKENS, 0)
+    counts: dict[str, int] = {}
+    prompt = completion = cached = 0
     for entry in trace:
-        last[entry["step"]] = entry
-        used = entry["tokens"]
-        for kind in TOKENS:
-            tokens[kind] += used[kind]
+        label, used = entry["step"], entry["tokens"]
+        last[label] = entry
+        counts[label] = counts.get(label, 0) + 1
+        prompt += used["prompt"]
+        completion += used["completion"]
+        cached += used["cached"]
     return {
         "run": origin.run,
         "seed": origin.seed,
@@ -96,8 +99,8 @@ def provenance(anchor: Any, trace: list[dict[str, Any]], origin: Origin) -> dict
             label: {name: entry[name] for name in PARAMETERS if name in entry}
             for label, entry in last.items()
         },
-        "tokens": tokens,
-        "attempts": attempts(trace),
+        "tokens": {"prompt": prompt, "completion": completion, "cached": cached},
+        "attempts": counts,
     }
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import orjson
@@ -42,21 +43,21 @@ def _shards(found: FirstPass) -> Iterator[_Shard]:
     layout = found.columns.layout()
     start = 0
     for path, size, own in zip(found.rows.spools, found.rows.sizes, found.layouts, strict=True):
-        yield _Shard(found, Spool(path), slice(start, start + size), fits=own == layout)
+        yield _Shard(found, Spool(path), slice(start, start + size), alike=own == layout)
         path.unlink()  # the disk holds what is left to do, not everything twice
         start += size
 
 
 class _Shard:
-    """The rows of one spool as filters and splits left them; `fits`: its records have all columns."""
+    """The rows of one spool as filters and splits left them; `alike`: its columns are those of the dataset."""
 
-    def __init__(self, found: FirstPass, spool: Spool, here: slice, fits: bool) -> None:
+    def __init__(self, found: FirstPass, spool: Spool, here: slice, alike: bool) -> None:
         rows = found.rows
-        self._spool, self._columns = spool, None if fits else found.columns
+        self._spool, self._columns = spool, found.columns
+        self._fits = (spool["fits"] > 0) & alike
         self._parts, self._reasons = rows.parts, rows.reasons.texts
         self.status, self._reason, self._part = rows.status[here], rows.reason[here], rows.part[here]
-        as_it_is = fits and not rows.parts
-        self._whole = ~rows.changed[here] if as_it_is else np.zeros(len(self.status), bool)
+        self._whole = self._fits & ~rows.changed[here] & (not rows.parts)
 
     @property
     def rejected(self) -> np.ndarray:
@@ -82,12 +83,16 @@ class _Shard:
         return b"".join([self._spool.bytes[a:b] for a, b in zip(starts, ends, strict=True)])
 
     def _rewritten(self, row: int) -> bytes:
-        """The line of a row that a filter or a split had a word on, or that lacks columns of other shards."""
+        """The line of a row that a filter or a split had a word on, or that lacks columns of others."""
         first, rest = self._spool.pieces(row)
-        if self._columns is not None:
-            first, rest = cut_line(self._columns.conform(read_record(first, rest)))
+        if not self._fits[row]:
+            first, rest = cut_line(_line(self._columns.conform(read_record(first, rest))))
         status, reason, part = int(self.status[row]), int(self._reason[row]), int(self._part[row])
         middle = verdict_member(self._reasons[reason] if reason >= 0 else None, status)
         if self._parts:
             middle += b'"split":' + orjson.dumps(self._parts[part] if part >= 0 else None) + b","
         return first + middle + rest
+
+
+def _line(record: dict[str, Any]) -> bytes:
+    return orjson.dumps(record, option=orjson.OPT_APPEND_NEWLINE)

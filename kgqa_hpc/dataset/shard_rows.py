@@ -15,7 +15,7 @@ from typing import Any
 import orjson
 
 from kgqa_hpc.anchors.anchor import Anchor
-from kgqa_hpc.dataset.columns import Columns
+from kgqa_hpc.dataset.columns import Columns, Form
 from kgqa_hpc.dataset.read import FinishedWork, item_v2, open_work
 from kgqa_hpc.dataset.record import RecordMaker, lost_record, pair_of, record_maker
 from kgqa_hpc.dataset.requests import RequestCounts
@@ -43,11 +43,11 @@ class ShardReader:
 
 
 _Known = tuple[str, str, str | None, tuple[str, str] | None, bool]  # group, status, reason, pair, single
-_Row = tuple[_Known, dict[str, Any] | None, dict[str, Any] | None]  # and the record, and the lost line
+_Row = tuple[_Known, Form | None, bytes, bytes]  # and the record's form and line, and the line for lost.jsonl
 
 
 class _Rows:
-    """Collects the rows of one shard; lines are made when all columns of the shard are known."""
+    """Collects the rows of one shard; which lines have all columns is known when all were seen."""
 
     def __init__(self, maker: RecordMaker, rule: Decision) -> None:
         self._maker = maker
@@ -99,18 +99,17 @@ class _Rows:
             self._row((anchor.group, fate, why, pair, False), record, None)
 
     def _row(self, known: _Known, record: dict[str, Any] | None, lost: dict[str, Any] | None) -> None:
+        form, line = None, b""
         if record is not None:
-            self._columns.add(record)
-        self._rows.append((known, record, lost))
+            form, line = self._columns.add(record), orjson.dumps(record, option=orjson.OPT_APPEND_NEWLINE)
+        self._rows.append((known, form, line, orjson.dumps(lost) + b"\n" if lost else b""))
 
     def write(self, path: Path) -> None:
-        head = self._spool.head
+        head, columns = self._spool.head, self._columns
         head.sampled = sampled_digest(self._ids, self._groups)
-        head.requests, head.columns = self._requests.rows(), self._columns.state()
-        conform, add = self._columns.conform, self._spool.add
-        for known, record, lost in self._rows:
-            first, rest = cut_line(conform(record)) if record is not None else (b"", b"")
-            add(*known, first, rest, orjson.dumps(lost) + b"\n" if lost else b"")
+        head.requests, head.columns = self._requests.rows(), columns.state()
+        for known, form, line, lost in self._rows:
+            self._spool.add(*known, columns.fits(form), *cut_line(line), lost)
         self._spool.write(path)
 
 

@@ -20,9 +20,10 @@ import orjson
 STATUSES = ("accepted", "rejected", "invalid", "failed")
 ACCEPTED, REJECTED, LOST = 0, 1, 2
 # Per row: number of its group and reason in the head (-1: none), index in STATUSES, characters of question and
-# answer (-1 without a pair), whether it stands for its item or is one of a list; then bytes: of its record's line
-# (0: none), where in it `accepted` begins and what follows it, and of its line for lost.jsonl.
-FIELDS = ("group", "reason", "status", "question", "answer", "single", "line", "cut", "rest", "lost")
+# answer (-1 without a pair), whether it stands for its item or is one of a list, whether its line has the columns of
+# its shard as they are (else it is as the item had it); then bytes: of its record's line (0: none), where in it
+# `accepted` begins and what follows it, and of its line for lost.jsonl.
+FIELDS = ("group", "reason", "status", "question", "answer", "single", "fits", "line", "cut", "rest", "lost")
 _PLACE = {name: number for number, name in enumerate(FIELDS)}
 
 
@@ -75,6 +76,7 @@ class SpoolWriter:
         reason: str | None,
         pair: tuple[str, str] | None,
         single: bool,
+        fits: bool,
         head: bytes,
         rest: bytes,
         lost: bytes,
@@ -91,6 +93,7 @@ class SpoolWriter:
                 len(pair[0]) if pair else -1,
                 len(pair[1]) if pair else -1,
                 single,
+                fits,
                 len(line),
                 len(head),
                 len(head) + len(middle),
@@ -159,9 +162,10 @@ class Spool:
             yield int(rows[first]), taken
 
 
-def cut_line(record: dict[str, Any]) -> tuple[bytes, bytes]:
-    """The record's line before and after the place of `accepted` and `reason`."""
-    line = orjson.dumps(record, option=orjson.OPT_APPEND_NEWLINE)
+def cut_line(line: bytes) -> tuple[bytes, bytes]:
+    """A record's line before and after the place of `accepted` and `reason`."""
+    if not line:
+        return b"", b""
     # In front of it are texts alone, and within a text a quotation mark has a backslash before it.
     cut = line.index(b',"verdicts":') + 1
     return line[:cut], line[cut:]

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import orjson
 import pytest
 
 from kgqa_hpc.dataset.rows import Rows, RowsBuilder
@@ -89,7 +90,7 @@ def rows_of() -> Any:
                 common = {"id": f"r{number:05d}", "question": "Q?", "answer": "A.", "kind": "k", "group": "g"}
                 one = {**common, "verdicts": {}, **given}
                 pair = one["question"], one["answer"]
-                spool.add(one["group"], "accepted", None, pair, True, *cut_line(one), b"")
+                spool.add(one["group"], "accepted", None, pair, True, True, *cut_line(orjson.dumps(one) + b"\n"), b"")
             path = folder / f"{start:06d}.spool"
             spool.write(path)
             builder.add(path, Spool(path, lines=False))
