@@ -203,20 +203,22 @@ def form_of(record: dict[str, Any]) -> Form | None:
     """Labels, names and types of what is gathered; None where these do not tell of what kind each value is:
     with lists, and integers too large.
     """
-    features = record["features"]
-    form: list[Any] = [tuple(features)]
-    places = [features]
-    for labelled in (record["verdicts"], record["provenance"]["parameters"]):
-        form.append(len(labelled))
-        for label, values in labelled.items():
-            form += label, tuple(values)
-            places.append(values)
-    for values in places:
+    verdicts, features = record["verdicts"], record["features"]
+    parameters = record["provenance"]["parameters"]
+    form: list[Any] = [tuple(verdicts), tuple(parameters)]
+    for values in (*verdicts.values(), *parameters.values(), features):
         types = tuple(map(type, values.values()))
         numeric = _numeric(types)
-        if numeric is None or (numeric and not all(map(_is_common, values.values()))):
+        if numeric is None:
             return None
-        form.append(types)
+        if numeric:
+            for value in values.values():
+                if value.__class__ is int:
+                    if not -_HUGE <= value < _HUGE:
+                        return None
+                elif value.__class__ is float and not isfinite(value):
+                    return None
+        form += tuple(values), types
     return tuple(form)
 
 
@@ -224,12 +226,6 @@ def form_of(record: dict[str, Any]) -> Form | None:
 def _numeric(types: tuple[type, ...]) -> bool | None:
     """Whether numbers are among values of these types; None where one is more than a plain value."""
     return int in types or float in types if _PLAIN.issuperset(types) else None
-
-
-def _is_common(value: Any) -> bool:
-    if value.__class__ is int:
-        return -_HUGE <= value < _HUGE
-    return value.__class__ is not float or isfinite(value)
 
 
 def _fill(fields: Fields, values: dict[str, Any] | None) -> dict[str, Any] | None:

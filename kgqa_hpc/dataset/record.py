@@ -34,7 +34,9 @@ class Origin:
 
 @dataclass(frozen=True, slots=True)
 class RecordMaker:
-    """Builds records of one run; `kind` is its anchor kind, `steps` the columns its steps declare."""
+    """Builds records of one run; `kind` is its anchor kind, `steps` the columns its steps declare beside
+    the kind's.
+    """
 
     origin: Origin
     kind: Any
@@ -42,9 +44,8 @@ class RecordMaker:
 
     @property
     def columns(self) -> tuple[Column, ...]:
-        """The kind's columns, then those of the steps that it does not have."""
-        own = {column.name for column in self.kind.columns}
-        return (*self.kind.columns, *(column for column in self.steps if column.name not in own))
+        """The kind's columns, then those of the steps."""
+        return (*self.kind.columns, *self.steps)
 
     def record(
         self, anchor: Any, item: Mapping[str, Any], fields: Mapping[str, Any], number: int | None = None
@@ -65,7 +66,7 @@ class RecordMaker:
             "features": item["features"],
             "provenance": provenance(anchor, item["trace"], self.origin),
             **self.kind.record(anchor, fields),
-            **{column.name: _look_up(column, found) for column in self.columns[len(self.kind.columns) :]},
+            **{column.name: _look_up(column, found) for column in self.steps},
         }
 
 
@@ -137,7 +138,9 @@ def record_maker(config: RunConfig, run_digest: str) -> RecordMaker:
     for settings in config.steps:
         added = STEPS.get(settings.use).columns_for(settings)
         columns |= {column.name: column for column in added}
-    return RecordMaker(origin, kind_of(config), tuple(columns.values()))
+    kind = kind_of(config)
+    own = {column.name for column in kind.columns}
+    return RecordMaker(origin, kind, tuple(column for column in columns.values() if column.name not in own))
 
 
 def _source(config: RunConfig) -> str | None:
