@@ -115,16 +115,16 @@ class Columns:
         verdicts = record["verdicts"]
         return {
             **record,
-            "verdicts": {label: _fill(fields, verdicts.get(label)) for label, fields in self._verdicts.items()},
+            "verdicts": {
+                label: _fill(fields, verdicts.get(label)) for label, fields in self._verdicts.items()
+            },
             "features": _fill(self._features, record["features"]),
             "provenance": self._origin(record["provenance"]),
         }
 
     def _origin(self, origin: dict[str, Any]) -> dict[str, Any]:
         found = {name: origin[name] for name in ("prompt", "engine", "attempts")}
-        filled = {
-            name: {label: one.get(label) for label in self._parameters} for name, one in found.items()
-        }
+        filled = {name: {label: one.get(label) for label in self._parameters} for name, one in found.items()}
         parameters = {
             label: _fill(fields, origin["parameters"].get(label))
             for label, fields in self._parameters.items()

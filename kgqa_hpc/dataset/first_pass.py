@@ -18,7 +18,7 @@ from kgqa_hpc.dataset.record import record_maker
 from kgqa_hpc.dataset.requests import RequestCounts
 from kgqa_hpc.dataset.rows import Rows, RowsBuilder
 from kgqa_hpc.dataset.spool import Spool, sampled_digest
-from kgqa_hpc.dataset.workers import write_spools
+from kgqa_hpc.dataset.workers import Spools
 from kgqa_hpc.errors import AccountingError
 
 
@@ -36,15 +36,13 @@ class FirstPass:
     accounting: Accounting
 
 
-def first_pass(
-    work: FinishedWork, folder: Path, shard_done: Callable[[], None], processes: int | None = None
-) -> FirstPass:
-    """Look at all shards once; `folder` takes the spools.
+def first_pass(work: FinishedWork, folder: Path, shard_done: Callable[[], None], spools: Spools) -> FirstPass:
+    """Look at all shards once; `folder` takes the spools that `spools` makes.
 
     Raises AccountingError when shards are not the anchors; CorruptFile that names all damaged results, after
     each was moved to quarantine.
     """
-    write_spools(work, folder, shard_done, processes)
+    spools(work, folder, shard_done)
     accounting = Accounting(shards=len(work.manifest.shards), missing_shards=len(work.missing))
     columns, requests = Columns(record_maker(work.config, "").columns), RequestCounts()
     builder = RowsBuilder()

@@ -146,5 +146,18 @@ class RowsBuilder:
             for i, kind in enumerate(types)
         ]
         size = len(arrays[0])
-        marks = np.full(size, NO_PART, np.int8), np.zeros(size, bool)
-        return Rows(self._spools, self._sizes, self._groups, self._reasons, *arrays, *marks)
+        group, status, reason, question, answer, single = arrays
+        return Rows(
+            self._spools,
+            self._sizes,
+            self._groups,
+            self._reasons,
+            group,
+            status,
+            reason,
+            question,
+            answer,
+            single,
+            part=np.full(size, NO_PART, np.int8),
+            changed=np.zeros(size, bool),
+        )

@@ -70,10 +70,11 @@ class _Shard:
         lengths = self._spool["line"][rows].astype(np.int64)
         data: list[bytes | memoryview] = []
         for row, taken in self._spool.stretches(rows, self._whole[rows]):
-            if taken is None:
-                taken = self._rewritten(row)
-                lengths[np.searchsorted(rows, row)] = len(taken)
-            data.append(taken)
+            if taken is not None:
+                data.append(taken)
+                continue
+            data.append(self._rewritten(row))
+            lengths[np.searchsorted(rows, row)] = len(data[-1])
         return b"".join(data), lengths, self._part[rows]
 
     def lost_lines(self) -> bytes:

@@ -27,10 +27,11 @@ from kgqa_hpc.store.run_folder import RunFolder
 
 
 class ShardReader:
-    """Makes the spool of any shard of a run."""
+    """Makes the spool of any shard of a run; `durable`: for other machines."""
 
-    def __init__(self, work: FinishedWork) -> None:
+    def __init__(self, work: FinishedWork, *, durable: bool = False) -> None:
         self._work = work
+        self._durable = durable
         self._maker = record_maker(work.config, work.run.manifest().digest)
         self._decision = decision_of(work.config)
 
@@ -39,7 +40,7 @@ class ShardReader:
         rows = _Rows(self._maker, self._decision)
         for stored_anchor, stored_item in self._work.pairs(self._work.manifest.entry(name)):
             rows.add(Anchor.from_dict(stored_anchor), item_v2(stored_item))
-        rows.write(folder / f"{name}.spool")
+        rows.close().write(folder / f"{name}.spool", durable=self._durable)
 
 
 _Known = tuple[str, str, str | None, tuple[str, str] | None, bool]  # group, status, reason, pair, single
@@ -104,13 +105,14 @@ class _Rows:
             form, line = self._columns.add(record), orjson.dumps(record, option=orjson.OPT_APPEND_NEWLINE)
         self._rows.append((known, form, line, orjson.dumps(lost) + b"\n" if lost else b""))
 
-    def write(self, path: Path) -> None:
+    def close(self) -> SpoolWriter:
+        """All rows, ready to be written."""
         head, columns = self._spool.head, self._columns
         head.sampled = sampled_digest(self._ids, self._groups)
         head.requests, head.columns = self._requests.rows(), columns.state()
         for known, form, line, lost in self._rows:
             self._spool.add(*known, columns.fits(form), *cut_line(line), lost)
-        self._spool.write(path)
+        return self._spool
 
 
 def main() -> None:

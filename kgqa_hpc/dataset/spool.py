@@ -17,6 +17,8 @@ from typing import Any
 import numpy as np
 import orjson
 
+from kgqa_hpc.store.atomic import write_file
+
 STATUSES = ("accepted", "rejected", "invalid", "failed")
 ACCEPTED, REJECTED, LOST = 0, 1, 2
 # Per row: number of its group and reason in the head (-1: none), index in STATUSES, characters of question and
@@ -105,15 +107,18 @@ class SpoolWriter:
         if lost:
             self._lost.append(lost)
 
-    def write(self, path: Path) -> None:
-        """Write the file; `head` may be completed until then."""
+    def write(self, path: Path, *, durable: bool = False) -> None:
+        """Commit the file; `head` may be completed until then. `durable`: other machines will read it.
+
+        Raises DiskFull, StoreError.
+        """
         self.head.rows = len(self._rows)
         self.head.groups, self.head.reasons = self._groups.texts, self._reasons.texts
         table = np.array(self._rows, np.int32).reshape(-1, len(FIELDS))
-        with path.open("wb") as file:
-            file.write(orjson.dumps(asdict(self.head)) + b"\n" + table.tobytes())
-            for lines in (*self._lines, self._lost):
-                file.write(b"".join(lines))
+        pieces = [orjson.dumps(asdict(self.head)), b"\n", table.tobytes()]
+        for lines in (*self._lines, self._lost):
+            pieces += lines
+        write_file(path, b"".join(pieces), durable=durable)
 
 
 class Spool:

@@ -24,10 +24,14 @@ FEW = 20_000
 AHEAD = 4  # shards in a worker's hands
 
 
+# Writes folder/SHARD.spool for every finished shard, and calls the last one for each.
+Spools = Callable[[FinishedWork, Path, Callable[[], None]], None]
+
+
 def write_spools(
     work: FinishedWork, folder: Path, shard_done: Callable[[], None], processes: int | None = None
 ) -> None:
-    """Write folder/SHARD.spool for every finished shard.
+    """Write all spools on this machine: `Spools` by processes of its own.
 
     Raises CorruptFile naming all damaged results, after each was moved to quarantine; AccountingError.
     """

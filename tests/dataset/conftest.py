@@ -90,7 +90,16 @@ def rows_of() -> Any:
                 common = {"id": f"r{number:05d}", "question": "Q?", "answer": "A.", "kind": "k", "group": "g"}
                 one = {**common, "verdicts": {}, **given}
                 pair = one["question"], one["answer"]
-                spool.add(one["group"], "accepted", None, pair, True, True, *cut_line(orjson.dumps(one) + b"\n"), b"")
+                spool.add(
+                    one["group"],
+                    "accepted",
+                    None,
+                    pair,
+                    True,
+                    True,
+                    *cut_line(orjson.dumps(one) + b"\n"),
+                    b"",
+                )
             path = folder / f"{start:06d}.spool"
             spool.write(path)
             builder.add(path, Spool(path, lines=False))
