@@ -47,8 +47,9 @@ def merge(
 
     `partial` merges an unfinished run, `published` adds biographletqa.jsonl, `progress(done, total, label)`
     is told of every shard, twice; `processes` read shards side by side (default: one per core where there
-    is enough to do), or `spools` does (dask_spools.py). Raises AccountingError when work is left or counts do not add up, CorruptFile when a
-    result is damaged (it is then in quarantine), InputError, DiskFull; RUN/dataset is what it was after each.
+    is enough to do), or `spools` does (dask_spools.py). Raises AccountingError when work is left or counts do
+    not add up, CorruptFile when a result is damaged (it is then in quarantine), InputError, DiskFull;
+    RUN/dataset is what it was after each.
     """
     work = open_work(run)
     require_finished(work, partial)
