@@ -61,13 +61,15 @@ class Columns:
         self._parameters: dict[str, Fields] = {}
         # Nearly all records look alike: what was gathered for one form need not be gathered again, and records
         # whose form is that of the dataset already need no change.
-        self._samples: dict[Form, dict[str, Any]] = {}
-        self._fitting: dict[Form, bool] = {}
+        self._forms: dict[Form, int] = {}
+        self._samples: list[dict[str, Any]] = []
+        self._fitting: dict[int, bool] = {}
 
-    def add(self, record: dict[str, Any]) -> Form | None:
-        """Take a record (record.py) into account; returns its form."""
+    def add(self, record: dict[str, Any]) -> int:
+        """Take a record (record.py) into account; returns the number of its form, -1 when it has none."""
         form = form_of(record)
-        if form is None or form not in self._samples:
+        number = -1 if form is None else self._forms.get(form, -1)
+        if number < 0:
             for label, verdict in record["verdicts"].items():
                 _gather(self._verdicts.setdefault(label, {}), verdict)
             for label, values in record["provenance"]["parameters"].items():
@@ -75,17 +77,17 @@ class Columns:
             _gather(self._features, record["features"])
             self._fitting.clear()
             if form is not None:
-                self._samples[form] = record
-        return form
+                number = self._forms[form] = len(self._samples)
+                self._samples.append(record)
+        return number
 
-    def fits(self, form: Form | None) -> bool:
+    def fits(self, form: int) -> bool:
         """Whether added records of this form are as `conform` gives them."""
-        if form is None or form not in self._samples:
-            return False
         known = self._fitting.get(form)
         if known is None:
-            sample = self._samples[form]
-            known = self._fitting[form] = orjson.dumps(self.conform(sample)) == orjson.dumps(sample)
+            sample = self._samples[form] if form >= 0 else None
+            known = sample is not None and orjson.dumps(self.conform(sample)) == orjson.dumps(sample)
+            self._fitting[form] = known
         return known
 
     def state(self) -> list[Any]:

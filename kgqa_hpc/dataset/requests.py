@@ -44,7 +44,7 @@ class RequestCounts:
 
     def _row(self, entry: dict[str, Any]) -> dict[str, Any]:
         prompt, engine = entry["prompt"], entry["engine"]
-        key = (entry["step"], prompt["name"], prompt["sha256"], *engine.values())
+        key = entry["step"], prompt["name"], prompt["sha256"], *engine.values()
         row = self._rows.get(key)
         if row is None:
             identity = {"step": entry["step"], "prompt": prompt, "engine": engine}

@@ -15,7 +15,7 @@ from typing import Any
 import orjson
 
 from kgqa_hpc.anchors.anchor import Anchor
-from kgqa_hpc.dataset.columns import Columns, Form
+from kgqa_hpc.dataset.columns import Columns
 from kgqa_hpc.dataset.read import FinishedWork, item_v2, open_work
 from kgqa_hpc.dataset.record import RecordMaker, lost_record, pair_of, record_maker
 from kgqa_hpc.dataset.requests import RequestCounts
@@ -44,7 +44,7 @@ class ShardReader:
 
 
 _Known = tuple[str, str, str | None, tuple[str, str] | None, bool]  # group, status, reason, pair, single
-_Row = tuple[_Known, Form | None, bytes, bytes]  # and the record's form and line, and the line for lost.jsonl
+_Row = tuple[_Known, int, bytes, bytes]  # and the record's form and line, and the line for lost.jsonl
 
 
 class _Rows:
@@ -100,7 +100,7 @@ class _Rows:
             self._row((anchor.group, fate, why, pair, False), record, None)
 
     def _row(self, known: _Known, record: dict[str, Any] | None, lost: dict[str, Any] | None) -> None:
-        form, line = None, b""
+        form, line = -1, b""
         if record is not None:
             form, line = self._columns.add(record), orjson.dumps(record, option=orjson.OPT_APPEND_NEWLINE)
         self._rows.append((known, form, line, orjson.dumps(lost) + b"\n" if lost else b""))

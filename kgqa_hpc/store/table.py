@@ -67,6 +67,7 @@ class Table:
     def __init__(self, group: h5py.Group) -> None:
         self._group = group
         self.rows = int(group.attrs["rows"])
+        self._last: dict[str, tuple[int, bytes]] = {}  # per column the chunk read last, and where it begins
 
     def __len__(self) -> int:
         return self.rows
@@ -91,7 +92,7 @@ class Table:
             return
         member = self._group[column]
         offsets = member["offsets"][start : stop + 1].tolist()
-        blocks = _blocks(member["bytes"], offsets[0])
+        blocks = self._blocks(column, member["bytes"], offsets[0])
         at, window = offsets[0], memoryview(b"")
         for begin, end in pairwise(offsets):
             while at + len(window) < end:
@@ -110,6 +111,17 @@ class Table:
                 return row
             at = blob.find(needle, at + 1)
         return None
+
+    def _blocks(self, column: str, data: h5py.Dataset, start: int) -> Iterator[bytes]:
+        """The bytes of a column from `start` to its end, a chunk at a time."""
+        size, chunk = data.shape[0], data.chunks[0] if data.chunks else CHUNK_BYTES
+        ours = _is_ours(data)
+        for begin in range(start - start % chunk, size, chunk):
+            known, block = self._last.get(column, (-1, b""))
+            if known != begin:
+                block = _chunk(data, begin, chunk, ours)
+                self._last[column] = begin, block
+            yield block[max(start - begin, 0) : size - begin]
 
 
 @contextmanager
@@ -131,30 +143,26 @@ def write_table(group: h5py.Group, columns: Mapping[str, str], rows: Sequence[Ma
     writer.close()
 
 
-def _blocks(data: h5py.Dataset, start: int) -> Iterator[bytes]:
-    """The bytes of a dataset from `start` to its end, in blocks.
-
-    Chunks that are stored as `_Dataset` writes them are inflated here. The file was verified as a whole: HDF5's own
-    checksum and copies cost half as much again.
-    """
-    size, chunk = data.shape[0], data.chunks[0] if data.chunks else CHUNK_BYTES
-    ours = _is_ours(data)
-    for begin in range(start - start % chunk, size, chunk):
-        block = _inflated(data, begin, chunk) if ours else b""
-        if len(block) != chunk:  # stored otherwise: HDF5 knows how, or says what is wrong
-            block = data[begin : begin + chunk].tobytes()
-        yield block[max(start - begin, 0) : size - begin]
-
-
 def _is_ours(data: h5py.Dataset) -> bool:
     pipeline = data.id.get_create_plist()
     filters = [pipeline.get_filter(i)[0] for i in range(pipeline.get_nfilters())]
     return filters == [h5py.h5z.FILTER_DEFLATE, h5py.h5z.FILTER_FLETCHER32]
 
 
-def _inflated(data: h5py.Dataset, begin: int, size: int) -> bytes:
-    mask, packed = data.id.read_direct_chunk((begin,))
-    return b"" if mask else zlib.decompressobj().decompress(packed[:-4], size)  # the last four: the checksum
+def _chunk(data: h5py.Dataset, begin: int, size: int, ours: bool) -> bytes:
+    """A chunk's bytes; inflated here where it is stored as `_Dataset` writes it.
+
+    The file was verified as a whole: HDF5's own checksum and copies cost half as much again, and so zlib's
+    checksum is left out too.
+    """
+    if ours:
+        mask, packed = data.id.read_direct_chunk((begin,))
+        # zlib's header of two bytes, deflated bytes, and four bytes each of zlib's and HDF5's checksum
+        block = b"" if mask else zlib.decompressobj(-zlib.MAX_WBITS).decompress(packed[2:-8], size)
+        if len(block) == size:
+            return block
+    values: bytes = data[begin : begin + size].tobytes()  # stored otherwise: HDF5 knows how, or says what is wrong
+    return values
 
 
 class _TextColumn:
