@@ -117,7 +117,7 @@ class _Rows:
 
 def main() -> None:
     """RUN FOLDER; shard names on stdin."""
-    gc.disable()  # a shard makes a million objects and no circle of them; looking for one took a third
+    gc.disable()  # as workers.py
     run, folder = Path(sys.argv[1]), Path(sys.argv[2])
     reader = ShardReader(open_work(RunFolder.open(run)))
     for line in sys.stdin:

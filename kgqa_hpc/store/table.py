@@ -161,7 +161,9 @@ def _chunk(data: h5py.Dataset, begin: int, size: int, ours: bool) -> bytes:
         block = b"" if mask else zlib.decompressobj(-zlib.MAX_WBITS).decompress(packed[2:-8], size)
         if len(block) == size:
             return block
-    values: bytes = data[begin : begin + size].tobytes()  # stored otherwise: HDF5 knows how, or says what is wrong
+    values: bytes = data[
+        begin : begin + size
+    ].tobytes()  # stored otherwise: HDF5 knows how, or says what is wrong
     return values
 
 
