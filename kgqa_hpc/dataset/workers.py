@@ -73,7 +73,7 @@ def _together(
 ) -> Iterator[CorruptFile | None]:
     """Shard i goes to worker i mod n, the last of which is this process; the others always have a few in hand."""
     others = [_Worker(work.run.path, folder) for _ in range(processes - 1)]
-    workers = [*others, _Here(work, folder)]
+    workers: list[_Worker | _Here] = [*others, _Here(work, folder)]
     try:
         waiting: deque[_Worker | _Here] = deque()
         for position, name in enumerate(names):

@@ -67,6 +67,8 @@ class Table:
     def __init__(self, group: h5py.Group) -> None:
         self._group = group
         self.rows = int(group.attrs["rows"])
+        # Datasets that were opened stay so: HDF5 keeps their last chunks unpacked for the next slice.
+        self._offsets: dict[str, h5py.Dataset] = {}
         self._last: dict[str, tuple[int, bytes]] = {}  # per column the chunk read last, and where it begins
 
     def __len__(self) -> int:
@@ -91,7 +93,8 @@ class Table:
         if start >= stop:
             return
         member = self._group[column]
-        offsets = member["offsets"][start : stop + 1].tolist()
+        places = self._offsets.setdefault(column, member["offsets"])
+        offsets = places[start : stop + 1].tolist()
         blocks = self._blocks(column, member["bytes"], offsets[0])
         at, window = offsets[0], memoryview(b"")
         for begin, end in pairwise(offsets):
