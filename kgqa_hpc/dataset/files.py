@@ -23,7 +23,7 @@ import pyarrow.parquet as pq
 from kgqa_hpc.store.canonical import sha256_of
 
 LINES_AHEAD = 1 << 20  # bytes of lines that are written at once
-WAITING = 3  # row groups and blocks of lines that wait for the thread
+WAITING = 2  # row groups and blocks of lines that wait for the thread, with the one in work
 # A row group is written at whichever comes first; a thousand published records are about 4 MB of JSON.
 ROW_GROUP_ROWS = 2048
 ROW_GROUP_BYTES = 8 << 20
@@ -145,9 +145,7 @@ class ParquetParts:
     def _open(self) -> None:
         part = self._folder / f".{self._stem}-{len(self._parts):05d}.parquet"
         self._sink = part.open("wb")
-        self._writer = pq.ParquetWriter(
-            self._sink, self._schema, compression="zstd", memory_pool=pa.system_memory_pool()
-        )
+        self._writer = pq.ParquetWriter(self._sink, self._schema, compression="zstd")
         self._parts.append(part)
 
     def _end_part(self) -> None:
@@ -211,10 +209,7 @@ def table_of(lines: bytes, schema: pa.Schema) -> pa.Table:
         return schema.empty_table()
     parse = pj.ParseOptions(explicit_schema=schema, unexpected_field_behavior="ignore")
     read = pj.ReadOptions(block_size=len(lines) + 1, use_threads=False)
-    # Arrow's own pool gives each row group's memory back to the system and asks for it anew: a quarter of the
-    # processor time of writing, and 50 MB (tools/bench_merge.py).
-    pool = pa.system_memory_pool()
-    return pj.read_json(pa.BufferReader(lines), read_options=read, parse_options=parse, memory_pool=pool)
+    return pj.read_json(pa.BufferReader(lines), read_options=read, parse_options=parse)
 
 
 def write_sums(folder: Path, known: dict[str, str]) -> None:
