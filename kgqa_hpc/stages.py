@@ -7,7 +7,8 @@ can be repeated.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
@@ -22,6 +23,7 @@ from kgqa_hpc.terminal import note
 
 if TYPE_CHECKING:
     from kgqa_hpc.dataset.accounting import Accounting
+    from kgqa_hpc.dataset.workers import Spools
 
 
 class Stage(NamedTuple):
@@ -109,14 +111,39 @@ def run_workers(folder: Path, threads: int | None = None) -> None:
 
 
 def merge(
-    folder: Path, threads: int | None = None, *, partial: bool = False, published: bool = False
+    folder: Path,
+    threads: int | None = None,
+    *,
+    partial: bool = False,
+    published: bool = False,
+    dask: str | None = None,
 ) -> Accounting:
-    """Assemble `dataset/`; returns its accounting."""
+    """Assemble `dataset/`; returns its accounting. `dask`: shards are read on that cluster."""
     from kgqa_hpc.dataset.merge import merge as merge_results
 
     run, _ = open_run(folder)
+    with stage_bar() as progress, _spools(dask) as spools:
+        return merge_results(run, partial=partial, published=published, progress=progress, spools=spools)
+
+
+@contextmanager
+def _spools(dask: str | None) -> Iterator[Spools | None]:
+    if dask is None:
+        yield None
+        return
+    from kgqa_hpc.dataset.dask_spools import dask_spools
+
+    with dask_spools(dask) as spools:
+        yield spools
+
+
+def merge_shared(folder: Path, *, published: bool = False) -> Accounting | None:
+    """This process's part of a merge that several do; its accounting where it was this one that wrote."""
+    from kgqa_hpc.dataset.shared_merge import merge_shared as share
+
+    run, _ = open_run(folder)
     with stage_bar() as progress:
-        return merge_results(run, partial=partial, published=published, progress=progress)
+        return share(run, published=published, progress=progress)
 
 
 def report(folder: Path, threads: int | None = None) -> Path:

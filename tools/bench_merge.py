@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
 import random
 import subprocess
 import sys
@@ -77,9 +78,10 @@ def main() -> None:
 def measure(code: str, *arguments: Path) -> dict[str, Any]:
     """Wall and processor seconds and peak megabytes of a piece of code in a process of its own."""
     program = MEASURED.format(root=str(ROOT), code=code)
-    done = subprocess.run(
-        [sys.executable, "-c", program, *map(str, arguments)], check=True, capture_output=True, text=True
-    )
+    # As a person starts it: make_run may have loaded the package here, which sets this for itself.
+    clean = {name: value for name, value in os.environ.items() if name != "ARROW_DEFAULT_MEMORY_POOL"}
+    command = [sys.executable, "-c", program, *map(str, arguments)]
+    done = subprocess.run(command, check=True, capture_output=True, text=True, env=clean)
     found: dict[str, Any] = json.loads(done.stdout)
     return found
 

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import starmap
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -56,8 +57,8 @@ class Anchor:
             id=data["id"],
             kind=data["kind"],
             group=f"shape {data['shape']}" if first else data["group"],
-            nodes=tuple(map(Node._make, data["nodes"])),
-            relations=tuple(map(Relation._make, data["relations"])),
+            nodes=tuple(starmap(Node, data["nodes"])),
+            relations=tuple(starmap(Relation, data["relations"])),
             weight=data["weight"],
             data={"shape": data["shape"]} if first else data["data"],
         )

@@ -132,7 +132,7 @@ class GraphletAnchors(AnchorKind):
         names = [node.name for node in anchor.nodes]
         return {
             "graphlet_id": anchor.data["shape"],
-            "nodes": [node._asdict() for node in anchor.nodes],
+            "nodes": [{"id": n.id, "name": n.name, "type": n.type} for n in anchor.nodes],
             "edges": [[r.source, r.target] for r in anchor.relations],
             "edge_labels": [r.type for r in anchor.relations],
             "triples": [[names[r.source], r.type, names[r.target]] for r in anchor.relations],

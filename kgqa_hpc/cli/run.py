@@ -143,14 +143,31 @@ def merge(
         Literal["biographletqa"] | None,
         typer.Option("--format", help="Also write the published field names."),
     ] = None,
+    shared: Annotated[
+        bool, typer.Option("--shared", help="Share the work with all who run this command, on any node.")
+    ] = False,
+    dask: Annotated[
+        str | None,
+        typer.Option(help="Read the shards on a Dask cluster: its scheduler's address, or slurm."),
+    ] = None,
     as_json: AsJson = False,
 ) -> None:
     """Assemble RUN/dataset and check that every sampled item is accounted for."""
     from kgqa_hpc import stages
     from kgqa_hpc.dataset import accounting
+    from kgqa_hpc.errors import InputError
 
-    counts = stages.merge(run, partial=partial, published=format is not None)
-    print_result(counts.to_dict(), f"{accounting.render(counts)}\n{run / 'dataset'}", as_json)
+    counts: accounting.Accounting | None
+    if shared and (dask or partial):
+        raise InputError("--shared goes neither with --dask nor with --partial", "choose one of them")
+    if shared:
+        counts = stages.merge_shared(run, published=format is not None)
+    else:
+        counts = stages.merge(run, partial=partial, published=format is not None, dask=dask)
+    if counts is None:
+        say(f"{run / 'dataset'} was written by another process of this merge", aside=True)
+    else:
+        print_result(counts.to_dict(), f"{accounting.render(counts)}\n{run / 'dataset'}", as_json)
 
 
 @app.command()

@@ -8,6 +8,7 @@ fields of `verdicts` (from the prompts of the judges), of `features`, and the pa
 
 from __future__ import annotations
 
+from functools import lru_cache
 from math import isfinite
 from typing import TYPE_CHECKING, Any
 
@@ -46,7 +47,7 @@ COMMON = (
 SPLIT = Column("split", "string", "Part of the dataset; parts share nothing of what they were divided by.")
 
 Fields = dict[str, set[str]]
-Form = tuple[str, tuple[str, ...], tuple[type, ...]]  # where, names and types of values
+Form = tuple[Any, ...]  # labels, names and types of values
 _PLAIN = {bool, int, float, str, type(None)}
 
 
@@ -58,41 +59,36 @@ class Columns:
         self._verdicts: dict[str, Fields] = {}
         self._features: Fields = {}
         self._parameters: dict[str, Fields] = {}
-        # Nearly all records look alike: what was gathered for one form need not be gathered again, and a
-        # form that is that of the dataset already needs no change.
-        self._seen: set[Form | None] = set()
-        self._uniform: bool | None = None  # whether all of a place have one form; None: not looked yet
-        self._fitting: dict[Form, bool] = {}
-        self._united = False
-        self._labels: tuple[str, ...] = ()
+        # Nearly all records look alike: what was gathered for one form need not be gathered again, and records
+        # whose form is that of the dataset already need no change.
+        self._forms: dict[Form, int] = {}
+        self._samples: list[dict[str, Any]] = []
+        self._fitting: dict[int, bool] = {}
 
-    def add(self, record: dict[str, Any]) -> None:
-        """Take a record (record.py) into account."""
-        for label, verdict in record["verdicts"].items():
-            self._gather(f"verdict {label}", self._verdicts.setdefault(label, {}), verdict)
-        for label, values in record["provenance"]["parameters"].items():
-            self._gather(f"parameters {label}", self._parameters.setdefault(label, {}), values)
-        self._gather("features", self._features, record["features"])
-
-    def _gather(self, place: str, fields: Fields, values: dict[str, Any]) -> None:
-        form = _form(place, values)
-        if form is None or form not in self._seen:
-            _gather(fields, values)
+    def add(self, record: dict[str, Any]) -> int:
+        """Take a record (record.py) into account; returns the number of its form, -1 when it has none."""
+        form = form_of(record)
+        number = -1 if form is None else self._forms.get(form, -1)
+        if number < 0:
+            for label, verdict in record["verdicts"].items():
+                _gather(self._verdicts.setdefault(label, {}), verdict)
+            for label, values in record["provenance"]["parameters"].items():
+                _gather(self._parameters.setdefault(label, {}), values)
+            _gather(self._features, record["features"])
             self._fitting.clear()
-            self._seen.add(form)
-            self._uniform = None
+            if form is not None:
+                number = self._forms[form] = len(self._samples)
+                self._samples.append(record)
+        return number
 
-    def _fill(self, place: str, fields: Fields, values: dict[str, Any] | None) -> dict[str, Any] | None:
-        """The values in the order and types of all fields; the same object where they are already."""
-        if values is None:
-            return None
-        form = _form(place, values)
-        if form is not None and self._fitting.get(form):
-            return values
-        filled = {name: _cast(values.get(name), _common(kinds)) for name, kinds in fields.items()}
-        if form is not None and form not in self._fitting:
-            self._fitting[form] = _form(place, filled) == form
-        return filled
+    def fits(self, form: int) -> bool:
+        """Whether added records of this form are as `conform` gives them."""
+        known = self._fitting.get(form)
+        if known is None:
+            sample = self._samples[form] if form >= 0 else None
+            known = sample is not None and orjson.dumps(self.conform(sample)) == orjson.dumps(sample)
+            self._fitting[form] = known
+        return known
 
     def state(self) -> list[Any]:
         """What was gathered, as plain data."""
@@ -111,7 +107,6 @@ class Columns:
             _unite(self._parameters.setdefault(label, {}), fields)
         _unite(self._features, features)
         self._fitting.clear()
-        self._united, self._uniform = True, None
 
     def layout(self) -> bytes:
         """Equal layouts give equal forms: the gathered names and types in their order."""
@@ -120,36 +115,22 @@ class Columns:
     def conform(self, record: dict[str, Any]) -> dict[str, Any]:
         """The record with every label and field of any, each of one type; null where it has none."""
         verdicts = record["verdicts"]
-        if self._all_alike() and (*verdicts, *record["provenance"]["prompt"]) == self._labels:
-            return record
         return {
             **record,
             "verdicts": {
-                label: self._fill(f"verdict {label}", fields, verdicts.get(label))
-                for label, fields in self._verdicts.items()
+                label: _fill(fields, verdicts.get(label)) for label, fields in self._verdicts.items()
             },
-            "features": self._fill("features", self._features, record["features"]),
+            "features": _fill(self._features, record["features"]),
             "provenance": self._origin(record["provenance"]),
         }
 
-    def _all_alike(self) -> bool:
-        """Whether every record that was added has the final form if only it has all labels."""
-        if self._uniform is None:
-            places = [form[0] for form in self._seen if form is not None]
-            self._uniform = None not in self._seen and len(set(places)) == len(places) and not self._united
-            self._labels = (*self._verdicts, *self._parameters)
-        return self._uniform
-
     def _origin(self, origin: dict[str, Any]) -> dict[str, Any]:
-        labels = list(self._parameters)
+        found = {name: origin[name] for name in ("prompt", "engine", "attempts")}
+        filled = {name: {label: one.get(label) for label in self._parameters} for name, one in found.items()}
         parameters = {
-            label: self._fill(f"parameters {label}", fields, origin["parameters"].get(label))
+            label: _fill(fields, origin["parameters"].get(label))
             for label, fields in self._parameters.items()
         }
-        if list(origin["prompt"]) == labels:  # and so are engine, parameters and attempts (record.py)
-            return {**origin, "parameters": parameters}
-        found = {name: origin[name] for name in ("prompt", "engine", "attempts")}
-        filled = {name: {label: one.get(label) for label in labels} for name, one in found.items()}
         return {**origin, **filled, "parameters": parameters}
 
     def all(self, *, split: bool = False) -> tuple[Column, ...]:
@@ -220,19 +201,40 @@ def is_nothing(value: Any) -> bool:
     return value is None or (isinstance(value, float) and not isfinite(value))
 
 
-def _form(place: str, values: dict[str, Any]) -> Form | None:
-    """Names and types, where these tell of what kind each value is: not for lists and integers too large."""
-    types = tuple(map(type, values.values()))
-    if not _PLAIN.issuperset(types):
-        return None
-    if int in types or float in types:
-        for value in values.values():
-            if value.__class__ is int:
-                if not -_HUGE <= value < _HUGE:
+def form_of(record: dict[str, Any]) -> Form | None:
+    """Labels, names and types of what is gathered; None where these do not tell of what kind each value is:
+    with lists, and integers too large.
+    """
+    verdicts, features = record["verdicts"], record["features"]
+    parameters = record["provenance"]["parameters"]
+    form: list[Any] = [tuple(verdicts), tuple(parameters)]
+    for values in (*verdicts.values(), *parameters.values(), features):
+        types = tuple(map(type, values.values()))
+        numeric = _numeric(types)
+        if numeric is None:
+            return None
+        if numeric:
+            for value in values.values():
+                if value.__class__ is int:
+                    if not -_HUGE <= value < _HUGE:
+                        return None
+                elif value.__class__ is float and not isfinite(value):
                     return None
-            elif value.__class__ is float and not isfinite(value):
-                return None
-    return place, tuple(values), types
+        form += tuple(values), types
+    return tuple(form)
+
+
+@lru_cache(1024)
+def _numeric(types: tuple[type, ...]) -> bool | None:
+    """Whether numbers are among values of these types; None where one is more than a plain value."""
+    return int in types or float in types if _PLAIN.issuperset(types) else None
+
+
+def _fill(fields: Fields, values: dict[str, Any] | None) -> dict[str, Any] | None:
+    """The values in the order and types of all fields."""
+    if values is None:
+        return None
+    return {name: _cast(values.get(name), _common(kinds)) for name, kinds in fields.items()}
 
 
 def _gather(fields: Fields, values: dict[str, Any]) -> None:

@@ -15,12 +15,13 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import orjson
 
 from kgqa_hpc import __version__
 from kgqa_hpc.dataset.columns import COMMON, Columns, arrow_schema
 from kgqa_hpc.dataset.exports.source import MARK, open_source, refuse_foreign
-from kgqa_hpc.dataset.files import RecordFiles, write_sums
+from kgqa_hpc.dataset.files import PART_BYTES, RecordFiles, write_sums
 from kgqa_hpc.dataset.mixture import Mixture, counts_of, drawn, place
 from kgqa_hpc.dataset.record import record_maker
 from kgqa_hpc.dataset.where import EVERY, Where
@@ -121,11 +122,14 @@ def _write(
     schema = arrow_schema(columns.all())
     told = [dict.fromkeys(COUNTS, 0) for _ in range(runs)]
     with ExitStack() as stack:
-        files = {name: stack.enter_context(RecordFiles(folder, name, schema)) for name in FILES}
+        files = {
+            name: stack.enter_context(RecordFiles(folder, name, schema, (), PART_BYTES)) for name in FILES
+        }
         for number, fate, record in fates:
             told[number][fate] += 1
             if fate in files:
-                files[fate].add(0, orjson.dumps(_in_order(columns, record)) + b"\n")
+                line = orjson.dumps(_in_order(columns, record), option=orjson.OPT_APPEND_NEWLINE)
+                files[fate].add(line, np.array([len(line)]))
     sums = {name: digest for file in files.values() for name, digest in file.sums.items()}
     return told, sums
 

@@ -15,14 +15,15 @@ from pathlib import Path
 from types import TracebackType
 from typing import BinaryIO
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.json as pj
 import pyarrow.parquet as pq
 
 from kgqa_hpc.store.canonical import sha256_of
 
-LINES_AHEAD = 4096  # pieces of lines that are written at once
-WAITING = 3  # row groups and blocks of lines that wait for the thread
+LINES_AHEAD = 1 << 20  # bytes of lines that are written at once
+WAITING = 2  # row groups and blocks of lines that wait for the thread, with the one in work
 # A row group is written at whichever comes first; a thousand published records are about 4 MB of JSON.
 ROW_GROUP_ROWS = 2048
 ROW_GROUP_BYTES = 8 << 20
@@ -36,7 +37,7 @@ class Background:
         self._thread = ThreadPoolExecutor(1)
         self._pending: deque[Future[None]] = deque()
 
-    def do(self, work: Callable[[bytes], None], data: bytes) -> None:
+    def do(self, work: Callable[[list[bytes]], None], data: list[bytes]) -> None:
         """Do `work(data)` after all before it; at most a few wait. Raises what an earlier one raised."""
         while len(self._pending) >= WAITING:
             self._pending.popleft().result()
@@ -58,24 +59,27 @@ class JsonLines:
         self._file: BinaryIO = path.open("wb", buffering=0)
         self._digest = hashlib.sha256()
         self._background = background
-        self._pieces: list[bytes] = []
+        self._lines: list[bytes] = []
+        self._bytes = 0
 
-    def add(self, *pieces: bytes) -> None:
-        """Append one line, given in pieces; the last one ends with a newline."""
-        self._pieces += pieces
-        if len(self._pieces) >= LINES_AHEAD:
+    def add(self, lines: bytes) -> None:
+        """Append whole lines."""
+        self._lines.append(lines)
+        self._bytes += len(lines)
+        if self._bytes >= LINES_AHEAD:
             self.flush()
 
     def flush(self) -> None:
         """Hand over what is there."""
-        self._background.do(self._write, b"".join(self._pieces))
-        self._pieces = []
+        self._background.do(self._write, self._lines)
+        self._lines, self._bytes = [], 0
 
-    def _write(self, data: bytes) -> None:
-        view = memoryview(data)
-        while view:
-            view = view[self._file.write(view) :]
-        self._digest.update(data)
+    def _write(self, lines: list[bytes]) -> None:
+        for data in lines:
+            view = memoryview(data)
+            while view:
+                view = view[self._file.write(view) :]
+            self._digest.update(data)
 
     def close(self) -> str:
         """The sha256 of the whole, once the background is finished; durability is the folder's matter."""
@@ -97,18 +101,25 @@ class ParquetParts:
         self._sink: BinaryIO | None = None
         self._writer: pq.ParquetWriter | None = None
 
-    def add(self, *pieces: bytes) -> None:
-        """Append one record's line."""
-        self._lines += pieces
-        self._rows += 1
-        self._bytes += sum(map(len, pieces))
-        if self._bytes >= ROW_GROUP_BYTES or self._rows >= ROW_GROUP_ROWS:
-            self.flush()
+    def add(self, lines: bytes, lengths: np.ndarray) -> None:
+        """Append records, given as lines and the bytes of each."""
+        ends = np.cumsum(lengths)
+        row = start = 0
+        while row < len(ends):
+            full = int(np.searchsorted(ends, start + ROW_GROUP_BYTES - self._bytes)) + 1
+            upto = min(len(ends), row + ROW_GROUP_ROWS - self._rows, full)
+            end = int(ends[upto - 1])
+            self._lines.append(lines[start:end])
+            self._rows += upto - row
+            self._bytes += end - start
+            row, start = upto, end
+            if self._bytes >= ROW_GROUP_BYTES or self._rows >= ROW_GROUP_ROWS:
+                self.flush()
 
     def flush(self) -> None:
         """Hand over what is there as one row group."""
         if self._lines:
-            self._background.do(self._write, b"".join(self._lines))
+            self._background.do(self._write, self._lines)
         self._lines, self._rows, self._bytes = [], 0, 0
 
     def close(self) -> list[Path]:
@@ -122,12 +133,12 @@ class ParquetParts:
             final.append(part.rename(self._folder / name))
         return final
 
-    def _write(self, lines: bytes) -> None:
+    def _write(self, lines: list[bytes]) -> None:
         if self._writer is None:
             self._open()
         assert self._writer
         assert self._sink
-        self._writer.write_table(table_of(lines, self._schema))
+        self._writer.write_table(table_of(b"".join(lines), self._schema))
         if self._sink.tell() >= self._limit:
             self._end_part()
 
@@ -162,10 +173,17 @@ class RecordFiles:
         self._parquet = [ParquetParts(folder, stem, schema, self._background, part_bytes) for stem in stems]
         self.sums: dict[str, str] = {}
 
-    def add(self, part: int, *pieces: bytes) -> None:
-        """Append one record's line to both; `part` is the number of its part of the split, 0 without."""
-        self._lines.add(*pieces)
-        self._parquet[part].add(*pieces)
+    def add(self, lines: bytes, lengths: np.ndarray, part: np.ndarray | None = None) -> None:
+        """Append records to both: lines, the bytes of each, and the numbers of their parts where there are any."""
+        self._lines.add(lines)
+        if len(self._parquet) == 1 or part is None:
+            self._parquet[0].add(lines, lengths)
+            return
+        ends = np.cumsum(lengths)
+        for number, parquet in enumerate(self._parquet):
+            mine = np.flatnonzero(part == number)
+            places = zip((ends - lengths)[mine].tolist(), ends[mine].tolist(), strict=True)
+            parquet.add(b"".join([lines[start:end] for start, end in places]), lengths[mine])
 
     def __enter__(self) -> RecordFiles:
         return self

@@ -6,6 +6,7 @@ anchors.h5 beside the shards.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,8 +17,8 @@ from kgqa_hpc.dataset.read import FinishedWork
 from kgqa_hpc.dataset.record import record_maker
 from kgqa_hpc.dataset.requests import RequestCounts
 from kgqa_hpc.dataset.rows import Rows, RowsBuilder
-from kgqa_hpc.dataset.spool import read_head
-from kgqa_hpc.dataset.workers import write_spools
+from kgqa_hpc.dataset.spool import Spool, sampled_digest
+from kgqa_hpc.dataset.workers import Spools
 from kgqa_hpc.errors import AccountingError
 
 
@@ -35,38 +36,36 @@ class FirstPass:
     accounting: Accounting
 
 
-def first_pass(
-    work: FinishedWork, folder: Path, shard_done: Callable[[], None], processes: int | None = None
-) -> FirstPass:
-    """Look at all shards once; `folder` takes the spools.
+def first_pass(work: FinishedWork, folder: Path, shard_done: Callable[[], None], spools: Spools) -> FirstPass:
+    """Look at all shards once; `folder` takes the spools that `spools` makes.
 
     Raises AccountingError when shards are not the anchors; CorruptFile that names all damaged results, after
     each was moved to quarantine.
     """
-    write_spools(work, folder, shard_done, processes)
+    spools(work, folder, shard_done)
     accounting = Accounting(shards=len(work.manifest.shards), missing_shards=len(work.missing))
     columns, requests = Columns(record_maker(work.config, "").columns), RequestCounts()
     builder = RowsBuilder()
     layouts: list[bytes] = []
-    for entry, sampled in work.sampled():
-        for _, name in sampled:
-            accounting.group(name).sampled += 1
-        spool = folder / f"{entry.name}.spool"
-        head = read_head(spool)
-        if [tuple(one) for one in head.sampled] != sampled:
+    for entry, ids, groups in work.sampled():
+        for name, number in Counter(groups).items():
+            accounting.group(name).sampled += number
+        path = folder / f"{entry.name}.spool"
+        spool = Spool(path, lines=False)
+        if spool.head.sampled != sampled_digest(ids, groups):
             raise AccountingError(
                 f"{entry.name} holds other anchors than its slice of anchors.h5",
                 "restore anchors.h5, or run anew",
             )
-        for name in head.waiting:
+        for name in spool.head.waiting:
             accounting.group(name).waiting += 1
-        for name, status, reason in head.lists:
+        for name, status, reason in spool.head.lists:
             accounting.group(name).add(status, reason)
-        requests.take(head.requests)
-        columns.take(head.columns)
+        requests.take(spool.head.requests)
+        columns.take(spool.head.columns)
         own = Columns()
-        own.take(head.columns)
+        own.take(spool.head.columns)
         layouts.append(own.layout())
-        builder.add(spool, head)
+        builder.add(path, spool)
     accounting.requests = requests.rows()
     return FirstPass(columns, layouts, builder.rows(), accounting)

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from itertools import zip_longest
 from typing import Any
 
 from kgqa_hpc.config import RunConfig
@@ -21,7 +22,7 @@ from kgqa_hpc.store.origin import anchors_origin, require_origin
 from kgqa_hpc.store.partition import ShardsManifest, load_shard, read_shards_manifest
 from kgqa_hpc.store.quarantine import quarantine
 from kgqa_hpc.store.queue import done_shards
-from kgqa_hpc.store.results import read_result
+from kgqa_hpc.store.results import iter_result
 from kgqa_hpc.store.run_folder import RunFolder
 from kgqa_hpc.store.sealed import read_header
 from kgqa_hpc.store.shard import ShardEntry
@@ -49,7 +50,7 @@ class FinishedWork:
         """Names of the shards that are not done."""
         return [name for name in self.manifest.names if name not in self.done]
 
-    def pairs(self, entry: ShardEntry) -> list[Pair]:
+    def pairs(self, entry: ShardEntry) -> Iterator[Pair]:
         """Anchors and records of a shard as plain data, in its order.
 
         Raises CorruptFile, after the result was moved to quarantine, when it is damaged or not of this shard.
@@ -57,20 +58,22 @@ class FinishedWork:
         anchors = load_shard(self.run, self.manifest, entry.name)
         if entry.name not in self.done:
             ended = ended_items(self.run, self.config, entry)
-            return [(anchor, ended.get(anchor["id"])) for anchor in anchors]
+            yield from ((anchor, ended.get(anchor["id"])) for anchor in anchors)
+            return
         path = self.run.result(self.pass_name, entry.name)
         try:
-            records = read_result(path, self.run.origin(self.pass_name))
-            if [record["id"] for record in records] != [anchor["id"] for anchor in anchors]:
-                raise CorruptFile(f"{path}: holds other items than its shard")
+            records = iter_result(path, self.run.origin(self.pass_name))
+            for anchor, record in zip_longest(anchors, records):
+                if anchor is None or record is None or anchor["id"] != record["id"]:
+                    raise CorruptFile(f"{path}: holds other items than its shard")
+                yield anchor, record
         except CorruptFile as problem:
             quarantine(self.run.quarantine, path, problem.message)
             where = f"it lies in {self.run.quarantine} now"
             raise CorruptFile(problem.message, f"{where}; `kgqa run {self.run.path}` redoes it") from problem
-        return list(zip(anchors, records, strict=True))
 
-    def sampled(self) -> Iterator[tuple[ShardEntry, list[tuple[str, str]]]]:
-        """For every shard the id and group of each of its anchors, as anchors.h5 has them.
+    def sampled(self) -> Iterator[tuple[ShardEntry, list[str], list[str]]]:
+        """For every shard the ids and the groups of its anchors, as anchors.h5 has them.
 
         Raises AccountingError when the shards are not exactly the anchors.
         """
@@ -78,8 +81,7 @@ class FinishedWork:
             start = 0
             for entry in self.manifest.shards:
                 stop = start + entry.items
-                ids = anchors.text("id", start, stop)
-                yield entry, list(zip(ids, _groups(anchors, start, stop), strict=True))
+                yield entry, anchors.text("id", start, stop), _groups(anchors, start, stop)
                 start = stop
             if start != len(anchors):
                 raise AccountingError(

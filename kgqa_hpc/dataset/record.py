@@ -35,7 +35,9 @@ class Origin:
 
 @dataclass(frozen=True, slots=True)
 class RecordMaker:
-    """Builds records of one run; `kind` is its anchor kind, `steps` the columns its steps declare."""
+    """Builds records of one run; `kind` is its anchor kind, `steps` the columns its steps declare beside
+    the kind's.
+    """
 
     origin: Origin
     kind: Any
@@ -43,9 +45,8 @@ class RecordMaker:
 
     @property
     def columns(self) -> tuple[Column, ...]:
-        """The kind's columns, then those of the steps that it does not have."""
-        own = {column.name for column in self.kind.columns}
-        return (*self.kind.columns, *(column for column in self.steps if column.name not in own))
+        """The kind's columns, then those of the steps."""
+        return (*self.kind.columns, *self.steps)
 
     def record(
         self, anchor: Any, item: Mapping[str, Any], fields: Mapping[str, Any], number: int | None = None
@@ -67,7 +68,7 @@ class RecordMaker:
             "features": item["features"],
             "provenance": provenance(anchor, item["trace"], self.origin),
             **self.kind.record(anchor, fields),
-            **{column.name: _look_up(column, found) for column in self.columns[len(self.kind.columns) :]},
+            **{column.name: _look_up(column, found) for column in self.steps},
         }
 
 
@@ -81,12 +82,15 @@ def _look_up(column: Column, places: tuple[Mapping[str, Any], ...]) -> Any:
 def provenance(anchor: Any, trace: list[dict[str, Any]], origin: Origin) -> dict[str, Any]:
     """Per label the prompt, engine and parameters of its last request, and the tokens of all requests."""
     last: dict[str, dict[str, Any]] = {}
-    tokens = dict.fromkeys(TOKENS, 0)
+    counts: dict[str, int] = {}
+    prompt = completion = cached = 0
     for entry in trace:
-        last[entry["step"]] = entry
-        used = entry["tokens"]
-        for kind in TOKENS:
-            tokens[kind] += used[kind]
+        label, used = entry["step"], entry["tokens"]
+        last[label] = entry
+        counts[label] = counts.get(label, 0) + 1
+        prompt += used["prompt"]
+        completion += used["completion"]
+        cached += used["cached"]
     return {
         "run": origin.run,
         "seed": origin.seed,
@@ -98,8 +102,8 @@ def provenance(anchor: Any, trace: list[dict[str, Any]], origin: Origin) -> dict
             label: {name: entry[name] for name in PARAMETERS if name in entry}
             for label, entry in last.items()
         },
-        "tokens": tokens,
-        "attempts": attempts(trace),
+        "tokens": {"prompt": prompt, "completion": completion, "cached": cached},
+        "attempts": counts,
     }
 
 
@@ -136,7 +140,9 @@ def record_maker(config: RunConfig, run_digest: str) -> RecordMaker:
     for settings in config.steps:
         added = STEPS.get(settings.use).columns_for(settings)
         columns |= {column.name: column for column in added}
-    return RecordMaker(origin, kind_of(config), tuple(columns.values()))
+    kind = kind_of(config)
+    own = {column.name for column in kind.columns}
+    return RecordMaker(origin, kind, tuple(column for column in columns.values() if column.name not in own))
 
 
 def _source(config: RunConfig) -> str | None:

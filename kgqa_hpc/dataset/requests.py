@@ -23,11 +23,11 @@ class RequestCounts:
     def add(self, item: dict[str, Any]) -> None:
         """Count all requests of an item's record."""
         trace = item["trace"]
-        last = {entry["step"]: number for number, entry in enumerate(trace)}
+        last = {entry["step"]: entry for entry in trace}
         if item["status"] in ("invalid", "failed") and trace:
             del last[trace[-1]["step"]]  # the step that gave up had no usable answer
-        for number, entry in enumerate(trace):
-            self._count(entry, usable=last.get(entry["step"]) == number)
+        for entry in trace:
+            self._count(entry, usable=last.get(entry["step"]) is entry)
 
     def _count(self, entry: dict[str, Any], usable: bool) -> None:
         row = self._row(entry)
@@ -37,12 +37,14 @@ class RequestCounts:
             row["repaired"] += bool(entry["repaired"])
         else:
             row[{"stop": "unparseable", "length": "truncated"}.get(entry["finish"], "errors")] += 1
-        for kind in TOKENS:
-            row["tokens"][kind] += entry["tokens"][kind]
+        tokens, used = row["tokens"], entry["tokens"]
+        tokens["prompt"] += used["prompt"]
+        tokens["completion"] += used["completion"]
+        tokens["cached"] += used["cached"]
 
     def _row(self, entry: dict[str, Any]) -> dict[str, Any]:
         prompt, engine = entry["prompt"], entry["engine"]
-        key = (entry["step"], prompt["name"], prompt["sha256"], *engine.values())
+        key = entry["step"], prompt["name"], prompt["sha256"], *engine.values()
         row = self._rows.get(key)
         if row is None:
             identity = {"step": entry["step"], "prompt": prompt, "engine": engine}

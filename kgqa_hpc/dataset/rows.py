@@ -10,24 +10,9 @@ from typing import Any
 import numpy as np
 
 from kgqa_hpc.dataset.accounting import NO_REASON, Accounting, OutcomeCounts, RecordCounts
-from kgqa_hpc.dataset.spool import STATUSES, Head, read_pair, read_pieces, read_record
+from kgqa_hpc.dataset.spool import ACCEPTED, REJECTED, STATUSES, Names, Spool, read_pair, read_record
 
-ACCEPTED, REJECTED = 0, 1
 NO_PART = -1
-
-
-class Names:
-    """Numbers for texts, in the order in which they first occur."""
-
-    def __init__(self) -> None:
-        self.texts: list[str] = []
-        self._numbers: dict[str, int] = {}
-
-    def number(self, text: str) -> int:
-        if text not in self._numbers:
-            self._numbers[text] = len(self.texts)
-            self.texts.append(text)
-        return self._numbers[text]
 
 
 @dataclass(slots=True)
@@ -36,7 +21,8 @@ class Rows:
 
     Arrays of shape (rows,): `group`, `reason` (numbers of `groups` and `reasons`), `status` (index of
     STATUSES), `question` and `answer` (characters, -1 without a pair), `single` (stands for its item),
-    `part` (of `parts`, NO_PART without a split). `spools` are the files with the bytes, `sizes` their rows.
+    `part` (of `parts`, NO_PART without a split), `changed` (a filter rejected it: its line in the spool is not
+    that of the dataset). `spools` are the files with the bytes, `sizes` their rows.
     """
 
     spools: list[Path]
@@ -50,6 +36,7 @@ class Rows:
     answer: np.ndarray
     single: np.ndarray
     part: np.ndarray
+    changed: np.ndarray
     parts: tuple[str, ...] = ()
 
     def __len__(self) -> int:
@@ -63,27 +50,29 @@ class Rows:
     def reject(self, rows: np.ndarray, reason: str) -> None:
         """Mark rows (numbers or a mask) as rejected for `reason`."""
         self.status[rows] = REJECTED
+        self.changed[rows] = True
         self.reason[rows] = self.reasons.number(reason)
 
     def pairs(self, wanted: np.ndarray) -> Iterator[tuple[int, dict[str, Any]]]:
         """(row, {id, question, answer, kind, group}) of the wanted rows, read from the spools."""
-        for row, (first, _, _) in self._pieces(wanted):
+        for row, (first, _) in self._pieces(wanted):
             yield row, read_pair(first)
 
     def records(self, wanted: np.ndarray) -> Iterator[tuple[int, dict[str, Any]]]:
         """(row, whole record) of the wanted rows."""
-        for row, (first, rest, _) in self._pieces(wanted):
+        for row, (first, rest) in self._pieces(wanted):
             yield row, read_record(first, rest)
 
-    def _pieces(self, wanted: np.ndarray) -> Iterator[tuple[int, tuple[bytes, bytes, bytes]]]:
+    def _pieces(self, wanted: np.ndarray) -> Iterator[tuple[int, tuple[bytes, bytes]]]:
         chosen = np.zeros(len(self), bool)
         chosen[wanted] = True
         start = 0
-        for spool, size in zip(self.spools, self.sizes, strict=True):
-            if chosen[start : start + size].any():
-                for row, pieces in enumerate(read_pieces(spool), start):
-                    if chosen[row]:
-                        yield row, pieces
+        for path, size in zip(self.spools, self.sizes, strict=True):
+            here = np.flatnonzero(chosen[start : start + size])
+            if len(here):
+                spool = Spool(path)
+                for row in here.tolist():
+                    yield start + row, spool.pieces(row)
             start += size
 
     def count(self, accounting: Accounting) -> None:
@@ -124,7 +113,7 @@ def _count_records(counts: RecordCounts, status: int, reason: str | None, number
 
 
 class RowsBuilder:
-    """Collects the heads of all spools into arrays."""
+    """Collects the tables of all spools into arrays."""
 
     def __init__(self) -> None:
         self._groups, self._reasons = Names(), Names()
@@ -132,19 +121,20 @@ class RowsBuilder:
         self._sizes: list[int] = []
         self._arrays: list[list[np.ndarray]] = []
 
-    def add(self, spool: Path, head: Head) -> None:
+    def add(self, path: Path, spool: Spool) -> None:
         """The rows of one shard, after those before it."""
-        self._spools.append(spool)
-        self._sizes.append(len(head.status))
-        reason, number = self._reasons.number, self._groups.number
+        self._spools.append(path)
+        self._sizes.append(len(spool))
+        groups = np.array([self._groups.number(name) for name in spool.head.groups], np.int32)
+        reasons = np.array([*(self._reasons.number(text) for text in spool.head.reasons), -1], np.int32)
         self._arrays.append(
             [
-                np.array([number(name) for name in head.group], np.int32),
-                np.array(head.status, np.int8),
-                np.array([-1 if text is None else reason(text) for text in head.reason], np.int32),
-                np.array(head.question, np.int32),
-                np.array(head.answer, np.int32),
-                np.array(head.single, bool),
+                groups[spool["group"]],
+                spool["status"].astype(np.int8),
+                reasons[spool["reason"]],  # -1 takes the last, which is -1
+                spool["question"].copy(),
+                spool["answer"].copy(),
+                spool["single"].astype(bool),
             ]
         )
 
@@ -155,7 +145,7 @@ class RowsBuilder:
             np.concatenate([np.empty(0, kind), *(shard[i] for shard in self._arrays)])
             for i, kind in enumerate(types)
         ]
-        parts = np.full(len(arrays[0]), NO_PART, np.int8)
+        size = len(arrays[0])
         group, status, reason, question, answer, single = arrays
         return Rows(
             self._spools,
@@ -168,5 +158,6 @@ class RowsBuilder:
             question,
             answer,
             single,
-            parts,
+            part=np.full(size, NO_PART, np.int8),
+            changed=np.zeros(size, bool),
         )

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
+import numpy as np
 import orjson
 
-from kgqa_hpc.dataset.columns import Columns, arrow_schema
+from kgqa_hpc.dataset.columns import arrow_schema
 from kgqa_hpc.dataset.files import Background, JsonLines, RecordFiles
 from kgqa_hpc.dataset.first_pass import FirstPass
-from kgqa_hpc.dataset.record import HEAD
-from kgqa_hpc.dataset.rows import ACCEPTED, NO_PART, REJECTED
-from kgqa_hpc.dataset.spool import read_pieces, read_record
+from kgqa_hpc.dataset.spool import ACCEPTED, REJECTED, Spool, cut_line, read_record, verdict_member
 
 LOST = "lost.jsonl"
 
@@ -23,54 +23,77 @@ def write_rows(
     """Write accepted, rejected and lost from the spools; returns sha256 by name of what was hashed."""
     rows = found.rows
     schema = arrow_schema(found.columns.all(split=bool(rows.parts)))
-    middles = _middles(found)
-    status, part = rows.status.tolist(), rows.part.tolist()
-    reason = rows.reason.tolist()
     background = Background()
     lost = JsonLines(folder / LOST, background)
     with (
         RecordFiles(folder, "accepted", schema, rows.parts, part_bytes) as accepted,
         RecordFiles(folder, "rejected", schema, (), part_bytes) as rejected,
     ):
-        for row, (first, rest, lost_line) in enumerate(_all_pieces(found, shard_done)):
-            if status[row] == ACCEPTED:
-                accepted.add(max(part[row], 0), first, middles[part[row]], rest)
-            elif status[row] == REJECTED and first:
-                rejected.add(0, first, _rejected(rows.reasons.texts[reason[row]], rows.parts), rest)
-            else:
-                lost.add(lost_line)
+        for shard in _shards(found):
+            accepted.add(*shard.lines(shard.status == ACCEPTED))
+            rejected.add(*shard.lines(shard.rejected))
+            lost.add(shard.lost_lines())
+            shard_done()
     lost.flush()
     background.finish()
     return {**accepted.sums, **rejected.sums, LOST: lost.close()}
 
 
-def _all_pieces(found: FirstPass, shard_done: Callable[[], None]) -> Iterator[tuple[bytes, bytes, bytes]]:
-    """The pieces of all rows; lines end with a newline, and have the form of the whole dataset."""
+def _shards(found: FirstPass) -> Iterator[_Shard]:
     layout = found.columns.layout()
-    for spool, own in zip(found.rows.spools, found.layouts, strict=True):
-        same = own == layout
-        for first, rest, lost in read_pieces(spool):
-            yield first, _final(first, rest, same, found.columns), lost
-        spool.unlink()  # the disk holds what is left to do, not everything twice
-        shard_done()
+    start = 0
+    for path, size, own in zip(found.rows.spools, found.rows.sizes, found.layouts, strict=True):
+        yield _Shard(found, Spool(path), slice(start, start + size), alike=own == layout)
+        path.unlink()  # the disk holds what is left to do, not everything twice
+        start += size
 
 
-def _final(first: bytes, rest: bytes, same: bool, columns: Columns) -> bytes:
-    if not first:
-        return rest
-    if same:
-        return rest + b"\n"
-    record = columns.conform(read_record(first, rest))
-    return orjson.dumps({k: v for k, v in record.items() if k not in HEAD})[1:] + b"\n"
+class _Shard:
+    """The rows of one spool as filters and splits left them; `alike`: its columns are those of the dataset."""
+
+    def __init__(self, found: FirstPass, spool: Spool, here: slice, alike: bool) -> None:
+        rows = found.rows
+        self._spool, self._columns = spool, found.columns
+        self._fits = (spool["fits"] > 0) & alike
+        self._parts, self._reasons = rows.parts, rows.reasons.texts
+        self.status, self._reason, self._part = rows.status[here], rows.reason[here], rows.part[here]
+        self._whole = self._fits & ~rows.changed[here] & (not rows.parts)
+
+    @property
+    def rejected(self) -> np.ndarray:
+        """Rows (a mask) of the rejected files: those with a record."""
+        return (self.status == REJECTED) & (self._spool["line"] > 0)
+
+    def lines(self, wanted: np.ndarray) -> tuple[bytes, np.ndarray, np.ndarray]:
+        """The lines of the wanted rows (a mask), the bytes of each, and the number of its part, -1 without."""
+        rows = np.flatnonzero(wanted)
+        lengths = self._spool["line"][rows].astype(np.int64)
+        data: list[bytes | memoryview] = []
+        for row, taken in self._spool.stretches(rows, self._whole[rows]):
+            if taken is not None:
+                data.append(taken)
+                continue
+            data.append(self._rewritten(row))
+            lengths[np.searchsorted(rows, row)] = len(data[-1])
+        return b"".join(data), lengths, self._part[rows]
+
+    def lost_lines(self) -> bytes:
+        """The lines of all rows that are in no other file."""
+        gone = np.flatnonzero(~(self.rejected | (self.status == ACCEPTED)))
+        starts, ends = self._spool.lost_start[gone].tolist(), self._spool.lost_end[gone].tolist()
+        return b"".join([self._spool.bytes[a:b] for a, b in zip(starts, ends, strict=True)])
+
+    def _rewritten(self, row: int) -> bytes:
+        """The line of a row that a filter or a split had a word on, or that lacks columns of others."""
+        first, rest = self._spool.pieces(row)
+        if not self._fits[row]:
+            first, rest = cut_line(_line(self._columns.conform(read_record(first, rest))))
+        status, reason, part = int(self.status[row]), int(self._reason[row]), int(self._part[row])
+        middle = verdict_member(self._reasons[reason] if reason >= 0 else None, status)
+        if self._parts:
+            middle += b'"split":' + orjson.dumps(self._parts[part] if part >= 0 else None) + b","
+        return first + middle + rest
 
 
-def _middles(found: FirstPass) -> dict[int, bytes]:
-    """The members between the two pieces of an accepted record, by number of its part."""
-    plain = b'"accepted":true,"reason":null,'
-    names = {number: orjson.dumps(name) for number, name in enumerate(found.rows.parts)}
-    return {NO_PART: plain, **{number: plain + b'"split":' + name + b"," for number, name in names.items()}}
-
-
-def _rejected(reason: str, parts: tuple[str, ...]) -> bytes:
-    middle = b'"accepted":false,"reason":' + orjson.dumps(reason) + b","
-    return middle + b'"split":null,' if parts else middle
+def _line(record: dict[str, Any]) -> bytes:
+    return orjson.dumps(record, option=orjson.OPT_APPEND_NEWLINE)

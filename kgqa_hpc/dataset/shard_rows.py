@@ -17,9 +17,9 @@ import orjson
 from kgqa_hpc.anchors.anchor import Anchor
 from kgqa_hpc.dataset.columns import Columns
 from kgqa_hpc.dataset.read import FinishedWork, open_work
-from kgqa_hpc.dataset.record import HEAD, RecordMaker, item_v2, lost_record, pair_of, record_maker
+from kgqa_hpc.dataset.record import RecordMaker, item_v2, lost_record, pair_of, record_maker
 from kgqa_hpc.dataset.requests import RequestCounts
-from kgqa_hpc.dataset.spool import STATUSES, Head, write_spool
+from kgqa_hpc.dataset.spool import STATUSES, SpoolWriter, cut_line, sampled_digest
 from kgqa_hpc.errors import AccountingError, CorruptFile, KgqaError
 from kgqa_hpc.steps.chain import decision_of
 from kgqa_hpc.steps.decision import Decision
@@ -27,10 +27,11 @@ from kgqa_hpc.store.run_folder import RunFolder
 
 
 class ShardReader:
-    """Makes the spool of any shard of a run."""
+    """Makes the spool of any shard of a run; `durable`: for other machines."""
 
-    def __init__(self, work: FinishedWork) -> None:
+    def __init__(self, work: FinishedWork, *, durable: bool = False) -> None:
         self._work = work
+        self._durable = durable
         self._maker = record_maker(work.config, work.run.manifest().digest)
         self._decision = decision_of(work.config)
 
@@ -43,23 +44,30 @@ class ShardReader:
                 rows.wait(anchor)
             else:
                 rows.add(anchor, item_v2(stored_item))
-        rows.write(folder / f"{name}.spool")
+        rows.close().write(folder / f"{name}.spool", durable=self._durable)
+
+
+_Known = tuple[str, str, str | None, tuple[str, str] | None, bool]  # group, status, reason, pair, single
+_Row = tuple[_Known, int, bytes, bytes]  # and the record's form and line, and the line for lost.jsonl
 
 
 class _Rows:
-    """Collects the rows of one shard; lines are made when all columns of the shard are known."""
+    """Collects the rows of one shard; which lines have all columns is known when all were seen."""
 
     def __init__(self, maker: RecordMaker, rule: Decision) -> None:
         self._maker = maker
         self._rule = rule
-        self._head = Head()
+        self._spool = SpoolWriter()
         self._columns = Columns(maker.columns)
         self._requests = RequestCounts()
-        self._rows: list[tuple[dict[str, Any] | None, dict[str, Any] | None]] = []
+        self._ids: list[str] = []
+        self._groups: list[str] = []
+        self._rows: list[_Row] = []
 
     def add(self, anchor: Any, item: dict[str, Any]) -> None:
         """All rows of one item: one record, one lost line, or its list of records."""
-        self._head.sampled.append((anchor.id, anchor.group))
+        self._ids.append(anchor.id)
+        self._groups.append(anchor.group)
         self._requests.add(item)
         status, reason = self._outcome(item)
         if item["records"] is not None:
@@ -70,12 +78,13 @@ class _Rows:
             raise AccountingError(f"{anchor.id} is accepted and has no question", "please report it")
         record = self._maker.record(anchor, item, item["output"]) if pair else None
         lost = lost_record(anchor, item) if status in ("invalid", "failed") or not pair else None
-        self._row(anchor.group, status, reason, pair, record, lost, single=True)
+        self._row((anchor.group, status, reason, pair, True), record, lost)
 
     def wait(self, anchor: Anchor) -> None:
         """An item that has not ended."""
-        self._head.sampled.append((anchor.id, anchor.group))
-        self._head.waiting.append(anchor.group)
+        self._ids.append(anchor.id)
+        self._groups.append(anchor.group)
+        self._spool.head.waiting.append(anchor.group)
 
     def _outcome(self, item: Mapping[str, Any]) -> tuple[str, str | None]:
         if item["status"] not in STATUSES:
@@ -88,9 +97,9 @@ class _Rows:
         return ("accepted", None) if reason is None else ("rejected", reason)
 
     def _add_list(self, anchor: Any, item: dict[str, Any], status: str, reason: str | None) -> None:
-        self._head.lists.append((anchor.group, status, reason))
+        self._spool.head.lists.append((anchor.group, status, reason))
         if status in ("invalid", "failed"):
-            self._row(anchor.group, status, reason, None, None, lost_record(anchor, item), single=False)
+            self._row((anchor.group, status, reason, None, False), None, lost_record(anchor, item))
         for number, entry in enumerate(item["records"], start=1):
             pair = pair_of(entry)
             if pair is None:
@@ -98,48 +107,27 @@ class _Rows:
             record = self._maker.record(anchor, item, entry, number)
             why = entry.get("reason") or (reason if status == "rejected" else None)
             fate = "rejected" if why else "accepted"
-            self._row(anchor.group, fate, why, pair, record, None, single=False)
+            self._row((anchor.group, fate, why, pair, False), record, None)
 
-    def _row(
-        self,
-        group: str,
-        status: str,
-        reason: str | None,
-        pair: tuple[str, str] | None,
-        record: dict[str, Any] | None,
-        lost: dict[str, Any] | None,
-        *,
-        single: bool,
-    ) -> None:
-        self._head.add(group, status, reason, pair, single)
+    def _row(self, known: _Known, record: dict[str, Any] | None, lost: dict[str, Any] | None) -> None:
+        form, line = -1, b""
         if record is not None:
-            self._columns.add(record)
-        self._rows.append((record, lost))
+            form, line = self._columns.add(record), orjson.dumps(record, option=orjson.OPT_APPEND_NEWLINE)
+        self._rows.append((known, form, line, orjson.dumps(lost) + b"\n" if lost else b""))
 
-    def write(self, path: Path) -> None:
-        self._head.requests = self._requests.rows()
-        self._head.columns = self._columns.state()
-        write_spool(path, self._head, [self._pieces(*row) for row in self._rows])
-
-    def _pieces(
-        self, record: dict[str, Any] | None, lost: dict[str, Any] | None
-    ) -> tuple[bytes, bytes, bytes]:
-        first, rest = b"", b""
-        if record is not None:
-            first, rest = cut_line(self._columns.conform(record))
-        return first, rest, orjson.dumps(lost) + b"\n" if lost else b""
-
-
-def cut_line(record: dict[str, Any]) -> tuple[bytes, bytes]:
-    """The record's JSON before and after the place of `accepted` and `reason`."""
-    first = orjson.dumps({name: record[name] for name in HEAD})
-    rest = orjson.dumps({name: value for name, value in record.items() if name not in HEAD})
-    return first[:-1] + b",", rest[1:]
+    def close(self) -> SpoolWriter:
+        """All rows, ready to be written."""
+        head, columns = self._spool.head, self._columns
+        head.sampled = sampled_digest(self._ids, self._groups)
+        head.requests, head.columns = self._requests.rows(), columns.state()
+        for known, form, line, lost in self._rows:
+            self._spool.add(*known, columns.fits(form), *cut_line(line), lost)
+        return self._spool
 
 
 def main() -> None:
     """RUN FOLDER; shard names on stdin."""
-    gc.disable()  # a shard makes a million objects and no circle of them; looking for one took a third
+    gc.disable()  # as workers.py
     run, folder = Path(sys.argv[1]), Path(sys.argv[2])
     reader = ShardReader(open_work(RunFolder.open(run)))
     for line in sys.stdin:

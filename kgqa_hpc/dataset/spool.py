@@ -1,80 +1,192 @@
 """What merge keeps of a shard between its two passes: lines that are final but for a filter's word.
 
-A spool is a file in the folder being made: one line of JSON (`head`), then bytes. A row is a candidate for the
-dataset. Its bytes are three pieces: the record's line up to the member `accepted`, the rest of it, and the line
-for lost.jsonl if it becomes none; `pieces` gives their lengths.
+A spool is a file in the folder being made: one line of JSON (`Head`), a table of numbers with a row for each
+candidate (`FIELDS`), then lines. Every row with a pair has the line of its record, as it stands in the dataset if no
+filter touches it. Lines of the same outcome lie together, so what filters leave alone is copied in long stretches.
 """
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import orjson
 
+from kgqa_hpc.store.atomic import write_file
+
 STATUSES = ("accepted", "rejected", "invalid", "failed")
+ACCEPTED, REJECTED, LOST = 0, 1, 2
+# Per row: number of its group and reason in the head (-1: none), index in STATUSES, characters of question and
+# answer (-1 without a pair), whether it stands for its item or is one of a list, whether its line has the columns of
+# its shard as they are (else it is as the item had it); then bytes: of its record's line (0: none), where in it
+# `accepted` begins and what follows it, and of its line for lost.jsonl.
+FIELDS = ("group", "reason", "status", "question", "answer", "single", "fits", "line", "cut", "rest", "lost")
+_PLACE = {name: number for number, name in enumerate(FIELDS)}
+
+
+class Names:
+    """Numbers for texts, in the order in which they first occur."""
+
+    def __init__(self) -> None:
+        self.texts: list[str] = []
+        self._numbers: dict[str, int] = {}
+
+    def number(self, text: str) -> int:
+        found = self._numbers.get(text)
+        if found is None:
+            found = self._numbers[text] = len(self.texts)
+            self.texts.append(text)
+        return found
 
 
 @dataclass(slots=True)
 class Head:
-    """What is known of a shard's rows without their bytes.
+    """What is known of a shard beside its rows.
 
-    `sampled` are id and group of each anchor, `waiting` the groups of those without a row. Per row: `group`,
-    `status` (index in STATUSES), `reason`, lengths of question and answer in characters (-1 without a pair),
-    whether the row stands for its item or is one of a list of records, and the three lengths of its bytes.
-    `lists` are (group, status, reason) of the items that yielded a list.
+    `sampled` is the digest of ids and groups of its anchors (`sampled_digest`), `waiting` the groups of those
+    without a row. `lists` are (group, status, reason) of the items that yielded a list.
     """
 
-    sampled: list[tuple[str, str]] = field(default_factory=list)
+    rows: int = 0
+    sampled: str = ""
     waiting: list[str] = field(default_factory=list)
-    group: list[str] = field(default_factory=list)
-    status: list[int] = field(default_factory=list)
-    reason: list[str | None] = field(default_factory=list)
-    question: list[int] = field(default_factory=list)
-    answer: list[int] = field(default_factory=list)
-    single: list[bool] = field(default_factory=list)
-    pieces: list[tuple[int, int, int]] = field(default_factory=list)
+    groups: list[str] = field(default_factory=list)
+    reasons: list[str] = field(default_factory=list)
     lists: list[tuple[str, str, str | None]] = field(default_factory=list)
     requests: list[dict[str, Any]] = field(default_factory=list)
     columns: list[Any] = field(default_factory=list)
 
+
+class SpoolWriter:
+    """Collects the rows of one shard."""
+
+    def __init__(self) -> None:
+        self.head = Head()
+        self._groups, self._reasons = Names(), Names()
+        self._rows: list[tuple[int, ...]] = []
+        self._lines: tuple[list[bytes], ...] = ([], [], [])
+        self._lost: list[bytes] = []
+
     def add(
-        self, group: str, status: str, reason: str | None, pair: tuple[str, str] | None, single: bool
+        self,
+        group: str,
+        status: str,
+        reason: str | None,
+        pair: tuple[str, str] | None,
+        single: bool,
+        fits: bool,
+        head: bytes,
+        rest: bytes,
+        lost: bytes,
     ) -> None:
-        """One row; its pieces are known later."""
-        self.group.append(group)
-        self.status.append(STATUSES.index(status))
-        self.reason.append(reason)
-        self.question.append(len(pair[0]) if pair else -1)
-        self.answer.append(len(pair[1]) if pair else -1)
-        self.single.append(single)
+        """One row: the two pieces of its record's line (empty: none), and its line for lost.jsonl."""
+        number = STATUSES.index(status)
+        middle = verdict_member(reason if number else None, number) if head and number < LOST else b""
+        line = head + middle + rest
+        self._rows.append(
+            (
+                self._groups.number(group),
+                -1 if reason is None else self._reasons.number(reason),
+                number,
+                len(pair[0]) if pair else -1,
+                len(pair[1]) if pair else -1,
+                single,
+                fits,
+                len(line),
+                len(head),
+                len(head) + len(middle),
+                len(lost),
+            )
+        )
+        if line:
+            self._lines[min(number, LOST)].append(line)
+        if lost:
+            self._lost.append(lost)
+
+    def write(self, path: Path, *, durable: bool = False) -> None:
+        """Commit the file; `head` may be completed until then. `durable`: other machines will read it.
+
+        Raises DiskFull, StoreError.
+        """
+        self.head.rows = len(self._rows)
+        self.head.groups, self.head.reasons = self._groups.texts, self._reasons.texts
+        table = np.array(self._rows, np.int32).reshape(-1, len(FIELDS))
+        pieces = [orjson.dumps(asdict(self.head)), b"\n", table.tobytes()]
+        for lines in (*self._lines, self._lost):
+            pieces += lines
+        write_file(path, b"".join(pieces), durable=durable)
 
 
-def write_spool(path: Path, head: Head, pieces: list[tuple[bytes, bytes, bytes]]) -> None:
-    """Write one shard's rows."""
-    head.pieces = [(len(a), len(b), len(c)) for a, b, c in pieces]
-    names = Head.__dataclass_fields__
-    with path.open("wb") as file:
-        file.write(orjson.dumps({name: getattr(head, name) for name in names}) + b"\n")
-        file.writelines(piece for row in pieces for piece in row)
+class Spool:
+    """A spool as it lies on disk: `head`, columns of the table by name, and where each row's lines are."""
+
+    def __init__(self, path: Path, *, lines: bool = True) -> None:
+        self._path = path
+        with path.open("rb") as file:
+            self.head = Head(**orjson.loads(file.readline()))
+            table = np.frombuffer(file.read(4 * len(FIELDS) * self.head.rows), np.int32)
+            self._table = table.reshape(-1, len(FIELDS))
+            self.bytes = memoryview(file.read() if lines else b"")
+        lengths, lost = self["line"].astype(np.int64), self["lost"].astype(np.int64)
+        order = np.argsort(np.minimum(self["status"], LOST), kind="stable")
+        self.start = np.empty(len(lengths), np.int64)
+        self.start[order] = np.cumsum(lengths[order]) - lengths[order]
+        self.end = self.start + lengths
+        self.lost_start = int(lengths.sum()) + np.cumsum(lost) - lost
+        self.lost_end = self.lost_start + lost
+
+    def __len__(self) -> int:
+        return len(self._table)
+
+    def __getitem__(self, name: str) -> np.ndarray:
+        """A column of the table, shape (rows,), int32."""
+        column: np.ndarray = self._table[:, _PLACE[name]]
+        return column
+
+    def pieces(self, row: int) -> tuple[bytes, bytes]:
+        """A record's line up to the member `accepted`, and the rest of it behind `reason`."""
+        start, end = int(self.start[row]), int(self.end[row])
+        cut, rest = start + int(self["cut"][row]), start + int(self["rest"][row])
+        return bytes(self.bytes[start:cut]), bytes(self.bytes[rest:end])
+
+    def stretches(self, rows: np.ndarray, whole: np.ndarray) -> Iterator[tuple[int, memoryview | None]]:
+        """The lines of rows in ascending order: (first row, the bytes of all lines up to the next stretch).
+
+        `whole` (rows,) says which lines are taken as they are; every other row comes alone, with None.
+        """
+        if not len(rows):
+            return
+        start, end = self.start[rows], self.end[rows]
+        joints = np.flatnonzero(~whole[1:] | ~whole[:-1] | (start[1:] != end[:-1])) + 1
+        for first, last in pairwise([0, *joints.tolist(), len(rows)]):
+            taken = self.bytes[start[first] : end[last - 1]] if whole[first] else None
+            yield int(rows[first]), taken
 
 
-def read_head(path: Path) -> Head:
-    """The first line alone."""
-    with path.open("rb") as file:
-        return Head(**orjson.loads(file.readline()))
+def cut_line(line: bytes) -> tuple[bytes, bytes]:
+    """A record's line before and after the place of `accepted` and `reason`."""
+    if not line:
+        return b"", b""
+    # In front of it are texts alone, and within a text a quotation mark has a backslash before it.
+    cut = line.index(b',"verdicts":') + 1
+    return line[:cut], line[cut:]
 
 
-def read_pieces(path: Path) -> Iterator[tuple[bytes, bytes, bytes]]:
-    """The three pieces of every row, in order."""
-    data = path.read_bytes()
-    at = data.index(b"\n") + 1
-    for one, two, three in orjson.loads(data[:at])["pieces"]:
-        middle, last = at + one, at + one + two
-        yield data[at:middle], data[middle:last], data[last : last + three]
-        at = last + three
+def verdict_member(reason: str | None, status: int) -> bytes:
+    """The members `accepted` and `reason` of a line."""
+    if status == ACCEPTED:
+        return b'"accepted":true,"reason":null,'
+    return b'"accepted":false,"reason":' + orjson.dumps(reason) + b","
+
+
+def sampled_digest(ids: list[str], groups: list[str]) -> str:
+    """What tells one list of anchors from another."""
+    return hashlib.blake2b(orjson.dumps([ids, groups]), digest_size=16).hexdigest()
 
 
 def read_record(first: bytes, rest: bytes) -> dict[str, Any]:

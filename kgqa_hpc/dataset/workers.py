@@ -1,4 +1,4 @@
-"""Shards to spools on all cores: this process where there is little to do, else a worker per core.
+"""Shards to spools on all cores: this process where there is little to do, else with a worker per other core.
 
 Workers are programs of their own (`python -m kgqa_hpc.dataset.shard_rows`), not forks: nothing that this process
 holds can reach them, and they end when it does.
@@ -6,6 +6,7 @@ holds can reach them, and they end when it does.
 
 from __future__ import annotations
 
+import gc
 import os
 import subprocess
 import sys
@@ -24,10 +25,14 @@ FEW = 20_000
 AHEAD = 4  # shards in a worker's hands
 
 
+# Writes folder/SHARD.spool for every shard, of one that is not done what has ended, and calls the last one for each.
+Spools = Callable[[FinishedWork, Path, Callable[[], None]], None]
+
+
 def write_spools(
     work: FinishedWork, folder: Path, shard_done: Callable[[], None], processes: int | None = None
 ) -> None:
-    """Write folder/SHARD.spool for every shard; of one that is not done, what has ended.
+    """Write all spools on this machine: `Spools` by processes of its own.
 
     Raises CorruptFile naming all damaged results, after each was moved to quarantine; AccountingError.
     """
@@ -47,21 +52,30 @@ def write_spools(
 def _alone(work: FinishedWork, names: Sequence[str], folder: Path) -> Iterator[CorruptFile | None]:
     reader = ShardReader(work)
     for name in names:
-        try:
-            reader.write(name, folder)
-        except CorruptFile as problem:
-            yield problem
-        else:
-            yield None
+        yield _write(reader, name, folder)
+
+
+def _write(reader: ShardReader, name: str, folder: Path) -> CorruptFile | None:
+    watched = gc.isenabled()
+    gc.disable()  # a shard makes a million objects and no circle of them; looking for one took a third
+    try:
+        reader.write(name, folder)
+    except CorruptFile as problem:
+        return problem
+    finally:
+        if watched:
+            gc.enable()
+    return None
 
 
 def _together(
     work: FinishedWork, names: Sequence[str], folder: Path, processes: int
 ) -> Iterator[CorruptFile | None]:
-    """Shard i goes to worker i mod n; every worker always has a few in hand."""
-    workers = [_Worker(work.run.path, folder) for _ in range(processes)]
+    """Shard i goes to worker i mod n, the last of which is this process; the others always have a few in hand."""
+    others = [_Worker(work.run.path, folder) for _ in range(processes - 1)]
+    workers: list[_Worker | _Here] = [*others, _Here(work, folder)]
     try:
-        waiting: deque[_Worker] = deque()
+        waiting: deque[_Worker | _Here] = deque()
         for position, name in enumerate(names):
             workers[position % processes].give(name)
             waiting.append(workers[position % processes])
@@ -70,8 +84,22 @@ def _together(
         while waiting:
             yield waiting.popleft().answer()
     finally:
-        for worker in workers:
+        for worker in others:
             worker.stop()
+
+
+class _Here:
+    """This process as a worker: it reads a shard when its answer is wanted."""
+
+    def __init__(self, work: FinishedWork, folder: Path) -> None:
+        self._reader, self._folder = ShardReader(work), folder
+        self._names: deque[str] = deque()
+
+    def give(self, name: str) -> None:
+        self._names.append(name)
+
+    def answer(self) -> CorruptFile | None:
+        return _write(self._reader, self._names.popleft(), self._folder)
 
 
 class _Worker:

@@ -8,6 +8,7 @@ docs/security.md.
 
 from __future__ import annotations
 
+from math import prod
 from pathlib import Path
 
 import h5py
@@ -23,33 +24,38 @@ LARGEST_CHUNK = 64 << 20
 
 
 def require_plain(path: Path, file: h5py.File) -> None:
-    """Raises CorruptFile for links, foreign storage, and shapes that the file's bytes cannot fill."""
-    waiting: list[h5py.Group] = [file]
+    """Raises CorruptFile for links, foreign storage, and shapes that the file's bytes cannot fill.
+
+    By HDF5's own calls: h5py's objects take ten times as long, and this is done for every shard that is read.
+    """
+    waiting = [(h5py.h5g.open(file.id, b"/"), str(path) + ": ")]
     looked = 0
     while waiting:
-        group = waiting.pop()
+        group, parent = waiting.pop()
         for name in group:
             looked += 1
             if looked > MOST_OBJECTS:
                 raise CorruptFile(f"{path}: holds more than {MOST_OBJECTS} objects")
-            where = f"{path}: {group.name.rstrip('/')}/{name}"
-            if not isinstance(group.get(name, getlink=True), h5py.HardLink):
+            where = f"{parent}/{name.decode('utf-8', 'replace')}"
+            if group.links.get_info(name).type != h5py.h5l.TYPE_HARD:
                 raise CorruptFile(f"{where} is a link; only datasets of the file's own are read")
-            member = group[name]
-            if isinstance(member, h5py.Group):
-                waiting.append(member)
-            elif isinstance(member, h5py.Dataset):
+            member = h5py.h5o.open(group, name)
+            if isinstance(member, h5py.h5g.GroupID):
+                waiting.append((member, where))
+            elif isinstance(member, h5py.h5d.DatasetID):
                 _require_own_bytes(where, member)
 
 
-def _require_own_bytes(where: str, dataset: h5py.Dataset) -> None:
-    if dataset.is_virtual or dataset.external:
+def _require_own_bytes(where: str, dataset: h5py.h5d.DatasetID) -> None:
+    made = dataset.get_create_plist()
+    layout = made.get_layout()
+    if layout == h5py.h5d.VIRTUAL or made.get_external_count():
         raise CorruptFile(f"{where} is stored in another file; only datasets of the file's own are read")
-    if dataset.dtype.kind not in "iuf":
+    dtype = dataset.dtype
+    if dtype.kind not in "iuf":
         raise CorruptFile(f"{where} does not hold numbers")
-    stored = dataset.id.get_storage_size()
-    chunk = dataset.dtype.itemsize
-    for length in dataset.chunks or ():
-        chunk *= length
-    if chunk > LARGEST_CHUNK or dataset.nbytes > MOST_PACKED * stored:
-        raise CorruptFile(f"{where} declares {dataset.nbytes:,} bytes and stores {stored:,}")
+    stored = dataset.get_storage_size()
+    chunk = dtype.itemsize * prod(made.get_chunk() if layout == h5py.h5d.CHUNKED else ())
+    size = dtype.itemsize * prod(dataset.shape)
+    if chunk > LARGEST_CHUNK or size > MOST_PACKED * stored:
+        raise CorruptFile(f"{where} declares {size:,} bytes and stores {stored:,}")

@@ -19,6 +19,7 @@ import os
 import secrets
 import shutil
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
@@ -48,8 +49,10 @@ def replaced_folder(target: Path) -> Iterator[Path]:
     try:
         with disk_errors(target):
             yield growing
-            _sync(growing)
-            verify_sums(growing)
+            with ThreadPoolExecutor(1) as beside:  # the disk writes while files are read again
+                synced = beside.submit(_sync, growing)
+                verify_sums(growing)
+                synced.result()
             _take_place(growing, target)
     finally:
         # Holds the unfinished new folder after a failure, and the old one after an exchange.

@@ -22,7 +22,6 @@ COLUMNS = {"id": TEXT, "status": TEXT, "record": JSON}
 # Bytes of the header left for reasons; the rarest are summed up as OTHER when there are too many.
 REASON_BYTES = 300
 OTHER = "(other)"
-SLICE = 256
 # More than any request, item or shard can have; a million of it still fit into 64 bits.
 MOST = 2**40
 
@@ -53,13 +52,12 @@ def read_result(path: Path, origin: ResultOrigin | None = None) -> list[dict[str
 
 
 def iter_result(path: Path, origin: ResultOrigin | None = None) -> Iterator[dict[str, Any]]:
-    """The same, a few hundred records at a time in memory."""
+    """The same, one record at a time in memory."""
     if origin is not None:
         read_summary(path, origin)
     with open_table(path, KIND, GROUP) as table:
-        for start in range(0, len(table), SLICE):
-            for record in table.json("record", start, start + SLICE):
-                yield bounded(record)
+        for row in table.raw("record"):
+            yield bounded(canonical.loads(row))
 
 
 def read_summary(path: Path, origin: ResultOrigin | None = None) -> dict[str, Any]:
@@ -85,9 +83,10 @@ def bounded(record: dict[str, Any]) -> dict[str, Any]:
     fit into 64 bits.
     """
     for entry in record.get("trace") or ():
-        tokens = entry.get("tokens")
-        if tokens:
-            entry["tokens"] = {kind: count(number) for kind, number in tokens.items()}
+        for number in (entry.get("tokens") or {}).values():
+            if number.__class__ is not int or not 0 <= number <= MOST:
+                entry["tokens"] = {kind: count(number) for kind, number in entry["tokens"].items()}
+                break
     return record
 
 

@@ -29,6 +29,7 @@ from kgqa_hpc.progress import Progress
 from kgqa_hpc.runs import open_for_work
 from kgqa_hpc.status.worker_states import place
 from kgqa_hpc.store.clock import time_at
+from kgqa_hpc.store.lease_renewal import Heartbeat
 from kgqa_hpc.store.partition import ShardsManifest, read_shards_manifest
 from kgqa_hpc.store.run_folder import RunFolder
 from kgqa_hpc.store.sealed import read_header
@@ -36,7 +37,6 @@ from kgqa_hpc.store.trust import effects, shown
 from kgqa_hpc.terminal import note
 from kgqa_hpc.work.coordinator import Coordinator, record_own_job
 from kgqa_hpc.work.hiccups import LONGEST
-from kgqa_hpc.work.lease_renewal import Heartbeat
 from kgqa_hpc.work.logbook import Logbook
 from kgqa_hpc.work.pass_worker import work
 from kgqa_hpc.work.reporter import Reporter

@@ -9,11 +9,11 @@ from typing import Any
 
 from kgqa_hpc.cluster.stop import Stop
 from kgqa_hpc.config import RunConfig
+from kgqa_hpc.store.lease_renewal import Heartbeat
 from kgqa_hpc.store.origin import ResultOrigin
 from kgqa_hpc.store.partition import ShardsManifest
 from kgqa_hpc.store.run_folder import RunFolder
 from kgqa_hpc.work.item_scheduler import Counters
-from kgqa_hpc.work.lease_renewal import Heartbeat
 from kgqa_hpc.work.logbook import Logbook
 
 

@@ -7,11 +7,11 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import orjson
 import pytest
 
 from kgqa_hpc.dataset.rows import Rows, RowsBuilder
-from kgqa_hpc.dataset.shard_rows import cut_line
-from kgqa_hpc.dataset.spool import Head, read_head, write_spool
+from kgqa_hpc.dataset.spool import Spool, SpoolWriter, cut_line
 from kgqa_hpc.store.partition import read_shards_manifest
 from kgqa_hpc.store.results import read_result, read_summary, write_result
 from kgqa_hpc.store.run_folder import RunFolder
@@ -85,15 +85,24 @@ def rows_of() -> Any:
     def make(folder: Path, records: list[dict[str, Any]], shard: int = 7) -> Rows:
         builder = RowsBuilder()
         for start in range(0, max(len(records), 1), shard):
-            head, pieces = Head(), []
+            spool = SpoolWriter()
             for number, given in enumerate(records[start : start + shard], start):
                 common = {"id": f"r{number:05d}", "question": "Q?", "answer": "A.", "kind": "k", "group": "g"}
                 one = {**common, "verdicts": {}, **given}
-                head.add(one["group"], "accepted", None, (one["question"], one["answer"]), single=True)
-                pieces.append((*cut_line(one), b""))
+                pair = one["question"], one["answer"]
+                spool.add(
+                    one["group"],
+                    "accepted",
+                    None,
+                    pair,
+                    True,
+                    True,
+                    *cut_line(orjson.dumps(one) + b"\n"),
+                    b"",
+                )
             path = folder / f"{start:06d}.spool"
-            write_spool(path, head, pieces)
-            builder.add(path, read_head(path))
+            spool.write(path)
+            builder.add(path, Spool(path, lines=False))
         return builder.rows()
 
     return make

@@ -6,6 +6,7 @@ import hashlib
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import orjson
 import pyarrow.parquet as pq
 import pytest
@@ -73,7 +74,8 @@ def write(folder: Path, records: list[dict[str, Any]], part_bytes: int = files.P
         columns.add(one)
     with RecordFiles(folder, "accepted", arrow_schema(columns.all()), part_bytes=part_bytes) as out:
         for one in records:
-            out.add(0, orjson.dumps(columns.conform(one)) + b"\n")
+            line = orjson.dumps(columns.conform(one)) + b"\n"
+            out.add(line, np.array([len(line)]))
 
 
 def read_both(folder: Path) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:

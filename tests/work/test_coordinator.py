@@ -15,11 +15,11 @@ from kgqa_hpc.runs import open_run
 from kgqa_hpc.status.snapshot import survey
 from kgqa_hpc.store.journal import Journal
 from kgqa_hpc.store.lease import Leases
+from kgqa_hpc.store.lease_renewal import Heartbeat
 from kgqa_hpc.store.partition import partition, read_shards_manifest
 from kgqa_hpc.store.results import write_result
 from kgqa_hpc.store.run_folder import RunFolder
 from kgqa_hpc.work.coordinator import Coordinator, record_own_job
-from kgqa_hpc.work.lease_renewal import Heartbeat
 from tests.runs import make_run
 from tests.waiting import wait_for
 

@@ -1,0 +1,170 @@
+"""Merge by several processes on any nodes: reading a shard is a leased task, and so is writing the dataset.
+
+Every process runs `kgqa merge RUN --shared`. The spools of shards (spool.py) lie in a hidden folder beside the
+dataset, named by the results and the settings they are made from, so nobody takes another merge's. When all are
+there, one process takes the last task: filters, splits and files, in the order of the shards, which is why the bytes
+are those of one process. A process that dies leaves a lease that expires; its task, and nothing else, is done again.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import random
+import secrets
+import shutil
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from kgqa_hpc import __version__
+from kgqa_hpc.dataset.accounting import Accounting
+from kgqa_hpc.dataset.files import PART_BYTES
+from kgqa_hpc.dataset.merge import merge_work, require_finished
+from kgqa_hpc.dataset.read import FinishedWork, open_work
+from kgqa_hpc.dataset.shard_rows import ShardReader
+from kgqa_hpc.errors import StoreError
+from kgqa_hpc.progress import StageProgress
+from kgqa_hpc.store.atomic import TEMP_SUFFIX, exists, make_folder
+from kgqa_hpc.store.canonical import canonical
+from kgqa_hpc.store.lease import Leases
+from kgqa_hpc.store.lease_renewal import Heartbeat
+from kgqa_hpc.store.run_folder import RunFolder
+from kgqa_hpc.store.sealed import HEADER_BYTES
+
+LAST = "dataset"  # the task of writing it
+WAIT = 1.0  # seconds, give or take half, between two looks at tasks that others hold
+
+
+def merge_shared(
+    run: RunFolder,
+    *,
+    published: bool = False,
+    progress: StageProgress | None = None,
+    part_bytes: int = PART_BYTES,
+) -> Accounting | None:
+    """Do this process's part of a merge; returns when RUN/dataset is written.
+
+    The accounting comes from the process that wrote it, None from the others. Raises as `merge`.
+    """
+    work = open_work(run)
+    require_finished(work, partial=False)
+    folder = run.path / f".{run.dataset.name}.shared-{_key(work, published)}{TEMP_SUFFIX}"
+    make_folder(folder)
+    tasks = _Tasks(folder, work.config.runtime.lease)
+    try:
+        _read_shards(work, tasks)
+        return _write_dataset(work, tasks, published, progress, part_bytes)
+    except StoreError:
+        if exists(folder):
+            raise
+        return None  # another process wrote the dataset and removed what it was made from
+    finally:
+        tasks.close()
+
+
+class _Tasks:
+    """The leases of one merge, as this process holds them."""
+
+    def __init__(self, folder: Path, expiry: float) -> None:
+        self.folder = folder
+        worker = f"merge-{os.getpid()}-{secrets.token_hex(4)}"
+        self.random = random.Random(worker)
+        self._leases = Leases(folder / "leases", worker, expiry)
+        self._heart = Heartbeat(expiry, lambda *_, **__: None)  # a missed heartbeat costs work done twice
+        self._heart.start()
+
+    @contextmanager
+    def held(self, name: str) -> Iterator[bool]:
+        """Whether the task is ours for the block; its lease is kept alive and then given back."""
+        self._heart.check()
+        lease = self._leases.claim(name)
+        if lease is None:
+            yield False
+            return
+        self._heart.keep(lease)
+        try:
+            yield True
+        finally:
+            self._heart.forget(lease)
+            lease.release()
+
+    def spool(self, name: str) -> Path:
+        return self.folder / f"{name}.spool"
+
+    def wait(self) -> None:
+        """A moment, not the same for all."""
+        time.sleep(WAIT * self.random.uniform(0.5, 1.5))
+
+    def close(self) -> None:
+        self._heart.stop()
+        if exists(self.folder):
+            self._leases.close()
+
+
+def _read_shards(work: FinishedWork, tasks: _Tasks) -> None:
+    """Until every finished shard has its spool: make those that nobody makes, in an order of our own."""
+    reader = ShardReader(work, durable=True)
+    left = sorted(work.done)
+    tasks.random.shuffle(left)
+    while left and exists(tasks.folder):
+        waiting = []
+        for name in left:
+            if exists(tasks.spool(name)):
+                continue
+            with tasks.held(name) as ours:
+                if not ours:
+                    waiting.append(name)
+                elif not exists(tasks.spool(name)):
+                    reader.write(name, tasks.folder)
+        left = waiting
+        if left:
+            tasks.wait()
+
+
+def _write_dataset(
+    work: FinishedWork, tasks: _Tasks, published: bool, progress: StageProgress | None, part_bytes: int
+) -> Accounting | None:
+    """Write it, or wait until it is written; the folder of spools goes when it is."""
+    while exists(tasks.folder):
+        with tasks.held(LAST) as ours:
+            if ours:
+                counts = merge_work(work, _linked(tasks), published, progress, part_bytes)
+                gone = tasks.folder.with_name(f"{tasks.folder.name}.{secrets.token_hex(4)}{TEMP_SUFFIX}")
+                os.rename(tasks.folder, gone)  # at once, so that nobody takes half of it for a merge
+                shutil.rmtree(gone, ignore_errors=True)
+                return counts
+        tasks.wait()
+    return None
+
+
+def _linked(tasks: _Tasks) -> Callable[[FinishedWork, Path, Callable[[], None]], None]:
+    """The spools that are there under second names, which the second pass may remove."""
+
+    def link(work: FinishedWork, folder: Path, shard_done: Callable[[], None]) -> None:
+        for name in work.done:
+            try:
+                os.link(tasks.spool(name), folder / f"{name}.spool")
+            except FileNotFoundError:
+                raise StoreError(f"{tasks.spool(name)}: another process removed it", "merge again") from None
+            except OSError:  # a file system without hard links
+                shutil.copyfile(tasks.spool(name), folder / f"{name}.spool")
+            shard_done()
+
+    return link
+
+
+def _key(work: FinishedWork, published: bool) -> str:
+    """What the spools follow from: this program, the settings, and every result by its header."""
+    digest = hashlib.blake2b(digest_size=16)
+    about = [__version__, published, work.run.manifest().digest, work.config.model_dump(mode="json")]
+    digest.update(canonical(about))
+    for name in sorted(work.done):
+        path = work.run.result(work.pass_name, name)
+        try:
+            with path.open("rb") as file:
+                digest.update(name.encode() + file.read(HEADER_BYTES))
+        except OSError as problem:
+            raise StoreError(f"{path}: {problem.strerror}", "merge again") from problem
+    return digest.hexdigest()
