@@ -30,8 +30,8 @@ from kgqa_hpc.store import canonical
 from kgqa_hpc.store.atomic import exists, make_folder
 from kgqa_hpc.store.document import read_document, write_document
 from kgqa_hpc.store.lease import Leases
+from kgqa_hpc.store.lease_renewal import Heartbeat
 from kgqa_hpc.store.run_folder import RunFolder
-from kgqa_hpc.work.lease_renewal import Heartbeat
 from kgqa_hpc.work.run import run_command
 
 KIND = "target"
