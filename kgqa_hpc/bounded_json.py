@@ -1,7 +1,7 @@
-"""JSON of a stranger: its nesting is bounded before it is parsed.
+"""JSON from outside: its nesting is bounded before it is parsed.
 
-orjson reads 1,024 levels, more than Python can print, copy or compare without a RecursionError somewhere behind
-the door. Nothing that anybody sends us has more than ten.
+orjson reads 1,024 levels; Python cannot print, copy or compare so many without a RecursionError. What servers and
+files really hold has fewer than ten.
 """
 
 from __future__ import annotations

@@ -10,7 +10,6 @@ from __future__ import annotations
 import os
 import shutil
 import socket
-import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -23,7 +22,6 @@ from kgqa_hpc.config import RunConfig
 from kgqa_hpc.dataset.settings import Target
 from kgqa_hpc.dataset.target import Standing, next_size
 from kgqa_hpc.errors import CorruptFile, StoppedEarly
-from kgqa_hpc.plain_text import plain
 from kgqa_hpc.runs import open_run, run_config
 from kgqa_hpc.sampling import extend, size_of
 from kgqa_hpc.store import canonical
@@ -32,6 +30,7 @@ from kgqa_hpc.store.document import read_document, write_document
 from kgqa_hpc.store.lease import Leases
 from kgqa_hpc.store.lease_renewal import Heartbeat
 from kgqa_hpc.store.run_folder import RunFolder
+from kgqa_hpc.terminal import note
 from kgqa_hpc.work.run import run_command
 
 KIND = "target"
@@ -222,8 +221,4 @@ def _say(target: Target, now: Standing, size: int | None, why: str) -> None:
     have = sum(min(number, target.accepted) for number in counts.values())
     wanted = target.accepted * len(counts)
     then = why if size is None else f"next a sample of {size:,} instead of {now.size:,}"
-    print(
-        plain(f"target  {have:,} of {wanted:,} accepted, {now.items:,} items: {then}"),
-        file=sys.stderr,
-        flush=True,
-    )
+    note(f"target  {have:,} of {wanted:,} accepted, {now.items:,} items: {then}")
