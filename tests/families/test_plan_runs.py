@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -10,7 +9,6 @@ from typing import Any
 import pytest
 import yaml
 
-from kgqa_hpc import stages
 from kgqa_hpc.anchors.anchor import Anchor
 from kgqa_hpc.anchors.script import answers_of
 from kgqa_hpc.config import load_config
@@ -18,6 +16,7 @@ from kgqa_hpc.steps.chain import run_prompts
 from kgqa_hpc.steps.plan import ROUNDS, run_on
 from kgqa_hpc.store.anchors import AnchorsFile
 from kgqa_hpc.store.run_folder import RunFolder
+from tests.families.sampled_runs import dataset, lines, sampled
 from tests.work.rig import Processes, answers_kept, wait_for
 
 CONFIG = Path(__file__).parents[2] / "configs" / "plan.yaml"
@@ -49,21 +48,7 @@ def prepared(folder: Path, graph: dict[str, Any], number: int, **engine: Any) ->
     config |= {"graph": graph, "engine": {"kind": "scripted", "accept": 0.3, **engine}}
     config["anchors"]["number"] = number
     config["runtime"] = {"shard_size": 20, "commit_every": 1, "lease": 2}
-    folder.mkdir(parents=True, exist_ok=True)
-    (folder / "run.yaml").write_text(yaml.safe_dump(config))
-    run = stages.init(folder / "run.yaml", folder / "run")
-    stages.import_graph(run.path)
-    stages.sample(run.path)
-    return run
-
-
-def dataset(run: RunFolder) -> dict[str, bytes]:
-    stages.merge(run.path)
-    return {path.name: path.read_bytes() for path in sorted(run.dataset.glob("*.jsonl"))}
-
-
-def lines(data: bytes) -> list[dict[str, Any]]:
-    return [json.loads(line) for line in data.splitlines()]
+    return sampled(folder, config)
 
 
 @pytest.mark.slow

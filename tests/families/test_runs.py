@@ -8,12 +8,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import yaml
 
-from kgqa_hpc import stages
 from kgqa_hpc.dataset.exports.source import export
 from kgqa_hpc.store.run_folder import RunFolder
 from tests.families.graphs import random_graph
+from tests.families.sampled_runs import dataset, lines, sampled
 from tests.waiting import wait_for
 from tests.work.rig import Processes, answers_kept
 
@@ -72,21 +71,7 @@ def prepared(folder: Path, family: str, graph: dict[str, Any], number: int, **en
         "dataset": {"z_score": None},
         "runtime": {"shard_size": 20, "commit_every": 1, "lease": 2},
     }
-    folder.mkdir(parents=True, exist_ok=True)
-    (folder / "run.yaml").write_text(yaml.safe_dump(config))
-    run = stages.init(folder / "run.yaml", folder / "run")
-    stages.import_graph(run.path)
-    stages.sample(run.path)
-    return run
-
-
-def dataset(run: RunFolder) -> dict[str, bytes]:
-    stages.merge(run.path)
-    return {path.name: path.read_bytes() for path in sorted(run.dataset.glob("*.jsonl"))}
-
-
-def lines(data: bytes) -> list[dict[str, Any]]:
-    return [json.loads(line) for line in data.splitlines()]
+    return sampled(folder, config)
 
 
 @pytest.mark.slow
