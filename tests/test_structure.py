@@ -29,6 +29,7 @@ MAY_KNOW = {
     "registry": set(),
     "progress": set(),
     "terminal": set(),
+    "text_form": set(),
     "validation": set(),
     "errors": set(),
     "store": {"yaml_file"},
@@ -76,6 +77,7 @@ KNOWN_TO_ALL = {
     "registry",
     "settings",
     "terminal",
+    "text_form",
     "validation",
 }
 TOP = {"cli", "stages", "replay", "sampling", "target", "trials", "notebook", "__main__", "__init__"}

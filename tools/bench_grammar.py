@@ -29,7 +29,8 @@ ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT))
 
 from kgqa_hpc.engines.cpu.gguf import read_header
-from kgqa_hpc.engines.schema import without_lengths
+from kgqa_hpc.engines.schema import as_sent
+from kgqa_hpc.text_form import read_form
 
 PROMPTS = ROOT / "prompts"
 OTHER_PYTHON = ROOT / os.environ.get("VENV_LMDEPLOY", ".venv-lmdeploy") / "bin" / "python"
@@ -91,7 +92,7 @@ def _measure(
         vocabulary, xgrammar.VocabType.BYTE_LEVEL, vocab_size=len(vocabulary), stop_token_ids=[end]
     )
     compiler = xgrammar.GrammarCompiler(info, max_threads=8)
-    sent = schema if lengths else without_lengths(schema)
+    sent = schema if lengths else as_sent(schema)
     began = time.perf_counter()
     compiled = compiler.compile_json_schema(json.dumps(sent))  # as lmdeploy/_guided_decoding.py calls it
     compile_s = time.perf_counter() - began
@@ -132,8 +133,17 @@ def _value(field: dict[str, Any]) -> Any:
     if field["type"] == "array":
         return [_value(field["items"])] * max(field.get("minItems", 1), 1)
     if field["type"] == "string":
-        return (SENTENCE * 4)[: min(field.get("maxLength", 400), 400)]
+        return _text(field)
     return {"boolean": True, "integer": field.get("minimum", 1)}.get(field["type"], 0.5)
+
+
+def _text(field: dict[str, Any]) -> str:
+    text = (SENTENCE * 4)[: min(field.get("maxLength", 400), 400)]
+    if "pattern" not in field:
+        return text
+    form = read_form(field["pattern"])
+    text = "".join(" " if letter in form.forbidden else letter for letter in text)
+    return form.begins[0] + text[: len(text) - form.room] + form.ends[:1]
 
 
 def _schemas(wanted: list[str]) -> list[tuple[str, dict[str, Any]]]:

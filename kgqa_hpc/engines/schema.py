@@ -1,16 +1,17 @@
 """The part of JSON schema that every engine here serves, and what is said about the rest.
 
 Objects whose fields are strings, numbers, integers, booleans, one of a list of texts, and lists of these.
-What cannot be served (patterns, references, alternatives, open-ended objects) is refused before any GPU time
-is spent, never ignored.
+Of patterns it is the forms of kgqa_hpc/text_form.py. What cannot be served (other patterns, references,
+alternatives, open-ended objects) is refused before any GPU time is spent, never ignored.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 from kgqa_hpc.errors import EngineConfigError
+from kgqa_hpc.text_form import read_form
 
 Schema = Mapping[str, Any]
 
@@ -22,7 +23,7 @@ _ANNOTATIONS = {"title", "description", "default", "examples"}
 _KNOWN = {
     "object": {"properties", "required", "additionalProperties"},
     "array": {"items", "minItems", "maxItems"},
-    "string": {"minLength", "maxLength", "enum"},
+    "string": {"minLength", "maxLength", "enum", "pattern"},
     "integer": {"minimum", "maximum"},
     "number": {"minimum", "maximum"},
     "boolean": set(),
@@ -37,18 +38,34 @@ def check(schema: Schema) -> None:
         raise EngineConfigError(f"schema: {problem}", "simplify the schema in the prompt's front matter")
 
 
-def without_lengths(schema: Schema) -> dict[str, Any]:
-    """The schema as it goes to xgrammar (LMDeploy, vLLM, SGLang): no string has a least or greatest length.
+def as_sent(schema: Schema) -> dict[str, Any]:
+    """The schema as it goes to xgrammar (LMDeploy, vLLM, SGLang): no string has a least or greatest length, and a
+    pattern says how the string's inside is written in JSON.
 
     Compiled with lengths, xgrammar 0.2.1 takes a minute per schema and milliseconds per token, and forbids
     quotes and other alphabets (docs/engines.md). The parser checks lengths, `max_tokens` bounds the answer.
     """
-    kept = {key: value for key, value in schema.items() if key not in _LENGTHS}
-    if isinstance(kept.get("properties"), Mapping):
-        kept["properties"] = {name: without_lengths(inner) for name, inner in kept["properties"].items()}
-    if isinstance(kept.get("items"), Mapping):
-        kept["items"] = without_lengths(kept["items"])
-    return kept
+    return _each(schema, _sent)
+
+
+def without_patterns(schema: Schema) -> dict[str, Any]:
+    """The schema for a server that takes no patterns; the step `check` rejects what they would have ruled out."""
+    return _each(schema, lambda field: {key: value for key, value in field.items() if key != "pattern"})
+
+
+def _sent(field: Schema) -> dict[str, Any]:
+    kept = {key: value for key, value in field.items() if key not in _LENGTHS}
+    return {**kept, "pattern": read_form(kept["pattern"]).json_pattern()} if "pattern" in kept else kept
+
+
+def _each(schema: Schema, change: Callable[[Schema], dict[str, Any]]) -> dict[str, Any]:
+    """`schema` with every field in it changed."""
+    changed = change(schema)
+    if isinstance(changed.get("properties"), Mapping):
+        changed["properties"] = {name: _each(inner, change) for name, inner in changed["properties"].items()}
+    if isinstance(changed.get("items"), Mapping):
+        changed["items"] = _each(changed["items"], change)
+    return changed
 
 
 def _problems(schema: Any, where: str, depth: int) -> Iterator[str]:
@@ -72,7 +89,19 @@ def _problems(schema: Any, where: str, depth: int) -> Iterator[str]:
     for low, high in (_LENGTHS, ("minItems", "maxItems"), ("minimum", "maximum")):
         if low in schema and high in schema and schema[low] > schema[high]:
             yield f"{where} has {low} above {high}"
+    if "pattern" in schema:
+        yield from _form_problems(schema, where)
     yield from _problems_inside(schema, kind, where, depth)
+
+
+def _form_problems(schema: Schema, where: str) -> Iterator[str]:
+    try:
+        room = read_form(str(schema["pattern"])).room
+    except ValueError as problem:
+        yield f"{where}: {problem}"
+        return
+    if room > schema.get("maxLength", STRING_LIMIT):
+        yield f"{where} has a pattern that is longer than its maxLength"
 
 
 def _problems_inside(schema: Schema, kind: str, where: str, depth: int) -> Iterator[str]:

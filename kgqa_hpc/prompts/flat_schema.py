@@ -1,8 +1,8 @@
 """The JSON schemas of answers: objects of bounded fields, every one required.
 
 This is the subset that every engine can enforce while it decodes, and that is checked in microseconds
-afterwards: strings (with maxLength), one of a list of strings, booleans, integers, numbers, and lists
-(with maxItems) of these or of objects of these.
+afterwards: strings (with maxLength, and a pattern of kgqa_hpc/text_form.py), one of a list of strings, booleans,
+integers, numbers, and lists (with maxItems) of these or of objects of these.
 """
 
 from __future__ import annotations
@@ -10,8 +10,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from kgqa_hpc.text_form import read_form
+
 _KEYS = {
-    "string": {"type", "minLength", "maxLength", "description"},
+    "string": {"type", "minLength", "maxLength", "pattern", "description"},
     "boolean": {"type", "description"},
     "integer": {"type", "minimum", "maximum", "description"},
     "number": {"type", "minimum", "maximum", "description"},
@@ -64,12 +66,26 @@ def _field_problems(where: str, field: Any, inner: bool) -> Iterator[str]:
         values = field["enum"]
         if kind != "string" or not isinstance(values, list) or not values or set(map(type, values)) != {str}:
             yield f"{where}: enum must be a list of strings of a field of type string"
+        elif "pattern" in field:
+            yield f"{where}: enum and pattern exclude each other"
     elif unknown := set(field) - _KEYS[kind]:
         yield f"{where}: unknown key {sorted(unknown)[0]}"
     elif kind == "string" and not _bounded(field.get("minLength", 0), field.get("maxLength"), LONGEST):
         yield f"{where}: needs maxLength, a whole number up to {LONGEST} and not below minLength"
+    elif "pattern" in field:
+        yield from _pattern_problems(where, field)
     elif kind == "array":
         yield from _list_problems(where, field)
+
+
+def _pattern_problems(where: str, field: dict[str, Any]) -> Iterator[str]:
+    try:
+        room = read_form(str(field["pattern"])).room
+    except ValueError as problem:
+        yield f"{where}: {problem}"
+        return
+    if room > field["maxLength"]:
+        yield f"{where}: pattern is longer than maxLength"
 
 
 def _list_problems(where: str, field: dict[str, Any]) -> Iterator[str]:

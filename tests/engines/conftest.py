@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from typing import Any
 
@@ -39,7 +40,9 @@ def is_valid(value: Any, schema: dict[str, Any]) -> bool:
             is_valid(inner, schema["items"]) for inner in value
         )
     if isinstance(value, str):
-        return schema.get("minLength", 0) <= len(value) <= schema.get("maxLength", len(value))
+        return schema.get("minLength", 0) <= len(value) <= schema.get("maxLength", len(value)) and (
+            "pattern" not in schema or re.fullmatch(schema["pattern"], value) is not None
+        )
     if _TYPES["number"](value):
         return bool(schema.get("minimum", value) <= value <= schema.get("maximum", value))
     return True

@@ -190,7 +190,12 @@ def test_a_circle_of_modules_is_refused(tmp_path: Path) -> None:
         ("{type: array, maxItems: 3, items: {type: object}}", "items needs properties"),
         ("{type: string}", "needs maxLength"),
         ("{type: string, maxLength: 10, minLength: 11}", "needs maxLength"),
-        ("{type: string, maxLength: 10, pattern: a+}", "unknown key pattern"),
+        ("{type: string, maxLength: 10, pattern: a+}", "field extra: pattern must have the form ^(A|B)"),
+        ("{type: string, maxLength: 10, pattern: 5}", "field extra: pattern must have the form ^(A|B)"),
+        ("{type: string, maxLength: 6, pattern: '^Which .*[?]$'}", "pattern is longer than maxLength"),
+        ("{type: string, pattern: '^.*[?]$'}", "needs maxLength"),
+        ("{type: string, enum: [a], pattern: '^.*[?]$'}", "field extra: enum and pattern exclude each other"),
+        ("{type: integer, pattern: '^.*[?]$'}", "unknown key pattern"),
         ("{type: string, enum: [1, 2]}", "enum must be a list of strings"),
     ],
 )

@@ -12,6 +12,7 @@ from kgqa_hpc.anchors.graphlet import GraphletAnchors
 from kgqa_hpc.engines.schema import check
 from kgqa_hpc.prompts.folders import Folders, shipped_prompts
 from kgqa_hpc.prompts.prompt import load_prompt
+from kgqa_hpc.text_form import read_form
 
 KIND = GraphletAnchors()
 PAIR = {"question": "A question?", "answer": "An answer."}
@@ -85,6 +86,43 @@ def test_a_prompt_of_the_ablation_consists_of_the_published_modules(name: str) -
 @pytest.mark.parametrize("name", SHIPPED)
 def test_every_engine_can_enforce_the_schema_of_a_shipped_prompt(name: str) -> None:
     check(load_prompt(name).schema)
+
+
+# What may stand empty, ask by an incomplete sentence, belong to a model that is too small, or to another pipeline.
+FREE = ("plan", "rephrase_medqa", "demo_")
+
+
+def test_the_grammar_of_every_shipped_question_makes_it_end_in_a_question_mark() -> None:
+    bound = []
+    for name in Folders.with_user(None).names():
+        if name.startswith((*FREE, "published")):
+            continue
+        properties = load_prompt(name).schema["properties"]
+        question = (properties.get("pairs", {}).get("items", {}).get("properties") or properties).get(
+            "question"
+        )
+        if question is not None:
+            assert read_form(question["pattern"]).ends == "?", name
+            bound.append(name)
+    assert {*ABLATION, "demo", "fact", "path", "puzzle", "script", "hub", "context", "extract"} <= set(bound)
+
+
+def test_the_published_prompts_have_no_form_as_they_have_no_schema() -> None:
+    names = [name for name in Folders.with_user(None).names() if name.startswith("published")]
+    assert len(names) >= 16
+    assert not [name for name in names if "pattern:" in load_prompt(name).text]
+
+
+def test_the_demo_asks_with_an_interrogative_and_answers_in_one_sentence_that_ends() -> None:
+    prompt = load_prompt("demo")
+    question, answer = (read_form(prompt.schema["properties"][key]["pattern"]) for key in PAIR)
+    assert not prompt.allow_cut
+    assert set(question.begins) == {"Which ", "What ", "How "}
+    assert question.holds("Which gene is altered?")
+    assert not question.holds("Which gene is altered? It is")
+    assert not question.holds("The gene is altered?")
+    assert answer.holds("It is altered.")
+    assert not answer.holds("It is altered")
 
 
 def test_the_judge_reasons_before_each_verdict() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Any
 
@@ -9,6 +10,7 @@ import pytest
 
 from kgqa_hpc.anchors.anchor import Anchor, Node, Relation
 from kgqa_hpc.config import parse_config
+from kgqa_hpc.engines.engine import Response
 from kgqa_hpc.errors import InputError
 from kgqa_hpc.prompts.prompt import load_prompt
 from kgqa_hpc.steps.chain import build_chain
@@ -70,6 +72,24 @@ def test_a_fact_rejects_where_it_is_configured_and_is_only_kept_elsewhere(
     assert check(question, answer, reject=[rule])[0] == Reject(f"check: {rule.replace('_', ' ')}")
     assert isinstance(check(question, answer, reject=[])[0], Done)
     assert isinstance(check(*GOOD, reject=[rule])[0], Done)
+
+
+def test_an_unguided_answer_without_its_form_is_read_and_rejected_by_the_check_not_by_the_parser() -> None:
+    """Of a server that ignores the schema, or an engine without one: never invalid for its form alone."""
+    steps = ["generate", "check"]
+    config = parse_config({"engine": {"kind": "scripted"}, "passes": [{"name": "main", "steps": steps}]}, "t")
+    generate, gate = build_chain(config, "main")
+    assert "pattern" in generate.prompt.schema["properties"]["question"]
+    answer = dict.fromkeys(generate.prompt.schema["properties"], "Some words that stand here.")
+    answer |= {"question_entities": [], "answer_entities": []}
+    for pair, reason in (
+        (("Name the gene of a tremor with copper.", "A defect of ATP7B does."), "check: no question"),
+        (("Which gene causes tremor with copper?", "A defect of the gene ATP7B"), "check: no sentence"),
+    ):
+        item = Item(ANCHOR)
+        text = json.dumps({**answer, "question": pair[0], "answer": pair[1]})
+        assert isinstance(generate.take(item, Response("r", text, "stop"), 0), Done)
+        assert gate.run(item) == Reject(reason)
 
 
 def test_what_is_copied_from_the_prompts_example_is_seen() -> None:

@@ -48,5 +48,5 @@ def test_every_shipped_schema_compiles_quickly_and_masks_cheaply_in_both_vocabul
 
 
 def test_with_lengths_the_same_text_is_refused_which_is_why_they_are_left_out() -> None:
-    (row,) = bench("--with-lengths", "--prompt", "demo", "--vocabulary", "49152")
+    (row,) = bench("--with-lengths", "--prompt", "demo_hub", "--vocabulary", "49152")
     assert row["accepts"] is False

@@ -13,6 +13,7 @@ from typing import Any
 from kgqa_hpc.engines import schema as schemas
 from kgqa_hpc.engines.schema import ARRAY_LIMIT, STRING_LIMIT, Schema
 from kgqa_hpc.errors import EngineConfigError
+from kgqa_hpc.text_form import TextForm, read_form
 
 REPETITIONS = 1999  # llama.cpp refuses grammars that repeat a rule more often
 DIGITS = 9
@@ -32,7 +33,7 @@ def gbnf(schema: Schema, *, ascii_only: bool = False) -> str:
     Raises EngineConfigError when the schema cannot be enforced.
     """
     schemas.check(schema)
-    rules = _Rules()
+    rules = _Rules(ascii_only)
     root = rules.of(schema)
     return "\n".join([f"root ::= {root}", *rules.lines, _ASCII if ascii_only else _ANY])
 
@@ -43,8 +44,9 @@ def longest(schema: Schema, *, ascii_only: bool = False) -> int:
 
 
 class _Rules:
-    def __init__(self) -> None:
+    def __init__(self, ascii_only: bool) -> None:
         self.lines: list[str] = []
+        self._ascii = ascii_only
 
     def of(self, schema: Schema) -> str:
         """The right-hand side for `schema`; what it is made of is added to `lines`."""
@@ -53,7 +55,9 @@ class _Rules:
         return str(getattr(self, f"_{schema['type']}")(schema))
 
     def _named(self, schema: Schema) -> str:
-        body = self.of(schema)
+        return self._rule(self.of(schema))
+
+    def _rule(self, body: str) -> str:
         name = f"r{len(self.lines)}"
         self.lines.append(f"{name} ::= {body}")
         return name
@@ -75,7 +79,21 @@ class _Rules:
 
     def _string(self, schema: Schema) -> str:
         low, high = string_bounds(schema)
+        if "pattern" in schema:
+            return f'"\\"" ({self._formed(read_form(schema["pattern"]), low, high)}) "\\""'
         return f'"\\"" char{{{low},{high}}} "\\""'
+
+    def _formed(self, form: TextForm, low: int, high: int) -> str:
+        """Texts of a form with `low` to `high` characters: the middle takes what beginning and end leave."""
+        middle = self._rule(_without(form.forbidden, self._ascii))
+        end = f" [{_listed(form.ends)}]" if form.ends else ""
+        choices = []
+        for size in sorted({len(begin) for begin in form.begins}):
+            words = " | ".join(json.dumps(b, ensure_ascii=False) for b in form.begins if len(b) == size)
+            rest = size + bool(end)
+            least = max(low - rest, form.least)
+            choices.append(f"({words}) {middle}{{{least},{max(high - rest, least)}}}{end}")
+        return " | ".join(choices)
 
     def _boolean(self, schema: Schema) -> str:
         return '"true" | "false"'
@@ -113,6 +131,19 @@ def _literal(value: Any) -> str:
     return json.dumps(json.dumps(value, separators=(",", ":"), ensure_ascii=False), ensure_ascii=False)
 
 
+def _without(letters: str, ascii_only: bool) -> str:
+    """A character of a string, none of `letters`."""
+    last = "\\U0010FFFF" if ascii_only else "\\x7F"
+    raw = rf'[^"\\\x00-\x1F\x7F-{last}{_listed(letters)}]'
+    escapes = "" if ascii_only else "".join(letter for letter in '"\\' if letter not in letters)
+    return rf'{raw} | "\\" [{_listed(escapes)}]' if escapes else raw
+
+
+def _listed(letters: str) -> str:
+    """As the inside of a character class."""
+    return "".join(f"\\U{ord(letter):08X}" for letter in letters)
+
+
 def _range(low: float, high: float) -> range:
     """The integers in [low, high], where they are few enough to be spelt out."""
     if low < 0 or low != int(low) or high != int(high) or high - low >= MOST_NUMBERS:
@@ -144,5 +175,6 @@ def _longest(schema: Schema, char: int) -> int:
     if kind == "array":
         return 2 + array_bounds(schema)[1] * (1 + _longest(schema["items"], char))
     if kind == "string":
-        return 2 + char * string_bounds(schema)[1]
+        begins = read_form(schema["pattern"]).begins if "pattern" in schema else ()
+        return 2 + char * string_bounds(schema)[1] + max((len(begin.encode()) for begin in begins), default=0)
     return {"boolean": 5, "integer": DIGITS + 1, "number": DIGITS + DECIMALS + 2}[str(kind)]

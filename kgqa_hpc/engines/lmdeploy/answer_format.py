@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Literal, NamedTuple
 
-from kgqa_hpc.engines.schema import without_lengths
+from kgqa_hpc.engines.schema import as_sent
 from kgqa_hpc.errors import EngineConfigError
 
 
@@ -33,7 +33,7 @@ def response_format(
 
     Without lengths of strings: see engines/schema.py for their cost.
     """
-    plain = without_lengths(schema)
+    plain = as_sent(schema)
     if thinking is None:
         return {"type": "json_schema", "json_schema": {"name": "answer", "schema": plain}}
     thought = THOUGHTS[thinking]

@@ -18,10 +18,10 @@ from kgqa_hpc import bounded_json
 from kgqa_hpc.engines.clean import one_line
 from kgqa_hpc.engines.engine import Request, Response
 from kgqa_hpc.engines.openai.settings import OpenAISettings
-from kgqa_hpc.engines.schema import without_lengths
+from kgqa_hpc.engines.schema import as_sent, without_patterns
 from kgqa_hpc.errors import EngineConfigError
 
-Mode = Literal["json_schema", "json_object", "none"]
+Mode = Literal["json_schema", "json_schema_no_pattern", "json_object", "none"]
 
 _OVERLOADED = {429, 503, 529}
 _AGAIN = {408, 409, 425, 429}
@@ -63,7 +63,7 @@ class ChatApi:
         self._limit_key = "max_tokens"  # newer hosted models know only max_completion_tokens
         self._session: aiohttp.ClientSession | None = None
         self._reader = reply.ReplyReader()
-        self._shown: dict[int, tuple[Any, dict[str, Any]]] = {}
+        self._shown: dict[tuple[int, Mode], tuple[Any, dict[str, Any]]] = {}
         self.url = url
 
     @property
@@ -141,8 +141,8 @@ class ChatApi:
             self._limit_key: request.max_tokens,
             **self._settings.passed_through,
         }
-        if request.schema is not None and mode == "json_schema":
-            body["response_format"] = self._format(request.schema)
+        if request.schema is not None and mode in ("json_schema", "json_schema_no_pattern"):
+            body["response_format"] = self._format(request.schema, mode)
         elif request.schema is not None and mode == "json_object":
             body["response_format"] = {"type": "json_object"}
         try:
@@ -151,15 +151,16 @@ class ChatApi:
             text = str(body["messages"]).encode("utf-8", "replace").decode()
             raise Trouble(f"the prompt holds what is no text: {one_line(text)}") from None
 
-    def _format(self, schema: dict[str, Any]) -> dict[str, Any]:
+    def _format(self, schema: dict[str, Any], mode: Mode) -> dict[str, Any]:
         """Of a schema, made once: the same few are sent with all requests."""
-        kept, form = self._shown.get(id(schema), (None, {}))
+        kept, form = self._shown.get((id(schema), mode), (None, {}))
         if kept is not schema:
-            named = {"name": "answer", "schema": without_lengths(schema), "strict": True}
+            told = schema if mode == "json_schema" else without_patterns(schema)
+            named = {"name": "answer", "schema": as_sent(told), "strict": True}
             form = {"type": "json_schema", "json_schema": named}
             if len(self._shown) > 64:
                 self._shown.clear()
-            self._shown[id(schema)] = schema, form
+            self._shown[id(schema), mode] = schema, form
         return form
 
     def _learns_from(self, status: int, words: str) -> bool:

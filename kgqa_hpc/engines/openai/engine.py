@@ -27,6 +27,7 @@ from kgqa_hpc.engines.openai.adaptive_limit import Lanes
 from kgqa_hpc.engines.openai.chat_api import ChatApi, Mode, Trouble
 from kgqa_hpc.engines.openai.local_server import LocalServer
 from kgqa_hpc.engines.openai.settings import OpenAISettings
+from kgqa_hpc.engines.schema import without_patterns
 from kgqa_hpc.errors import EngineConfigError
 
 T = TypeVar("T")
@@ -43,7 +44,11 @@ PROBE_SCHEMA = {
     "required": ["ok"],
     "additionalProperties": False,
 }
-_WEAKER: dict[Mode, Mode] = {"json_schema": "json_object", "json_object": "none"}
+_WEAKER: dict[Mode, Mode] = {
+    "json_schema": "json_object",
+    "json_schema_no_pattern": "json_object",
+    "json_object": "none",
+}
 
 
 class OpenAIEngine:
@@ -132,12 +137,12 @@ class OpenAIEngine:
                 try:
                     if self._run(api.obeys(PROBE._replace(schema=dict(schema)), self._mode)):
                         break
-                    self._weaken(f"{api.url} ignores response_format {self._mode}")
+                    self._weaken(f"{api.url} ignores response_format {self._mode}", schema)
                 except Trouble as trouble:
                     if trouble.fatal:
                         raise EngineConfigError(str(trouble), trouble.cure) from None
                     if not trouble.again:
-                        self._weaken(str(trouble))
+                        self._weaken(str(trouble), schema)
                     elif time.monotonic() > deadline:
                         raise EngineConfigError(
                             f"engine.base_url: {trouble}", "is the server running, and the address right?"
@@ -145,10 +150,13 @@ class OpenAIEngine:
                     else:
                         time.sleep(FIRST_PAUSE_S)
 
-    def _weaken(self, reason: str) -> None:
+    def _weaken(self, reason: str, schema: Mapping[str, Any]) -> None:
+        if self._mode == "json_schema" and without_patterns(schema) != schema:
+            self._mode = "json_schema_no_pattern"
+            return
         if self._config.structured != "auto" or self._mode == "none":
             raise EngineConfigError(
-                f"engine.structured: {self._mode} does not work here: {reason}",
+                f"engine.structured: {self._config.structured} does not work here: {reason}",
                 "set engine.structured: auto, or a schema the server knows",
             )
         self._mode = _WEAKER[self._mode]

@@ -7,16 +7,18 @@ published ones do (BioGraphletQA, section 3.2.2 and its code: questions of
 
 from __future__ import annotations
 
-from itertools import accumulate, product
+from itertools import accumulate, count, product
 from typing import Any
 
 from kgqa_hpc.engines.schema import ARRAY_LIMIT, STRING_LIMIT, Schema
 from kgqa_hpc.engines.scripted.random import Draw
+from kgqa_hpc.text_form import TextForm, read_form
 
 _LENGTHS = {"question": (79, 395), "answer": (59, 996)}
 _OTHER_LENGTH = (40, 300)
 _LONGEST_NAME = 120
 _BLANK = " \t"
+_ANY_FORM = "^(.|\\n)*$"
 _LIST = "Names found: "
 # What a model would take from the prompt or from memory, where a free text would fit no later step.
 _ORGANISMS = ("Homo sapiens", "Mus musculus", "Escherichia coli", "All", "Not sure", "Unknown")
@@ -170,10 +172,22 @@ def _string(schema: Schema, key: str, source: _Source) -> str:
     if most is None:
         most = max(least, STRING_LIMIT, high)
     known = source.names if key == "protein" else _ORGANISMS if key.startswith("organism") else ()
-    if fitting := [name for name in known if least <= len(name) <= most]:
+    form = read_form(schema.get("pattern", _ANY_FORM))
+    if fitting := [name for name in known if least <= len(name) <= most and form.holds(name)]:
         return source.draw.choose(fitting)
     low, high = max(min(low, most), least), max(min(high, most), least)
-    return _text(source.names, source.draw, low, high, question=key.endswith("question"))
+    text = _text(source.names, source.draw, low, high, question=key.endswith("question"))
+    return text if form.holds(text) else _formed(text, form, least, most, source.draw)
+
+
+def _formed(text: str, form: TextForm, least: int, most: int, draw: Draw) -> str:
+    """`text` in a form, as long as it was where that is possible."""
+    begin, end = draw.choose(form.begins), draw.choose(form.ends) if form.ends else ""
+    rest = len(begin) + len(end)
+    length = min(max(len(text), rest + form.least, least), most) - rest
+    filler = next(letter for letter in map(chr, count(ord(" "))) if letter not in form.forbidden)
+    middle = "".join(filler if letter in form.forbidden else letter for letter in text)
+    return begin + middle[:length].ljust(length, filler) + end
 
 
 def _text(names: list[str], draw: Draw, low: int, high: int, *, question: bool) -> str:

@@ -18,6 +18,8 @@ from kgqa_hpc.engines.cpu.engine import CpuEngine, CpuSettings, bundled_model
 from kgqa_hpc.engines.engine import Request, Response
 from kgqa_hpc.engines.mailbox import Mailbox
 from kgqa_hpc.errors import EngineConfigError
+from kgqa_hpc.prompts.prompt import load_prompt
+from kgqa_hpc.text_form import read_form
 
 pytest.importorskip("xllamacpp", reason="XLLAMACPP IS NOT INSTALLED: THE EMBEDDED ENGINE IS NOT TESTED")
 
@@ -64,6 +66,20 @@ def test_answers_follow_the_schema(engine: CpuEngine, valid: Callable[[Any, dict
         assert answer.finish == "stop"
         assert valid(json.loads(answer.text), QA)
     assert valid(json.loads(one(engine, request("Seizure", READER, JUDGE)).text), JUDGE)
+
+
+def test_the_demos_question_and_answer_have_their_form_whatever_the_model_would_write(
+    engine: CpuEngine,
+) -> None:
+    schema = load_prompt("demo").schema
+    engine.preflight([schema])
+    question, answer = (read_form(schema["properties"][key]["pattern"]) for key in ("question", "answer"))
+    reply = one(engine, request("Ataxia", "Write a list of names.", schema, max_tokens=400))
+    assert reply.finish == "stop"
+    pair = json.loads(reply.text)
+    assert question.holds(pair["question"]), pair
+    assert answer.holds(pair["answer"]), pair
+    assert 20 <= len(pair["question"]) <= 140
 
 
 def test_the_same_request_gives_the_same_text_whatever_came_before(engine: CpuEngine) -> None:

@@ -12,6 +12,8 @@ import pytest
 
 from kgqa_hpc.engines.cpu.grammar import gbnf, longest
 from kgqa_hpc.errors import EngineConfigError
+from kgqa_hpc.prompts.prompt import load_prompt
+from kgqa_hpc.steps.check import CheckSettings, _findings
 
 SCHEMAS: list[dict[str, Any]] = [
     {
@@ -21,6 +23,19 @@ SCHEMAS: list[dict[str, Any]] = [
             "answer": {"type": "string", "maxLength": 80},
         },
         "required": ["question", "answer"],
+    },
+    {
+        "type": "object",
+        "properties": {
+            "question": {
+                "type": "string",
+                "minLength": 12,
+                "maxLength": 40,
+                "pattern": '^(Which|¿What|In what) [^?."]*[?]$',
+            },
+            "answer": {"type": "string", "maxLength": 5, "pattern": "^It .+[.!]$"},
+            "note": {"type": "string", "maxLength": 30, "pattern": "^(.|\\n)+$"},
+        },
     },
     {"type": "object", "properties": {'a "b\\ é': {"type": "boolean"}, "n": {"type": "integer"}}},
     {"type": "array", "items": {"type": "integer", "minimum": 1, "maximum": 5}, "minItems": 2, "maxItems": 4},
@@ -122,10 +137,35 @@ def test_every_sentence_is_json_that_follows_the_schema_and_is_short_enough(
         assert valid(value, schema), text
 
 
-@pytest.mark.parametrize("schema", SCHEMAS[:5], ids=range(5))
+@pytest.mark.parametrize("schema", SCHEMAS[:6], ids=range(6))
 def test_the_ceiling_is_no_wild_guess(schema: dict[str, Any]) -> None:
     text = Speaker(gbnf(schema, ascii_only=True), random.Random(0), most=True).say()
     assert len(text.encode()) < longest(schema, ascii_only=True) <= 2 * len(text.encode()) + 40
+
+
+def test_a_pattern_and_maxlength_bind_together_whichever_way_a_text_begins() -> None:
+    schema = {"type": "string", "minLength": 20, "maxLength": 30, "pattern": "^(How|In which) [^?]*[?]$"}
+    texts = [
+        json.loads(Speaker(gbnf(schema), random.Random(seed), most=most).say())
+        for most in (True, False)
+        for seed in range(100)
+    ]
+    assert {len(text) for text in texts} == set(range(20, 31))
+    assert {text.split(" ")[0] for text in texts} == {"How", "In"}
+    assert all(text.endswith("?") and "?" not in text[:-1] for text in texts)
+
+
+@pytest.mark.parametrize("name", ["demo", "p1_1", "p3_5", "p4_5", "p5", "hub"])
+def test_every_string_of_a_shipped_prompts_grammar_passes_the_checks_rules_of_form(name: str) -> None:
+    """Whatever a model writes under it: the check finds no text that is no question or no sentence."""
+    fields = load_prompt(name).schema["properties"]
+    for seed in range(100):
+        question, answer = (
+            json.loads(Speaker(gbnf(fields[key], ascii_only=bool(seed % 2)), random.Random(seed)).say())
+            for key in ("question", "answer")
+        )
+        settings = CheckSettings.model_validate({"use": "check", "as": "check"})
+        assert not _findings(question.strip(), answer.strip(), {}, settings), (question, answer)
 
 
 def test_a_string_without_a_bound_gets_one() -> None:

@@ -39,6 +39,42 @@ def test_the_schema_reaches_the_engine_without_lengths_and_is_compiled_before_an
     assert (bad.error or "").startswith("invalid_request")
 
 
+def test_the_form_of_a_text_is_kept_by_lmdeploys_compiler(start: Start) -> None:
+    """Also for quotes, line breaks and other alphabets, which the pattern as it stands would forbid or break."""
+    import json
+
+    import xgrammar
+    from lmdeploy._guided_decoding import compile_response_format
+
+    from kgqa_hpc.engines.lmdeploy.answer_format import compiler_for
+
+    forms = {"question": "^(Which|In which) [^?]*[?]$", "answer": "^(.|\\n)*[.!]$"}
+    schema = {
+        "type": "object",
+        "properties": {
+            name: {"type": "string", "maxLength": 90, "pattern": form} for name, form in forms.items()
+        },
+        "required": list(forms),
+        "additionalProperties": False,
+    }
+    engine, native = start()
+    engine.preflight([schema])
+    ask(engine, [request("r", schema=schema)])
+    compiled = compile_response_format(compiler_for(engine._pipe), native.calls[-1].response_format)
+
+    def takes(question: str, answer: str) -> bool:
+        matcher = xgrammar.GrammarMatcher(compiled)
+        said = json.dumps({"question": question, "answer": answer}, ensure_ascii=False)
+        return bool(matcher.accept_string(said)) and bool(matcher.is_completed() or matcher.is_terminated())
+
+    assert takes("Which gene?", "ATM.")
+    assert takes('In which "cell"\nis \u03b2 made?', 'In \u6f22 "cells".\nOf the liver!')
+    for question in ("Which gene", "Name the gene?", "Which gene? ATM", "Which gene?\u0007"):
+        assert not takes(question, "ATM."), question
+    for answer in ("ATM", "ATM?", 'It is "ATM."', ""):
+        assert not takes("Which gene?", answer), answer
+
+
 def test_preflight_compiles_with_the_models_own_tokenizer_or_turbominds_own_compiler(
     start: Start, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -31,6 +31,7 @@ class FaultServer(http.server.ThreadingHTTPServer):
         self.room = 10**9
         self.down = False
         self.knows_schema = True
+        self.knows_pattern = True
         self.obeys = True
         self.key = KEY
 
@@ -76,6 +77,8 @@ class _Handler(http.server.BaseHTTPRequestHandler):
             return self._send(429, {"error": {"message": "slow down"}}, {"Retry-After": "0"})
         if "response_format" in body and not self.server.knows_schema:
             return self._send(400, {"error": {"message": "response_format is not supported"}})
+        if "pattern" in json.dumps(body.get("response_format")) and not self.server.knows_pattern:
+            return self._send(400, {"error": {"message": "schema keyword pattern is not supported"}})
         method = getattr(self, f"_fault_{fault}", None)
         if method is not None and (
             count <= 2 or fault in {"always500", "context", "filter", "cut", "wrongid"}

@@ -188,6 +188,33 @@ def test_structured_output_is_used_where_the_server_has_it(server: FaultServer) 
     engine.close()
 
 
+ASKING = {
+    "type": "object",
+    "properties": {"question": {"type": "string", "maxLength": 90, "pattern": "^(Which|How) [^?]*[?]$"}},
+    "required": ["question"],
+    "additionalProperties": False,
+}
+
+
+@pytest.mark.parametrize("structured", ["auto", "json_schema"])
+@pytest.mark.parametrize("knows", [True, False])
+def test_a_pattern_is_sent_where_the_server_takes_it_and_only_the_pattern_left_out_elsewhere(
+    server: FaultServer, knows: bool, structured: str
+) -> None:
+    server.knows_pattern = knows
+    engine = start(server.url, structured=structured)
+    engine.preflight([ASKING])
+    assert engine.info.extra["structured"] == ("json_schema" if knows else "json_schema_no_pattern")
+    sent = server.bodies[-1]["response_format"]["json_schema"]["schema"]
+    pattern = {"pattern": r'^(Which |How )([^"\\\x00-\x1f?]|\\["\\/bfnrt])*[?]$'} if knows else {}
+    assert sent == {**ASKING, "properties": {"question": {"type": "string", **pattern}}}
+    asked = Request("q", ({"role": "user", "content": "1 fine"},), schema=ASKING)
+    (answer,) = engine.generate(Mailbox.holding([asked]))
+    assert answer.finish == "stop", "what the server did not keep to is the check's to reject"
+    assert server.bodies[-1]["response_format"]["json_schema"]["schema"] == sent
+    engine.close()
+
+
 def test_auto_does_without_where_the_server_has_it_not(server: FaultServer) -> None:
     server.knows_schema = False
     engine = start(server.url)

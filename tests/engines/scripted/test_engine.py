@@ -80,6 +80,15 @@ def test_questions_and_answers_name_nodes_and_have_published_lengths() -> None:
     assert all("(phenotype)" not in g["question"] for g in got)
 
 
+def test_an_answer_that_has_its_form_already_is_the_same_with_and_without_the_pattern() -> None:
+    """So that prompts which got patterns later give the same texts for the same seed."""
+    formed = json.loads(json.dumps(QA))
+    formed["properties"]["question"]["pattern"] = "^.*[?]$"
+    formed["properties"]["answer"]["pattern"] = "^(.|\\n)*[.!]$"
+    one, other = answers([request(n) for n in range(50)]), answers([request(n, formed) for n in range(50)])
+    assert [a.text for a in one.values()] == [a.text for a in other.values()]
+
+
 @pytest.mark.parametrize("share", [0.0, 0.45, 1.0])
 def test_the_judge_accepts_the_configured_share(share: float) -> None:
     got = [
@@ -89,11 +98,17 @@ def test_the_judge_accepts_the_configured_share(share: float) -> None:
     assert accepted == pytest.approx(share, abs=0.05)
 
 
+PATTERNS = ["^(Which|How) [^?]*[?]$", "^[^ ,am]+[.!]$", "^.*[.]$", "^(.|\\n)*$"]
+
+
 def schemas() -> st.SearchStrategy[dict[str, Any]]:
     scalars = st.one_of(
         st.just({"type": "boolean"}),
         st.tuples(st.integers(0, 30), st.integers(0, 60)).map(
             lambda b: {"type": "string", "minLength": b[0], "maxLength": b[0] + b[1]}
+        ),
+        st.tuples(st.sampled_from(PATTERNS), st.integers(0, 30), st.integers(12, 60)).map(
+            lambda b: {"type": "string", "pattern": b[0], "minLength": b[1], "maxLength": b[1] + b[2]}
         ),
         st.tuples(st.integers(-9, 9), st.integers(0, 20), st.sampled_from(["integer", "number"])).map(
             lambda b: {"type": b[2], "minimum": b[0], "maximum": b[0] + b[1]}
@@ -130,7 +145,11 @@ def test_answers_are_valid_for_any_schema_that_passes_preflight(
     ("schema", "words"),
     [
         ({"type": "object"}, "without properties"),
-        ({"type": "string", "pattern": "a+"}, "pattern"),
+        ({"type": "string", "pattern": "a+"}, "answer: pattern must have the form"),
+        (
+            {"type": "string", "pattern": "^Which .+[?]$", "maxLength": 7},
+            "pattern that is longer than its max",
+        ),
         ({"type": "object", "properties": {"a": {"type": "set"}}}, "answer.a has the type 'set'"),
         ({"type": "string", "minLength": 5, "maxLength": 2}, "minLength above maxLength"),
         ({"$ref": "#/$defs/x"}, "has the type None"),
