@@ -219,6 +219,17 @@ def test_notes_that_cannot_be_read_are_left_out(make_run: Any) -> None:
     assert "60 items ended in 1.5 minutes" in page.words
 
 
+def test_a_link_in_place_of_the_folder_leads_nowhere(make_run: Any, tmp_path: Path) -> None:
+    run = make_run()
+    run.finish()
+    merge(run.folder)
+    (tmp_path / "elsewhere").mkdir()
+    run.folder.report.symlink_to(tmp_path / "elsewhere")
+    with pytest.raises(InputError, match="is a link"):
+        write_report(run.folder)
+    assert list((tmp_path / "elsewhere").iterdir()) == []
+
+
 def test_the_page_is_named_by_its_path(make_run: Any) -> None:
     run = make_run()
     report(run)
