@@ -30,7 +30,9 @@ def _degrees(both: dict[str, Profile], when: dict[str, str]) -> str:
         for kind, one in both.items()
     )
     series = [(kind, one.degrees) for kind, one in both.items()]
-    return scatter(series, f"Degrees of nodes: {told}", "degree (across), nodes that have it (up)")
+    return scatter(
+        series, f"Degrees of nodes: {told}", "degree (across), nodes that have it (up), both logarithmic"
+    )
 
 
 def _median(degrees: dict[int, int]) -> int:
@@ -62,6 +64,6 @@ def _name_lengths(graph: Profile) -> str:
         f"{name} median {one.quantiles[2]:g}, longest {one.longest:,}, {one.above:,} of {one.named:,} above {LONGEST}"
         for name, one in there[:SHORT]
     )
-    unit = f"letters of a name (cut at {LONGEST}): median, 25 to 75 %, 5 to 95 %"
+    unit = f"letters of a name (cut at {LONGEST}): median, 25 to 75 and 5 to 95 %"
     rows = [one.quantiles for _, one in there]
     return ranges([name for name, _ in there], rows, LONGEST, f"Lengths of names by type: {told}", unit)

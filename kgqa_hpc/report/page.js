@@ -19,6 +19,11 @@ function draw(name, attributes, ...inner) {
 }
 const distinct = (values) => [...new Set(values)].sort((a, b) => a.localeCompare(b, "en", { numeric: true }));
 const nodesOf = (record) => record.nodes || [];
+// Types of nodes by how many there are: the first seven have a colour each, all others the eighth.
+const kinds = new Map();
+for (const node of data.records.flatMap(nodesOf)) kinds.set(node.type, (kinds.get(node.type) || 0) + 1);
+const order = [...kinds.keys()].sort((a, b) => kinds.get(b) - kinds.get(a) || (a < b ? -1 : 1));
+const colour = (type) => "t" + Math.min(order.indexOf(type), 7);
 
 function fill(name, values) {
   const select = form.elements[name];
@@ -89,11 +94,16 @@ function graph(record) {
     part.append(label);
     svg.append(part);
   });
+  const labels_at = [];
   nodes.forEach((node, i) => {
     const [x, y] = spots[i], part = draw("g", { "data-node": i });
-    part.append(draw("circle", { cx: x, cy: y, r: 9 }));
-    const label = draw("text", { x: Math.min(Math.max(x, 60), 420), y: y + (y < 150 ? -14 : 24), "text-anchor": "middle" });
-    label.textContent = cut(node.name, 30);
+    part.append(draw("circle", { cx: x, cy: y, r: 9, class: colour(node.type) }));
+    const text = cut(node.name, 30), half = 3.6 * text.length, at = Math.min(Math.max(x, half), 480 - half);
+    let line = y + (y < 150 ? -14 : 24); // away from the middle, and farther where another name stands already
+    while (labels_at.some(([a, b, c]) => Math.abs(a - at) < b + half && Math.abs(c - line) < 13)) line += y < 150 ? -14 : 14;
+    labels_at.push([at, half, line]);
+    const label = draw("text", { x: at, y: line, "text-anchor": "middle" });
+    label.textContent = text;
     part.append(draw("title", {}, node.name + " (" + node.type + ", " + node.id + ")"), label);
     svg.append(part);
   });
@@ -117,6 +127,15 @@ function marked(text, nodes) {
   return line;
 }
 
+function legend(record) {
+  const line = make("p", { class: "legend small" });
+  for (const type of distinct(nodesOf(record).map((n) => n.type))) {
+    const spot = draw("svg", { viewBox: "0 0 10 10", "aria-hidden": "true" }, draw("circle", { cx: 5, cy: 5, r: 5, class: colour(type) }));
+    line.append(make("span", {}, spot, " " + type));
+  }
+  return line;
+}
+
 function light(card, node, on) {
   for (const part of card.querySelectorAll("[data-node]")) if (part.dataset.node === node) part.classList.toggle("on", on);
   for (const part of card.querySelectorAll("[data-ends]")) if (part.dataset.ends.split(" ").includes(node)) part.classList.toggle("on", on);
@@ -125,7 +144,7 @@ function light(card, node, on) {
 function body(record, card) {
   const inner = make("div");
   inner.append(marked(record.question, nodesOf(record)), marked(record.answer, nodesOf(record)));
-  if (record.nodes && record.edges) inner.append(graph(record));
+  if (record.nodes && record.edges) inner.append(graph(record), legend(record));
   for (const [judge, verdict] of Object.entries(record.verdicts || {})) {
     const list = make("dl", { "aria-label": "verdict of " + judge });
     for (const [field, said] of Object.entries(verdict || {})) list.append(make("dt", {}, judge + ": " + field), make("dd", {}, said === null ? "–" : String(said)));

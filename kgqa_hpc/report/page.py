@@ -21,6 +21,7 @@ from kgqa_hpc.store.run_folder import RunFolder
 from kgqa_hpc.web_page import json_block, render_page
 
 Counts = dict[str, Any]
+GROUPS = 300  # rows of a table on the page
 
 
 def write_report(run: RunFolder) -> Path:
@@ -77,10 +78,12 @@ def _reasons(counts: Counts) -> list[tuple[str, str, int]]:
 
 
 def _groups(facts: Facts, counts: Counts) -> list[dict[str, Any]]:
-    """A row per group the kind knows, sampled or not, and every other that was sampled."""
+    """A row per group the kind knows, sampled or not, and every other that was sampled; of many the largest."""
     accounting = Accounting({name: _outcomes(one) for name, one in counts["groups"].items()})
     rows = []
-    for row in group_rows(facts, accounting):
+    known = group_rows(facts, accounting)
+    least = sorted((row["counts"].sampled for row in known), reverse=True)[:GROUPS][-1] if known else 0
+    for row in [row for row in known if row["counts"].sampled >= least][:GROUPS]:
         one: OutcomeCounts = row["counts"]
         share = wilson(one.accepted, one.accepted + one.rejected.total())
         rows.append({**row, "share": share, "absent": not one.sampled})

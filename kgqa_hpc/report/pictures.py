@@ -14,6 +14,7 @@ from kgqa_hpc.report.graph_figures import graph_figures
 from kgqa_hpc.report.svg import density, histogram, line, stacked_bars
 from kgqa_hpc.status.history import Notes
 
+BARS = 60  # groups drawn
 CAP = 2000  # questions per node shown, as in the paper's Figure 11
 
 
@@ -67,13 +68,18 @@ def correlation(one: np.ndarray, other: np.ndarray) -> float:
 
 
 def _outcomes(groups: dict[str, Any]) -> str:
+    title = "What became of the items of each group"
+    if len(groups) > BARS:
+        title += f": the {BARS} largest of {len(groups):,}"
+        largest = set(sorted(groups, key=lambda name: -groups[name]["sampled"])[:BARS])
+        groups = {name: one for name, one in groups.items() if name in largest}
     series = [
         ("acc", [one["accepted"] for one in groups.values()]),
         ("rej", [sum(one["rejected"].values()) for one in groups.values()]),
         ("lost", [sum(one["invalid"].values()) + sum(one["failed"].values()) for one in groups.values()]),
         ("wait", [one["waiting"] for one in groups.values()]),
     ]
-    return stacked_bars(list(groups), series, "What became of the items of each group", "group")
+    return stacked_bars(list(groups), series, title, "group")
 
 
 def _lengths(findings: Findings, field: str) -> str:

@@ -131,6 +131,15 @@ def scatter(series: Sequence[Counted], title: str, unit: str) -> str:
     return chart.end(unit)
 
 
+def framed(width: int, height: int, title: str, parts: Sequence[str]) -> str:
+    """A whole figure: its title is its text alternative, and stands under it for who sees it."""
+    head = f'<svg class="figure" viewBox="0 0 {width} {height}" width="{width}" role="img">'
+    told = escape(title)
+    # The same words twice would be read out twice.
+    caption = f'<figcaption aria-hidden="true">{told}</figcaption>'
+    return f"<figure>{head}<title>{told}</title>{''.join(parts)}</svg>{caption}</figure>"
+
+
 def kind_word(kind: str) -> str:
     """The word a class name stands for."""
     return {"acc": "accepted", "rej": "rejected", "lost": "invalid or failed", "wait": "waiting"}.get(
@@ -171,8 +180,7 @@ class _Chart:
 
     def end(self, unit: str) -> str:
         self.label(LEFT + self.inner / 2, HEIGHT - 6, unit)
-        head = f'<svg class="figure" viewBox="0 0 {self.width} {HEIGHT}" width="{self.width}" role="img">'
-        return f"{head}<title>{escape(self._title)}</title>{''.join(self.parts)}</svg>"
+        return framed(self.width, HEIGHT, self._title, self.parts)
 
 
 def _log(value: float) -> float:

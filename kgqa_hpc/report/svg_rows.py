@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from html import escape
 
-from kgqa_hpc.report.svg import BOTTOM, RIGHT, TOP, WIDTH, Series
+from kgqa_hpc.report.svg import BOTTOM, RIGHT, TOP, WIDTH, Series, framed
 
 NAMES = 150  # units for the names at the left
 ROW = 22
@@ -65,7 +65,6 @@ class _Rows:
         for share, text in zip((0.0, 0.5, 1.0), ticks, strict=True):
             x = NAMES + share * self.inner
             self.parts.append(f'<text class="mid" x="{x:.1f}" y="{self.bottom + 14}">{escape(text)}</text>')
-        middle, height = NAMES + self.inner / 2, self.bottom + BOTTOM
-        self.parts.append(f'<text class="mid" x="{middle:.1f}" y="{height - 6}">{escape(unit)}</text>')
-        head = f'<svg class="figure" viewBox="0 0 {WIDTH} {height}" width="{WIDTH}" role="img">'
-        return f"{head}<title>{escape(self._title)}</title>{''.join(self.parts)}</svg>"
+        height = self.bottom + BOTTOM
+        self.parts.append(f'<text class="mid" x="{WIDTH / 2}" y="{height - 6}">{escape(unit)}</text>')
+        return framed(WIDTH, height, self._title, self.parts)

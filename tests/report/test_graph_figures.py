@@ -16,7 +16,7 @@ from tests.families.sampled_runs import sampled
 
 
 def names_of(svg: str) -> str:
-    found = re.match(r'<svg class="figure"[^>]* role="img"><title>([^<]+)</title>', svg)
+    found = re.match(r'<figure><svg class="figure"[^>]* role="img"><title>([^<]+)</title>', svg)
     assert found
     return found[1]
 

@@ -171,6 +171,21 @@ def test_the_sample_is_even_over_groups_and_bounded(make_run: Any, monkeypatch: 
     assert len(report(make_run(name="small")).data["records"]) == 2
 
 
+def test_of_very_many_groups_the_largest_are_shown_and_all_are_counted(make_run: Any) -> None:
+    run = make_run()
+    report(run)
+    path = run.folder.dataset / "accounting.json"
+    counts = json.loads(path.read_text())
+    one = counts["groups"]["shape 1"]
+    counts["groups"] |= {f"organism {number:05d}": {**one, "sampled": 5} for number in range(20_000)}
+    path.write_text(json.dumps(counts))
+    page = Page(write_report(run.folder).read_text(encoding="utf-8"))
+    assert len(page.source) < 1_000_000
+    assert "The 300 largest of 20,003; all are in dataset/accounting.json" in page.words
+    assert "the 60 largest of 20,003" in page.words
+    assert "shape 1 path-3" in page.words
+
+
 def test_the_same_dataset_gives_the_same_page(make_run: Any) -> None:
     run = make_run()
     assert report(run).source == Page(write_report(run.folder).read_text(encoding="utf-8")).source
