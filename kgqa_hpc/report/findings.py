@@ -25,8 +25,21 @@ from kgqa_hpc.store.run_folder import RunFolder
 FILES = ("accepted", "rejected")
 SAMPLE = 3000  # records the page can show, as far as they fit into SAMPLE_BYTES
 SAMPLE_BYTES = 6_000_000
-# Of a record, what the page shows; the rest stays in the dataset.
-_SHOWN = "id question answer group accepted reason verdicts nodes edges edge_labels"
+# Of a record, what the page shows: these, and short values of what its kind and steps add.
+_SHOWN = [
+    "id",
+    "question",
+    "answer",
+    "group",
+    "accepted",
+    "reason",
+    "verdicts",
+    "nodes",
+    "edges",
+    "edge_labels",
+]
+_LEFT_OUT = ("provenance", "kind", "split")
+_SHORT = 4000  # bytes of JSON
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,9 +101,20 @@ def _sample(folder: Path, name: str, accounting: dict[str, Any]) -> Iterator[dic
             if wanted.get(record["group"], 0) > 0:
                 wanted[record["group"]] -= 1
                 left -= 1
-                shown = {key: record[key] for key in _SHOWN.split() if key in record}
+                shown = _shown(record)
                 size += len(orjson.dumps(shown))
                 yield shown
+
+
+def _shown(record: dict[str, Any]) -> dict[str, Any]:
+    """Its columns for the page, and under `more` what the kind and the steps added, as far as it is short."""
+    more = {
+        key: value
+        for key, value in record.items()
+        if key not in _SHOWN and key not in _LEFT_OUT and value not in (None, {}, [])
+    }
+    short = {key: value for key, value in more.items() if len(orjson.dumps(value)) <= _SHORT}
+    return {key: record[key] for key in _SHOWN if key in record} | ({"more": short} if short else {})
 
 
 def _number(counted: int | dict[str, int]) -> int:

@@ -18,6 +18,16 @@ function draw(name, attributes, ...inner) {
   return node;
 }
 const distinct = (values) => [...new Set(values)].sort((a, b) => a.localeCompare(b, "en", { numeric: true }));
+// A path tells its evidence in steps: an entity, a relation, a target each.
+for (const record of data.records) {
+  const steps = (record.more || {}).steps;
+  if (record.nodes || !Array.isArray(steps) || !steps.length || !steps.every((s) => s && s.entity && s.target)) continue;
+  const names = [...new Set(steps.flatMap((s) => [s.entity, s.target]))];
+  record.nodes = names.map((name) => ({ id: "", name, type: "" }));
+  record.edges = steps.map((s) => [names.indexOf(s.entity), names.indexOf(s.target)]);
+  record.edge_labels = steps.map((s) => s.relation);
+  delete record.more.steps;
+}
 const nodesOf = (record) => record.nodes || [];
 // Types of nodes by how many there are: the first seven have a colour each, all others the eighth.
 const kinds = new Map();
@@ -30,7 +40,7 @@ function fill(name, values) {
   for (const value of distinct(values)) select.append(make("option", { value }, value));
 }
 fill("group", data.records.map((r) => r.group));
-fill("type", data.records.flatMap((r) => nodesOf(r).map((n) => n.type)));
+fill("type", data.records.flatMap((r) => nodesOf(r).map((n) => n.type)).filter(Boolean));
 fill("reason", data.records.filter((r) => r.reason).map((r) => r.reason));
 fill("criterion", data.records.flatMap((r) => Object.entries(r.verdicts || {}).flatMap(([judge, verdict]) =>
   Object.entries(verdict || {}).filter(([, v]) => typeof v === "boolean").map(([field]) => judge + ": " + field))));
@@ -104,7 +114,7 @@ function graph(record) {
     labels_at.push([at, half, line]);
     const label = draw("text", { x: at, y: line, "text-anchor": "middle" });
     label.textContent = text;
-    part.append(draw("title", {}, node.name + " (" + node.type + ", " + node.id + ")"), label);
+    part.append(draw("title", {}, node.name + (node.id && " (" + node.type + ", " + node.id + ")")), label);
     svg.append(part);
   });
   return svg;
@@ -129,7 +139,7 @@ function marked(text, nodes) {
 
 function legend(record) {
   const line = make("p", { class: "legend small" });
-  for (const type of distinct(nodesOf(record).map((n) => n.type))) {
+  for (const type of distinct(nodesOf(record).map((n) => n.type)).filter(Boolean)) {
     const spot = draw("svg", { viewBox: "0 0 10 10", "aria-hidden": "true" }, draw("circle", { cx: 5, cy: 5, r: 5, class: colour(type) }));
     line.append(make("span", {}, spot, " " + type));
   }
@@ -150,11 +160,23 @@ function body(record, card) {
     for (const [field, said] of Object.entries(verdict || {})) list.append(make("dt", {}, judge + ": " + field), make("dd", {}, said === null ? "–" : String(said)));
     inner.append(list);
   }
+  if (record.more) {
+    const list = make("dl", { "aria-label": "more of this record" });
+    for (const [field, value] of Object.entries(record.more)) list.append(make("dt", {}, field.replaceAll("_", " ")), make("dd", {}, told(value)));
+    inner.append(list);
+  }
   const link = make("a", { href: "#" + encodeURIComponent(record.id) }, "link to this record");
   inner.append(make("p", { class: "small" }, link, " · ", make("code", {}, "kgqa explain " + data.run + " " + record.id.replace(/\.\d+$/, ""))));
   for (const [event, on] of [["mouseover", true], ["mouseout", false], ["focusin", true], ["focusout", false]])
     inner.addEventListener(event, (e) => { const part = e.target.closest("[data-node]"); if (part) light(inner, part.dataset.node, on); });
   return inner;
+}
+
+// A value of any form in words.
+function told(value) {
+  if (Array.isArray(value)) return value.map(told).join("; ");
+  if (value === null || typeof value !== "object") return String(value);
+  return Object.entries(value).map(([key, one]) => key + ": " + told(one)).join(", ");
 }
 
 function cardOf(record) {
