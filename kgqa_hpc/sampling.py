@@ -54,18 +54,28 @@ def _draw(
 ) -> tuple[Any, dict[str, Any], tuple[str, ...]]:
     """What the kind drew, the facts for the header of anchors.h5, and the notes for a person."""
     from kgqa_hpc.anchors.anchor import Source, Tools
-    from kgqa_hpc.kg.file import read_graph
 
-    source, notes = Source(), list[str]()
+    source, notes, files = Source(), list[str](), dict[str, bytes]()
     if config.graph is not None:
-        reduction = reduced(read_graph(run.kg), config.graph)
+        reduction, files = _reduced_and_profiles(run, config.graph)
         source, notes = Source(reduction.graph, reduction.counts()), [str(reduction)]
     with stage_bar() as progress:
         drawn = _anchors(config, source, Tools(threads, progress, _announce))
+    drawn = replace(drawn, files={**files, **drawn.files})
     header = {"seed": config.seed, "kind": config.anchors.kind, "totals": dict(drawn.totals)}
     if source.reduction is not None:
         header["reduction"] = source.reduction
     return drawn, header, (*notes, *drawn.notes)
+
+
+def _reduced_and_profiles(run: RunFolder, config: GraphConfig) -> tuple[Reduction, dict[str, bytes]]:
+    """The graph to draw from, and what its figures before and after show; the whole graph is let go here."""
+    from kgqa_hpc.kg.file import read_graph
+    from kgqa_hpc.kg.profile import FILE, Profiles, dump_profiles, profile
+
+    graph = read_graph(run.kg)
+    reduction = reduced(graph, config)
+    return reduction, {FILE: dump_profiles(Profiles(profile(graph), profile(reduction.graph)))}
 
 
 def _anchors(config: RunConfig, source: Any, tools: Any) -> Any:

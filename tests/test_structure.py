@@ -51,17 +51,7 @@ MAY_KNOW = {
     "dataset": {"anchors", "config", "kg", "prompts", "runs", "steps", "store"},
     "evaluate": {"config", "dataset", "runs", "steps", "store", "variants", "web_page"},
     "gasl": {"engines", "kg", "store", "yaml_file"},
-    "report": {
-        "anchors",
-        "config",
-        "dataset",
-        "evaluate",
-        "graphlets",
-        "runs",
-        "status",
-        "store",
-        "web_page",
-    },
+    "report": {"dataset", "evaluate", "kg", "runs", "status", "store", "web_page"},
     "bench": {"anchors", "config", "engines", "steps", "store", "work"},
     "doctor": {"anchors", "cluster", "config", "dataset", "engines", "kg", "steps"},
 }

@@ -128,11 +128,17 @@ def diversity(
     against: Annotated[Path | None, typer.Option(help="A second one, to compare with.")] = None,
     field: Annotated[str, typer.Option(help="The text of a record that is looked at.")] = "question",
     topics: Annotated[int, typer.Option(min=1, help="Topics to find.")] = 22,
+    model: Annotated[
+        Path | None,
+        typer.Option(
+            help="Folder of an embedding model, for topics and Vendi score (needs the extra embeddings)."
+        ),
+    ] = None,
     seed: Annotated[int, typer.Option(help="Of samples and topics.")] = 0,
     as_json: AsJson = False,
 ) -> None:
     """How varied the accepted questions are: distinct-n, self-BLEU, Vendi score, topics."""
     from kgqa_hpc.evaluate import variety as room
 
-    document = room.variety(run, against, field=field, topics=topics, seed=seed)
+    document = room.variety(run, against, field=field, topics=topics, seed=seed, model=model)
     print_result(document, room.render(document), as_json)

@@ -57,8 +57,10 @@ def stats(
         document["reduction"] = reduced.counts()
     if figures is not None:
         from kgqa_hpc.kg.figures import draw_figures
+        from kgqa_hpc.kg.profile import Profiles, profile
 
-        draw_figures(figures, graph, None if reduced is None else reduced.graph)
+        after = None if reduced is None else profile(reduced.graph)
+        draw_figures(figures, Profiles(profile(graph), after))
     print_result(document, look_text.stats_text(document), as_json)
 
 

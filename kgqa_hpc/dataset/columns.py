@@ -109,8 +109,9 @@ class Columns:
         self._fitting.clear()
 
     def layout(self) -> bytes:
-        """Equal layouts give equal forms: the gathered names and types in their order."""
-        return orjson.dumps([_types(self._verdicts), _resolved(self._features), _types(self._parameters)])
+        """Equal layouts give equal forms: the gathered names in their order, and whether each is text or JSON text."""
+        gathered = ({"": self._features}, self._verdicts, self._parameters)
+        return orjson.dumps([{name: _resolved(one) for name, one in group.items()} for group in gathered])
 
     def conform(self, record: dict[str, Any]) -> dict[str, Any]:
         """The record with every label and field of any, each of one type; null where it has none."""

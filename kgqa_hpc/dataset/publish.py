@@ -56,7 +56,7 @@ def publish(run: RunFolder, folder: Path, formats: Sequence[str] = ()) -> Publis
     files = sorted(
         p.relative_to(folder).as_posix() for p in folder.rglob("*") if p.is_file() and p.name != MARK
     )
-    upload = f"huggingface-cli upload --repo-type dataset OWNER/NAME {folder} ."
+    upload = f"hf upload --repo-type dataset OWNER/NAME {folder} ."
     return Published(str(folder), files, _missing(run, gather_facts(run, __version__)), upload)
 
 

@@ -65,13 +65,16 @@ def tf_idf(texts: Sequence[str], *, min_texts: int = 2) -> tuple[Any, list[str]]
     return csr_matrix((values, (rows, columns)), shape=(len(texts), len(terms))), terms
 
 
-def find_topics(texts: Sequence[str], number: int = 22, *, seed: int = 0, terms: int = 8) -> Topics:
-    """Topics of texts by TF-IDF and k-means. The same seed gives the same topics.
+def find_topics(
+    texts: Sequence[str], number: int = 22, *, seed: int = 0, terms: int = 8, embeddings: Floats | None = None
+) -> Topics:
+    """Topics of texts by k-means on TF-IDF, or on `embeddings` (n, d). The same seed gives the same topics.
 
-    Fewer topics come back when there are fewer different texts. Raises ValueError for no texts.
+    Terms are told by TF-IDF in either case. Fewer topics come back when there are fewer different texts.
+    Raises ValueError for no texts.
     """
     vectors, names = tf_idf(texts)
-    labels = spherical_k_means(vectors, number, seed=seed)
+    labels = spherical_k_means(vectors if embeddings is None else embeddings, number, seed=seed)
     sizes = np.bincount(labels)
     strongest = []
     for topic in range(len(sizes)):

@@ -12,39 +12,61 @@ from typing import Any
 import numpy as np
 
 from kgqa_hpc.errors import InputError
+from kgqa_hpc.evaluate.bootstrap import Floats
 from kgqa_hpc.evaluate.diversity import distinct_n, self_bleu, type_token_curve, vendi_score, words
 from kgqa_hpc.evaluate.records import records
 from kgqa_hpc.evaluate.topics import find_topics, tf_idf
+from kgqa_hpc.progress import stage_progress
 
 ORDERS = (1, 2, 3, 4)
 VENDI_TEXTS = 1000  # its matrix is as wide as it has texts
 
 
 def variety(
-    source: Path, other: Path | None = None, *, field: str = "question", topics: int = 22, seed: int = 0
+    source: Path,
+    other: Path | None = None,
+    *,
+    field: str = "question",
+    topics: int = 22,
+    seed: int = 0,
+    model: Path | None = None,
 ) -> dict[str, Any]:
     """The measures of each source (a merged run, or a file of JSON lines), as plain data.
 
-    Raises InputError for a source without accepted records that have such a text.
+    Topics and Vendi score are of TF-IDF vectors, or of embeddings where a `model`'s folder is given. Raises
+    InputError for a source without accepted records that have such a text, or a model that cannot be had.
     """
     texts = {str(one): _texts(one, field) for one in (source, other) if one is not None}
     number = min(map(len, texts.values()))
-    told = {name: measures(_drawn(found, number, seed), topics, seed) for name, found in texts.items()}
-    return {"field": field, "texts": {name: len(found) for name, found in texts.items()}, "measures": told}
+    told = {}
+    for name, found in texts.items():
+        drawn = [found[i] for i in _drawn(len(found), number, seed)]
+        told[name] = measures(drawn, topics, seed, None if model is None else _embedded(model, drawn))
+    counts = {name: len(found) for name, found in texts.items()}
+    return {"field": field, "vectors": str(model or "TF-IDF"), "texts": counts, "measures": told}
 
 
-def measures(texts: Sequence[str], topics: int = 22, seed: int = 0) -> dict[str, Any]:
-    """distinct-n, type-token curve, self-BLEU, Vendi score of TF-IDF vectors, and topics of `texts`."""
+def measures(
+    texts: Sequence[str], topics: int = 22, seed: int = 0, embeddings: Floats | None = None
+) -> dict[str, Any]:
+    """distinct-n, type-token curve, self-BLEU, Vendi score and topics of `texts`.
+
+    The last two are of `embeddings` (n, d) where they are given, else of TF-IDF vectors.
+    """
     tokens = [word for text in texts for word in words(text)]
-    found = find_topics(texts, topics, seed=seed)
-    vectors, _ = tf_idf(_drawn(texts, VENDI_TEXTS, seed), min_texts=1)
+    found = find_topics(texts, topics, seed=seed, embeddings=embeddings)
+    few = _drawn(len(texts), VENDI_TEXTS, seed)
+    if embeddings is None:
+        vectors = tf_idf([texts[i] for i in few], min_texts=1)[0].toarray()
+    else:
+        vectors = embeddings[few]
     return {
         "texts": len(texts),
         "tokens": len(tokens),
         "types": len(set(tokens)),
         "distinct": {str(n): distinct_n(texts, n) for n in ORDERS},
         "self_bleu": self_bleu(texts, seed=seed),
-        "vendi": vendi_score(vectors.toarray()),
+        "vendi": vendi_score(vectors),
         "type_token_curve": type_token_curve(texts, 20, seed),
         "effective_topics": found.effective,
         "topics": [
@@ -62,12 +84,18 @@ def _texts(source: Path, field: str) -> list[str]:
     return texts
 
 
-def _drawn(texts: Sequence[str], number: int, seed: int) -> list[str]:
-    """`number` of them in their order, drawn by the seed; all where there are fewer."""
-    if len(texts) <= number:
-        return list(texts)
-    chosen = np.random.default_rng(seed).choice(len(texts), number, replace=False)
-    return [texts[i] for i in np.sort(chosen)]
+def _embedded(model: Path, texts: Sequence[str]) -> Floats:
+    from kgqa_hpc.evaluate.embeddings import embed
+
+    with stage_progress() as progress:
+        return embed(model, texts, progress)
+
+
+def _drawn(texts: int, number: int, seed: int) -> np.ndarray:
+    """Places of `number` of so many texts, ascending, drawn by the seed; of all where there are fewer."""
+    if texts <= number:
+        return np.arange(texts)
+    return np.sort(np.random.default_rng(seed).choice(texts, number, replace=False))
 
 
 def render(document: dict[str, Any]) -> str:
@@ -82,7 +110,7 @@ def render(document: dict[str, Any]) -> str:
         ("Vendi score", [_figure(one["vendi"]) for one in columns.values()]),
         ("effective topics", [_figure(one["effective_topics"]) for one in columns.values()]),
     ]
-    lines = [f"{document['field']}s of {', '.join(columns)}"]
+    lines = [f"{document['field']}s of {', '.join(columns)}; topics and Vendi score by {document['vectors']}"]
     lines += [f"{name:<18}" + "".join(f"{cell:>12}" for cell in cells) for name, cells in rows]
     for name, one in columns.items():
         lines.append(f"topics of {name}")

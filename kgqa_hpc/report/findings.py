@@ -4,16 +4,20 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import orjson
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from kgqa_hpc.dataset.accounting import in_order
 from kgqa_hpc.dataset.exports.source import read_accounting
 from kgqa_hpc.errors import AccountingError
+from kgqa_hpc.kg.profile import FILE as GRAPH
+from kgqa_hpc.kg.profile import Profiles, read_profiles
+from kgqa_hpc.report.node_use import BATCH, NodeUse, count_nodes
 from kgqa_hpc.store.atomic import disk_errors
 from kgqa_hpc.store.regular import open_regular
 from kgqa_hpc.store.run_folder import RunFolder
@@ -21,72 +25,63 @@ from kgqa_hpc.store.run_folder import RunFolder
 FILES = ("accepted", "rejected")
 SAMPLE = 3000  # records the page can show, as far as they fit into SAMPLE_BYTES
 SAMPLE_BYTES = 6_000_000
-# Of a record, what the page shows; the rest stays in the dataset.
-_SHOWN = "id question answer group accepted reason verdicts nodes edges edge_labels"
+# Of a record, what the page shows: these, and short values of what its kind and steps add.
+_SHOWN = [
+    "id",
+    "question",
+    "answer",
+    "group",
+    "accepted",
+    "reason",
+    "verdicts",
+    "nodes",
+    "edges",
+    "edge_labels",
+]
+_LEFT_OUT = ("provenance", "kind", "split")
+_SHORT = 4000  # bytes of JSON
 
 
-@dataclass(slots=True)
+@dataclass(frozen=True, slots=True)
 class Findings:
     """The numbers and examples of a dataset.
 
-    `lengths[file][field]`: characters of accepted and rejected pairs. `usage`: accepted questions per node
-    id; `names`: of those nodes; `links`: the pairs of nodes that edges of accepted questions join.
-    `samples`: records of both files, evenly over groups.
+    `lengths[file][field]`: how many accepted and rejected pairs have so many characters. `samples`: records
+    of both files, evenly over groups. `graph`: where the run read one and `kgqa sample` described it.
     """
 
     accounting: dict[str, Any]
-    lengths: dict[str, dict[str, list[int]]] = field(default_factory=dict)
-    usage: Counter[str] = field(default_factory=Counter)
-    names: dict[str, str] = field(default_factory=dict)
-    links: set[tuple[str, str]] = field(default_factory=set)
-    samples: list[dict[str, Any]] = field(default_factory=list)
+    lengths: dict[str, dict[str, Counter[int]]]
+    nodes: NodeUse
+    samples: list[dict[str, Any]]
+    graph: Profiles | None
 
 
 def read_findings(run: RunFolder) -> Findings:
     """Read a run's dataset. Raises InputError when there is none, AccountingError when its files disagree."""
     accounting = read_accounting(run)
     accounting["groups"] = dict(in_order(accounting["groups"]))
-    findings = Findings(accounting)
-    for name in FILES:
-        _read_lengths(findings, run.dataset, name)
+    parts = {name: sorted(run.dataset.glob(f"{name}-*.parquet")) for name in FILES}
+    lengths = {name: _lengths(paths) for name, paths in parts.items()}
     accepted = accounting.get("records", accounting)["accepted"]
-    if len(findings.lengths["accepted"]["question"]) != accepted:
+    if lengths["accepted"]["question"].total() != accepted:
         raise AccountingError(
             f"{run.dataset}: the accepted records and accounting.json do not belong together",
             "was it merged again meanwhile? run the same command again",
         )
-    findings.samples = [record for name in FILES for record in _sample(run.dataset, name, accounting)]
-    return findings
+    samples = [record for name in FILES for record in _sample(run.dataset, name, accounting)]
+    graph = read_profiles(run.stats / GRAPH)
+    return Findings(accounting, lengths, count_nodes(parts["accepted"]), samples, graph)
 
 
-def _read_lengths(findings: Findings, folder: Path, name: str) -> None:
-    lengths: dict[str, list[int]] = {"question": [], "answer": []}
-    for path in sorted(folder.glob(f"{name}-*.parquet")):
+def _lengths(paths: list[Path]) -> dict[str, Counter[int]]:
+    lengths: dict[str, Counter[int]] = {"question": Counter(), "answer": Counter()}
+    for path in paths:
         with pq.ParquetFile(path) as file:
-            known = [column for column in (*lengths, "nodes", "edges") if column in file.schema_arrow.names]
-            for batch in file.iter_batches(batch_size=2048, columns=known):
+            for batch in file.iter_batches(batch_size=BATCH, columns=list(lengths)):
                 for text, found in lengths.items():
-                    found += map(len, batch[text].to_pylist())
-                if name == "accepted" and "nodes" in known:
-                    nodes = batch["nodes"].to_pylist()
-                    _count_nodes(findings, nodes)
-                    if "edges" in known:
-                        _gather_links(findings, nodes, batch["edges"].to_pylist())
-    findings.lengths[name] = lengths
-
-
-def _count_nodes(findings: Findings, rows: list[list[dict[str, str]] | None]) -> None:
-    for nodes in rows:
-        for node in nodes or ():
-            findings.usage[node["id"]] += 1
-            findings.names.setdefault(node["id"], node["name"])
-
-
-def _gather_links(findings: Findings, rows: list[Any], edges: list[Any]) -> None:
-    for nodes, pairs in zip(rows, edges, strict=True):
-        for one, other in pairs or ():
-            ends = sorted((nodes[one]["id"], nodes[other]["id"]))
-            findings.links.add((ends[0], ends[1]))
+                    found.update(pc.utf8_length(batch[text]).to_pylist())
+    return lengths
 
 
 def _sample(folder: Path, name: str, accounting: dict[str, Any]) -> Iterator[dict[str, Any]]:
@@ -106,9 +101,20 @@ def _sample(folder: Path, name: str, accounting: dict[str, Any]) -> Iterator[dic
             if wanted.get(record["group"], 0) > 0:
                 wanted[record["group"]] -= 1
                 left -= 1
-                shown = {key: record[key] for key in _SHOWN.split() if key in record}
+                shown = _shown(record)
                 size += len(orjson.dumps(shown))
                 yield shown
+
+
+def _shown(record: dict[str, Any]) -> dict[str, Any]:
+    """Its columns for the page, and under `more` what the kind and the steps added, as far as it is short."""
+    more = {
+        key: value
+        for key, value in record.items()
+        if key not in _SHOWN and key not in _LEFT_OUT and value not in (None, {}, [])
+    }
+    short = {key: value for key, value in more.items() if len(orjson.dumps(value)) <= _SHORT}
+    return {key: record[key] for key in _SHOWN if key in record} | ({"more": short} if short else {})
 
 
 def _number(counted: int | dict[str, int]) -> int:

@@ -18,14 +18,29 @@ function draw(name, attributes, ...inner) {
   return node;
 }
 const distinct = (values) => [...new Set(values)].sort((a, b) => a.localeCompare(b, "en", { numeric: true }));
+// A path tells its evidence in steps: an entity, a relation, a target each.
+for (const record of data.records) {
+  const steps = (record.more || {}).steps;
+  if (record.nodes || !Array.isArray(steps) || !steps.length || !steps.every((s) => s && s.entity && s.target)) continue;
+  const names = [...new Set(steps.flatMap((s) => [s.entity, s.target]))];
+  record.nodes = names.map((name) => ({ id: "", name, type: "" }));
+  record.edges = steps.map((s) => [names.indexOf(s.entity), names.indexOf(s.target)]);
+  record.edge_labels = steps.map((s) => s.relation);
+  delete record.more.steps;
+}
 const nodesOf = (record) => record.nodes || [];
+// Types of nodes by how many there are: the first seven have a colour each, all others the eighth.
+const kinds = new Map();
+for (const node of data.records.flatMap(nodesOf)) kinds.set(node.type, (kinds.get(node.type) || 0) + 1);
+const order = [...kinds.keys()].sort((a, b) => kinds.get(b) - kinds.get(a) || (a < b ? -1 : 1));
+const colour = (type) => "t" + Math.min(order.indexOf(type), 7);
 
 function fill(name, values) {
   const select = form.elements[name];
   for (const value of distinct(values)) select.append(make("option", { value }, value));
 }
 fill("group", data.records.map((r) => r.group));
-fill("type", data.records.flatMap((r) => nodesOf(r).map((n) => n.type)));
+fill("type", data.records.flatMap((r) => nodesOf(r).map((n) => n.type)).filter(Boolean));
 fill("reason", data.records.filter((r) => r.reason).map((r) => r.reason));
 fill("criterion", data.records.flatMap((r) => Object.entries(r.verdicts || {}).flatMap(([judge, verdict]) =>
   Object.entries(verdict || {}).filter(([, v]) => typeof v === "boolean").map(([field]) => judge + ": " + field))));
@@ -89,12 +104,17 @@ function graph(record) {
     part.append(label);
     svg.append(part);
   });
+  const labels_at = [];
   nodes.forEach((node, i) => {
     const [x, y] = spots[i], part = draw("g", { "data-node": i });
-    part.append(draw("circle", { cx: x, cy: y, r: 9 }));
-    const label = draw("text", { x: Math.min(Math.max(x, 60), 420), y: y + (y < 150 ? -14 : 24), "text-anchor": "middle" });
-    label.textContent = cut(node.name, 30);
-    part.append(draw("title", {}, node.name + " (" + node.type + ", " + node.id + ")"), label);
+    part.append(draw("circle", { cx: x, cy: y, r: 9, class: colour(node.type) }));
+    const text = cut(node.name, 30), half = 3.6 * text.length, at = Math.min(Math.max(x, half), 480 - half);
+    let line = y + (y < 150 ? -14 : 24); // away from the middle, and farther where another name stands already
+    while (labels_at.some(([a, b, c]) => Math.abs(a - at) < b + half && Math.abs(c - line) < 13)) line += y < 150 ? -14 : 14;
+    labels_at.push([at, half, line]);
+    const label = draw("text", { x: at, y: line, "text-anchor": "middle" });
+    label.textContent = text;
+    part.append(draw("title", {}, node.name + (node.id && " (" + node.type + ", " + node.id + ")")), label);
     svg.append(part);
   });
   return svg;
@@ -117,6 +137,15 @@ function marked(text, nodes) {
   return line;
 }
 
+function legend(record) {
+  const line = make("p", { class: "legend small" });
+  for (const type of distinct(nodesOf(record).map((n) => n.type)).filter(Boolean)) {
+    const spot = draw("svg", { viewBox: "0 0 10 10", "aria-hidden": "true" }, draw("circle", { cx: 5, cy: 5, r: 5, class: colour(type) }));
+    line.append(make("span", {}, spot, " " + type));
+  }
+  return line;
+}
+
 function light(card, node, on) {
   for (const part of card.querySelectorAll("[data-node]")) if (part.dataset.node === node) part.classList.toggle("on", on);
   for (const part of card.querySelectorAll("[data-ends]")) if (part.dataset.ends.split(" ").includes(node)) part.classList.toggle("on", on);
@@ -125,10 +154,15 @@ function light(card, node, on) {
 function body(record, card) {
   const inner = make("div");
   inner.append(marked(record.question, nodesOf(record)), marked(record.answer, nodesOf(record)));
-  if (record.nodes && record.edges) inner.append(graph(record));
+  if (record.nodes && record.edges) inner.append(graph(record), legend(record));
   for (const [judge, verdict] of Object.entries(record.verdicts || {})) {
     const list = make("dl", { "aria-label": "verdict of " + judge });
     for (const [field, said] of Object.entries(verdict || {})) list.append(make("dt", {}, judge + ": " + field), make("dd", {}, said === null ? "–" : String(said)));
+    inner.append(list);
+  }
+  if (record.more) {
+    const list = make("dl", { "aria-label": "more of this record" });
+    for (const [field, value] of Object.entries(record.more)) list.append(make("dt", {}, field.replaceAll("_", " ")), make("dd", {}, told(value)));
     inner.append(list);
   }
   const link = make("a", { href: "#" + encodeURIComponent(record.id) }, "link to this record");
@@ -136,6 +170,13 @@ function body(record, card) {
   for (const [event, on] of [["mouseover", true], ["mouseout", false], ["focusin", true], ["focusout", false]])
     inner.addEventListener(event, (e) => { const part = e.target.closest("[data-node]"); if (part) light(inner, part.dataset.node, on); });
   return inner;
+}
+
+// A value of any form in words.
+function told(value) {
+  if (Array.isArray(value)) return value.map(told).join("; ");
+  if (value === null || typeof value !== "object") return String(value);
+  return Object.entries(value).map(([key, one]) => key + ": " + told(one)).join(", ");
 }
 
 function cardOf(record) {

@@ -11,23 +11,28 @@ from kgqa_hpc import __version__
 from kgqa_hpc.dataset.accounting import OUTCOMES, Accounting, OutcomeCounts
 from kgqa_hpc.dataset.facts import Facts, gather_facts
 from kgqa_hpc.dataset.group_table import group_rows
+from kgqa_hpc.errors import InputError
 from kgqa_hpc.evaluate.judged import wilson
-from kgqa_hpc.report.findings import Findings, read_findings
+from kgqa_hpc.report.findings import read_findings
 from kgqa_hpc.report.pictures import pace, pictures
 from kgqa_hpc.status.history import read_notes
 from kgqa_hpc.store.atomic import make_folder, write_file
 from kgqa_hpc.store.run_folder import RunFolder
 from kgqa_hpc.web_page import json_block, render_page
 
-TOP_NODES = 10
 Counts = dict[str, Any]
+GROUPS = 300  # rows of a table on the page
 
 
 def write_report(run: RunFolder) -> Path:
     """Write the page of a merged run; returns its path.
 
-    Raises InputError when there is no dataset yet, DiskFull.
+    Raises InputError when there is no dataset yet or the folder of the page is a link, DiskFull.
     """
+    if run.report.is_symlink():  # anybody who shares the run may have put it there, to any folder of yours
+        raise InputError(
+            f"{run.report}: is a link; the page is written into no other folder", "remove the link"
+        )
     findings = read_findings(run)
     facts = gather_facts(run, __version__)
     notes = read_notes(run.logs)
@@ -46,9 +51,7 @@ def write_report(run: RunFolder) -> Path:
         requests=[_rates(row) for row in counts["requests"]],
         figures=pictures(findings, notes),
         pace=pace(notes),
-        nodes=_top_nodes(findings),
-        used_nodes=len(findings.usage),
-        used_links=len(findings.links),
+        nodes=findings.nodes,
         data=json_block(orjson.dumps(data).decode()),
         shown=len(findings.samples),
     )
@@ -75,10 +78,12 @@ def _reasons(counts: Counts) -> list[tuple[str, str, int]]:
 
 
 def _groups(facts: Facts, counts: Counts) -> list[dict[str, Any]]:
-    """A row per group the kind knows, sampled or not, and every other that was sampled."""
+    """A row per group the kind knows, sampled or not, and every other that was sampled; of many the largest."""
     accounting = Accounting({name: _outcomes(one) for name, one in counts["groups"].items()})
     rows = []
-    for row in group_rows(facts, accounting):
+    known = group_rows(facts, accounting)
+    least = sorted((row["counts"].sampled for row in known), reverse=True)[:GROUPS][-1] if known else 0
+    for row in [row for row in known if row["counts"].sampled >= least][:GROUPS]:
         one: OutcomeCounts = row["counts"]
         share = wilson(one.accepted, one.accepted + one.rejected.total())
         rows.append({**row, "share": share, "absent": not one.sampled})
@@ -104,8 +109,3 @@ def _rates(row: dict[str, Any]) -> dict[str, Any]:
 
 def _share(part: int, whole: int) -> float | None:
     return part / whole if whole else None
-
-
-def _top_nodes(findings: Findings) -> list[tuple[str, str, int]]:
-    order = sorted(findings.usage.items(), key=lambda one: (-one[1], one[0]))
-    return [(node, findings.names[node], count) for node, count in order[:TOP_NODES]]

@@ -1,38 +1,42 @@
-"""The page's figures, from its findings; after BioGraphletQA's Figures 5, 7, 9, 10 and 11."""
+"""The page's figures, from its findings; after BioGraphletQA's Figures 3, 5, 7, 9, 10 and 11."""
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 from markupsafe import Markup
+from numpy.typing import ArrayLike
 
 from kgqa_hpc.report.findings import Findings
+from kgqa_hpc.report.graph_figures import graph_figures
 from kgqa_hpc.report.svg import density, histogram, line, stacked_bars
 from kgqa_hpc.status.history import Notes
 
+BARS = 60  # groups drawn
 CAP = 2000  # questions per node shown, as in the paper's Figure 11
 
 
 def pictures(findings: Findings, notes: Notes) -> dict[str, Any]:
     """SVG by name."""
-    usage = [min(count, CAP) for count in findings.usage.values()]
-    above = sum(count > CAP for count in findings.usage.values())
-    most = max(findings.usage.values(), default=0)
+    usage = findings.nodes.questions
+    above, most = int((usage > CAP).sum()), int(usage.max(initial=0))
     told = f"Accepted questions per node, cut at {CAP:,}: at most {most:,}, {above:,} nodes above {CAP:,}"
+    capped = Counter(np.minimum(usage, CAP).tolist())
     found = {
         "outcomes": _outcomes(findings.accounting["groups"]),
         "question": _lengths(findings, "question"),
         "answer": _lengths(findings, "answer"),
-        "usage": histogram([("acc", usage)], told, "accepted questions per node", logarithmic=True),
+        "usage": histogram([("acc", capped)], told, "accepted questions per node", logarithmic=True),
     }
-    if findings.links:
+    if findings.nodes.links:
         found["ranks"] = _ranks(findings)
     if pace(notes):
         points = [((at - notes[0][0]) / 60, float(ended)) for at, ended in notes]
         found["pace"] = line(points, "Items ended over time", "minutes since the first note")
+    if findings.graph:
+        found |= graph_figures(findings.graph)
     return {name: Markup(svg) for name, svg in found.items()}
 
 
@@ -44,19 +48,15 @@ def pace(notes: Notes) -> dict[str, float] | None:
 
 def _ranks(findings: Findings) -> str:
     """Nodes by their rank in questions against their rank in degree, both in the reconstructed graph."""
-    degrees = Counter(node for ends in findings.links for node in ends)
-    nodes = list(findings.usage)
-    by_questions = ranks([findings.usage[node] for node in nodes])
-    by_degree = ranks([degrees[node] for node in nodes])
+    by_questions, by_degree = ranks(findings.nodes.questions), ranks(findings.nodes.degrees)
     found = correlation(by_questions, by_degree)
     told = f"Nodes by rank in questions and by rank in degree: rank correlation {found:.2f}"
-    points = list(zip(by_questions.tolist(), by_degree.tolist(), strict=True))
-    return density(points, told, "rank by questions (across), rank by degree (up)")
+    return density(by_questions, by_degree, told, "rank by questions (across), rank by degree (up)")
 
 
-def ranks(values: Sequence[int]) -> np.ndarray:
+def ranks(values: ArrayLike) -> np.ndarray:
     """Ranks from 1 for the largest; equal values share the mean of theirs (n,)."""
-    _, place, counts = np.unique(-np.array(values), return_inverse=True, return_counts=True)
+    _, place, counts = np.unique(-np.asarray(values), return_inverse=True, return_counts=True)
     ends = np.cumsum(counts)
     return np.asarray((ends - (counts - 1) / 2)[place])
 
@@ -68,13 +68,18 @@ def correlation(one: np.ndarray, other: np.ndarray) -> float:
 
 
 def _outcomes(groups: dict[str, Any]) -> str:
+    title = "What became of the items of each group"
+    if len(groups) > BARS:
+        title += f": the {BARS} largest of {len(groups):,}"
+        largest = set(sorted(groups, key=lambda name: -groups[name]["sampled"])[:BARS])
+        groups = {name: one for name, one in groups.items() if name in largest}
     series = [
         ("acc", [one["accepted"] for one in groups.values()]),
         ("rej", [sum(one["rejected"].values()) for one in groups.values()]),
         ("lost", [sum(one["invalid"].values()) + sum(one["failed"].values()) for one in groups.values()]),
         ("wait", [one["waiting"] for one in groups.values()]),
     ]
-    return stacked_bars(list(groups), series, "What became of the items of each group", "group")
+    return stacked_bars(list(groups), series, title, "group")
 
 
 def _lengths(findings: Findings, field: str) -> str:
@@ -83,8 +88,8 @@ def _lengths(findings: Findings, field: str) -> str:
     series = [
         (kind, findings.lengths[name][field]) for kind, name in (("acc", "accepted"), ("rej", "rejected"))
     ]
-    values = [value for _, lengths in series for value in lengths]
-    marks = [mark for mark in marks if values and min(values) <= mark <= max(values)]
+    every = [length for _, lengths in series for length in lengths]
+    marks = [mark for mark in marks if every and min(every) <= mark <= max(every)]
     return histogram(
         series, f"Lengths of {field}s in characters", f"length of the {field}, characters", marks
     )

@@ -6,15 +6,18 @@ forbids them): classes name the colours. The same numbers give the same bytes.
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from html import escape
 from math import log10
+
+import numpy as np
+from numpy.typing import NDArray
 
 WIDTH, HEIGHT = 460, 220
 LEFT, RIGHT, TOP, BOTTOM = 52, 8, 10, 40
 GRID = 30  # cells of a density along each axis
 Series = tuple[str, Sequence[float]]  # class name (acc, rej, lost, wait) and values
+Counted = tuple[str, Mapping[int, int]]  # class name, and how often each value occurs
 
 
 def stacked_bars(names: Sequence[str], series: Sequence[Series], title: str, unit: str) -> str:
@@ -41,17 +44,22 @@ def stacked_bars(names: Sequence[str], series: Sequence[Series], title: str, uni
 
 
 def histogram(
-    series: Sequence[Series], title: str, unit: str, marks: Sequence[float] = (), *, logarithmic: bool = False
+    series: Sequence[Counted],
+    title: str,
+    unit: str,
+    marks: Sequence[float] = (),
+    *,
+    logarithmic: bool = False,
 ) -> str:
     """Stacked histograms of whole numbers over at most 60 bins that hold equally many numbers each."""
-    everything = [value for _, values in series for value in values]
-    low, high = int(min(everything, default=0)), int(max(everything, default=0))
+    every = [value for _, values in series for value in values]
+    low, high = min(every, default=0), max(every, default=0)
     size = -(-(high - low + 1) // 60)
     bins = -(-(high - low + 1) // size)
     counts = [[0] * bins for _ in series]
     for (_, values), count in zip(series, counts, strict=True):
-        for value in values:
-            count[(int(value) - low) // size] += 1
+        for value, number in values.items():
+            count[(value - low) // size] += number
     totals = [sum(count[b] for count in counts) for b in range(bins)]
     scale = _log if logarithmic else float
     chart = _Chart(WIDTH, scale(max(totals, default=0)), title, labels=10 if logarithmic else 0)
@@ -85,13 +93,13 @@ def line(points: Sequence[tuple[float, float]], title: str, unit: str) -> str:
     return chart.end(unit)
 
 
-def density(points: Sequence[tuple[float, float]], title: str, unit: str) -> str:
-    """How many points lie where: a grid over both ranges from 0, darker where there are more."""
-    far, high = (max((point[axis] for point in points), default=0.0) or 1.0 for axis in (0, 1))
+def density(x: NDArray[np.float64], y: NDArray[np.float64], title: str, unit: str) -> str:
+    """How many points (x[i], y[i]) lie where: a grid over both ranges from 0, darker where there are more."""
+    far, high = (float(axis.max(initial=0)) or 1.0 for axis in (x, y))
     chart = _Chart(WIDTH, high, title)
-    cells = Counter(
-        (min(int(x / far * GRID), GRID - 1), min(int(y / high * GRID), GRID - 1)) for x, y in points
-    )
+    places = (np.minimum((axis / end * GRID).astype(int), GRID - 1) for axis, end in ((x, far), (y, high)))
+    found, counts = np.unique(np.stack(list(places), axis=1), axis=0, return_counts=True)
+    cells = dict(zip(map(tuple, found.tolist()), counts.tolist(), strict=True))
     most, step, tall = max(cells.values(), default=1), chart.inner / GRID, (HEIGHT - TOP - BOTTOM) / GRID
     for (column, row), count in sorted(cells.items()):
         shade = 0.15 + 0.85 * _log(count) / _log(most)
@@ -101,6 +109,35 @@ def density(points: Sequence[tuple[float, float]], title: str, unit: str) -> str
     for share in (0.0, 0.5, 1.0):
         chart.label(LEFT + share * chart.inner, HEIGHT - BOTTOM + 14, _number(far * share), share == 1.0)
     return chart.end(unit)
+
+
+def scatter(series: Sequence[Counted], title: str, unit: str) -> str:
+    """How often each positive value occurs, both axes logarithmic; points that fall together are drawn once."""
+    far = _log(max((value for _, counts in series for value in counts), default=1))
+    chart = _Chart(
+        WIDTH, _log(max((n for _, counts in series for n in counts.values()), default=0)), title, 10
+    )
+    for kind, counts in series:
+        points = {
+            (round(LEFT + _log(value) / far * chart.inner), round(chart.y(_log(count))))
+            for value, count in counts.items()
+            if value > 0
+        }
+        chart.parts += [f'<circle class="{kind}" cx="{x}" cy="{y}" r="2"/>' for x, y in sorted(points)]
+    for share in (0.0, 0.5, 1.0):
+        chart.label(
+            LEFT + share * chart.inner, HEIGHT - BOTTOM + 14, _number(10 ** (far * share) - 1), share == 1.0
+        )
+    return chart.end(unit)
+
+
+def framed(width: int, height: int, title: str, parts: Sequence[str]) -> str:
+    """A whole figure: its title is its text alternative, and stands under it for who sees it."""
+    head = f'<svg class="figure" viewBox="0 0 {width} {height}" width="{width}" role="img">'
+    told = escape(title)
+    # The same words twice would be read out twice.
+    caption = f'<figcaption aria-hidden="true">{told}</figcaption>'
+    return f"<figure>{head}<title>{told}</title>{''.join(parts)}</svg>{caption}</figure>"
 
 
 def kind_word(kind: str) -> str:
@@ -143,8 +180,7 @@ class _Chart:
 
     def end(self, unit: str) -> str:
         self.label(LEFT + self.inner / 2, HEIGHT - 6, unit)
-        head = f'<svg class="figure" viewBox="0 0 {self.width} {HEIGHT}" width="{self.width}" role="img">'
-        return f"{head}<title>{escape(self._title)}</title>{''.join(self.parts)}</svg>"
+        return framed(self.width, HEIGHT, self._title, self.parts)
 
 
 def _log(value: float) -> float:

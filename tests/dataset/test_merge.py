@@ -149,6 +149,34 @@ def test_the_dataset_is_the_same_to_the_byte_wherever_and_however_it_was_cut_and
     assert contents(again.folder.dataset) == ours
 
 
+@pytest.mark.parametrize("dataset", [{}, {"split": {"by": "id", "shares": {"train": 0.5, "test": 0.5}}}])
+def test_a_value_of_a_mixed_column_is_quoted_once_whatever_its_shard_holds(
+    make_run: Any, dataset: dict[str, Any]
+) -> None:
+    """Shards with numbers alone, with words alone, with both: the column is JSON text in every record."""
+    said: dict[str, Any] = {}
+    run = make_run(dataset=dataset)
+    run.finish()
+    for number, shard in enumerate(run.manifest.names[:3]):
+
+        def change(records: list[dict[str, Any]], number: int = number) -> list[dict[str, Any]]:
+            for place, record in enumerate(records):
+                if record["verdicts"].get("judge"):
+                    value: Any = "two" if number == 1 or (number == 2 and place % 2) else place
+                    said[record["id"]] = record["verdicts"]["judge"]["my_answer"] = value
+            return records
+
+        rewrite(run.folder.result("main", shard), change)
+    merge(run.folder)
+    records = [
+        one for name in ("accepted", "rejected") for one in lines(run.folder.dataset / f"{name}.jsonl")
+    ]
+    found = {one["id"]: one["verdicts"]["judge"]["my_answer"] for one in records if one["verdicts"]["judge"]}
+    assert {type(value) for value in said.values()} == {int, str}
+    for name, text in found.items():
+        assert json.loads(text) == said.get(name, "why")
+
+
 def test_checksums_and_card_describe_the_files(make_run: Any) -> None:
     run = make_run()
     run.finish()

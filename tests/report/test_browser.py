@@ -158,8 +158,64 @@ def test_a_link_leads_to_its_record(browser: Any, page_file: Path) -> None:
     assert "kgqa explain" in page.inner_text("#accepted-list .card")
 
 
-def test_it_prints(browser: Any, page_file: Path, tmp_path: Path) -> None:
+def test_names_of_nodes_do_not_lie_on_each_other_and_types_have_colours(
+    browser: Any, page_file: Path
+) -> None:
     page = Look(browser, page_file).page
+    for place in range(6):
+        page.click(f"#accepted-list .card > button >> nth={place}")
+    boxes = page.evaluate(
+        """() => [...document.querySelectorAll(".graph")].map(
+            g => [...g.querySelectorAll("[data-node] text")].map(t => t.getBBox())
+                .map(b => [b.x, b.y, b.width, b.height])
+        )"""
+    )
+    assert len(boxes) == 6
+    for graph in boxes:
+        for i, (x, y, width, height) in enumerate(graph):
+            assert not [
+                1
+                for a, b, w, h in graph[:i]
+                if a < x + width and x < a + w and b + 2 < y + height and y + 2 < b + h
+            ]
+    assert page.locator(".graph circle.t0").count() > 0
+    assert page.inner_text("#accepted-list .card .legend").strip() == "Gene"
+
+
+def test_a_path_is_drawn_from_its_steps_and_what_a_kind_adds_is_told(browser: Any, make_run: Any) -> None:
+    run = make_run()
+    run.finish()
+    merge(run.folder)
+    path = run.folder.dataset / "accepted.jsonl"
+    lines = [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
+    for line in lines:
+        line |= {
+            "nodes": None,
+            "edges": None,
+            "question": "Is <b> near?",
+            "choices": {"A": "one", "B": "<i>two"},
+        }
+        hops = (("<b>", "c"), ("c", "d"))
+        line["steps"] = [{"entity": one, "relation": "hits", "target": other} for one, other in hops]
+        line["documents"] = ["y" * 9000]
+    path.write_text("".join(json.dumps(line) + "\n" for line in lines), encoding="utf-8")
+    look = Look(browser, write_report(run.folder))
+    look.page.click("#accepted-list .card > button")
+    card = look.page.locator("#accepted-list .card").first
+    assert card.locator(".graph circle").count() == 3
+    assert card.locator("mark").inner_text() == "<b>"
+    assert "A: one, B: <i>two" in card.inner_text()
+    assert "yyyy" not in card.inner_text()
+    assert look.complaints == []
+
+
+def test_it_prints(browser: Any, page_file: Path, tmp_path: Path) -> None:
+    page = Look(browser, page_file, width=700).page  # about A4 without its margins
     page.emulate_media(media="print")
     assert page.locator("#filters").is_hidden()
+    # Paper does not scroll: no column may lie beyond its edge.
+    rights = page.evaluate(
+        "[...document.querySelectorAll('th, td, svg')].map(e => e.getBoundingClientRect().right)"
+    )
+    assert max(rights) <= 700
     assert len(page.pdf(path=str(tmp_path / "page.pdf"))) > 10_000

@@ -171,6 +171,21 @@ def test_the_sample_is_even_over_groups_and_bounded(make_run: Any, monkeypatch: 
     assert len(report(make_run(name="small")).data["records"]) == 2
 
 
+def test_of_very_many_groups_the_largest_are_shown_and_all_are_counted(make_run: Any) -> None:
+    run = make_run()
+    report(run)
+    path = run.folder.dataset / "accounting.json"
+    counts = json.loads(path.read_text())
+    one = counts["groups"]["shape 1"]
+    counts["groups"] |= {f"organism {number:05d}": {**one, "sampled": 5} for number in range(20_000)}
+    path.write_text(json.dumps(counts))
+    page = Page(write_report(run.folder).read_text(encoding="utf-8"))
+    assert len(page.source) < 1_000_000
+    assert "The 300 largest of 20,003; all are in dataset/accounting.json" in page.words
+    assert "the 60 largest of 20,003" in page.words
+    assert "shape 1 path-3" in page.words
+
+
 def test_the_same_dataset_gives_the_same_page(make_run: Any) -> None:
     run = make_run()
     assert report(run).source == Page(write_report(run.folder).read_text(encoding="utf-8")).source
@@ -217,6 +232,17 @@ def test_notes_that_cannot_be_read_are_left_out(make_run: Any) -> None:
     log.write_text('{"time": 0, "ended": 0}\ngarbage\n{"time": 90, "ended": 60}\n')
     page = Page(write_report(run.folder).read_text(encoding="utf-8"))
     assert "60 items ended in 1.5 minutes" in page.words
+
+
+def test_a_link_in_place_of_the_folder_leads_nowhere(make_run: Any, tmp_path: Path) -> None:
+    run = make_run()
+    run.finish()
+    merge(run.folder)
+    (tmp_path / "elsewhere").mkdir()
+    run.folder.report.symlink_to(tmp_path / "elsewhere")
+    with pytest.raises(InputError, match="is a link"):
+        write_report(run.folder)
+    assert list((tmp_path / "elsewhere").iterdir()) == []
 
 
 def test_the_page_is_named_by_its_path(make_run: Any) -> None:
