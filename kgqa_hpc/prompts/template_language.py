@@ -33,7 +33,7 @@ from kgqa_hpc.errors import PromptError
 
 LONGEST_SOURCE = 256 * 1024  # characters, all modules written out; the longest of ours has 12,000
 LONGEST_TEXT = 1_000_000  # characters; more than any model reads
-AT_ONCE = 32  # pieces of a text that are made before its length is looked at
+AT_ONCE = 64  # pieces of a text that are made before its length is looked at
 MOST_STEPS = 100_000  # for one item; a graphlet of five nodes takes about a hundred
 DEEPEST = 8  # loops and conditions within each other; Python itself gives up at 20
 NESTED = 80  # levels of the tree, expressions within expressions included
@@ -113,8 +113,8 @@ def _joined(texts: Iterable[str], between: str) -> str:
     kept: list[str] = []
     size, pieces = 0, iter(texts)
     while some := list(islice(pieces, AT_ONCE)):
-        kept += some
-        size += sum(map(len, some)) + len(between) * len(some)
+        kept.append(between.join(some))
+        size += len(kept[-1]) + len(between)
         if size > LONGEST_TEXT:
             raise SecurityError(_TOO_LONG)
     return between.join(kept)
