@@ -194,9 +194,7 @@ def _require_unchanged(run: RunFolder, config: RunConfig, kept: Prompt) -> None:
     except PromptError as problem:
         with suppress(PromptError):  # the folder or the domain is gone too
             if kept.name in Folders.with_user(config.prompts.folder, config.prompts.domain).names():
-                note(
-                    f"{problem.message}: no valid prompt any more; {run.path} goes on with its own copy of it"
-                )
+                note(f"{problem.message}: no valid prompt any more; {run.path} goes on with its own copy")
         return
     if source.sha256 != kept.sha256:
         raise FingerprintMismatch(

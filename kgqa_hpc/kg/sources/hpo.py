@@ -25,9 +25,8 @@ import numpy.typing as npt
 from kgqa_hpc.errors import GraphFormatError, InputError
 from kgqa_hpc.kg.settings import GraphConfig, SourceSettings
 
-if (
-    TYPE_CHECKING
-):  # the default source: every worker imports this file to check its settings, and reads no graph
+# The default source: every worker imports this file to check its settings, and reads no graph.
+if TYPE_CHECKING:
     import pyarrow as pa
 
     from kgqa_hpc.kg.graph import KnowledgeGraph
