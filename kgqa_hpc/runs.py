@@ -8,6 +8,7 @@ every prompt it uses, all modules written out, in RUN/prompts.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -16,12 +17,14 @@ from kgqa_hpc.config import RunConfig, parse_config
 from kgqa_hpc.engines.config import OPERATIONAL
 from kgqa_hpc.errors import FingerprintMismatch, InputError, PromptError
 from kgqa_hpc.kg.input_files import edited
+from kgqa_hpc.prompts.folders import Folders
 from kgqa_hpc.prompts.prompt import Prompt, load_prompt
 from kgqa_hpc.steps.chain import run_prompts
 from kgqa_hpc.store import config_digest as sections
 from kgqa_hpc.store.atomic import make_folder, write_file
 from kgqa_hpc.store.quarantine import quarantine
 from kgqa_hpc.store.run_folder import RunFolder
+from kgqa_hpc.terminal import note
 
 
 def fingerprint(config: RunConfig, prompts: Path | None = None) -> dict[str, dict[str, Any]]:
@@ -182,10 +185,16 @@ def _require_present_format(run: RunFolder) -> None:
 
 
 def _require_unchanged(run: RunFolder, config: RunConfig, kept: Prompt) -> None:
-    """Raises FingerprintMismatch when the prompt's source was edited; one that is gone does not matter."""
+    """Raises FingerprintMismatch when the prompt's source was edited.
+
+    One that is gone does not matter; one that is no valid prompt any more is told, and the run has its own copy.
+    """
     try:
         source = load_prompt(kept.name, config.prompts.folder, config.prompts.domain)
-    except PromptError:
+    except PromptError as problem:
+        with suppress(PromptError):  # the folder or the domain is gone too
+            if kept.name in Folders.with_user(config.prompts.folder, config.prompts.domain).names():
+                note(f"{problem.message}: no valid prompt any more; {run.path} goes on with its own copy")
         return
     if source.sha256 != kept.sha256:
         raise FingerprintMismatch(

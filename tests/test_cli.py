@@ -7,6 +7,7 @@ import json
 import os
 import random
 import re
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -83,6 +84,7 @@ def test_all_in_one_command_resumes_and_ends_with_where_everything_lies(project:
     assert (run / "dataset" / "accepted.jsonl").read_bytes() == before
 
 
+@pytest.mark.slow
 def test_sampling_twice_with_other_thread_counts_is_byte_identical(project: Path) -> None:
     written = []
     for threads in (1, 3):
@@ -175,6 +177,20 @@ def test_a_prompt_with_an_undefined_variable_is_refused_at_init(project: Path) -
     refused = kgqa("init", project / "run.yaml", project / "run", code=2)
     assert "nonsense" in refused.stderr
     assert not (project / "run").exists()
+
+
+def test_a_prompt_that_an_edit_made_invalid_is_told_and_the_run_goes_on_with_its_own(project: Path) -> None:
+    own, run = project / "own", project / "run"
+    own.mkdir()
+    shutil.copy(Path(__file__).parents[1] / "prompts" / "p5.md", own)
+    _edit(project / "run.yaml", "seed: 7", "seed: 7\nprompts: {folder: own}")
+    kgqa("init", project / "run.yaml", run)
+    (own / "p5.md").write_text("no prompt\n", encoding="utf-8")
+    told = [line for line in kgqa("import", run).stderr.splitlines() if "goes on with its own copy" in line]
+    assert len(told) == 1
+    assert str(own / "p5.md") in told[0]
+    (own / "p5.md").unlink()
+    assert "its own copy" not in kgqa("import", run).stderr
 
 
 @pytest.mark.parametrize("verb", ["import", "sample", "run", "merge", "report", "status"])

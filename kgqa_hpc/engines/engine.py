@@ -171,6 +171,8 @@ class Generation(Settings):
 
 def count_of(value: Any) -> int:
     """A number of tokens from outside, in [0, MOST_TOKENS]; 0 for anything that is no such number."""
+    if value.__class__ is int and 0 <= value <= MOST_TOKENS:  # nearly always, and asked for with each answer
+        return int(value)
     if isinstance(value, bool) or not isinstance(value, int | float) or not value >= 0:
         return 0
     return int(min(value, MOST_TOKENS))

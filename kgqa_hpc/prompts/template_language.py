@@ -11,6 +11,7 @@ from __future__ import annotations
 import functools
 import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -21,15 +22,18 @@ from jinja2 import (
     TemplateError,
     TemplateSyntaxError,
     nodes,
+    pass_context,
     pass_environment,
 )
 from jinja2.filters import make_attrgetter
+from jinja2.runtime import Context
 from jinja2.sandbox import ImmutableSandboxedEnvironment, SecurityError
 
 from kgqa_hpc.errors import PromptError
 
 LONGEST_SOURCE = 256 * 1024  # characters, all modules written out; the longest of ours has 12,000
 LONGEST_TEXT = 1_000_000  # characters; more than any model reads
+AT_ONCE = 64  # pieces of a text that are made before its length is looked at
 MOST_STEPS = 100_000  # for one item; a graphlet of five nodes takes about a hundred
 DEEPEST = 8  # loops and conditions within each other; Python itself gives up at 20
 NESTED = 80  # levels of the tree, expressions within expressions included
@@ -77,8 +81,16 @@ class _Environment(ImmutableSandboxedEnvironment):
 _SIZED = (str, list, tuple, dict, range)
 
 
-def _counted(values: Iterable[Any], cost: int) -> Iterator[Any]:
+@pass_context  # so that it is never computed ahead, once for all turns of a loop around it
+def _counted(context: Context, values: Iterable[Any], cost: int) -> Iterable[Any]:
     """What a loop goes through; each turn costs as many steps as there are nodes in its body."""
+    if isinstance(values, _SIZED):
+        _work.spend(cost * len(values))
+        return values
+    return _counted_one_by_one(values, cost)
+
+
+def _counted_one_by_one(values: Iterable[Any], cost: int) -> Iterator[Any]:
     for value in values:
         _work.spend(cost)
         yield value
@@ -98,10 +110,11 @@ def _bounded(function: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _joined(texts: Iterable[str], between: str) -> str:
-    kept, size = [], 0
-    for text in texts:
-        kept.append(text)
-        size += len(text) + len(between)
+    kept: list[str] = []
+    size, pieces = 0, iter(texts)
+    while some := list(islice(pieces, AT_ONCE)):
+        kept.append(between.join(some))
+        size += len(kept[-1]) + len(between)
         if size > LONGEST_TEXT:
             raise SecurityError(_TOO_LONG)
     return between.join(kept)

@@ -52,15 +52,15 @@ def checked_fields(
 ) -> Parsed:
     """Check the schema's fields, strip strings, leave other keys out. Raises Unparseable."""
     value = {}
-    filled = []
+    filled: tuple[str, ...] = ()
     for name, field in properties.items():
         if name not in data:
             raise Unparseable(f"missing:{name}")
         entry = data[name]
         value[name] = _CHECKS[field["type"]](name, entry, field, clean)
-        if isinstance(entry, str) and len(entry) == field.get("maxLength"):
-            filled.append(name)
-    return Parsed(value, repaired, tuple(filled))
+        if entry.__class__ is str and len(entry) == field.get("maxLength"):
+            filled += (name,)
+    return Parsed(value, repaired, filled)
 
 
 def _checked_boolean(name: str, entry: Any, field: Mapping[str, Any], clean: bool) -> bool:
@@ -92,12 +92,12 @@ def _checked_string(name: str, entry: Any, field: Mapping[str, Any], clean: bool
         if entry not in field["enum"]:
             raise Unparseable(f"not_allowed:{name}")
         return entry
-    if len(entry) > field.get("maxLength", len(entry)):
+    if "maxLength" in field and len(entry) > field["maxLength"]:
         raise Unparseable(f"too_long:{name}")
     if not (clean or entry.isprintable()) and _NOT_TEXT.search(entry):
         raise Unparseable(f"not_text:{name}")
     entry = entry.strip()
-    if len(entry) < field.get("minLength", 0):
+    if "minLength" in field and len(entry) < field["minLength"]:
         raise Unparseable(f"too_short:{name}" if entry else f"empty:{name}")
     return entry
 

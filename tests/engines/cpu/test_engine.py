@@ -22,6 +22,7 @@ from kgqa_hpc.prompts.prompt import load_prompt
 from kgqa_hpc.text_form import read_form
 
 pytest.importorskip("xllamacpp", reason="XLLAMACPP IS NOT INSTALLED: THE EMBEDDED ENGINE IS NOT TESTED")
+pytestmark = pytest.mark.slow
 
 QA = {
     "type": "object",
