@@ -29,7 +29,7 @@ def write_rows(
         RecordFiles(folder, "accepted", schema, rows.parts, part_bytes) as accepted,
         RecordFiles(folder, "rejected", schema, (), part_bytes) as rejected,
     ):
-        for shard in _shards(found):
+        for shard in _shards(found, folder):
             accepted.add(*shard.lines(shard.status == ACCEPTED))
             rejected.add(*shard.lines(shard.rejected))
             lost.add(shard.lost_lines())
@@ -39,12 +39,13 @@ def write_rows(
     return {**accepted.sums, **rejected.sums, LOST: lost.close()}
 
 
-def _shards(found: FirstPass) -> Iterator[_Shard]:
+def _shards(found: FirstPass, folder: Path) -> Iterator[_Shard]:
     layout = found.columns.layout()
     start = 0
     for path, size, own in zip(found.rows.spools, found.rows.sizes, found.layouts, strict=True):
         yield _Shard(found, Spool(path), slice(start, start + size), alike=own == layout)
-        path.unlink()  # the disk holds what is left to do, not everything twice
+        if path.is_relative_to(folder):  # not those that other processes may still need
+            path.unlink()  # the disk holds what is left to do, not everything twice
         start += size
 
 

@@ -1,20 +1,20 @@
-"""Merge on a Dask cluster a site has anyway: every shard is read by one of its workers, this process does the rest.
+"""Merge on a Dask cluster a site has anyway: its workers read the shards and look for near duplicates, a band each.
 
-The workers see the run under the same path (a shared file system) and have kgqa_hpc installed. Which worker reads which
-shard changes no byte. Needs the extra `dask`.
+This process does the rest. The workers see the run under the same path (a shared file system) and have kgqa_hpc
+installed. Which worker does what changes no byte. Needs the extra `dask`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
+from kgqa_hpc.dataset.near_search import NearSearch
 from kgqa_hpc.dataset.read import FinishedWork, open_work
 from kgqa_hpc.dataset.shard_rows import ShardReader
-from kgqa_hpc.dataset.workers import Spools
 from kgqa_hpc.errors import InputError, StoreError
 from kgqa_hpc.store.run_folder import RunFolder
 
@@ -23,8 +23,8 @@ MOST = 64  # jobs that are asked of Slurm at once
 
 
 @contextmanager
-def dask_spools(address: str) -> Iterator[Spools]:
-    """Shards read on the cluster at `address`, or on jobs of Slurm (`slurm`) as dask-jobqueue's own settings
+def dask_crew(address: str) -> Iterator[DaskCrew]:
+    """The workers of the cluster at `address`, or jobs of Slurm (`slurm`) as dask-jobqueue's own settings
     describe them (jobqueue.slurm in ~/.config/dask).
 
     Raises InputError when Dask is not installed; StoreError when the cluster cannot be reached.
@@ -40,7 +40,7 @@ def dask_spools(address: str) -> Iterator[Spools]:
     except (OSError, ValueError) as problem:
         raise StoreError(f"no Dask cluster at {address}: {problem}", "is its scheduler running?") from None
     with client:
-        yield lambda work, folder, done: _on(client, work, folder, done)
+        yield DaskCrew(client)
 
 
 def _slurm() -> Any:
@@ -55,19 +55,43 @@ def _slurm() -> Any:
     return cluster
 
 
-def _on(client: Any, work: FinishedWork, folder: Path, shard_done: Callable[[], None]) -> None:
-    from distributed import as_completed
+class DaskCrew:
+    """The workers that a Dask client reaches."""
 
-    names, run = work.manifest.names, str(work.run.path.resolve())
-    futures = client.map(_write_spool, names, run=run, folder=str(folder.resolve()), pure=False)
-    for future in as_completed(futures):
-        future.result()
-        shard_done()
+    def __init__(self, client: Any) -> None:
+        self._client = client
+
+    def spools(self, work: FinishedWork, scratch: Path, shard_done: Callable[[], None]) -> Path:
+        folder, run = str(scratch.resolve()), str(work.run.path.resolve())
+        self._each(_write_spool, work.manifest.names, shard_done, run=run, folder=folder)
+        return scratch
+
+    def bands(self, search: NearSearch) -> None:
+        self._each(_find, range(search.bands), lambda: None, folder=str(search.folder.resolve()))
+
+    def _each(
+        self, do: Callable[..., None], tasks: Iterable[Any], done: Callable[[], None], **same: str
+    ) -> None:
+        from distributed import as_completed
+
+        for future in as_completed(self._client.map(do, list(tasks), pure=False, **same)):
+            future.result()
+            done()
 
 
 def _write_spool(name: str, run: str, folder: str) -> None:
     """On a worker."""
     _reader(run, folder).write(name, Path(folder))
+
+
+def _find(band: int, folder: str) -> None:
+    """On a worker."""
+    _search(folder).find(band)
+
+
+@lru_cache(1)
+def _search(folder: str) -> NearSearch:
+    return NearSearch(Path(folder))
 
 
 @lru_cache(1)
