@@ -6,8 +6,9 @@ installed. Which worker does what changes no byte. Needs the extra `dask`.
 
 from __future__ import annotations
 
+import subprocess
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
@@ -20,6 +21,7 @@ from kgqa_hpc.store.run_folder import RunFolder
 
 SLURM = "slurm"
 MOST = 64  # jobs that are asked of Slurm at once
+SETTINGS = "jobqueue.slurm in ~/.config/dask/jobqueue.yaml"
 
 
 @contextmanager
@@ -27,7 +29,8 @@ def dask_crew(address: str) -> Iterator[DaskCrew]:
     """The workers of the cluster at `address`, or jobs of Slurm (`slurm`) as dask-jobqueue's own settings
     describe them (jobqueue.slurm in ~/.config/dask).
 
-    Raises InputError when Dask is not installed; StoreError when the cluster cannot be reached.
+    Raises InputError when Dask is not installed or does not know what to ask of Slurm, or Slurm
+    refuses it; StoreError when the cluster cannot be reached.
     """
     try:
         from distributed import Client
@@ -35,24 +38,48 @@ def dask_crew(address: str) -> Iterator[DaskCrew]:
         raise InputError(
             "--dask needs Dask, which is not installed", "pip install 'kgqa_hpc[dask]'"
         ) from None
-    try:
-        client = Client(_slurm() if address == SLURM else address, timeout="30s")
-    except (OSError, ValueError) as problem:
-        raise StoreError(f"no Dask cluster at {address}: {problem}", "is its scheduler running?") from None
-    with client:
+    with ExitStack() as stack:
+        where = stack.enter_context(_slurm()) if address == SLURM else address
+        try:
+            client = stack.enter_context(Client(where, timeout="30s"))
+        except (OSError, ValueError) as problem:
+            raise StoreError(
+                f"no Dask cluster at {address}: {problem}", "is its scheduler running?"
+            ) from None
         yield DaskCrew(client)
 
 
 def _slurm() -> Any:
+    """A cluster whose jobs end with it."""
     try:
         from dask_jobqueue import SLURMCluster
     except ImportError:
         raise InputError(
             "--dask slurm needs dask-jobqueue, which is not installed", "pip install 'kgqa_hpc[dask]'"
         ) from None
-    cluster = SLURMCluster()
+    try:
+        cluster = SLURMCluster()
+    except ValueError as problem:  # it says which of its settings are missing
+        raise InputError(
+            f"--dask slurm: {str(problem).splitlines()[0].rstrip(':')}",
+            f"say it under {SETTINGS}, e.g. cores: 4 and memory: 8GB",
+        ) from None
+    _require_accepted(cluster.job_script())
     cluster.adapt(minimum=1, maximum_jobs=MOST)
     return cluster
+
+
+def _require_accepted(script: str) -> None:
+    """Raise InputError when Slurm would not take such a job: Dask would wait for it without end."""
+    try:
+        asked = subprocess.run(["sbatch", "--test-only"], input=script, capture_output=True, text=True)
+    except OSError as problem:
+        raise InputError(
+            f"--dask slurm: no sbatch here: {problem.strerror}", "run it on a login node"
+        ) from None
+    if asked.returncode:
+        said = asked.stderr.strip().splitlines() or ["without a reason"]
+        raise InputError(f"Slurm refuses Dask's jobs: {said[0]}", f"mend {SETTINGS}")
 
 
 class DaskCrew:

@@ -15,7 +15,7 @@ from kgqa_hpc.dataset.near_search import NearSearch
 from kgqa_hpc.dataset.shard_rows import ShardReader
 from kgqa_hpc.dataset.shared_merge import merge_shared
 from kgqa_hpc.dataset.sketches import band_shape
-from kgqa_hpc.errors import AccountingError, CorruptFile
+from kgqa_hpc.errors import AccountingError, CorruptFile, InputError
 from kgqa_hpc.store.results import read_result, write_result
 from tests.waiting import wait_for
 
@@ -175,3 +175,18 @@ def test_a_local_dask_cluster_gives_the_bytes_of_one_process(run: Any) -> None:
         with pytest.raises(CorruptFile, match="shard-000005"):
             merge(run.folder, crew=crew)
     assert contents(run.folder.dataset) == alone
+
+
+def test_a_site_that_says_nothing_of_its_jobs_is_told_where_to() -> None:
+    dask = pytest.importorskip("dask", reason="DASK IS NOT INSTALLED")
+    pytest.importorskip("dask_jobqueue", reason="DASK-JOBQUEUE IS NOT INSTALLED")
+    from kgqa_hpc.dataset.dask_crew import dask_crew
+
+    nothing = {"jobqueue.slurm.cores": None, "jobqueue.slurm.memory": None}
+    with (
+        dask.config.set(nothing),
+        pytest.raises(InputError, match="cores and memory") as told,
+        dask_crew("slurm"),
+    ):
+        pass
+    assert "jobqueue.slurm" in told.value.cure
