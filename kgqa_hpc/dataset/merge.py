@@ -72,7 +72,7 @@ def merge_work(
         found.accounting.splits = divide(found.rows, settings.split, work.config.seed)
         found.rows.count(found.accounting)
         found.accounting.check()
-        sums = write_rows(folder, found, shard_done, part_bytes)
+        sums = write_rows(folder, found, shard_done, part_bytes, settings.order)
         if published:
             _write_published(run, folder)
         shutil.rmtree(scratch)
