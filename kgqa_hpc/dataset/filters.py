@@ -69,9 +69,13 @@ def _outliers(rows: Rows, limits: LengthLimits) -> np.ndarray:
 def _duplicates(rows: Rows, settings: DatasetConfig, folder: Path, crew: Crew) -> dict[str, Any]:
     from kgqa_hpc.dataset import near_search
     from kgqa_hpc.dataset.duplicates import exact_duplicates, near_duplicates
+    from kgqa_hpc.dataset.sketches import Sketch, sketch_of
 
     wish = settings.duplicates
     assert wish is not None
+    if wish.exact or wish.near is not None:
+        for path in rows.spools:
+            Sketch(sketch_of(path)).require_whole()
     found: dict[str, Any] = {"settings": wish.model_dump()}
     if wish.exact:
         exact = exact_duplicates(rows)

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import hashlib
 import re
+import zlib
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
@@ -17,7 +18,7 @@ from typing import Any
 import numpy as np
 
 from kgqa_hpc.config import RunConfig
-from kgqa_hpc.errors import InputError
+from kgqa_hpc.errors import InputError, StoreError
 from kgqa_hpc.plain_text import normalized
 from kgqa_hpc.store.atomic import write_file
 
@@ -25,6 +26,7 @@ PERMUTATIONS = 128
 MISSED = 1e-3  # share of pairs at the threshold that bands may miss
 BATCH = 1024  # questions hashed at a time
 GRAM = 5  # characters of a gram
+HEAD = 24  # bytes before the table: its columns and rows, and the CRC-32 of what follows
 ROW, DIGEST, END, BAND = 0, slice(1, 3), 3, 4  # columns of the table; one a band from BAND on
 _WORD = re.compile(r"\w+")
 
@@ -86,10 +88,9 @@ class SketchMaker:
             here = slice(start, start + len(signatures))
             for band in range(bands):
                 table[BAND + band, here] = _band_hash(signatures[:, band * height : (band + 1) * height])
-        size = np.array(table.shape, np.uint64).tobytes()
-        write_file(
-            sketch_of(spool), b"".join([size, table.tobytes(), *(data if bands else ())]), durable=durable
-        )
+        body = b"".join([table.tobytes(), *(data if bands else ())])
+        head = np.array([*table.shape, zlib.crc32(body)], np.uint64).tobytes()
+        write_file(sketch_of(spool), head + body, durable=durable)
 
     def _signatures(self, texts: list[str]) -> Iterator[tuple[int, np.ndarray]]:
         """(position of the first, (batch, 128) uint32) of the texts in their order."""
@@ -104,14 +105,21 @@ class Sketch:
 
     def __init__(self, path: Path) -> None:
         self._path = path
-        columns, self._rows = np.fromfile(path, np.uint64, 2).tolist()
-        self._text = 16 + 8 * columns * self._rows
+        columns, self._rows, self._sum = np.fromfile(path, np.uint64, 3).tolist()
+        self._text = HEAD + 8 * columns * self._rows
         self.rows = self.column(ROW)
 
     def column(self, number: int) -> np.ndarray:
         """A column of the table, shape (rows,)."""
-        numbers = np.fromfile(self._path, np.uint64, self._rows, offset=16 + 8 * number * self._rows)
+        numbers = np.fromfile(self._path, np.uint64, self._rows, offset=HEAD + 8 * number * self._rows)
         return numbers.astype(np.int64) if number in (ROW, END) else numbers
+
+    def require_whole(self) -> None:
+        """Raise StoreError when it is not what was written; it and its spool are then removed, and so made anew."""
+        if zlib.crc32(self._path.read_bytes()[HEAD:]) != self._sum:
+            self._path.with_suffix(".spool").unlink(missing_ok=True)
+            self._path.unlink(missing_ok=True)
+            raise StoreError(f"{self._path}: was not what was written there and is removed", "merge again")
 
     def digests(self) -> np.ndarray:
         """(rows, 2): equal for questions of the same words."""

@@ -15,7 +15,7 @@ from kgqa_hpc.dataset.near_search import NearSearch
 from kgqa_hpc.dataset.shard_rows import ShardReader
 from kgqa_hpc.dataset.shared_merge import merge_shared
 from kgqa_hpc.dataset.sketches import band_shape
-from kgqa_hpc.errors import AccountingError, CorruptFile, InputError
+from kgqa_hpc.errors import AccountingError, CorruptFile, InputError, StoreError
 from kgqa_hpc.store.results import read_result, write_result
 from tests.waiting import wait_for
 
@@ -149,6 +149,22 @@ def test_a_result_that_is_done_anew_is_read_anew(run: Any) -> None:
     merge(run.folder)
     assert contents(run.folder.dataset) == shared
     assert b"Another one." in shared["accepted.jsonl"] + shared["rejected.jsonl"]
+
+
+@pytest.mark.parametrize("suffix", ["spool", "sketch"])
+def test_what_another_process_made_is_checked_before_it_is_used(run: Any, suffix: str) -> None:
+    merge(run.folder)
+    alone = contents(run.folder.dataset)
+    assert share(run.folder.path, fatal_write=30).wait(timeout=300) == -signal.SIGKILL
+    (path,) = run.folder.path.glob(f".dataset.shared-*/shard-000003.{suffix}")
+    data = bytearray(path.read_bytes())
+    data[-40] ^= 1  # within a text
+    path.write_bytes(data)
+    with pytest.raises(StoreError, match=rf"shard-000003.{suffix}: was not what was written"):
+        merge_shared(run.folder)
+    assert contents(run.folder.dataset) == alone
+    assert merge_shared(run.folder) is not None  # made anew
+    assert contents(run.folder.dataset) == alone
 
 
 def test_work_that_is_left_refuses_a_shared_merge_too(make_run: Any) -> None:
