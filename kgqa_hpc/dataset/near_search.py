@@ -4,12 +4,13 @@ A task takes one hash of every accepted question from the sketches, and compares
 Jaccard index of their character 5-grams: within a bucket, each with the first of every similar set so far. What it
 finds follows from the plan and the band alone, so it does not matter who does which, in which order, or twice.
 
-Memory: 24 bytes a row; the words are read from the sketches when two questions are compared.
+Memory: 40 bytes a row; the words are read from the sketches when two questions are compared.
 """
 
 from __future__ import annotations
 
 import hashlib
+from array import array
 from collections.abc import Callable
 from functools import cached_property, lru_cache
 from pathlib import Path
@@ -101,7 +102,7 @@ class NearSearch:
         return links
 
     def _similar(self, first: int, later: int) -> bool:
-        if self._known.get(later) == first:  # by an earlier band; says the same sooner
+        if self._known[later] == first:  # by an earlier band; says the same sooner
             return True
         mine, theirs = self._table.grams(first), self._table.grams(later)
         common = len(mine & theirs)
@@ -111,8 +112,9 @@ class NearSearch:
         return True
 
     @cached_property
-    def _known(self) -> dict[int, int]:
-        return {}
+    def _known(self) -> array[int]:
+        """For each row the one it was found to be similar to."""
+        return array("q", [-1]) * self._table.size
 
     def _path(self, band: int) -> Path:
         return self.folder / f"band-{band:03d}"
@@ -132,6 +134,7 @@ class _Table:
     """The wanted rows of all sketches: `wanted` (rows,) is a mask over the rows of all spools."""
 
     def __init__(self, paths: list[Path], sizes: list[int], wanted: np.ndarray) -> None:
+        self.size = len(wanted)
         self._paths, self._wanted = paths, wanted
         self._starts = np.cumsum([0, *sizes])
         self.grams = lru_cache(maxsize=4096)(self._grams)
@@ -166,7 +169,7 @@ def _links(rows: np.ndarray, hashes: np.ndarray, similar: Callable[[int, int], b
     begins = np.flatnonzero(np.r_[True, hashes[1:] != hashes[:-1]]) if len(order) else order
     ends = np.r_[begins[1:], len(order)]
     several = ends - begins > 1
-    found: list[tuple[int, int]] = []
+    found = array("q")
     for begin, end in zip(begins[several].tolist(), ends[several].tolist(), strict=True):
         firsts: list[int] = []
         for later in rows[order[begin:end]].tolist():
@@ -174,5 +177,6 @@ def _links(rows: np.ndarray, hashes: np.ndarray, similar: Callable[[int, int], b
             if first is None:
                 firsts.append(later)
             else:
-                found.append((first, later))
-    return np.array(sorted(found), np.int64).reshape(-1, 2)
+                found.extend((first, later))
+    links = np.frombuffer(found, np.int64).reshape(-1, 2)
+    return links[np.lexsort((links[:, 1], links[:, 0]))]
