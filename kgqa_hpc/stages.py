@@ -23,7 +23,7 @@ from kgqa_hpc.terminal import note
 
 if TYPE_CHECKING:
     from kgqa_hpc.dataset.accounting import Accounting
-    from kgqa_hpc.dataset.workers import Spools
+    from kgqa_hpc.dataset.workers import Crew
 
 
 class Stage(NamedTuple):
@@ -118,23 +118,23 @@ def merge(
     published: bool = False,
     dask: str | None = None,
 ) -> Accounting:
-    """Assemble `dataset/`; returns its accounting. `dask`: shards are read on that cluster."""
+    """Assemble `dataset/`; returns its accounting. `dask`: that cluster takes part."""
     from kgqa_hpc.dataset.merge import merge as merge_results
 
     run, _ = open_run(folder)
-    with stage_bar() as progress, _spools(dask) as spools:
-        return merge_results(run, partial=partial, published=published, progress=progress, spools=spools)
+    with stage_bar() as progress, _crew(dask) as crew:
+        return merge_results(run, partial=partial, published=published, progress=progress, crew=crew)
 
 
 @contextmanager
-def _spools(dask: str | None) -> Iterator[Spools | None]:
+def _crew(dask: str | None) -> Iterator[Crew | None]:
     if dask is None:
         yield None
         return
-    from kgqa_hpc.dataset.dask_spools import dask_spools
+    from kgqa_hpc.dataset.dask_crew import dask_crew
 
-    with dask_spools(dask) as spools:
-        yield spools
+    with dask_crew(dask) as crew:
+        yield crew
 
 
 def merge_shared(folder: Path, *, published: bool = False) -> Accounting | None:

@@ -148,7 +148,7 @@ def merge(
     ] = False,
     dask: Annotated[
         str | None,
-        typer.Option(help="Read the shards on a Dask cluster: its scheduler's address, or slurm."),
+        typer.Option(help="Share the work with a Dask cluster: its scheduler's address, or slurm."),
     ] = None,
     as_json: AsJson = False,
 ) -> None:

@@ -15,9 +15,9 @@ from typing import Any
 import numpy as np
 import orjson
 
-from kgqa_hpc.dataset.duplicates import words
 from kgqa_hpc.dataset.rows import Rows
 from kgqa_hpc.dataset.settings import EvaluationSet
+from kgqa_hpc.dataset.sketches import words
 from kgqa_hpc.errors import InputError
 from kgqa_hpc.store.json_lines import json_lines
 

@@ -20,6 +20,7 @@ from kgqa_hpc.dataset.accounting import LENGTH, Accounting
 from kgqa_hpc.dataset.lengths import LengthLimits, LengthSum, limits_of
 from kgqa_hpc.dataset.rows import Rows
 from kgqa_hpc.dataset.settings import DatasetConfig
+from kgqa_hpc.dataset.workers import Crew
 
 EXACT, NEAR = "duplicate", "near duplicate"
 CONTAMINATED = "contaminated"
@@ -27,18 +28,18 @@ NOT_DRAWN = "not drawn"
 
 
 def apply_filters(
-    rows: Rows, settings: DatasetConfig, seed: int, scratch: Path, accounting: Accounting
+    rows: Rows, settings: DatasetConfig, seed: int, folder: Path, accounting: Accounting, crew: Crew
 ) -> None:
     """Mark what each filter leaves out, and say so in the accounting.
 
-    `scratch` is a folder for temporary files. Raises InputError for a test set that cannot be read or a
-    column no record has.
+    `folder` has the spools and sketches, and takes what `crew` is to do. Raises InputError for a test set that
+    cannot be read or a column no record has.
     """
     limits = length_limits(rows, settings.z_score)
     accounting.lengths = limits.to_dict()
     rows.reject(_outliers(rows, limits), LENGTH)
     if settings.duplicates is not None:
-        accounting.filters["duplicates"] = _duplicates(rows, settings, seed, scratch)
+        accounting.filters["duplicates"] = _duplicates(rows, settings, folder, crew)
     if settings.decontaminate:
         accounting.filters["decontaminate"] = _contaminated(rows, settings)
     if settings.debias is not None:
@@ -65,18 +66,24 @@ def _outliers(rows: Rows, limits: LengthLimits) -> np.ndarray:
     return outside & (rows.question >= 0)
 
 
-def _duplicates(rows: Rows, settings: DatasetConfig, seed: int, scratch: Path) -> dict[str, Any]:
+def _duplicates(rows: Rows, settings: DatasetConfig, folder: Path, crew: Crew) -> dict[str, Any]:
+    from kgqa_hpc.dataset import near_search
     from kgqa_hpc.dataset.duplicates import exact_duplicates, near_duplicates
+    from kgqa_hpc.dataset.sketches import Sketch, sketch_of
 
     wish = settings.duplicates
     assert wish is not None
+    if wish.exact or wish.near is not None:
+        for path in rows.spools:
+            Sketch(sketch_of(path)).require_whole()
     found: dict[str, Any] = {"settings": wish.model_dump()}
     if wish.exact:
         exact = exact_duplicates(rows)
         rows.reject(exact, EXACT)
         found[EXACT] = len(exact)
     if wish.near is not None:
-        near = near_duplicates(rows, wish.near, seed, scratch)
+        search = near_search.NearSearch.plan(folder / near_search.FOLDER, rows, wish.near)
+        near = near_duplicates(rows, search, crew.bands)
         rows.reject(near, NEAR)
         found[NEAR] = len(near)
     return found

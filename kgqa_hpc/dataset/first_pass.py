@@ -18,7 +18,7 @@ from kgqa_hpc.dataset.record import record_maker
 from kgqa_hpc.dataset.requests import RequestCounts
 from kgqa_hpc.dataset.rows import Rows, RowsBuilder
 from kgqa_hpc.dataset.spool import Spool, sampled_digest
-from kgqa_hpc.dataset.workers import Spools
+from kgqa_hpc.dataset.workers import Crew
 from kgqa_hpc.errors import AccountingError
 
 
@@ -27,22 +27,23 @@ class FirstPass:
     """`accounting` has everything but the outcomes of rows, which filters may still change.
 
     `layouts` are the layouts of the spools' own columns: a spool with another one than `columns` has now is
-    brought into form when it is written out.
+    brought into form when it is written out. `folder` has the spools and sketches.
     """
 
     columns: Columns
     layouts: list[bytes]
     rows: Rows
     accounting: Accounting
+    folder: Path
 
 
-def first_pass(work: FinishedWork, folder: Path, shard_done: Callable[[], None], spools: Spools) -> FirstPass:
-    """Look at all shards once; `folder` takes the spools that `spools` makes.
+def first_pass(work: FinishedWork, scratch: Path, shard_done: Callable[[], None], crew: Crew) -> FirstPass:
+    """Look at all shards once; `scratch` may take the spools that `crew` makes.
 
     Raises AccountingError when shards are not the anchors; CorruptFile that names all damaged results, after
     each was moved to quarantine.
     """
-    spools(work, folder, shard_done)
+    folder = crew.spools(work, scratch, shard_done)
     accounting = Accounting(shards=len(work.manifest.shards), missing_shards=len(work.missing))
     columns, requests = Columns(record_maker(work.config, "").columns), RequestCounts()
     builder = RowsBuilder()
@@ -68,4 +69,4 @@ def first_pass(work: FinishedWork, folder: Path, shard_done: Callable[[], None],
         layouts.append(own.layout())
         builder.add(path, spool)
     accounting.requests = requests.rows()
-    return FirstPass(columns, layouts, builder.rows(), accounting)
+    return FirstPass(columns, layouts, builder.rows(), accounting, folder)

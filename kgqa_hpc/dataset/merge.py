@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Callable
-from functools import partial as partial_of
 from pathlib import Path
 
 from kgqa_hpc import __version__
@@ -23,7 +22,7 @@ from kgqa_hpc.dataset.read import FinishedWork, open_work
 from kgqa_hpc.dataset.second_pass import write_rows
 from kgqa_hpc.dataset.splits import divide
 from kgqa_hpc.dataset.target import cut
-from kgqa_hpc.dataset.workers import Spools, write_spools
+from kgqa_hpc.dataset.workers import Crew, LocalCrew
 from kgqa_hpc.errors import AccountingError
 from kgqa_hpc.progress import StageProgress
 from kgqa_hpc.store.replace_folder import replaced_folder
@@ -42,39 +41,38 @@ def merge(
     progress: StageProgress | None = None,
     processes: int | None = None,
     part_bytes: int = PART_BYTES,
-    spools: Spools | None = None,
+    crew: Crew | None = None,
 ) -> Accounting:
     """Write RUN/dataset and return its accounting.
 
     `partial` merges an unfinished run, with what has ended in its open shards; `published` adds
     biographletqa.jsonl, `progress(done, total, label)` is told of every shard, twice; `processes` read shards
-    side by side (default: one per core where there is enough to do), or `spools` does (dask_spools.py). Raises
+    side by side (default: one per core where there is enough to do), or `crew` does (dask_crew.py). Raises
     AccountingError when work is left or counts do not add up, CorruptFile when a result is damaged (it is then
     in quarantine), InputError, DiskFull; RUN/dataset is what it was after each.
     """
     work = open_work(run)
     require_finished(work, partial)
-    spools = spools or partial_of(write_spools, processes=processes)
-    return merge_work(work, spools, published, progress, part_bytes)
+    return merge_work(work, crew or LocalCrew(processes), published, progress, part_bytes)
 
 
 def merge_work(
-    work: FinishedWork, spools: Spools, published: bool, progress: StageProgress | None, part_bytes: int
+    work: FinishedWork, crew: Crew, published: bool, progress: StageProgress | None, part_bytes: int
 ) -> Accounting:
-    """`merge` of opened work; `spools` reads the shards."""
+    """`merge` of opened work; `crew` does what can be shared out."""
     run, settings = work.run, work.config.dataset
     published = published or (run.dataset / PUBLISHED).exists()
     shard_done = _counter(2 * len(work.manifest.shards), progress)
     with replaced_folder(run.dataset) as folder:
         scratch = folder / ".scratch"
         scratch.mkdir()
-        found = filtered(work, scratch, shard_done, spools)
+        found = filtered(work, scratch, shard_done, crew)
         if work.config.target is not None:
             found.accounting.filters["target"] = cut(found.rows, work.config.target)
         found.accounting.splits = divide(found.rows, settings.split, work.config.seed)
         found.rows.count(found.accounting)
         found.accounting.check()
-        sums = write_rows(folder, found, shard_done, part_bytes)
+        sums = write_rows(folder, found, shard_done, part_bytes, settings.order)
         if published:
             _write_published(run, folder)
         shutil.rmtree(scratch)
@@ -87,11 +85,12 @@ def filtered(
     work: FinishedWork,
     scratch: Path,
     shard_done: Callable[[], None] = lambda: None,
-    spools: Spools = write_spools,
+    crew: Crew | None = None,
 ) -> FirstPass:
     """All rows with what decisions and filters make of them; `scratch` takes what they are read from."""
-    found = first_pass(work, scratch, shard_done, spools)
-    apply_filters(found.rows, work.config.dataset, work.config.seed, scratch, found.accounting)
+    crew = crew or LocalCrew()
+    found = first_pass(work, scratch, shard_done, crew)
+    apply_filters(found.rows, work.config.dataset, work.config.seed, found.folder, found.accounting, crew)
     return found
 
 

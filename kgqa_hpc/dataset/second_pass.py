@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -12,39 +13,48 @@ import orjson
 from kgqa_hpc.dataset.columns import arrow_schema
 from kgqa_hpc.dataset.files import Background, JsonLines, RecordFiles
 from kgqa_hpc.dataset.first_pass import FirstPass
+from kgqa_hpc.dataset.ordered import ordered
 from kgqa_hpc.dataset.spool import ACCEPTED, REJECTED, Spool, cut_line, read_record, verdict_member
 
 LOST = "lost.jsonl"
 
 
 def write_rows(
-    folder: Path, found: FirstPass, shard_done: Callable[[], None], part_bytes: int
+    folder: Path, found: FirstPass, shard_done: Callable[[], None], part_bytes: int, order: str | None
 ) -> dict[str, str]:
-    """Write accepted, rejected and lost from the spools; returns sha256 by name of what was hashed."""
-    rows = found.rows
+    """Write accepted, rejected and lost from the spools; returns sha256 by name of what was hashed.
+
+    `order` is the column by which accepted and rejected stand; without it they stand as in the shards.
+    """
+    rows, scratch = found.rows, folder / ".sorted"
+    scratch.mkdir()
     schema = arrow_schema(found.columns.all(split=bool(rows.parts)))
     background = Background()
     lost = JsonLines(folder / LOST, background)
     with (
         RecordFiles(folder, "accepted", schema, rows.parts, part_bytes) as accepted,
         RecordFiles(folder, "rejected", schema, (), part_bytes) as rejected,
+        ordered(accepted, order, scratch / "accepted") as yes,
+        ordered(rejected, order, scratch / "rejected") as no,
     ):
-        for shard in _shards(found):
-            accepted.add(*shard.lines(shard.status == ACCEPTED))
-            rejected.add(*shard.lines(shard.rejected))
+        for shard in _shards(found, folder):
+            yes.add(*shard.lines(shard.status == ACCEPTED))
+            no.add(*shard.lines(shard.rejected))
             lost.add(shard.lost_lines())
             shard_done()
     lost.flush()
     background.finish()
+    shutil.rmtree(scratch)
     return {**accepted.sums, **rejected.sums, LOST: lost.close()}
 
 
-def _shards(found: FirstPass) -> Iterator[_Shard]:
+def _shards(found: FirstPass, folder: Path) -> Iterator[_Shard]:
     layout = found.columns.layout()
     start = 0
     for path, size, own in zip(found.rows.spools, found.rows.sizes, found.layouts, strict=True):
         yield _Shard(found, Spool(path), slice(start, start + size), alike=own == layout)
-        path.unlink()  # the disk holds what is left to do, not everything twice
+        if path.is_relative_to(folder):  # not those that other processes may still need
+            path.unlink()  # the disk holds what is left to do, not everything twice
         start += size
 
 

@@ -92,6 +92,9 @@ class DatasetConfig(Settings):
     )
     debias: Debias | None = Field(None, description="Keep a balanced part of the accepted records.")
     split: Split | None = Field(None, description="Divide the accepted records, e.g. into train and test.")
+    order: str | None = Field(
+        None, description="Record column in whose order the dataset stands; default: a seeded shuffle."
+    )
     licence: str | None = Field(None, description="Licence of the dataset; default: the graph source's.")
     citation: str | None = Field(None, description="How to cite the dataset; default: the graph's citation.")
     contact: str | None = Field(None, description="Whom to ask about the dataset.")

@@ -19,6 +19,7 @@ from kgqa_hpc.dataset.columns import Columns
 from kgqa_hpc.dataset.read import FinishedWork, open_work
 from kgqa_hpc.dataset.record import RecordMaker, item_v2, lost_record, pair_of, record_maker
 from kgqa_hpc.dataset.requests import RequestCounts
+from kgqa_hpc.dataset.sketches import SketchMaker
 from kgqa_hpc.dataset.spool import STATUSES, SpoolWriter, cut_line, sampled_digest
 from kgqa_hpc.errors import AccountingError, CorruptFile, KgqaError
 from kgqa_hpc.steps.chain import decision_of
@@ -27,13 +28,17 @@ from kgqa_hpc.store.run_folder import RunFolder
 
 
 class ShardReader:
-    """Makes the spool of any shard of a run; `durable`: for other machines."""
+    """Makes the spool and the sketch of any shard of a run; `durable`: for other machines.
+
+    Raises InputError for near duplicates without rensa.
+    """
 
     def __init__(self, work: FinishedWork, *, durable: bool = False) -> None:
         self._work = work
         self._durable = durable
         self._maker = record_maker(work.config, work.run.manifest().digest)
         self._decision = decision_of(work.config)
+        self._sketches = SketchMaker(work.config)
 
     def write(self, name: str, folder: Path) -> None:
         """Write folder/`name`.spool. Raises CorruptFile (the result is then in quarantine), AccountingError."""
@@ -44,7 +49,9 @@ class ShardReader:
                 rows.wait(anchor)
             else:
                 rows.add(anchor, item_v2(stored_item))
-        rows.close().write(folder / f"{name}.spool", durable=self._durable)
+        path = folder / f"{name}.spool"  # last, for where it is the sketch is
+        self._sketches.write(path, rows.accepted(), durable=self._durable)
+        rows.close().write(path, durable=self._durable)
 
 
 _Known = tuple[str, str, str | None, tuple[str, str] | None, bool]  # group, status, reason, pair, single
@@ -114,6 +121,13 @@ class _Rows:
         if record is not None:
             form, line = self._columns.add(record), orjson.dumps(record, option=orjson.OPT_APPEND_NEWLINE)
         self._rows.append((known, form, line, orjson.dumps(lost) + b"\n" if lost else b""))
+
+    def accepted(self) -> list[tuple[int, str]]:
+        """Number and question of the rows that the judges accepted."""
+        known = enumerate(row[0] for row in self._rows)
+        return [
+            (number, pair[0]) for number, (_, status, _, pair, _) in known if pair and status == "accepted"
+        ]
 
     def close(self) -> SpoolWriter:
         """All rows, ready to be written."""

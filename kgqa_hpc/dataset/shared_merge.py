@@ -1,9 +1,12 @@
-"""Merge by several processes on any nodes: reading a shard is a leased task, and so is writing the dataset.
+"""Merge by several processes on any nodes: reading a shard is a leased task, so is comparing what agrees in a band of
+signatures, and so is writing the dataset.
 
 Every process runs `kgqa merge RUN --shared`. The spools of shards (spool.py) lie in a hidden folder beside the
 dataset, named by the results and the settings they are made from, so nobody takes another merge's. When all are
 there, one process takes the last task: filters, splits and files, in the order of the shards, which is why the bytes
-are those of one process. A process that dies leaves a lease that expires; its task, and nothing else, is done again.
+are those of one process. Where it looks for near duplicates, it plans that in the same folder (near_search.py), and
+all who are there find what each band joins. A process that dies leaves a lease that expires; its task, and nothing
+else, is done again.
 """
 
 from __future__ import annotations
@@ -14,7 +17,7 @@ import random
 import secrets
 import shutil
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -22,6 +25,7 @@ from kgqa_hpc import __version__
 from kgqa_hpc.dataset.accounting import Accounting
 from kgqa_hpc.dataset.files import PART_BYTES
 from kgqa_hpc.dataset.merge import merge_work, require_finished
+from kgqa_hpc.dataset.near_search import FOLDER, NearSearch
 from kgqa_hpc.dataset.read import FinishedWork, open_work
 from kgqa_hpc.dataset.shard_rows import ShardReader
 from kgqa_hpc.errors import StoreError
@@ -54,8 +58,16 @@ def merge_shared(
     make_folder(folder)
     tasks = _Tasks(folder, work.config.runtime.lease)
     try:
-        _read_shards(work, tasks)
-        return _write_dataset(work, tasks, published, progress, part_bytes)
+        tasks.read(work)
+        while exists(folder):
+            with tasks.held(LAST) as ours:
+                if ours:
+                    counts = merge_work(work, tasks, published, progress, part_bytes)
+                    tasks.remove()
+                    return counts
+            tasks.help()
+            tasks.wait()
+        return None
     except StoreError:
         if exists(folder):
             raise
@@ -65,15 +77,61 @@ def merge_shared(
 
 
 class _Tasks:
-    """The leases of one merge, as this process holds them."""
+    """The tasks of one merge, and the leases on them as this process holds them: the `Crew` of who writes."""
 
     def __init__(self, folder: Path, expiry: float) -> None:
         self.folder = folder
         worker = f"merge-{os.getpid()}-{secrets.token_hex(4)}"
-        self.random = random.Random(worker)
+        self._random = random.Random(worker)
         self._leases = Leases(folder / "leases", worker, expiry)
         self._heart = Heartbeat(expiry, lambda *_, **__: None)  # a missed heartbeat costs work done twice
         self._heart.start()
+        self._search = NearSearch(folder / FOLDER)
+        self._helped = False
+
+    def read(self, work: FinishedWork) -> None:
+        """Until every shard has its spool."""
+        reader = ShardReader(work, durable=True)
+        self._share(work.done, lambda name: exists(self._spool(name)), lambda n: reader.write(n, self.folder))
+
+    def spools(self, work: FinishedWork, scratch: Path, shard_done: Callable[[], None]) -> Path:
+        """They are there, read by all."""
+        for name in work.done:
+            if not exists(self._spool(name)):
+                raise StoreError(f"{self._spool(name)}: another process removed it", "merge again")
+            shard_done()
+        return self.folder
+
+    def bands(self, search: NearSearch) -> None:
+        """Until it is known what every band joins."""
+        names = {f"band-{band:03d}": band for band in range(search.bands)}
+        self._share(
+            names, lambda n: search.links(names[n]) is not None, lambda name: search.find(names[name])
+        )
+
+    def help(self) -> None:
+        """Take part in a search that another process planned."""
+        if not self._helped and self._search.is_planned:
+            self.bands(self._search)
+            self._helped = True
+
+    def _share(self, names: Iterable[str], done: Callable[[str], bool], make: Callable[[str], None]) -> None:
+        """Until all are done: make those that nobody makes, in an order of our own."""
+        left = sorted(names)
+        self._random.shuffle(left)
+        while left and exists(self.folder):
+            waiting = []
+            for name in left:
+                if done(name):
+                    continue
+                with self.held(name) as ours:
+                    if not ours:
+                        waiting.append(name)
+                    elif not done(name):
+                        make(name)
+            left = waiting
+            if left:
+                self.wait()
 
     @contextmanager
     def held(self, name: str) -> Iterator[bool]:
@@ -90,69 +148,23 @@ class _Tasks:
             self._heart.forget(lease)
             lease.release()
 
-    def spool(self, name: str) -> Path:
+    def _spool(self, name: str) -> Path:
         return self.folder / f"{name}.spool"
 
     def wait(self) -> None:
         """A moment, not the same for all."""
-        time.sleep(WAIT * self.random.uniform(0.5, 1.5))
+        time.sleep(WAIT * self._random.uniform(0.5, 1.5))
+
+    def remove(self) -> None:
+        """What the dataset was made from, at once, so that nobody takes half of it for a merge."""
+        gone = self.folder.with_name(f"{self.folder.name}.{secrets.token_hex(4)}{TEMP_SUFFIX}")
+        os.rename(self.folder, gone)
+        shutil.rmtree(gone, ignore_errors=True)
 
     def close(self) -> None:
         self._heart.stop()
         if exists(self.folder):
             self._leases.close()
-
-
-def _read_shards(work: FinishedWork, tasks: _Tasks) -> None:
-    """Until every finished shard has its spool: make those that nobody makes, in an order of our own."""
-    reader = ShardReader(work, durable=True)
-    left = sorted(work.done)
-    tasks.random.shuffle(left)
-    while left and exists(tasks.folder):
-        waiting = []
-        for name in left:
-            if exists(tasks.spool(name)):
-                continue
-            with tasks.held(name) as ours:
-                if not ours:
-                    waiting.append(name)
-                elif not exists(tasks.spool(name)):
-                    reader.write(name, tasks.folder)
-        left = waiting
-        if left:
-            tasks.wait()
-
-
-def _write_dataset(
-    work: FinishedWork, tasks: _Tasks, published: bool, progress: StageProgress | None, part_bytes: int
-) -> Accounting | None:
-    """Write it, or wait until it is written; the folder of spools goes when it is."""
-    while exists(tasks.folder):
-        with tasks.held(LAST) as ours:
-            if ours:
-                counts = merge_work(work, _linked(tasks), published, progress, part_bytes)
-                gone = tasks.folder.with_name(f"{tasks.folder.name}.{secrets.token_hex(4)}{TEMP_SUFFIX}")
-                os.rename(tasks.folder, gone)  # at once, so that nobody takes half of it for a merge
-                shutil.rmtree(gone, ignore_errors=True)
-                return counts
-        tasks.wait()
-    return None
-
-
-def _linked(tasks: _Tasks) -> Callable[[FinishedWork, Path, Callable[[], None]], None]:
-    """The spools that are there under second names, which the second pass may remove."""
-
-    def link(work: FinishedWork, folder: Path, shard_done: Callable[[], None]) -> None:
-        for name in work.done:
-            try:
-                os.link(tasks.spool(name), folder / f"{name}.spool")
-            except FileNotFoundError:
-                raise StoreError(f"{tasks.spool(name)}: another process removed it", "merge again") from None
-            except OSError:  # a file system without hard links
-                shutil.copyfile(tasks.spool(name), folder / f"{name}.spool")
-            shard_done()
-
-    return link
 
 
 def _key(work: FinishedWork, published: bool) -> str:

@@ -8,15 +8,17 @@ filter touches it. Lines of the same outcome lie together, so what filters leave
 from __future__ import annotations
 
 import hashlib
+import zlib
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass, field
-from itertools import pairwise
+from itertools import chain, pairwise
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import orjson
 
+from kgqa_hpc.errors import StoreError
 from kgqa_hpc.store.atomic import write_file
 
 STATUSES = ("accepted", "rejected", "invalid", "failed")
@@ -49,7 +51,8 @@ class Head:
     """What is known of a shard beside its rows.
 
     `sampled` is the digest of ids and groups of its anchors (`sampled_digest`), `waiting` the groups of those
-    without a row. `lists` are (group, status, reason) of the items that yielded a list.
+    without a row. `lists` are (group, status, reason) of the items that yielded a list. `sum` is the CRC-32 of what
+    follows the head, in a spool that lies for other processes.
     """
 
     rows: int = 0
@@ -60,6 +63,7 @@ class Head:
     lists: list[tuple[str, str, str | None]] = field(default_factory=list)
     requests: list[dict[str, Any]] = field(default_factory=list)
     columns: list[Any] = field(default_factory=list)
+    sum: int | None = None
 
 
 class SpoolWriter:
@@ -116,22 +120,27 @@ class SpoolWriter:
         self.head.rows = len(self._rows)
         self.head.groups, self.head.reasons = self._groups.texts, self._reasons.texts
         table = np.array(self._rows, np.int32).reshape(-1, len(FIELDS))
-        pieces = [orjson.dumps(asdict(self.head)), b"\n", table.tobytes()]
-        for lines in (*self._lines, self._lost):
-            pieces += lines
-        write_file(path, b"".join(pieces), durable=durable)
+        body = b"".join([table.tobytes(), *chain(*self._lines, self._lost)])
+        self.head.sum = zlib.crc32(body) if durable else None
+        write_file(path, b"".join([orjson.dumps(asdict(self.head)), b"\n", body]), durable=durable)
 
 
 class Spool:
-    """A spool as it lies on disk: `head`, columns of the table by name, and where each row's lines are."""
+    """A spool as it lies on disk: `head`, columns of the table by name, and where each row's lines are.
+
+    Raises StoreError, read with its lines, when it is not what was written; it is then removed.
+    """
 
     def __init__(self, path: Path, *, lines: bool = True) -> None:
         self._path = path
         with path.open("rb") as file:
             self.head = Head(**orjson.loads(file.readline()))
-            table = np.frombuffer(file.read(4 * len(FIELDS) * self.head.rows), np.int32)
-            self._table = table.reshape(-1, len(FIELDS))
+            table = file.read(4 * len(FIELDS) * self.head.rows)
             self.bytes = memoryview(file.read() if lines else b"")
+        if lines and self.head.sum not in (None, zlib.crc32(self.bytes, zlib.crc32(table))):
+            path.unlink(missing_ok=True)
+            raise StoreError(f"{path}: was not what was written there and is removed", "merge again")
+        self._table = np.frombuffer(table, np.int32).reshape(-1, len(FIELDS))
         lengths, lost = self["line"].astype(np.int64), self["lost"].astype(np.int64)
         order = np.argsort(np.minimum(self["status"], LOST), kind="stable")
         self.start = np.empty(len(lengths), np.int64)

@@ -1,7 +1,8 @@
-"""Shards to spools on all cores: this process where there is little to do, else with a worker per other core.
+"""Who does the tasks of a merge: its shards on all cores of this machine, unless another crew is given.
 
-Workers are programs of their own (`python -m kgqa_hpc.dataset.shard_rows`), not forks: nothing that this process
-holds can reach them, and they end when it does.
+This process does all where there is little to do, else with a worker per other core. Workers are programs of their
+own (`python -m kgqa_hpc.dataset.shard_rows`), not forks: nothing that this process holds can reach them, and they end
+when it does.
 """
 
 from __future__ import annotations
@@ -13,9 +14,11 @@ import sys
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
+from typing import Protocol
 
 import orjson
 
+from kgqa_hpc.dataset.near_search import NearSearch
 from kgqa_hpc.dataset.read import FinishedWork
 from kgqa_hpc.dataset.shard_rows import ShardReader
 from kgqa_hpc.errors import AccountingError, CorruptFile, StoreError
@@ -25,14 +28,38 @@ FEW = 20_000
 AHEAD = 4  # shards in a worker's hands
 
 
-# Writes folder/SHARD.spool for every shard, of one that is not done what has ended, and calls the last one for each.
-Spools = Callable[[FinishedWork, Path, Callable[[], None]], None]
+class Crew(Protocol):
+    """Does the tasks of a merge; who did which changes no byte."""
+
+    def spools(self, work: FinishedWork, scratch: Path, shard_done: Callable[[], None]) -> Path:
+        """Make SHARD.spool for every shard, of one that is not done what has ended, and tell of each.
+
+        Returns the folder where they lie: `scratch`, or one of its own.
+        """
+
+    def bands(self, search: NearSearch) -> None:
+        """Find what every band of a search joins."""
+
+
+class LocalCrew:
+    """This machine, by so many processes (default: one per core where there is enough to do)."""
+
+    def __init__(self, processes: int | None = None) -> None:
+        self._processes = processes
+
+    def spools(self, work: FinishedWork, scratch: Path, shard_done: Callable[[], None]) -> Path:
+        write_spools(work, scratch, shard_done, self._processes)
+        return scratch
+
+    def bands(self, search: NearSearch) -> None:
+        for band in range(search.bands):
+            search.find(band)
 
 
 def write_spools(
     work: FinishedWork, folder: Path, shard_done: Callable[[], None], processes: int | None = None
 ) -> None:
-    """Write all spools on this machine: `Spools` by processes of its own.
+    """Write all spools on this machine.
 
     Raises CorruptFile naming all damaged results, after each was moved to quarantine; AccountingError.
     """
@@ -72,8 +99,9 @@ def _together(
     work: FinishedWork, names: Sequence[str], folder: Path, processes: int
 ) -> Iterator[CorruptFile | None]:
     """Shard i goes to worker i mod n, the last of which is this process; the others always have a few in hand."""
+    here = _Here(work, folder)  # first: it says what the others could not do either
     others = [_Worker(work.run.path, folder) for _ in range(processes - 1)]
-    workers: list[_Worker | _Here] = [*others, _Here(work, folder)]
+    workers: list[_Worker | _Here] = [*others, here]
     try:
         waiting: deque[_Worker | _Here] = deque()
         for position, name in enumerate(names):

@@ -10,7 +10,9 @@ from typing import Any
 import orjson
 import pytest
 
+from kgqa_hpc.config import parse_config
 from kgqa_hpc.dataset.rows import Rows, RowsBuilder
+from kgqa_hpc.dataset.sketches import SketchMaker
 from kgqa_hpc.dataset.spool import Spool, SpoolWriter, cut_line
 from kgqa_hpc.store.partition import read_shards_manifest
 from kgqa_hpc.store.results import read_result, read_summary, write_result
@@ -77,13 +79,14 @@ def template(make_run: Any) -> Any:
 
 @pytest.fixture
 def rows_of() -> Any:
-    """rows_of(folder, records) makes rows that are all accepted, without a run.
+    """rows_of(folder, records) makes rows that are all accepted, without a run; sketches are for `near`.
 
     A record gets an id, a question, an answer, a kind and a group where it has none.
     """
 
-    def make(folder: Path, records: list[dict[str, Any]], shard: int = 7) -> Rows:
+    def make(folder: Path, records: list[dict[str, Any]], shard: int = 7, near: float | None = None) -> Rows:
         builder = RowsBuilder()
+        sketches = SketchMaker(parse_config({**CONFIG, "dataset": {"duplicates": {"near": near}}}, "test"))
         for start in range(0, max(len(records), 1), shard):
             spool = SpoolWriter()
             for number, given in enumerate(records[start : start + shard], start):
@@ -102,6 +105,10 @@ def rows_of() -> Any:
                 )
             path = folder / f"{start:06d}.spool"
             spool.write(path)
+            accepted = [
+                (i, one.get("question", "Q?")) for i, one in enumerate(records[start : start + shard])
+            ]
+            sketches.write(path, accepted)
             builder.add(path, Spool(path, lines=False))
         return builder.rows()
 

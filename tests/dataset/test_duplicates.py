@@ -8,8 +8,13 @@ from typing import Any
 
 import pytest
 
-from kgqa_hpc.dataset.duplicates import band_shape, exact_duplicates, grams, near_duplicates
+from kgqa_hpc.dataset import near_search
+from kgqa_hpc.dataset.duplicates import exact_duplicates, near_duplicates
 from kgqa_hpc.dataset.merge import merge
+from kgqa_hpc.dataset.near_search import NearSearch
+from kgqa_hpc.dataset.sketches import band_shape, grams
+from kgqa_hpc.dataset.workers import LocalCrew
+from kgqa_hpc.errors import StoreError
 
 SEED = 20261122
 
@@ -20,6 +25,12 @@ def sentence(rng: random.Random, length: int = 30) -> list[str]:
 
 def jaccard(one: str, other: str) -> float:
     return len(grams(one) & grams(other)) / len(grams(one) | grams(other))
+
+
+def near(folder: Path, rows_of: Any, questions: list[str], threshold: float = 0.8) -> list[int]:
+    rows = rows_of(folder, [{"question": q} for q in questions], near=threshold)
+    search = NearSearch.plan(folder / near_search.FOLDER, rows, threshold)
+    return near_duplicates(rows, search, LocalCrew().bands).tolist()
 
 
 def test_case_punctuation_and_line_breaks_hide_no_repetition(tmp_path: Path, rows_of: Any) -> None:
@@ -47,8 +58,7 @@ def test_near_duplicates_are_exactly_those_that_all_pairs_compared_give(tmp_path
     pytest.importorskip("rensa")
     print("seed", SEED)
     questions = planted(random.Random(SEED))
-    rows = rows_of(tmp_path, [{"question": q} for q in questions])
-    found = near_duplicates(rows, 0.8, SEED, tmp_path).tolist()
+    found = near(tmp_path, rows_of, questions)
     expected = [
         later
         for later in range(len(questions))
@@ -69,8 +79,7 @@ def test_the_oracle_finds_no_pair_that_we_miss(tmp_path: Path, rows_of: Any) -> 
         sketch.update_batch([gram.encode() for gram in grams(question)])
         theirs |= {number for other in index.query(sketch) if jaccard(questions[int(other)], question) >= 0.8}
         index.insert(str(number), sketch)
-    rows = rows_of(tmp_path, [{"question": q} for q in questions])
-    assert theirs <= set(near_duplicates(rows, 0.8, SEED, tmp_path).tolist())
+    assert theirs <= set(near(tmp_path, rows_of, questions))
 
 
 @pytest.mark.parametrize("threshold", [0.5, 0.7, 0.8, 0.9, 0.95])
@@ -82,10 +91,48 @@ def test_bands_miss_less_than_one_of_a_thousand_pairs_at_the_threshold(threshold
 
 def test_no_question_is_its_own_duplicate_and_none_of_none(tmp_path: Path, rows_of: Any) -> None:
     pytest.importorskip("rensa")
-    assert near_duplicates(rows_of(tmp_path, []), 0.9, 1, tmp_path).tolist() == []
+    assert near(tmp_path, rows_of, []) == []
     one = tmp_path / "one"
     one.mkdir()
-    assert near_duplicates(rows_of(one, [{"question": "?"}]), 0.9, 1, one).tolist() == []
+    assert near(one, rows_of, ["?"]) == []
+
+
+def test_what_a_band_joins_is_the_same_whoever_looks_and_whatever_was_found_before(
+    tmp_path: Path, rows_of: Any
+) -> None:
+    pytest.importorskip("rensa")
+    rows = rows_of(tmp_path, [{"question": q} for q in planted(random.Random(SEED + 2))], near=0.8)
+    search = NearSearch.plan(tmp_path / near_search.FOLDER, rows, 0.8)
+    for band in range(search.bands):
+        search.find(band)
+    together = [search.found(band).tolist() for band in range(search.bands)]
+    assert sum(map(len, together)) > 40
+    for band in reversed(range(search.bands)):
+        another = NearSearch(search.folder)
+        another.find(band)
+        assert another.found(band).tolist() == together[band]
+
+
+def test_findings_that_are_damaged_or_of_another_plan_are_not_believed(tmp_path: Path, rows_of: Any) -> None:
+    pytest.importorskip("rensa")
+    rows = rows_of(tmp_path, [{"question": q} for q in planted(random.Random(SEED))], near=0.8)
+    search = NearSearch.plan(tmp_path / near_search.FOLDER, rows, 0.8)
+    assert search.links(3) is None
+    search.find(3)
+    path = search.folder / "band-003"
+    whole = path.read_bytes()
+    assert len(search.found(3)) > 0
+    path.write_bytes(whole[:-16])
+    assert search.links(3) is None
+    with pytest.raises(StoreError, match="missing or not what was written"):
+        search.found(3)
+    path.write_bytes(whole)
+    path.rename(search.folder / "band-004")
+    assert search.links(4) is None
+    rows.reject(rows.accepted[:1], "length")
+    other = NearSearch.plan(search.folder, rows, 0.8)
+    path.write_bytes(whole)
+    assert other.links(3) is None
 
 
 def test_a_merge_counts_them_and_a_later_one_brings_them_back(make_run: Any) -> None:

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import random
 import shutil
 import signal
 import subprocess
 import sys
+import time
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +16,7 @@ import pytest
 from kgqa_hpc.dataset.merge import merge
 from kgqa_hpc.errors import AccountingError, CorruptFile, FingerprintMismatch, InputError
 from tests.dataset.conftest import contents, rewrite
+from tests.work.rig import reconfigure
 
 
 def flip(path: Path, at: int) -> None:
@@ -36,6 +39,13 @@ def die(done, total, label):
     if done == int(sys.argv[2]):
         os.kill(os.getpid(), signal.SIGKILL)
 merge(run, progress=die)
+"""
+TIMED = """
+import threading
+timer = threading.Timer(float(sys.argv[2]), os.kill, (os.getpid(), signal.SIGKILL))
+timer.daemon = True
+timer.start()
+merge(run)
 """
 _PREAMBLE = """
 import os, signal, sys
@@ -167,6 +177,29 @@ def test_a_kill_in_the_middle_of_a_merge_leaves_the_old_dataset(make_run: Any) -
         assert contents(run.folder.dataset) == before
     merge(run.folder)
     assert set(contents(run.folder.dataset)) == set(before)
+    assert not list(run.folder.path.glob(".dataset*"))
+
+
+def test_sigkill_at_any_moment_leaves_the_old_or_the_new_dataset(make_run: Any) -> None:
+    run = make_run(dataset={"order": "id"})
+    run.finish()
+    wishes: list[dict[str, Any]] = [{"order": "id"}, {"order": "answer"}]
+    datasets, seconds = [], 0.0
+    for wish in wishes:
+        reconfigure(run.folder, dataset=wish)
+        began = time.monotonic()
+        merge(run.folder)
+        seconds = time.monotonic() - began
+        datasets.append(contents(run.folder.dataset))
+    seed = random.SystemRandom().randrange(2**32)
+    print("seed", seed)
+    moments = random.Random(seed)
+    for number in range(6):
+        reconfigure(run.folder, dataset=wishes[number % 2])
+        assert in_child(TIMED, run.folder.path, moments.uniform(0, 1.5 * seconds)) in (0, -signal.SIGKILL)
+        assert contents(run.folder.dataset) in datasets
+    merge(run.folder)
+    assert contents(run.folder.dataset) == datasets[1]
     assert not list(run.folder.path.glob(".dataset*"))
 
 

@@ -15,7 +15,7 @@ import pytest
 
 from kgqa_hpc.anchors.anchor import Anchor, Node, Relation, graph_variables
 from kgqa_hpc.anchors.names import plain as plain_name
-from kgqa_hpc.dataset.duplicates import words
+from kgqa_hpc.dataset.sketches import words
 from kgqa_hpc.documents.quotes import QuotableText
 from kgqa_hpc.documents.taxa import organism_key
 from kgqa_hpc.engines.clean import one_line
