@@ -51,7 +51,9 @@ def main() -> int:
             f"{label:<44} {size / taken:7.1f} MB a CPU s   ours is {ours * taken / size:5.1f} times as fast"
             f"   {found:9,} found   built in {built:5.1f} s"
         )
-    print(f"largest memory {resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1e6:.2f} GB, all of them together")
+    print(
+        f"largest memory {resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1e6:.2f} GB, all of them together"
+    )
     return 0
 
 
