@@ -24,6 +24,7 @@ STEPS = Registry(
         "prune": "kgqa_hpc.steps.prune:Prune",
         "delexicalise": "kgqa_hpc.steps.prune:Delexicalise",
         "question_type": "kgqa_hpc.steps.question_type:QuestionType",
+        "judged_question_type": "kgqa_hpc.steps.judged_question_type:JudgedQuestionType",
         "judge_support": "kgqa_hpc.steps.judge_support:JudgeSupport",
         "judge_options": "kgqa_hpc.steps.rephrase_medqa:JudgeOptions",
     },
