@@ -160,22 +160,35 @@ def score(
     by: Annotated[
         list[str] | None,
         typer.Option(
-            help="Column to group by; may be repeated. Default: organism_group, functional_class, group."
+            help="Column to group by; may be repeated. Default: organism_group, functional_class, "
+            "taxonomy, functions, group."
         ),
     ] = None,
     missing: Annotated[
         Literal["error", "empty"], typer.Option(help="What a reference without a prediction is.")
     ] = "error",
+    joined: Annotated[
+        Path | None, typer.Option(help="Write both beside each other, for a judge, and score nothing.")
+    ] = None,
+    judged: Annotated[
+        Path | None, typer.Option(help="A run of the step judge_prediction over what --joined wrote.")
+    ] = None,
     resamples: Annotated[int, typer.Option(min=0, help="Of the bootstrap; 0: no intervals.")] = 1000,
     seed: Seed = 0,
     as_json: AsJson = False,
 ) -> None:
-    """BLEU, ROUGE and, where installed, METEOR and CIDEr, with intervals, in all and per group."""
+    """BLEU, ROUGE, a judge's scores and, where installed, METEOR and CIDEr, with intervals, in all and per group."""
+    from kgqa_hpc.evaluate import judged_answers, score_text
     from kgqa_hpc.evaluate import score as room
-    from kgqa_hpc.evaluate import score_text
 
     pairs = room.read_pairs(predictions, references, missing=missing)
-    document = room.score(pairs, by=by or None, resamples=resamples, seed=seed)
+    if joined:
+        judged_answers.write_joined(joined, pairs.rows, pairs.predictions)
+        print_result(
+            {"joined": str(joined), "pairs": len(pairs.rows)}, f"{joined}: {len(pairs.rows):,} pairs", as_json
+        )
+        return
+    document = room.score(pairs, by=by or None, judged=judged, resamples=resamples, seed=seed)
     print_result(document, score_text.render(document), as_json)
 
 

@@ -26,6 +26,7 @@ STEPS = Registry(
         "question_type": "kgqa_hpc.steps.question_type:QuestionType",
         "judged_question_type": "kgqa_hpc.steps.judged_question_type:JudgedQuestionType",
         "judge_support": "kgqa_hpc.steps.judge_support:JudgeSupport",
+        "judge_prediction": "kgqa_hpc.steps.judge_prediction:JudgePrediction",
         "judge_options": "kgqa_hpc.steps.rephrase_medqa:JudgeOptions",
     },
 )

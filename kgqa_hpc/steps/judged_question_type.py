@@ -61,7 +61,9 @@ class JudgedQuestionType(Step):
     @classmethod
     def columns_for(cls, settings: StepSettings) -> tuple[Column, ...]:
         return (
-            Column(settings.label, "string", f"What the question asks for, by a judge: {', '.join(CHOICES)}."),
+            Column(
+                settings.label, "string", f"What the question asks for, by a judge: {', '.join(CHOICES)}."
+            ),
         )
 
 

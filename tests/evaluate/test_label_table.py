@@ -48,7 +48,8 @@ def test_three_columns_are_compared_two_by_two(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("columns", "message"), [(["rule"], "one column"), (["rule", "rule"], "one"), (["rule", "x"], "label in x")]
+    ("columns", "message"),
+    [(["rule"], "one column"), (["rule", "rule"], "one"), (["rule", "x"], "label in x")],
 )
 def test_what_cannot_be_compared_is_refused(tmp_path: Path, columns: list[str], message: str) -> None:
     with pytest.raises(InputError, match=message):

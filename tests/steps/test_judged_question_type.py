@@ -66,7 +66,11 @@ def test_each_kept_record_of_many_is_asked_about_in_turn(step: Step, stop: StopA
     assert isinstance(step.take(item, stop(answer("interaction")), 0), Ask)
     assert "How long is it?" in step.request(item, 0, 1, turn=1).messages[-1]["content"]
     assert isinstance(step.take(item, stop(answer("structure")), 0, 1), Done)
-    assert [record.get("judged_question_type") for record in item.records] == ["interaction", None, "structure"]
+    assert [record.get("judged_question_type") for record in item.records] == [
+        "interaction",
+        None,
+        "structure",
+    ]
 
 
 def test_nobody_is_asked_about_an_item_without_records(step: Step) -> None:
