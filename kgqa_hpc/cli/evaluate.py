@@ -57,6 +57,9 @@ def human_sample(
         int | None, typer.Option(min=1, help="Pairs in all; default: what the power calculation asks for.")
     ] = None,
     by: Annotated[str, typer.Option(help="Column whose values are represented evenly.")] = "group",
+    show: Annotated[
+        list[str] | None, typer.Option(help="A column that who rates may see (document_text); repeatable.")
+    ] = None,
     expected: Annotated[float, typer.Option(help="Share of good pairs among the accepted.")] = 0.75,
     difference: Annotated[float, typer.Option(help="How much lower a share should be told from it.")] = 0.2,
     power: Annotated[float, typer.Option(min=0.01, max=0.999, help="Chance to see such a difference.")] = 0.8,
@@ -70,7 +73,13 @@ def human_sample(
     from kgqa_hpc.evaluate.human_sample import Aim, draw_sample
 
     drawn = draw_sample(
-        run, sheet, number=number, by=by, aim=Aim(expected, difference, power, alpha), seed=seed
+        run,
+        sheet,
+        number=number,
+        by=by,
+        show=show or (),
+        aim=Aim(expected, difference, power, alpha),
+        seed=seed,
     )
     where = f"{len(drawn.strata)} strata; sheet {drawn.sheet}, key {drawn.key} (keep it from who rates)"
     print_result(drawn.to_dict(), f"{drawn.plan}\n{where}", as_json)
