@@ -59,6 +59,8 @@ def test_columns_of_the_source_are_kept_and_a_cleaned_dataset_can_be_split_by_se
     accepted = [record for record in found if record["accepted"]]
     parts = {(record["sequence"], record["split"]) for record in accepted}
     assert len(parts) == 2
+    card = (tmp_path / "run" / "dataset" / "README.md").read_text(encoding="utf-8")
+    assert "(single linkage of Jaccard" in card
     (file,) = (tmp_path / "run" / "dataset").glob("accepted-train-*.parquet")
     assert str(pq.read_schema(file).field("taxonomy").type).startswith("list<")
 
