@@ -57,6 +57,9 @@ def human_sample(
         int | None, typer.Option(min=1, help="Pairs in all; default: what the power calculation asks for.")
     ] = None,
     by: Annotated[str, typer.Option(help="Column whose values are represented evenly.")] = "group",
+    show: Annotated[
+        list[str] | None, typer.Option(help="A column that who rates may see (document_text); repeatable.")
+    ] = None,
     expected: Annotated[float, typer.Option(help="Share of good pairs among the accepted.")] = 0.75,
     difference: Annotated[float, typer.Option(help="How much lower a share should be told from it.")] = 0.2,
     power: Annotated[float, typer.Option(min=0.01, max=0.999, help="Chance to see such a difference.")] = 0.8,
@@ -70,7 +73,13 @@ def human_sample(
     from kgqa_hpc.evaluate.human_sample import Aim, draw_sample
 
     drawn = draw_sample(
-        run, sheet, number=number, by=by, aim=Aim(expected, difference, power, alpha), seed=seed
+        run,
+        sheet,
+        number=number,
+        by=by,
+        show=show or (),
+        aim=Aim(expected, difference, power, alpha),
+        seed=seed,
     )
     where = f"{len(drawn.strata)} strata; sheet {drawn.sheet}, key {drawn.key} (keep it from who rates)"
     print_result(drawn.to_dict(), f"{drawn.plan}\n{where}", as_json)
@@ -160,22 +169,35 @@ def score(
     by: Annotated[
         list[str] | None,
         typer.Option(
-            help="Column to group by; may be repeated. Default: organism_group, functional_class, group."
+            help="Column to group by; may be repeated. Default: organism_group, functional_class, "
+            "taxonomy, functions, group."
         ),
     ] = None,
     missing: Annotated[
         Literal["error", "empty"], typer.Option(help="What a reference without a prediction is.")
     ] = "error",
+    joined: Annotated[
+        Path | None, typer.Option(help="Write both beside each other, for a judge, and score nothing.")
+    ] = None,
+    judged: Annotated[
+        Path | None, typer.Option(help="A run of the step judge_prediction over what --joined wrote.")
+    ] = None,
     resamples: Annotated[int, typer.Option(min=0, help="Of the bootstrap; 0: no intervals.")] = 1000,
     seed: Seed = 0,
     as_json: AsJson = False,
 ) -> None:
-    """BLEU, ROUGE and, where installed, METEOR and CIDEr, with intervals, in all and per group."""
+    """BLEU, ROUGE, a judge's scores and, where installed, METEOR and CIDEr, with intervals, in all and per group."""
+    from kgqa_hpc.evaluate import judged_answers, score_text
     from kgqa_hpc.evaluate import score as room
-    from kgqa_hpc.evaluate import score_text
 
     pairs = room.read_pairs(predictions, references, missing=missing)
-    document = room.score(pairs, by=by or None, resamples=resamples, seed=seed)
+    if joined:
+        judged_answers.write_joined(joined, pairs.rows, pairs.predictions)
+        print_result(
+            {"joined": str(joined), "pairs": len(pairs.rows)}, f"{joined}: {len(pairs.rows):,} pairs", as_json
+        )
+        return
+    document = room.score(pairs, by=by or None, judged=judged, resamples=resamples, seed=seed)
     print_result(document, score_text.render(document), as_json)
 
 

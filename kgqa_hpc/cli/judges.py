@@ -14,12 +14,24 @@ Seed = Annotated[int, typer.Option("--seed", min=0, help="Of everything that is 
 
 
 @app.command()
-def panel(source: Source, seed: Seed = 0, as_json: AsJson = False) -> None:
+def panel(
+    source: Source,
+    column: Annotated[
+        list[str] | None,
+        typer.Option(help="Compare columns of labels (question_type) instead of verdicts; twice or more."),
+    ] = None,
+    seed: Seed = 0,
+    as_json: AsJson = False,
+) -> None:
     """The judges of a run side by side: what each and each rule accepts, who decides alone, how they agree."""
-    from kgqa_hpc.evaluate import panel_table
+    from kgqa_hpc.evaluate import label_table, panel_table
 
-    document = panel_table.panel_table(source, seed=seed)
-    print_result(document, panel_table.render(document), as_json)
+    if column:
+        document = label_table.label_table(source, column, seed=seed)
+        print_result(document, label_table.render(document), as_json)
+    else:
+        document = panel_table.panel_table(source, seed=seed)
+        print_result(document, panel_table.render(document), as_json)
 
 
 @app.command()

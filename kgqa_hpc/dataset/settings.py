@@ -43,7 +43,9 @@ class Split(Settings):
     """Accepted records divided into parts that share nothing of what `by` names."""
 
     by: str = Field(
-        "nodes", description="nodes: connected groups of records that share nodes; or a record column."
+        "nodes",
+        description="nodes: connected groups of records that share nodes; sequence_cluster: records of similar "
+        "sequences; or a record column.",
     )
     shares: dict[Annotated[str, Field(pattern=r"^[a-z][a-z0-9_]*$")], Share] = Field(
         default_factory=lambda: {"train": 0.9, "test": 0.1},

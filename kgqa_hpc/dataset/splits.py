@@ -1,9 +1,10 @@
 """Accepted records divided into parts that share nothing, so that a model never sees a test item's evidence.
 
-Records that share a value of what is divided by belong together: by `nodes`, all records connected through shared
-nodes; by a column, all with the same value. Such a group goes whole to one part. Groups are placed largest first,
-equal ones in a seeded order, each where the part's share is least filled. One group may be larger than any part
-should be (nodes often connect most of a dataset): then the shares cannot be met, and the accounting says so.
+Records that share a value of what is divided by belong together: by `nodes`, all records connected through
+shared nodes; by `sequence_cluster`, all whose sequences are similar; by a column, all with the same value.
+Such a group goes whole to one part. Groups are placed largest first, equal ones in a seeded order, each where
+the part's share is least filled. One group may be larger than any part should be (nodes often connect most of
+a dataset): then the shares cannot be met, and the accounting says so.
 """
 
 from __future__ import annotations
@@ -16,27 +17,33 @@ import numpy as np
 import orjson
 
 from kgqa_hpc.dataset.rows import Rows
+from kgqa_hpc.dataset.sequence_clusters import cluster
 from kgqa_hpc.dataset.settings import Split
 from kgqa_hpc.errors import InputError
 
 NODES = "nodes"
+SEQUENCE, SEQUENCE_CLUSTER = "sequence", "sequence_cluster"
 
 
 def divide(rows: Rows, split: Split | None, seed: int) -> dict[str, Any]:
     """Give every accepted row its part (`rows.part`, `rows.parts`); returns what the accounting says of it.
 
-    Raises InputError when records have no such column.
+    Raises InputError when records have no such column, KgqaError when MMseqs2 fails.
     """
     if split is None:
         return {}
     accepted = rows.accepted
-    keys = _keys(rows, accepted, split.by)
+    by_similarity = split.by == SEQUENCE_CLUSTER
+    keys = _keys(rows, accepted, SEQUENCE if by_similarity else split.by)
+    method = {}
+    if by_similarity:
+        keys, method["method"] = _clustered(keys)
     group = _connected(len(accepted), keys)
     parts = tuple(split.shares)
     part_of_group = _place(group, list(split.shares.values()), seed)
     rows.parts = parts
     rows.part[accepted] = part_of_group[group]
-    return _describe(rows, accepted, split, keys, group)
+    return _describe(rows, accepted, split, keys, group) | method
 
 
 def _keys(rows: Rows, accepted: np.ndarray, by: str) -> list[list[str]]:
@@ -50,6 +57,13 @@ def _keys(rows: Rows, accepted: np.ndarray, by: str) -> list[list[str]]:
             )
         found.append(list(_values(record[by], by)))
     return found
+
+
+def _clustered(keys: list[list[str]]) -> tuple[list[list[str]], str]:
+    """The cluster of each record's sequence in its place, and how the clusters were made."""
+    place = {sequence: number for number, sequence in enumerate(sorted({one for (one,) in keys}))}
+    found = cluster([orjson.loads(sequence) or "" for sequence in place])
+    return [[str(found.labels[place[sequence]])] for (sequence,) in keys], found.method
 
 
 def _values(value: Any, by: str) -> Iterable[str]:

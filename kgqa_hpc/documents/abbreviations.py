@@ -9,13 +9,18 @@ gene has the name.
 from __future__ import annotations
 
 import re
+from itertools import chain
 
-_BRACKET = re.compile(r"(?:\(|, (?=[A-Za-z]{3,9}\)))([A-Z][A-Za-z]{1,7}?)s?\b")
-_EXPLAINED_BEHIND = re.compile(r"\b([A-Z][A-Za-z]{2,7}?)s? \(([a-z][^()]{4,120})\)")
+# Each begins with a sign that is rare, which is what makes the search fast.
+_IN_BRACKET = re.compile(r"\(([A-Z][A-Za-z]{1,7}?)s?\b")
+_LAST_IN_BRACKET = re.compile(r", (?=[A-Za-z]{3,9}\))([A-Z][A-Za-z]{1,7}?)s?\b")
+_EXPLANATION = re.compile(r" \(([a-z][^()]{4,120})\)")
+_EXPLAINED = re.compile(r"\b([A-Z][A-Za-z]{2,7}?)s?$")
 _WORD = re.compile(r"[A-Za-z]+")
 _SMALL = {"a", "an", "and", "at", "by", "for", "from", "in", "of", "on", "or", "the", "to", "with"}
 # Characters before a bracket in which its explanation is looked for.
 _REACH = 120
+_LONGEST = 9  # letters of a symbol and its plural
 _PRODUCT = re.compile(
     r"(?:ases?|proteins?|factors?|receptors?|hormones?|antigens?|genes?|peptides?|ligands?|homolog|subunit|channels?"
     r"|transporters?|exchangers?|globulins?|leukins?|feron|kines?|RNAs?|transcript|polypeptide|molecules?|inhibitor)$"
@@ -29,14 +34,15 @@ _NO_PROTEINS = {"again", "brain", "basin", "chain", "certain", "domain", "gain",
 def defined_otherwise(text: str) -> set[str]:
     """The abbreviations that the text explains, and not as a gene product. Time linear in the text's length."""
     found = set()
-    for match in _BRACKET.finditer(text):
+    for match in chain(_IN_BRACKET.finditer(text), _LAST_IN_BRACKET.finditer(text)):
         words = _WORD.findall(text, max(0, match.start() - _REACH), match.start())
         if _is_no_product(_explanation(match[1], words)):
             found.add(match[1])
-    for match in _EXPLAINED_BEHIND.finditer(text):
-        words = _WORD.findall(match[2])
-        if any(_is_no_product(_explanation(match[1], words[:n])) for n in range(len(words), 1, -1)):
-            found.add(match[1])
+    for match in _EXPLANATION.finditer(text):
+        if symbol := _EXPLAINED.search(text, max(0, match.start() - _LONGEST), match.start()):
+            words = _WORD.findall(match[1])
+            if any(_is_no_product(_explanation(symbol[1], words[:n])) for n in range(len(words), 1, -1)):
+                found.add(symbol[1])
     return found
 
 

@@ -13,7 +13,9 @@ from collections import defaultdict
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from enum import Enum
+from functools import lru_cache
 
+from kgqa_hpc.documents.entries import Entries, NameIndex
 from kgqa_hpc.documents.proteins import Protein
 from kgqa_hpc.documents.spellings import spellings
 from kgqa_hpc.documents.taxa import NO_ORGANISM, organism_key, strain_words
@@ -54,14 +56,15 @@ class ProteinTable:
     def __init__(self, proteins: Iterable[Protein], replaced_by: Mapping[str, str] | None = None) -> None:
         self._replaced = dict(replaced_by or {})
         self._withdrawn: set[str] = set()
-        self._exact: defaultdict[str, dict[str, Protein]] = defaultdict(dict)
-        self._folded: defaultdict[str, dict[str, Protein]] = defaultdict(dict)
+        self._entries, self._exact, self._folded = Entries(), NameIndex(), NameIndex()
         self._species: defaultdict[str, set[str]] = defaultdict(set)
         for protein in proteins:
             if _WITHDRAWN.match(protein.name):
                 self._withdrawn.add(protein.accession)
             else:
                 self._add(protein)
+        self._exact.close()
+        self._folded.close()
 
     def map(self, name: str, organism: str) -> Mapped:
         """The entry of this name in this organism, or why there is none. `organism`: a name or a taxon id."""
@@ -69,38 +72,45 @@ class ProteinTable:
         if name in self._withdrawn or name in self._replaced:
             new = self._replaced.get(name)
             return Mapped(Outcome.OBSOLETE, candidates=(new,) if new else ())
-        found = self._exact.get(name, {}), self._folded.get(_fold(name), {})
+        found = self._exact.find(name), self._folded.find(_fold(name))
         everywhere = found[1] or found[0]
         if not everywhere:
             return Mapped(Outcome.MISSING)
         if organism.strip().lower() in NO_ORGANISM:
-            return Mapped(Outcome.NO_ORGANISM, candidates=tuple(sorted(everywhere)))
-        for candidates in found:
-            here = self._in_organism(candidates.values(), organism.strip())
+            return Mapped(Outcome.NO_ORGANISM, candidates=tuple(sorted(self._by_accession(everywhere))))
+        for numbers in found:
+            here = self._by_accession(self._in_organism(numbers, organism.strip()))
             if len(here) == 1:
-                return Mapped(Outcome.MAPPED, here[0])
+                return Mapped(Outcome.MAPPED, self._entries[here.popitem()[1]])
             if here:
-                return Mapped(Outcome.AMBIGUOUS, candidates=tuple(sorted(p.accession for p in here)))
-        return Mapped(Outcome.HOMOLOGUE, candidates=tuple(sorted(everywhere)))
+                return Mapped(Outcome.AMBIGUOUS, candidates=tuple(sorted(here)))
+        return Mapped(Outcome.HOMOLOGUE, candidates=tuple(sorted(self._by_accession(everywhere))))
 
     def _add(self, protein: Protein) -> None:
-        for name in names_of(protein):
-            self._exact[name][protein.accession] = protein
-            for spelling in spellings(name):
-                self._folded[_fold(spelling)][protein.accession] = protein
-        key = organism_key(protein.organism)
+        number = self._entries.add(protein)
+        names = names_of(protein)
+        self._exact.add(names, number)
+        codes = (protein.entry_name, protein.accession)
+        ways = (_ways(name) if name not in codes else (_fold(name),) for name in names)
+        self._folded.add({way for one in ways for way in one}, number)
+        key = self._entries.taxon(number).key
         if " " in key:
             self._species[f"{key[0]}. {key.split(' ', 1)[1]}"].add(key)
 
-    def _in_organism(self, proteins: Iterable[Protein], organism: str) -> list[Protein]:
+    def _by_accession(self, numbers: Iterable[int]) -> dict[str, int]:
+        """Accessions and their entries; of an accession that the file has twice, the last."""
+        return {self._entries.accession(number): number for number in numbers}
+
+    def _in_organism(self, numbers: list[int], organism: str) -> list[int]:
         """Those of the organism; of one strain, where the organism names a strain that is among them."""
+        taxa = {number: self._entries.taxon(number) for number in numbers}
         if organism.isdigit():
-            return [protein for protein in proteins if protein.taxon_id == organism]
+            return [number for number, taxon in taxa.items() if taxon.id == organism]
         key, strain = organism_key(organism), strain_words(organism)
         full = self._species.get(key, set())
         wanted = full if len(full) == 1 else {key}
-        here = [protein for protein in proteins if organism_key(protein.organism) in wanted]
-        return [protein for protein in here if strain and strain <= strain_words(protein.organism)] or here
+        here = [number for number, taxon in taxa.items() if taxon.key in wanted]
+        return [number for number in here if strain and strain <= taxa[number].strain] or here
 
 
 def names_of(protein: Protein) -> list[str]:
@@ -109,6 +119,11 @@ def names_of(protein: Protein) -> list[str]:
     alternative = _ALTERNATIVE.findall(protein.name)
     names = [protein.name, recommended, *alternative, *protein.genes, protein.entry_name, protein.accession]
     return [name for name in dict.fromkeys(names) if name]
+
+
+@lru_cache(maxsize=1 << 14)  # homologues bear one name
+def _ways(name: str) -> tuple[str, ...]:
+    return tuple(_fold(spelling) for spelling in spellings(name))
 
 
 def _fold(name: str) -> str:

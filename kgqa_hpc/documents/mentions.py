@@ -14,6 +14,7 @@ from bisect import bisect_right
 from collections import Counter
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from functools import cache, lru_cache
 
 import ahocorasick_rs
 
@@ -30,6 +31,8 @@ _LABEL = re.compile(r"^[A-Z][A-Z &/,-]{0,79}(?=:)", re.MULTILINE)
 _GOES_ON = re.compile(
     rf"[{_HYPHENS}]like\b|(?<=\d)\.\d| like (?:growth|peptide|protein|receptor|factor|kinase)"
 )
+# Most of what is found is the same few words again.
+_REMEMBERED = 1 << 16
 _PHRASE = re.compile(r" |[a-z]{5}")
 
 
@@ -47,14 +50,14 @@ Noise = Callable[[str], Callable[[int, int], str | None]]
 
 def usual_noise(text: str) -> Callable[[int, int], str | None]:
     """Headings, stop words, abbreviations that the text explains as something else, parts of other names."""
-    labels = [match.span() for match in _LABEL.finditer(text)]
-    otherwise = defined_otherwise(text)
+    labels = cache(lambda: [match.span() for match in _LABEL.finditer(text)])
+    otherwise = cache(lambda: defined_otherwise(text))
 
     def why_not(start: int, end: int) -> str | None:
         name = text[start:end]
-        if name.lower() in WORDS and _within(labels, start):
+        if name.lower() in WORDS and _within(labels(), start):
             return "heading"
-        if name in otherwise:
+        if name.isalpha() and name in otherwise():
             return "abbreviation"
         if _GOES_ON.match(text, end):
             return "part of another name"
@@ -91,6 +94,7 @@ class NameFinder:
             store_patterns=False,
         )
         self._patterns = patterns
+        self._fits = lru_cache(_REMEMBERED)(self._is_written)
 
     def find(self, text: str) -> list[Mention]:
         """The mentions in the text, in order, none overlapping. Time linear in the text's length."""
@@ -103,7 +107,7 @@ class NameFinder:
         self.found += len(mentions)
         return mentions
 
-    def _fits(self, number: int, found: str) -> bool:
+    def _is_written(self, number: int, found: str) -> bool:
         pattern, joined = self._patterns[number], found.translate(_JOINED)
         if joined in self._exact[pattern]:
             return True

@@ -40,17 +40,17 @@ _PLURAL = re.compile(r"(?:^[A-Z]|[ -][a-z]|^[a-z])[a-z]{2,}[abd-gi-rt-wz]$|(?:^|
 
 def spellings(name: str) -> list[str]:
     """The name first, then its other spellings, each once. `RecA` is one of `recA`."""
-    found = dict.fromkeys([name, *_with_letters(name)])
-    found |= dict.fromkeys(other for one in tuple(found) for other in _hyphens(one))
-    found |= dict.fromkeys(_LETTER.sub(lambda match: _WORD_OF[match[0]], one) for one in tuple(found))
-    found |= dict.fromkeys(one.replace("κB", "kB") for one in tuple(found))
+    found = [name, *_with_letters(name)]
+    found += [other for one in found for other in _hyphens(one)]
+    found += [_LETTER.sub(lambda match: _WORD_OF[match[0]], one) for one in found if _LETTER.search(one)]
+    found += [one.replace("κB", "kB") for one in found if "κB" in one]
     for american, british in _BRITISH:
-        found |= dict.fromkeys(one.replace(american, british) for one in tuple(found))
+        found += [one.replace(american, british) for one in found if american in one]
     if name.isalpha() and name[0].islower() and not name.islower():
-        found[name[0].upper() + name[1:]] = None
+        found.append(name[0].upper() + name[1:])
     if _PLURAL.search(name):
-        found |= dict.fromkeys([f"{one}s" for one in found])
-    return list(found)
+        found += [f"{one}s" for one in found]
+    return list(dict.fromkeys(found))
 
 
 def _with_letters(name: str) -> Iterator[str]:

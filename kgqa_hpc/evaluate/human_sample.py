@@ -8,7 +8,7 @@ key file, with the number of records that each sampled one stands for.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -62,11 +62,13 @@ def draw_sample(
     *,
     number: int | None = None,
     by: str = "group",
+    show: Sequence[str] = (),
     aim: Aim | None = None,
     seed: int = 0,
 ) -> Sample:
     """Write the sheet to rate and its key (`NAME.key.csv` beside it).
 
+    `show`: columns of the records that stand behind the empty ones, as the text that a pair was made from.
     `number` pairs in all; without it as many as the `aim` needs. Reads the source twice, keeping one number
     a record. Raises InputError: nothing merged, no such column, too few pairs asked for.
     """
@@ -85,7 +87,7 @@ def draw_sample(
     _write_new(
         {
             key: csv_bytes(KEY, [_key_row(row, population, quotas) for row in drawn]),
-            sheet: csv_bytes(SHEET, [_sheet_row(record) for _, record in drawn]),
+            sheet: csv_bytes((*SHEET, *show), [_sheet_row(record, show) for _, record in drawn]),
         }
     )
     strata = {s: (quotas[s], population[s]) for s in sorted(population)}
@@ -189,8 +191,14 @@ def _rows(source: Path, chosen: set[int], by: str) -> Iterator[tuple[Stratum, di
             yield _stratum(record, by), record
 
 
-def _sheet_row(record: dict[str, Any]) -> list[object]:
-    return [record["id"], record["question"], record["answer"], *[""] * (len(SHEET) - 3)]
+def _sheet_row(record: dict[str, Any], show: Sequence[str]) -> list[object]:
+    if missing := [column for column in show if column not in record]:
+        raise InputError(
+            f"record {record['id']!r} has no column {missing[0]!r}", f"it has: {', '.join(record)}"
+        )
+    empty = [""] * (len(SHEET) - 3)
+    shown = ["" if record[column] is None else str(record[column]) for column in show]
+    return [record["id"], record["question"], record["answer"], *empty, *shown]
 
 
 def _key_row(

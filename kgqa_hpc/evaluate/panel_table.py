@@ -63,7 +63,7 @@ def render(document: dict[str, Any]) -> str:
             f"{name}: alone rejects {one['rejects_alone']:,}, alone accepts {one['accepts_alone']:,}"
             for name, one in document["alone"].items()
         ]
-        lines += [f"{words}: {_interval(document['agreement'][key])}" for key, words in COEFFICIENTS.items()]
+        lines += coefficients(document["agreement"])
     return "\n".join(lines)
 
 
@@ -73,6 +73,13 @@ COEFFICIENTS = {
     "fleiss_kappa": "Fleiss' kappa",
     "gwet_ac1": "Gwet's AC1",
 }
+
+
+def coefficients(agreement: dict[str, Any]) -> list[str]:
+    """A line for each coefficient of `agreement_table`, and for Cohen's kappa of every two."""
+    lines = [f"{words}: {_interval(agreement[key])}" for key, words in COEFFICIENTS.items()]
+    pairs = agreement["cohen_kappa"]
+    return lines + [f"Cohen's kappa of {' and '.join(one['judges'])}: {_interval(one)}" for one in pairs]
 
 
 def _interval(one: dict[str, Any]) -> str:

@@ -17,12 +17,14 @@ import numpy as np
 from kgqa_hpc.errors import InputError
 from kgqa_hpc.evaluate import caption_metrics
 from kgqa_hpc.evaluate.bootstrap import RESAMPLES, Estimate, Floats, Statistic, estimate, mean_of
+from kgqa_hpc.evaluate.judged_answers import read_judged
 from kgqa_hpc.evaluate.records import json_lines
+from kgqa_hpc.steps.judge_prediction import BEST
 
 ROUGE = ("rouge1", "rouge2", "rougeL")
 METRICS = ("bleu2", "bleu4", *ROUGE, "meteor", "cider")
 SCALES = {"bleu2": 100, "bleu4": 100, **dict.fromkeys(ROUGE, 1), "meteor": 1, "cider": 10}
-GROUP_COLUMNS = ("organism_group", "functional_class", "group")
+GROUP_COLUMNS = ("organism_group", "functional_class", "taxonomy", "functions", "group")
 _ORDER = 4
 
 Row = dict[str, Any]
@@ -63,14 +65,22 @@ def read_pairs(predictions: Path, references: Path, *, missing: Literal["error",
 
 
 def score(
-    pairs: Pairs, *, by: Sequence[str] | None = None, resamples: int = RESAMPLES, seed: int = 0
+    pairs: Pairs,
+    *,
+    by: Sequence[str] | None = None,
+    judged: Path | None = None,
+    resamples: int = RESAMPLES,
+    seed: int = 0,
 ) -> dict[str, Any]:
     """Every metric in all and per value of the columns `by` (default: GROUP_COLUMNS, where there are any).
 
+    `judged` is a run of the step `judge_prediction` over these pairs: the means of its scores are metrics, too.
     A list in a column puts its item in each of the groups. Raises InputError for a column that no item has.
     """
     columns = _columns(pairs.rows, by)
     metrics, absent = _metrics(pairs)
+    scores = read_judged(judged, [str(row["id"]) for row in pairs.rows]) if judged else {}
+    metrics |= {name: _mean_metric(values) for name, values in scores.items()}
     everything = list(range(len(pairs.rows)))
 
     def of(rows: list[int]) -> dict[str, Any]:
@@ -83,7 +93,8 @@ def score(
 
     return {
         **of(everything),
-        "scales": {name: SCALES[name] for name in metrics},
+        "scales": {name: BEST if name in scores else SCALES[name] for name in metrics},
+        "not_judged": {name: int(np.isnan(values).sum()) for name, values in scores.items()},
         "missing_predictions": pairs.missing,
         "not_computed": absent,
         "groups": {
@@ -171,7 +182,7 @@ def _read(path: Path) -> dict[str, Row]:
         item, where = row.get("id"), f"{path} line {line}"
         if not isinstance(item, str | int) or isinstance(item, bool):
             raise InputError(f"{where}: no id", 'every line is {"id": …, "text": …}')
-        if not isinstance(row.get("text"), str):
+        if not isinstance(row.setdefault("text", row.get("answer")), str):
             raise InputError(f"{where}: no text", 'every line is {"id": …, "text": …}')
         if str(item) in rows:
             raise InputError(f"{where}: id {str(item)!r} was there before")

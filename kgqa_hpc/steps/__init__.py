@@ -24,7 +24,10 @@ STEPS = Registry(
         "prune": "kgqa_hpc.steps.prune:Prune",
         "delexicalise": "kgqa_hpc.steps.prune:Delexicalise",
         "question_type": "kgqa_hpc.steps.question_type:QuestionType",
+        "judged_question_type": "kgqa_hpc.steps.judged_question_type:JudgedQuestionType",
+        "keep": "kgqa_hpc.steps.keep:Keep",
         "judge_support": "kgqa_hpc.steps.judge_support:JudgeSupport",
+        "judge_prediction": "kgqa_hpc.steps.judge_prediction:JudgePrediction",
         "judge_options": "kgqa_hpc.steps.rephrase_medqa:JudgeOptions",
     },
 )

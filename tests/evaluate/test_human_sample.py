@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from kgqa_hpc.errors import InputError
 from kgqa_hpc.evaluate.cells import guard, read_csv, unguard
 from kgqa_hpc.evaluate.human_sample import draw_sample, share_out
+from kgqa_hpc.evaluate.ratings import read_ratings
 from kgqa_hpc.evaluate.records import records
 from tests.evaluate.pairs import record, write_lines
 
@@ -75,6 +76,21 @@ def test_any_column_stratifies(tmp_path: Path) -> None:
     assert set(Counter((row["accepted"], row["stratum"]) for row in key).values()) == {2}
     with pytest.raises(InputError, match="no column 'colour'"):
         draw_sample(source, tmp_path / "t.csv", by="colour")
+
+
+def test_an_audit_of_a_hundred_shows_the_text_each_pair_was_made_from_and_can_be_read(tmp_path: Path) -> None:
+    source = write_lines(
+        tmp_path / "r.jsonl", [record(i, accepted=True, document_text=f"Text {i}.") for i in range(300)]
+    )
+    sheet = tmp_path / "s.csv"
+    draw_sample(source, sheet, number=100, show=["document_text"])
+    drawn = rows(sheet)
+    assert len({row["ID"] for row in drawn}) == 100
+    assert all(row["document_text"] == f"Text {int(row['ID'][2:])}." for row in drawn)
+    sheet.write_text(sheet.read_text(encoding="utf-8").replace(",,,,,,,", ",5,5,5,5,5,,"), encoding="utf-8")
+    assert len(read_ratings([sheet]).rated) == 100
+    with pytest.raises(InputError, match="has no column 'text'"):
+        draw_sample(source, tmp_path / "t.csv", number=10, show=["text"])
 
 
 def test_a_sheet_with_ratings_is_never_overwritten(merged_run: Path, tmp_path: Path) -> None:

@@ -207,7 +207,12 @@ def literature(tmp_path_factory: pytest.TempPathFactory) -> Path:
     config = {
         "anchors": {"kind": "abstract", "documents": ["docs.jsonl"], "names": "names.tsv"},
         "engine": {"kind": "scripted", "faults": {"garbage": 0.05}},
-        "passes": [{"name": "main", "steps": ["extract", "organism", "prune", "delexicalise"]}],
+        "passes": [
+            {
+                "name": "main",
+                "steps": ["extract", "organism", "prune", "judged_question_type", "delexicalise"],
+            }
+        ],
         "dataset": {"z_score": None},
         "runtime": {"shard_size": 7},
     }

@@ -160,3 +160,38 @@ def test_the_whole_way_of_a_large_graph_is_measured(tmp_path: Path) -> None:
     assert figures["full_samples"] == 29
     assert all(figures[step]["peak_gb"] > 0 for step in ("import", "sample"))
     assert not list(tmp_path.iterdir()), "nothing is left"
+
+
+def test_the_finding_of_names_is_measured_beside_the_bare_automaton(tmp_path: Path) -> None:
+    documents = [{"id": str(n), "title": "", "text": f"TP53 binds MDM2, {n}."} for n in range(50)]
+    (tmp_path / "docs.jsonl").write_text("".join(json.dumps(one) + "\n" for one in documents))
+    (tmp_path / "names.tsv").write_text("gene_names\nTP53\nMDM2\n")
+    command = [sys.executable, TOOLS / "bench_names.py", "--names", tmp_path / "names.tsv"]
+    command += ["--documents", tmp_path / "docs.jsonl"]
+    done = subprocess.run([*map(str, command)], capture_output=True, text=True, timeout=500)
+    assert done.returncode == 0, done.stderr
+    ours, bare = [line for line in done.stdout.splitlines() if "MB a CPU s" in line][:2]
+    assert ours.startswith("ours")
+    assert "100 found" in ours
+    assert "100 found" in bare
+
+
+@pytest.mark.parametrize("options", [[], ["--layout", "table"], ["--plain"]])
+def test_mapping_to_a_synthetic_file_is_measured(tmp_path: Path, options: list[str]) -> None:
+    lines = (
+        f">sp|P{n}|X{n}_HUMAN Cat {n} OS=Homo sapiens OX=9606 GN=CAT{n} PE=1 SV=1\nMKV\n" for n in range(40)
+    )
+    (tmp_path / "sample.fasta").write_text("".join(lines))
+    command = [
+        sys.executable,
+        TOOLS / "bench_proteins.py",
+        tmp_path / "made",
+        "--sample",
+        tmp_path / "sample.fasta",
+    ]
+    command += ["--entries", "600", *options]
+    done = subprocess.run([*map(str, command)], capture_output=True, text=True, timeout=500)
+    assert done.returncode == 0, done.stderr
+    assert "600 entries of 3 residues" in done.stdout
+    assert "'homologue': 6" in done.stdout, "a third is asked in another's organism, of which one has it"
+    assert "'mapped': 15" in done.stdout

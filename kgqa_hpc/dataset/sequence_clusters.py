@@ -1,4 +1,4 @@
-"""Clusters of similar sequences, and splits that never divide one: against homology leakage.
+"""Clusters of similar sequences, which a split never divides: against homology leakage.
 
 With MMseqs2 on the PATH by sequence identity, else by the Jaccard similarity of k-mer sets. The method and
 its threshold are part of the result, for a split is only as good as they are. Connected sequences are one
@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import shutil
 import subprocess
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -79,26 +79,6 @@ def cluster_by_mmseqs(
     return Clusters(
         _by_size(labels), f"MMseqs2 easy-cluster, identity >= {identity:g}, coverage >= {coverage:g}"
     )
-
-
-def split_by_cluster(labels: Labels, shares: Mapping[str, float], seed: int = 0) -> NDArray[np.str_]:
-    """A part's name for each sequence, (n,), so that no cluster is in two parts.
-
-    Large clusters are placed first, each where most is lacking; clusters of one size in seeded order. Sizes
-    come as near to the `shares` as the clusters let them. Raises ValueError for shares that are not positive.
-    """
-    names = list(shares)
-    wanted = np.array([shares[name] for name in names], dtype=np.float64)
-    if not names or (wanted <= 0).any():
-        raise ValueError("shares must be positive")
-    lacking = wanted / wanted.sum() * len(labels)
-    sizes = np.bincount(labels)
-    order = np.random.default_rng(seed).permutation(len(sizes))
-    part = np.zeros(len(sizes), dtype=np.int64)
-    for one in order[np.argsort(-sizes[order], kind="stable")]:
-        part[one] = int(np.argmax(lacking))
-        lacking[part[one]] -= sizes[one]
-    return np.array(names)[part[labels]]
 
 
 def highest_similarity_across(sequences: Sequence[str], parts: Sequence[str], *, k: int = K) -> float:

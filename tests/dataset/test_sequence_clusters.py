@@ -5,18 +5,20 @@ from __future__ import annotations
 import random
 import shutil
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 
-from kgqa_hpc.errors import KgqaError
-from kgqa_hpc.evaluate.sequence_clusters import (
+from kgqa_hpc.dataset.sequence_clusters import (
     cluster,
     cluster_by_kmers,
     cluster_by_mmseqs,
     highest_similarity_across,
-    split_by_cluster,
 )
+from kgqa_hpc.dataset.settings import Split
+from kgqa_hpc.dataset.splits import divide
+from kgqa_hpc.errors import InputError, KgqaError
 
 AMINO = "ACDEFGHIKLMNPQRSTVWY"
 
@@ -63,17 +65,26 @@ def test_short_equal_and_empty_sequences_are_no_trouble() -> None:
     assert cluster_by_kmers([]).labels.tolist() == []
 
 
-def test_no_cluster_is_in_two_parts_and_shares_are_met() -> None:
+def test_a_dataset_split_by_clusters_has_no_similar_sequences_in_two_parts(
+    tmp_path: Path, rows_of: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PATH", str(tmp_path))  # without MMseqs2
     rng = random.Random(3)
     sequences = [s for _ in range(60) for s in families(1, rng.randint(1, 6), rng)]
-    labels = cluster_by_kmers(sequences).labels
-    parts = split_by_cluster(labels, {"train": 0.8, "validation": 0.1, "test": 0.1}, seed=4)
-    assert all(len(set(parts[labels == one])) == 1 for one in set(labels.tolist()))
-    assert (parts == "train").mean() == pytest.approx(0.8, abs=0.03)
-    assert (parts == "test").mean() == pytest.approx(0.1, abs=0.03)
-    assert highest_similarity_across(sequences, parts.tolist()) < 0.1
-    same = split_by_cluster(labels, {"train": 0.8, "validation": 0.1, "test": 0.1}, seed=4)
-    assert np.array_equal(parts, same)
+    rng.shuffle(sequences)
+    rows = rows_of(tmp_path, [{"sequence": sequence} for sequence in sequences])
+    shares = {"train": 0.8, "validation": 0.1, "test": 0.1}
+    told = divide(rows, Split(by="sequence_cluster", shares=shares), 4)
+    assert highest_similarity_across(sequences, rows.part.tolist()) < 0.1
+    assert told["method"] == "single linkage of Jaccard >= 0.1 on 5-mers"
+    assert (told["groups"], told["shared_values"]) == (60, 0)
+    for name, share in shares.items():
+        assert told["parts"][name]["share"] == pytest.approx(share, abs=0.03)
+
+
+def test_records_without_sequences_cannot_be_split_by_them(tmp_path: Path, rows_of: Any) -> None:
+    with pytest.raises(InputError, match="has no column 'sequence'"):
+        divide(rows_of(tmp_path, [{"taxon": "a"}]), Split(by="sequence_cluster"), 1)
 
 
 def test_a_random_split_leaks_and_the_measure_says_so() -> None:
@@ -87,11 +98,6 @@ def test_a_random_split_leaks_and_the_measure_says_so() -> None:
     )
     assert highest_similarity_across(sequences, halves) == pytest.approx(worst)
     assert worst > 0.5
-
-
-def test_shares_that_are_not_positive_are_refused() -> None:
-    with pytest.raises(ValueError, match="positive"):
-        split_by_cluster(np.array([0]), {"train": 0.0})
 
 
 @pytest.mark.slow  # MMseqs2 has a dozen stages
