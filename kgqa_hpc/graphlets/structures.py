@@ -83,7 +83,6 @@ OPEN: dict[int, Structure] = {
 }
 STARS = (1, 4, 11)  # drawn without weights of slots
 TABLE_PARTS = 2  # each goes through all edges, or vertices
-SLOTS_KEPT = 2  # kinds of weights of slots
 
 
 @dataclass(frozen=True)
@@ -159,8 +158,12 @@ def _choose(n: np.ndarray, k: int) -> np.ndarray:
 
 def _row_sums(ground: Ground, kind: int, dtype: type) -> np.ndarray:
     """Sum of the slots' weights in each row."""
+    indptr = ground.graph.indptr
+    if kind == rows.TRIANGLES:
+        sums: np.ndarray = np.diff(ground.lists.starts[indptr]).astype(dtype)
+        return sums
     if ("rows", kind) not in ground._made:
-        weights, indptr = slot_weights(ground, kind), ground.graph.indptr
+        weights = slot_weights(ground, kind)
         sums = np.zeros(ground.graph.num_nodes, np.int64)
         filled = indptr[1:] > indptr[:-1]
         sums[filled] = weights[indptr[1:][filled] - 1]
@@ -170,11 +173,11 @@ def _row_sums(ground: Ground, kind: int, dtype: type) -> np.ndarray:
 
 def slot_weights(ground: Ground, kind: int) -> np.ndarray:
     """Running sums of the slots' weights within their rows, int64 (2m,). They are large, so only those of the
-    kinds made last are kept.
+    kind made last are kept.
     """
     if ("slots", kind) in ground._made:
         return ground._made["slots", kind]
-    for key in [key for key in ground._made if key[0] == "slots"][: 1 - SLOTS_KEPT]:
+    for key in [key for key in ground._made if key[0] == "slots"]:
         del ground._made[key]
     graph = ground.graph
     made = ground._made["slots", kind] = np.empty(len(graph.indices), np.int64)
