@@ -126,7 +126,7 @@ def measured(*words: object) -> dict[str, float]:
     return {
         "cpu_s": round(used.ru_utime + used.ru_stime, 1),
         "wall_s": round(time.monotonic() - start, 1),
-        "peak_gb": round(used.ru_maxrss / 1e6, 2),
+        "peak_gb": round(used.ru_maxrss * 1024 / 1e9, 2),
     }
 
 

@@ -20,6 +20,7 @@ from kgqa_hpc.errors import EmptyGraphError
 from kgqa_hpc.settings import KindSettings
 
 if TYPE_CHECKING:
+    from kgqa_hpc.graphlets.ordered_graph import OrderedGraph
     from kgqa_hpc.graphlets.sample import GraphletSample
     from kgqa_hpc.kg.graph import KnowledgeGraph
 
@@ -93,13 +94,13 @@ class GraphletAnchors(AnchorKind):
 
     def draw(self, source: Source, settings: GraphletSettings, seed: int, tools: Tools) -> Drawn:
         """Count all shapes, draw `per_shape` of each. Raises EmptyGraphError when there is none."""
-        from kgqa_hpc.graphlets.sample import sample_graphlets
+        from kgqa_hpc.graphlets.sample import sample_ordered
         from kgqa_hpc.graphlets.sample_table import statistics_csv
 
         assert source.graph is not None
         graph = source.graph
-        drawn = sample_graphlets(
-            *graph.csr(),
+        drawn = sample_ordered(
+            _ordered(graph, tools),
             per_shape=settings.per_shape,
             seed=seed,
             shapes=settings.shapes,
@@ -107,8 +108,6 @@ class GraphletAnchors(AnchorKind):
             backend=settings.backend,
             max_per_node=settings.max_per_node,
             node_type=graph.node_type if settings.spread == "types" else None,
-            threads=tools.threads,
-            progress=tools.progress,
             announce=lambda plan: tools.announce(plan.text, plan.core_seconds),
         )
         if not len(drawn.shape):
@@ -188,6 +187,17 @@ def graphlet_anchors(
             weight=float(sample.weight[i]),
             data={"shape": shape.id},
         )
+
+
+def _ordered(graph: KnowledgeGraph, tools: Tools) -> OrderedGraph:
+    """The graph in the order of the kernels, without its own rows beside it: memory is what bounds its size."""
+    from kgqa_hpc.graphlets.ordered_graph import order_graph
+    from kgqa_hpc.graphlets.threads import Workers
+
+    indptr, indices = graph.csr()
+    ordered = order_graph(indptr, indices, Workers(tools.threads, tools.progress))
+    graph.release_csr()
+    return ordered
 
 
 def group_of(shape: int) -> str:

@@ -86,7 +86,8 @@ def pass_seconds(graph: OrderedGraph, lists: TriangleLists) -> dict[str, float]:
     core, lists = restrict_to_core(graph, lists)
     degree = core.degree.astype(float)
     # In integers, so there is one result on every machine, and in pieces that take little memory.
-    links = sum(int(piece @ piece) for te in np.array_split(lists.te, 64) for piece in [te.astype(np.int64)])
+    pieces = (piece.astype(np.int64) for piece in np.array_split(lists.per_slot(), 64))
+    links = sum(int(piece @ piece) for piece in pieces)
     far = FAR_FACTOR if graph.num_nodes > CACHED_VERTICES else 1.0
     return {
         "links": links / 2 * PASS_RATES["links"],

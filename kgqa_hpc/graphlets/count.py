@@ -95,7 +95,7 @@ def induced_counts(copies: dict[int, int]) -> dict[int, int]:
 
 def copy_counts(graph: OrderedGraph, lists: TriangleLists, passes: Collection[str] = PASSES) -> CopyCounts:
     """Copies of all shapes, or of those that need no pass outside `passes` (of `PASSES`)."""
-    te = lists.te
+    all_starts = lists.starts
     core, lists = restrict_to_core(graph, lists)
     rows = (core.indptr, core.indices)
     n, parts = graph.num_nodes, parts_of(graph)
@@ -106,18 +106,15 @@ def copy_counts(graph: OrderedGraph, lists: TriangleLists, passes: Collection[st
     def sums_of(function: Callable[[int], np.ndarray], label: str) -> list[int]:
         return _whole(graph.workers.run(function, range(parts), label))
 
-    edge = sums_of(
-        lambda part: triangles.edge_sums(part, parts, *rows, graph.degree, lists.te, *corners), "edges"
-    )
-    copies, paths = _from_triangles(graph, te, edge)
+    edge = sums_of(lambda part: triangles.edge_sums(part, parts, *rows, graph.degree, *corners), "edges")
+    copies, paths = _from_triangles(graph, all_starts, edge)
     if "links" in passes:
         link = sums_of(lambda part: links.link_sums(part, parts, *rows, *corners, cliques), "links")
         _add_cliques(copies, graph, link, cliques[:, 0], edge)
     if "codegrees" in passes:
+        te = lists.per_slot()
         codegree = sums_of(
-            lambda part: codegrees.codegree_sums(
-                part, parts, *rows, graph.degree, lists.te, *corners, squares
-            ),
+            lambda part: codegrees.codegree_sums(part, parts, *rows, graph.degree, te, *corners, squares),
             "codegrees",
         )
         _add_squares(copies, codegree, paths)
@@ -137,7 +134,7 @@ def _whole(parts: list[np.ndarray]) -> list[int]:
     return [sum(int(p[0, i]) + (int(p[1, i]) << triangles.CARRY_BITS) for p in parts) for i in range(width)]
 
 
-def _from_triangles(graph: OrderedGraph, te: np.ndarray, edge: list[int]) -> tuple[dict[int, int], int]:
+def _from_triangles(graph: OrderedGraph, starts: np.ndarray, edge: list[int]) -> tuple[dict[int, int], int]:
     """Shapes whose copies follow from degrees and triangles; and the paths of four edges, 4-cycles
     included.
 
@@ -147,7 +144,7 @@ def _from_triangles(graph: OrderedGraph, te: np.ndarray, edge: list[int]) -> tup
     # Paths of two edges that leave a vertex, the squares of what its neighbours contribute, its triangles.
     ways, squares_of, t = (np.empty(graph.num_nodes, np.int64) for _ in range(3))
     graph.workers.run(
-        lambda here: triangles.vertex_sums(*here, graph.indptr, graph.indices, te, ways, squares_of, t),
+        lambda here: triangles.vertex_sums(*here, graph.indptr, graph.indices, starts, ways, squares_of, t),
         row_ranges(graph.indptr),
     )
     t //= 2

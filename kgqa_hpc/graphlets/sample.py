@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 
@@ -82,6 +83,22 @@ def sample_graphlets(
     indptr: np.ndarray,
     indices: np.ndarray,
     *,
+    threads: int | None = None,
+    progress: StageProgress | None = None,
+    **wishes: Any,
+) -> GraphletSample:
+    """`sample_ordered` with these wishes of the simple undirected graph with the CSR arrays `indptr` (n+1,) and
+    `indices` (2m,).
+
+    Raises InputError on arrays that are no graph too.
+    """
+    graph = order_graph(np.asarray(indptr), np.asarray(indices), Workers(threads, progress))
+    return sample_ordered(graph, **wishes)
+
+
+def sample_ordered(
+    graph: OrderedGraph,
+    *,
     per_shape: int,
     seed: int,
     shapes: Iterable[int] | None = None,
@@ -89,31 +106,27 @@ def sample_graphlets(
     backend: Backend = "native",
     max_per_node: int | None = None,
     node_type: np.ndarray | None = None,
-    threads: int | None = None,
-    progress: StageProgress | None = None,
     announce: Announce | None = None,
 ) -> GraphletSample:
     """Count all shapes and draw `per_shape` occurrences of each, uniformly without replacement; all where
     there are fewer.
 
-    `indptr` (n+1,) and `indices` (2m,) are the CSR arrays of a simple undirected graph. `shapes` restricts
-    what is sampled (counts are always complete). `method`: `enumerate` walks through all occurrences,
-    `structure` draws (for graphs with hubs), `auto` leaves it to graphlets.choose_method. With
+    `shapes` restricts what is sampled (counts are always complete). `method`: `enumerate` walks through all
+    occurrences, `structure` draws (for graphs with hubs), `auto` leaves it to graphlets.choose_method. With
     `max_per_node` no node stands in more sampled graphlets; with `node_type`, int (n,), each shape's sample
     is spread evenly over the types of its nodes; both record weights that undo it (graphlets.balance).
     Backend `graph-tool` samples as published: independently, about `per_shape` of each.
 
     `announce` is called with the plan when it is made, before the long part.
 
-    The sample is a pure function of the graph, seed and these options; `threads` and the machine do not
+    The sample is a pure function of the graph, seed and these options; threads and the machine do not
     matter. With the same graph, seed and other options, the sample of a smaller `per_shape` is part of it
-    (weights of balanced samples change with `per_shape`). Raises InputError on arrays that are no graph,
-    unknown shapes, and more occurrences than can be enumerated.
+    (weights of balanced samples change with `per_shape`). Raises InputError on unknown shapes,
+    and more occurrences than can be enumerated.
     """
     wanted = _known(shapes)
     balanced = max_per_node is not None or node_type is not None
     size = per_shape * (balance.POOL_FACTOR if balanced else 1)
-    graph = order_graph(np.asarray(indptr), np.asarray(indices), Workers(threads, progress))
     if backend == "graph-tool":
         drawn = _published(graph, dict.fromkeys(wanted, size), seed)
     else:

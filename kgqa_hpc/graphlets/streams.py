@@ -80,18 +80,17 @@ class Stream:
     def _kernel(self, first: int, nodes: np.ndarray, codes: np.ndarray) -> Callable[[np.ndarray], None]:
         """What draws for picks (root << 32 | i) into row i of `nodes` and `codes`."""
         shape, graph, lists = self.structure.shape, self._ground.graph, self._ground.lists
-        size, known, kind = SHAPES[shape].k, code_of(SHAPES[shape].edges), self.structure.kind
+        size, known = SHAPES[shape].k, code_of(SHAPES[shape].edges)
         drawn = known & ~code_of(self.structure.closing)
         key, slots = np.uint64(self._key), (graph.indptr, graph.indices)
         corners = (lists.starts, lists.corners)
         out = (edge_table(self._ground), nodes, codes)
         if self.structure.family == "rows":
-            weights = tails = np.zeros(0, np.int64)
-            if shape not in STARS:
-                tails = slot_weights(self._ground, rows.TAILS) if shape == 13 else weights
-                weights = slot_weights(self._ground, kind)
+            kind = rows.TAILS if shape == 13 else self.structure.kind
+            needed = shape not in STARS and kind != rows.TRIANGLES
+            weights = slot_weights(self._ground, kind) if needed else np.zeros(0, np.int64)
             return lambda picks: rows.draw_rows(
-                shape, size, drawn, known, key, first, picks, weights, tails, *slots, *corners, *out
+                shape, size, drawn, known, key, first, picks, weights, *slots, *corners, *out
             )
         if self.structure.family == "squares":
             return lambda picks: draw_squares(shape, size, known, key, first, picks, *slots, *out)

@@ -81,9 +81,10 @@ OPEN: dict[int, Structure] = {
         Structure(20, "rows", 4, rows.BEFORE, closing=((0, 3), (1, 4))),
     )
 }
+# Neighbours of the root that the rest of a copy takes, and how many tails are chosen among the others.
+_TAILS_AT_ROOT = {3: (1, 1), 6: (2, 1), 10: (1, 2), 12: (2, 1), 14: (2, 2), 17: (3, 1)}
 STARS = (1, 4, 11)  # drawn without weights of slots
 TABLE_PARTS = 2  # each goes through all edges, or vertices
-SLOTS_KEPT = 2  # kinds of weights of slots
 
 
 @dataclass(frozen=True)
@@ -118,9 +119,9 @@ def way_of(shape: int, passes: Collection[str]) -> Structure | None:
 
 def root_weights(ground: Ground, shape: int, dtype: type) -> np.ndarray:
     """Weight of each vertex as the root of a structure, (n,) of `dtype` (int64, or float64 to see how large
-    it is).
+    it is); not to be written to.
     """
-    d: np.ndarray = ground.graph.degree.astype(dtype)
+    d: np.ndarray = ground.graph.degree.astype(dtype, copy=False)
     if shape in STARS:
         return _choose(d, SHAPES[shape].k - 1)
     way = ground.way_of(shape)
@@ -141,8 +142,10 @@ def root_weights(ground: Ground, shape: int, dtype: type) -> np.ndarray:
         return row * row
     if shape == 5:
         return row * rows.lower_neighbours(ground.graph.indptr, ground.graph.indices).astype(dtype)
-    factor = {3: d - 1, 6: d - 2, 10: _choose(d - 1, 2), 12: d - 2, 14: _choose(d - 2, 2), 17: d - 3}
-    return row * np.maximum(factor[shape], 0) if shape in factor else row
+    if shape not in _TAILS_AT_ROOT:
+        return row
+    taken, tails = _TAILS_AT_ROOT[shape]
+    return row * _choose(d - taken, tails)
 
 
 def root_copies(ground: Ground, shape: int) -> float:
@@ -159,22 +162,25 @@ def _choose(n: np.ndarray, k: int) -> np.ndarray:
 
 def _row_sums(ground: Ground, kind: int, dtype: type) -> np.ndarray:
     """Sum of the slots' weights in each row."""
+    indptr = ground.graph.indptr
+    if kind == rows.TRIANGLES:
+        triangles: np.ndarray = np.diff(ground.lists.starts[indptr])
+        return triangles.astype(dtype, copy=False)
     if ("rows", kind) not in ground._made:
-        weights, indptr = slot_weights(ground, kind), ground.graph.indptr
-        sums = np.zeros(ground.graph.num_nodes, np.int64)
-        filled = indptr[1:] > indptr[:-1]
-        sums[filled] = weights[indptr[1:][filled] - 1]
+        weights = slot_weights(ground, kind)
+        sums = weights[indptr[1:] - 1] if len(weights) else np.zeros(ground.graph.num_nodes, np.int64)
+        sums[indptr[1:] == indptr[:-1]] = 0
         ground._made["rows", kind] = sums
-    return ground._made["rows", kind].astype(dtype)
+    return ground._made["rows", kind].astype(dtype, copy=False)
 
 
 def slot_weights(ground: Ground, kind: int) -> np.ndarray:
     """Running sums of the slots' weights within their rows, int64 (2m,). They are large, so only those of the
-    kinds made last are kept.
+    kind made last are kept.
     """
     if ("slots", kind) in ground._made:
         return ground._made["slots", kind]
-    for key in [key for key in ground._made if key[0] == "slots"][: 1 - SLOTS_KEPT]:
+    for key in [key for key in ground._made if key[0] == "slots"]:
         del ground._made[key]
     graph = ground.graph
     made = ground._made["slots", kind] = np.empty(len(graph.indices), np.int64)

@@ -88,6 +88,10 @@ class KnowledgeGraph:
         """
         return self._csr
 
+    def release_csr(self) -> None:
+        """Let the kept rows go (8 bytes an edge), for who has made rows of its own of them."""
+        self.__dict__.pop("_csr", None)
+
     @cached_property
     def _csr(self) -> Csr:
         return simple_csr(self.num_nodes, self.edge_source, self.edge_target)
@@ -112,7 +116,11 @@ class KnowledgeGraph:
 
     def relations_for(self, nodes: npt.NDArray[np.int32]) -> Iterator[tuple[Relation, ...]]:
         """`relations_between` of every row of an int (N, k) array, -1 padded; much faster than one by one."""
-        return self._relation_index.between_rows(nodes)
+        asked = np.zeros(self.num_nodes + 1, dtype=bool)  # one more, where the padding goes
+        asked[nodes] = True
+        inner = asked[self.edge_source] & asked[self.edge_target]
+        edges = (self.edge_source[inner], self.edge_target[inner], self.edge_type[inner])
+        return RelationIndex.build(*edges, self.edge_types).between_rows(nodes)
 
     @cached_property
     def _relation_index(self) -> RelationIndex:

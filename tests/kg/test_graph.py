@@ -63,6 +63,16 @@ def test_csr_is_built_once_and_cannot_be_changed(make_graph):
         graph.csr()[1][0] = 0
 
 
+def test_a_csr_that_was_released_is_built_again_with_the_same_rows(make_graph):
+    graph = make_graph(3, [(0, 1, 0), (2, 1, 0)])
+    before = graph.csr()
+    graph.release_csr()
+    graph.release_csr()  # nothing is kept now, which is no mistake
+    after = graph.csr()
+    assert after[1] is not before[1]
+    assert [rows.tolist() for rows in after] == [rows.tolist() for rows in before]
+
+
 @given(EDGES, st.lists(st.lists(st.integers(-1, NODES - 1), min_size=5, max_size=5), min_size=1, max_size=6))
 def test_relations_are_the_typed_edges_between_the_nodes_one_by_one_and_in_bulk(make_graph, edges, rows):
     graph = make_graph(NODES, edges)

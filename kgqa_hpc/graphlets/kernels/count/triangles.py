@@ -78,7 +78,7 @@ def inner_degrees(first, last, indptr, indices, inside, degree):
 
 
 @kernel
-def inner_rows(first, last, indptr, indices, inside, te, starts, new_indptr, new_indices, new_te, new_starts):
+def inner_rows(first, last, indptr, indices, inside, starts, new_indptr, new_indices, new_starts):
     """Rows first, …, last - 1 of the core, with what belongs to their slots."""
     for v in range(first, last):
         at = new_indptr[v]
@@ -86,27 +86,25 @@ def inner_rows(first, last, indptr, indices, inside, te, starts, new_indptr, new
             for slot in range(indptr[v], indptr[v + 1]):
                 if inside[indices[slot]]:
                     new_indices[at] = indices[slot]
-                    new_te[at] = te[slot]
                     new_starts[at] = starts[slot]
                     at += 1
 
 
 @kernel
-def vertex_sums(first, last, indptr, indices, te, ways, squares, corners):
+def vertex_sums(first, last, indptr, indices, starts, ways, squares, corners):
     """For the vertices first, …, last - 1 the sums over their slots of the head's further neighbours, of the
-    squares of these, and of te; each int64 (n,).
+    squares of these, and of their triangles; each int64 (n,).
     """
     for v in range(first, last):
         further = np.int64(0)
         squared = np.int64(0)
-        sides = np.int64(0)
         for slot in range(indptr[v], indptr[v + 1]):
             u = indices[slot]
             other = indptr[u + 1] - indptr[u] - 1
             further += other
             squared += other * other
-            sides += te[slot]
-        ways[v], squares[v], corners[v] = further, squared, sides
+        ways[v], squares[v] = further, squared
+        corners[v] = starts[indptr[v + 1]] - starts[indptr[v]]
 
 
 @kernel
@@ -169,7 +167,7 @@ EDGE_SUMS = 5
 
 
 @kernel
-def edge_sums(first, step, indptr, indices, degree, te, starts, corners):
+def edge_sums(first, step, indptr, indices, degree, starts, corners):
     """Sums over the edges below the roots first, first + step, …; int64 (2, EDGE_SUMS), see `carry_over`."""
     n = indptr.shape[0] - 1
     sums = np.zeros((2, EDGE_SUMS), np.int64)
@@ -179,7 +177,7 @@ def edge_sums(first, step, indptr, indices, degree, te, starts, corners):
             continue
         for slot in range(indptr[v], indptr[v + 1]):
             u = indices[slot]
-            t = np.int64(te[slot])
+            t = starts[slot + 1] - starts[slot]
             if u < v or t == 0:
                 continue
             pairs = t * (t - 1) // 2

@@ -47,11 +47,15 @@ def weighted(state, cumulative, start, size):
     sums of the weights from start on (int64, the last one > 0).
     """
     goal = below(state, cumulative[start + size - 1])
-    low = 0
-    high = size - 1
+    return first_above(cumulative, start, start + size - 1, goal) - start
+
+
+@helper
+def first_above(cumulative, low, high, goal):
+    """First of the places low, …, high with cumulative[place] > goal; the caller knows that there is one."""
     while low < high:
         middle = (low + high) >> 1
-        if cumulative[start + middle] > goal:
+        if cumulative[middle] > goal:
             high = middle
         else:
             low = middle + 1
@@ -83,10 +87,4 @@ def pick_roots(cumulative, guide, goals, offset, picks):
         bucket = np.int64(goals[i] * scale)
         low = guide[max(bucket - 1, 0)]
         high = min(guide[min(bucket + 2, buckets)], cumulative.shape[0] - 1)
-        while low < high:
-            middle = (low + high) >> 1
-            if cumulative[middle] > goals[i]:
-                high = middle
-            else:
-                low = middle + 1
-        picks[i] = low << 32 | (offset + i)
+        picks[i] = first_above(cumulative, low, high, goals[i]) << 32 | (offset + i)

@@ -14,11 +14,11 @@ import numpy as np
 
 from kgqa_hpc.graphlets.kernels.count.triangles import find_slot
 from kgqa_hpc.graphlets.kernels.draw.adjacency import exact_code, possible_code
-from kgqa_hpc.graphlets.kernels.draw.choices import begin_draw, below, other_neighbour, weighted
+from kgqa_hpc.graphlets.kernels.draw.choices import begin_draw, below, first_above, other_neighbour, weighted
 from kgqa_hpc.jit import helper, kernel
 
 TAILS = 0  # weight of a slot: further neighbours of its head
-TRIANGLES = 1  # te
+TRIANGLES = 1  # te; its running sums are TriangleLists.starts
 TAILED = 2  # te * (degree of the head - 2)
 PAIRS = 3  # C(te, 2)
 TRIPLES = 4  # C(te, 3)
@@ -31,7 +31,7 @@ BLOCK = 64  # draws between two looks at the table of adjacency: few enough to s
 
 @kernel
 def draw_rows(
-    structure, size, drawn, known, key, first, picks, weights, tails,
+    structure, size, drawn, known, key, first, picks, weights,
     indptr, indices, starts, corners, table, nodes, codes,
 ):  # fmt: skip
     """Draw copies of `structure` (1-7, 9-15, 17, 18, 20 or 22).
@@ -39,7 +39,7 @@ def draw_rows(
     Each of `picks`, int64, is root << 32 | i: draw number first + i of the stream goes to row i of nodes
     int32 (m, 5) and codes int16 (m,); code -1: rejected. `size` and `known` are the nodes and the adjacency
     code of the structure, `drawn` the code of the edges that the draw guarantees;
-    `weights` and `tails` int64 (2m,) are `running_weights` of its kind and of TAILS, where it takes them.
+    `weights` int64 (2m,) are the `running_weights` it takes, of TAILS for 13; empty for one that takes none.
     """
     state = np.zeros(1, np.uint64)
     row = np.zeros(5, np.int64)
@@ -50,7 +50,7 @@ def draw_rows(
             v = picks[at] >> 32
             i = picks[at] & 0xFFFFFFFF
             begin_draw(state, key, first + i)
-            good = _draw(structure, state, v, size, weights, tails, indptr, indices, starts, corners, row)
+            good = _draw(structure, state, v, size, weights, indptr, indices, starts, corners, row)
             for j in range(5):
                 nodes[i, j] = row[j] if good and j < size else -1
             codes[i] = drawn if good else -1
@@ -66,7 +66,7 @@ def draw_rows(
 
 
 @helper
-def _draw(structure, state, v, size, weights, tails, indptr, indices, starts, corners, row):
+def _draw(structure, state, v, size, weights, indptr, indices, starts, corners, row):
     if structure == 1 or structure == 4 or structure == 11:
         return _star(state, v, size, indptr, indices, row)
     if structure == 3 or structure == 9 or structure == 10:
@@ -76,14 +76,14 @@ def _draw(structure, state, v, size, weights, tails, indptr, indices, starts, co
     if structure == 5 or structure == 15 or structure == 20:
         return _open_cycle(structure, state, v, weights, indptr, indices, row)
     if structure == 18:
-        return _butterfly(state, v, weights, indptr, indices, starts, corners, row)
-    return _on_triangle(structure, state, v, weights, tails, indptr, indices, starts, corners, row)
+        return _butterfly(state, v, indptr, indices, starts, corners, row)
+    return _on_triangle(structure, state, v, weights, indptr, indices, starts, corners, row)
 
 
 @kernel
 def running_weights(kind, first, last, indptr, indices, starts, cumulative):
     """Running sums of the slots' weights within each of the rows first, …, last - 1, into `cumulative` int64
-    (2m,), for kinds up to TRIPLES.
+    (2m,), for kinds up to TRIPLES but TRIANGLES.
     """
     for v in range(first, last):
         total = np.int64(0)
@@ -92,8 +92,6 @@ def running_weights(kind, first, last, indptr, indices, starts, cumulative):
             te = starts[slot + 1] - starts[slot]
             if kind == TAILS:
                 total += indptr[u + 1] - indptr[u] - 1
-            elif kind == TRIANGLES:
-                total += te
             elif kind == TAILED:
                 total += te * (indptr[u + 1] - indptr[u] - 2)
             elif kind == PAIRS:
@@ -134,6 +132,13 @@ def lower_neighbours(indptr, indices):
 def _slot(state, v, weights, indptr):
     """Slot of v's row in proportion to its weight."""
     return indptr[v] + weighted(state, weights, indptr[v], indptr[v + 1] - indptr[v])
+
+
+@helper
+def _triangle_slot(state, v, indptr, starts):
+    """Slot of v's row in proportion to its triangles."""
+    goal = starts[indptr[v]] + below(state, starts[indptr[v + 1]] - starts[indptr[v]])
+    return first_above(starts, indptr[v] + 1, indptr[v + 1], goal) - 1
 
 
 @helper
@@ -179,9 +184,9 @@ def _corner(state, slot, starts, corners):
 
 
 @helper
-def _on_triangle(structure, state, v, weights, tails, indptr, indices, starts, corners, row):
+def _on_triangle(structure, state, v, weights, indptr, indices, starts, corners, row):
     """Triangle (2), paw (6), bull (12), lollipop (13), cricket (14): a triangle at v and its tails."""
-    slot = _slot(state, v, weights, indptr)
+    slot = _slot(state, v, weights, indptr) if structure == 12 else _triangle_slot(state, v, indptr, starts)
     b = np.int64(indices[slot])
     c = _corner(state, slot, starts, corners)
     if structure == 2:
@@ -197,7 +202,7 @@ def _on_triangle(structure, state, v, weights, tails, indptr, indices, starts, c
         row[4] = other_neighbour(state, indptr, indices, b, v, c, c)
         return row[3] != row[4]
     if structure == 13:
-        x = np.int64(indices[_slot(state, v, tails, indptr)])
+        x = np.int64(indices[_slot(state, v, weights, indptr)])
         end = other_neighbour(state, indptr, indices, x, v, v, v)
         row[0], row[1], row[2], row[3], row[4] = b, c, v, x, end
         return x != b and x != c and end != b and end != c
@@ -232,10 +237,10 @@ def _on_edge(structure, state, v, weights, indptr, indices, starts, corners, row
 
 
 @helper
-def _butterfly(state, v, weights, indptr, indices, starts, corners, row):
+def _butterfly(state, v, indptr, indices, starts, corners, row):
     row[0] = v
     for side in range(2):
-        slot = _slot(state, v, weights, indptr)
+        slot = _triangle_slot(state, v, indptr, starts)
         row[1 + 2 * side] = indices[slot]
         row[2 + 2 * side] = _corner(state, slot, starts, corners)
     return row[1] != row[3] and row[1] != row[4] and row[2] != row[3] and row[2] != row[4]
