@@ -29,7 +29,7 @@ _AROUND = " \"'.,;:[]()"
 # Where a sentence may end: its last character with what closes behind it, before anything but a small letter.
 _END = re.compile(r"[.!?][)\]\"'\u2019\u201d]{0,2}[^\S\n]++(?=[^\sa-z])|\n++")
 # A full stop that ends no sentence: of an abbreviation or an initial.
-_ABBREVIATION = re.compile(r"\b(?:[A-Z]|e\.g|i\.e|vs|cf|al|ca|approx|[Ff]igs?|[Nn]o|Dr|St|spp?)\.$")
+_ABBREVIATION = re.compile(r"\b(?:[A-Z]|e\.g|i\.e|vs|cf|al|ca|approx|[Ff]igs?|No|Dr|St|spp?)\.$")
 _LONGEST_ABBREVIATION = 8
 
 

@@ -127,7 +127,9 @@ class Ground(Step):
 def _quotes(found: Sequence[Quote | None]) -> tuple[list[dict[str, Any]], int]:
     """The different quotes in the order of the text, and how many passages are none."""
     quotes = sorted({(quote.start, quote.end, quote.text) for quote in found if quote is not None})
-    return [{"text": words, "start": start, "end": end} for start, end, words in quotes], list(found).count(None)
+    return [{"text": words, "start": start, "end": end} for start, end, words in quotes], list(found).count(
+        None
+    )
 
 
 def _for_sentences(schema: dict[str, Any], shown: int) -> dict[str, Any]:
