@@ -4,6 +4,7 @@ ends in a record is a quote, five different options, a question of yes or no."""
 from __future__ import annotations
 
 import importlib.util
+import json
 from pathlib import Path
 from typing import Any
 
@@ -27,25 +28,25 @@ TEXTS = {
     "1": "ATP7B carries copper out of liver cells into the bile. Without it copper stays in the liver.",
     "2": "Ferritin stores iron in cells.",
 }
-PAIRS = [
-    {"id": "r1", "question": "What carries copper out of liver cells?", "answer": "ATP7B does."},
-    {"id": "r2", "question": "Which protein stores iron in cells?", "answer": "Ferritin stores iron."},
-]
+PAIR = {"id": "r1", "question": "What carries copper out of liver cells?", "answer": "ATP7B does."}
 
 
 def run_demo(folder: Path, name: str) -> list[dict[str, Any]]:
-    """Accepted and rejected records of a shipped configuration over PAIRS and TEXTS."""
+    """Accepted and rejected records of a shipped configuration over PAIR and TEXTS; it may end invalid instead."""
     documents = [{"id": number, "title": "", "text": text} for number, text in TEXTS.items()]
     index(folder / "index", jsonl(folder / "docs.jsonl", documents), shards=1)
     shipped = shipped_prompts().parent / "configs" / f"{name}.yaml"
     config = yaml.safe_load(shipped.read_text(encoding="utf-8"))
-    config["anchors"]["from"] = str(jsonl(folder / "pairs.jsonl", PAIRS))
+    config["anchors"]["from"] = str(jsonl(folder / "pairs.jsonl", [PAIR]))
     for one in config["passes"]:
         if "engine" in one:
             one["engine"]["path"] = str(folder / "index")
     (folder / "run.yaml").write_text(yaml.safe_dump(config))
     stages.all_stages(folder / "run.yaml", folder / "run")
-    return list(records(folder / "run"))
+    found = list(records(folder / "run"))
+    counts = json.loads((folder / "run" / "dataset" / "accounting.json").read_text())
+    assert counts["sampled"] == 1 == len(found) + sum(counts["invalid"].values())
+    return found
 
 
 def test_what_the_embedded_model_names_as_evidence_is_a_sentence_of_its_document(tmp_path: Path) -> None:
@@ -68,4 +69,4 @@ def test_what_the_embedded_model_makes_of_a_pair_has_five_different_options_and_
         options, place = record["options"], record["correct_option"]
         assert options[place] == record["answer"]
         assert options_trouble(options[place], [*options[:place], *options[place + 1 :]]) is None
-        assert record["source_question"] in {pair["question"] for pair in PAIRS}
+        assert record["source_question"] == PAIR["question"]
