@@ -38,8 +38,8 @@ class Unparseable(ValueError):
 class Parsed(NamedTuple):
     """The fields of the schema, in its order.
 
-    `repaired`: the text had to be mended to get at them. `filled`: strings exactly as long as they may be;
-    an engine that enforces the schema while decoding cut them off there.
+    `repaired`: the text had to be mended to get at them. `filled`: strings, and lists with one, exactly as long as
+    they may be; an engine that enforces the schema while decoding cut them off there.
     """
 
     value: dict[str, Any]
@@ -58,9 +58,15 @@ def checked_fields(
             raise Unparseable(f"missing:{name}")
         entry = data[name]
         value[name] = _CHECKS[field["type"]](name, entry, field, clean)
-        if entry.__class__ is str and len(entry) == field.get("maxLength"):
+        if entry.__class__ is not bool and _is_filled(entry, field):
             filled += (name,)
     return Parsed(value, repaired, filled)
+
+
+def _is_filled(entry: Any, field: Mapping[str, Any]) -> bool:
+    if entry.__class__ is list:
+        return any(_is_filled(one, field["items"]) for one in entry)
+    return entry.__class__ is str and len(entry) == field.get("maxLength")
 
 
 def _checked_boolean(name: str, entry: Any, field: Mapping[str, Any], clean: bool) -> bool:

@@ -5,6 +5,7 @@ The context is what the step `ground` has verified in the pair's documents; with
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 from pydantic import Field
@@ -15,6 +16,8 @@ from kgqa_hpc.steps.rephrase import SOURCE, Rephrase, RephraseSettings, quotes_o
 from kgqa_hpc.steps.step import Done, Outcome, Retry
 
 DECISIONS = ("yes", "no", "maybe")
+# What yes or no cannot answer. None of the benchmark's 1,000 labelled questions begins so, and all end with the mark.
+_OPEN = re.compile(r"(?:what|which|who|whom|whose|when|where|why|how)\b", re.IGNORECASE)
 
 
 class PubmedqaSettings(RephraseSettings):
@@ -43,6 +46,8 @@ class RephrasePubmedqa(Rephrase):
         decision = answer["final_decision"].strip().lower()
         if decision not in DECISIONS:
             return Retry("decision", lost_as="invalid")
+        if _OPEN.match(answer["question"]) or not answer["question"].endswith("?"):
+            return Retry("no yes-or-no question", lost_as="invalid")
         context = " ".join(quotes_of(item.output)) or item.output["answer"]
         item.output = replaced(
             item, answer["question"], answer["long_answer"], final_decision=decision, context=context

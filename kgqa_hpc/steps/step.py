@@ -221,10 +221,12 @@ class Step:
         return shown | own
 
     def _cut_off(self, parsed: Parsed) -> str | None:
-        """A field of the record that is as long as the decoding grammar lets it be."""
+        """A text that goes into the record and is as long as the decoding grammar lets it be."""
         if not parsed.filled or self.prompt.allow_cut:
             return None
-        return next((name for name in self.gives if name in parsed.filled), None)
+        # The answer's own names count too: of a rephrased pair they are not those of the record (correct, wrong).
+        named = {*self.gives, *(self.answer if self.adds == "output" else ())}
+        return next((name for name in parsed.filled if name in named), None)
 
     def _decided(self, item: Item) -> Outcome:
         """The panel's decision once all its judges have spoken."""

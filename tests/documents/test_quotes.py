@@ -9,7 +9,7 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from kgqa_hpc.documents.quotes import QuotableText, find_quote
+from kgqa_hpc.documents.quotes import QuotableText, find_quote, sentences
 from kgqa_hpc.documents.read import read_documents
 
 SEED = 20261122
@@ -78,3 +78,35 @@ def test_planted_snippets_of_real_abstracts_are_told_apart(sample: Path) -> None
         assert quotable.find(" ".join(altered)) is None
         assert quotable.find(" ".join(shuffled)) is None
         assert quotable.find(" ".join(foreign)) is None
+
+
+@pytest.mark.parametrize(
+    ("text", "found"),
+    [
+        ("ATP7B carries copper. It carries no iron!", ["ATP7B carries copper.", "It carries no iron!"]),
+        ("AIM: One.\nTwo (P < 0.05). 3 of 4.", ["AIM: One.", "Two (P < 0.05).", "3 of 4."]),
+        (
+            "We saw E. coli vs. S. Aureus (Fig. 2), e.g. Once. Twice",
+            ["We saw E. coli vs. S. Aureus (Fig. 2), e.g. Once.", "Twice"],
+        ),
+        (
+            "It is so (as said.) Then \u201cno.\u201d Later",
+            ["It is so (as said.)", "Then \u201cno.\u201d", "Later"],
+        ),
+        ("no full stop and\n\n no sentence ", ["no full stop and", "no sentence"]),
+        (" \n ", []),
+        ("", []),
+    ],
+)
+def test_a_text_is_cut_where_a_sentence_ends_and_at_no_abbreviation(text: str, found: list[str]) -> None:
+    assert [sentence.text for sentence in sentences(text)] == found
+
+
+@given(st.text(st.sampled_from(' \n.?)"aABé1'), max_size=80))
+def test_sentences_are_the_whole_text_in_order_each_where_it_says(text: str) -> None:
+    end = 0
+    for sentence in sentences(text):
+        assert not text[end : sentence.start].strip()
+        assert sentence.text == text[sentence.start : sentence.end] == sentence.text.strip() != ""
+        end = sentence.end
+    assert not text[end:].strip()

@@ -134,3 +134,39 @@ def test_an_unreadable_answer_asks_about_the_same_document_again(pair: Item, sto
     before = ground.request(pair, 0, 1).messages
     assert isinstance(ground.take(pair, stop("no idea"), 0), Retry)
     assert ground.request(pair, 1, 1).messages == before
+
+
+def test_sentences_named_by_number_are_quotes_and_the_schema_knows_no_others(
+    pair: Item, stop: StopAnswer
+) -> None:
+    retrieve, ground = chain_of(prompt="ground_sentences")
+    retrieve.take(pair, stop(found(TEXT)), 0)
+    request = ground.request(pair, 0, 1)
+    assert "1. ATP7B carries copper\n2. out of liver" in request.messages[1]["content"]
+    assert request.schema is not None
+    snippets = request.schema["properties"]["snippets"]
+    assert (snippets["items"]["minimum"], snippets["items"]["maximum"], snippets["maxItems"]) == (1, 3, 3)
+    numbers = {"reasoning": "So.", "relevant": True, "snippets": [3, 1, 3, 7]}
+    assert isinstance(ground.take(pair, stop(json.dumps(numbers)), 0), Done)
+    quotes = pair.output["documents"][0]["snippets"]
+    assert [one["text"] for one in quotes] == ["ATP7B carries copper", "It does not carry iron."]
+    assert [TEXT[one["start"] : one["end"]] for one in quotes] == [one["text"] for one in quotes]
+    assert (pair.annotations["quotes_kept"], pair.annotations["quotes_dropped"]) == (2, 1)
+
+
+def test_a_document_without_a_text_has_no_number_to_name(pair: Item, stop: StopAnswer) -> None:
+    retrieve, ground = chain_of(prompt="ground_sentences")
+    retrieve.take(pair, stop(found("")), 0)
+    schema = ground.request(pair, 0, 1).schema
+    assert schema is not None
+    assert schema["properties"]["snippets"]["maxItems"] == 0
+    assert isinstance(ground.take(pair, stop(said(True)), 0), Done)
+
+
+def test_documents_with_as_many_sentences_have_the_very_same_schema(pair: Item, stop: StopAnswer) -> None:
+    """An engine compiles a grammar when it first sees it; there are as many as numbers of sentences."""
+    retrieve, ground = chain_of(prompt="ground_sentences")
+    retrieve.take(pair, stop(found(TEXT, "One. Two. Three.")), 0)
+    first = ground.request(pair, 0, 1).schema
+    ground.take(pair, stop(said(False)), 0)
+    assert ground.request(pair, 0, 1, 1).schema is first

@@ -98,6 +98,55 @@ def test_options_that_are_none_are_asked_for_again(stop: StopAnswer, wrong: list
     assert isinstance(outcome, Retry)
 
 
+@pytest.mark.parametrize(
+    ("changed", "field"),
+    [
+        ({"correct": "x" * 300}, "correct"),
+        ({"wrong": [*WRONG[:3], "x" * 300]}, "wrong"),
+        ({"reasoning": "x" * 1500}, "reasoning"),
+    ],
+)
+def test_an_option_that_was_cut_off_is_asked_for_again(
+    stop: StopAnswer, changed: dict[str, Any], field: str
+) -> None:
+    """A grammar that keeps lengths ends a text that is too long wherever it is."""
+    answer = json.dumps(json.loads(medqa()) | changed)
+    outcome = chain_of("rephrase_medqa")[0].take(pair(), stop(answer), 0)
+    assert outcome == Retry(f"too_long:{field}", lost_as="invalid")
+
+
+@pytest.mark.parametrize(
+    ("fields", "trouble"),
+    [
+        ({"question": "Which protein carries copper?"}, "no yes-or-no question"),
+        ({"question": "Does ATP7B carry copper at all."}, "no yes-or-no question"),
+        ({"long_answer": "x" * 1500}, "too_long:long_answer"),
+    ],
+)
+def test_a_question_that_yes_or_no_cannot_answer_is_asked_for_again(
+    stop: StopAnswer, fields: dict[str, Any], trouble: str
+) -> None:
+    good = {
+        "question": "Does ATP7B carry copper?",
+        "long_answer": "It does so in the liver.",
+        "final_decision": "no",
+    }
+    (step,) = chain_of("rephrase_pubmedqa")
+    assert isinstance(step.take(pair(), stop(json.dumps(good)), 0), Done)
+    assert step.take(pair(), stop(json.dumps(good | fields)), 0) == Retry(trouble, lost_as="invalid")
+
+
+@pytest.mark.skipif(not FORMATS.exists(), reason="NO REAL FILES: shared/data/formats is not there")
+def test_no_question_of_the_benchmark_itself_would_be_asked_for_again(stop: StopAnswer) -> None:
+    (step,) = chain_of("rephrase_pubmedqa")
+    items = json.loads(gzip.decompress((FORMATS / "pubmedqa_ori_pqal.json.gz").read_bytes()))
+    assert len(items) == 1000
+    for item in items.values():
+        fields = {"question": item["QUESTION"], "long_answer": "It does so in the liver."}
+        answer = json.dumps(fields | {"final_decision": item["final_decision"]})
+        assert isinstance(step.take(pair(), stop(answer), 0), Done), item["QUESTION"]
+
+
 def test_a_decision_and_its_context_come_from_the_answer_and_the_verified_quotes(stop: StopAnswer) -> None:
     (step,) = chain_of("rephrase_pubmedqa")
     fields = {

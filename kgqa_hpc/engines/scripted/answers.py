@@ -7,6 +7,7 @@ published ones do (BioGraphletQA, section 3.2.2 and its code: questions of
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from itertools import accumulate, count, product
 from typing import Any
 
@@ -68,6 +69,13 @@ _OPENINGS = (
     "How does {a} contribute to the course of {b}",
     "What shared process could account for both {a} and {b}",
 )
+_CLOSED = (
+    "Does {a} contribute to the course of {b}",
+    "Is {a} associated with {b}",
+    "Can {a} account for {b}",
+    "Should {b} be looked for in patients with {a}",
+)
+_DECISION = "final_decision"  # the field beside which a question is one of yes or no
 
 
 def value_for(schema: Schema, prompt: str, draw: Draw, accept: float) -> Any:
@@ -77,17 +85,18 @@ def value_for(schema: Schema, prompt: str, draw: Draw, accept: float) -> Any:
 
 def prose(prompt: str, draw: Draw) -> str:
     """Plain text, for a request without a schema."""
-    return _text(_names_in(prompt), draw, *_LENGTHS["answer"], question=False)
+    return _text(_names_in(prompt), draw, *_LENGTHS["answer"])
 
 
 class _Source:
     """What values are made from. Booleans come one by one and agree with one decision."""
 
-    __slots__ = ("_accept", "_false_at", "_next", "_schema", "draw", "names")
+    __slots__ = ("_accept", "_false_at", "_next", "_schema", "draw", "names", "openings")
 
     def __init__(self, schema: Schema, prompt: str, draw: Draw, accept: float) -> None:
         self.names, self.draw = _names_in(prompt), draw
         self._schema, self._accept = schema, accept
+        self.openings = _CLOSED if _DECISION in schema.get("properties", ()) else _OPENINGS
         self._next = 0
         self._false_at: int | None = None
 
@@ -176,7 +185,7 @@ def _string(schema: Schema, key: str, source: _Source) -> str:
     if fitting := [name for name in known if least <= len(name) <= most and form.holds(name)]:
         return source.draw.choose(fitting)
     low, high = max(min(low, most), least), max(min(high, most), least)
-    text = _text(source.names, source.draw, low, high, question=key.endswith("question"))
+    text = _text(source.names, source.draw, low, high, source.openings if key.endswith("question") else ())
     return text if form.holds(text) else _formed(text, form, least, most, source.draw)
 
 
@@ -190,16 +199,17 @@ def _formed(text: str, form: TextForm, least: int, most: int, draw: Draw) -> str
     return begin + middle[:length].ljust(length, filler) + end
 
 
-def _text(names: list[str], draw: Draw, low: int, high: int, *, question: bool) -> str:
+def _text(names: list[str], draw: Draw, low: int, high: int, openings: Sequence[str] = ()) -> str:
+    """A question that begins with one of `openings`, or without any a statement."""
     length = draw.bell(low, high)
     a = draw.choose(names) if names else "the condition"
     b = draw.choose(names) if names else "its cause"
-    if question:
-        start = draw.choose(_OPENINGS).format(a=a, b=b)
+    if openings:
+        start = draw.choose(openings).format(a=a, b=b)
     else:
         start = f"{b[:1].upper()}{b[1:]} is related to {a}"
     start += _passage(draw.choose(_PASSAGE_STARTS), length - len(start) - 1)
-    return (start[: max(length - 1, 0)] + ("?" if question else "."))[:length]
+    return (start[: max(length - 1, 0)] + ("?" if openings else "."))[:length]
 
 
 def _passage(start: int, length: int) -> str:

@@ -1,0 +1,86 @@
+"""Records of a finished run as anchors: which ones, how many, and that another dataset is another run."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from kgqa_hpc import stages
+from kgqa_hpc.anchors.anchor import Source, Tools
+from kgqa_hpc.anchors.records import RecordAnchors, RecordSettings
+from kgqa_hpc.errors import FingerprintMismatch, InputError
+from kgqa_hpc.runs import open_for_work
+from tests.documents.files import jsonl
+
+
+def pairs(number: int) -> list[dict[str, Any]]:
+    return [
+        {
+            "id": f"r{n}",
+            "question": f"What is {n}?",
+            "answer": f"It is {n}.",
+            "accepted": n % 4 > 0,
+            "group": f"shape {1 if n < 8 else 2}",
+        }
+        for n in range(number)
+    ]
+
+
+def drawn(path: Path, seed: int = 42, **settings: Any) -> list[str]:
+    wanted = RecordSettings.model_validate({"from": str(path), **settings})
+    found = RecordAnchors().draw(Source(), wanted, seed, Tools())
+    return [anchor.id for anchor in found.anchors]
+
+
+def test_so_many_accepted_records_are_drawn_by_the_seed(tmp_path: Path) -> None:
+    path = jsonl(tmp_path / "pairs.jsonl", pairs(400))
+    chosen = drawn(path, number=100)
+    assert len(set(chosen)) == 100
+    assert all(int(name[1:]) % 4 for name in chosen)
+    assert chosen == drawn(path, number=100) != drawn(path, seed=43, number=100)
+    assert len(drawn(path, number=1000)) == 300
+    assert len(drawn(path, where={"accepted": [True, False]})) == 400
+
+
+def test_a_larger_number_contains_the_smaller_one(tmp_path: Path) -> None:
+    path = jsonl(tmp_path / "pairs.jsonl", pairs(400))
+    assert set(drawn(path, number=20)) < set(drawn(path, number=50))
+
+
+def test_strata_give_equal_shares_and_the_others_what_a_small_one_lacks(tmp_path: Path) -> None:
+    path = jsonl(tmp_path / "pairs.jsonl", pairs(400))
+    group = {record["id"]: record["group"] for record in pairs(400)}
+    shares = Counter(group[name] for name in drawn(path, number=10, stratify="group"))
+    assert shares == {"shape 1": 5, "shape 2": 5}
+    shares = Counter(group[name] for name in drawn(path, number=30, stratify="group"))
+    assert shares == {"shape 1": 6, "shape 2": 24}
+
+
+def test_a_filter_that_nothing_passes_and_a_line_without_id_are_told(tmp_path: Path) -> None:
+    path = jsonl(tmp_path / "pairs.jsonl", pairs(4))
+    with pytest.raises(InputError, match=r"no record fits anchors\.where"):
+        drawn(path, where={"group": "shape 9"})
+    jsonl(path, [*pairs(2), {"question": "Q?"}])
+    with pytest.raises(InputError, match="line 3: is no record with a text id"):
+        drawn(path)
+
+
+def test_a_run_goes_on_only_with_the_records_it_began_with(tmp_path: Path) -> None:
+    config = {
+        "anchors": {"kind": "records", "from": "pairs.jsonl", "number": 2},
+        "engine": {"kind": "scripted"},
+        "passes": [{"name": "main", "steps": ["judge"]}],
+    }
+    (tmp_path / "run.yaml").write_text(yaml.safe_dump(config))
+    jsonl(tmp_path / "pairs.jsonl", pairs(8))
+    stages.init(tmp_path / "run.yaml", tmp_path / "run")
+    open_for_work(tmp_path / "run")
+    changed = [{**pair, "answer": "Another."} for pair in pairs(8)]
+    (tmp_path / "pairs.jsonl").write_text("".join(json.dumps(pair) + "\n" for pair in changed))
+    with pytest.raises(FingerprintMismatch, match="pairs"):
+        open_for_work(tmp_path / "run")
