@@ -175,7 +175,10 @@ class AnchorKind:
         return None
 
     def summary(self, header: Mapping[str, Any]) -> list[dict[str, Any]] | None:
-        """A row per group for the table beside the dataset, from the header of anchors.h5; None: no table."""
+        """A row per group for the table beside the dataset, from the header of anchors.h5; None: no table.
+
+        Members: group, id, name, total; `edges`, pairs of node numbers from 0, where the page shall draw the group.
+        """
         return None
 
     def expected(self, settings: Any) -> int | None:

@@ -141,14 +141,20 @@ class GraphletAnchors(AnchorKind):
         }
 
     def summary(self, header: Mapping[str, Any]) -> list[dict[str, Any]]:
-        """All 29 shapes with their totals in the graph (None: not counted)."""
+        """All 29 shapes with their totals in the graph (None: not counted) and their edges."""
         from kgqa_hpc.graphlets.shapes import SHAPES
 
         totals = {
             str(key).removeprefix("shape "): total for key, total in (header.get("totals") or {}).items()
         }
         return [
-            {"group": group_of(number), "id": number, "name": shape.name, "total": totals.get(str(number))}
+            {
+                "group": group_of(number),
+                "id": number,
+                "name": shape.name,
+                "total": totals.get(str(number)),
+                "edges": shape.edges,
+            }
             for number, shape in SHAPES.items()
         ]
 

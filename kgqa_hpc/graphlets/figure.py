@@ -6,14 +6,13 @@ Needs matplotlib (the extra `report`), which is imported here and nowhere else i
 from __future__ import annotations
 
 import io
-import itertools
 
-import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 from matplotlib.layout_engine import ConstrainedLayoutEngine
 
+from kgqa_hpc.graph_layout import few_nodes
 from kgqa_hpc.graphlets.sample import GraphletSample
 from kgqa_hpc.graphlets.shapes import SHAPES, Shape
 
@@ -51,56 +50,10 @@ def _caption(total: int, error: float, sampled: int) -> str:
 
 
 def _draw(place: Axes, shape: Shape, colour: str) -> None:
-    at = _layout(shape)
+    at = few_nodes(shape.edges)
     for a, b in shape.edges:
         place.plot(at[[a, b], 0], at[[a, b], 1], color=colour, linewidth=1.6, zorder=1)
     place.scatter(at[:, 0], at[:, 1], s=70, color=colour, edgecolors="white", linewidths=1.0, zorder=2)
     place.set_xlim(-1.25, 1.25)
     place.set_ylim(-1.25, 1.25)
     place.set_aspect("equal")
-
-
-def _layout(shape: Shape) -> np.ndarray:
-    """Positions (k, 2) with few crossing edges and distances near to those in the shape.
-
-    Stress majorisation (Gansner, Koren, North 2004) from every order of the nodes around a circle.
-    """
-    distance = np.where(np.eye(shape.k, dtype=bool), 0.0, np.inf)
-    for a, b in shape.edges:
-        distance[a, b] = distance[b, a] = 1.0
-    for via in range(shape.k):
-        distance = np.minimum(distance, distance[:, [via]] + distance[[via], :])
-    orders = [order for order in itertools.permutations(range(1, shape.k)) if order[0] < order[-1]]
-    layouts = [_relaxed(distance, (0, *order)) for order in orders]
-    at = min(layouts, key=lambda at: (_crossings(at, shape), round(_stress(at, distance), 3)))
-    at = at - at.mean(axis=0)
-    return at / np.abs(at).max()
-
-
-def _relaxed(distance: np.ndarray, order: tuple[int, ...]) -> np.ndarray:
-    k = len(order)
-    angle = 2 * np.pi * np.argsort(order) / k + 0.3
-    # slightly bent, so that no symmetry keeps nodes on a line
-    at = np.column_stack([np.cos(angle), np.sin(angle) * (1 + 0.05 * np.arange(k))])
-    for _ in range(80):
-        apart = np.linalg.norm(at[:, None] - at[None], axis=2) + np.eye(k)
-        pull = -distance / apart
-        np.fill_diagonal(pull, -pull.sum(axis=1))
-        at = pull @ at / k
-    return at
-
-
-def _stress(at: np.ndarray, distance: np.ndarray) -> float:
-    return float(((np.linalg.norm(at[:, None] - at[None], axis=2) - distance) ** 2).sum())
-
-
-def _crossings(at: np.ndarray, shape: Shape) -> int:
-    def side(p: int, q: int, r: int) -> bool:
-        (px, py), (qx, qy), (rx, ry) = at[p], at[q], at[r]
-        return bool((qx - px) * (ry - py) > (qy - py) * (rx - px))
-
-    return sum(
-        side(a, b, c) != side(a, b, d) and side(c, d, a) != side(c, d, b)
-        for (a, b), (c, d) in itertools.combinations(shape.edges, 2)
-        if not {a, b} & {c, d}
-    )

@@ -18,6 +18,7 @@ from kgqa_hpc.errors import AccountingError
 from kgqa_hpc.kg.profile import FILE as GRAPH
 from kgqa_hpc.kg.profile import Profiles, read_profiles
 from kgqa_hpc.report.node_use import BATCH, NodeUse, count_nodes
+from kgqa_hpc.runs import run_config
 from kgqa_hpc.store.atomic import disk_errors
 from kgqa_hpc.store.regular import open_regular
 from kgqa_hpc.store.run_folder import RunFolder
@@ -70,8 +71,9 @@ def read_findings(run: RunFolder) -> Findings:
             "was it merged again meanwhile? run the same command again",
         )
     samples = [record for name in FILES for record in _sample(run.dataset, name, accounting)]
+    nodes = count_nodes(parts["accepted"], run_config(run).seed)
     graph = read_profiles(run.stats / GRAPH)
-    return Findings(accounting, lengths, count_nodes(parts["accepted"]), samples, graph)
+    return Findings(accounting, lengths, nodes, samples, graph)
 
 
 def _lengths(paths: list[Path]) -> dict[str, Counter[int]]:

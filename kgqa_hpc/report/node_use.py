@@ -17,12 +17,26 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
+from pandas.util import hash_array
 
 TOP_NODES = 10
+SAMPLED = 300
 BATCH = 2048  # records
 GATHERED = 1 << 20  # rows that wait until equal ones are brought together
 _Table = NDArray[np.int64]
+_Ids = NDArray[np.int64]
 Top = tuple[int, str, str]  # minus how often, id, name
+
+
+@dataclass(frozen=True, slots=True)
+class Sample:
+    """Nodes drawn in proportion to their questions, without replacement; all where there are at most SAMPLED.
+
+    `nodes`: id, name, questions; the most used first. `links` (m, 2): joined pairs among them, by place in `nodes`.
+    """
+
+    nodes: list[tuple[str, str, int]]
+    links: NDArray[np.int64]
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,10 +50,11 @@ class NodeUse:
     degrees: NDArray[np.int64]
     links: int
     top: list[tuple[str, str, int]]
+    sample: Sample
 
 
-def count_nodes(paths: list[Path]) -> NodeUse:
-    """Of the accepted records in these Parquet files; those without nodes count nothing."""
+def count_nodes(paths: list[Path], seed: int) -> NodeUse:
+    """Of the accepted records in these Parquet files; those without nodes count nothing. `seed` draws the sample."""
     used, linked = _Distinct(1), _Distinct(2)
     for nodes, edges in _batches(paths, "nodes.list.element.id", "edges"):
         ids = _hashes(nodes.flatten().field("id"))
@@ -48,10 +63,12 @@ def count_nodes(paths: list[Path]) -> NodeUse:
             linked.add(np.sort(ids[_ends(nodes, edges)], axis=1))
     known, questions = used.rows()
     links, _ = linked.rows()
-    ends, degree = np.unique(links[links[:, 0] != links[:, 1]], return_counts=True)
+    joined = links[links[:, 0] != links[:, 1]]
+    ends, degree = np.unique(joined, return_counts=True)
     degrees = np.zeros(len(known), np.int64)
     degrees[np.searchsorted(known[:, 0], ends)] = degree
-    return NodeUse(questions, degrees, len(links), _top(paths, known[:, 0], questions))
+    sample = _sample(paths, known[:, 0], questions, joined, seed)
+    return NodeUse(questions, degrees, len(links), _top(paths, known[:, 0], questions), sample)
 
 
 def _batches(paths: list[Path], *columns: str) -> Iterator[tuple[Any, Any]]:
@@ -65,8 +82,9 @@ def _batches(paths: list[Path], *columns: str) -> Iterator[tuple[Any, Any]]:
 
 
 def _hashes(ids: pa.Array) -> _Table:
-    # Python's own hash of text has 64 bits, and need not be the same in the next process.
-    return np.fromiter(map(hash, ids.to_pylist()), np.int64, len(ids))
+    # Python's own hash of text is another in the next process, and the sample must not be.
+    texts = ids.to_numpy(zero_copy_only=False).astype(object)
+    return hash_array(texts, categorize=False).view(np.int64)
 
 
 def _ends(nodes: pa.ListArray, edges: pa.ListArray) -> _Table:
@@ -123,3 +141,32 @@ def _top(
             best.setdefault(node["id"], (-count, node["id"], node["name"]))
         best = {one[1]: one for one in nsmallest(TOP_NODES, best.values())}
     return [(node, name, -count) for count, node, name in sorted(best.values())]
+
+
+def _sample(paths: list[Path], known: _Ids, questions: _Ids, joined: _Table, seed: int) -> Sample:
+    size = min(SAMPLED, len(known))
+    if not size:
+        return Sample([], np.empty((0, 2), np.int64))
+    shares = questions / questions.sum()
+    drawn = np.sort(np.random.default_rng(seed).choice(len(known), size, replace=False, p=shares))
+    chosen = known[drawn]
+    counts = questions[drawn].tolist()
+    nodes = [(*one, count) for one, count in zip(_names(paths, chosen), counts, strict=True)]
+    order = sorted(range(size), key=lambda place: (-nodes[place][2], nodes[place][0]))
+    places = np.minimum(np.searchsorted(chosen, joined), size - 1)
+    among = places[(chosen[places] == joined).all(axis=1)]
+    return Sample([nodes[place] for place in order], np.argsort(order)[among])
+
+
+def _names(paths: list[Path], chosen: _Ids) -> list[tuple[str, str]]:
+    """Id and name of each of these nodes."""
+    found: dict[int, tuple[str, str]] = {}
+    for nodes, _ in _batches(paths, "nodes.list.element.id", "nodes.list.element.name"):
+        flat = nodes.flatten()
+        hashes = _hashes(flat.field("id"))
+        there = np.flatnonzero(np.isin(hashes, chosen))
+        for key, node in zip(hashes[there].tolist(), flat.take(there).to_pylist(), strict=True):
+            found.setdefault(key, (node["id"], node["name"]))
+        if len(found) == len(chosen):
+            break
+    return [found[key] for key in chosen.tolist()]

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import orjson
+from markupsafe import Markup
 
 from kgqa_hpc import __version__
 from kgqa_hpc.dataset.accounting import OUTCOMES, Accounting, OutcomeCounts
@@ -13,6 +14,7 @@ from kgqa_hpc.dataset.facts import Facts, gather_facts
 from kgqa_hpc.dataset.group_table import group_rows
 from kgqa_hpc.errors import InputError
 from kgqa_hpc.evaluate.judged import wilson
+from kgqa_hpc.report.drawn_graphs import group_drawings
 from kgqa_hpc.report.findings import read_findings
 from kgqa_hpc.report.pictures import pace, pictures
 from kgqa_hpc.status.history import read_notes
@@ -37,6 +39,7 @@ def write_report(run: RunFolder) -> Path:
     facts = gather_facts(run, __version__)
     notes = read_notes(run.logs)
     counts = findings.accounting
+    groups = _groups(facts, counts)
     data = {"run": str(run.path), "records": findings.samples}
     page = render_page(
         "kgqa_hpc.report",
@@ -47,7 +50,8 @@ def write_report(run: RunFolder) -> Path:
         counts=counts,
         headline=_acceptance(counts),
         reasons=_reasons(counts),
-        groups=_groups(facts, counts),
+        groups=groups,
+        drawings=[Markup(svg) for svg in group_drawings(groups)],
         requests=[_rates(row) for row in counts["requests"]],
         figures=pictures(findings, notes),
         pace=pace(notes),

@@ -1,4 +1,4 @@
-"""The page's figures, from its findings; after BioGraphletQA's Figures 3, 5, 7, 9, 10 and 11."""
+"""The page's figures, from its findings; after BioGraphletQA's Figures 1, 3, 5, 7, 9, 10 and 11."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ import numpy as np
 from markupsafe import Markup
 from numpy.typing import ArrayLike
 
+from kgqa_hpc.report.drawn_graphs import covered_graph
 from kgqa_hpc.report.findings import Findings
 from kgqa_hpc.report.graph_figures import graph_figures
 from kgqa_hpc.report.svg import density, histogram, line, stacked_bars
@@ -32,6 +33,7 @@ def pictures(findings: Findings, notes: Notes) -> dict[str, Any]:
     }
     if findings.nodes.links:
         found["ranks"] = _ranks(findings)
+        found["covered"] = covered_graph(findings.nodes)
     if pace(notes):
         points = [((at - notes[0][0]) / 60, float(ended)) for at, ended in notes]
         found["pace"] = line(points, "Items ended over time", "minutes since the first note")

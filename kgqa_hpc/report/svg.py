@@ -133,11 +133,15 @@ def scatter(series: Sequence[Counted], title: str, unit: str) -> str:
 
 def framed(width: int, height: int, title: str, parts: Sequence[str]) -> str:
     """A whole figure: its title is its text alternative, and stands under it for who sees it."""
-    head = f'<svg class="figure" viewBox="0 0 {width} {height}" width="{width}" role="img">'
-    told = escape(title)
     # The same words twice would be read out twice.
-    caption = f'<figcaption aria-hidden="true">{told}</figcaption>'
-    return f"<figure>{head}<title>{told}</title>{''.join(parts)}</svg>{caption}</figure>"
+    caption = f'<figcaption aria-hidden="true">{escape(title)}</figcaption>'
+    return f"<figure>{picture(width, height, title, parts)}{caption}</figure>"
+
+
+def picture(width: int, height: int, title: str, parts: Sequence[str]) -> str:
+    """The figure alone, with its text alternative."""
+    head = f'<svg class="figure" viewBox="0 0 {width} {height}" width="{width}" role="img">'
+    return f"{head}<title>{escape(title)}</title>{''.join(parts)}</svg>"
 
 
 def kind_word(kind: str) -> str:

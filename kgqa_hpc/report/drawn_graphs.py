@@ -1,0 +1,121 @@
+"""Graphs drawn on the page: the groups whose kind gives them edges, and a sample of the graph that the accepted
+questions cover (BioGraphletQA's Figures 5 and 1).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from html import escape
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+
+from kgqa_hpc.graph_layout import few_nodes, many_nodes
+from kgqa_hpc.report.node_use import NodeUse
+from kgqa_hpc.report.svg import WIDTH, framed, picture
+
+CELL = 112  # units, of one group's drawing
+HIGH = 400  # units, of the drawing of the covered graph
+CLASSES = 5  # colours, q0 to q4 of the page's style
+LINKS = 5000  # drawn; with them the figure stays under 200 kB
+NAMED, LETTERS = 6, 26
+
+
+def group_drawings(rows: Iterable[Mapping[str, Any]]) -> list[str]:
+    """A small picture of every row of the page's table of groups that has `edges` (pairs of node numbers)."""
+    return [_group(row) for row in rows if row.get("edges")]
+
+
+def _group(row: Mapping[str, Any]) -> str:
+    total, share = row["total"], row["share"]
+    there = "not counted" if total is None else f"{total:,}" if total < 10**12 else f"{total:.3g}"
+    where = "" if total is None else " in the graph"
+    if total == 0:
+        told, lines = "absent from the graph", ["absent", "from the graph"]
+    elif share.value is None:
+        judged = "none drawn" if row["absent"] else "none judged"
+        told, lines = f"{there}{where}, {judged}", [there, judged]
+    else:
+        value, low, high = (f"{100 * part:.1f}" for part in (share.value, share.low, share.high))
+        told = f"{there}{where}, {value} % accepted (95 % interval {low} to {high} %)"
+        lines = [there, f"{value} %", f"({low} to {high})"]
+    at = few_nodes(row["edges"]) * 0.3 * CELL + (CELL / 2, 58)
+    kind = "wait" if row["absent"] or total == 0 else "acc"
+    ends = " ".join(f"M{at[a, 0]:.1f} {at[a, 1]:.1f}L{at[b, 0]:.1f} {at[b, 1]:.1f}" for a, b in row["edges"])
+    parts = [f'<path class="thin" d="{ends}"/>']
+    parts += [f'<circle class="{kind}" cx="{x:.1f}" cy="{y:.1f}" r="5"/>' for x, y in at.tolist()]
+    name = f"{row['group']} {row['name'] or ''}".strip()
+    head = f"{row.get('id', '')} {row['name'] or row['group']}".strip()
+    for y, text in zip((12, 112, 126, 140), (_cut(head, 17), *lines), strict=False):
+        parts.append(f'<text class="mid" x="{CELL / 2:g}" y="{y}">{escape(text)}</text>')
+    return picture(CELL, 146, f"{name}: {told}", parts)
+
+
+def covered_graph(use: NodeUse) -> str:
+    """The sampled nodes where forces put them, coloured by questions, with the names of the most used."""
+    nodes, links = use.sample.nodes, use.sample.links[:LINKS]
+    at = many_nodes(len(nodes), use.sample.links)
+    low, high = at.min(axis=0), at.max(axis=0)
+    at = np.rint((at - low) / np.maximum(high - low, 1e-9) * (WIDTH - 20, HIGH - 30) + (10, 20)).astype(int)
+    counts = np.array([count for _, _, count in nodes])
+    limits = np.unique(np.rint(np.geomspace(counts.min(), counts.max() + 1, CLASSES + 1)).astype(int))
+    classes = np.searchsorted(limits, counts, side="right") - 1
+    first = max(CLASSES - len(limits) + 1, 0) // 2  # few classes take the colours of the middle
+    ends = "".join(f"M{x} {y}L{u} {v}" for (x, y), (u, v) in at[links].tolist())
+    parts = [f'<path class="link" d="{ends}"/>']
+    # the most used come first in `nodes`, and last into the picture: above the others
+    for (x, y), (_, name, count), place in reversed(list(zip(at.tolist(), nodes, classes, strict=True))):
+        told = escape(f"{_cut(name, 80)}: {count:,}")
+        parts.append(
+            f'<circle class="q{first + place}" cx="{x}" cy="{y}" r="4"><title>{told}</title></circle>'
+        )
+    parts += _names(at.tolist(), [name for _, name, _ in nodes])
+    parts += _legend(limits.tolist(), first)
+    return framed(WIDTH, HIGH + 34, _told(use, len(links)), parts)
+
+
+def _told(use: NodeUse, drawn: int) -> str:
+    nodes, every = use.sample.nodes, len(use.questions)
+    which = (
+        f"{len(nodes):,} of {every:,} nodes, drawn by chance in proportion to their accepted questions"
+        if len(nodes) < every
+        else f"all {every:,} nodes"
+    )
+    most = ", ".join(f"{name} ({count:,})" for _, name, count in nodes[:3])
+    joined = len(use.sample.links)
+    cut = f", {drawn:,} of them drawn" if drawn < joined else ""
+    return (
+        f"The graph that the accepted questions cover: {which}, and the {joined:,} joined pairs among them{cut}, "
+        f"of {use.links:,} in all; colour: accepted questions of a node; most used: {most}"
+    )
+
+
+def _names(at: list[list[int]], names: list[str]) -> list[str]:
+    """The names of the first NAMED nodes beside which there is room."""
+    taken: list[tuple[float, float, float]] = []
+    parts = []
+    for (x, y), name in zip(at[: 3 * NAMED], names, strict=False):
+        text = _cut(name, LETTERS)
+        half = 3.2 * len(text)  # letters are about 6 units wide
+        middle = min(max(x, half + 2), WIDTH - half - 2)
+        if all(abs(y - other) > 13 or abs(middle - u) > half + wide for u, other, wide in taken):
+            taken.append((middle, y, half))
+            parts.append(f'<text class="mid name" x="{middle:.0f}" y="{y - 7}">{escape(text)}</text>')
+    return parts[:NAMED]
+
+
+def _legend(limits: list[int], first: int) -> list[str]:
+    """A coloured square per class, with the numbers of questions it stands for."""
+    parts, step = [], WIDTH / CLASSES
+    for place, (low, above) in enumerate(pairwise(limits)):
+        words = f"{low:,}" if above == low + 1 else f"{low:,}–{above - 1:,}"
+        x = 6 + place * step
+        parts.append(f'<rect class="q{first + place}" x="{x:.0f}" y="{HIGH + 4}" width="10" height="10"/>')
+        parts.append(f'<text x="{x + 15:.0f}" y="{HIGH + 13}">{words}</text>')
+    unit = f'<text class="mid" x="{WIDTH / 2:g}" y="{HIGH + 30}">accepted questions of a node</text>'
+    return [*parts, unit]
+
+
+def _cut(text: str, letters: int) -> str:
+    return text if len(text) <= letters else f"{text[: letters - 1]}…"
