@@ -123,7 +123,10 @@ def extend(folder: Path, size: int, threads: int | None = None) -> Sampled:
     if before.get("made_by") != anchors_origin(sections)["made_by"]:
         drawn, header, _ = _draw(run, grown, threads)
         with AnchorsFile(run.anchors) as anchors:
-            rows = list(_beginning_with(anchors.rows(), (one.to_dict() for one in drawn.anchors), folder))
+            new = (one.to_dict() for one in drawn.anchors)
+            if grown.variants is not None:
+                new = _old_first(anchors.rows(), new)
+            rows = list(_beginning_with(anchors.rows(), new, folder))
         rounds = [*before.get("grown", ()), [before["rows"], before["sha256"][:16]]]
         write_anchors(run.anchors, rows, {**header, **anchors_origin(sections), "grown": rounds})
     run.grow(grown.plain(), sections)
@@ -140,6 +143,13 @@ def _half_grown(run: RunFolder, config: RunConfig, size: int) -> bool:
     """Whether a growth to this size was killed after config.yaml was written, before the manifest was."""
     known = run.manifest().sections["sampling"]["values"]
     return size_of(config) == size != known.get(type(config.anchors).size)
+
+
+def _old_first(old: Iterator[Any], new: Iterator[Any]) -> Iterator[Any]:
+    """The items of a study with those that are there first; the others stay by variant, as a study has them."""
+    drawn = {row["id"]: row for row in new}
+    yield from [drawn.pop(row["id"]) for row in old if row["id"] in drawn]
+    yield from drawn.values()
 
 
 def _beginning_with(old: Iterator[Any], new: Iterator[Any], folder: Path) -> Iterator[Any]:
