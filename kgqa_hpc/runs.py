@@ -25,7 +25,6 @@ from kgqa_hpc.store.atomic import make_folder, write_file
 from kgqa_hpc.store.quarantine import quarantine
 from kgqa_hpc.store.run_folder import RunFolder
 from kgqa_hpc.terminal import note
-from kgqa_hpc.variants import share_anchors
 
 
 def fingerprint(config: RunConfig, prompts: Path | None = None) -> dict[str, dict[str, Any]]:
@@ -141,10 +140,6 @@ def larger(config: RunConfig, size: int) -> RunConfig:
     """
     anchors = config.plain()["anchors"]
     key = type(config.anchors).size
-    if config.variants is not None and not share_anchors(config.variants):
-        raise InputError(
-            "this study's variants draw anchors of their own", "make a new run with more of each"
-        )
     if key not in anchors:
         raise InputError(f"anchors of kind {config.anchors.kind} have no {key}", "make a new run")
     if anchors[key] is None or size <= anchors[key]:
