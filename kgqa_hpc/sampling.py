@@ -17,6 +17,7 @@ from kgqa_hpc.runs import fingerprint, kept_prompts, larger, open_for_work, open
 from kgqa_hpc.store.origin import anchors_origin
 from kgqa_hpc.store.run_folder import RunFolder
 from kgqa_hpc.terminal import note
+from kgqa_hpc.variants import share_anchors
 
 if TYPE_CHECKING:
     from kgqa_hpc.kg.graph import KnowledgeGraph
@@ -83,7 +84,6 @@ def _anchors(config: RunConfig, source: Any, tools: Any) -> Any:
     from kgqa_hpc.anchors.anchor import Drawn
     from kgqa_hpc.steps.chain import kind_of
     from kgqa_hpc.steps.variants import with_variants
-    from kgqa_hpc.variants import share_anchors
 
     def draw(one: RunConfig) -> Any:
         return kind_of(one).draw(source, one.anchors, one.seed, tools)
@@ -108,12 +108,16 @@ def extend(folder: Path, size: int, threads: int | None = None) -> Sampled:
     """A larger sample that contains the one there is; every answer is kept, new anchors get new shards.
 
     Repeating it after a kill at any moment goes on. Raises InputError when the larger sample does not begin with
-    the old one (balanced samples), or is not larger.
+    the old one (balanced samples, studies whose variants draw their own), or is not larger.
     """
     from kgqa_hpc.store.anchors import AnchorsFile, write_anchors
     from kgqa_hpc.store.sealed import read_header
 
     run, config = open_run(folder)
+    if config.variants is not None and not share_anchors(config.variants):
+        raise InputError(
+            "this study's variants draw anchors of their own", "make a new run with more of each"
+        )
     if _half_grown(run, config, size):
         grown = config
     else:
@@ -123,7 +127,10 @@ def extend(folder: Path, size: int, threads: int | None = None) -> Sampled:
     if before.get("made_by") != anchors_origin(sections)["made_by"]:
         drawn, header, _ = _draw(run, grown, threads)
         with AnchorsFile(run.anchors) as anchors:
-            rows = list(_beginning_with(anchors.rows(), (one.to_dict() for one in drawn.anchors), folder))
+            new: Iterator[Any] = (one.to_dict() for one in drawn.anchors)
+            if grown.variants is not None:
+                new = _old_first(anchors.rows(), new)
+            rows = list(_beginning_with(anchors.rows(), new, folder))
         rounds = [*before.get("grown", ()), [before["rows"], before["sha256"][:16]]]
         write_anchors(run.anchors, rows, {**header, **anchors_origin(sections), "grown": rounds})
     run.grow(grown.plain(), sections)
@@ -140,6 +147,13 @@ def _half_grown(run: RunFolder, config: RunConfig, size: int) -> bool:
     """Whether a growth to this size was killed after config.yaml was written, before the manifest was."""
     known = run.manifest().sections["sampling"]["values"]
     return size_of(config) == size != known.get(type(config.anchors).size)
+
+
+def _old_first(old: Iterator[Any], new: Iterator[Any]) -> Iterator[Any]:
+    """The items of a study with those that are there first; the others stay by variant, as a study has them."""
+    drawn = {row["id"]: row for row in new}
+    yield from [drawn.pop(row["id"]) for row in old if row["id"] in drawn]
+    yield from drawn.values()
 
 
 def _beginning_with(old: Iterator[Any], new: Iterator[Any], folder: Path) -> Iterator[Any]:

@@ -72,7 +72,15 @@ def test_the_rule_of_the_panel_may_change_without_asking_anybody_again(finished:
     run_command(finished)
     before = digests(finished)
     accepted = {}
-    for rule in ("{rule: all}", "{rule: majority}", "{rule: at_least, at_least: 1}", "{judges: [judge]}"):
+    weighted = "{rule: weighted, weights: {judge: 3, b: 1, c: 1}}"  # the first outweighs the others
+    rules = (
+        "{rule: all}",
+        "{rule: majority}",
+        "{rule: at_least, at_least: 1}",
+        "{judges: [judge]}",
+        weighted,
+    )
+    for rule in rules:
         text = (finished / "config.yaml").read_text()
         config = load_config(finished / "config.yaml").plain()
         config["dataset"]["decide"] = yaml.safe_load(rule)
@@ -83,6 +91,7 @@ def test_the_rule_of_the_panel_may_change_without_asking_anybody_again(finished:
     by_rule = list(accepted.values())
     assert by_rule[0] < by_rule[1] < by_rule[2]
     assert by_rule[0] <= by_rule[3] <= by_rule[2]
+    assert by_rule[4] == by_rule[3]
 
 
 def test_the_same_pass_twice_is_the_same_as_once_and_another_of_that_name_is_refused(finished: Path) -> None:

@@ -8,8 +8,9 @@ item is finished first. Types and letters are rotated in shuffled blocks, which 
 from __future__ import annotations
 
 import random
-from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections import Counter, deque
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import lru_cache
 from typing import Any, Literal
 
 import numpy as np
@@ -20,6 +21,7 @@ from kgqa_hpc.anchors.family import DIFFICULTY, content_id, difficulty, own_word
 from kgqa_hpc.anchors.names import named, plain
 from kgqa_hpc.columns import Column
 from kgqa_hpc.errors import EmptyGraphError
+from kgqa_hpc.kg.graph import KnowledgeGraph
 from kgqa_hpc.settings import KindSettings
 
 LETTERS = "ABCDEFGH"
@@ -65,7 +67,14 @@ class ContextAnchors(AnchorKind):
         "causal",
         (Node("a", "First node", "gene"), Node("b", "Second node", "disease")),
         (Relation(0, 1, "associated_with"),),
-        data={"type": "causal", "letter": "C", "topics": ["first"], "pieces": [[0, 1]], "degree": 1},
+        data={
+            "type": "causal",
+            "letter": "C",
+            "topics": ["first"],
+            "avoided": ["other"],
+            "pieces": [[0, 1]],
+            "degree": 1,
+        },
     )
 
     def draw(self, source: Source, settings: ContextSettings, seed: int, tools: Tools) -> Drawn:
@@ -76,21 +85,14 @@ class ContextAnchors(AnchorKind):
         if not nodes:
             raise EmptyGraphError(f"no node has {settings.min_degree} neighbours", "lower anchors.min_degree")
         nodes.sort(key=lambda node: place(seed, str(graph.node_ids[node])))
-        common = _common_words(graph.names.tolist())
-        topics = {node: sorted(_topics(graph.names[node]) - common) for node in nodes}
-        types = _rotation(settings.types, settings.number, f"{seed}/type")
-        letters = _rotation(LETTERS, settings.number, f"{seed}/letter")
-        chosen = _centres(nodes, topics, settings)
-        anchors = (
-            _anchor(graph, centre, settings, seed, {"type": kind, "letter": letter, "topics": topics[centre]})
-            for centre, kind, letter in zip(chosen, types, letters, strict=False)
-        )
-        return Drawn(anchors, {}, notes=(f"{len(nodes):,} nodes can stand in the middle of a context",))
+        drawn = _Drawing(graph, settings, seed).contexts(nodes)
+        return Drawn(drawn, {}, notes=(f"{len(nodes):,} nodes can stand in the middle of a context",))
 
     def variables(self, anchor: Anchor) -> dict[str, Any]:
-        """Nodes and relations (`links`, always shown), and the type of reasoning."""
-        shown = graph_variables(anchor)
-        return {**shown, "links": shown["relations"], "type": anchor.data["type"]}
+        """Nodes and relations (`links`, always shown), the type of reasoning, and the topics left out (`avoided`)."""
+        shown, data = graph_variables(anchor), anchor.data
+        avoided = data.get("avoided", [])  # not in runs of before
+        return {**shown, "links": shown["relations"], "type": data["type"], "avoided": avoided}
 
     def objection(self, anchor: Anchor, fields: Mapping[str, Any]) -> str | None:
         """Eight different options, one question about the context, no word about a source."""
@@ -129,48 +131,69 @@ def _rotation(values: Sequence[str], number: int, seed: str) -> list[str]:
     return rotated[:number]
 
 
-def _centres(
-    nodes: list[int], topics: Mapping[int, Sequence[str]], settings: ContextSettings
-) -> Iterator[int]:
-    """The nodes in their order, those put off whose topics were used lately."""
-    waiting, taken, avoided = list(nodes), list[int](), set[str]()
-    while waiting and len(taken) < settings.number:
-        if len(taken) % settings.refresh == 0:
-            recent = taken[-settings.memory :] if settings.memory else []
-            avoided = {topic for node in recent for topic in topics[node]}
-        fresh = (at for at, node in enumerate(waiting[:SEARCHED]) if avoided.isdisjoint(topics[node]))
-        taken.append(waiting.pop(next(fresh, 0)))
-        yield taken[-1]
+class _Drawing:
+    """One draw: which contexts, and which topics each leaves out."""
 
+    def __init__(self, graph: KnowledgeGraph, settings: ContextSettings, seed: int) -> None:
+        self.graph, self.settings, self.seed = graph, settings, seed
+        known = known_topics(graph.names.tolist())
+        self.topics = lru_cache(maxsize=1 << 16)(lambda node: topic_words(str(graph.names[node])) & known)
 
-def _anchor(graph: Any, centre: int, settings: ContextSettings, seed: int, data: dict[str, Any]) -> Anchor:
-    chance = random.Random(f"{seed}/{graph.node_ids[centre]}")
-    positions: dict[int, int] = {}
-    pieces = []
-    for node in _near(graph, centre, settings, chance):
-        around = _around(graph, node)
-        shown = [node, *chance.sample(around, min(settings.neighbours, len(around)))]
-        pieces.append([positions.setdefault(one, len(positions)) for one in shown])
-    nodes = tuple(graph.node(node) for node in positions)
-    data |= {"pieces": pieces, "degree": int(graph.degrees()[centre])}
-    ids = [node.id for node in nodes]
-    relations = graph.relations_between(list(positions))
-    return Anchor(
-        content_id("context", data["type"], *ids), "context", data["type"], nodes, relations, data=data
-    )
+    def contexts(self, nodes: list[int]) -> Iterator[Anchor]:
+        """Contexts around the nodes in their order, those put off whose topics were used lately."""
+        settings, avoided = self.settings, set[str]()
+        used = deque[set[str]](maxlen=settings.memory)
+        types = _rotation(settings.types, settings.number, f"{self.seed}/type")
+        letters = _rotation(LETTERS, settings.number, f"{self.seed}/letter")
+        waiting = list(nodes)
+        for at, (kind, letter) in enumerate(zip(types, letters, strict=True)):
+            if not waiting:
+                return
+            if at % settings.refresh == 0:
+                avoided = set().union(*used)
+            fresh = (n for n, node in enumerate(waiting[:SEARCHED]) if avoided.isdisjoint(self.topics(node)))
+            centre = waiting.pop(next(fresh, 0))
+            chance = random.Random(f"{self.seed}/{self.graph.node_ids[centre]}")
+            near = self._near(centre, avoided, chance)
+            topics = self._topics_of(near)
+            used.append(topics)
+            data = {"type": kind, "letter": letter, "topics": sorted(topics)}
+            yield self._anchor(near, avoided, chance, data)
 
+    def _topics_of(self, nodes: Iterable[int]) -> set[str]:
+        return set().union(*map(self.topics, nodes))
 
-def _near(graph: Any, centre: int, settings: ContextSettings, chance: random.Random) -> list[int]:
-    """The centre and others, each one or two steps from one that is there already."""
-    found = [centre]
-    for _ in range(20 * settings.pieces):
-        if len(found) == settings.pieces:
-            break
-        node = chance.choice(_around(graph, chance.choice(found)))
-        node = chance.choice(_around(graph, node))
-        if node not in found and len(_around(graph, node)) >= settings.min_degree:
-            found.append(node)
-    return found
+    def _near(self, centre: int, avoided: set[str], chance: random.Random) -> list[int]:
+        """The centre and others one or two steps from one that is there already, of fresh topics where it can be."""
+        found, tries = [centre], 20 * self.settings.pieces
+        for left in range(2 * tries, 0, -1):
+            if len(found) == self.settings.pieces:
+                break
+            node = chance.choice(_around(self.graph, chance.choice(found)))
+            node = chance.choice(_around(self.graph, node))
+            fresh = left <= tries or avoided.isdisjoint(self.topics(node))
+            if fresh and node not in found and len(_around(self.graph, node)) >= self.settings.min_degree:
+                found.append(node)
+        return found
+
+    def _anchor(
+        self, near: list[int], avoided: set[str], chance: random.Random, data: dict[str, Any]
+    ) -> Anchor:
+        graph = self.graph
+        positions: dict[int, int] = {}
+        pieces = []
+        for node in near:
+            around = _around(graph, node)
+            shown = [node, *chance.sample(around, min(self.settings.neighbours, len(around)))]
+            pieces.append([positions.setdefault(one, len(positions)) for one in shown])
+        # Only what this context could be asked about: a model need not read the rest.
+        data |= {"avoided": sorted(avoided & self._topics_of(positions))}
+        data |= {"pieces": pieces, "degree": int(graph.degrees()[near[0]])}
+        nodes = tuple(graph.node(node) for node in positions)
+        ids = [node.id for node in nodes]
+        relations = graph.relations_between(list(positions))
+        name = content_id("context", data["type"], *ids)
+        return Anchor(name, "context", data["type"], nodes, relations, data=data)
 
 
 def _around(graph: Any, node: int) -> list[int]:
@@ -179,11 +202,12 @@ def _around(graph: Any, node: int) -> list[int]:
     return around
 
 
-def _topics(name: str) -> set[str]:
-    """The words of a name that can be a topic."""
-    return {word for word in plain(name).replace(",", " ").split() if len(word) > 3 and word.isalpha()}
+def topic_words(text: str) -> set[str]:
+    """The words of a name or a question that can be a topic."""
+    return {word for word in plain(text).replace(",", " ").split() if len(word) > 3 and word.isalpha()}
 
 
-def _common_words(names: Sequence[str]) -> set[str]:
-    counts = Counter(word for name in names for word in _topics(name))
-    return {word for word, times in counts.items() if times > max(COMMON * len(names), 1)}
+def known_topics(names: Sequence[str]) -> set[str]:
+    """The words of a graph's names that tell them apart: those that few of them hold."""
+    counts = Counter(word for name in names for word in topic_words(name))
+    return {word for word, times in counts.items() if times <= max(COMMON * len(names), 1)}

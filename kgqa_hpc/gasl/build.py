@@ -58,7 +58,7 @@ class Builder:
         return parts
 
     def _attempt(self, parts: list[Tree]) -> Attempt:
-        if len(parts) == 1:
+        if len(parts) == 1 and not self._is_broken(parts[0].children[1].children[0]):
             self._refuse(parts[0], "TRY without CATCH or FINALLY")
         built = {part.data: self.statements(part.children[1]) for part in parts}
         return Attempt(built["attempt"], built.get("rescue"), built.get("final"))

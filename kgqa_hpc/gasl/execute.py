@@ -111,11 +111,14 @@ class _Run:
                 while position < len(statements) and isinstance(following := statements[position], On):
                     ons.append(following)
                     position += 1
-                self._simple(statement, ons)
+                self._simple(statement, ons, guarded)
             except _Unhandled as unhandled:
-                if guarded or self.plan.stop_on_error or unhandled.step["error"]["kind"] == "assert":
-                    raise
-                self.passed_over = True
+                self._pass_over(unhandled, guarded)
+
+    def _pass_over(self, unhandled: _Unhandled, guarded: bool) -> None:
+        if guarded or self.plan.stop_on_error or unhandled.step["error"]["kind"] == "assert":
+            raise unhandled
+        self.passed_over = True
 
     def _attempt(self, attempt: Attempt, guarded: bool) -> None:
         try:
@@ -133,22 +136,22 @@ class _Run:
                 raise
             self._block(attempt.rescue, guarded)
 
-    def _simple(self, simple: Simple, ons: Sequence[On]) -> None:
+    def _simple(self, simple: Simple, ons: Sequence[On], guarded: bool) -> None:
         step = self._step(simple)
         handled = False
         for on in ons:
             if on.status == step["status"]:
                 handled = True
-                self._settle(self._step(on.simple))
+                self._settle(self._step(on.simple), guarded)
             else:
                 self._record(partial(step_of, on, "skipped"))
         if not handled:
-            self._settle(step)
+            self._settle(step, guarded)
 
-    def _settle(self, step: Step) -> None:
+    def _settle(self, step: Step, guarded: bool) -> None:
         if step["status"] == "error":
-            raise _Unhandled(step)
-        if step["status"] == "empty" and not self.plan.continue_on_empty:
+            self._pass_over(_Unhandled(step), guarded)
+        elif step["status"] == "empty" and not self.plan.continue_on_empty:
             raise _Stopped("empty")
 
     def _step(self, simple: Simple) -> Step:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 from typing import Any
 
+from kgqa_hpc.anchors.names import plain
 from kgqa_hpc.steps.item import Item
 from kgqa_hpc.steps.step import Done, Outcome, Retry, Step
 
@@ -28,6 +29,8 @@ class Options(Step):
         wrong = list(answer["distractors"])
         if len(wrong) != len(LETTERS) - 1:
             return Retry("not_allowed:distractors", lost_as="invalid")
+        if len(set(map(plain, [answer["answer"], *wrong]))) < len(LETTERS):
+            return Retry("options are alike", lost_as="invalid")
         letter = item.anchor.data.get("letter")
         if letter is None:
             letter = random.Random(f"{self.context.run_seed}/{item.id}").choice(LETTERS)

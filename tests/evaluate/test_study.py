@@ -16,6 +16,7 @@ from kgqa_hpc.engines.engine import Response
 from kgqa_hpc.errors import ConfigError, InputError
 from kgqa_hpc.evaluate.study import Variant, read_study, study
 from kgqa_hpc.runs import open_run
+from kgqa_hpc.sampling import extend
 from kgqa_hpc.steps.chain import build_chain
 from kgqa_hpc.steps.item import Item
 from kgqa_hpc.steps.step import Done, Retry
@@ -103,6 +104,27 @@ def test_tests_are_those_of_scipy_on_the_scores(done: tuple[Path, dict]) -> None
         assert (one["u"], one["p"]) == pytest.approx((found.statistic, found.pvalue))
         paired = wilcoxon(best, other, zero_method="pratt", method="asymptotic").pvalue
         assert one["p_paired"] == pytest.approx(paired)
+
+
+def test_a_study_extended_to_more_anchors_says_what_one_over_all_of_them_says(tmp_path: Path) -> None:
+    few, many = ({"kind": "records", "from": "records.jsonl", "number": number} for number in (6, 10))
+    run = tmp_path / "grown"
+    trials.study(write_config(tmp_path, 12, anchors=few), run)
+    before = {path: path.read_bytes() for path in run.glob("results/*/*.h5")}
+    assert extend(run, 10).anchors == 30
+    grown = trials.study(run / "config.yaml", run)
+    assert grown == trials.study(write_config(tmp_path, 12, anchors=many), tmp_path / "whole")
+    assert {path: path.read_bytes() for path in before} == before
+
+
+def test_a_study_whose_variants_draw_their_own_anchors_is_not_extended(tmp_path: Path) -> None:
+    variants = {"anchors.number": [2, 3]}
+    config = write_config(
+        tmp_path, 6, anchors={"kind": "records", "from": "records.jsonl"}, variants=variants
+    )
+    trials.study(config, tmp_path / "run")
+    with pytest.raises(InputError, match="draw anchors of their own"):
+        extend(tmp_path / "run", 6)
 
 
 def test_planted_scores_give_the_planted_order(

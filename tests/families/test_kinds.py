@@ -14,6 +14,7 @@ from kgqa_hpc.anchors import KINDS
 from kgqa_hpc.anchors.anchor import Anchor, Source, Tools
 from kgqa_hpc.errors import EmptyGraphError, InputError
 from kgqa_hpc.kg.graph import KnowledgeGraph
+from kgqa_hpc.prompts.prompt import load_prompt
 from tests.families.graphs import graph_of
 
 Make = Callable[..., KnowledgeGraph]
@@ -224,12 +225,17 @@ def test_letters_and_types_are_balanced_and_rotated_by_the_seed(make_graph: Make
     assert [one.data["letter"] for one in other] != [one.data["letter"] for one in anchors]
 
 
-def test_topics_of_the_last_contexts_are_left_out() -> None:
+def repetitive_graph() -> KnowledgeGraph:
+    """400 nodes whose names hold one of 120 topics each."""
     letters = "abcdefghijkl"
     words = [f"topic{first}{second}" for first in letters for second in letters[:10]]
     names = [f"{words[number % 120]} {number}" for number in range(400)]
     edges = [(number, "is near", (number * 7 + step) % 400) for number in range(400) for step in (1, 2, 3)]
-    graph = graph_of(names, ["finding"] * 400, edges)
+    return graph_of(names, ["finding"] * 400, edges)
+
+
+def test_topics_of_the_last_contexts_are_left_out() -> None:
+    graph = repetitive_graph()
 
     def repeats(memory: int) -> int:
         """Contexts of which a topic occurs among the topics of the twenty before their block."""
@@ -240,6 +246,20 @@ def test_topics_of_the_last_contexts_are_left_out() -> None:
 
     assert repeats(20) == 0
     assert repeats(0) > 10
+
+
+def test_a_prompt_names_the_topics_left_out_that_its_context_holds() -> None:
+    anchors = draw(repetitive_graph(), "context", number=60, memory=10)
+    prompt, made = load_prompt("context"), KINDS.get("context")()
+    for at, anchor in enumerate(anchors):
+        before = anchors[max(at - at % 20 - 10, 0) : at - at % 20]
+        shown = {node.name.split()[0] for node in anchor.nodes}
+        avoided = sorted({topic for one in before for topic in one.data["topics"]} & shown)
+        assert anchor.data["avoided"] == avoided
+        text = prompt.render(made.variables(anchor))[-1]["content"]
+        assert ("Asked about lately" in text) == bool(avoided)
+        assert ", ".join(avoided) in text
+    assert sum(bool(anchor.data["avoided"]) for anchor in anchors) > 20
 
 
 @pytest.mark.parametrize(

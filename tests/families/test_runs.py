@@ -33,7 +33,8 @@ FAMILIES: dict[str, tuple[dict[str, Any], list[Any]]] = {
     "script": (
         {
             "scripts": [
-                {"name": "near", "entity": "gene", "asks": "the number of neighbours", "script": SCRIPT}
+                {"name": entity, "entity": entity, "asks": "the number of neighbours", "script": SCRIPT}
+                for entity in ("gene", "drug", "disease")
             ]
         },
         [{"use": "word", "prompt": "script"}, "verify"],
@@ -110,6 +111,7 @@ def test_1000_items_worded_by_the_scripted_engine_are_right_or_refused_with_the_
     found = dataset(run)
     accepted, rejected = lines(found["accepted.jsonl"]), lines(found["rejected.jsonl"])
     print(f"{family}: {len(accepted)} accepted, {len(rejected)} rejected in {time.monotonic() - begin:.0f} s")
+    assert len(accepted) + len(rejected) == 1000
     assert accepted
     assert rejected
     assert all(record["reason"].startswith(("verify: ", "quality_score: ")) for record in rejected)

@@ -48,6 +48,14 @@ def test_an_error_within_an_on_is_not_handled_by_the_next(run: Run) -> None:
     assert "a" not in result.variables
 
 
+def test_a_plan_that_passes_over_an_error_within_an_on_looks_at_the_next(run: Run) -> None:
+    result = plan(
+        run, EMPTY, f"ON empty DO {FAILS}", "ON empty DO SET a = 1", "SET b = 2", stop_on_error=False
+    )
+    assert statuses(result) == ["empty", "error", "success", "success"]
+    assert (result.status, result.variables) == ("partial", {"x": [], "a": 1, "b": 2})
+
+
 def test_try_ends_at_its_first_unhandled_error_and_undoes_nothing(run: Run) -> None:
     result = run(f"TRY {{ SET a = 1; {FAILS}; ON error DO SET b = 2; {FAILS}; SET no = 1 }}; CATCH SET c = 3")
     assert result.status == "success"

@@ -79,6 +79,8 @@ def test_every_faulty_command_is_told_of_once() -> None:
         ("ON empty DO COUNT x", 1),
         ("COUNT x; CATCH COUNT y", 10),
         ("TRY COUNT x; FINALLY COUNT y; CATCH COUNT z", 31),
+        ("TRY { COUNT x } CATCH COUNT y", 17),
+        ("TRY COUNT x CATCH COUNT y", 13),
         ("TRY COUNT x; CATCH COUNT y; ON empty DO COUNT z", 29),
     ],
 )
