@@ -31,20 +31,23 @@ components() {
   lane components "${COMPONENTS[@]}" "$@"
 }
 
-meanwhile=(components) now=(lane package tests "${COMPONENTS[@]/#/--ignore=}")
+quick=0
 if [ "${1:-}" = --quick ]; then
+  quick=1
   shift
-  meanwhile=(quick 0) now=(quick 1)
 fi
+other_lane() { if ((quick)); then quick 0 "$@"; else components "$@"; fi; }
+first_lane() { if ((quick)); then quick 1 "$@"; else lane package tests "${COMPONENTS[@]/#/--ignore=}" "$@"; fi; }
+
 set -m # a process group of its own, so that all of it can be stopped
-"${meanwhile[@]}" "$@" >"$LOG" 2>&1 &
+other_lane "$@" >"$LOG" 2>&1 &
 background=$!
 set +m
 trap 'kill -- "-$background" 2>/dev/null || true; rm -f "$LOG"' EXIT
 
 code=0 other=0
-"${now[@]}" "$@" || code=$?
+first_lane "$@" || code=$?
 wait "$background" || other=$?
-echo "=== ${meanwhile[*]}, which ran meanwhile ==="
+echo "=== the other lane, which ran meanwhile ==="
 cat "$LOG"
 exit $((code > other ? code : other))
