@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -62,11 +63,17 @@ def test_notes_that_were_cut_off_do_not_cost_the_pair(
     assert chain[0].take(item, stop(pair_text(reflection="x" * 800)), 0) == Done()
 
 
-def test_a_cut_off_answer_is_taken_only_if_the_prompt_allows_it(item: Item, stop: StopAnswer) -> None:
+@pytest.mark.parametrize(
+    ("allowed", "outcome"), [(True, Done()), (False, Retry("too_long:answer", "invalid"))]
+)
+def test_a_cut_off_answer_is_taken_only_if_the_prompt_allows_it(
+    item: Item, stop: StopAnswer, monkeypatch: pytest.MonkeyPatch, allowed: bool, outcome: Done | Retry
+) -> None:
     (step,) = build_chain(config(generate="demo"), "write")
+    monkeypatch.setattr(step, "prompt", replace(step.prompt, allow_cut=allowed))
     longest = step.prompt.schema["properties"]["answer"]["maxLength"]
     text = json.dumps({"question": "What is so long about this?", "answer": "x" * longest})
-    assert step.take(item, stop(text), 0) == Done()
+    assert step.take(item, stop(text), 0) == outcome
 
 
 def test_the_judge_sees_the_pair_and_not_the_graphlet(item: Item, chain: list[Step]) -> None:
