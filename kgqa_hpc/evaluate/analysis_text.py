@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from kgqa_hpc.plain_text import plain_line
+
 
 def render(document: dict[str, Any]) -> str:
     """A page of text from what `analysis.analyse` gave."""
@@ -15,13 +17,8 @@ def render(document: dict[str, Any]) -> str:
     return "\n".join(lines)
 
 
-def printable(text: str) -> str:
-    """Foreign text without control characters, for a terminal."""
-    return "".join(c if c.isprintable() else "\N{REPLACEMENT CHARACTER}" for c in text)
-
-
 def _head(document: dict[str, Any]) -> str:
-    who = ", ".join(f"{printable(name)} {rated:,}" for name, rated in document["annotators"].items())
+    who = ", ".join(f"{plain_line(name)} {rated:,}" for name, rated in document["annotators"].items())
     return (
         f"{document['rated']:,} of {document['ratings']:,} rated ({document['not_qualified']:,} not "
         f"qualified), {document['items']:,} items; annotators: {who}"
@@ -38,7 +35,7 @@ def _criteria(document: dict[str, Any], groups: list[str]) -> list[str]:
             row = document["by_group"][group]["criteria"][name]
             counts = " ".join(f"{n:>4}" for n in row["distribution"].values())
             lines.append(
-                f"{printable(name)[:37]:<38}{group:<10}{row['ratings']:>6}"
+                f"{plain_line(name)[:37]:<38}{group:<10}{row['ratings']:>6}"
                 f"{_number(row['mean']['value']):>8}  {_interval(row['mean']):<16}"
                 f"{_number(row['minimum'], 0):>4}{_percent(row['share_3']['value']):>9} {counts}"
             )
@@ -64,7 +61,7 @@ def _difference(found: dict[str, Any] | None) -> list[str]:
         return []
     lines = ["", "accepted against rejected (Mann-Whitney, two-sided; Cliff's delta):"]
     return lines + [
-        f"  {printable(name):<38} p = {row['p']:.3g}, delta {row['cliffs_delta']:+.2f}"
+        f"  {plain_line(name):<38} p = {row['p']:.3g}, delta {row['cliffs_delta']:+.2f}"
         for name, row in found.items()
     ]
 
@@ -82,7 +79,7 @@ def _agreement(found: dict[str, Any] | None) -> list[str]:
                 ("AC1", "gwet_ac1"),
             )
         )
-        lines.append(f"  {printable(name):<38} {row['voted_twice']} items: {values}")
+        lines.append(f"  {plain_line(name):<38} {row['voted_twice']} items: {values}")
     return lines
 
 

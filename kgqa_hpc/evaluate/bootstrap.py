@@ -7,8 +7,9 @@ Efron and Tibshirani (1993), section 13.3.
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import asdict, dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -31,14 +32,15 @@ class Estimate:
     undefined: int = 0
 
     def to_dict(self) -> dict[str, float | int | None]:
-        return {"value": self.value, "low": self.low, "high": self.high, "undefined": self.undefined}
+        return asdict(self)
 
-    def __str__(self) -> str:
-        if self.value is None:
-            return "undefined"
-        if self.low is None or self.high is None:
-            return f"{self.value:.3f}"
-        return f"{self.value:.3f} [{self.low:.3f}, {self.high:.3f}]"
+
+def interval_text(one: Mapping[str, Any]) -> str:
+    """An Estimate's dictionary in words: `0.500 [0.250, 0.750]`."""
+    if one["value"] is None:
+        return "undefined"
+    interval = "" if one["low"] is None else f" [{one['low']:.3f}, {one['high']:.3f}]"
+    return f"{one['value']:.3f}{interval}"
 
 
 def estimate(

@@ -51,7 +51,8 @@ def calibrate(
     truth = np.array([good[verdicts.items[i]] for i in rows])
     votes, scores, decided = verdicts.votes[rows], verdicts.scores[rows], verdicts.decided[rows]
     sure: dict[str, Any] = {"resamples": resamples, "seed": seed}
-    lengths = _answer_lengths(ratings, [verdicts.items[i] for i in rows])
+    characters = {row.id: len(row.answer) for row in ratings.rows}
+    lengths = np.array([characters[verdicts.items[i]] for i in rows], dtype=np.float64)
     judges = {
         name: _judge(votes[:, j], scores[:, j], truth, lengths, sure)
         for j, name in enumerate(verdicts.judges)
@@ -65,7 +66,8 @@ def calibrate(
         "decision": measure(decided, truth, **sure) if (decided != MISSING).any() else None,
         "panel": _panel(votes, verdicts.judges, truth, sure),
     }
-    document["needed"] = needed(len(rows), _errors(document), width)
+    errors = {name: one["kappa_error"] for name, one in judges.items() if one["kappa_error"] is not None}
+    document["needed"] = needed(len(rows), errors, width)
     return document
 
 
@@ -88,17 +90,6 @@ def needed(ratings: int, errors: dict[str, float], width: float = WIDTH) -> dict
     }
 
 
-def _answer_lengths(ratings: Ratings, items: list[str]) -> Floats:
-    """Characters of each item's answer."""
-    lengths = {row.id: len(row.answer) for row in ratings.rows}
-    return np.array([lengths[item] for item in items], dtype=np.float64)
-
-
-def _errors(document: dict[str, Any]) -> dict[str, float]:
-    found = {name: one["kappa_error"] for name, one in document["judges"].items()}
-    return {name: error for name, error in found.items() if error is not None}
-
-
 def _judge(
     votes: Codes, scores: Floats, truth: Truth, lengths: Floats, sure: dict[str, Any]
 ) -> dict[str, Any]:
@@ -106,7 +97,7 @@ def _judge(
         **measure(votes, truth, **sure),
         "auc": auc(scores, truth, **sure).to_dict(),
         "threshold": _threshold(scores, truth, sure),
-        "prefers_longer": length_preference(votes, truth, lengths, **sure).to_dict(),
+        "prefers_longer": length_preference(votes, truth, lengths, **sure),
     }
 
 

@@ -6,7 +6,8 @@ import json
 from math import ceil
 from typing import Any
 
-from kgqa_hpc.evaluate.analysis_text import printable
+from kgqa_hpc.evaluate.bootstrap import interval_text
+from kgqa_hpc.plain_text import plain_line
 
 
 def render(document: dict[str, Any]) -> str:
@@ -21,14 +22,14 @@ def render(document: dict[str, Any]) -> str:
     for name, one in document["judges"].items():
         if threshold := one["threshold"]:
             lines.append(
-                f"{printable(name)}: best threshold is a score of {threshold['accept_from']:g} or more; "
-                f"kappa on items it was not fitted to {_value(threshold['kappa'])}"
+                f"{plain_line(name)}: best threshold is a score of {threshold['accept_from']:g} or more; "
+                f"kappa on items it was not fitted to {interval_text(threshold['kappa'])}"
             )
         longer = one["prefers_longer"]
         if longer["judge"]["value"] is not None:
             lines.append(
-                f"{printable(name)}: an accepted answer is longer than a rejected one with chance "
-                f"{_value(longer['judge'])}; a good one than a bad one {_value(longer['people'])}"
+                f"{plain_line(name)}: an accepted answer is longer than a rejected one with chance "
+                f"{interval_text(longer['judge'])}; a good one than a bad one {interval_text(longer['people'])}"
             )
     if document["panel"]:
         lines += _panel(document["panel"])
@@ -49,10 +50,10 @@ def _head(document: dict[str, Any]) -> list[str]:
 
 def _row(name: str, one: dict[str, Any]) -> str:
     undecided = f"  ({one['undecided']} without a vote)" if one["undecided"] else ""
-    rank = _value(one["auc"]) if "auc" in one else ""
+    rank = interval_text(one["auc"]) if "auc" in one else ""
     return (
-        f"{printable(name)[:27]:<28}{one['items']:>5}  {_value(one['precision']):<22}"
-        f"{_value(one['recall']):<22}{_value(one['kappa']):<24}{rank}{undecided}".rstrip()
+        f"{plain_line(name)[:27]:<28}{one['items']:>5}  {interval_text(one['precision']):<22}"
+        f"{interval_text(one['recall']):<22}{interval_text(one['kappa']):<24}{rank}{undecided}".rstrip()
     )
 
 
@@ -64,21 +65,21 @@ def _panel(panel: dict[str, Any]) -> list[str]:
         lines += ["", _recommendation(panel), f"In the run's configuration: dataset: {{decide: {block}}}"]
     for name, one in panel["alone"].items():
         alone = f"alone rejects {one['rejects_alone']:,}, alone accepts {one['accepts_alone']:,}"
-        lines.append(f"{printable(name)}: {alone}")
+        lines.append(f"{plain_line(name)}: {alone}")
     agreement = panel["agreement"]
     parts = {"alpha": "krippendorff_alpha", "Fleiss' kappa": "fleiss_kappa", "AC1": "gwet_ac1"}
-    shown = ", ".join(f"{label} {_value(agreement[key])}" for label, key in parts.items())
+    shown = ", ".join(f"{label} {interval_text(agreement[key])}" for label, key in parts.items())
     return [*lines, f"agreement of the judges: {shown}"]
 
 
 def _recommendation(panel: dict[str, Any]) -> str:
-    best = printable(panel["best"])
+    best = plain_line(panel["best"])
     if panel["next"] is None:
         return f"Best rule: {best}; the others decide the same."
     gap = panel["gap"]
     noise = gap["low"] is None or gap["low"] <= 0
     told = "which is noise at this number of ratings" if noise else "more than noise"
-    return f"Best rule: {best}; its kappa is {_value(gap)} above that of {printable(panel['next'])}, {told}."
+    return f"Best rule: {best}; its kappa is {interval_text(gap)} above that of {plain_line(panel['next'])}, {told}."
 
 
 def _needed(need: dict[str, Any]) -> list[str]:
@@ -88,15 +89,7 @@ def _needed(need: dict[str, Any]) -> list[str]:
     ]
     for name, one in need["judges"].items():
         lines.append(
-            f"At the agreement of {printable(name)}: ± {one['half_width']:.2f} now, "
+            f"At the agreement of {plain_line(name)}: ± {one['half_width']:.2f} now, "
             f"± {need['width']:.2f} with {one['needed']}."
         )
     return lines
-
-
-def _value(one: dict[str, Any]) -> str:
-    if one["value"] is None:
-        return "undefined"
-    if one["low"] is None:
-        return f"{one['value']:.3f}"
-    return f"{one['value']:.3f} [{one['low']:.3f}, {one['high']:.3f}]"

@@ -45,16 +45,6 @@ class Reduction:
         )
 
 
-def rate(flagged: int, checked: int) -> Estimate:
-    """The share of checked pairs that are hallucinations, with Wilson's interval."""
-    return wilson(flagged, checked)
-
-
-def is_hallucination(criteria: Mapping[str, bool]) -> bool:
-    """Whether a pair fails one criterion or more."""
-    return not all(criteria.values())
-
-
 def reduction(before: Mapping[str, float], after: Mapping[str, float]) -> Reduction:
     """Sum up rates by judge, in any unit. Raises ValueError unless both are of the same judges, not none."""
     if before.keys() != after.keys() or not before:
@@ -113,11 +103,9 @@ def _both(before: Path, after: Path) -> tuple[tuple[Codes, Codes], tuple[str, ..
 
 
 def _rates(votes: Codes, judges: tuple[str, ...]) -> dict[str, Estimate]:
-    counts = {
-        name: (int((v == 0).sum()), int((v != MISSING).sum()))
-        for name, v in zip(judges, votes.T, strict=True)
-    }
-    return {name: rate(*count) for name, count in counts.items()}
+    """The share of each judge's pairs that fail, with Wilson's interval."""
+    counts = ((int((v == 0).sum()), int((v != MISSING).sum())) for v in votes.T)
+    return {name: wilson(*count) for name, count in zip(judges, counts, strict=True)}
 
 
 def _require_others(judges: tuple[str, ...], audits: tuple[Path, Path], panel: Path) -> None:

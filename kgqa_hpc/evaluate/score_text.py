@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from kgqa_hpc.evaluate.analysis_text import printable
+from kgqa_hpc.plain_text import plain_line
 
 
 def render(document: dict[str, Any]) -> str:
@@ -29,16 +29,13 @@ def _table(document: dict[str, Any], names: list[str]) -> list[str]:
         ends = {name: document["intervals"][name][end] for name in names}
         lines.append(f"{label:<42}" + _numbers(ends, widths))
     for column, groups in document["groups"].items():
-        lines += [
-            "",
-            f"{printable(column)}:",
-            *(_row(f"  {value}", one, widths) for value, one in groups.items()),
-        ]
+        lines += ["", f"{plain_line(column)}:"]
+        lines += [_row(f"  {value}", one, widths) for value, one in groups.items()]
     return lines
 
 
 def _row(label: str, one: dict[str, Any], widths: dict[str, int]) -> str:
-    return f"{printable(label)[:33]:<34}{one['items']:>8,}" + _numbers(one, widths)
+    return f"{plain_line(label)[:33]:<34}{one['items']:>8,}" + _numbers(one, widths)
 
 
 def _numbers(values: dict[str, Any], widths: dict[str, int]) -> str:

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from kgqa_hpc.errors import InputError
-from kgqa_hpc.evaluate.hallucination import audit, is_hallucination, rate, reduction, render
+from kgqa_hpc.evaluate.hallucination import audit, reduction, render
 from tests.evaluate.pairs import write_lines
 
 # QAProt, Table 3, in percent.
@@ -40,12 +40,6 @@ def test_rates_of_different_judges_are_refused() -> None:
         reduction({"a": 1.0}, {"b": 1.0})
     with pytest.raises(ValueError, match="same judges"):
         reduction({}, {})
-
-
-def test_one_failed_criterion_is_a_hallucination() -> None:
-    assert is_hallucination({"support": True, "answerability": False, "entities": True})
-    assert not is_hallucination({"support": True, "answerability": True})
-    assert rate(412, 2000).value == pytest.approx(0.206)
 
 
 def write_audit(path: Path, rates: dict[str, float], pairs: int = 10_000, model: str | None = None) -> Path:
