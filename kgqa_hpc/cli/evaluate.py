@@ -70,7 +70,8 @@ def human_sample(
     as_json: AsJson = False,
 ) -> None:
     """Draw accepted and rejected pairs to be rated: stratified, blinded, shuffled."""
-    from kgqa_hpc.evaluate.human_sample import Aim, draw_sample
+    from kgqa_hpc.evaluate.human_sample import draw_sample
+    from kgqa_hpc.evaluate.power import Aim
 
     drawn = draw_sample(
         run,
