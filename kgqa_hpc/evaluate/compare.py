@@ -12,9 +12,9 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
-from kgqa_hpc.evaluate.bootstrap import Estimate, Floats, estimate, mean_of
+from kgqa_hpc.evaluate.bootstrap import Estimate, estimate, mean_of
 
 ALPHA = 0.05
 
@@ -160,10 +160,3 @@ def recommendation(comparisons: Sequence[Comparison], *, alpha: float = ALPHA) -
 
 def _decisive(comparison: Comparison) -> float:
     return comparison.p_holm if comparison.p_paired_holm is None else comparison.p_paired_holm
-
-
-def expand_histogram(histogram: Mapping[float, int] | Sequence[int]) -> NDArray[np.float64]:
-    """Scores from how often each occurs; a plain sequence counts the scores 0, 1, 2 …"""
-    items = histogram.items() if isinstance(histogram, Mapping) else enumerate(histogram)
-    scores: list[Floats] = [np.full(count, float(score)) for score, count in items]
-    return np.concatenate(scores) if scores else np.empty(0)

@@ -61,8 +61,8 @@ Fully complete | Every aspect of the question, without a gap.
 
 
 def _scale(text: str) -> Scale:
-    (name, key), *levels = (tuple(line.split(" | ")) for line in text.strip().splitlines())
-    return Scale(name, key, tuple(levels))
+    (name, key), *levels = (line.split(" | ") for line in text.strip().splitlines())
+    return Scale(name, key, tuple((label, words) for label, words in levels))
 
 
 SCALES = tuple(_scale(text) for text in _TEXT.split("\n\n"))

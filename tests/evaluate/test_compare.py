@@ -11,13 +11,13 @@ from scipy import stats
 from kgqa_hpc.evaluate.compare import (
     cliffs_delta,
     compare,
-    expand_histogram,
     holm,
     mann_whitney,
     recommendation,
     summarise,
     wilcoxon_signed_rank,
 )
+from tests.evaluate.pairs import expand_histogram
 
 PROMPT_5 = (4, 4, 19, 84, 206, 304, 379)  # BioGraphletQA's notebooks: scores 0 to 6 of prompt 5
 
