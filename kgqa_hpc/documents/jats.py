@@ -15,7 +15,7 @@ from typing import Any
 from lxml import etree
 
 from kgqa_hpc.documents.document import Document
-from kgqa_hpc.documents.xml import elements, flat
+from kgqa_hpc.documents.xml import flat
 from kgqa_hpc.errors import DocumentFormatError
 
 TAGS = ("article", "{*}article")
@@ -29,14 +29,13 @@ _TEXT_BLOCKS = frozenset(
 _FIGURES = {"fig", "table-wrap", "fig-group", "supplementary-material"}
 
 
-def jats_documents(path: Path) -> Iterator[Document]:
-    """The chunks of each article of the file, in order. Raises DocumentFormatError."""
-    for article in elements(path, TAGS):
-        yield from article_chunks(path, article)
+def element_versions(path: Path, article: Any) -> Iterator[tuple[str, int, bool]]:
+    """(id, version, False) of each chunk of an article."""
+    return ((chunk.id, chunk.version, False) for chunk in element_changes(path, article))
 
 
-def article_chunks(path: Path, article: Any) -> Iterator[Document]:
-    """Abstract first, then the sections of the body as they stand."""
+def element_changes(path: Path, article: Any) -> Iterator[Document]:
+    """Abstract first, then the sections of the body as they stand. Raises DocumentFormatError."""
     meta = article.find("{*}front/{*}article-meta")
     if meta is None:
         meta = article.find("{*}front-stub")

@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from kgqa_hpc.documents.document import Change, Deletion, Document
 from kgqa_hpc.documents.tables import jsonl_documents, parquet_documents
@@ -103,22 +104,15 @@ def changes(path: Path) -> Iterator[Change]:
     """Documents and deletions of one file, in its order. Raises DocumentFormatError."""
     kind = _kind(path)
     if kind == "xml":
-        return _xml_changes(path)
+        return (change for form, element in _xml(path) for change in form.element_changes(path, element))
     return parquet_documents(path) if kind == "parquet" else jsonl_documents(path)
 
 
 def _versions(path: Path) -> Iterator[tuple[str, int, bool]]:
     """(id, version, is a deletion) of each change of one file, in its order; of MEDLINE without the texts."""
-    from kgqa_hpc.documents import jats, medline
-
-    if _kind(path) != "xml":
-        yield from ((change.id, change.version, isinstance(change, Deletion)) for change in changes(path))
-        return
-    for element in elements(path, (*medline.TAGS, *jats.TAGS)):
-        if element.tag in medline.TAGS:
-            yield from medline.element_versions(path, element)
-        else:
-            yield from ((chunk.id, chunk.version, False) for chunk in jats.article_chunks(path, element))
+    if _kind(path) == "xml":
+        return (version for form, element in _xml(path) for version in form.element_versions(path, element))
+    return ((change.id, change.version, isinstance(change, Deletion)) for change in changes(path))
 
 
 def _kind(path: Path) -> str:
@@ -137,16 +131,14 @@ def _kind(path: Path) -> str:
     )
 
 
-def _xml_changes(path: Path) -> Iterator[Change]:
+def _xml(path: Path) -> Iterator[tuple[Any, Any]]:
+    """The module that reads it, and the element, of each record or article."""
     from kgqa_hpc.documents import jats, medline
 
     found = False
     for element in elements(path, (*medline.TAGS, *jats.TAGS)):
         found = True
-        if element.tag in medline.TAGS:
-            yield from medline.element_changes(path, element)
-        else:
-            yield from jats.article_chunks(path, element)
+        yield (medline if element.tag in medline.TAGS else jats), element
     if not found:
         raise DocumentFormatError(f"{path}: no MEDLINE record and no JATS article in it")
 

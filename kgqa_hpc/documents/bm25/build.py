@@ -20,6 +20,7 @@ from pathlib import Path
 from threading import Thread
 from typing import Any
 
+from kgqa_hpc.cores import usable_cores
 from kgqa_hpc.documents.bm25 import manifest, shard, spool, terms
 from kgqa_hpc.documents.read import document_files
 from kgqa_hpc.errors import InputError, StoreError
@@ -82,7 +83,7 @@ def build_index(
 
 def usual_workers() -> int:
     """The cores this process may use, at most 8: each worker holds up to a quarter of a gigabyte."""
-    return min(8, len(os.sched_getaffinity(0)))
+    return min(8, usable_cores())
 
 
 def _standing(target: Path, fingerprint: str) -> dict[str, Any] | None:
