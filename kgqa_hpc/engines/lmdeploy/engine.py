@@ -9,20 +9,19 @@ real LMDeploy and a stand-in for its native engine.
 from __future__ import annotations
 
 import asyncio
-import importlib.metadata
-import importlib.util
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from kgqa_hpc.engines.engine import EngineInfo, Finish, Readiness, Request, Response
+from kgqa_hpc.engines.engine import EngineInfo, Finish, Readiness, Request, Response, installed
 from kgqa_hpc.engines.lmdeploy.answer_format import answer_in, compile_all, compiler_for, response_format
 from kgqa_hpc.engines.lmdeploy.loading import load
 from kgqa_hpc.engines.lmdeploy.memory import read_size
 from kgqa_hpc.engines.lmdeploy.settings import LmdeploySettings
 from kgqa_hpc.engines.mailbox import Mailbox, serve
 from kgqa_hpc.engines.model_files import folder_digest, public_name
+from kgqa_hpc.engines.schema import Remembered
 
 LOOK_EVERY_S = 2.0  # at the scheduler's ticks
 METRICS_EVERY_S = 60.0
@@ -65,13 +64,12 @@ class LmdeployEngine:
                 **_sizes(loaded.folder, config),
             },
         )
-        self._formats: dict[int, tuple[Any, dict[str, Any]]] = {}
+        self._formats = Remembered(lambda schema: response_format(schema, config.thinking))
         self._ticking = asyncio.run_coroutine_threadsafe(self._watch_scheduler(), self._loop)
 
     def preflight(self, schemas: Sequence[Mapping[str, Any]]) -> None:
         if self._config.guided and schemas:
-            forms = [response_format(schema, self._config.thinking) for schema in schemas]
-            compile_all(forms, compiler_for(self._pipe))
+            compile_all([self._formats(schema) for schema in schemas], compiler_for(self._pipe))
 
     def generate(self, mailbox: Mailbox) -> Iterator[Response]:
         yield from serve(
@@ -91,13 +89,7 @@ class LmdeployEngine:
     @classmethod
     def probe(cls) -> Readiness:
         """The package, found by metadata and path and never imported: it would load torch."""
-        try:
-            version = importlib.metadata.version("lmdeploy")
-        except importlib.metadata.PackageNotFoundError:
-            version = None
-        if version is None or importlib.util.find_spec("lmdeploy") is None:
-            return Readiness(False, "lmdeploy is not installed", "pip install 'kgqa_hpc[lmdeploy]'")
-        return Readiness(True, f"lmdeploy {version}")
+        return installed("lmdeploy", "lmdeploy")
 
     async def _serve(self, request: Request, mailbox: Mailbox) -> None:
         try:
@@ -179,20 +171,10 @@ class LmdeployEngine:
             **(config.generation.values() if config.generation else {}),
         }
         if request.schema is not None and config.guided:
-            values["response_format"] = self._format(request.schema)
+            values["response_format"] = self._formats(request.schema)
             if config.thinking is not None:
                 values["skip_special_tokens"] = False  # the marks of the thought are such tokens
         return GenerationConfig(**values)
-
-    def _format(self, schema: dict[str, Any]) -> dict[str, Any]:
-        """Of a schema, made once: the same few come with all requests."""
-        kept, form = self._formats.get(id(schema), (None, {}))
-        if kept is not schema:
-            form = response_format(schema, self._config.thinking)
-            if len(self._formats) > 64:
-                self._formats.clear()
-            self._formats[id(schema)] = schema, form
-        return form
 
     def _failed(self, request: Request, problem: Exception) -> Response:
         code = getattr(getattr(problem, "code", None), "value", type(problem).__name__)

@@ -11,7 +11,6 @@ every text that leaves here is cleaned of it, and the answers are once more by t
 from __future__ import annotations
 
 import asyncio
-import importlib.metadata
 import random
 import threading
 import time
@@ -21,7 +20,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from kgqa_hpc import __version__
-from kgqa_hpc.engines.engine import EngineInfo, Readiness, Request, Response
+from kgqa_hpc.engines.engine import EngineInfo, Readiness, Request, Response, installed
 from kgqa_hpc.engines.mailbox import Mailbox, serve
 from kgqa_hpc.engines.openai.adaptive_limit import Lanes
 from kgqa_hpc.engines.openai.chat_api import ChatApi, Mode, Trouble
@@ -111,10 +110,7 @@ class OpenAIEngine:
     @classmethod
     def probe(cls) -> Readiness:
         """The client's package; whether a server answers only a run can tell."""
-        try:
-            return Readiness(True, f"aiohttp {importlib.metadata.version('aiohttp')}")
-        except importlib.metadata.PackageNotFoundError:
-            return Readiness(False, "aiohttp is not installed", "pip install 'kgqa_hpc[openai]'")
+        return installed("aiohttp", "openai")
 
     def close(self) -> None:
         if self._loop.is_running():
