@@ -1,9 +1,9 @@
-"""`read_documents`: whatever the files are, one stream of documents, each id once.
+"""`read_documents`: one stream of documents from files of several formats, each id once.
 
-What a file is, its first bytes tell, not its name: Parquet, JSON Lines, or XML (MEDLINE or JATS by its
-elements), the last two plain or gzip. Files apply in the order given: a later record of an id replaces an
-earlier one unless its version is lower, and a deletion withdraws what came before it. To know what stands at
-the end, the files are read twice; memory holds the ids (about 150 bytes each), never the texts.
+The first bytes of a file tell its format: Parquet, JSON Lines, or XML (MEDLINE or JATS by its elements), the
+last two plain or gzip. Files apply in the order given: a later record of an id replaces an earlier one unless
+its version is lower, and a deletion withdraws what came before it. The files are read twice, first to learn
+which records stand at the end; memory holds the ids (about 150 bytes each), never the texts.
 """
 
 from __future__ import annotations

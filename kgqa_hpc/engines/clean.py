@@ -1,4 +1,4 @@
-"""What leaves an engine carries no secret and nothing that a terminal obeys.
+"""Remove secrets and control characters from what an engine says.
 
 A server may echo the key it was sent, in an error as well as in an answer; a model may write escape
 sequences. The engine's child cleans answers and errors before they reach the worker, and the worker cleans

@@ -18,7 +18,7 @@ Floats = NDArray[np.float64]
 Statistic = Callable[[Floats], Floats]
 
 RESAMPLES = 1000
-LEVEL = 0.95
+ENDS = (0.025, 0.975)  # of the interval
 _CELLS = 4_000_000  # weights held at a time
 
 
@@ -43,19 +43,17 @@ def interval_text(one: Mapping[str, Any]) -> str:
     return f"{one['value']:.3f}{interval}"
 
 
-def estimate(
-    statistic: Statistic, items: int, *, resamples: int = RESAMPLES, level: float = LEVEL, seed: int = 0
-) -> Estimate:
+def estimate(statistic: Statistic, items: int, *, resamples: int = RESAMPLES, seed: int = 0) -> Estimate:
     """The statistic of all items and its percentile interval over `resamples` seeded resamples.
 
     `statistic` takes weights of shape (b, items) and returns (b,), NaN where it is undefined. Resamples
     without a value are left out of the interval and counted. With fewer than two items there is no interval.
     """
-    return estimate_counted(statistic, np.ones(items), resamples=resamples, level=level, seed=seed)
+    return estimate_counted(statistic, np.ones(items), resamples=resamples, seed=seed)
 
 
 def estimate_counted(
-    statistic: Statistic, counts: Floats, *, resamples: int = RESAMPLES, level: float = LEVEL, seed: int = 0
+    statistic: Statistic, counts: Floats, *, resamples: int = RESAMPLES, seed: int = 0
 ) -> Estimate:
     """As `estimate`, for rows that stand for `counts` items each, (rows,): equal items cost nothing more."""
     items = round(counts.sum())
@@ -70,7 +68,7 @@ def estimate_counted(
     known = values[~np.isnan(values)]
     if not len(known):
         return Estimate(value, undefined=resamples)
-    low, high = np.quantile(known, [(1 - level) / 2, (1 + level) / 2])
+    low, high = np.quantile(known, ENDS)
     return Estimate(value, float(low), float(high), resamples - len(known))
 
 

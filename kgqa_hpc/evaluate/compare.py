@@ -135,13 +135,13 @@ def compare(scores: Mapping[str, ArrayLike], *, paired: bool) -> list[Comparison
     ]
 
 
-def recommendation(comparisons: Sequence[Comparison], *, alpha: float = ALPHA) -> str:
+def recommendation(comparisons: Sequence[Comparison]) -> str:
     """One sentence: the variant to take, and which others cannot be told from it.
 
     Paired tests decide where there are any, for they see more; p is Holm's.
     """
     best = comparisons[0].best
-    noise = [c for c in comparisons if _decisive(c) >= alpha]
+    noise = [c for c in comparisons if _decisive(c) >= ALPHA]
     nearest = comparisons[0]
     if not noise:
         return (

@@ -9,8 +9,7 @@ from pathlib import Path
 import pytest
 
 from kgqa_hpc.errors import InputError
-from kgqa_hpc.evaluate.analysis import analyse
-from kgqa_hpc.evaluate.analysis_text import render
+from kgqa_hpc.evaluate.analysis import analyse, render
 from kgqa_hpc.evaluate.ratings import Ratings, read_ratings, with_key
 from kgqa_hpc.evaluate.scales import CRITERIA
 

@@ -11,8 +11,14 @@ import pytest
 from scipy import stats
 
 from kgqa_hpc.errors import ConfigError, InputError
-from kgqa_hpc.evaluate.calibration import best_threshold, calibrate, decide_block, good_items, out_of_fold
-from kgqa_hpc.evaluate.calibration_text import render
+from kgqa_hpc.evaluate.calibration import (
+    best_threshold,
+    calibrate,
+    decide_block,
+    good_items,
+    out_of_fold,
+    render,
+)
 from kgqa_hpc.evaluate.judged import auc, measure, wilson
 from kgqa_hpc.evaluate.panel import (
     LEAST,

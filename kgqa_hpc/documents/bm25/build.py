@@ -1,9 +1,8 @@
 """Build an index: the inputs are dealt out to parts, the parts become shards, the shards an index.
 
-All grows in a hidden folder beside the target and is renamed at the end, so after `kill -9` there is nothing
-or a whole index under the target's name. Finished parts and shards stay, so the same command resumes. A build
-with other documents or parameters starts the hidden folder afresh. Two builds of one index exclude each other
-by a lock that dies with its process.
+The index is built in a hidden folder beside the target and renamed at the end, so after `kill -9` the target's
+name holds a whole index or nothing. Finished parts and shards stay, so the same command resumes. A build with
+other documents or parameters starts the hidden folder afresh. A lock keeps a second build of the index out.
 """
 
 from __future__ import annotations
@@ -140,7 +139,7 @@ def _work(jobs: list[Job], label: str, workers: int, progress: StageProgress) ->
 
 
 def _end_with_parent() -> None:
-    """In a worker: no orphan goes on writing when the command itself was killed."""
+    """In a worker process: end it when the command itself was killed."""
 
     def watch() -> None:
         parent = parent_process()

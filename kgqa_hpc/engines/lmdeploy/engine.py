@@ -1,9 +1,8 @@
 """LMDeploy 0.18 in the process: one GPU (or `tp` of them) per worker, always full.
 
-Each request is a coroutine of its own on LMDeploy's event loop. Somewhat more than a batch of them is
-tokenised ahead, one batch is in the engine; when an answer is done the next request takes its place, so
-nothing ever waits for a slowest one. Only a GPU proves speed; tests/engines/lmdeploy proves the rest with the
-real LMDeploy and a stand-in for its native engine.
+Each request is a coroutine on LMDeploy's event loop. One batch is in the engine and somewhat more is tokenised
+ahead; when an answer is done the next request takes its place, so no request waits for a slower one.
+tests/engines/lmdeploy runs the real LMDeploy with a stand-in for its native engine; speed needs a GPU.
 """
 
 from __future__ import annotations
@@ -163,7 +162,7 @@ class LmdeployEngine:
 
         config = self._config
         values: dict[str, Any] = {
-            # Greedy unless do_sample is set; LMDeploy then ignores temperature and seed without a word.
+            # Unless do_sample is set, LMDeploy is greedy and silently ignores temperature and seed.
             "max_new_tokens": request.max_tokens,
             "do_sample": request.temperature > 0,
             "temperature": request.temperature or 1.0,
@@ -194,8 +193,8 @@ class LmdeployEngine:
             await asyncio.sleep(LOOK_EVERY_S)
             try:
                 now = await self._engine.get_schedule_metrics()
-            except Exception as problem:  # noqa: BLE001 - the next look may tell; ended, it would seem a hang
-                print(f"lmdeploy: its scheduler does not tell: {problem!r}", flush=True)
+            except Exception as problem:  # noqa: BLE001 - ending here would look like a hang
+                print(f"lmdeploy: cannot ask its scheduler: {problem!r}", flush=True)
                 continue
             if now is None:
                 continue

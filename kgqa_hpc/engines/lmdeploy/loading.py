@@ -66,7 +66,7 @@ def fitting(settings: LmdeploySettings, folder: Path, card: int | None) -> Budge
         return None
     if size is None or not size.weights:
         if settings.max_batch_size is None:
-            words = "nobody knows how many sequences fit this kind of model; LMDeploy takes its own batch"
+            words = "the memory of this kind of model is not known, so LMDeploy chooses the batch"
             print(f"lmdeploy: {words}: set engine.max_batch_size", flush=True)
         return None
     room = budget(
@@ -95,7 +95,7 @@ def card_bytes() -> int | None:
 
 
 def backend_config(settings: LmdeploySettings, batch: int | None) -> Any:
-    """LMDeploy's own settings. `batch` is what fits; LMDeploy chooses by the card where nobody knows."""
+    """LMDeploy's own settings. `batch` is what fits; None lets LMDeploy choose by the card."""
     import lmdeploy
 
     values: dict[str, Any] = {

@@ -1,7 +1,7 @@
 """How many sequences a card holds: its memory less the weights and activations, by the bytes of a token.
 
-LMDeploy's own default is a batch of 1,024 on a large card, whatever fits; what does not fit is swapped out
-and read again. So the batch follows the KV cache. All estimates err on the small side.
+LMDeploy's own default on a large card is a batch of 1,024, even if fewer sequences fit; the others are swapped
+out and read again. Here the batch follows the KV cache. All estimates err on the small side.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """One question to one OpenAI-compatible server, and what its failure means.
 
-By hand over aiohttp, for three reasons: a reply is bounded while it is read (the official client unpacks
-whatever comes), 512 requests in flight cost a fraction of the processor time (tools/bench_openai_client.py),
-and retries are ours anyway, because they adapt and are counted.
+Written over aiohttp for three reasons: a reply is bounded while it is read (the official client unpacks a reply
+of any size), 512 requests in flight cost a fraction of the processor time (tools/bench_openai_client.py), and
+retries must adapt to the servers and be counted.
 """
 
 from __future__ import annotations

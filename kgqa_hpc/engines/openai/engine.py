@@ -1,11 +1,11 @@
 """Any server that speaks OpenAI's chat API: LMDeploy, vLLM, SGLang, llama.cpp, Ollama, hosted ones.
 
 Each request is answered exactly once. What may be the server's fault (429, 5xx, timeouts, broken connections
-and bodies) is tried again with back-off, elsewhere if there are several servers; when tries are used up, a
-small question finds out who is to blame: if the server answers that and the request fails once more, the
-request failed; if not, the server is down, and requests wait for it rather than being lost. A key refused, or
-a server down for too long, ends the engine. The key is read from the environment and appears nowhere else:
-every text that leaves here is cleaned of it, and the answers are once more by the engine's child.
+and bodies) is tried again with back-off, elsewhere if there are several servers. When the tries are used up, a
+small probe tells request and server apart: if the server answers the probe and the request fails once more,
+the request has failed; if not, the server is down and requests wait for it. A refused key, or a server that is
+down for too long, ends the engine. The key is read from the environment, and removed from every text that
+leaves here.
 """
 
 from __future__ import annotations
