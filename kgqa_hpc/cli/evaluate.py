@@ -208,8 +208,8 @@ def grounding(
     as_json: AsJson = False,
 ) -> None:
     """How many documents support the pairs, and how many quotes were real."""
-    from kgqa_hpc.evaluate.grounding import grounding as count
+    from kgqa_hpc.evaluate import grounding as room
     from kgqa_hpc.evaluate.records import records
 
-    found = count(records(source), str(source))
-    print_result(found.to_dict(), str(found), as_json)
+    document = room.grounding(records(source), str(source))
+    print_result(document, room.render(document), as_json)

@@ -14,20 +14,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from kgqa_hpc.evaluate.bootstrap import Estimate, estimate, mean_of
+from kgqa_hpc.evaluate.bootstrap import estimate, mean_of
 
 ALPHA = 0.05
-
-
-@dataclass(frozen=True, slots=True)
-class Summary:
-    """One variant's scores: how many, mean with interval, population standard deviation, histogram."""
-
-    name: str
-    items: int
-    mean: Estimate
-    sd: float
-    histogram: dict[float, int]
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,15 +41,24 @@ class Comparison:
         return asdict(self)
 
 
-def summarise(name: str, scores: ArrayLike, *, seed: int = 0) -> Summary:
-    """Mean, interval, sd and histogram of one variant's scores (n,). Raises ValueError when empty."""
+def summarise(name: str, scores: ArrayLike, *, seed: int = 0) -> dict[str, Any]:
+    """One variant's scores (n,): how many, mean with interval, population sd, and how often each occurs.
+
+    Raises ValueError when there are none.
+    """
     values = np.asarray(scores, dtype=np.float64)
     if not len(values):
         raise ValueError(f"{name} has no scores")
     levels, counts = np.unique(values, return_counts=True)
-    histogram = {float(level): int(count) for level, count in zip(levels, counts, strict=True)}
     mean = estimate(mean_of(values), len(values), seed=seed)
-    return Summary(name, len(values), mean, float(values.std()), histogram)
+    return {
+        "items": len(values),
+        "mean": mean.value,
+        "low": mean.low,
+        "high": mean.high,
+        "sd": float(values.std()),
+        "histogram": {f"{level:g}": int(n) for level, n in zip(levels, counts, strict=True)},
+    }
 
 
 def mann_whitney(first: ArrayLike, second: ArrayLike) -> tuple[float, float]:

@@ -98,20 +98,14 @@ def _add(variant: Variant, anchor: str, record: dict[str, Any], labels: Sequence
 
 
 def _row(name: str, variant: Variant, scores: Floats, price: Price | None, seed: int) -> dict[str, Any]:
-    found = summarise(name, scores, seed=seed)
     items = len(scores)
     read, written = variant.prompt_tokens / items, variant.completion_tokens / items
     return {
         "variant": name,
-        "mean": found.mean.value,
-        "low": found.mean.low,
-        "high": found.mean.high,
-        "sd": found.sd,
-        "histogram": {f"{score:g}": count for score, count in found.histogram.items()},
+        **summarise(name, scores, seed=seed),
         "unreadable_pairs": variant.lost,
         "unreadable_verdicts": variant.unreadable,
         "failed": variant.failed,
-        "items": items,
         "prompt_tokens": read,
         "completion_tokens": written,
         "scoring_tokens": variant.scoring_tokens / items,
