@@ -1,8 +1,8 @@
 """A sample of a run's pairs for people: stratified, blinded, shuffled, seeded, with its power shown.
 
 Half accepted, half rejected; each half spread evenly over the values of a column (a run's groups: the shapes
-of graphlets, as in BioGraphletQA, section 3.3.1). Who rates sees neither verdict nor stratum: those go to a
-key file, with the number of records that each sampled one stands for.
+of graphlets, as in BioGraphletQA, section 3.3.1). Raters see neither verdict nor stratum: these go to a key
+file, with the number of records that each sampled one stands for.
 """
 
 from __future__ import annotations
