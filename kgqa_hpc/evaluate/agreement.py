@@ -1,8 +1,9 @@
 """Agreement between judges, beyond chance: Krippendorff's alpha, Fleiss' and Cohen's kappa, Gwet's AC1.
 
 All take votes with gaps, and weighted items, which gives each a bootstrap interval over items. Where a
-coefficient is 0/0 (one judge, nothing voted on twice, one category only) its value is None, never 1. Sources: Krippendorff (2011), "Computing Krippendorff's alpha-reliability"; Fleiss (1971)
-and Gwet (2008), with missing votes as in Gwet (2014), chapter 2; Cohen (1960).
+coefficient is 0/0 (one judge, nothing voted on twice, one category only) its value is None, never 1.
+Sources: Krippendorff (2011), "Computing Krippendorff's alpha-reliability"; Fleiss (1971) and Gwet (2008), with
+missing votes as in Gwet (2014), chapter 2; Cohen (1960).
 """
 
 from __future__ import annotations

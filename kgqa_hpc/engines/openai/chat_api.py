@@ -78,14 +78,9 @@ class ChatApi:
         self._key = os.environ.get(settings.api_key_env, "").strip()
         self._limit_key = "max_tokens"  # newer hosted models know only max_completion_tokens
         self._session: aiohttp.ClientSession | None = None
-        self._reader = reply.ReplyReader()
+        self.clamped = 0  # token counts of this server that could not be true
         self._formats = {mode: Remembered(make) for mode, make in _FORMATS.items()}
         self.url = url
-
-    @property
-    def clamped(self) -> int:
-        """Token counts of this server that could not be true."""
-        return self._reader.clamped
 
     async def ask(self, request: Request, mode: Mode) -> Response:
         """The server's answer. Raises Trouble."""
@@ -96,7 +91,9 @@ class ChatApi:
                 status, headers, data = await self._post(self._body(request, mode))
             body = self._reply.read_json(data) if status == 200 else None
             if status == 200:
-                return self._reader.read(request, body)
+                response, clamped = self._reply.read_answer(request, body)
+                self.clamped += clamped
+                return response
         except (TimeoutError, aiohttp.ServerTimeoutError):
             words = f"{self.url}: no answer within {limit:g} s"
             raise Trouble(words, again=True, overloaded=True) from None
