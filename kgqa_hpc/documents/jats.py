@@ -22,7 +22,7 @@ TAGS = ("article", "{*}article")
 # A chunk is closed when it has reached so many characters: about 500 words, twice a long abstract.
 CHUNK_CHARACTERS = 4000
 _ID_KINDS = ("pmcid", "pmc", "pmcaid", "pmid", "doi", "publisher-id")
-_LEFT_OUT = ("table", "tex-math", "mml:math", "alternatives", "ref-list", "object-id", "label", "graphic")
+_LEFT_OUT = ("table", "tex-math", "alternatives", "ref-list", "object-id", "label", "graphic")
 _TEXT_BLOCKS = frozenset(
     ("p", "list", "disp-quote", "boxed-text", "statement", "def-list", "verse-group", "disp-formula")
 )
@@ -60,8 +60,7 @@ def _id(path: Path, meta: Any) -> str:
 
 def _drop_what_is_not_text(article: Any) -> None:
     for name in _LEFT_OUT:
-        if ":" not in name:
-            etree.strip_elements(article, name, f"{{*}}{name}", with_tail=False)
+        etree.strip_elements(article, name, f"{{*}}{name}", with_tail=False)
 
 
 def _chunks(meta: Any, body: Any) -> Iterator[str]:
