@@ -44,7 +44,7 @@ def as_sent(schema: Schema) -> dict[str, Any]:
     """The schema as it goes to xgrammar (LMDeploy, vLLM, SGLang): no string has a least or greatest length, and a
     pattern says how the string's inside is written in JSON.
 
-    Compiled with lengths, xgrammar 0.2.1 takes a minute per schema and milliseconds per token, and forbids
+    Compiled with lengths, xgrammar 0.2.1 takes half a minute per schema and a millisecond per token, and forbids
     quotes and other alphabets (docs/engines.md). The parser checks lengths, `max_tokens` bounds the answer.
     """
     return _each(schema, _sent)
