@@ -33,7 +33,7 @@ def human_analyse(
     as_json: AsJson = False,
 ) -> None:
     """Means, shares, distributions, accepted against rejected, and agreement."""
-    from kgqa_hpc.evaluate import analysis, analysis_text
+    from kgqa_hpc.evaluate import analysis
     from kgqa_hpc.evaluate.ratings import read_ratings, with_key
 
     read = read_ratings(ratings)
@@ -44,7 +44,7 @@ def human_analyse(
 
         for path in rating_figures(read, out):
             note(str(path))
-    print_result(document, analysis_text.render(document), as_json)
+    print_result(document, analysis.render(document), as_json)
 
 
 @human.command(name="sample")
@@ -70,7 +70,8 @@ def human_sample(
     as_json: AsJson = False,
 ) -> None:
     """Draw accepted and rejected pairs to be rated: stratified, blinded, shuffled."""
-    from kgqa_hpc.evaluate.human_sample import Aim, draw_sample
+    from kgqa_hpc.evaluate.human_sample import draw_sample
+    from kgqa_hpc.evaluate.power import Aim
 
     drawn = draw_sample(
         run,
@@ -143,7 +144,7 @@ def calibrate(
     import tempfile
 
     from kgqa_hpc import trials
-    from kgqa_hpc.evaluate import calibration, calibration_text
+    from kgqa_hpc.evaluate import calibration
     from kgqa_hpc.evaluate.ratings import read_ratings
     from kgqa_hpc.evaluate.verdicts import read_verdicts
 
@@ -157,7 +158,7 @@ def calibrate(
         ]
         verdicts = read_verdicts(read, sources, feature or ())
     document = calibration.calibrate(read, verdicts, width=width, seed=seed)
-    print_result(document, calibration_text.render(document), as_json)
+    print_result(document, calibration.render(document), as_json)
 
 
 @app.command()
@@ -187,7 +188,7 @@ def score(
     as_json: AsJson = False,
 ) -> None:
     """BLEU, ROUGE, a judge's scores and, where installed, METEOR and CIDEr, with intervals, in all and per group."""
-    from kgqa_hpc.evaluate import judged_answers, score_text
+    from kgqa_hpc.evaluate import judged_answers
     from kgqa_hpc.evaluate import score as room
 
     pairs = room.read_pairs(predictions, references, missing=missing)
@@ -198,7 +199,7 @@ def score(
         )
         return
     document = room.score(pairs, by=by or None, judged=judged, resamples=resamples, seed=seed)
-    print_result(document, score_text.render(document), as_json)
+    print_result(document, room.render(document), as_json)
 
 
 @app.command()
@@ -207,8 +208,8 @@ def grounding(
     as_json: AsJson = False,
 ) -> None:
     """How many documents support the pairs, and how many quotes were real."""
-    from kgqa_hpc.evaluate.grounding import grounding as count
+    from kgqa_hpc.evaluate import grounding as room
     from kgqa_hpc.evaluate.records import records
 
-    found = count(records(source), str(source))
-    print_result(found.to_dict(), str(found), as_json)
+    document = room.grounding(records(source), str(source))
+    print_result(document, room.render(document), as_json)

@@ -25,6 +25,7 @@ _PRODUCT = re.compile(
     r"(?:ases?|proteins?|factors?|receptors?|hormones?|antigens?|genes?|peptides?|ligands?|homolog|subunit|channels?"
     r"|transporters?|exchangers?|globulins?|leukins?|feron|kines?|RNAs?|transcript|polypeptide|molecules?|inhibitor)$"
 )
+_NO_ENZYMES = {"disease", "diseases", "phase", "base", "case", "release"}
 _IN = re.compile(r"[a-z]{2}ins?$")
 _NO_PROTEINS = {"again", "brain", "basin", "chain", "certain", "domain", "gain", "grain", "main", "margin", "obtain",
                 "origin", "pain", "remain", "skin", "spin", "strain", "terrain", "thin", "train", "twin", "vein",
@@ -63,13 +64,6 @@ def _is_no_product(explanation: list[str]) -> bool:
 
 
 def _sounds_like_a_product(word: str) -> bool:
-    if _PRODUCT.search(word) and word.lower() not in {
-        "disease",
-        "diseases",
-        "phase",
-        "base",
-        "case",
-        "release",
-    }:
+    if _PRODUCT.search(word) and word.lower() not in _NO_ENZYMES:
         return True
     return bool(_IN.search(word)) and word.lower() not in _NO_PROTEINS

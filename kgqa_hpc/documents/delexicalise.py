@@ -59,14 +59,14 @@ def delexicalise(text: str, finder: NameFinder, placeholder: str = PLACEHOLDER) 
     """Replace each of the names; an article before it and "protein" or "gene" behind it go with it."""
     found = tuple(finder.find(text))
     pieces: list[str] = []
-    reached = 0
+    reached, tail = 0, ""
     for mention in found:
         before = _ARTICLE.sub("", text[reached : mention.start])
-        so_far = "".join(pieces) + before
-        start = (
-            placeholder[0].upper() + placeholder[1:] if _SENTENCE_START.search(so_far[-3:]) else placeholder
-        )
-        pieces += [before, start]
+        tail = (tail + before)[-3:]
+        begins = _SENTENCE_START.search(tail)
+        name = placeholder[0].upper() + placeholder[1:] if begins else placeholder
+        tail = (tail + name)[-3:]
+        pieces += [before, name]
         noun = _NOUN.match(text, mention.end)
         reached = noun.end() if noun else mention.end
     return Delexicalised("".join([*pieces, text[reached:]]), text, found)

@@ -15,28 +15,27 @@ from typing import Any
 from lxml import etree
 
 from kgqa_hpc.documents.document import Document
-from kgqa_hpc.documents.xml import elements, flat
+from kgqa_hpc.documents.xml import flat
 from kgqa_hpc.errors import DocumentFormatError
 
 TAGS = ("article", "{*}article")
 # A chunk is closed when it has reached so many characters: about 500 words, twice a long abstract.
 CHUNK_CHARACTERS = 4000
 _ID_KINDS = ("pmcid", "pmc", "pmcaid", "pmid", "doi", "publisher-id")
-_LEFT_OUT = ("table", "tex-math", "mml:math", "alternatives", "ref-list", "object-id", "label", "graphic")
+_LEFT_OUT = ("table", "tex-math", "alternatives", "ref-list", "object-id", "label", "graphic")
 _TEXT_BLOCKS = frozenset(
     ("p", "list", "disp-quote", "boxed-text", "statement", "def-list", "verse-group", "disp-formula")
 )
 _FIGURES = {"fig", "table-wrap", "fig-group", "supplementary-material"}
 
 
-def jats_documents(path: Path) -> Iterator[Document]:
-    """The chunks of each article of the file, in order. Raises DocumentFormatError."""
-    for article in elements(path, TAGS):
-        yield from article_chunks(path, article)
+def element_versions(path: Path, article: Any) -> Iterator[tuple[str, int, bool]]:
+    """(id, version, False) of each chunk of an article."""
+    return ((chunk.id, chunk.version, False) for chunk in element_changes(path, article))
 
 
-def article_chunks(path: Path, article: Any) -> Iterator[Document]:
-    """Abstract first, then the sections of the body as they stand."""
+def element_changes(path: Path, article: Any) -> Iterator[Document]:
+    """Abstract first, then the sections of the body as they stand. Raises DocumentFormatError."""
     meta = article.find("{*}front/{*}article-meta")
     if meta is None:
         meta = article.find("{*}front-stub")
@@ -61,8 +60,7 @@ def _id(path: Path, meta: Any) -> str:
 
 def _drop_what_is_not_text(article: Any) -> None:
     for name in _LEFT_OUT:
-        if ":" not in name:
-            etree.strip_elements(article, name, f"{{*}}{name}", with_tail=False)
+        etree.strip_elements(article, name, f"{{*}}{name}", with_tail=False)
 
 
 def _chunks(meta: Any, body: Any) -> Iterator[str]:

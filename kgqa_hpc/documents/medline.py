@@ -13,18 +13,12 @@ from pathlib import Path
 from typing import Any
 
 from kgqa_hpc.documents.document import Change, Deletion, Document, OtherAbstract
-from kgqa_hpc.documents.xml import elements, flat
+from kgqa_hpc.documents.xml import flat
 from kgqa_hpc.errors import DocumentFormatError
 
 TAGS = ("PubmedArticle", "PubmedBookArticle", "DeleteCitation")
 # The label that NLM gives to a part to which the authors gave none.
 _NO_LABEL = {"", "UNASSIGNED", "UNLABELLED"}
-
-
-def medline_changes(path: Path) -> Iterator[Change]:
-    """Records and deletions of one file, in its order. Raises DocumentFormatError."""
-    for element in elements(path, TAGS):
-        yield from element_changes(path, element)
 
 
 def element_changes(path: Path, element: Any) -> Iterator[Change]:
@@ -43,11 +37,8 @@ def element_versions(path: Path, element: Any) -> Iterator[tuple[str, int, bool]
         for pmid in element.iterfind("PMID"):
             yield *_pmid(path, pmid), True
         return
-    citation = element.find("MedlineCitation")
-    yield (
-        *_pmid(path, element.find("BookDocument/PMID") if citation is None else citation.find("PMID")),
-        False,
-    )
+    book = element.find("MedlineCitation") is None
+    yield *_pmid(path, element.find("BookDocument/PMID" if book else "MedlineCitation/PMID")), False
 
 
 def _article(path: Path, citation: Any) -> Document:

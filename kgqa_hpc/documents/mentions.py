@@ -1,10 +1,9 @@
 """Names found in text: where each stands, in code points, the longest where several overlap.
 
-All names are looked for at once (Aho-Corasick). So that a name is found only between word boundaries, text
-and names are first made alike: letters and digits lower case, everything else a blank, each name between
-blanks. What is found is then held against the text as it stands: its case, and its signs, of which only
-blanks and hyphens may stand for each other (`large T-antigen`) where the case is right or the name is a
-phrase.
+All names are looked for at once (Aho-Corasick), between word boundaries: in text and names, letters and digits
+become lower case and everything else a blank. What is found is then compared with the text as it is written:
+its case and its signs. Only blanks and hyphens may stand for each other (`large T-antigen`), where the case is
+right or the name is a phrase.
 """
 
 from __future__ import annotations

@@ -8,8 +8,6 @@ found everywhere. Each is looked for in all its spellings (spellings.py).
 
 from __future__ import annotations
 
-import csv
-import io
 import re
 from collections import Counter
 from collections.abc import Iterable, Iterator
@@ -19,7 +17,7 @@ from pathlib import Path
 
 from kgqa_hpc.documents.spellings import spellings
 from kgqa_hpc.documents.stop_words import is_stop_word
-from kgqa_hpc.documents.xml import open_bytes
+from kgqa_hpc.documents.xml import text_lines
 from kgqa_hpc.errors import DocumentFormatError
 
 # Of HGNC's table and of UniProt's; how each column holds its names.
@@ -36,7 +34,6 @@ COLUMNS = {
 }
 SHORTEST = 3
 LONGEST = 300
-_FIELD_BYTES = 16 << 20
 _ONE_AND_A_WORD = re.compile(r"[a-zA-Z]-[A-Z][a-z]{2,}")
 
 
@@ -62,27 +59,20 @@ def read_names(path: Path) -> Iterator[str]:
     Columns that hold names: `protein_name` (whole) and `gene_names` (split at blanks), or HGNC's.
     Raises DocumentFormatError.
     """
-    if not path.is_file():
-        raise DocumentFormatError(f"{path}: no such file")
-    csv.field_size_limit(_FIELD_BYTES)
-    with open_bytes(path) as file:
-        text = io.TextIOWrapper(file, encoding="utf-8-sig", newline="")
-        rows = csv.reader(text, delimiter="\t", quoting=csv.QUOTE_NONE)
-        try:
-            header = next(rows, [])
-            columns = [
-                (n, COLUMNS[title.strip()]) for n, title in enumerate(header) if title.strip() in COLUMNS
-            ]
-            if not columns:
-                raise DocumentFormatError(
-                    f"{path} line 1: no column of names", f"name one of them {' or '.join(list(COLUMNS)[:2])}"
-                )
-            for row in rows:
-                for number, split in columns:
-                    if number < len(row) and row[number].strip():
-                        yield from _split(row[number].strip(), split)
-        except (csv.Error, UnicodeDecodeError) as problem:
-            raise DocumentFormatError(f"{path} line {rows.line_num + 1:,}: {problem}") from None
+    lines = text_lines(path)
+    _, header = next(lines, (1, ""))
+    columns = [
+        (n, COLUMNS[title.strip()]) for n, title in enumerate(header.split("\t")) if title.strip() in COLUMNS
+    ]
+    if not columns:
+        raise DocumentFormatError(
+            f"{path} line 1: no column of names", f"name one of them {' or '.join(list(COLUMNS)[:2])}"
+        )
+    for _, line in lines:
+        cells = line.split("\t")
+        for number, split in columns:
+            if number < len(cells) and cells[number].strip():
+                yield from _split(cells[number].strip(), split)
 
 
 def searchable_names(

@@ -27,6 +27,7 @@ from kgqa_hpc.plain_text import plain_line
 
 # "user:password", so that it stands in no configuration.
 CREDENTIALS = "KGQA_OPENSEARCH_AUTH"
+FIELDS = ["title", "text"]
 ATTEMPTS = 4
 TIMEOUT = 60.0  # s until something comes
 LONGEST_ANSWER = 600.0  # s until all of it has come
@@ -42,20 +43,17 @@ class OpenSearchIndex:
     Raises InputError for what the service refuses, StoreError when it does not answer.
     """
 
-    def __init__(
-        self, url: str, name: str, title: str = "title", text: str = "text", pause: float = 1.0
-    ) -> None:
+    def __init__(self, url: str, name: str, pause: float = 1.0) -> None:
         if not url.startswith(("http://", "https://")):
             raise InputError(f"{url}: not the address of a search service", "http://host:9200")
         self._base = f"{url.rstrip('/')}/{urllib.parse.quote(name, safe='')}"
         self._root = f"{url.rstrip('/')}/"
-        self._fields = (title, text)
         self._pause = pause
 
     def search(self, query: str, k: int = 10) -> list[Hit]:
         """The `k` best documents with any word of the query, best first."""
-        match = {"query": query, "fields": list(self._fields), "type": "cross_fields", "operator": "or"}
-        body = {"size": k, "_source": list(self._fields), "query": {"multi_match": match}}
+        match = {"query": query, "fields": FIELDS, "type": "cross_fields", "operator": "or"}
+        body = {"size": k, "_source": FIELDS, "query": {"multi_match": match}}
         found = self._ask(f"{self._base}/_search", body)
         try:
             hits = [
@@ -78,11 +76,11 @@ class OpenSearchIndex:
             "service": self._ask(self._root).get("version", {}),
             "settings": self._ask(f"{self._base}/_settings"),
             "mappings": self._ask(f"{self._base}/_mapping"),
-            "fields": list(self._fields),
+            "fields": FIELDS,
         }
 
     def _document(self, hit: dict[str, Any]) -> Document:
-        title, text = (str(hit.get("_source", {}).get(field) or "") for field in self._fields)
+        title, text = (str(hit.get("_source", {}).get(field) or "") for field in FIELDS)
         return Document(hit["_id"], title, text)
 
     def _ask(self, url: str, body: Any = None, missing: dict[str, Any] | None = None) -> dict[str, Any]:

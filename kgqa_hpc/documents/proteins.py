@@ -7,14 +7,12 @@ understood.
 
 from __future__ import annotations
 
-import csv
-import io
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from kgqa_hpc.documents.xml import open_bytes
+from kgqa_hpc.documents.xml import text_lines
 from kgqa_hpc.errors import DocumentFormatError
 
 _HEADER = re.compile(
@@ -31,7 +29,6 @@ _UNIPROT = {
     "Taxonomic lineage": "lineage",
     "Sequence": "sequence",
 }
-_FIELD_BYTES = 16 << 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,20 +47,14 @@ class Protein:
 
 def read_proteins(path: Path) -> Iterator[Protein]:
     """The entries of a file, plain or gzip. Raises DocumentFormatError with the line."""
-    if not path.is_file():
-        raise DocumentFormatError(f"{path}: no such file")
-    with open_bytes(path) as file:
-        text = io.TextIOWrapper(file, encoding="utf-8-sig", newline="")
-        try:
-            first = text.readline()
-            yield from _fasta(path, first, text) if first.startswith(">") else _table(path, first, text)
-        except (csv.Error, UnicodeDecodeError) as problem:
-            raise DocumentFormatError(f"{path}: {problem}") from None
+    lines = text_lines(path)
+    _, first = next(lines, (1, ""))
+    yield from _fasta(path, first, lines) if first.startswith(">") else _table(path, first, lines)
 
 
-def _fasta(path: Path, first: str, rest: Iterator[str]) -> Iterator[Protein]:
+def _fasta(path: Path, first: str, rest: Iterator[tuple[int, str]]) -> Iterator[Protein]:
     header, number, sequence = first, 1, list[str]()
-    for at, line in enumerate(rest, start=2):
+    for at, line in rest:
         if line.startswith(">"):
             yield _entry(path, number, header, sequence)
             header, number, sequence = line, at, []
@@ -89,21 +80,21 @@ def _entry(path: Path, number: int, header: str, sequence: list[str]) -> Protein
     )
 
 
-def _table(path: Path, first: str, rest: Iterator[str]) -> Iterator[Protein]:
-    csv.field_size_limit(_FIELD_BYTES)
-    titles = [title.strip() for title in first.rstrip("\r\n").split("\t")]
+def _table(path: Path, first: str, rest: Iterator[tuple[int, str]]) -> Iterator[Protein]:
+    titles = [title.strip() for title in first.split("\t")]
     columns = {_UNIPROT.get(title, title): n for n, title in enumerate(titles)}
-    missing = [name for name in ("accession", "protein_name") if name not in columns]
-    if missing:
+    if missing := [name for name in ("accession", "protein_name") if name not in columns]:
         raise DocumentFormatError(
             f"{path} line 1: no column {' or '.join(missing)}", "give a table of UniProt"
         )
-    for number, row in enumerate(csv.reader(rest, delimiter="\t", quoting=csv.QUOTE_NONE), start=2):
-        if row and len(row) != len(titles):
-            raise DocumentFormatError(f"{path} line {number:,}: {len(row)} columns instead of {len(titles)}")
-        cells = {name: row[at].strip() for name, at in columns.items()} if row else {}
-        if cells:
-            yield _protein(cells)
+    for number, line in rest:
+        cells = line.split("\t")
+        if line and len(cells) != len(titles):
+            raise DocumentFormatError(
+                f"{path} line {number:,}: {len(cells)} columns instead of {len(titles)}"
+            )
+        if line:
+            yield _protein({name: cells[at].strip() for name, at in columns.items()})
 
 
 def _protein(cells: dict[str, str]) -> Protein:

@@ -1,9 +1,9 @@
-"""`read_documents`: whatever the files are, one stream of documents, each id once.
+"""`read_documents`: one stream of documents from files of several formats, each id once.
 
-What a file is, its first bytes tell, not its name: Parquet, JSON Lines, or XML (MEDLINE or JATS by its
-elements), the last two plain or gzip. Files apply in the order given: a later record of an id replaces an
-earlier one unless its version is lower, and a deletion withdraws what came before it. To know what stands at
-the end, the files are read twice; memory holds the ids (about 150 bytes each), never the texts.
+The first bytes of a file tell its format: Parquet, JSON Lines, or XML (MEDLINE or JATS by its elements), the
+last two plain or gzip. Files apply in the order given: a later record of an id replaces an earlier one unless
+its version is lower, and a deletion withdraws what came before it. The files are read twice, first to learn
+which records stand at the end; memory holds the ids (about 150 bytes each), never the texts.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from kgqa_hpc.documents.document import Change, Deletion, Document
 from kgqa_hpc.documents.tables import jsonl_documents, parquet_documents
@@ -103,22 +104,15 @@ def changes(path: Path) -> Iterator[Change]:
     """Documents and deletions of one file, in its order. Raises DocumentFormatError."""
     kind = _kind(path)
     if kind == "xml":
-        return _xml_changes(path)
+        return (change for form, element in _xml(path) for change in form.element_changes(path, element))
     return parquet_documents(path) if kind == "parquet" else jsonl_documents(path)
 
 
 def _versions(path: Path) -> Iterator[tuple[str, int, bool]]:
     """(id, version, is a deletion) of each change of one file, in its order; of MEDLINE without the texts."""
-    from kgqa_hpc.documents import jats, medline
-
-    if _kind(path) != "xml":
-        yield from ((change.id, change.version, isinstance(change, Deletion)) for change in changes(path))
-        return
-    for element in elements(path, (*medline.TAGS, *jats.TAGS)):
-        if element.tag in medline.TAGS:
-            yield from medline.element_versions(path, element)
-        else:
-            yield from ((chunk.id, chunk.version, False) for chunk in jats.article_chunks(path, element))
+    if _kind(path) == "xml":
+        return (version for form, element in _xml(path) for version in form.element_versions(path, element))
+    return ((change.id, change.version, isinstance(change, Deletion)) for change in changes(path))
 
 
 def _kind(path: Path) -> str:
@@ -137,16 +131,14 @@ def _kind(path: Path) -> str:
     )
 
 
-def _xml_changes(path: Path) -> Iterator[Change]:
+def _xml(path: Path) -> Iterator[tuple[Any, Any]]:
+    """The module that reads it, and the element, of each record or article."""
     from kgqa_hpc.documents import jats, medline
 
     found = False
     for element in elements(path, (*medline.TAGS, *jats.TAGS)):
         found = True
-        if element.tag in medline.TAGS:
-            yield from medline.element_changes(path, element)
-        else:
-            yield from jats.article_chunks(path, element)
+        yield (medline if element.tag in medline.TAGS else jats), element
     if not found:
         raise DocumentFormatError(f"{path}: no MEDLINE record and no JATS article in it")
 

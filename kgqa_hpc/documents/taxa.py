@@ -15,48 +15,38 @@ from importlib.resources import files
 # (?<!\s): a run of blanks is looked at once, not from each of its characters.
 _BRACKETS = re.compile(r"(?<!\s)\s*\(([^()]*(?:\([^()]*\)[^()]*)*)\)")
 _VIRUS = re.compile(r"virus|phage\b|viroid|virinae|viridae", re.IGNORECASE)
-COMMON_NAMES = {
-    "human": "homo sapiens",
-    "humans": "homo sapiens",
-    "man": "homo sapiens",
-    "homo sapiens sapiens": "homo sapiens",
-    "mouse": "mus musculus",
-    "mice": "mus musculus",
-    "rat": "rattus norvegicus",
-    "rats": "rattus norvegicus",
-    "cow": "bos taurus",
-    "bovine": "bos taurus",
-    "cattle": "bos taurus",
-    "pig": "sus scrofa",
-    "porcine": "sus scrofa",
-    "sheep": "ovis aries",
-    "horse": "equus caballus",
-    "dog": "canis lupus",
-    "rabbit": "oryctolagus cuniculus",
-    "chicken": "gallus gallus",
-    "chick": "gallus gallus",
-    "zebrafish": "danio rerio",
-    "fruit fly": "drosophila melanogaster",
-    "baker's yeast": "saccharomyces cerevisiae",
-    "budding yeast": "saccharomyces cerevisiae",
-    "yeast": "saccharomyces cerevisiae",
-    "fission yeast": "schizosaccharomyces pombe",
-    "thale cress": "arabidopsis thaliana",
-    "arabidopsis": "arabidopsis thaliana",
-    "rice": "oryza sativa",
-    "maize": "zea mays",
-    "tobacco": "nicotiana tabacum",
-    "african clawed frog": "xenopus laevis",
-    "nematode": "caenorhabditis elegans",
-    # The model organisms, whose short names other species share (C. elegans is also Cunninghamella elegans).
-    "c. elegans": "caenorhabditis elegans",
-    "d. melanogaster": "drosophila melanogaster",
-    "e. coli": "escherichia coli",
-    "s. cerevisiae": "saccharomyces cerevisiae",
-    "s. pombe": "schizosaccharomyces pombe",
-    "a. thaliana": "arabidopsis thaliana",
-    "b. subtilis": "bacillus subtilis",
+# Short names are those of the model organisms, though other species share them: C. elegans is also
+# Cunninghamella elegans.
+_COMMON_NAMES = """
+homo sapiens: human, humans, man, homo sapiens sapiens
+mus musculus: mouse, mice
+rattus norvegicus: rat, rats
+bos taurus: cow, bovine, cattle
+sus scrofa: pig, porcine
+ovis aries: sheep
+equus caballus: horse
+canis lupus: dog
+oryctolagus cuniculus: rabbit
+gallus gallus: chicken, chick
+danio rerio: zebrafish
+drosophila melanogaster: fruit fly, d. melanogaster
+saccharomyces cerevisiae: baker's yeast, budding yeast, yeast, s. cerevisiae
+schizosaccharomyces pombe: fission yeast, s. pombe
+arabidopsis thaliana: thale cress, arabidopsis, a. thaliana
+oryza sativa: rice
+zea mays: maize
+nicotiana tabacum: tobacco
+xenopus laevis: african clawed frog
+caenorhabditis elegans: nematode, c. elegans
+escherichia coli: e. coli
+bacillus subtilis: b. subtilis
+"""
+_SPECIES_OF = {
+    name: species
+    for species, names in (line.split(": ") for line in _COMMON_NAMES.strip().splitlines())
+    for name in names.split(", ")
 }
+_NO_STRAIN = {"strain", "isolate", "str", "subsp", "substr", "serovar"}
 # Words that say that no one organism is meant (the prompts of QAProt answer with them).
 NO_ORGANISM = {"", "all", "unknown", "not sure", "none", "multiple", "various"}
 
@@ -80,14 +70,8 @@ _LINEAGE = (
 )
 _ENDINGS = (
     ("archaea", re.compile(r"^methano(?!mo)|^halo(?:rubr|arch|coc)|^natr(?:on|ial)")),
-    (
-        "bacteria",
-        re.compile(r"(bacter|bacterium|bacteroides|coccus|bacillus|vibrio|spira|spirillum|rhizobium)$"),
-    ),
-    (
-        "bacteria",
-        re.compile(r"(pseudomonas|monas|myxobacter|nema|cystis|actinomyces|clostridium|toga|sulfur\w+)$"),
-    ),
+    ("bacteria", re.compile(r"(bacter|bacterium|bacteroides|coccus|bacillus|vibrio|spira|spirillum)$")),
+    ("bacteria", re.compile(r"(rhizobium|monas|nema|cystis|actinomyces|clostridium|toga|sulfur\w+)$")),
     ("fungi", re.compile(r"(myces|sporium|zyma)$")),
 )
 
@@ -100,7 +84,7 @@ def organism_key(organism: str) -> str:
     A virus keeps its whole name without brackets; `sp.` keeps everything, for the strain is all it has.
     """
     plain = " ".join(_BRACKETS.sub("", organism).lower().split()).strip(" .")
-    plain = COMMON_NAMES.get(plain, plain)
+    plain = _SPECIES_OF.get(plain, plain)
     if _VIRUS.search(plain):
         return plain
     words = plain.split()
@@ -113,14 +97,7 @@ def strain_words(organism: str) -> frozenset[str]:
     """What follows the species: words of the strain, isolate or subspecies, without signs."""
     tail = " ".join(re.findall(r"[a-z0-9.-]+", organism.lower())[2:])
     words = (re.sub(r"[^a-z0-9]", "", word) for word in tail.split())
-    return frozenset(word for word in words if word) - {
-        "strain",
-        "isolate",
-        "str",
-        "subsp",
-        "substr",
-        "serovar",
-    }
+    return frozenset(word for word in words if word) - _NO_STRAIN
 
 
 def taxon_group(organism: str, lineage: str = "") -> str:

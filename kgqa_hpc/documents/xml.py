@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import gzip
 import html
+import io
 import re
 import zlib
 from collections.abc import Iterable, Iterator
@@ -24,6 +25,8 @@ from kgqa_hpc.plain_text import printable
 # XML's own white space. No-break and thin spaces are text and stay.
 _BLANKS = re.compile(r"[ \t\r\n]+")
 GZIP_MAGIC = b"\x1f\x8b"
+# Above any sequence; a longer line is a mistake, or an attack on the memory.
+LONGEST_LINE = 16 << 20
 
 
 @contextmanager
@@ -42,6 +45,25 @@ def open_bytes(path: Path) -> Iterator[IO[bytes]]:
         raise DocumentFormatError(f"{path}: not a whole gzip file: {problem}", "fetch it again") from None
     except OSError as problem:
         raise DocumentFormatError(f"{path}: {problem.strerror or problem}") from None
+
+
+def text_lines(path: Path) -> Iterator[tuple[int, str]]:
+    """(number, text without its end) of each line of a UTF-8 file, plain or gzip.
+
+    Raises DocumentFormatError: no such file, another encoding, a line above LONGEST_LINE.
+    """
+    if not path.is_file():
+        raise DocumentFormatError(f"{path}: no such file")
+    number = 0
+    with open_bytes(path) as file, io.TextIOWrapper(file, encoding="utf-8-sig") as text:
+        try:
+            while line := text.readline(LONGEST_LINE):
+                number += 1
+                if len(line) == LONGEST_LINE:
+                    raise DocumentFormatError(f"{path} line {number:,}: longer than {LONGEST_LINE >> 20} MB")
+                yield number, line.rstrip("\n")
+        except UnicodeDecodeError as problem:
+            raise DocumentFormatError(f"{path} line {number + 1:,}: {problem}") from None
 
 
 def elements(path: Path, tags: Iterable[str]) -> Iterator[Any]:

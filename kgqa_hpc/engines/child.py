@@ -1,11 +1,10 @@
 """The engine's own process: `python -m kgqa_hpc.engines.child SOCKET_FD PARENT_PID`.
 
-Three threads. The main one drives the engine and sends answers, many to a frame when many are ready; the
-reader takes frames from the worker; the heart beats once a second, with the engine's progress, so that the
-worker can tell a long answer from a stalled engine. It never outlives its worker: the kernel kills it with
-its parent (PR_SET_PDEATHSIG), and the end of the socket's stream ends it too. Signals to the whole job
-(Ctrl-C, Slurm's USR1 and TERM) are the worker's business; here they are ignored, so that what is in flight
-can be drained.
+The main thread drives the engine and sends answers, many to a frame when many are ready; a second one takes
+frames from the worker; a third sends a heartbeat with the engine's progress once a second, so that the worker
+can tell a long answer from a stalled engine. The process never outlives its worker: the kernel kills it with
+its parent (PR_SET_PDEATHSIG), and so does the end of the socket's stream. Signals to the whole job (Ctrl-C,
+Slurm's USR1 and TERM) are ignored here: the worker handles them, and what is in flight can be drained.
 """
 
 from __future__ import annotations

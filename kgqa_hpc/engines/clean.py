@@ -1,4 +1,4 @@
-"""What leaves an engine carries no secret and nothing that a terminal obeys.
+"""Remove secrets and control characters from what an engine says.
 
 A server may echo the key it was sent, in an error as well as in an answer; a model may write escape
 sequences. The engine's child cleans answers and errors before they reach the worker, and the worker cleans
@@ -7,10 +7,12 @@ what the child prints before it reaches the log.
 
 from __future__ import annotations
 
+import codecs
 import os
 import threading
 import unicodedata
 from collections.abc import Iterable, Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import IO
 
@@ -59,12 +61,19 @@ class Redactor:
         return thread
 
     def _copy(self, source: IO[bytes], log: Path) -> None:
+        decode = codecs.getincrementaldecoder("utf-8")("replace").decode
+        # Of a line that goes on as much is held back as may be the beginning of a secret.
+        overlap, held = max(map(len, self._secrets), default=1) - 1, ""
         with source:
-            while line := source.readline(1 << 16):
-                clean = self.text(line.decode("utf-8", "replace")).encode()
-                try:
-                    with open(open_append(log), "ab") as file:
-                        file.write(clean)
-                except OSError:
-                    # A log that cannot be written must not block the engine: the pipe is read on.
-                    continue
+            while piece := source.readline(1 << 16):
+                held = self.text(held + decode(piece))
+                end = len(held) if held.endswith("\n") else max(len(held) - overlap, 0)
+                _append(log, held[:end])
+                held = held[end:]
+        _append(log, held)
+
+
+def _append(log: Path, text: str) -> None:
+    # A log that cannot be written must not block the engine: the pipe is read on.
+    with suppress(OSError), open(open_append(log), "ab") as file:
+        file.write(text.encode())

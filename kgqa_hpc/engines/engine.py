@@ -23,6 +23,8 @@ own adds one by an entry point `kgqa_hpc.engines`:
 
 from __future__ import annotations
 
+import importlib.metadata
+import importlib.util
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -103,6 +105,17 @@ class Readiness(NamedTuple):
     ok: bool
     detail: str
     fix: str = ""
+
+
+def installed(package: str, extra: str) -> Readiness:
+    """Whether a package is installed, by its metadata and its path: importing it may load torch."""
+    try:
+        version = importlib.metadata.version(package)
+    except importlib.metadata.PackageNotFoundError:
+        version = None
+    if version is None or importlib.util.find_spec(package) is None:
+        return Readiness(False, f"{package} is not installed", f"pip install 'kgqa_hpc[{extra}]'")
+    return Readiness(True, f"{package} {version}")
 
 
 class EngineSettings(Settings):

@@ -1,8 +1,7 @@
 """The one place where an engine waits: for new requests, for finished answers, for cancel and for the end.
 
 Requests come from another thread (the child's reader); answers come from the engine's own worker threads.
-`wait` hands over whatever is there. A simple engine just iterates over the requests; one that works on many
-at once leaves the waiting to `serve`.
+A simple engine iterates over the requests; one that works on many at once uses `serve`.
 """
 
 from __future__ import annotations

@@ -21,8 +21,8 @@ from pathlib import Path
 
 from kgqa_hpc.errors import EngineConfigError
 
-# Loads of a node that go on at the same time: the first fills the page cache for the others, and all at once
-# would only take turns at the disk.
+# Models loaded at the same time on a node: the first fills the page cache for the others, and more would only
+# compete for the disk.
 LOADS_AT_ONCE = 2
 LOOK_EVERY_S = 0.2
 _CACHED = re.compile(r"models--([^/]+)--([^/]+)/snapshots/")
@@ -93,7 +93,7 @@ def stage(folder: Path, target: str) -> Path:
     with _one_of([base / f".{copy.name}.lock"]):
         for dead in base.glob(f".{copy.name}.*.partial"):  # whoever made it was killed, for we hold the lock
             shutil.rmtree(dead, ignore_errors=True)
-        if copy.is_dir() and _sizes(copy) != _sizes(folder):  # a cleaner of temporary files has been there
+        if copy.is_dir() and _sizes(copy) != _sizes(folder):  # files were deleted, as cleaners of /tmp do
             shutil.rmtree(copy, ignore_errors=True)
         if not copy.is_dir():
             _copy(folder, copy)

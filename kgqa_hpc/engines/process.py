@@ -1,8 +1,7 @@
 """A watched engine process: started, fed, read, and killed when it stalls.
 
-The engine lives in a child because native code crashes, hangs and leaks, and a worker must not: whatever
-happens in there, the worker gets an answer per request or one EngineDied. `start` may be called again
-afterwards.
+Native code crashes, hangs and leaks; in a child process it cannot take the worker with it. The worker gets an
+answer per request or one EngineDied, after which `start` may be called again.
 """
 
 from __future__ import annotations
@@ -42,8 +41,8 @@ T = TypeVar("T")
 
 START_LIMIT_S = 3600.0  # a 70B model from a cold parallel file system takes minutes, not an hour
 CLOSE_GRACE_S = 20.0
-LOG_GRACE_S = 2.0  # for its last words to reach the log
-LOOK_EVERY_S = 0.2  # the longest until a stop is noticed while the engine starts or checks
+LOG_GRACE_S = 2.0  # for the last output to reach the log
+LOOK_EVERY_S = 0.2  # how often a stop is looked for while the engine starts or checks
 
 
 def _never() -> bool:
@@ -55,24 +54,18 @@ class EngineProcess:
 
     `log` is the file that collects what the child prints (appended, secrets masked). The child counts as
     stalled after `stall_after` seconds (or `EngineInfo.stall_s`, if that is less) without any answer or
-    progress while requests are in flight, or after `silent_after` seconds without a heartbeat (default: as
-    long, but at least a minute: machines are busy). `start` from a thread that lives as long as the engine:
+    progress while requests are in flight, or after as long without a heartbeat, but at least a minute, for
+    machines are busy. `start` from a thread that lives as long as the engine:
     the kernel ends the child together with the thread that started it.
     """
 
-    def __init__(
-        self,
-        settings: EngineSettings,
-        log: Path,
-        stall_after: float = 600.0,
-        silent_after: float | None = None,
-    ) -> None:
+    def __init__(self, settings: EngineSettings, log: Path, stall_after: float = 600.0) -> None:
         self._settings = settings
         self._redact = Redactor(settings.secret_names)
         self._log = log
         self._log_start = 0
         self._stall_after = stall_after
-        self._silent_after = max(stall_after, 60.0) if silent_after is None else silent_after
+        self._silent_after = max(stall_after, 60.0)
         self._info: EngineInfo | None = None
         self._process: subprocess.Popen[bytes] | None = None
         self._socket: socket.socket | None = None
@@ -82,8 +75,8 @@ class EngineProcess:
         self._early: list[Response] = []  # answers that came while a preflight was awaited
         self._copier: threading.Thread | None = None
         self._progress = 0
-        self._silent = 0.0  # seconds in which we listened and heard nothing at all
-        self._idle = 0.0  # seconds in which we listened and heard of no progress
+        # Seconds spent listening without a frame, and without a frame that tells of progress.
+        self._silent = self._idle = 0.0
         self._looked = 0.0
 
     def __enter__(self) -> EngineProcess:
@@ -245,7 +238,7 @@ class EngineProcess:
         answers: list[Response] = self._believed(read_responses, content)
         for answer in answers:
             if answer.id not in self._in_flight:
-                self._die(f"it answered {answer.id!r}, which nobody had asked or was answered already")
+                self._die(f"it answered {answer.id!r}, a request that was not sent or was answered before")
             self._in_flight.discard(answer.id)
         return answers
 

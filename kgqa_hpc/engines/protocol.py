@@ -10,7 +10,7 @@ Many requests or responses travel in one frame, so that a round trip costs micro
 or response as the array of its members; messages and schemas of requests stand in `shared`, each once, and in
 the rows their places there: the long instructions are the same for all.
 
-The worker believes nothing: whatever is not as above is a GarbledStream, and that is the engine's death.
+The worker checks everything: what is not as above is a GarbledStream, and the engine is killed.
 """
 
 from __future__ import annotations

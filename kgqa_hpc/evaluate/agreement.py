@@ -1,9 +1,9 @@
 """Agreement between judges, beyond chance: Krippendorff's alpha, Fleiss' and Cohen's kappa, Gwet's AC1.
 
-All work on votes with gaps and are written for weighted items, so that each comes with a bootstrap interval
-over items. Where a coefficient is 0/0 (one judge, nothing voted on twice, one category only) it is undefined
-and None, never 1. Sources: Krippendorff (2011), "Computing Krippendorff's alpha-reliability"; Fleiss (1971)
-and Gwet (2008), with missing votes as in Gwet (2014), chapter 2; Cohen (1960).
+All take votes with gaps, and weighted items, which gives each a bootstrap interval over items. Where a
+coefficient is 0/0 (one judge, nothing voted on twice, one category only) its value is None, never 1.
+Sources: Krippendorff (2011), "Computing Krippendorff's alpha-reliability"; Fleiss (1971) and Gwet (2008), with
+missing votes as in Gwet (2014), chapter 2; Cohen (1960).
 """
 
 from __future__ import annotations
@@ -20,6 +20,13 @@ from kgqa_hpc.evaluate.bootstrap import RESAMPLES, Estimate, Floats, Statistic, 
 
 Level = Literal["nominal", "ordinal", "interval"]
 MISSING = -1
+# What the coefficients over all judges are called.
+COEFFICIENTS = {
+    "raw": "raw agreement",
+    "krippendorff_alpha": "Krippendorff's alpha",
+    "fleiss_kappa": "Fleiss' kappa",
+    "gwet_ac1": "Gwet's AC1",
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,9 +40,8 @@ class Votes:
     @property
     def counts(self) -> Floats:
         """How many judges put each item in each category, (items, categories)."""
-        return np.stack([(self.codes == k).sum(axis=1) for k in range(len(self.categories))], axis=1).astype(
-            np.float64
-        )
+        each = [(self.codes == k).sum(axis=1) for k in range(len(self.categories))]
+        return np.stack(each, axis=1).astype(np.float64)
 
 
 def make_votes(
@@ -59,21 +65,13 @@ def make_votes(
     return Votes(codes, tuple(judges), known)
 
 
-def krippendorff_alpha(
-    votes: Votes, level: Level = "nominal", *, resamples: int = RESAMPLES, seed: int = 0
+def agreement(
+    votes: Votes, coefficient: str, level: Level = "nominal", *, resamples: int = RESAMPLES, seed: int = 0
 ) -> Estimate:
-    """1 - observed / expected disagreement. `interval` takes the categories as numbers."""
-    return _estimated(votes, lambda rows: _alpha(rows, level), resamples, seed)
-
-
-def fleiss_kappa(votes: Votes, *, resamples: int = RESAMPLES, seed: int = 0) -> Estimate:
-    """Chance agreement from the judges' pooled shares of the categories."""
-    return _estimated(votes, lambda rows: _chance_corrected(rows, _fleiss_chance), resamples, seed)
-
-
-def gwet_ac1(votes: Votes, *, resamples: int = RESAMPLES, seed: int = 0) -> Estimate:
-    """Chance agreement that stays small when one category is rare, where kappa collapses."""
-    return _estimated(votes, lambda rows: _chance_corrected(rows, _gwet_chance), resamples, seed)
+    """One of COEFFICIENTS. `level` matters to alpha alone; `interval` takes the categories as numbers."""
+    if coefficient == "krippendorff_alpha":
+        return _estimated(votes, lambda rows: _alpha(rows, level), resamples, seed)
+    return _estimated(votes, _STATISTICS[coefficient], resamples, seed)
 
 
 def cohen_kappa(
@@ -81,12 +79,6 @@ def cohen_kappa(
 ) -> Estimate:
     """Two judges (columns of `votes`) over the items both voted on."""
     return _estimated(votes, lambda rows: _cohen(rows, first, second), resamples, seed)
-
-
-def raw_agreement(votes: Votes, *, resamples: int = RESAMPLES, seed: int = 0) -> Estimate:
-    """The share of pairs of votes on the same item that are the same, averaged over items."""
-
-    return _estimated(votes, _raw, resamples, seed)
 
 
 def agreement_table(
@@ -100,10 +92,7 @@ def agreement_table(
         "items": len(votes.codes),
         "voted_twice": int((votes.counts.sum(axis=1) >= 2).sum()),
         "level": level,
-        "raw": raw_agreement(votes, **common).to_dict(),
-        "krippendorff_alpha": krippendorff_alpha(votes, level, **common).to_dict(),
-        "fleiss_kappa": fleiss_kappa(votes, **common).to_dict(),
-        "gwet_ac1": gwet_ac1(votes, **common).to_dict(),
+        **{name: agreement(votes, name, level, **common).to_dict() for name in COEFFICIENTS},
         "cohen_kappa": [
             {"judges": [votes.judges[a], votes.judges[b]], **cohen_kappa(votes, a, b, **common).to_dict()}
             for a, b in pairs
@@ -127,11 +116,13 @@ def _patterns(votes: Votes) -> tuple[Votes, NDArray[np.int64]]:
 
 
 def _raw(votes: Votes) -> Statistic:
+    """The share of pairs of votes on the same item that are the same, averaged over items."""
     agreed, twice = _item_agreement(votes.counts)
     return lambda weights: ratio(weights @ agreed, weights @ twice)
 
 
 def _alpha(votes: Votes, level: Level) -> Statistic:
+    """1 - observed / expected disagreement."""
     counts = votes.counts
     total = counts.sum(axis=1)
     k = counts.shape[1]
@@ -170,7 +161,7 @@ def _item_agreement(counts: Floats) -> tuple[Floats, Floats]:
     return ratio((counts * (counts - 1)).sum(axis=1) * twice, np.maximum(total * (total - 1), 1)), twice
 
 
-def _chance_corrected(votes: Votes, chance: Any) -> Statistic:
+def _chance_corrected(votes: Votes, chance: Callable[[Floats], Floats]) -> Statistic:
     counts = votes.counts
     total = counts.sum(axis=1)
     voted = (total >= 1).astype(np.float64)
@@ -188,13 +179,22 @@ def _chance_corrected(votes: Votes, chance: Any) -> Statistic:
 
 
 def _fleiss_chance(shares: Floats) -> Floats:
+    """Chance agreement from the judges' pooled shares of the categories."""
     # A share of exactly one would else leave a rounding error where 0/0 belongs.
     return np.where(shares.max(axis=1) >= 1 - 1e-12, 1.0, (shares**2).sum(axis=1))
 
 
 def _gwet_chance(shares: Floats) -> Floats:
+    """Chance agreement that stays small when one category is rare, where kappa collapses."""
     k = shares.shape[1]
     return (shares * (1 - shares)).sum(axis=1) / (k - 1) if k > 1 else np.ones(len(shares))
+
+
+_STATISTICS: dict[str, Callable[[Votes], Statistic]] = {
+    "raw": _raw,
+    "fleiss_kappa": lambda rows: _chance_corrected(rows, _fleiss_chance),
+    "gwet_ac1": lambda rows: _chance_corrected(rows, _gwet_chance),
+}
 
 
 def _cohen(votes: Votes, first: int, second: int) -> Statistic:

@@ -7,8 +7,9 @@ Efron and Tibshirani (1993), section 13.3.
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import asdict, dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,7 +18,7 @@ Floats = NDArray[np.float64]
 Statistic = Callable[[Floats], Floats]
 
 RESAMPLES = 1000
-LEVEL = 0.95
+ENDS = (0.025, 0.975)  # of the interval
 _CELLS = 4_000_000  # weights held at a time
 
 
@@ -31,29 +32,28 @@ class Estimate:
     undefined: int = 0
 
     def to_dict(self) -> dict[str, float | int | None]:
-        return {"value": self.value, "low": self.low, "high": self.high, "undefined": self.undefined}
-
-    def __str__(self) -> str:
-        if self.value is None:
-            return "undefined"
-        if self.low is None or self.high is None:
-            return f"{self.value:.3f}"
-        return f"{self.value:.3f} [{self.low:.3f}, {self.high:.3f}]"
+        return asdict(self)
 
 
-def estimate(
-    statistic: Statistic, items: int, *, resamples: int = RESAMPLES, level: float = LEVEL, seed: int = 0
-) -> Estimate:
+def interval_text(one: Mapping[str, Any]) -> str:
+    """An Estimate's dictionary in words: `0.500 [0.250, 0.750]`."""
+    if one["value"] is None:
+        return "undefined"
+    interval = "" if one["low"] is None else f" [{one['low']:.3f}, {one['high']:.3f}]"
+    return f"{one['value']:.3f}{interval}"
+
+
+def estimate(statistic: Statistic, items: int, *, resamples: int = RESAMPLES, seed: int = 0) -> Estimate:
     """The statistic of all items and its percentile interval over `resamples` seeded resamples.
 
     `statistic` takes weights of shape (b, items) and returns (b,), NaN where it is undefined. Resamples
     without a value are left out of the interval and counted. With fewer than two items there is no interval.
     """
-    return estimate_counted(statistic, np.ones(items), resamples=resamples, level=level, seed=seed)
+    return estimate_counted(statistic, np.ones(items), resamples=resamples, seed=seed)
 
 
 def estimate_counted(
-    statistic: Statistic, counts: Floats, *, resamples: int = RESAMPLES, level: float = LEVEL, seed: int = 0
+    statistic: Statistic, counts: Floats, *, resamples: int = RESAMPLES, seed: int = 0
 ) -> Estimate:
     """As `estimate`, for rows that stand for `counts` items each, (rows,): equal items cost nothing more."""
     items = round(counts.sum())
@@ -68,7 +68,7 @@ def estimate_counted(
     known = values[~np.isnan(values)]
     if not len(known):
         return Estimate(value, undefined=resamples)
-    low, high = np.quantile(known, [(1 - level) / 2, (1 + level) / 2])
+    low, high = np.quantile(known, ENDS)
     return Estimate(value, float(low), float(high), resamples - len(known))
 
 

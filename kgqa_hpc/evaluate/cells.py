@@ -37,14 +37,15 @@ def csv_bytes(header: Sequence[str], rows: Iterable[Sequence[object]]) -> bytes:
     return out.getvalue().encode("utf-8")
 
 
-def read_csv(path: Path) -> tuple[list[str], Iterator[tuple[int, dict[str, str]]]]:
-    """Header and rows with their line numbers; commas or semicolons, with or without a byte order mark.
+def read_csv(path: Path, *needed: str) -> tuple[list[str], Iterator[tuple[int, dict[str, str]]]]:
+    """Header, and rows by column (in lower case) with their line numbers; commas or semicolons, with or without
+    a byte order mark.
 
-    Rows are read as they are asked for. Raises InputError: no such file, not UTF-8, no header, a name twice,
-    a row of another length.
+    Rows are read as they are asked for. Raises InputError: no such file, not UTF-8, no header, a `needed` column
+    is missing, one is there twice (in any case), a row has another length.
     """
     text = _text(path)
-    first = text[: text.find("\n")] if "\n" in text else text
+    first = text.partition("\n")[0]
     delimiter = ";" if first.count(";") > first.count(",") else ","
     csv.field_size_limit(LARGEST_CELL)
     reader = csv.reader(io.StringIO(text, newline=""), delimiter=delimiter, strict=True)
@@ -54,26 +55,27 @@ def read_csv(path: Path) -> tuple[list[str], Iterator[tuple[int, dict[str, str]]
         raise InputError(f"{path} line 1: {problem}", "save it as a CSV file again") from None
     if not any(header):
         raise InputError(f"{path}: is empty", "the first line must name the columns")
-    if twice := {name for name in header if header.count(name) > 1}:
-        raise InputError(
-            f"{path} line 1: column {sorted(twice)[0]!r} stands there twice", "rename one of them"
-        )
-    return header, _rows(path, header, reader)
+    names = [name.lower() for name in header]
+    if twice := {name for name in names if names.count(name) > 1}:
+        raise InputError(f"{path} line 1: column {min(twice)!r} stands there twice", "rename one of them")
+    if missing := [name for name in needed if name not in names]:
+        raise InputError(f"{path} line 1: no column {missing[0]!r}", f"it has: {', '.join(header)}")
+    return header, _rows(path, names, reader)
 
 
-def _rows(path: Path, header: list[str], reader: Iterator[list[str]]) -> Iterator[tuple[int, dict[str, str]]]:
+def _rows(path: Path, names: list[str], reader: Iterator[list[str]]) -> Iterator[tuple[int, dict[str, str]]]:
     line = 1
     try:
         for row in reader:
             line = reader.line_num  # type: ignore[attr-defined]
             if not any(row):
                 continue
-            if len(row) != len(header):
+            if len(row) != len(names):
                 raise InputError(
-                    f"{path} line {line}: {len(row)} cells, but the header names {len(header)}",
+                    f"{path} line {line}: {len(row)} cells, but the header names {len(names)}",
                     "quote cells that hold the delimiter or a line break",
                 )
-            yield line, {name: unguard(cell) for name, cell in zip(header, row, strict=True)}
+            yield line, {name: unguard(cell) for name, cell in zip(names, row, strict=True)}
     except csv.Error as problem:
         raise InputError(f"{path} near line {line + 1}: {problem}", "save it as a CSV file again") from None
 

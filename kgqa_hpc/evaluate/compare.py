@@ -12,22 +12,11 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
-from kgqa_hpc.evaluate.bootstrap import Estimate, Floats, estimate, mean_of
+from kgqa_hpc.evaluate.bootstrap import estimate, mean_of
 
 ALPHA = 0.05
-
-
-@dataclass(frozen=True, slots=True)
-class Summary:
-    """One variant's scores: how many, mean with interval, population standard deviation, histogram."""
-
-    name: str
-    items: int
-    mean: Estimate
-    sd: float
-    histogram: dict[float, int]
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,15 +41,24 @@ class Comparison:
         return asdict(self)
 
 
-def summarise(name: str, scores: ArrayLike, *, seed: int = 0) -> Summary:
-    """Mean, interval, sd and histogram of one variant's scores (n,). Raises ValueError when empty."""
+def summarise(name: str, scores: ArrayLike, *, seed: int = 0) -> dict[str, Any]:
+    """One variant's scores (n,): how many, mean with interval, population sd, and how often each occurs.
+
+    Raises ValueError when there are none.
+    """
     values = np.asarray(scores, dtype=np.float64)
     if not len(values):
         raise ValueError(f"{name} has no scores")
     levels, counts = np.unique(values, return_counts=True)
-    histogram = {float(level): int(count) for level, count in zip(levels, counts, strict=True)}
     mean = estimate(mean_of(values), len(values), seed=seed)
-    return Summary(name, len(values), mean, float(values.std()), histogram)
+    return {
+        "items": len(values),
+        "mean": mean.value,
+        "low": mean.low,
+        "high": mean.high,
+        "sd": float(values.std()),
+        "histogram": {f"{level:g}": int(n) for level, n in zip(levels, counts, strict=True)},
+    }
 
 
 def mann_whitney(first: ArrayLike, second: ArrayLike) -> tuple[float, float]:
@@ -135,13 +133,13 @@ def compare(scores: Mapping[str, ArrayLike], *, paired: bool) -> list[Comparison
     ]
 
 
-def recommendation(comparisons: Sequence[Comparison], *, alpha: float = ALPHA) -> str:
+def recommendation(comparisons: Sequence[Comparison]) -> str:
     """One sentence: the variant to take, and which others cannot be told from it.
 
     Paired tests decide where there are any, for they see more; p is Holm's.
     """
     best = comparisons[0].best
-    noise = [c for c in comparisons if _decisive(c) >= alpha]
+    noise = [c for c in comparisons if _decisive(c) >= ALPHA]
     nearest = comparisons[0]
     if not noise:
         return (
@@ -160,10 +158,3 @@ def recommendation(comparisons: Sequence[Comparison], *, alpha: float = ALPHA) -
 
 def _decisive(comparison: Comparison) -> float:
     return comparison.p_holm if comparison.p_paired_holm is None else comparison.p_paired_holm
-
-
-def expand_histogram(histogram: Mapping[float, int] | Sequence[int]) -> NDArray[np.float64]:
-    """Scores from how often each occurs; a plain sequence counts the scores 0, 1, 2 …"""
-    items = histogram.items() if isinstance(histogram, Mapping) else enumerate(histogram)
-    scores: list[Floats] = [np.full(count, float(score)) for score, count in items]
-    return np.concatenate(scores) if scores else np.empty(0)

@@ -41,9 +41,7 @@ def type_token_curve(texts: Sequence[str], points: int = 50, seed: int = 0) -> l
     seen: set[str] = set()
     curve: list[tuple[int, float]] = []
     tokens = 0
-    marks = (
-        {int(mark) for mark in np.linspace(1, len(texts), min(points, len(texts)))} if len(texts) else set()
-    )
+    marks = {int(mark) for mark in np.linspace(1, len(texts), min(points, len(texts)))}
     for read, position in enumerate(order, start=1):
         found = words(texts[position])
         tokens += len(found)
@@ -61,11 +59,11 @@ def self_bleu(texts: Sequence[str], *, sample: int = 500, seed: int = 0) -> floa
     """
     from sacrebleu.metrics.bleu import BLEU
 
-    chosen = _chosen(len(texts), sample, seed)
+    chosen = drawn(len(texts), sample, seed)
     if len(chosen) < 2:
         return None
     tokens = [words(texts[i]) for i in chosen]
-    grams = [[_counted(one, n) for n in range(1, ORDER + 1)] for one in tokens]
+    grams = [[Counter(_ngrams(one, n)) for n in range(1, ORDER + 1)] for one in tokens]
     tops = [_two_highest([one[n] for one in grams]) for n in range(ORDER)]
     lengths = np.sort([len(one) for one in tokens])
     scores = []
@@ -73,11 +71,9 @@ def self_bleu(texts: Sequence[str], *, sample: int = 500, seed: int = 0) -> floa
         correct = [_clipped(i, one[n], tops[n]) for n in range(ORDER)]
         total = [one[n].total() for n in range(ORDER)]
         size = len(tokens[i])
-        scores.append(
-            BLEU.compute_bleu(
-                correct, total, size, _nearest_other(lengths, size), smooth_method="exp", effective_order=True
-            ).score
-        )
+        nearest = _nearest_other(lengths, size)
+        bleu = BLEU.compute_bleu(correct, total, size, nearest, smooth_method="exp", effective_order=True)
+        scores.append(bleu.score)
     return float(np.mean(scores))
 
 
@@ -97,18 +93,15 @@ def vendi_score(vectors: Floats) -> float | None:
     return float(np.exp(-(kept * np.log(kept)).sum()))
 
 
-def _chosen(items: int, sample: int, seed: int) -> list[int]:
-    if items <= sample:
-        return list(range(items))
-    return sorted(np.random.default_rng(seed).choice(items, size=sample, replace=False).tolist())
+def drawn(texts: int, number: int, seed: int) -> np.ndarray:
+    """Places of `number` of so many texts, ascending, drawn by the seed; of all where there are fewer."""
+    if texts <= number:
+        return np.arange(texts)
+    return np.sort(np.random.default_rng(seed).choice(texts, number, replace=False))
 
 
 def _ngrams(tokens: list[str], n: int) -> list[tuple[str, ...]]:
     return [tuple(tokens[i : i + n]) for i in range(len(tokens) - n + 1)]
-
-
-def _counted(tokens: list[str], n: int) -> _Grams:
-    return Counter(_ngrams(tokens, n))
 
 
 def _two_highest(grams: list[_Grams]) -> dict[tuple[str, ...], tuple[int, int, int]]:

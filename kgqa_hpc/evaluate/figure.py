@@ -19,6 +19,9 @@ if TYPE_CHECKING:
 ACCEPTED, REJECTED, NEUTRAL = "#2a7f62", "#d9a441", "#4a6fa5"
 COLOURS = {"all": NEUTRAL, "accepted": ACCEPTED, "rejected": REJECTED}
 TEXT_COLOURS = {"all": "#2f4a73", "accepted": "#1d5c47", "rejected": "#7a5510"}  # dark enough to read
+# The median and the mean of a box plot.
+BLACK: Any = {"color": "black"}
+DIAMOND: Any = {"marker": "D", "markerfacecolor": "white", "markeredgecolor": "black", "markersize": 4}
 _STYLE: Any = {"svg.fonttype": "none", "svg.hashsalt": "kgqa", "font.size": 9, "text.parse_math": False}
 
 

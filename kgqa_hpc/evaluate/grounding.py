@@ -6,64 +6,48 @@ share of pairs without any (BioGraphletQA, 3.4 and Figure 7).
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
 from typing import Any
 
 from kgqa_hpc.errors import InputError
 
 
-@dataclass
-class Grounding:
-    """`counts[n]`: pairs with n relevant documents. `quotes_*`: kept, and dropped because they stand nowhere."""
+def grounding(records: Iterable[Mapping[str, Any]], where: str) -> dict[str, Any]:
+    """Count the records that the step `ground` has read, as plain data.
 
-    counts: dict[int, int] = field(default_factory=dict)
-    quotes_kept: int = 0
-    quotes_dropped: int = 0
-
-    @property
-    def pairs(self) -> int:
-        return sum(self.counts.values())
-
-    @property
-    def mean(self) -> float:
-        """Relevant documents of a pair."""
-        return sum(n * pairs for n, pairs in self.counts.items()) / self.pairs
-
-    @property
-    def share_without(self) -> float:
-        """Of pairs without a relevant document."""
-        return self.counts.get(0, 0) / self.pairs
-
-    def to_dict(self) -> dict[str, Any]:
-        return {
-            "pairs": self.pairs,
-            "relevant_documents": {str(n): self.counts.get(n, 0) for n in range(max(self.counts) + 1)},
-            "mean": self.mean,
-            "share_without": self.share_without,
-            "quotes": {"kept": self.quotes_kept, "dropped": self.quotes_dropped},
-        }
-
-    def __str__(self) -> str:
-        lines = [f"{'relevant':>8}  {'pairs':>9}"]
-        lines += [f"{n:>8}  {self.counts.get(n, 0):>9,}" for n in range(max(self.counts) + 1)]
-        lines += [
-            f"{self.pairs:,} pairs, {self.mean:.2f} relevant documents each; {self.share_without:.1%} have none",
-            f"quotes: {self.quotes_kept:,} verified, {self.quotes_dropped:,} dropped: not in their document",
-        ]
-        return "\n".join(lines)
-
-
-def grounding(records: Iterable[Mapping[str, Any]], where: str) -> Grounding:
-    """Count the records that the step `ground` has read. Raises InputError when there is none."""
-    found = Grounding()
+    `relevant_documents[n]`: pairs with n of them. Quotes that stand in no document were dropped. Raises
+    InputError when no record was read.
+    """
+    counts: Counter[int] = Counter()
+    quotes = {"kept": 0, "dropped": 0}
     for record in records:
         relevant = record.get("relevant_documents")
         if relevant is None:
             continue
-        found.counts[relevant] = found.counts.get(relevant, 0) + 1
-        found.quotes_kept += record.get("quotes_kept") or 0
-        found.quotes_dropped += record.get("quotes_dropped") or 0
-    if not found.counts:
+        counts[relevant] += 1
+        for what in quotes:
+            quotes[what] += record.get(f"quotes_{what}") or 0
+    if not counts:
         raise InputError(f"{where}: no record has relevant_documents", "the step ground adds them")
-    return found
+    pairs = counts.total()
+    return {
+        "pairs": pairs,
+        "relevant_documents": {str(n): counts[n] for n in range(max(counts) + 1)},
+        "mean": sum(n * number for n, number in counts.items()) / pairs,
+        "share_without": counts[0] / pairs,
+        "quotes": quotes,
+    }
+
+
+def render(document: dict[str, Any]) -> str:
+    """The counts as text."""
+    quotes = document["quotes"]
+    lines = [f"{'relevant':>8}  {'pairs':>9}"]
+    lines += [f"{n:>8}  {number:>9,}" for n, number in document["relevant_documents"].items()]
+    lines += [
+        f"{document['pairs']:,} pairs, {document['mean']:.2f} relevant documents each; "
+        f"{document['share_without']:.1%} have none",
+        f"quotes: {quotes['kept']:,} verified, {quotes['dropped']:,} dropped: not in their document",
+    ]
+    return "\n".join(lines)

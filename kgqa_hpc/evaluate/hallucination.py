@@ -7,7 +7,6 @@ QAProt, section 4.1 and Table 3: a pair is a hallucination when it fails one cri
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
@@ -15,62 +14,37 @@ import numpy as np
 
 from kgqa_hpc.errors import InputError
 from kgqa_hpc.evaluate.agreement import MISSING
-from kgqa_hpc.evaluate.bootstrap import RESAMPLES, Estimate, Floats
+from kgqa_hpc.evaluate.bootstrap import ENDS, RESAMPLES, Estimate, Floats
 from kgqa_hpc.evaluate.judged import wilson
 from kgqa_hpc.evaluate.panel import Codes
 from kgqa_hpc.evaluate.panel_table import read_votes
 from kgqa_hpc.evaluate.records import records
 
 
-@dataclass(frozen=True, slots=True)
-class Reduction:
-    """Rates and factor of each judge, and both summaries; a factor is None where the rate after is 0."""
+def reduction(before: Mapping[str, float], after: Mapping[str, float]) -> dict[str, Any]:
+    """Rates and factor of each judge, and both summaries; a factor is None where the rate after is 0.
 
-    before: dict[str, float]
-    after: dict[str, float]
-    factors: dict[str, float | None]
-    mean_before: float
-    mean_after: float
-    mean_of_factors: float | None
-    ratio_of_means: float | None
-
-    def to_dict(self) -> dict[str, Any]:
-        return asdict(self)
-
-    def __str__(self) -> str:
-        return (
-            f"hallucination rate {self.mean_before:.4g} before, {self.mean_after:.4g} after "
-            f"(mean of {len(self.before)} judges); mean of the judges' factors "
-            f"{_times(self.mean_of_factors)}, ratio of the mean rates {_times(self.ratio_of_means)}"
-        )
-
-
-def rate(flagged: int, checked: int) -> Estimate:
-    """The share of checked pairs that are hallucinations, with Wilson's interval."""
-    return wilson(flagged, checked)
-
-
-def is_hallucination(criteria: Mapping[str, bool]) -> bool:
-    """Whether a pair fails one criterion or more."""
-    return not all(criteria.values())
-
-
-def reduction(before: Mapping[str, float], after: Mapping[str, float]) -> Reduction:
-    """Sum up rates by judge, in any unit. Raises ValueError unless both are of the same judges, not none."""
+    Rates are in any unit. Raises ValueError unless both are of the same judges, not none.
+    """
     if before.keys() != after.keys() or not before:
         raise ValueError("the rates before and after must be of the same judges")
     factors = {judge: before[judge] / after[judge] if after[judge] else None for judge in before}
     known = [factor for factor in factors.values() if factor is not None]
     mean_before, mean_after = (sum(rates.values()) / len(rates) for rates in (before, after))
-    return Reduction(
-        dict(before),
-        {judge: after[judge] for judge in before},
-        factors,
-        mean_before,
-        mean_after,
-        sum(known) / len(known) if len(known) == len(factors) else None,
-        mean_before / mean_after if mean_after else None,
-    )
+    mean_of_factors = sum(known) / len(known) if len(known) == len(factors) else None
+    ratio_of_means = mean_before / mean_after if mean_after else None
+    return {
+        "before": dict(before),
+        "after": {judge: after[judge] for judge in before},
+        "factors": factors,
+        "mean_before": mean_before,
+        "mean_after": mean_after,
+        "mean_of_factors": mean_of_factors,
+        "ratio_of_means": ratio_of_means,
+        "text": f"hallucination rate {mean_before:.4g} before, {mean_after:.4g} after "
+        f"(mean of {len(before)} judges); mean of the judges' factors "
+        f"{_times(mean_of_factors)}, ratio of the mean rates {_times(ratio_of_means)}",
+    }
 
 
 def audit(
@@ -89,7 +63,7 @@ def audit(
     found = reduction(*({name: value.value or 0.0 for name, value in one.items()} for one in (first, second)))
     intervals = _intervals(votes, resamples, seed)
     return {
-        **found.to_dict(),
+        **found,
         "pairs": {"before": len(votes[0]), "after": len(votes[1])},
         "intervals": {
             "before": {name: [one.low, one.high] for name, one in first.items()},
@@ -97,7 +71,6 @@ def audit(
             **intervals,
         },
         "panel_checked": panel is not None,
-        "text": str(found),
     }
 
 
@@ -113,11 +86,9 @@ def _both(before: Path, after: Path) -> tuple[tuple[Codes, Codes], tuple[str, ..
 
 
 def _rates(votes: Codes, judges: tuple[str, ...]) -> dict[str, Estimate]:
-    counts = {
-        name: (int((v == 0).sum()), int((v != MISSING).sum()))
-        for name, v in zip(judges, votes.T, strict=True)
-    }
-    return {name: rate(*count) for name, count in counts.items()}
+    """The share of each judge's pairs that fail, with Wilson's interval."""
+    counts = ((int((v == 0).sum()), int((v != MISSING).sum())) for v in votes.T)
+    return {name: wilson(*count) for name, count in zip(judges, counts, strict=True)}
 
 
 def _require_others(judges: tuple[str, ...], audits: tuple[Path, Path], panel: Path) -> None:
@@ -166,7 +137,7 @@ def _quantiles(values: Floats) -> list[float] | None:
     """None where a resample has no hallucination left, for then the factor has no upper end."""
     if not np.isfinite(values).all():
         return None
-    return [float(one) for one in np.quantile(values, [0.025, 0.975])]
+    return [float(one) for one in np.quantile(values, ENDS)]
 
 
 def render(document: dict[str, Any]) -> str:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import hashlib
 import json
+from dataclasses import asdict
 from pathlib import Path
-from typing import Any
 
 from kgqa_hpc.errors import InputError
 from kgqa_hpc.evaluate.cells import read_csv
@@ -20,7 +20,9 @@ def write_page(sheet: Path, page: Path, *, title: str = "Rating question-answer 
     Returns the number of items. Raises InputError: a missing column, an id twice or empty, no items.
     """
     items = _items(sheet)
-    data = {"sample": _digest(items), "title": title, "items": items, "scales": _scales()}
+    # Names what a browser saves, so that two samples on one machine do not mix.
+    sample = hashlib.sha256(json.dumps(items).encode()).hexdigest()[:16]
+    data = {"sample": sample, "title": title, "items": items, "scales": [asdict(scale) for scale in SCALES]}
     make_folder(page.parent)
     block = json_block(json.dumps(data, separators=(",", ":")))
     text = render_page("kgqa_hpc.evaluate", "rating_page", title=title, data=block)
@@ -29,27 +31,12 @@ def write_page(sheet: Path, page: Path, *, title: str = "Rating question-answer 
 
 
 def _items(sheet: Path) -> list[dict[str, str]]:
-    header, lines = read_csv(sheet)
-    names = {name.lower(): name for name in header}
-    for needed in ("id", "question", "answer"):
-        if needed not in names:
-            raise InputError(f"{sheet} line 1: no column {needed!r}", f"it has: {', '.join(header)}")
-    items, seen = [], set()
-    for line, cells in lines:
-        item = {name: cells[names[name]] for name in ("id", "question", "answer")}
-        if not item["id"] or item["id"] in seen:
-            raise InputError(f"{sheet} line {line}: id {item['id']!r} is empty or was there before")
-        seen.add(item["id"])
-        items.append(item)
+    columns = ("id", "question", "answer")
+    items: dict[str, dict[str, str]] = {}
+    for line, cells in read_csv(sheet, *columns)[1]:
+        if not cells["id"] or cells["id"] in items:
+            raise InputError(f"{sheet} line {line}: id {cells['id']!r} is empty or was there before")
+        items[cells["id"]] = {name: cells[name] for name in columns}
     if not items:
         raise InputError(f"{sheet}: holds no items")
-    return items
-
-
-def _scales() -> list[dict[str, Any]]:
-    return [{"name": s.name, "key": s.key, "levels": [list(level) for level in s.levels]} for s in SCALES]
-
-
-def _digest(items: list[dict[str, str]]) -> str:
-    """Names what a browser saves, so that two samples on one machine do not mix."""
-    return hashlib.sha256(json.dumps(items).encode()).hexdigest()[:16]
+    return list(items.values())

@@ -1,8 +1,8 @@
 """A sample of a run's pairs for people: stratified, blinded, shuffled, seeded, with its power shown.
 
 Half accepted, half rejected; each half spread evenly over the values of a column (a run's groups: the shapes
-of graphlets, as in BioGraphletQA, section 3.3.1). Who rates sees neither verdict nor stratum: those go to a
-key file, with the number of records that each sampled one stands for.
+of graphlets, as in BioGraphletQA, section 3.3.1). Raters see neither verdict nor stratum: these go to a key
+file, with the number of records that each sampled one stands for.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ import numpy as np
 
 from kgqa_hpc.errors import InputError
 from kgqa_hpc.evaluate.cells import csv_bytes
-from kgqa_hpc.evaluate.power import Plan, pairs_for_difference, plan
+from kgqa_hpc.evaluate.power import Aim, Plan, plan
 from kgqa_hpc.evaluate.records import group_of, records
 from kgqa_hpc.evaluate.scales import CRITERIA
 from kgqa_hpc.store.atomic import make_folder, write_file
@@ -26,16 +26,6 @@ Stratum = tuple[bool, str]  # accepted, value of the column
 
 SHEET = ("ID", "Question", "Answer", *CRITERIA, "not_qualified", "comment")
 KEY = ("ID", "accepted", "stratum", "population", "weight", "reason")
-
-
-@dataclass(frozen=True, slots=True)
-class Aim:
-    """What the sample should be able to tell: `expected` good among the accepted, and a lower share."""
-
-    expected: float = 0.75
-    difference: float = 0.2
-    power: float = 0.8
-    alpha: float = 0.05
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,7 +63,11 @@ def draw_sample(
     a record. Raises InputError: nothing merged, no such column, too few pairs asked for.
     """
     aim = aim or Aim()
-    wanted = 2 * _needed(aim) if number is None else number
+    try:  # with a number, too: the plan tells what it comes to
+        needed = 2 * aim.pairs
+    except ValueError as problem:
+        raise InputError(f"power calculation: {problem}") from None
+    wanted = needed if number is None else number
     names, codes = _strata(source, by)
     if wanted < 1 or not len(codes):
         raise InputError(f"{source}: nothing to sample", "ask for a pair or more, of a dataset that has some")
@@ -91,27 +85,8 @@ def draw_sample(
         }
     )
     strata = {s: (quotas[s], population[s]) for s in sorted(population)}
-    return Sample(_plan(quotas, aim), strata, sheet, key)
-
-
-def _needed(aim: Aim) -> int:
-    """Pairs of each side. Raises InputError for an aim that makes no sense."""
-    try:
-        return pairs_for_difference(aim.expected, aim.difference, aim.power, aim.alpha)
-    except ValueError as problem:
-        raise InputError(f"power calculation: {problem}") from None
-
-
-def _plan(quotas: dict[Stratum, int], aim: Aim) -> Plan:
     accepted = sum(n for (side, _), n in quotas.items() if side)
-    return plan(
-        accepted,
-        sum(quotas.values()) - accepted,
-        expected=aim.expected,
-        difference=aim.difference,
-        power=aim.power,
-        alpha=aim.alpha,
-    )
+    return Sample(plan(accepted, sum(quotas.values()) - accepted, aim), strata, sheet, key)
 
 
 def _write_new(files: dict[Path, bytes]) -> None:

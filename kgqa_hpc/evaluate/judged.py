@@ -6,7 +6,6 @@ left out and counted as undecided.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from math import sqrt
 from typing import Any
 
@@ -21,63 +20,35 @@ from kgqa_hpc.evaluate.power import Z95, kappa_error
 Truth = NDArray[np.bool_]
 
 
-@dataclass(frozen=True, slots=True)
-class Confusion:
-    """How many decisions were right and wrong, accepting and rejecting; `undecided` are in none of them."""
-
-    true_accept: int
-    false_accept: int
-    false_reject: int
-    true_reject: int
-    undecided: int
-
-    @property
-    def items(self) -> int:
-        return self.true_accept + self.false_accept + self.false_reject + self.true_reject
-
-    @property
-    def kappa_error(self) -> float | None:
-        """The standard error of kappa for one rating, at the agreement that was seen."""
-        n = self.items
-        if not n:
-            return None
-        good, accepted = self.true_accept + self.false_reject, self.true_accept + self.false_accept
-        chance = (good * accepted + (n - good) * (n - accepted)) / n**2
-        return kappa_error((self.true_accept + self.true_reject) / n, chance) if chance < 1 else None
-
-
-def confusion_of(decision: Codes, truth: Truth) -> Confusion:
-    """Count decisions (1, 0, -1) against the truth, both (items,)."""
-    yes, no = decision == 1, decision == 0
-    return Confusion(
-        int((yes & truth).sum()),
-        int((yes & ~truth).sum()),
-        int((no & truth).sum()),
-        int((no & ~truth).sum()),
-        int((decision == MISSING).sum()),
-    )
-
-
 def measure(decision: Codes, truth: Truth, *, resamples: int = RESAMPLES, seed: int = 0) -> dict[str, Any]:
-    """All measures of a decision as plain data."""
-    c = confusion_of(decision, truth)
+    """All measures of decisions (1, 0, -1) against the truth, both (items,), as plain data."""
+    yes, no = decision == 1, decision == 0
+    cells = {
+        "true_accept": int((yes & truth).sum()),
+        "false_accept": int((yes & ~truth).sum()),
+        "false_reject": int((no & truth).sum()),
+        "true_reject": int((no & ~truth).sum()),
+    }
+    right, wrong, missed, refused = cells.values()
     kappa = estimate(kappa_statistic(decision, truth), len(truth), resamples=resamples, seed=seed)
     return {
-        "items": c.items,
-        "undecided": c.undecided,
-        "confusion": {
-            "true_accept": c.true_accept,
-            "false_accept": c.false_accept,
-            "false_reject": c.false_reject,
-            "true_reject": c.true_reject,
-        },
-        "precision": wilson(c.true_accept, c.true_accept + c.false_accept).to_dict(),
-        "recall": wilson(c.true_accept, c.true_accept + c.false_reject).to_dict(),
-        "specificity": wilson(c.true_reject, c.true_reject + c.false_accept).to_dict(),
-        "accuracy": wilson(c.true_accept + c.true_reject, c.items).to_dict(),
+        "items": sum(cells.values()),
+        "undecided": int((decision == MISSING).sum()),
+        "confusion": cells,
+        "precision": wilson(right, right + wrong).to_dict(),
+        "recall": wilson(right, right + missed).to_dict(),
+        "specificity": wilson(refused, refused + wrong).to_dict(),
+        "accuracy": wilson(right + refused, sum(cells.values())).to_dict(),
         "kappa": kappa.to_dict(),
-        "kappa_error": c.kappa_error,
+        "kappa_error": _kappa_error(right, wrong, missed, refused),
     }
+
+
+def _kappa_error(right: int, wrong: int, missed: int, refused: int) -> float | None:
+    """The standard error of kappa for one rating, at the agreement that was seen."""
+    n, good, accepted = right + wrong + missed + refused, right + missed, right + wrong
+    chance = (good * accepted + (n - good) * (n - accepted)) / n**2 if n else 1.0
+    return kappa_error((right + refused) / n, chance) if chance < 1 else None
 
 
 def wilson(part: int, whole: int, z: float = Z95) -> Estimate:

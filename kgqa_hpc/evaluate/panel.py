@@ -7,6 +7,7 @@ has voted on; what lacks a verdict stays -1 and is counted, never guessed.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import combinations
 from typing import Any
 
 import numpy as np
@@ -17,22 +18,13 @@ from kgqa_hpc.evaluate.bootstrap import Floats
 
 Codes = NDArray[np.int64]
 
+# The weight of a judge that is no better than a coin: a run takes positive weights only.
 LEAST = 0.01
 
 
 def at_least(verdicts: Codes, k: int) -> Codes:
     """Accept what at least `k` judges accept. `verdicts` (items, judges) → (items,)."""
     return _decided(verdicts, (verdicts == 1).sum(axis=1) >= k)
-
-
-def unanimous(verdicts: Codes) -> Codes:
-    """Accept what all judges accept."""
-    return at_least(verdicts, verdicts.shape[1])
-
-
-def majority(verdicts: Codes) -> Codes:
-    """Accept what more than half of the judges accept; a tie is not a majority."""
-    return at_least(verdicts, verdicts.shape[1] // 2 + 1)
 
 
 def weighted(verdicts: Codes, weights: Floats) -> Codes:
@@ -43,16 +35,16 @@ def weighted(verdicts: Codes, weights: Floats) -> Codes:
 def rules(verdicts: Codes) -> dict[str, Codes]:
     """Every rule that needs no weights, by its name; `all`, `majority` and the `k of n` that are neither."""
     n = verdicts.shape[1]
-    named = {"all": unanimous(verdicts), "majority": majority(verdicts)}
-    others = [k for k in range(1, n) if k != n // 2 + 1]
-    return named | {f"{k} of {n}": at_least(verdicts, k) for k in others}
+    half = n // 2 + 1  # a tie is not a majority
+    needed = {"all": n, "majority": half, **{f"{k} of {n}": k for k in range(1, n) if k != half}}
+    return {name: at_least(verdicts, k) for name, k in needed.items()}
 
 
 def log_odds_weights(verdicts: Codes, truth: NDArray[np.bool_]) -> Floats:
     """A judge's weight: the log odds that it is right, with one success and one failure added to each.
 
     The optimal weights of independent judges (Nitzan and Paroush 1982). Missing verdicts are left out. A judge
-    that is no better than a coin keeps LEAST, for a run takes positive weights only.
+    that is no better than a coin keeps LEAST.
     """
     voted = verdicts != MISSING
     right = ((verdicts == 1) == truth[:, None]) & voted
@@ -63,20 +55,18 @@ def log_odds_weights(verdicts: Codes, truth: NDArray[np.bool_]) -> Floats:
 def confusion(verdicts: Codes, judges: Sequence[str]) -> list[dict[str, Any]]:
     """For every pair of judges how many items both accept, one, neither, or lack a verdict."""
     rows = []
-    for a in range(len(judges)):
-        for b in range(a + 1, len(judges)):
-            left, right = verdicts[:, a], verdicts[:, b]
-            both = (left != MISSING) & (right != MISSING)
-            rows.append(
-                {
-                    "judges": [judges[a], judges[b]],
-                    "both": int(((left == 1) & (right == 1)).sum()),
-                    "only_first": int((both & (left == 1) & (right == 0)).sum()),
-                    "only_second": int((both & (left == 0) & (right == 1)).sum()),
-                    "neither": int(((left == 0) & (right == 0)).sum()),
-                    "missing": int((~both).sum()),
-                }
-            )
+    for a, b in combinations(range(len(judges)), 2):
+        left, right = verdicts[:, a], verdicts[:, b]
+        rows.append(
+            {
+                "judges": [judges[a], judges[b]],
+                "both": int(((left == 1) & (right == 1)).sum()),
+                "only_first": int(((left == 1) & (right == 0)).sum()),
+                "only_second": int(((left == 0) & (right == 1)).sum()),
+                "neither": int(((left == 0) & (right == 0)).sum()),
+                "missing": int(((left == MISSING) | (right == MISSING)).sum()),
+            }
+        )
     return rows
 
 
@@ -89,10 +79,11 @@ def decides_alone(verdicts: Codes, judges: Sequence[str]) -> dict[str, dict[str,
     full = (verdicts != MISSING).all(axis=1)
     accepted = (verdicts == 1).sum(axis=1)
     n = len(judges)
+    several = full & (n > 1)
     return {
         name: {
-            "rejects_alone": int((full & (verdicts[:, j] == 0) & (accepted == n - 1)).sum()) if n > 1 else 0,
-            "accepts_alone": int((full & (verdicts[:, j] == 1) & (accepted == 1)).sum()) if n > 1 else 0,
+            "rejects_alone": int((several & (verdicts[:, j] == 0) & (accepted == n - 1)).sum()),
+            "accepts_alone": int((several & (verdicts[:, j] == 1) & (accepted == 1)).sum()),
         }
         for j, name in enumerate(judges)
     }

@@ -11,7 +11,8 @@ from typing import Any
 import numpy as np
 
 from kgqa_hpc.errors import InputError
-from kgqa_hpc.evaluate.agreement import MISSING, Votes, agreement_table
+from kgqa_hpc.evaluate.agreement import COEFFICIENTS, MISSING, Votes, agreement_table
+from kgqa_hpc.evaluate.bootstrap import interval_text
 from kgqa_hpc.evaluate.judged import wilson
 from kgqa_hpc.evaluate.panel import Codes, confusion, decides_alone, rules
 from kgqa_hpc.evaluate.records import records
@@ -44,15 +45,8 @@ def render(document: dict[str, Any]) -> str:
         f"{'judge or rule':<30}{'accepted':>10}{'rejected':>10}{'missing':>9}  share",
     ]
     for name, one in {**document["judges"], **document["rules"]}.items():
-        share = one["share"]
-        told = (
-            "undefined"
-            if share["value"] is None
-            else f"{share['value']:.3f} [{share['low']:.3f}, {share['high']:.3f}]"
-        )
-        lines.append(
-            f"{name[:29]:<30}{one['accepted']:>10,}{one['rejected']:>10,}{one['missing']:>9,}  {told}"
-        )
+        counts = f"{one['accepted']:>10,}{one['rejected']:>10,}{one['missing']:>9,}"
+        lines.append(f"{name[:29]:<30}{counts}  {interval_text(one['share'])}")
     lines += [
         f"{' and '.join(one['judges'])}: both accept {one['both']:,}, only the first {one['only_first']:,}, "
         f"only the second {one['only_second']:,}, neither {one['neither']:,}, no two votes {one['missing']:,}"
@@ -67,29 +61,11 @@ def render(document: dict[str, Any]) -> str:
     return "\n".join(lines)
 
 
-COEFFICIENTS = {
-    "raw": "raw agreement",
-    "krippendorff_alpha": "Krippendorff's alpha",
-    "fleiss_kappa": "Fleiss' kappa",
-    "gwet_ac1": "Gwet's AC1",
-}
-
-
 def coefficients(agreement: dict[str, Any]) -> list[str]:
     """A line for each coefficient of `agreement_table`, and for Cohen's kappa of every two."""
-    lines = [f"{words}: {_interval(agreement[key])}" for key, words in COEFFICIENTS.items()]
+    lines = [f"{words}: {interval_text(agreement[key])}" for key, words in COEFFICIENTS.items()]
     pairs = agreement["cohen_kappa"]
-    return lines + [f"Cohen's kappa of {' and '.join(one['judges'])}: {_interval(one)}" for one in pairs]
-
-
-def _interval(one: dict[str, Any]) -> str:
-    if one["value"] is None:
-        return "undefined"
-    return (
-        f"{one['value']:.3f} [{one['low']:.3f}, {one['high']:.3f}]"
-        if one["low"] is not None
-        else f"{one['value']:.3f}"
-    )
+    return lines + [f"Cohen's kappa of {' and '.join(one['judges'])}: {interval_text(one)}" for one in pairs]
 
 
 def read_votes(source: Path) -> tuple[Codes, tuple[str, ...]]:

@@ -12,17 +12,13 @@ from typing import Any
 
 import numpy as np
 
-from kgqa_hpc.evaluate.bias import Retest, retest
+from kgqa_hpc.evaluate.bias import retest
 from kgqa_hpc.evaluate.verdicts import opinion
 
 Fields = Mapping[str, Any]
 MARK = "~"  # between a record's id and the perturbation
 LISTS = ("options", "documents")
 _SENTENCE_END = re.compile(r"(?<=[.!?])\s+(?=[A-Z0-9])")
-
-
-def _same(record: Fields) -> dict[str, Any]:
-    return dict(record)
 
 
 def _order(record: Fields) -> dict[str, Any] | None:
@@ -33,14 +29,10 @@ def _order(record: Fields) -> dict[str, Any] | None:
     return {**record, "answer": " ".join([*sentences[1:], sentences[0]])} if len(sentences) > 1 else None
 
 
-def _longer(record: Fields) -> dict[str, Any]:
-    return {**record, "answer": f"{record['answer']} {record['answer']}"}
-
-
 PERTURBATIONS: dict[str, Callable[[Fields], dict[str, Any] | None]] = {
-    "same": _same,
+    "same": dict,
     "order": _order,
-    "longer": _longer,
+    "longer": lambda record: {**record, "answer": f"{record['answer']} {record['answer']}"},
 }
 
 
@@ -62,22 +54,12 @@ def compare_rounds(
     for record in second:
         item, _, name = record["id"].rpartition(MARK)
         for judge, verdict in record["verdicts"].items():
-            votes = _code(before[item].get(judge)), _code(verdict)
+            votes = opinion(before[item].get(judge)).code, opinion(verdict).code
             pairs.setdefault(judge, {}).setdefault(name, []).append(votes)
     return {
-        judge: {name: _compared(votes, seed).to_dict() for name, votes in by_name.items()}
+        judge: {name: retest(*np.array(votes).T, seed=seed) for name, votes in by_name.items()}
         for judge, by_name in pairs.items()
     }
-
-
-def _compared(votes: list[tuple[int, int]], seed: int) -> Retest:
-    table = np.array(votes, dtype=np.int64)
-    return retest(table[:, 0], table[:, 1], seed=seed)
-
-
-def _code(verdict: Any) -> int:
-    vote = opinion(verdict).vote
-    return -1 if vote is None else int(vote)
 
 
 def render(document: dict[str, Any]) -> str:
@@ -91,21 +73,16 @@ def render(document: dict[str, Any]) -> str:
             kappa = "-" if one["kappa"] is None else f"{one['kappa']:.2f}"
             lines.append(
                 f"{judge[:21]:<22}{name:<12}{one['items']:>6}  {_percent(same):<22}{kappa:>6}  "
-                f"{one['to_accept']:>4} / {one['to_reject']:<4} {one['p']:<7.2g} {_points(shift)}"
+                f"{one['to_accept']:>4} / {one['to_reject']:<4} {one['p']:<7.2g} {_percent(shift, '+', 'points')}"
             )
     return "\n".join([*lines, "", document["reading"]])
 
 
-def _percent(one: dict[str, Any]) -> str:
-    if one["value"] is None:
-        return "undefined"
-    return f"{100 * one['value']:.1f} % [{100 * one['low']:.1f}, {100 * one['high']:.1f}]"
-
-
-def _points(one: dict[str, Any]) -> str:
+def _percent(one: dict[str, Any], sign: str = "", unit: str = "%") -> str:
     if one["value"] is None or one["low"] is None:
         return "undefined"
-    return f"{100 * one['value']:+.1f} points [{100 * one['low']:+.1f}, {100 * one['high']:+.1f}]"
+    value, low, high = (f"{100 * one[key]:{sign}.1f}" for key in ("value", "low", "high"))
+    return f"{value} {unit} [{low}, {high}]"
 
 
 READING = (

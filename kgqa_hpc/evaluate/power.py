@@ -14,33 +14,43 @@ Z95 = _NORMAL.inv_cdf(0.975)
 
 
 @dataclass(frozen=True, slots=True)
+class Aim:
+    """What a sample should be able to tell: `expected` good among the accepted, and a lower share."""
+
+    expected: float = 0.75
+    difference: float = 0.2
+    power: float = 0.8
+    alpha: float = 0.05
+
+    @property
+    def pairs(self) -> int:
+        """Pairs of each side. Raises ValueError for impossible shares."""
+        return pairs_for_difference(self.expected, self.difference, self.power, self.alpha)
+
+
+@dataclass(frozen=True, slots=True)
 class Plan:
     """The size of a sample for people, and what it can tell. Shares are of pairs that people find good."""
 
     accepted: int
     rejected: int
-    expected: float
-    difference: float
-    power: float
-    alpha: float
+    aim: Aim
     detectable: float | None
     half_width: float
     kappa_half_width: float
 
     def to_dict(self) -> dict[str, float | int | None]:
-        return asdict(self)
+        own = asdict(self)
+        return own.pop("aim") | own
 
     def __str__(self) -> str:
-        told = (
-            "nothing (one side is empty)"
-            if self.detectable is None
-            else f"{100 * self.detectable:.1f} points"
-        )
+        aim, told = self.aim, "nothing (one side is empty)"
+        if self.detectable is not None:
+            told = f"{100 * self.detectable:.1f} points"
         return (
             f"{self.accepted + self.rejected} pairs: {self.accepted} accepted, {self.rejected} rejected\n"
-            f"Telling {self.expected:.0%} good from {self.expected - self.difference:.0%} takes "
-            f"{pairs_for_difference(self.expected, self.difference, self.power, self.alpha)} of each "
-            f"(power {self.power:.0%}, two-sided alpha {self.alpha:g}).\n"
+            f"Telling {aim.expected:.0%} good from {aim.expected - aim.difference:.0%} takes {aim.pairs} of each "
+            f"(power {aim.power:.0%}, two-sided alpha {aim.alpha:g}).\n"
             f"This sample: smallest difference told {told}; the share among accepted "
             f"± {100 * self.half_width:.1f} points; kappa of a judge ± {self.kappa_half_width:.2f} "
             f"(95 %, before anyone skips an item)."
@@ -73,9 +83,8 @@ def detectable_difference(
         return None
     for _ in range(60):
         middle = (low + high) / 2
-        low, high = (
-            (low, middle) if pairs_for_difference(expected, middle, power, alpha) <= pairs else (middle, high)
-        )
+        enough = pairs_for_difference(expected, middle, power, alpha) <= pairs
+        low, high = (low, middle) if enough else (middle, high)
     return high
 
 
@@ -103,19 +112,13 @@ def ratings_for_kappa(half_width: float, error: float = WORST_KAPPA_ERROR) -> in
     return ceil((Z95 * error / half_width) ** 2)
 
 
-def plan(
-    accepted: int, rejected: int, *, expected: float, difference: float, power: float, alpha: float
-) -> Plan:
-    """What a sample of these sizes can tell. Raises ValueError for impossible shares."""
-    pairs_for_difference(expected, difference, power, alpha)
+def plan(accepted: int, rejected: int, aim: Aim) -> Plan:
+    """What a sample of these sizes can tell."""
     return Plan(
         accepted,
         rejected,
-        expected,
-        difference,
-        power,
-        alpha,
-        detectable_difference(accepted, rejected, expected, power, alpha),
-        share_half_width(expected, accepted),
+        aim,
+        detectable_difference(accepted, rejected, aim.expected, aim.power, aim.alpha),
+        share_half_width(aim.expected, accepted),
         kappa_half_width(accepted + rejected),
     )

@@ -12,16 +12,14 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from kgqa_hpc.evaluate.analysis import LEVELS, answer_triples, rating_groups, scores_of
-from kgqa_hpc.evaluate.figure import COLOURS, TEXT_COLOURS, save_figure
-from kgqa_hpc.evaluate.ratings import Rating, Ratings
+from kgqa_hpc.evaluate.analysis import LEVELS, Groups, answer_triples, rating_groups
+from kgqa_hpc.evaluate.figure import BLACK, COLOURS, DIAMOND, TEXT_COLOURS, save_figure
+from kgqa_hpc.evaluate.ratings import Ratings
 from kgqa_hpc.store.atomic import make_folder
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
-
-_Groups = dict[str, tuple[Rating, ...]]
 
 
 def rating_figures(ratings: Ratings, folder: Path) -> list[Path]:
@@ -31,7 +29,7 @@ def rating_figures(ratings: Ratings, folder: Path) -> list[Path]:
     """
     make_folder(folder)
     groups = rating_groups(ratings)
-    sides = {name: rows for name, rows in groups.items() if rows and (len(groups) == 1 or name != "all")}
+    sides = {name: one for name, one in groups.items() if len(one) and (len(groups) == 1 or name != "all")}
     criteria = ratings.criteria
     width = 1.2 + 1.5 * len(criteria)
     return [
@@ -41,7 +39,7 @@ def rating_figures(ratings: Ratings, folder: Path) -> list[Path]:
     ]
 
 
-def _boxes(figure: Figure, groups: _Groups, criteria: Sequence[str]) -> None:
+def _boxes(figure: Figure, groups: Groups, criteria: Sequence[str]) -> None:
     axes = figure.subplots()
     for position, name, colour, values in _placed(groups, criteria):
         axes.boxplot(
@@ -51,19 +49,14 @@ def _boxes(figure: Figure, groups: _Groups, criteria: Sequence[str]) -> None:
             showmeans=True,
             patch_artist=True,
             boxprops={"facecolor": colour, "alpha": 0.55},
-            medianprops={"color": "black"},
-            meanprops={
-                "marker": "D",
-                "markerfacecolor": "white",
-                "markeredgecolor": "black",
-                "markersize": 4,
-            },
+            medianprops=BLACK,
+            meanprops=DIAMOND,
             label=name,
         )
     _finish(axes, groups, criteria)
 
 
-def _violins(figure: Figure, groups: _Groups, criteria: Sequence[str]) -> None:
+def _violins(figure: Figure, groups: Groups, criteria: Sequence[str]) -> None:
     axes = figure.subplots()
     for position, _, colour, values in _placed(groups, criteria):
         width = 0.8 / len(groups) * 0.95
@@ -76,19 +69,19 @@ def _violins(figure: Figure, groups: _Groups, criteria: Sequence[str]) -> None:
     _finish(axes, groups, criteria)
 
 
-def _placed(groups: _Groups, criteria: Sequence[str]) -> list[tuple[float, str, str, np.ndarray]]:
+def _placed(groups: Groups, criteria: Sequence[str]) -> list[tuple[float, str, str, np.ndarray]]:
     """Where each criterion's values of each group stand; groups side by side."""
     found = []
     for i, criterion in enumerate(criteria):
-        for j, (name, rows) in enumerate(groups.items()):
-            values = scores_of(rows, criterion)
+        for j, (name, scores) in enumerate(groups.items()):
+            values = scores[criterion].dropna().to_numpy()
             if len(values):
                 place = i + (j - (len(groups) - 1) / 2) * 0.8 / len(groups)
                 found.append((place, name, COLOURS[name], values))
     return found
 
 
-def _finish(axes: Axes, groups: _Groups, criteria: Sequence[str]) -> None:
+def _finish(axes: Axes, groups: Groups, criteria: Sequence[str]) -> None:
     from matplotlib.patches import Patch
 
     axes.set_xticks(range(len(criteria)), [textwrap.fill(name, 18) for name in criteria])
@@ -98,38 +91,29 @@ def _finish(axes: Axes, groups: _Groups, criteria: Sequence[str]) -> None:
     axes.set_ylabel("score")
     axes.axhline(3, color="#999", linewidth=0.8, linestyle=":")
     if len(groups) > 1:
-        _legend(
-            axes,
-            [
-                Patch(facecolor=COLOURS[name], alpha=0.55, label=_label(name, rows))
-                for name, rows in groups.items()
-            ],
-        )
+        handles = [
+            Patch(facecolor=COLOURS[name], alpha=0.55, label=f"{name} (n = {len(scores)})")
+            for name, scores in groups.items()
+        ]
+        axes.legend(handles=handles, frameon=False, ncols=2, loc="lower center", bbox_to_anchor=(0.5, 1.0))
 
 
-def _legend(axes: Axes, handles: list[Any]) -> None:
-    axes.legend(handles=handles, frameon=False, ncols=2, loc="lower center", bbox_to_anchor=(0.5, 1.0))
-
-
-def _label(name: str, rows: Sequence[Rating]) -> str:
-    return f"{name} (n = {len(rows)})"
-
-
-def _answer(figure: Figure, groups: _Groups) -> None:
+def _answer(figure: Figure, groups: Groups) -> None:
     """Minimum and rounded average of the answer's three scores: bars, and the share with at least so much."""
     panels: Any = figure.subplots(1, 2, sharey=True)
-    triples = {name: answer_triples(rows) for name, rows in groups.items()}
-    for axes, title, pick in zip(
-        panels, ("minimum", "rounded average"), (_lowest, _rounded_average), strict=True
-    ):
-        for j, (name, three) in enumerate((n, t) for n, t in triples.items() if len(t)):
-            scores = pick(three)
+    found = {name: answer_triples(scores) for name, scores in groups.items()}
+    triples = {name: three for name, three in found.items() if len(three)}
+    kinds = {
+        "minimum": {name: three.min(axis=1) for name, three in triples.items()},
+        "rounded average": {name: np.rint(three.mean(axis=1)) for name, three in triples.items()},
+    }
+    for axes, (title, each) in zip(panels, kinds.items(), strict=True):
+        for j, (name, scores) in enumerate(each.items()):
             width = 0.8 / len(groups)
             places = np.array(LEVELS) + (j - (len(groups) - 1) / 2) * width
             shares = [100 * float((scores == k).mean()) for k in LEVELS]
-            axes.bar(
-                places, shares, width=width, color=COLOURS[name], alpha=0.55, label=_label(name, groups[name])
-            )
+            label = f"{name} (n = {len(groups[name])})"
+            axes.bar(places, shares, width=width, color=COLOURS[name], alpha=0.55, label=label)
             cumulated = [100 * float((scores >= k).mean()) for k in LEVELS]
             axes.plot(LEVELS, cumulated, color=COLOURS[name], marker="o", markersize=4)
             _shares(axes, cumulated, TEXT_COLOURS[name], right=j == 0)
@@ -147,21 +131,6 @@ def _answer(figure: Figure, groups: _Groups) -> None:
 def _shares(axes: Axes, shares: list[float], colour: str, *, right: bool) -> None:
     """Write each share beside its point: one group's above on the right, the other's below on the left."""
     offset = (4, 3) if right else (-4, -9)
+    look: Any = {"textcoords": "offset points", "ha": "left" if right else "right", "fontsize": 7}
     for level, share in zip(LEVELS, shares, strict=True):
-        axes.annotate(
-            f"{share:.1f}",
-            (level, share),
-            offset,
-            textcoords="offset points",
-            ha="left" if right else "right",
-            fontsize=7,
-            color=colour,
-        )
-
-
-def _lowest(triples: np.ndarray) -> np.ndarray:
-    return triples.min(axis=1)
-
-
-def _rounded_average(triples: np.ndarray) -> np.ndarray:
-    return np.rint(triples.mean(axis=1))
+        axes.annotate(f"{share:.1f}", (level, share), offset, color=colour, **look)

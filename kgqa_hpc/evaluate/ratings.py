@@ -18,23 +18,11 @@ from kgqa_hpc.evaluate.scales import CRITERIA, HIGHEST, LOWEST
 
 CATEGORY, SCORE = "evaluation category", "score"
 NOT_QUALIFIED = "not qualified to evaluate"
+_OURS = "id question answer annotator accepted not_qualified comment comments score"
+_OTHERS = "group shape kind graphlet_id num_nodes reason weight order seconds stratum population"
+_TEXT_COLUMNS = {CATEGORY, *_OURS.split()}
 # Columns that are never criteria, though some hold small numbers.
-_RESERVED = {
-    *("id", "question", "answer", "annotator", "accepted", "not_qualified", "comment", "comments"),
-    *(
-        "group",
-        "shape",
-        "kind",
-        "graphlet_id",
-        "num_nodes",
-        "reason",
-        "weight",
-        "order",
-        "seconds",
-        "stratum",
-    ),
-    *("population", CATEGORY, SCORE),
-}
+_RESERVED = _TEXT_COLUMNS | {*_OTHERS.split()}
 _TRUE, _FALSE = {"true", "1", "yes", "accepted"}, {"false", "0", "no", "rejected"}
 _NUMBER = re.compile(r"\s*([0-9](?:\.[0-9]{1,6})?)(?![0-9])")
 
@@ -99,33 +87,25 @@ def with_key(ratings: Ratings, path: Path) -> Ratings:
 
     Raises InputError when the key lacks `id` or a rated item.
     """
-    header, lines = read_csv(path)
-    names = {name.lower(): name for name in header}
-    _require(path, names, "id")
-    known = {cells[names["id"]]: {name.lower(): cell for name, cell in cells.items()} for _, cells in lines}
+    known = {cells["id"]: cells for _, cells in read_csv(path, "id")[1]}
     rows = []
     for row in ratings.rows:
         if row.id not in known:
             raise InputError(f"{path}: has no item {row.id!r}", "give the key of the same sample")
         cells = known[row.id]
-        accepted = (
-            _truth(cells["accepted"], f"{path}, item {row.id}") if "accepted" in cells else row.accepted
-        )
+        accepted = row.accepted
+        if "accepted" in cells:
+            accepted = _truth(cells["accepted"], f"{path}, item {row.id}")
         extra = {name: cell for name, cell in cells.items() if name not in ("id", "accepted")}
         rows.append(replace(row, accepted=accepted, extra=row.extra | extra))
     return Ratings(ratings.criteria, tuple(rows))
 
 
 def _read(path: Path) -> tuple[tuple[str, ...], list[Rating]]:
-    header, lines = read_csv(path)
-    names = {name.lower(): name for name in header}
-    for needed in ("id", "question", "answer"):
-        _require(path, names, needed)
-    rows = [(line, {name.lower(): cell for name, cell in cells.items()}) for line, cells in lines]
-    if CATEGORY in names:
-        _require(path, names, SCORE)
-        return _read_long(path, rows)
-    return _read_wide(path, header, rows)
+    header, lines = read_csv(path, "id", "question", "answer")
+    if any(name.lower() == CATEGORY for name in header):
+        return _read_long(path, list(read_csv(path, SCORE)[1]))
+    return _read_wide(path, header, list(lines))
 
 
 _Rows = list[tuple[int, dict[str, str]]]
@@ -185,17 +165,6 @@ def _rating(
     return Rating(
         identity, cells["question"], cells["answer"], annotator, scores, refused, comment, accepted, extra
     )
-
-
-_TEXT_COLUMNS = {
-    *("id", "question", "answer", "annotator", "accepted"),
-    *("not_qualified", "comment", "comments", CATEGORY, SCORE),
-}
-
-
-def _require(path: Path, names: dict[str, str], needed: str) -> None:
-    if needed not in names:
-        raise InputError(f"{path} line 1: no column {needed!r}", f"it has: {', '.join(names.values())}")
 
 
 def _is_criterion(name: str, rows: _Rows) -> bool:

@@ -21,90 +21,51 @@ class Scale:
     levels: tuple[tuple[str, str], ...]
 
 
-_VALIDITY = ("Not at all valid", "Slightly valid", "Moderately valid", "Very valid", "Completely valid")
+# A criterion's name and key, then a level a line: label, explanation.
+_TEXT = """
+Scientific Validity of the Question | question_validity
+Not at all valid | Fundamental errors: it makes no sense or cannot be answered.
+Slightly valid | Major inaccuracies, though parts of it have some merit.
+Moderately valid | Minor inaccuracies; the core of the question is sound.
+Very valid | Accurate but for trivial imprecision.
+Completely valid | In full agreement with present knowledge, in the right terms.
+
+Scientific Validity of the Answer | answer_validity
+Not at all valid | Fundamental errors, or against established knowledge.
+Slightly valid | Major inaccuracies beside some valid information.
+Moderately valid | Minor inaccuracies; the core information is right.
+Very valid | Accurate but for trivial imprecision.
+Completely valid | In full agreement with present knowledge, thorough, with the right nuance.
+
+Question Complexity | complexity
+Very simple | Recall of one commonly known fact.
+Simple | Basic understanding of biomedical concepts.
+Moderate | Several biomedical concepts have to be put together.
+Complex | Advanced knowledge and an analysis of mechanisms or relations.
+Very complex | Specialised knowledge from several domains, or current research.
+
+Specificity of Answer | specificity
+Too general | Broad; the details are missing.
+Somewhat general | Some specifics, but not precise.
+Appropriately specific | The level of detail the question asks for.
+Very specific | Detailed and precise.
+Highly specific | Exceptional detail, with quantities where they belong.
+
+Answer Completeness | completeness
+Severely incomplete | Wrong, or most of what was asked is not answered.
+Partially complete | Some key elements, but important ones are left out.
+Moderately complete | Most key elements; some detail or support is missing.
+Very complete | Nearly everything, with fitting depth and context.
+Fully complete | Every aspect of the question, without a gap.
+"""
 
 
-def _levels(labels: tuple[str, ...], texts: tuple[str, ...]) -> tuple[tuple[str, str], ...]:
-    return tuple(zip(labels, texts, strict=True))
+def _scale(text: str) -> Scale:
+    (name, key), *levels = (line.split(" | ") for line in text.strip().splitlines())
+    return Scale(name, key, tuple((label, words) for label, words in levels))
 
 
-QUESTION_VALIDITY = Scale(
-    "Scientific Validity of the Question",
-    "question_validity",
-    _levels(
-        _VALIDITY,
-        (
-            "Fundamental errors: it makes no sense or cannot be answered.",
-            "Major inaccuracies, though parts of it have some merit.",
-            "Minor inaccuracies; the core of the question is sound.",
-            "Accurate but for trivial imprecision.",
-            "In full agreement with present knowledge, in the right terms.",
-        ),
-    ),
-)
-ANSWER_VALIDITY = Scale(
-    "Scientific Validity of the Answer",
-    "answer_validity",
-    _levels(
-        _VALIDITY,
-        (
-            "Fundamental errors, or against established knowledge.",
-            "Major inaccuracies beside some valid information.",
-            "Minor inaccuracies; the core information is right.",
-            "Accurate but for trivial imprecision.",
-            "In full agreement with present knowledge, thorough, with the right nuance.",
-        ),
-    ),
-)
-COMPLEXITY = Scale(
-    "Question Complexity",
-    "complexity",
-    _levels(
-        ("Very simple", "Simple", "Moderate", "Complex", "Very complex"),
-        (
-            "Recall of one commonly known fact.",
-            "Basic understanding of biomedical concepts.",
-            "Several biomedical concepts have to be put together.",
-            "Advanced knowledge and an analysis of mechanisms or relations.",
-            "Specialised knowledge from several domains, or current research.",
-        ),
-    ),
-)
-SPECIFICITY = Scale(
-    "Specificity of Answer",
-    "specificity",
-    _levels(
-        ("Too general", "Somewhat general", "Appropriately specific", "Very specific", "Highly specific"),
-        (
-            "Broad; the details are missing.",
-            "Some specifics, but not precise.",
-            "The level of detail the question asks for.",
-            "Detailed and precise.",
-            "Exceptional detail, with quantities where they belong.",
-        ),
-    ),
-)
-COMPLETENESS = Scale(
-    "Answer Completeness",
-    "completeness",
-    _levels(
-        (
-            "Severely incomplete",
-            "Partially complete",
-            "Moderately complete",
-            "Very complete",
-            "Fully complete",
-        ),
-        (
-            "Wrong, or most of what was asked is not answered.",
-            "Some key elements, but important ones are left out.",
-            "Most key elements; some detail or support is missing.",
-            "Nearly everything, with fitting depth and context.",
-            "Every aspect of the question, without a gap.",
-        ),
-    ),
-)
-SCALES = (QUESTION_VALIDITY, ANSWER_VALIDITY, COMPLEXITY, SPECIFICITY, COMPLETENESS)
+SCALES = tuple(_scale(text) for text in _TEXT.split("\n\n"))
 CRITERIA = tuple(scale.name for scale in SCALES)
 # "the three answer-related criteria" of section 4.3
-ANSWER_CRITERIA = (ANSWER_VALIDITY.name, SPECIFICITY.name, COMPLETENESS.name)
+ANSWER_CRITERIA = (CRITERIA[1], *CRITERIA[3:])

@@ -46,27 +46,6 @@ class Variant:
     criteria: dict[str, list[float]] = field(default_factory=dict)
 
 
-def study(run: RunFolder, config: RunConfig, *, price: Price | None = None, seed: int = 0) -> dict[str, Any]:
-    """Table, tests and recommendation as plain data. Raises InputError for a run that is no complete study."""
-    return _document(read_study(run, config), config, price, seed)
-
-
-def _document(
-    variants: dict[str, Variant], config: RunConfig, price: Price | None, seed: int
-) -> dict[str, Any]:
-    paired = share_anchors(config.variants or {})
-    scores = score_arrays(variants)
-    comparisons = compare(scores, paired=paired)
-    return {
-        "anchors": max(map(len, scores.values())),
-        "paired": paired,
-        "criteria": score_labels(config),
-        "variants": [_row(name, each, scores[name], price, seed) for name, each in variants.items()],
-        "comparisons": [one.to_dict() for one in comparisons],
-        "recommendation": recommendation(comparisons),
-    }
-
-
 def score_arrays(variants: Mapping[str, Variant]) -> dict[str, Floats]:
     """The scores of each variant, in the order of its anchors' ids: the same anchor in the same row, where shared."""
     return {name: np.array([one.scores[a] for a in sorted(one.scores)]) for name, one in variants.items()}
@@ -119,20 +98,14 @@ def _add(variant: Variant, anchor: str, record: dict[str, Any], labels: Sequence
 
 
 def _row(name: str, variant: Variant, scores: Floats, price: Price | None, seed: int) -> dict[str, Any]:
-    found = summarise(name, scores, seed=seed)
     items = len(scores)
     read, written = variant.prompt_tokens / items, variant.completion_tokens / items
     return {
         "variant": name,
-        "mean": found.mean.value,
-        "low": found.mean.low,
-        "high": found.mean.high,
-        "sd": found.sd,
-        "histogram": {f"{score:g}": count for score, count in found.histogram.items()},
+        **summarise(name, scores, seed=seed),
         "unreadable_pairs": variant.lost,
         "unreadable_verdicts": variant.unreadable,
         "failed": variant.failed,
-        "items": items,
         "prompt_tokens": read,
         "completion_tokens": written,
         "scoring_tokens": variant.scoring_tokens / items,
@@ -151,7 +124,17 @@ def write_study(
     from importlib.util import find_spec
 
     variants = read_study(run, config)
-    document = _document(variants, config, price, seed)
+    scores = score_arrays(variants)
+    paired = share_anchors(config.variants or {})
+    comparisons = compare(scores, paired=paired)
+    document = {
+        "anchors": max(map(len, scores.values())),
+        "paired": paired,
+        "criteria": score_labels(config),
+        "variants": [_row(name, each, scores[name], price, seed) for name, each in variants.items()],
+        "comparisons": [one.to_dict() for one in comparisons],
+        "recommendation": recommendation(comparisons),
+    }
     folder = run.path / "study"
     make_folder(folder)
     write_file(folder / "study.json", json.dumps(document, indent=2, ensure_ascii=False).encode() + b"\n")
@@ -159,9 +142,7 @@ def write_study(
     if find_spec("matplotlib"):
         from kgqa_hpc.evaluate.study_figures import study_figures
 
-        scores = score_arrays(variants)
-        criteria = len(document["criteria"])
-        study_figures(scores, compare(scores, paired=False), folder, criteria=criteria)
+        study_figures(scores, comparisons, folder, criteria=len(score_labels(config)))
     return document
 
 
@@ -169,18 +150,8 @@ def render(document: dict[str, Any]) -> str:
     """The study as Markdown."""
     priced = any(row["cost_of_1000"] is not None for row in document["variants"])
     how = "the same anchors" if document["paired"] else "each its own anchors, so nothing is paired"
-    head = [
-        "variant",
-        "n",
-        "mean",
-        "95 % interval",
-        "SD",
-        "unreadable pairs",
-        "verdicts",
-        "tokens read",
-        "written",
-    ]
-    head += ["scoring", *(["cost of 1,000"] if priced else [])]
+    head = ["variant", "n", "mean", "95 % interval", "SD", "unreadable pairs", "verdicts"]
+    head += ["tokens read", "written", "scoring", *(["cost of 1,000"] if priced else [])]
     lines = [
         f"{document['anchors']:,} anchors, {len(document['variants'])} variants, {how}; "
         f"score 0 to {len(document['criteria'])}",

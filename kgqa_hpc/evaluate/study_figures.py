@@ -13,7 +13,7 @@ import numpy as np
 
 from kgqa_hpc.evaluate.bootstrap import Floats
 from kgqa_hpc.evaluate.compare import Comparison
-from kgqa_hpc.evaluate.figure import ACCEPTED, NEUTRAL, save_figure
+from kgqa_hpc.evaluate.figure import ACCEPTED, BLACK, DIAMOND, NEUTRAL, save_figure
 from kgqa_hpc.store.atomic import make_folder
 
 if TYPE_CHECKING:
@@ -74,8 +74,8 @@ def _boxes(
         widths=0.6,
         showmeans=True,
         patch_artist=True,
-        medianprops={"color": "black"},
-        meanprops={"marker": "D", "markerfacecolor": "white", "markeredgecolor": "black", "markersize": 4},
+        medianprops=BLACK,
+        meanprops=DIAMOND,
     )
     best = comparisons[0].best if comparisons else None
     for name, box in zip(names, drawn["boxes"], strict=True):
@@ -93,14 +93,8 @@ def _boxes(
 
 def _bracket(axes: Axes, first: int, second: int, height: float, p: float) -> None:
     axes.plot([first, second], [height, height], color="black", linewidth=0.8)
-    axes.annotate(
-        f"{stars(p)} (p = {p:.2g})",
-        ((first + second) / 2, height),
-        (0, 1),
-        textcoords="offset points",
-        ha="center",
-        fontsize=7,
-    )
+    look: Any = {"textcoords": "offset points", "ha": "center", "fontsize": 7}
+    axes.annotate(f"{stars(p)} (p = {p:.2g})", ((first + second) / 2, height), (0, 1), **look)
 
 
 def _histograms(figure: Figure, scores: Mapping[str, Floats], levels: Floats) -> None:

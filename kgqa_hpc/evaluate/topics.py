@@ -18,6 +18,7 @@ from kgqa_hpc.evaluate.bootstrap import Floats
 from kgqa_hpc.evaluate.diversity import words
 
 ROUNDS = 100
+TERMS = 8  # told of a topic
 # Words that say nothing of the topic of a question.
 _STOP_WORDS = """
 a about after also among an and any are as at be been between both but by can could do does during
@@ -66,7 +67,7 @@ def tf_idf(texts: Sequence[str], *, min_texts: int = 2) -> tuple[Any, list[str]]
 
 
 def find_topics(
-    texts: Sequence[str], number: int = 22, *, seed: int = 0, terms: int = 8, embeddings: Floats | None = None
+    texts: Sequence[str], number: int = 22, *, seed: int = 0, embeddings: Floats | None = None
 ) -> Topics:
     """Topics of texts by k-means on TF-IDF, or on `embeddings` (n, d). The same seed gives the same topics.
 
@@ -79,7 +80,7 @@ def find_topics(
     strongest = []
     for topic in range(len(sizes)):
         centre = np.asarray(vectors[labels == topic].sum(axis=0)).ravel()
-        order = np.argsort(-centre, kind="stable")[:terms]
+        order = np.argsort(-centre, kind="stable")[:TERMS]
         strongest.append(tuple(names[j] for j in order if centre[j] > 0))
     shares = sizes / sizes.sum()
     effective = float(np.exp(-(shares * np.log(shares)).sum()))

@@ -9,11 +9,9 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
 from kgqa_hpc.errors import InputError
 from kgqa_hpc.evaluate.bootstrap import Floats
-from kgqa_hpc.evaluate.diversity import distinct_n, self_bleu, type_token_curve, vendi_score, words
+from kgqa_hpc.evaluate.diversity import distinct_n, drawn, self_bleu, type_token_curve, vendi_score, words
 from kgqa_hpc.evaluate.records import records
 from kgqa_hpc.evaluate.topics import find_topics, tf_idf
 from kgqa_hpc.progress import stage_progress
@@ -40,8 +38,8 @@ def variety(
     number = min(map(len, texts.values()))
     told = {}
     for name, found in texts.items():
-        drawn = [found[i] for i in _drawn(len(found), number, seed)]
-        told[name] = measures(drawn, topics, seed, None if model is None else _embedded(model, drawn))
+        chosen = [found[i] for i in drawn(len(found), number, seed)]
+        told[name] = measures(chosen, topics, seed, None if model is None else _embedded(model, chosen))
     counts = {name: len(found) for name, found in texts.items()}
     return {"field": field, "vectors": str(model or "TF-IDF"), "texts": counts, "measures": told}
 
@@ -55,7 +53,7 @@ def measures(
     """
     tokens = [word for text in texts for word in words(text)]
     found = find_topics(texts, topics, seed=seed, embeddings=embeddings)
-    few = _drawn(len(texts), VENDI_TEXTS, seed)
+    few = drawn(len(texts), VENDI_TEXTS, seed)
     if embeddings is None:
         vectors = tf_idf([texts[i] for i in few], min_texts=1)[0].toarray()
     else:
@@ -89,13 +87,6 @@ def _embedded(model: Path, texts: Sequence[str]) -> Floats:
 
     with stage_progress() as progress:
         return embed(model, texts, progress)
-
-
-def _drawn(texts: int, number: int, seed: int) -> np.ndarray:
-    """Places of `number` of so many texts, ascending, drawn by the seed; of all where there are fewer."""
-    if texts <= number:
-        return np.arange(texts)
-    return np.sort(np.random.default_rng(seed).choice(texts, number, replace=False))
 
 
 def render(document: dict[str, Any]) -> str:

@@ -31,6 +31,11 @@ class Opinion:
     vote: bool | None
     score: float | None
 
+    @property
+    def code(self) -> int:
+        """The vote as 1, 0, or MISSING."""
+        return MISSING if self.vote is None else int(self.vote)
+
 
 @dataclass(frozen=True, slots=True)
 class Verdicts:
@@ -116,31 +121,17 @@ def _tabled(found: dict[str, dict[str, Opinion]], how: dict[str, str], differing
     judges = tuple(dict.fromkeys(name for one in found.values() for name in one if name != DECISION))
     nothing = Opinion(None, None)
     table = [[found[item].get(name, nothing) for name in judges] for item in items]
-    votes = np.array([[_code(one) for one in row] for row in table], dtype=np.int64)
-    scores = np.array(
-        [[np.nan if o.score is None else o.score for o in row] for row in table], dtype=np.float64
-    )
     shape = (len(items), len(judges))
-    decided = np.array([_code(found[item].get(DECISION, nothing)) for item in items], dtype=np.int64)
+    votes = np.array([[one.code for one in row] for row in table], dtype=np.int64).reshape(shape)
+    # None becomes NaN.
+    scores = np.array([[one.score for one in row] for row in table], dtype=np.float64).reshape(shape)
+    decided = np.array([found[item].get(DECISION, nothing).code for item in items], dtype=np.int64)
     if not judges and (decided == MISSING).all():
         raise InputError(
             "the matched records hold no verdicts", "give a run with a judge, or records with verdicts"
         )
     by_id = sum(way == "id" for way in how.values())
-    return Verdicts(
-        items,
-        judges,
-        votes.reshape(shape),
-        scores.reshape(shape),
-        decided,
-        by_id,
-        len(how) - by_id,
-        differing,
-    )
-
-
-def _code(one: Opinion) -> int:
-    return MISSING if one.vote is None else int(one.vote)
+    return Verdicts(items, judges, votes, scores, decided, by_id, len(how) - by_id, differing)
 
 
 def _labels(sources: Sequence[Path]) -> list[str]:
@@ -148,9 +139,8 @@ def _labels(sources: Sequence[Path]) -> list[str]:
     if len(sources) == 1:
         return [""]
     names = [source.resolve().stem for source in sources]
-    return [
-        f"{name if names.count(name) == 1 else source}/" for name, source in zip(names, sources, strict=True)
-    ]
+    pairs = zip(names, sources, strict=True)
+    return [f"{name if names.count(name) == 1 else source}/" for name, source in pairs]
 
 
 def _text(question: Any, answer: Any) -> str:

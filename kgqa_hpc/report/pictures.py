@@ -7,7 +7,6 @@ from typing import Any
 
 import numpy as np
 from markupsafe import Markup
-from numpy.typing import ArrayLike
 
 from kgqa_hpc.report.drawn_graphs import covered_graph
 from kgqa_hpc.report.findings import Findings
@@ -49,24 +48,15 @@ def pace(notes: Notes) -> dict[str, float] | None:
 
 
 def _ranks(findings: Findings) -> str:
-    """Nodes by their rank in questions against their rank in degree, both in the reconstructed graph."""
-    by_questions, by_degree = ranks(findings.nodes.questions), ranks(findings.nodes.degrees)
-    found = correlation(by_questions, by_degree)
+    """Nodes by their rank in questions against their rank in degree, both in the covered graph."""
+    from scipy.stats import rankdata
+
+    by_questions, by_degree = (rankdata(-one) for one in (findings.nodes.questions, findings.nodes.degrees))
+    found = 0.0  # Spearman's, where both vary
+    if by_questions.std() > 0 and by_degree.std() > 0:
+        found = float(np.corrcoef(by_questions, by_degree)[0, 1])
     told = f"Nodes by rank in questions and by rank in degree: rank correlation {found:.2f}"
     return density(by_questions, by_degree, told, "rank by questions (across), rank by degree (up)")
-
-
-def ranks(values: ArrayLike) -> np.ndarray:
-    """Ranks from 1 for the largest; equal values share the mean of theirs (n,)."""
-    _, place, counts = np.unique(-np.asarray(values), return_inverse=True, return_counts=True)
-    ends = np.cumsum(counts)
-    return np.asarray((ends - (counts - 1) / 2)[place])
-
-
-def correlation(one: np.ndarray, other: np.ndarray) -> float:
-    """Spearman's, of two arrays of ranks; 0 where one does not vary."""
-    varies = len(one) > 1 and one.std() > 0 and other.std() > 0
-    return float(np.corrcoef(one, other)[0, 1]) if varies else 0.0
 
 
 def _outcomes(groups: dict[str, Any]) -> str:

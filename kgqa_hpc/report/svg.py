@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 WIDTH, HEIGHT = 460, 220
 LEFT, RIGHT, TOP, BOTTOM = 52, 8, 10, 40
 GRID = 30  # cells of a density along each axis
+WORDS = {"acc": "accepted", "rej": "rejected", "lost": "invalid or failed", "wait": "waiting"}
 Series = tuple[str, Sequence[float]]  # class name (acc, rej, lost, wait) and values
 Counted = tuple[str, Mapping[int, int]]  # class name, and how often each value occurs
 
@@ -30,14 +31,8 @@ def stacked_bars(names: Sequence[str], series: Sequence[Series], title: str, uni
         for kind, values in series:
             if values[i]:
                 top = chart.y(base + values[i])
-                chart.box(
-                    LEFT + i * step + step * 0.1,
-                    top,
-                    step * 0.8,
-                    chart.y(base) - top,
-                    kind,
-                    f"{name}: {values[i]:,} {kind_word(kind)}",
-                )
+                told = f"{name}: {values[i]:,} {WORDS.get(kind, kind)}"
+                chart.box(LEFT + (i + 0.1) * step, top, step * 0.8, chart.y(base) - top, kind, told)
             base += values[i]
         chart.label(LEFT + (i + 0.5) * step, HEIGHT - BOTTOM + 14, _short(name))
     return chart.end(unit)
@@ -62,7 +57,7 @@ def histogram(
             count[(value - low) // size] += number
     totals = [sum(count[b] for count in counts) for b in range(bins)]
     scale = _log if logarithmic else float
-    chart = _Chart(WIDTH, scale(max(totals, default=0)), title, labels=10 if logarithmic else 0)
+    chart = _Chart(WIDTH, scale(max(totals, default=0)), title, logarithmic=logarithmic)
     step = chart.inner / bins
     for b in range(bins):
         base = 0
@@ -88,9 +83,7 @@ def line(points: Sequence[tuple[float, float]], title: str, unit: str) -> str:
     chart = _Chart(WIDTH, high, title)
     path = " ".join(f"{LEFT + x / far * chart.inner:.1f},{chart.y(y):.1f}" for x, y in points)
     chart.parts.append(f'<polyline class="line" points="{path}"/>')
-    for share in (0.0, 0.5, 1.0):
-        chart.label(LEFT + share * chart.inner, HEIGHT - BOTTOM + 14, _number(far * share), share == 1.0)
-    return chart.end(unit)
+    return chart.end(unit, far)
 
 
 def density(x: NDArray[np.float64], y: NDArray[np.float64], title: str, unit: str) -> str:
@@ -106,17 +99,14 @@ def density(x: NDArray[np.float64], y: NDArray[np.float64], title: str, unit: st
         top = chart.y(high * (row + 1) / GRID)
         place = f'x="{LEFT + column * step:.1f}" y="{top:.1f}" width="{step:.1f}" height="{tall:.1f}"'
         chart.parts.append(f'<rect class="acc" fill-opacity="{shade:.2f}" {place}/>')
-    for share in (0.0, 0.5, 1.0):
-        chart.label(LEFT + share * chart.inner, HEIGHT - BOTTOM + 14, _number(far * share), share == 1.0)
-    return chart.end(unit)
+    return chart.end(unit, far)
 
 
 def scatter(series: Sequence[Counted], title: str, unit: str) -> str:
     """How often each positive value occurs, both axes logarithmic; points that fall together are drawn once."""
     far = _log(max((value for _, counts in series for value in counts), default=1))
-    chart = _Chart(
-        WIDTH, _log(max((n for _, counts in series for n in counts.values()), default=0)), title, 10
-    )
+    most = max((n for _, counts in series for n in counts.values()), default=0)
+    chart = _Chart(WIDTH, _log(most), title, logarithmic=True)
     for kind, counts in series:
         points = {
             (round(LEFT + _log(value) / far * chart.inner), round(chart.y(_log(count))))
@@ -124,11 +114,7 @@ def scatter(series: Sequence[Counted], title: str, unit: str) -> str:
             if value > 0
         }
         chart.parts += [f'<circle class="{kind}" cx="{x}" cy="{y}" r="2"/>' for x, y in sorted(points)]
-    for share in (0.0, 0.5, 1.0):
-        chart.label(
-            LEFT + share * chart.inner, HEIGHT - BOTTOM + 14, _number(10 ** (far * share) - 1), share == 1.0
-        )
-    return chart.end(unit)
+    return chart.end(unit, far)
 
 
 def framed(width: int, height: int, title: str, parts: Sequence[str]) -> str:
@@ -144,22 +130,16 @@ def picture(width: int, height: int, title: str, parts: Sequence[str]) -> str:
     return f"{head}<title>{escape(title)}</title>{''.join(parts)}</svg>"
 
 
-def kind_word(kind: str) -> str:
-    """The word a class name stands for."""
-    return {"acc": "accepted", "rej": "rejected", "lost": "invalid or failed", "wait": "waiting"}.get(
-        kind, kind
-    )
-
-
 class _Chart:
-    def __init__(self, width: int, high: float, title: str, labels: int = 0) -> None:
+    """Axes from 0 to `high`; where they are `logarithmic`, values are given as _log makes them."""
+
+    def __init__(self, width: int, high: float, title: str, *, logarithmic: bool = False) -> None:
         self.width, self.inner = width, width - LEFT - RIGHT
         self._high = high or 1.0
-        self._title = title
+        self._title, self._logarithmic = title, logarithmic
         self.parts: list[str] = []
         for share in (0.0, 0.5, 1.0):
-            value, y = self._high * share, self.y(self._high * share)
-            text = _number(labels**value - 1 if labels else value)
+            y, text = self.y(self._high * share), self._tick(self._high * share)
             self.parts.append(
                 f'<line class="grid" x1="{LEFT}" x2="{width - RIGHT}" y1="{y:.1f}" y2="{y:.1f}"/>'
             )
@@ -182,7 +162,14 @@ class _Chart:
             f'<text class="{"end" if last else "mid"}" x="{x:.1f}" y="{y:.1f}">{escape(text)}</text>'
         )
 
-    def end(self, unit: str) -> str:
+    def _tick(self, value: float) -> str:
+        return _number(10**value - 1 if self._logarithmic else value)
+
+    def end(self, unit: str, far: float | None = None) -> str:
+        """The whole figure; with ticks from 0 to `far` across where it is given."""
+        for share in (0.0, 0.5, 1.0) if far is not None else ():
+            x, text = LEFT + share * self.inner, self._tick((far or 0.0) * share)
+            self.label(x, HEIGHT - BOTTOM + 14, text, share == 1.0)
         self.label(LEFT + self.inner / 2, HEIGHT - 6, unit)
         return framed(self.width, HEIGHT, self._title, self.parts)
 

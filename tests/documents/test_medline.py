@@ -14,8 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kgqa_hpc.documents.document import Deletion, Document
-from kgqa_hpc.documents.medline import medline_changes
-from kgqa_hpc.documents.read import ReadCounts, read_documents
+from kgqa_hpc.documents.read import ReadCounts, changes, read_documents
 from kgqa_hpc.errors import DocumentFormatError
 from tests.documents.files import deletion, medline, record
 
@@ -72,7 +71,7 @@ def test_retractions_are_flagged(tmp_path: Path) -> None:
 
 def test_the_changes_of_a_file_come_in_its_order(tmp_path: Path) -> None:
     path = medline(tmp_path / "a.xml", record(7), deletion(7, 9))
-    assert [type(change) for change in medline_changes(path)] == [Document, Deletion, Deletion]
+    assert [type(change) for change in changes(path)] == [Document, Deletion, Deletion]
 
 
 def test_a_pmid_that_is_not_a_number_names_the_line(tmp_path: Path) -> None:
@@ -101,7 +100,7 @@ def test_the_sample_has_the_counts_that_were_counted_by_hand(sample: Path) -> No
         "33728380": 2,
         "34017925": 2,
     }
-    assert sum(isinstance(change, Deletion) for change in medline_changes(sample)) == 20
+    assert sum(isinstance(change, Deletion) for change in changes(sample)) == 20
     assert sum(len(document.others) for document in documents) == 10
     assert "(P<.01)" in "".join(document.text for document in documents)
 
@@ -110,7 +109,7 @@ def test_the_sample_has_the_counts_that_were_counted_by_hand(sample: Path) -> No
 @pytest.mark.parametrize("name", WHEEL_COUNTS)
 def test_each_of_50788_real_records_has_the_text_that_a_plain_parse_finds(wheel: Path, name: str) -> None:
     records, standing, without = WHEEL_COUNTS[name]
-    documents = [change for change in medline_changes(wheel / "data" / name) if isinstance(change, Document)]
+    documents = [change for change in changes(wheel / "data" / name) if isinstance(change, Document)]
     ours = {(document.id, document.version): document for document in documents}
     assert len(documents) == len(ours) == records
     assert len({document.id for document in documents}) == standing

@@ -53,6 +53,14 @@ def test_a_log_is_copied_without_the_key_even_where_the_disk_is_full(tmp_path: P
     assert not thread.is_alive()
 
 
+@pytest.mark.parametrize("before", range(65_536 - len(KEY), 65_537, 5))
+def test_a_key_across_two_pieces_of_a_long_line_is_masked(tmp_path: Path, before: int) -> None:
+    """A progress bar or a dumped request may be a line of any length, which is read in pieces."""
+    redact, log = Redactor(["MY_KEY"], {"MY_KEY": KEY}), tmp_path / "engine.log"
+    redact.copy(io.BytesIO(f"{'x' * before}{KEY} \u00b5\nthe end".encode()), log).join(PATIENCE_S)
+    assert log.read_text(encoding="utf-8") == f"{'x' * before}{MASK} \u00b5\nthe end"
+
+
 ECHO_SERVER = textwrap.dedent("""
     import http.server, json, sys
     class Handler(http.server.BaseHTTPRequestHandler):

@@ -1,10 +1,14 @@
-"""Pairs with nasty texts, and how they are written as JSON lines."""
+"""Pairs with nasty texts and how they are written as JSON lines, and scores from their histogram."""
 
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
 
 NASTY = (
     "<script>document.title='broken'</script>",
@@ -32,3 +36,9 @@ def write_lines(path: Path, rows: list[dict[str, Any]]) -> Path:
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
     return path
+
+
+def expand_histogram(histogram: Mapping[float, int] | Sequence[int]) -> NDArray[np.float64]:
+    """Scores from how often each occurs; a plain sequence counts the scores 0, 1, 2 …"""
+    counts = histogram if isinstance(histogram, Mapping) else dict(enumerate(histogram))
+    return np.repeat(np.array(list(counts), dtype=np.float64), list(counts.values()))

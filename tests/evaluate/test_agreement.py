@@ -10,13 +10,10 @@ from hypothesis import strategies as st
 from kgqa_hpc.evaluate.agreement import (
     MISSING,
     Votes,
+    agreement,
     agreement_table,
     cohen_kappa,
-    fleiss_kappa,
-    gwet_ac1,
-    krippendorff_alpha,
     make_votes,
-    raw_agreement,
 )
 
 # Krippendorff (2011), section E: four observers, twelve units, values 1 to 5, with gaps.
@@ -50,22 +47,22 @@ def _two(table: list[list[int]]) -> Votes:
 @pytest.mark.parametrize(("level", "expected"), [("nominal", 0.743), ("ordinal", 0.815), ("interval", 0.849)])
 def test_alpha_equals_krippendorffs_worked_example(level: str, expected: float) -> None:
     votes = make_votes(list(zip(*KRIPPENDORFF, strict=True)), "ABCD")
-    assert krippendorff_alpha(votes, level).value == pytest.approx(expected, abs=5e-4)  # type: ignore[arg-type]
+    assert agreement(votes, "krippendorff_alpha", level).value == pytest.approx(expected, abs=5e-4)  # type: ignore[arg-type]
 
 
 def test_coefficients_with_missing_votes_equal_gwets_worked_example() -> None:
     """Gwet (2014), the same ratings with their gaps (`cac.raw4raters` of the package irrCAC)."""
     votes = make_votes(list(zip(*KRIPPENDORFF, strict=True)), "ABCD")
-    assert raw_agreement(votes).value == pytest.approx(0.81818, abs=5e-6)
-    assert gwet_ac1(votes).value == pytest.approx(0.77544, abs=5e-6)
-    assert fleiss_kappa(votes).value == pytest.approx(0.76117, abs=5e-6)
-    assert krippendorff_alpha(votes).value == pytest.approx(0.74342, abs=5e-6)
+    assert agreement(votes, "raw").value == pytest.approx(0.81818, abs=5e-6)
+    assert agreement(votes, "gwet_ac1").value == pytest.approx(0.77544, abs=5e-6)
+    assert agreement(votes, "fleiss_kappa").value == pytest.approx(0.76117, abs=5e-6)
+    assert agreement(votes, "krippendorff_alpha").value == pytest.approx(0.74342, abs=5e-6)
 
 
 def test_fleiss_kappa_equals_the_worked_example() -> None:
     rows = [[k for k, n in enumerate(line) for _ in range(n)] for line in FLEISS]
     votes = make_votes(rows, [f"j{i}" for i in range(14)], range(5))
-    assert fleiss_kappa(votes).value == pytest.approx(0.210, abs=5e-4)
+    assert agreement(votes, "fleiss_kappa").value == pytest.approx(0.210, abs=5e-4)
 
 
 def test_cohen_kappa_equals_the_worked_example() -> None:
@@ -76,8 +73,8 @@ def test_ac1_stays_high_where_kappa_collapses() -> None:
     """Gwet (2008), the paradox: 118, 5, 2 and 0 of 125."""
     votes = _two([[118, 5], [2, 0]])
     assert cohen_kappa(votes, 0, 1).value == pytest.approx(-0.0234, abs=5e-4)
-    assert gwet_ac1(votes).value == pytest.approx(0.9408, abs=5e-4)
-    assert raw_agreement(votes).value == pytest.approx(0.944)
+    assert agreement(votes, "gwet_ac1").value == pytest.approx(0.9408, abs=5e-4)
+    assert agreement(votes, "raw").value == pytest.approx(0.944)
 
 
 @settings(max_examples=60, deadline=None)
@@ -88,7 +85,7 @@ def test_ac1_stays_high_where_kappa_collapses() -> None:
 def test_alpha_equals_the_reference_package(table: list[list[int | None]], level: str) -> None:
     package = pytest.importorskip("krippendorff")
     votes = make_votes(table, "abc", [1, 2, 3, 4])
-    ours = krippendorff_alpha(votes, level, resamples=0).value  # type: ignore[arg-type]
+    ours = agreement(votes, "krippendorff_alpha", level, resamples=0).value  # type: ignore[arg-type]
     pairable = [row for row in table if sum(v is not None for v in row) >= 2]
     if len({v for row in pairable for v in row if v is not None}) < 2:
         assert ours is None
@@ -103,7 +100,7 @@ def test_alpha_equals_the_reference_package(table: list[list[int | None]], level
 def test_kappas_equal_the_reference_package(table: list[list[int]]) -> None:
     package = pytest.importorskip("statsmodels.stats.inter_rater")
     votes = make_votes(table, "abc", range(4))
-    ours = [fleiss_kappa(votes, resamples=0).value, cohen_kappa(votes, 0, 1, resamples=0).value]
+    ours = [agreement(votes, "fleiss_kappa", resamples=0).value, cohen_kappa(votes, 0, 1, resamples=0).value]
     square = np.zeros((4, 4))
     for a, b, _ in table:
         square[a, b] += 1
@@ -121,17 +118,22 @@ def test_kappas_equal_the_reference_package(table: list[list[int]]) -> None:
 
 def test_perfect_agreement_on_several_categories_is_one_with_no_width() -> None:
     votes = make_votes([[1, 1], [2, 2], [3, 3]] * 10, "ab")
-    for found in (krippendorff_alpha(votes), fleiss_kappa(votes), gwet_ac1(votes), cohen_kappa(votes, 0, 1)):
+    for found in (
+        agreement(votes, "krippendorff_alpha"),
+        agreement(votes, "fleiss_kappa"),
+        agreement(votes, "gwet_ac1"),
+        cohen_kappa(votes, 0, 1),
+    ):
         assert (found.value, found.low, found.high) == (1.0, 1.0, 1.0)
 
 
 def test_one_category_is_undefined_but_for_ac1_with_both_categories_known() -> None:
     votes = make_votes([[True, True]] * 5, "ab", (False, True))
-    assert krippendorff_alpha(votes).value is None
-    assert fleiss_kappa(votes).value is None
+    assert agreement(votes, "krippendorff_alpha").value is None
+    assert agreement(votes, "fleiss_kappa").value is None
     assert cohen_kappa(votes, 0, 1).value is None
-    assert gwet_ac1(votes).value == 1.0
-    assert gwet_ac1(make_votes([[True, True]] * 5, "ab")).value is None
+    assert agreement(votes, "gwet_ac1").value == 1.0
+    assert agreement(make_votes([[True, True]] * 5, "ab"), "gwet_ac1").value is None
 
 
 def test_one_judge_has_nothing_to_agree_with() -> None:
@@ -146,7 +148,8 @@ def test_items_with_one_vote_change_nothing_of_alpha() -> None:
     rows = [[1, 1], [2, 1], [2, 2], [1, 1]]
     alone = [*rows, [2, None], [None, 1]]
     assert (
-        krippendorff_alpha(make_votes(alone, "ab")).value == krippendorff_alpha(make_votes(rows, "ab")).value
+        agreement(make_votes(alone, "ab"), "krippendorff_alpha").value
+        == agreement(make_votes(rows, "ab"), "krippendorff_alpha").value
     )
 
 
@@ -183,8 +186,8 @@ def test_intervals_cover_the_truth_at_about_their_rate() -> None:
         )
         for name, found in (
             ("cohen", cohen_kappa(votes, 0, 1, resamples=300, seed=seed)),
-            ("alpha", krippendorff_alpha(votes, resamples=300, seed=seed)),
-            ("ac1", gwet_ac1(votes, resamples=300, seed=seed)),
+            ("alpha", agreement(votes, "krippendorff_alpha", resamples=300, seed=seed)),
+            ("ac1", agreement(votes, "gwet_ac1", resamples=300, seed=seed)),
         ):
             assert found.low is not None
             assert found.high is not None

@@ -9,8 +9,7 @@ from pathlib import Path
 import pytest
 
 from kgqa_hpc.errors import InputError
-from kgqa_hpc.evaluate.analysis import analyse
-from kgqa_hpc.evaluate.analysis_text import render
+from kgqa_hpc.evaluate.analysis import analyse, render
 from kgqa_hpc.evaluate.ratings import Ratings, read_ratings, with_key
 from kgqa_hpc.evaluate.scales import CRITERIA
 
@@ -133,6 +132,7 @@ def test_semicolons_a_byte_order_mark_and_own_criteria_are_read(tmp_path: Path) 
         ("Question,Answer,Clarity\nq,a,4\n", "no column 'id'"),
         ("ID,Question,Answer,Clarity,accepted\n1,q,a,4,maybe\n", "neither true nor false"),
         ("ID,Question,Answer,Clarity,Clarity\n1,q,a,4,4\n", "stands there twice"),
+        ("ID,Question,Answer,Clarity,clarity\n1,q,a,4,5\n", "column 'clarity' stands there twice"),
         ("", "is empty"),
         ('ID,Question,Answer,Clarity\n1,"q,a,4\n', "near line"),
         ("ID,Question,Answer,Evaluation Category,Score\n1,q,a,Clarity,five\n", "'five' is no score"),

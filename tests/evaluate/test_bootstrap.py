@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from kgqa_hpc.evaluate.bootstrap import Estimate, estimate, estimate_counted, mean_of, ratio
+from kgqa_hpc.evaluate.bootstrap import Estimate, estimate, estimate_counted, interval_text, mean_of, ratio
 
 
 def test_the_interval_of_a_mean_is_about_that_of_the_normal_approximation() -> None:
@@ -41,8 +41,8 @@ def test_few_items_and_undefined_values_are_told_apart() -> None:
     rare = estimate(mean_of(np.array([np.nan] * 5 + [1.0])), 6)
     assert rare.value == 1.0
     assert rare.undefined > 0
-    assert str(Estimate(None)) == "undefined"
-    assert str(Estimate(0.5, 0.25, 0.75)) == "0.500 [0.250, 0.750]"
+    assert interval_text(Estimate(None).to_dict()) == "undefined"
+    assert interval_text(Estimate(0.5, 0.25, 0.75).to_dict()) == "0.500 [0.250, 0.750]"
 
 
 def test_a_share_of_nothing_is_undefined() -> None:

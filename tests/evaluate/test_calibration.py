@@ -11,8 +11,14 @@ import pytest
 from scipy import stats
 
 from kgqa_hpc.errors import ConfigError, InputError
-from kgqa_hpc.evaluate.calibration import best_threshold, calibrate, decide_block, good_items, out_of_fold
-from kgqa_hpc.evaluate.calibration_text import render
+from kgqa_hpc.evaluate.calibration import (
+    best_threshold,
+    calibrate,
+    decide_block,
+    good_items,
+    out_of_fold,
+    render,
+)
 from kgqa_hpc.evaluate.judged import auc, measure, wilson
 from kgqa_hpc.evaluate.panel import (
     LEAST,
@@ -20,9 +26,7 @@ from kgqa_hpc.evaluate.panel import (
     confusion,
     decides_alone,
     log_odds_weights,
-    majority,
     rules,
-    unanimous,
     weighted,
 )
 from kgqa_hpc.evaluate.ratings import Rating, Ratings, read_ratings
@@ -118,12 +122,12 @@ def test_good_is_the_minimum_of_the_answer_scores_and_annotators_median() -> Non
 
 def test_the_rules_of_a_panel() -> None:
     votes = np.array([[1, 1, 1], [1, 1, 0], [1, 0, 0], [0, 0, 0], [1, -1, 1]])
-    assert unanimous(votes).tolist() == [1, 0, 0, 0, -1]
-    assert majority(votes).tolist() == [1, 1, 0, 0, -1]
+    assert rules(votes)["all"].tolist() == [1, 0, 0, 0, -1]
+    assert rules(votes)["majority"].tolist() == [1, 1, 0, 0, -1]
     assert at_least(votes, 1).tolist() == [1, 1, 1, 0, -1]
     assert weighted(votes, np.array([5.0, 1.0, 1.0])).tolist() == [1, 1, 1, 0, -1]
     assert list(rules(votes)) == ["all", "majority", "1 of 3"]
-    assert majority(np.array([[1, 0]])).tolist() == [0]
+    assert rules(np.array([[1, 0]]))["majority"].tolist() == [0]
 
 
 def test_who_decides_alone_and_who_differs_from_whom() -> None:
@@ -162,7 +166,7 @@ def test_the_majority_of_three_equal_judges_beats_each_and_is_found() -> None:
     truth = rng.random(600) < 0.5
     found = calibrate(rated([4.0 if t else 2.0 for t in truth]), planted(truth, (0.8, 0.8, 0.8), rng))
     assert found["panel"]["best"] in ("majority", "weighted")
-    gap = measure(majority(planted(truth, (0.8,) * 3, rng).votes), truth)["kappa"]["value"]
+    gap = measure(rules(planted(truth, (0.8,) * 3, rng).votes)["majority"], truth)["kappa"]["value"]
     assert gap > 0.6
     assert "Best rule" in render(found)
 
@@ -343,7 +347,7 @@ def test_a_panels_intervals_cover_what_its_judges_errors_imply() -> None:
         rng = np.random.default_rng(1000 + seed)
         truth = rng.random(200) < 0.5
         votes = planted(truth, (0.8, 0.8, 0.8), rng).votes
-        for name, decision in (("majority", majority(votes)), ("all", unanimous(votes))):
+        for name, decision in ((name, rules(votes)[name]) for name in ("majority", "all")):
             accuracy = truths[name]
             found = measure(decision, truth, resamples=300, seed=seed)
             covered[name] += found["accuracy"]["low"] <= accuracy <= found["accuracy"]["high"]

@@ -137,7 +137,7 @@ def test_ten_items_by_keyboard_reload_go_on_export_analyse(opened: Any, tmp_path
 def read_ratings_sheet(path: Path) -> dict[str, tuple[str, str]]:
     from kgqa_hpc.evaluate.cells import read_csv
 
-    return {cells["ID"]: (cells["Question"], cells["Answer"]) for _, cells in read_csv(path)[1]}
+    return {cells["id"]: (cells["question"], cells["answer"]) for _, cells in read_csv(path)[1]}
 
 
 def test_markup_in_pairs_and_title_shows_as_text(opened: Any) -> None:

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from kgqa_hpc.errors import InputError
 from kgqa_hpc.evaluate.cells import guard, read_csv, unguard
 from kgqa_hpc.evaluate.human_sample import draw_sample, share_out
+from kgqa_hpc.evaluate.power import Aim
 from kgqa_hpc.evaluate.ratings import read_ratings
 from kgqa_hpc.evaluate.records import records
 from tests.evaluate.pairs import record, write_lines
@@ -37,16 +38,24 @@ def test_the_sheet_is_blind_and_the_key_has_the_same_order(merged_run: Path, tmp
     header, _ = read_csv(tmp_path / "s.csv")
     assert not {"accepted", "reason", "group", "stratum", "verdicts"} & {name.lower() for name in header}
     sheet, key = rows(tmp_path / "s.csv"), rows(tmp_path / "s.key.csv")
-    assert [row["ID"] for row in sheet] == [row["ID"] for row in key]
+    assert [row["id"] for row in sheet] == [row["id"] for row in key]
     verdicts = [row["accepted"] for row in key]
     assert verdicts != sorted(verdicts)
     assert verdicts != sorted(verdicts, reverse=True)
 
 
+def test_an_aim_that_makes_no_sense_is_refused_with_and_without_a_number(
+    merged_run: Path, tmp_path: Path
+) -> None:
+    for number in (None, 10):
+        with pytest.raises(InputError, match="power calculation: shares"):
+            draw_sample(merged_run, tmp_path / "s.csv", number=number, aim=Aim(expected=0.1))
+
+
 def test_every_pair_is_the_records_own_text(merged_run: Path, tmp_path: Path) -> None:
     draw_sample(merged_run, tmp_path / "s.csv", number=100)
     texts = {r["id"]: (r["question"], r["answer"]) for r in records(merged_run)}
-    assert {row["ID"]: (row["Question"], row["Answer"]) for row in rows(tmp_path / "s.csv")} == texts
+    assert {row["id"]: (row["question"], row["answer"]) for row in rows(tmp_path / "s.csv")} == texts
 
 
 def test_the_same_seed_gives_the_same_bytes_and_another_seed_others(merged_run: Path, tmp_path: Path) -> None:
@@ -85,8 +94,8 @@ def test_an_audit_of_a_hundred_shows_the_text_each_pair_was_made_from_and_can_be
     sheet = tmp_path / "s.csv"
     draw_sample(source, sheet, number=100, show=["document_text"])
     drawn = rows(sheet)
-    assert len({row["ID"] for row in drawn}) == 100
-    assert all(row["document_text"] == f"Text {int(row['ID'][2:])}." for row in drawn)
+    assert len({row["id"] for row in drawn}) == 100
+    assert all(row["document_text"] == f"Text {int(row['id'][2:])}." for row in drawn)
     sheet.write_text(sheet.read_text(encoding="utf-8").replace(",,,,,,,", ",5,5,5,5,5,,"), encoding="utf-8")
     assert len(read_ratings([sheet]).rated) == 100
     with pytest.raises(InputError, match="has no column 'text'"):

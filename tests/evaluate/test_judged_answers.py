@@ -12,7 +12,7 @@ from kgqa_hpc.errors import InputError
 from kgqa_hpc.evaluate import caption_metrics
 from kgqa_hpc.evaluate import score as room
 from kgqa_hpc.evaluate.judged_answers import ASPECTS, write_joined
-from kgqa_hpc.evaluate.score_text import render
+from kgqa_hpc.evaluate.score import render
 from tests.evaluate.pairs import write_lines
 
 GROUPS = ["human", "human", "bacteria", "bacteria"]

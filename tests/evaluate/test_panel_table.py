@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from kgqa_hpc.errors import InputError
-from kgqa_hpc.evaluate.agreement import Votes, agreement_table, krippendorff_alpha
+from kgqa_hpc.evaluate.agreement import Votes, agreement, agreement_table
 from kgqa_hpc.evaluate.panel_table import panel_table, read_votes
 from tests.evaluate.pairs import write_lines
 
@@ -66,11 +66,13 @@ def test_items_of_one_pattern_are_resampled_as_the_items_they_are() -> None:
     codes = np.stack([np.where(rng.random(400) < 0.85, truth, ~truth) for _ in range(2)], axis=1).astype(
         np.int64
     )
-    found = krippendorff_alpha(Votes(codes, ("a", "b"), (False, True)), resamples=2000)
+    found = agreement(Votes(codes, ("a", "b"), (False, True)), "krippendorff_alpha", resamples=2000)
     single = []
     for _ in range(400):
         rows = codes[rng.integers(0, 400, 400)]
-        single.append(krippendorff_alpha(Votes(rows, ("a", "b"), (False, True)), resamples=0).value or 0.0)
+        single.append(
+            agreement(Votes(rows, ("a", "b"), (False, True)), "krippendorff_alpha", resamples=0).value or 0.0
+        )
     assert found.low is not None
     assert found.high is not None
     assert found.high - found.low == pytest.approx(np.diff(np.quantile(single, [0.025, 0.975]))[0], rel=0.15)

@@ -126,8 +126,8 @@ def test_the_interval_of_a_shift_covers_the_planted_one_at_its_rate() -> None:
         rng = np.random.default_rng(seed)
         first = (rng.random(200) < 0.5).astype(np.int64)
         second = np.where((first == 0) & (rng.random(200) < 0.2), 1, first)
-        shift = retest(first, second, resamples=300, seed=seed).shift
-        assert shift.low is not None
-        assert shift.high is not None
-        covered += shift.low <= 0.1 <= shift.high
+        shift = retest(first, second, resamples=300, seed=seed)["shift"]
+        assert shift["low"] is not None
+        assert shift["high"] is not None
+        covered += shift["low"] <= 0.1 <= shift["high"]
     assert 180 <= covered <= 199, covered  # 95 % of 200 is 190

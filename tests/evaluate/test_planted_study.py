@@ -11,7 +11,7 @@ import pytest
 from scipy.stats import mannwhitneyu, wilcoxon
 
 from kgqa_hpc import trials
-from kgqa_hpc.evaluate.compare import expand_histogram
+from tests.evaluate.pairs import expand_histogram
 
 MEANS = {"low": 3.4, "middle": 4.2, "same": 5.0, "best": 5.0}
 ANCHORS = 150

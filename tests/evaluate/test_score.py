@@ -15,7 +15,7 @@ from rouge_score.rouge_scorer import RougeScorer
 from kgqa_hpc.errors import InputError
 from kgqa_hpc.evaluate import caption_metrics
 from kgqa_hpc.evaluate import score as room
-from kgqa_hpc.evaluate.score_text import render
+from kgqa_hpc.evaluate.score import render
 from tests.evaluate.pairs import write_lines
 
 TEXT = "the kinase binds β-catenin (p53) in human cells and regulates growth , by 3.5 % of α-synuclein"

@@ -14,7 +14,7 @@ from kgqa_hpc.config import parse_config
 from kgqa_hpc.dataset.explain import explain
 from kgqa_hpc.engines.engine import Response
 from kgqa_hpc.errors import ConfigError, InputError
-from kgqa_hpc.evaluate.study import Variant, read_study, study
+from kgqa_hpc.evaluate.study import Variant, read_study, write_study
 from kgqa_hpc.runs import open_run
 from kgqa_hpc.sampling import extend
 from kgqa_hpc.steps.chain import build_chain
@@ -136,7 +136,7 @@ def test_planted_scores_give_the_planted_order(
     planted = {"p1_1": worse, "p2_1": same, "p5": same[::-1]}
     made = {n: Variant(scores={f"a{i:02}": v for i, v in enumerate(s)}) for n, s in planted.items()}
     monkeypatch.setattr("kgqa_hpc.evaluate.study.read_study", lambda *_: made)
-    document = study(opened, config)
+    document = write_study(opened, config)
     best, noise, worst = "p2_1", document["comparisons"][0], document["comparisons"][1]
     assert (noise["best"], noise["other"], worst["other"]) == (best, "p5", "p1_1")
     assert noise["p_paired_holm"] == 1

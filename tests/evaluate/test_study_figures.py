@@ -7,8 +7,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from kgqa_hpc.evaluate.compare import compare, expand_histogram
+from kgqa_hpc.evaluate.compare import compare
 from kgqa_hpc.evaluate.study_figures import _levels, stars, study_figures
+from tests.evaluate.pairs import expand_histogram
 
 pytest.importorskip("matplotlib")
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 import os
 import shutil
@@ -10,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from PIL import Image
 
 from kgqa_hpc.dataset.merge import merge
 from kgqa_hpc.report.page import write_report
@@ -102,6 +104,25 @@ def test_no_table_breaks_words_into_letters(browser: Any, page_file: Path, width
     # Letters one below the other would be more lines than words.
     assert [cell for cell in cells if cell[2] > cell[1] + 1] == []
     assert max(cell[3] for cell in cells) < 120
+
+
+def test_a_table_fits_a_wide_window_and_else_shows_that_there_is_more(browser: Any, page_file: Path) -> None:
+    """Dark at the edge behind which columns are hidden, and no longer when they are scrolled to."""
+    wide = "[...document.querySelectorAll('.wide')].filter(box => box.scrollWidth > box.clientWidth)"
+    assert Look(browser, page_file, 1400).page.evaluate(f"{wide}.length") == 0
+    page = Look(browser, page_file, 400).page
+    page.evaluate(f"{wide}[0].id = 'hidden'")
+    assert _edges(page) == (False, True)
+    page.evaluate("const box = document.getElementById('hidden'); box.scrollLeft = box.scrollWidth")
+    assert _edges(page) == (True, False)
+
+
+def _edges(page: Page) -> tuple[bool, bool]:
+    """Whether the left and the right edge of the table `hidden` are dark, below its last line."""
+    page.evaluate("document.getElementById('hidden').style.paddingBottom = '40px'")
+    image = Image.open(io.BytesIO(page.locator("#hidden").screenshot())).convert("L")
+    dark = [image.getpixel((x, image.height - 30)) < 230 for x in (0, image.width - 1)]
+    return dark[0], dark[1]
 
 
 def test_a_name_lights_its_node_and_edges_by_mouse_and_by_keyboard(browser: Any, page_file: Path) -> None:

@@ -8,15 +8,18 @@ import json
 import re
 from html.parser import HTMLParser
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
+import numpy as np
 import pytest
+from scipy.stats import spearmanr
 
 from kgqa_hpc.dataset.merge import merge
 from kgqa_hpc.errors import AccountingError, InputError
 from kgqa_hpc.report.findings import read_findings
 from kgqa_hpc.report.page import write_report
-from kgqa_hpc.report.pictures import correlation, ranks
+from kgqa_hpc.report.pictures import _ranks
 
 VOID = {"meta", "img", "br", "input"}
 EVIL = "</script></p><script>alert(1)</script><img src=x onerror=alert(2)>{{ 7 * 7 }}\" onload='x"
@@ -131,13 +134,12 @@ def test_the_reconstructed_graph_is_that_of_the_accepted_pairs(make_run: Any) ->
     assert f"cover a graph of these and {len(links):,} pairs of joined nodes" in page.words
 
 
-def test_ranks_and_their_correlation_are_those_of_scipy() -> None:
-    stats = pytest.importorskip("scipy.stats")
-    questions, degrees = [5, 1, 1, 9, 3, 3, 3], [2, 2, 1, 7, 8, 1, 4]
-    one, other = ranks(questions), ranks(degrees)
-    assert one.tolist() == stats.rankdata([-value for value in questions]).tolist()
-    assert correlation(one, other) == pytest.approx(stats.spearmanr(questions, degrees).statistic)
-    assert correlation(ranks([1, 1]), ranks([1, 2])) == 0
+def test_the_correlation_of_ranks_is_scipys_and_none_without_variation() -> None:
+    questions, degrees = np.array([5, 1, 1, 9, 3, 3, 3]), np.array([2, 2, 1, 7, 8, 1, 4])
+    for degree, expected in ((degrees, spearmanr(questions, degrees).statistic), (np.ones(7, int), 0.0)):
+        nodes = SimpleNamespace(questions=questions, degrees=degree)
+        figure = _ranks(SimpleNamespace(nodes=nodes))  # type: ignore[arg-type]
+        assert f"rank correlation {expected:.2f}" in figure
 
 
 def test_nothing_foreign_becomes_markup(make_run: Any) -> None:

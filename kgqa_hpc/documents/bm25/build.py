@@ -1,9 +1,8 @@
 """Build an index: the inputs are dealt out to parts, the parts become shards, the shards an index.
 
-All grows in a hidden folder beside the target and is renamed at the end, so after `kill -9` there is nothing
-or a whole index under the target's name. Finished parts and shards stay, so the same command resumes. A build
-with other documents or parameters starts the hidden folder afresh. Two builds of one index exclude each other
-by a lock that dies with its process.
+The index is built in a hidden folder beside the target and renamed at the end, so after `kill -9` the target's
+name holds a whole index or nothing. Finished parts and shards stay, so the same command resumes. A build with
+other documents or parameters starts the hidden folder afresh. A lock keeps a second build of the index out.
 """
 
 from __future__ import annotations
@@ -20,6 +19,7 @@ from pathlib import Path
 from threading import Thread
 from typing import Any
 
+from kgqa_hpc.cores import usable_cores
 from kgqa_hpc.documents.bm25 import manifest, shard, spool, terms
 from kgqa_hpc.documents.read import document_files
 from kgqa_hpc.errors import InputError, StoreError
@@ -82,7 +82,7 @@ def build_index(
 
 def usual_workers() -> int:
     """The cores this process may use, at most 8: each worker holds up to a quarter of a gigabyte."""
-    return min(8, len(os.sched_getaffinity(0)))
+    return min(8, usable_cores())
 
 
 def _standing(target: Path, fingerprint: str) -> dict[str, Any] | None:
@@ -139,7 +139,7 @@ def _work(jobs: list[Job], label: str, workers: int, progress: StageProgress) ->
 
 
 def _end_with_parent() -> None:
-    """In a worker: no orphan goes on writing when the command itself was killed."""
+    """In a worker process: end it when the command itself was killed."""
 
     def watch() -> None:
         parent = parent_process()

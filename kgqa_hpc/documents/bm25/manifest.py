@@ -6,7 +6,6 @@ parameters, the input files with their sha256, the counts, what building cost, a
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
@@ -27,8 +26,7 @@ def describe_inputs(files: Iterable[Path]) -> list[dict[str, Any]]:
 
 
 def describe_file(path: Path) -> dict[str, Any]:
-    with open(path, "rb") as file:
-        return {"bytes": path.stat().st_size, "sha256": hashlib.file_digest(file, "sha256").hexdigest()}
+    return {"bytes": path.stat().st_size, "sha256": canonical.sha256_of(path)}
 
 
 def fingerprint(parameters: dict[str, Any], inputs: list[dict[str, Any]]) -> str:
@@ -68,5 +66,5 @@ def verify(folder: Path, manifest: dict[str, Any], every_byte: bool | None = Non
         cure = "remove the index and build it again"
         if not path.is_file() or path.stat().st_size != wanted["bytes"]:
             raise CorruptFile(f"{path}: missing, or not as long as it was written", cure)
-        if every_byte and describe_file(path)["sha256"] != wanted["sha256"]:
+        if every_byte and canonical.sha256_of(path) != wanted["sha256"]:
             raise CorruptFile(f"{path}: the checksum does not match the content", cure)

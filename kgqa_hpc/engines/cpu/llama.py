@@ -11,30 +11,17 @@ import json
 import os
 import secrets
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
-from kgqa_hpc.engines.engine import Finish
+from kgqa_hpc.engines.engine import Finish, Response
 from kgqa_hpc.errors import EngineConfigError
 
 # Threads that spin at a barrier for long while another waits for a core slow generation 10 to 50 times on a
 # busy machine; threads that never spin lose a quarter on an idle one. So: some ten microseconds.
 os.environ.setdefault("OMP_WAIT_POLICY", "passive")
 os.environ.setdefault("GOMP_SPINCOUNT", "10000")
-
-
-@dataclass(slots=True)
-class Completion:
-    """What came back. `finish` is None when it was stopped on the way, or on an error."""
-
-    text: str = ""
-    finish: Finish | None = None
-    prompt_tokens: int = 0
-    completion_tokens: int = 0
-    cached_tokens: int = 0
-    error: str | None = None
 
 
 class LlamaServer:
@@ -91,20 +78,38 @@ class LlamaServer:
         if answer.error is not None:
             raise EngineConfigError(f"schema: llama.cpp refuses its grammar: {answer.error}", "simplify it")
 
-    def complete(self, body: dict[str, Any], on_token: Callable[[], bool] | None = None) -> Completion:
-        """Complete a prompt. `on_token` is called with each piece of text; True stops."""
-        done = Completion()
+    def complete(
+        self, body: dict[str, Any], on_token: Callable[[], bool] = lambda: False, name: str = ""
+    ) -> Response:
+        """Complete a prompt; the request is called `name`.
+
+        `on_token` is called with each piece of text; when it returns True the answer ends there, as `abort`.
+        """
         pieces: list[str] = []
+        usage: dict[str, Any] = {}
+        finish: Finish = "error"
+        error: str | None = "no answer"
 
         def on_chunk(chunk: dict[str, Any]) -> bool:
-            _read(chunk, done, pieces)
-            return on_token() if on_token is not None else False
+            nonlocal usage, finish, error
+            if problem := chunk.get("error"):
+                error = str(problem.get("message", problem) if isinstance(problem, dict) else problem)
+            for choice in chunk.get("choices", ()):
+                pieces.append(choice.get("text") or "")
+                if reason := choice.get("finish_reason"):
+                    finish, error = ("length" if reason == "length" else "stop"), None
+            usage = chunk.get("usage") or usage
+            stopped = on_token()
+            if stopped and error == "no answer":
+                finish, error = "abort", None
+            return stopped
 
         self._server.handle_completions(
             {**body, "stream": True, "stream_options": {"include_usage": True}}, on_chunk
         )
-        done.text = "".join(pieces)
-        return done
+        cached = (usage.get("prompt_tokens_details") or {}).get("cached_tokens", 0)
+        read, written = usage.get("prompt_tokens", 0), usage.get("completion_tokens", 0)
+        return Response(name, "".join(pieces), finish, read, written, cached, error)
 
     def close(self) -> None:
         """Free the model. Idempotent."""
@@ -122,19 +127,3 @@ class LlamaServer:
         if answer.status != 200:
             raise RuntimeError(f"llama.cpp {path}: {data.get('error', {}).get('message', data)}")
         return data
-
-
-def _read(chunk: dict[str, Any], done: Completion, pieces: list[str]) -> None:
-    if "error" in chunk:
-        problem = chunk["error"]
-        done.error = str(problem.get("message", problem) if isinstance(problem, dict) else problem)
-        return
-    for choice in chunk.get("choices", ()):
-        pieces.append(choice.get("text") or "")
-        reason = choice.get("finish_reason")
-        if reason is not None:
-            done.finish = "length" if reason == "length" else "stop"
-    if usage := chunk.get("usage"):
-        done.prompt_tokens = usage["prompt_tokens"]
-        done.completion_tokens = usage["completion_tokens"]
-        done.cached_tokens = (usage.get("prompt_tokens_details") or {}).get("cached_tokens", 0)

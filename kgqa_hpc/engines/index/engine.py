@@ -80,11 +80,12 @@ class IndexEngine:
         """Nothing to free."""
 
     def _answer(self, request: Request) -> Response:
-        fields = _fields(request.schema or {})
+        schema = request.schema or {}
+        fields = _fields(schema)
         if not fields:
             return Response(request.id, "", "error", error="the index answers nothing but queries")
-        query = request.messages[-1]["content"]
-        hits = self._index.search(query, _wanted(request.schema))
+        wanted = int(schema["properties"]["documents"]["maxItems"])
+        hits = self._index.search(request.messages[-1]["content"], wanted)
         found = [_entry(hit, fields) for hit in hits]
         return Response(request.id, orjson.dumps({"documents": found}).decode(), "stop")
 
@@ -108,15 +109,9 @@ def _fields(schema: Mapping[str, Any]) -> Mapping[str, Any]:
     return fields
 
 
-def _wanted(schema: Mapping[str, Any] | None) -> int:
-    assert schema is not None
-    return int(schema["properties"]["documents"]["maxItems"])
-
-
 def _entry(hit: Hit, fields: Mapping[str, Any]) -> dict[str, Any]:
-    values = {"id": hit.id, "score": hit.score, "title": hit.document.title, "text": hit.document.text}
-    return {name: _cut(values[name], fields[name].get("maxLength")) for name in fields}
-
-
-def _cut(value: Any, longest: int | None) -> Any:
-    return value[:longest] if isinstance(value, str) and longest is not None else value
+    texts = {"id": hit.id, "title": hit.document.title, "text": hit.document.text}
+    return {
+        name: hit.score if name == "score" else texts[name][: field.get("maxLength")]
+        for name, field in fields.items()
+    }

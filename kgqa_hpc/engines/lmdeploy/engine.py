@@ -1,28 +1,26 @@
 """LMDeploy 0.18 in the process: one GPU (or `tp` of them) per worker, always full.
 
-Each request is a coroutine of its own on LMDeploy's event loop. Somewhat more than a batch of them is
-tokenised ahead, one batch is in the engine; when an answer is done the next request takes its place, so
-nothing ever waits for a slowest one. Only a GPU proves speed; tests/engines/lmdeploy proves the rest with the
-real LMDeploy and a stand-in for its native engine.
+Each request is a coroutine on LMDeploy's event loop. One batch is in the engine and somewhat more is tokenised
+ahead; when an answer is done the next request takes its place, so no request waits for a slower one.
+tests/engines/lmdeploy runs the real LMDeploy with a stand-in for its native engine; speed needs a GPU.
 """
 
 from __future__ import annotations
 
 import asyncio
-import importlib.metadata
-import importlib.util
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from kgqa_hpc.engines.engine import EngineInfo, Finish, Readiness, Request, Response
+from kgqa_hpc.engines.engine import EngineInfo, Finish, Readiness, Request, Response, installed
 from kgqa_hpc.engines.lmdeploy.answer_format import answer_in, compile_all, compiler_for, response_format
 from kgqa_hpc.engines.lmdeploy.loading import load
 from kgqa_hpc.engines.lmdeploy.memory import read_size
 from kgqa_hpc.engines.lmdeploy.settings import LmdeploySettings
 from kgqa_hpc.engines.mailbox import Mailbox, serve
 from kgqa_hpc.engines.model_files import folder_digest, public_name
+from kgqa_hpc.engines.schema import Remembered
 
 LOOK_EVERY_S = 2.0  # at the scheduler's ticks
 METRICS_EVERY_S = 60.0
@@ -65,13 +63,12 @@ class LmdeployEngine:
                 **_sizes(loaded.folder, config),
             },
         )
-        self._formats: dict[int, tuple[Any, dict[str, Any]]] = {}
+        self._formats = Remembered(lambda schema: response_format(schema, config.thinking))
         self._ticking = asyncio.run_coroutine_threadsafe(self._watch_scheduler(), self._loop)
 
     def preflight(self, schemas: Sequence[Mapping[str, Any]]) -> None:
         if self._config.guided and schemas:
-            forms = [response_format(schema, self._config.thinking) for schema in schemas]
-            compile_all(forms, compiler_for(self._pipe))
+            compile_all([self._formats(schema) for schema in schemas], compiler_for(self._pipe))
 
     def generate(self, mailbox: Mailbox) -> Iterator[Response]:
         yield from serve(
@@ -91,13 +88,7 @@ class LmdeployEngine:
     @classmethod
     def probe(cls) -> Readiness:
         """The package, found by metadata and path and never imported: it would load torch."""
-        try:
-            version = importlib.metadata.version("lmdeploy")
-        except importlib.metadata.PackageNotFoundError:
-            version = None
-        if version is None or importlib.util.find_spec("lmdeploy") is None:
-            return Readiness(False, "lmdeploy is not installed", "pip install 'kgqa_hpc[lmdeploy]'")
-        return Readiness(True, f"lmdeploy {version}")
+        return installed("lmdeploy", "lmdeploy")
 
     async def _serve(self, request: Request, mailbox: Mailbox) -> None:
         try:
@@ -171,7 +162,7 @@ class LmdeployEngine:
 
         config = self._config
         values: dict[str, Any] = {
-            # Greedy unless do_sample is set; LMDeploy then ignores temperature and seed without a word.
+            # Unless do_sample is set, LMDeploy is greedy and silently ignores temperature and seed.
             "max_new_tokens": request.max_tokens,
             "do_sample": request.temperature > 0,
             "temperature": request.temperature or 1.0,
@@ -179,20 +170,10 @@ class LmdeployEngine:
             **(config.generation.values() if config.generation else {}),
         }
         if request.schema is not None and config.guided:
-            values["response_format"] = self._format(request.schema)
+            values["response_format"] = self._formats(request.schema)
             if config.thinking is not None:
                 values["skip_special_tokens"] = False  # the marks of the thought are such tokens
         return GenerationConfig(**values)
-
-    def _format(self, schema: dict[str, Any]) -> dict[str, Any]:
-        """Of a schema, made once: the same few come with all requests."""
-        kept, form = self._formats.get(id(schema), (None, {}))
-        if kept is not schema:
-            form = response_format(schema, self._config.thinking)
-            if len(self._formats) > 64:
-                self._formats.clear()
-            self._formats[id(schema)] = schema, form
-        return form
 
     def _failed(self, request: Request, problem: Exception) -> Response:
         code = getattr(getattr(problem, "code", None), "value", type(problem).__name__)
@@ -212,8 +193,8 @@ class LmdeployEngine:
             await asyncio.sleep(LOOK_EVERY_S)
             try:
                 now = await self._engine.get_schedule_metrics()
-            except Exception as problem:  # noqa: BLE001 - the next look may tell; ended, it would seem a hang
-                print(f"lmdeploy: its scheduler does not tell: {problem!r}", flush=True)
+            except Exception as problem:  # noqa: BLE001 - ending here would look like a hang
+                print(f"lmdeploy: cannot ask its scheduler: {problem!r}", flush=True)
                 continue
             if now is None:
                 continue

@@ -10,10 +10,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from kgqa_hpc.engines.lmdeploy.memory import WINDOW_SHARE, Budget, budget, read_size
+from kgqa_hpc.engines.lmdeploy.memory import Budget, budget, read_size
 from kgqa_hpc.engines.lmdeploy.settings import LmdeploySettings
 from kgqa_hpc.engines.model_files import find_model, public_name, stage, turn_to_load
 from kgqa_hpc.errors import EngineConfigError
+
+# Requests in flight for each sequence of the batch: the next is tokenised when a place becomes free.
+WINDOW_SHARE = 1.25
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,9 +24,9 @@ class Loaded:
     """A pipeline, where its model lies, and how many sequences it takes."""
 
     pipe: Any
-    folder: Path  # where it was found; what `stage_to` made of it is nobody's provenance
+    folder: Path  # where it was found, not the copy of `stage_to`: provenance names the original
     batch: int
-    window: int
+    window: int  # requests worth having in flight
 
 
 def load(settings: LmdeploySettings) -> Loaded:
@@ -63,7 +66,7 @@ def fitting(settings: LmdeploySettings, folder: Path, card: int | None) -> Budge
         return None
     if size is None or not size.weights:
         if settings.max_batch_size is None:
-            words = "nobody knows how many sequences fit this kind of model; LMDeploy takes its own batch"
+            words = "the memory of this kind of model is not known, so LMDeploy chooses the batch"
             print(f"lmdeploy: {words}: set engine.max_batch_size", flush=True)
         return None
     room = budget(
@@ -92,7 +95,7 @@ def card_bytes() -> int | None:
 
 
 def backend_config(settings: LmdeploySettings, batch: int | None) -> Any:
-    """LMDeploy's own settings. `batch` is what fits; LMDeploy chooses by the card where nobody knows."""
+    """LMDeploy's own settings. `batch` is what fits; None lets LMDeploy choose by the card."""
     import lmdeploy
 
     values: dict[str, Any] = {

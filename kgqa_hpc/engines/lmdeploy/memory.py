@@ -1,7 +1,7 @@
 """How many sequences a card holds: its memory less the weights and activations, by the bytes of a token.
 
-LMDeploy's own default is a batch of 1,024 on a large card, whatever fits; what does not fit is swapped out
-and read again. So the batch follows the KV cache. All estimates err on the small side.
+LMDeploy's own default on a large card is a batch of 1,024, even if fewer sequences fit; the others are swapped
+out and read again. Here the batch follows the KV cache. All estimates err on the small side.
 """
 
 from __future__ import annotations
@@ -20,8 +20,6 @@ GIB = 1 << 30
 OVERHEAD_BYTES = GIB
 # LMDeploy's own default of tokens read at once (lmdeploy.messages.TurbomindEngineConfig).
 PREFILL_TOKENS = 8192
-# In flight beside the batch, so that a freed place is taken at once.
-WINDOW_SHARE = 1.25
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,7 +111,6 @@ class Budget:
 
     cache_tokens: int
     batch: int
-    window: int
     activations_fit: bool  # what the cache leaves free is enough to read prompts
 
 
@@ -143,4 +140,4 @@ def budget(
         )
     batch = tokens // sequence_tokens
     needed = size.activation_bytes(prefill_tokens or PREFILL_TOKENS, tp)
-    return Budget(tokens, batch, int(batch * WINDOW_SHARE), needed <= free - cache)
+    return Budget(tokens, batch, needed <= free - cache)

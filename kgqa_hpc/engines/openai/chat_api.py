@@ -1,14 +1,15 @@
 """One question to one OpenAI-compatible server, and what its failure means.
 
-By hand over aiohttp, for three reasons: a reply is bounded while it is read (the official client unpacks
-whatever comes), 512 requests in flight cost a fraction of the processor time (tools/bench_openai_client.py),
-and retries are ours anyway, because they adapt and are counted.
+Written over aiohttp for three reasons: a reply is bounded while it is read (the official client unpacks a reply
+of any size), 512 requests in flight cost a fraction of the processor time (tools/bench_openai_client.py), and
+retries must adapt to the servers and be counted.
 """
 
 from __future__ import annotations
 
 import asyncio
 import os
+from collections.abc import Callable
 from typing import Any, Literal
 from urllib.parse import urlsplit
 
@@ -18,13 +19,28 @@ from kgqa_hpc import bounded_json
 from kgqa_hpc.engines.clean import one_line
 from kgqa_hpc.engines.engine import Request, Response
 from kgqa_hpc.engines.openai.settings import OpenAISettings
-from kgqa_hpc.engines.schema import as_sent, without_patterns
+from kgqa_hpc.engines.schema import Remembered, Schema, as_sent, without_patterns
 from kgqa_hpc.errors import EngineConfigError
 
 Mode = Literal["json_schema", "json_schema_no_pattern", "json_object", "none"]
 
 _OVERLOADED = {429, 503, 529}
 _AGAIN = {408, 409, 425, 429}
+
+
+def _strict(schema: Schema) -> dict[str, Any]:
+    return {
+        "type": "json_schema",
+        "json_schema": {"name": "answer", "schema": as_sent(schema), "strict": True},
+    }
+
+
+# What each mode sends as `response_format`.
+_FORMATS: dict[Mode, Callable[[Schema], dict[str, Any]]] = {
+    "json_schema": _strict,
+    "json_schema_no_pattern": lambda schema: _strict(without_patterns(schema)),
+    "json_object": lambda schema: {"type": "json_object"},
+}
 
 
 class Trouble(Exception):
@@ -62,14 +78,9 @@ class ChatApi:
         self._key = os.environ.get(settings.api_key_env, "").strip()
         self._limit_key = "max_tokens"  # newer hosted models know only max_completion_tokens
         self._session: aiohttp.ClientSession | None = None
-        self._reader = reply.ReplyReader()
-        self._shown: dict[tuple[int, Mode], tuple[Any, dict[str, Any]]] = {}
+        self.clamped = 0  # token counts of this server that could not be true
+        self._formats = {mode: Remembered(make) for mode, make in _FORMATS.items()}
         self.url = url
-
-    @property
-    def clamped(self) -> int:
-        """Token counts of this server that could not be true."""
-        return self._reader.clamped
 
     async def ask(self, request: Request, mode: Mode) -> Response:
         """The server's answer. Raises Trouble."""
@@ -80,7 +91,9 @@ class ChatApi:
                 status, headers, data = await self._post(self._body(request, mode))
             body = self._reply.read_json(data) if status == 200 else None
             if status == 200:
-                return self._reader.read(request, body)
+                response, clamped = self._reply.read_answer(request, body)
+                self.clamped += clamped
+                return response
         except (TimeoutError, aiohttp.ServerTimeoutError):
             words = f"{self.url}: no answer within {limit:g} s"
             raise Trouble(words, again=True, overloaded=True) from None
@@ -141,27 +154,13 @@ class ChatApi:
             self._limit_key: request.max_tokens,
             **self._settings.passed_through,
         }
-        if request.schema is not None and mode in ("json_schema", "json_schema_no_pattern"):
-            body["response_format"] = self._format(request.schema, mode)
-        elif request.schema is not None and mode == "json_object":
-            body["response_format"] = {"type": "json_object"}
+        if request.schema is not None and mode != "none":
+            body["response_format"] = self._formats[mode](request.schema)
         try:
             return orjson.dumps(body)
         except TypeError:  # lone surrogates
             text = str(body["messages"]).encode("utf-8", "replace").decode()
             raise Trouble(f"the prompt holds what is no text: {one_line(text)}") from None
-
-    def _format(self, schema: dict[str, Any], mode: Mode) -> dict[str, Any]:
-        """Of a schema, made once: the same few are sent with all requests."""
-        kept, form = self._shown.get((id(schema), mode), (None, {}))
-        if kept is not schema:
-            told = schema if mode == "json_schema" else without_patterns(schema)
-            named = {"name": "answer", "schema": as_sent(told), "strict": True}
-            form = {"type": "json_schema", "json_schema": named}
-            if len(self._shown) > 64:
-                self._shown.clear()
-            self._shown[id(schema), mode] = schema, form
-        return form
 
     def _learns_from(self, status: int, words: str) -> bool:
         if status == 400 and self._limit_key == "max_tokens" and "max_completion_tokens" in words:

@@ -1,17 +1,16 @@
 """Any server that speaks OpenAI's chat API: LMDeploy, vLLM, SGLang, llama.cpp, Ollama, hosted ones.
 
 Each request is answered exactly once. What may be the server's fault (429, 5xx, timeouts, broken connections
-and bodies) is tried again with back-off, elsewhere if there are several servers; when tries are used up, a
-small question finds out who is to blame: if the server answers that and the request fails once more, the
-request failed; if not, the server is down, and requests wait for it rather than being lost. A key refused, or
-a server down for too long, ends the engine. The key is read from the environment and appears nowhere else:
-every text that leaves here is cleaned of it, and the answers are once more by the engine's child.
+and bodies) is tried again with back-off, elsewhere if there are several servers. When the tries are used up, a
+small probe tells request and server apart: if the server answers the probe and the request fails once more,
+the request has failed; if not, the server is down and requests wait for it. A refused key, or a server that is
+down for too long, ends the engine. The key is read from the environment, and removed from every text that
+leaves here.
 """
 
 from __future__ import annotations
 
 import asyncio
-import importlib.metadata
 import random
 import threading
 import time
@@ -21,7 +20,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from kgqa_hpc import __version__
-from kgqa_hpc.engines.engine import EngineInfo, Readiness, Request, Response
+from kgqa_hpc.engines.engine import EngineInfo, Readiness, Request, Response, installed
 from kgqa_hpc.engines.mailbox import Mailbox, serve
 from kgqa_hpc.engines.openai.adaptive_limit import Lanes
 from kgqa_hpc.engines.openai.chat_api import ChatApi, Mode, Trouble
@@ -111,10 +110,7 @@ class OpenAIEngine:
     @classmethod
     def probe(cls) -> Readiness:
         """The client's package; whether a server answers only a run can tell."""
-        try:
-            return Readiness(True, f"aiohttp {importlib.metadata.version('aiohttp')}")
-        except importlib.metadata.PackageNotFoundError:
-            return Readiness(False, "aiohttp is not installed", "pip install 'kgqa_hpc[openai]'")
+        return installed("aiohttp", "openai")
 
     def close(self) -> None:
         if self._loop.is_running():

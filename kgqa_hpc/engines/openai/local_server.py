@@ -1,9 +1,8 @@
 """A model server that the engine starts itself (`engine.command`), waits for, and takes down.
 
-It hangs on a leash: between engine and server stands a process of this module (`python -m
-kgqa_hpc.engines.openai.local_server COMMAND …`) whose standard input the engine holds. When that ends, for
-whatever reason, all processes of the server's group are killed; a byte before the end asks for an orderly
-stop first.
+A supervisor, a process of this module (`python -m kgqa_hpc.engines.openai.local_server COMMAND …`), runs the
+server. The engine holds the supervisor's standard input. When that closes, because the engine closed it or
+died, all processes of the server's group are killed; a byte before the end asks for an orderly stop first.
 """
 
 from __future__ import annotations
@@ -34,7 +33,7 @@ class LocalServer:
         self.port = _free_port()
         self._name = command[0]
         words = [word.replace("{port}", str(self.port)) for word in command]
-        self._leash = subprocess.Popen(
+        self._supervisor = subprocess.Popen(
             [sys.executable, "-m", "kgqa_hpc.engines.openai.local_server", *words],
             stdin=subprocess.PIPE,
             start_new_session=True,  # survives a kill of the engine's group, to take the server down
@@ -47,7 +46,7 @@ class LocalServer:
     @property
     def exit_code(self) -> int | None:
         """None while it runs."""
-        return self._leash.poll()
+        return self._supervisor.poll()
 
     def wait_until_healthy(self, path: str, patience_s: float) -> None:
         """Wait for status 200 at `path`. Raises EngineConfigError when the server ends or takes too long."""
@@ -68,11 +67,11 @@ class LocalServer:
 
     def close(self) -> None:
         """Take the server down, orderly if it can. Idempotent."""
-        if self._leash.stdin is not None and not self._leash.stdin.closed:
+        if self._supervisor.stdin is not None and not self._supervisor.stdin.closed:
             with suppress(BrokenPipeError):
-                self._leash.stdin.write(b"x")
-                self._leash.stdin.close()
-        self._leash.wait()
+                self._supervisor.stdin.write(b"x")
+                self._supervisor.stdin.close()
+        self._supervisor.wait()
 
     def _is_healthy(self, path: str) -> bool:
         connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=5)
@@ -92,7 +91,7 @@ def _free_port() -> int:
 
 
 def main() -> None:
-    """The leash: run the command until it ends or the owner is gone; exit with its code."""
+    """The supervisor: run the command until it ends or the owner is gone; exit with its code."""
     signal.signal(signal.SIGTERM, signal.SIG_DFL)  # the engine ignores it; the server should not inherit that
     try:
         server = subprocess.Popen(sys.argv[1:], stdin=subprocess.DEVNULL, start_new_session=True)

@@ -57,39 +57,32 @@ def read_json(body: bytes) -> Any:
         raise BrokenReply(f"it is not JSON: {problem}") from None
 
 
-class ReplyReader:
-    """Reads the answers of one server. `clamped` counts the token counts that could not be true."""
+def read_answer(request: Request, body: Any) -> tuple[Response, int]:
+    """The response to `request`, and how many of its token counts could not be true.
 
-    def __init__(self) -> None:
-        self.clamped = 0
-
-    def read(self, request: Request, body: Any) -> Response:
-        """The response to `request`. Raises BrokenReply when there is no choice in it."""
-        choice = _member(_member(body, "choices"), 0)
-        message = _member(choice, "message")
-        if not isinstance(choice, dict) or not isinstance(message, dict):
-            _refuse(body)
-        usage = body.get("usage")
-        usage = usage if isinstance(usage, dict) else {}
-        details = usage.get("prompt_tokens_details")
-        cached = details.get("cached_tokens") if isinstance(details, dict) else None
-        text, reason = message.get("content"), choice.get("finish_reason")
-        finish = _FINISH.get(reason if isinstance(reason, str) else None, "error")
-        why = message.get("refusal") or reason
-        return Response(
-            request.id,
-            text if isinstance(text, str) else "",
-            finish,
-            self._count(usage.get("prompt_tokens")),
-            self._count(usage.get("completion_tokens")),
-            self._count(cached),
-            error=f"the model did not answer: {one_line(str(why))}" if finish == "error" else None,
-        )
-
-    def _count(self, value: Any) -> int:
-        number = count_of(value)
-        self.clamped += value is not None and number != value
-        return number
+    Raises BrokenReply when there is no choice in it.
+    """
+    choice = _member(_member(body, "choices"), 0)
+    message = _member(choice, "message")
+    if not isinstance(choice, dict) or not isinstance(message, dict):
+        _refuse(body)
+    usage = body.get("usage")
+    usage = usage if isinstance(usage, dict) else {}
+    details = usage.get("prompt_tokens_details")
+    cached = details.get("cached_tokens") if isinstance(details, dict) else None
+    told = (usage.get("prompt_tokens"), usage.get("completion_tokens"), cached)
+    read, written, reused = (count_of(number) for number in told)
+    clamped = sum(
+        number is not None and count != number
+        for number, count in zip(told, (read, written, reused), strict=True)
+    )
+    text, reason = message.get("content"), choice.get("finish_reason")
+    finish = _FINISH.get(reason if isinstance(reason, str) else None, "error")
+    why = message.get("refusal") or reason
+    error = f"the model did not answer: {one_line(str(why))}" if finish == "error" else None
+    return Response(
+        request.id, text if isinstance(text, str) else "", finish, read, written, reused, error
+    ), clamped
 
 
 def _member(value: Any, key: str | int) -> Any:

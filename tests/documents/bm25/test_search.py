@@ -114,6 +114,18 @@ def test_a_document_is_found_by_its_id_in_any_shard(made) -> None:
     assert indexes[7].document("nobody") is None
 
 
+def test_an_open_index_has_nothing_in_the_temporary_folder_that_a_kill_could_leave_there(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    target = tmp_path / "i"
+    build(target, jsonl(tmp_path / "a.jsonl", [{"id": n, "text": f"cat {n}"} for n in range(50)]), shards=4)
+    opened = [Bm25Index(target) for _ in range(5)]
+    assert not list(tmp_path.glob("kgqa-shard-*"))
+    assert all(len(index.search("cat", 50)) == 50 for index in opened)
+    assert opened[0].document("7")
+
+
 def test_searching_writes_nothing_into_the_index(tmp_path: Path) -> None:
     target = tmp_path / "i"
     index = build(target, jsonl(tmp_path / "a.jsonl", [{"id": 1, "text": "cat"}]), shards=2)

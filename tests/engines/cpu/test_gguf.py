@@ -33,7 +33,7 @@ def test_what_matters_for_provenance_is_read(tmp_path: Path) -> None:
     path = tmp_path / "m.gguf"
     path.write_bytes(gguf())
     header = read_header(path)
-    assert (header.quantisation, header.context, header.tensors) == ("Q4_K_M", 2048, 1)
+    assert header.quantisation == "Q4_K_M"
     assert "tokenizer.tokens" not in header.keys
 
 

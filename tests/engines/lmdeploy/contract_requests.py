@@ -139,7 +139,7 @@ def test_a_scheduler_that_fails_to_tell_is_asked_again(
     assert failing.wait(PATIENCE_S)
     native.ticks, native.get_schedule_metrics = 500, tell
     wait_until(lambda: engine.progress >= 500)
-    assert "does not tell: RuntimeError('not now')" in capsys.readouterr().out
+    assert "cannot ask its scheduler: RuntimeError('not now')" in capsys.readouterr().out
 
 
 def test_cancel_aborts_what_runs_and_what_waits_and_the_engine_serves_on(start: Start) -> None:

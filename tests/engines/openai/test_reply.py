@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 
 from kgqa_hpc.engines.engine import MOST_TOKENS, Request
 from kgqa_hpc.engines.openai.chat_api import ChatApi, Trouble
-from kgqa_hpc.engines.openai.reply import LARGEST_REPLY, BrokenReply, ReplyReader, read_json
+from kgqa_hpc.engines.openai.reply import LARGEST_REPLY, BrokenReply, read_answer, read_json
 from kgqa_hpc.engines.openai.settings import OpenAISettings
 from tests.servers import QuietHandler, serving
 
@@ -70,14 +70,13 @@ def ask(url: str) -> Any:
 )
 def test_token_counts_are_clamped_and_never_kill(number: str, expected: int) -> None:
     text = json.dumps(reply()).replace('"usage": {}', f'"usage": {{"prompt_tokens": {number}}}')
-    reader = ReplyReader()
     try:
-        got = reader.read(ASKED, read_json(text.encode()))
+        got, clamped = read_answer(ASKED, read_json(text.encode()))
     except BrokenReply:
         assert number == "1e999"
         return
     assert got.prompt_tokens in (expected, MOST_TOKENS if number == "1e999" else expected)
-    assert (reader.clamped > 0) == (number not in ("17", "null"))
+    assert (clamped > 0) == (number not in ("17", "null"))
 
 
 def test_a_packed_bomb_is_given_up_at_the_limit() -> None:
@@ -128,7 +127,7 @@ JSON = st.recursive(
 @given(JSON)
 def test_any_json_is_an_answer_or_a_broken_reply_never_anything_else(body: Any) -> None:
     try:
-        got = ReplyReader().read(ASKED, body)
+        got, _ = read_answer(ASKED, body)
     except BrokenReply:
         return
     assert isinstance(got.text, str)
