@@ -94,8 +94,7 @@ class GraphletAnchors(AnchorKind):
 
     def draw(self, source: Source, settings: GraphletSettings, seed: int, tools: Tools) -> Drawn:
         """Count all shapes, draw `per_shape` of each. Raises EmptyGraphError when there is none."""
-        from kgqa_hpc.graphlets.sample import sample_ordered
-        from kgqa_hpc.graphlets.sample_table import statistics_csv
+        from kgqa_hpc.graphlets.sample import sample_ordered, statistics_csv
 
         assert source.graph is not None
         graph = source.graph

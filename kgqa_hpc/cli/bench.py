@@ -28,7 +28,7 @@ def bench(
     """What CONFIG's engine does on this machine: tokens a second, latency, what guiding costs."""
     import json
 
-    from kgqa_hpc.bench.render import render
+    from kgqa_hpc.bench.measure import render
     from kgqa_hpc.trials import bench as stage
 
     document = stage(config, run, number=number, batches=batch)

@@ -14,7 +14,7 @@ from typing import Any
 
 from kgqa_hpc.errors import StoppedEarly, StoreError
 from kgqa_hpc.progress import Progress
-from kgqa_hpc.status.acceptance import words as acceptance_words
+from kgqa_hpc.status.pass_totals import acceptance_words
 from kgqa_hpc.status.snapshot import survey
 from kgqa_hpc.status.worker_states import remove_state, write_state
 from kgqa_hpc.store import canonical

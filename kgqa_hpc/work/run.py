@@ -19,8 +19,7 @@ from pathlib import Path
 from typing import Any
 
 from kgqa_hpc.cluster import mpi, slurm
-from kgqa_hpc.cluster.gpus import assign_gpus
-from kgqa_hpc.cluster.ranks import World, discover, worker_name
+from kgqa_hpc.cluster.ranks import World, assign_gpus, discover, worker_name
 from kgqa_hpc.cluster.stop import Stop, deadline_of
 from kgqa_hpc.config import RunConfig
 from kgqa_hpc.errors import CorruptFile, InputError, KgqaError, StoppedEarly, StoreError

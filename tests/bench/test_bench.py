@@ -9,8 +9,7 @@ import pytest
 
 from kgqa_hpc.bench import measure as module
 from kgqa_hpc.bench.gpu import GpuWatch, card_of
-from kgqa_hpc.bench.measure import measure
-from kgqa_hpc.bench.render import render
+from kgqa_hpc.bench.measure import measure, render
 from kgqa_hpc.engines.config import parse_engine
 from kgqa_hpc.engines.engine import EngineInfo, Request
 from kgqa_hpc.errors import InputError
