@@ -18,12 +18,12 @@ from kgqa_hpc.dataset.explain import recorded
 from kgqa_hpc.engines.engine import Request, Response
 from kgqa_hpc.engines.process import EngineProcess
 from kgqa_hpc.errors import InputError
-from kgqa_hpc.plain_text import plain
 from kgqa_hpc.runs import kept_prompts, open_run
-from kgqa_hpc.steps.chain import build_chain, schemas_of
+from kgqa_hpc.runs.chain import build_chain, schemas_of
 from kgqa_hpc.steps.item import Item
 from kgqa_hpc.steps.retrace import retrace
 from kgqa_hpc.steps.step import Step, storable
+from kgqa_hpc.text.plain_text import plain
 
 Sent = tuple[dict[str, Any], Request]  # an entry of the trace, and its request
 

@@ -13,10 +13,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
-from kgqa_hpc.checks import load_ready, notes
 from kgqa_hpc.errors import InputError
 from kgqa_hpc.runs import create_run, open_for_import, open_for_work, open_run
-from kgqa_hpc.sampling import Sampled, reduced, sample_into, stage_bar
+from kgqa_hpc.runs.checks import load_ready, notes
+from kgqa_hpc.runs.sampling import Sampled, reduced, sample_into, stage_bar
 from kgqa_hpc.store.origin import anchors_origin, graph_origin, keeps_own
 from kgqa_hpc.store.run_folder import RunFolder
 from kgqa_hpc.terminal import note

@@ -197,7 +197,7 @@ def graphlet_anchors(
 def _ordered(graph: KnowledgeGraph, tools: Tools) -> OrderedGraph:
     """The graph in the order of the kernels, without its own rows beside it: memory is what bounds its size."""
     from kgqa_hpc.graphlets.ordered_graph import order_graph
-    from kgqa_hpc.graphlets.threads import Workers
+    from kgqa_hpc.threads import Workers
 
     indptr, indices = graph.csr()
     ordered = order_graph(indptr, indices, Workers(tools.threads, tools.progress))

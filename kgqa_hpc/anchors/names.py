@@ -15,7 +15,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from functools import lru_cache
 from typing import NamedTuple
 
-from kgqa_hpc.plain_text import normalized
+from kgqa_hpc.text.plain_text import normalized
 
 _ALIKE = str.maketrans({"-": " ", "‐": " ", "‑": " ", "‒": " ", "–": " ", "_": " ", "′": "'", "’": "'"})
 _BREAKS = frozenset("-‐‑‒–—−_ \t\n\r\xa0")

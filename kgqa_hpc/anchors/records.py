@@ -19,7 +19,7 @@ from kgqa_hpc.columns import Column
 from kgqa_hpc.errors import InputError
 from kgqa_hpc.prompts.safe_text import TEXT_LENGTH, clean_text
 from kgqa_hpc.settings import KindSettings
-from kgqa_hpc.store.json_lines import json_lines
+from kgqa_hpc.text.bounded_json import json_lines
 
 # Members that say how a record came about; they stay with the record they belong to.
 _OWN = ("accepted", "reason", "verdicts", "features", "provenance")

@@ -15,9 +15,9 @@ from kgqa_hpc.anchors.anchor import Anchor
 from kgqa_hpc.config import RunConfig
 from kgqa_hpc.engines.engine import Request, Response
 from kgqa_hpc.engines.process import EngineProcess
-from kgqa_hpc.plain_text import printable
-from kgqa_hpc.steps.chain import build_chain, kind_of, schemas_of, set_engine
+from kgqa_hpc.runs.chain import build_chain, kind_of, schemas_of, set_engine
 from kgqa_hpc.steps.item import Item
+from kgqa_hpc.text.plain_text import printable
 from kgqa_hpc.work.item_scheduler import Limits, Scheduler, Task
 
 MANY = 100_000  # items of the forecast; about what the published dataset holds

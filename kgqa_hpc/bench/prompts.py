@@ -9,7 +9,7 @@ from kgqa_hpc.anchors.anchor import Anchor
 from kgqa_hpc.config import RunConfig
 from kgqa_hpc.engines.engine import Request
 from kgqa_hpc.errors import InputError
-from kgqa_hpc.steps.chain import build_chain, kind_of
+from kgqa_hpc.runs.chain import build_chain, kind_of
 from kgqa_hpc.steps.item import Item
 from kgqa_hpc.store.anchors import AnchorsFile
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from kgqa_hpc.cli.app import AsJson, app, print_result
-from kgqa_hpc.plain_text import plain_json, printable
+from kgqa_hpc.text.plain_text import plain_json, printable
 
 if TYPE_CHECKING:
     from kgqa_hpc.documents.bm25.search import Hit
@@ -44,7 +44,7 @@ def index_build(
     """Build a BM25 index of documents. The same command resumes."""
     from kgqa_hpc.documents.bm25.build import build_index, usual_workers
     from kgqa_hpc.documents.bm25.projection import render, summary
-    from kgqa_hpc.progress import stage_progress
+    from kgqa_hpc.terminal import stage_progress
 
     with stage_progress() as progress:
         content = build_index(

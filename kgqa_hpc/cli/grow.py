@@ -24,8 +24,8 @@ def judge(
     """Ask one more judge about the pairs of a run; nothing is generated again. Then merge."""
     from kgqa_hpc.errors import InputError
     from kgqa_hpc.runs import add_pass
+    from kgqa_hpc.store.yaml_file import load_yaml
     from kgqa_hpc.work.run import run_command
-    from kgqa_hpc.yaml_file import load_yaml
 
     file = Path(prompt) if prompt.endswith(".md") else None
     if file is not None and not file.is_file():
@@ -55,7 +55,7 @@ def extend(
 ) -> None:
     """Draw a larger sample that contains the old one; answers are kept. Then run and merge."""
     from kgqa_hpc.errors import InputError
-    from kgqa_hpc.sampling import extend as draw_more
+    from kgqa_hpc.runs.sampling import extend as draw_more
 
     if (per_shape is None) == (number is None):
         raise InputError("how many? --per-shape N for graphlets, --number N for other kinds")

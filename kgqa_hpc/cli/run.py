@@ -22,7 +22,7 @@ def init(
     from kgqa_hpc.errors import InputError
 
     if example is not None:
-        from kgqa_hpc.examples import write_example
+        from kgqa_hpc.config.files import write_example
 
         write_example(example, config)
         print(config)

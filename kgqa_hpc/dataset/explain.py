@@ -24,7 +24,7 @@ from kgqa_hpc.dataset.open_items import has_ended
 from kgqa_hpc.dataset.record import item_v2, pair_of
 from kgqa_hpc.errors import InputError, PromptError, StoreError
 from kgqa_hpc.runs import kept_prompts, run_config
-from kgqa_hpc.steps.chain import build_chain, decision_of, kind_of
+from kgqa_hpc.runs.chain import build_chain, decision_of, kind_of
 from kgqa_hpc.steps.item import Item
 from kgqa_hpc.steps.retrace import retrace
 from kgqa_hpc.steps.step import Step

@@ -22,7 +22,7 @@ from kgqa_hpc.dataset.requests import RequestCounts
 from kgqa_hpc.dataset.sketches import SketchMaker
 from kgqa_hpc.dataset.spool import STATUSES, SpoolWriter, cut_line, sampled_digest
 from kgqa_hpc.errors import AccountingError, CorruptFile, KgqaError
-from kgqa_hpc.steps.chain import decision_of
+from kgqa_hpc.runs.chain import decision_of
 from kgqa_hpc.steps.decision import Decision
 from kgqa_hpc.store.run_folder import RunFolder
 

@@ -12,7 +12,7 @@ from typing import Any
 from kgqa_hpc.documents.document import Document
 from kgqa_hpc.documents.xml import open_bytes
 from kgqa_hpc.errors import DocumentFormatError
-from kgqa_hpc.store.json_lines import json_objects
+from kgqa_hpc.text.bounded_json import json_objects
 
 BATCH_ROWS = 1000
 LONGEST_ID = 1000

@@ -37,9 +37,9 @@ from kgqa_hpc.graphlets.sample_by_rank import count_by_enumeration, enumerate_sa
 from kgqa_hpc.graphlets.shapes import SHAPES
 from kgqa_hpc.graphlets.splitmix import MAX_TOTAL
 from kgqa_hpc.graphlets.structures import Ground, root_copies
-from kgqa_hpc.graphlets.threads import Workers
 from kgqa_hpc.graphlets.triangle_lists import TriangleLists, list_triangles
-from kgqa_hpc.progress import StageProgress
+from kgqa_hpc.terminal import StageProgress
+from kgqa_hpc.threads import Workers
 
 # Of statistics_csv.
 COLUMNS = ("id", "name", "nodes", "edges", "total", "standard_error", "ratio", "sampled")

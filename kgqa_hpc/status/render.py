@@ -6,10 +6,10 @@ import time
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from kgqa_hpc.durations import duration
-from kgqa_hpc.plain_text import plain
 from kgqa_hpc.status.pass_totals import acceptance_words
 from kgqa_hpc.status.snapshot import VERDICTS, Status
+from kgqa_hpc.text.durations import duration
+from kgqa_hpc.text.plain_text import plain
 
 WATCH_EVERY = 5.0  # s
 

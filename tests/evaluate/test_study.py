@@ -16,8 +16,8 @@ from kgqa_hpc.engines.engine import Response
 from kgqa_hpc.errors import ConfigError, InputError
 from kgqa_hpc.evaluate.study import Variant, read_study, study
 from kgqa_hpc.runs import open_run
-from kgqa_hpc.sampling import extend
-from kgqa_hpc.steps.chain import build_chain
+from kgqa_hpc.runs.chain import build_chain
+from kgqa_hpc.runs.sampling import extend
 from kgqa_hpc.steps.item import Item
 from kgqa_hpc.steps.step import Done, Retry
 from tests.prompts.test_published import ANCHOR

@@ -11,15 +11,15 @@ import pytest
 
 from kgqa_hpc import trials
 from kgqa_hpc.config import parse_config
+from kgqa_hpc.config.variants import changes
 from kgqa_hpc.dataset.explain import explain
 from kgqa_hpc.errors import ConfigError
 from kgqa_hpc.evaluate.records import records
 from kgqa_hpc.runs import open_run
-from kgqa_hpc.steps.chain import build_chain, kind_of
+from kgqa_hpc.runs.chain import build_chain, kind_of
 from kgqa_hpc.steps.item import Item
 from kgqa_hpc.steps.variants import with_variants
 from kgqa_hpc.store.anchors import AnchorsFile
-from kgqa_hpc.variants import changes
 from tests.prompts.test_published import ANCHOR
 from tests.test_cli import write_graph
 

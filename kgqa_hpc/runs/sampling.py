@@ -13,11 +13,11 @@ from typing import TYPE_CHECKING, Any
 
 from kgqa_hpc.config import GraphConfig, RunConfig
 from kgqa_hpc.errors import InputError
-from kgqa_hpc.runs import fingerprint, kept_prompts, larger, open_for_work, open_run
+from kgqa_hpc.runs.open import fingerprint, kept_prompts, larger, open_for_work, open_run
 from kgqa_hpc.store.origin import anchors_origin
 from kgqa_hpc.store.run_folder import RunFolder
 from kgqa_hpc.terminal import note
-from kgqa_hpc.variants import share_anchors
+from kgqa_hpc.config.variants import share_anchors
 
 if TYPE_CHECKING:
     from kgqa_hpc.kg.graph import KnowledgeGraph
@@ -82,7 +82,7 @@ def _reduced_and_profiles(run: RunFolder, config: GraphConfig) -> tuple[Reductio
 def _anchors(config: RunConfig, source: Any, tools: Any) -> Any:
     """What the configuration draws; of a study each variant's anchors, drawn once where all have the same."""
     from kgqa_hpc.anchors.anchor import Drawn
-    from kgqa_hpc.steps.chain import kind_of
+    from kgqa_hpc.runs.chain import kind_of
     from kgqa_hpc.steps.variants import with_variants
 
     def draw(one: RunConfig) -> Any:
@@ -177,7 +177,7 @@ def reduced(graph: KnowledgeGraph, config: GraphConfig) -> Reduction:
 @contextmanager
 def stage_bar() -> Iterator[Any]:
     """A callable(done, total, label): a bar on a terminal, one line per finished label in a log."""
-    from kgqa_hpc.progress import stage_progress
+    from kgqa_hpc.terminal import stage_progress
 
     with stage_progress() as progress:
         yield progress
@@ -185,7 +185,7 @@ def stage_bar() -> Iterator[Any]:
 
 def _announce(text: str, seconds: float) -> None:
     """Say what is going to happen if it takes longer than it takes to read that."""
-    from kgqa_hpc.progress import SHORT
+    from kgqa_hpc.terminal import SHORT
 
     if seconds > SHORT:
         note(text)

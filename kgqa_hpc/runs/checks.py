@@ -15,9 +15,8 @@ from kgqa_hpc.anchors import KINDS
 from kgqa_hpc.config import RunConfig, load_config, plain_config
 from kgqa_hpc.errors import ConfigError, KgqaError, PromptError
 from kgqa_hpc.kg.sources import SOURCES
-from kgqa_hpc.prompts.prompt import load_prompt
 from kgqa_hpc.registry import Registry
-from kgqa_hpc.steps.chain import run_prompts
+from kgqa_hpc.runs.chain import prompt_of, run_prompts
 
 # Packages that engines and pages need, by what asks for them; they come with extras of the same purpose.
 ENGINE_PACKAGES = {"cpu": "xllamacpp", "lmdeploy": "lmdeploy", "openai": "openai"}
@@ -124,6 +123,6 @@ def _unloadable(config: RunConfig) -> Iterator[str]:
         for position, step in enumerate(each.steps):
             if step.prompt is not None:
                 try:
-                    load_prompt(step.prompt, config.prompts.folder, config.prompts.domain)
+                    prompt_of(step, config.prompts.folder, config.prompts.domain)
                 except KgqaError as problem:
                     yield f"passes.{number}.steps.{position}.prompt: {problem.message}"

@@ -1,30 +1,25 @@
-"""The configuration of a run: one YAML file, checked completely before anything starts.
+"""The configuration of a run as a whole, checked completely before anything starts.
 
 Every setting is one typed field with one sentence. Unknown keys are refused with the nearest known one, and
-all errors of a file are reported at once.
+all errors are reported at once.
 """
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Annotated, Any
 
 from pydantic import BeforeValidator, Field, SerializeAsAny, ValidationError
 
 from kgqa_hpc.anchors import KINDS
-from kgqa_hpc.dataset.settings import DatasetConfig, Target
-from kgqa_hpc.durations import parse_duration
-from kgqa_hpc.engines import config as engines
+from kgqa_hpc.config.dataset import DatasetConfig, Target
+from kgqa_hpc.config.variants import applied, changes, with_alternatives
 from kgqa_hpc.engines.config import EngineConfig
 from kgqa_hpc.errors import ConfigError
-from kgqa_hpc.kg.settings import GraphConfig, GraphSection, resolve_paths
-from kgqa_hpc.settings import Key, KindSettings, Name, Problems, Settings, StepSettings, resolved, section
+from kgqa_hpc.kg.settings import GraphSection
+from kgqa_hpc.settings import Key, KindSettings, Name, Problems, Settings, StepSettings, section
 from kgqa_hpc.steps import STEPS
 from kgqa_hpc.steps.decision import decision
-from kgqa_hpc.variants import applied, changes, with_alternatives, with_paths
-from kgqa_hpc.yaml_file import load_yaml
-
-__all__ = ["GraphConfig", "RunConfig", "load_config", "parse_config"]
+from kgqa_hpc.text.durations import parse_duration
 
 # YAML 1.1 reads 12:30:00 as a sexagesimal integer; that is the number of seconds already.
 Duration = Annotated[float, BeforeValidator(parse_duration), Field(ge=0)]
@@ -126,27 +121,6 @@ class RunConfig(Settings):
     def plain(self) -> dict[str, Any]:
         """JSON types, every default spelt out: what config.yaml of a run holds."""
         return self.model_dump(mode="json")
-
-
-def load_config(path: Path) -> RunConfig:
-    """Read and check a configuration file. Relative paths are resolved against its folder.
-
-    Raises ConfigError with every problem of the file, one line each.
-    """
-    return parse_config(plain_config(path), str(path))
-
-
-def plain_config(path: Path) -> dict[str, Any]:
-    """What a configuration file says, unchecked but for its form, with its paths resolved. Raises ConfigError."""
-    try:
-        data = load_yaml(path)
-    except FileNotFoundError:
-        raise ConfigError(
-            f"{path}: no such file", f"kgqa init --example csv {path} writes one to edit"
-        ) from None
-    if not isinstance(data, dict):
-        raise ConfigError(f"{path}: a configuration is a mapping of keys to values")
-    return _resolve_paths(data, path.resolve().parent)
 
 
 def parse_config(data: dict[str, Any], where: str) -> RunConfig:
@@ -276,42 +250,3 @@ def _check_step(settings: StepSettings, given: set[str], key: Key, problems: Pro
         problems.add((*key, "prompt"), f"step {settings.use} asks nobody and takes no prompt")
     if not step.answer and settings.temperature is not None:
         problems.add((*key, "temperature"), f"step {settings.use} asks nobody and takes no temperature")
-
-
-def _resolve_paths(data: dict[str, Any], base: Path) -> dict[str, Any]:
-    data = with_paths(data, base)
-    keys: dict[str, tuple[str, ...]] = {"prompts": ("folder",)}
-    anchors = data.get("anchors")
-    if isinstance(anchors, dict) and anchors.get("kind") in KINDS:
-        keys["anchors"] = KINDS.get(anchors["kind"]).Settings.paths
-    data = {name: resolved(value, keys.get(name, ()), base) for name, value in data.items()}
-    if isinstance(data.get("graph"), dict):
-        data["graph"] = resolve_paths(data["graph"], base)
-    if isinstance(data.get("engine"), dict):
-        data["engine"] = engines.with_paths(data["engine"], base)
-    if isinstance(data.get("dataset"), dict) and isinstance(data["dataset"].get("decontaminate"), list):
-        tests = [
-            resolved(one if isinstance(one, dict) else {"path": one}, ("path",), base)
-            for one in data["dataset"]["decontaminate"]
-        ]
-        data["dataset"] = {**data["dataset"], "decontaminate": tests}
-    if isinstance(data.get("passes"), list):
-        data["passes"] = [_resolve_pass(each, base) for each in data["passes"]]
-    return data
-
-
-def _resolve_pass(each: Any, base: Path) -> Any:
-    """The engine and the steps of one pass, as plain data, with their paths resolved."""
-    if not isinstance(each, dict):
-        return each
-    each = dict(each)
-    if isinstance(each.get("engine"), dict):
-        each["engine"] = engines.with_paths(each["engine"], base)
-    if isinstance(each.get("steps"), list):
-        each["steps"] = [
-            resolved(step, STEPS.get(step["use"]).Settings.paths, base)
-            if isinstance(step, dict) and step.get("use") in STEPS
-            else step
-            for step in each["steps"]
-        ]
-    return each

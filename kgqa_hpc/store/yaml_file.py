@@ -12,8 +12,8 @@ from typing import Any
 import yaml
 
 from kgqa_hpc.errors import ConfigError
-from kgqa_hpc.plain_text import printable
 from kgqa_hpc.store.regular import NotRegular, read_with_state
+from kgqa_hpc.text.plain_text import printable
 
 LARGEST = 256 * 1024  # bytes; PyYAML takes a second for so much
 DEEPEST = 50

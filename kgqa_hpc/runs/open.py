@@ -19,7 +19,7 @@ from kgqa_hpc.errors import FingerprintMismatch, InputError, PromptError
 from kgqa_hpc.kg.input_files import edited
 from kgqa_hpc.prompts.folders import Folders
 from kgqa_hpc.prompts.prompt import Prompt, load_prompt
-from kgqa_hpc.steps.chain import run_prompts
+from kgqa_hpc.runs.chain import run_prompts
 from kgqa_hpc.store import config_digest as sections
 from kgqa_hpc.store.atomic import make_folder, write_file
 from kgqa_hpc.store.quarantine import quarantine

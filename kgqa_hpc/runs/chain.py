@@ -10,6 +10,8 @@ from kgqa_hpc.anchors.anchor import AnchorKind
 from kgqa_hpc.config import RunConfig
 from kgqa_hpc.engines.engine import EngineInfo
 from kgqa_hpc.errors import PromptError
+from kgqa_hpc.prompts.flat_schema import lacking
+from kgqa_hpc.prompts.front_matter import place
 from kgqa_hpc.prompts.prompt import Prompt, load_prompt, try_prompt
 from kgqa_hpc.settings import StepSettings
 from kgqa_hpc.steps import STEPS
@@ -118,15 +120,23 @@ def schemas_of(chain: list[Step]) -> list[dict[str, Any]]:
 
 def _step(settings: StepSettings, context: StepContext, folder: str | Path | None, domain: str) -> Step:
     made: type[Step] = STEPS.get(settings.use)
-    if settings.prompt is None:
-        return made(settings, None, context)
+    return made(settings, None if settings.prompt is None else prompt_of(settings, folder, domain), context)
+
+
+def prompt_of(settings: StepSettings, folder: str | Path | None, domain: str) -> Prompt:
+    """The prompt that a step names, held against what the step reads of an answer. Raises PromptError."""
+    assert settings.prompt is not None
     prompt = load_prompt(settings.prompt, folder, domain)
+    if prompt.step not in STEPS:
+        raise PromptError(f"{place(prompt.file, 'step')}: {STEPS.unknown(prompt.step)}", "see docs/prompts.md")
     if prompt.step != settings.use:
         raise PromptError(
             f"step {settings.label}: {settings.prompt} is a prompt of step {prompt.step}",
             f"name one with step: {settings.use} in its head",
         )
-    return made(settings, prompt, context)
+    for problem in lacking(prompt.schema, settings.use, STEPS.get(settings.use).answer):
+        raise PromptError(f"{place(prompt.file, 'schema')}: {problem}", "see docs/prompts.md")
+    return prompt
 
 
 def _fields_before(config: RunConfig, pass_name: str) -> dict[str, Any]:
