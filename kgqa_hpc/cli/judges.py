@@ -53,11 +53,11 @@ def retest(
     as_json: AsJson = False,
 ) -> None:
     """Ask a run's judges again about the same pairs, as they were and perturbed: test-retest, position, verbosity."""
-    from kgqa_hpc import trials
     from kgqa_hpc.evaluate import perturb as room
+    from kgqa_hpc.trials import studies
 
     names: list[str] = list(dict.fromkeys(perturb or room.PERTURBATIONS))
-    document = trials.retest(run, folder, perturb=names, judges=judge or [], number=number, seed=seed)
+    document = studies.retest(run, folder, perturb=names, judges=judge or [], number=number, seed=seed)
     print_result(document, room.render(document), as_json)
 
 

@@ -6,18 +6,20 @@ in flight; a full batch is quicker by what `kgqa bench` measures.
 
 from __future__ import annotations
 
+import tempfile
 import time
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
 from kgqa_hpc.anchors.anchor import Anchor
-from kgqa_hpc.config import RunConfig
+from kgqa_hpc.config import RunConfig, load_config
 from kgqa_hpc.engines.engine import Request, Response
 from kgqa_hpc.engines.process import EngineProcess
 from kgqa_hpc.runs.chain import build_chain, kind_of, schemas_of, set_engine
 from kgqa_hpc.steps.item import Item
 from kgqa_hpc.text.plain_text import printable
+from kgqa_hpc.trials.bench import small_sample, some_anchors
 from kgqa_hpc.work.item_scheduler import Limits, Scheduler, Task
 
 MANY = 100_000  # items of the forecast; about what the published dataset holds
@@ -49,11 +51,16 @@ class _Listening:
         self._engine.cancel()
 
 
-def preview(config: RunConfig, anchors: Sequence[Anchor], log: Path) -> dict[str, Any]:
-    """Send `anchors` through all passes; what happened to each, and what `MANY` would take, as plain data.
-
-    Raises PromptError, EngineConfigError, EngineError.
+def preview(config_file: Path, number: int) -> dict[str, Any]:
+    """A few items through all steps of a configuration, without a run: what happened to each, and what `MANY`
+    would take, as plain data. Raises ConfigError, PromptError, EngineConfigError, EngineError.
     """
+    with tempfile.TemporaryDirectory(prefix="kgqa-preview-") as scratch:
+        config, anchors = small_sample(load_config(config_file), number, Path(scratch, "run"))
+        return _sent(config, some_anchors(anchors, number), Path(scratch, "engine.log"))
+
+
+def _sent(config: RunConfig, anchors: Sequence[Anchor], log: Path) -> dict[str, Any]:
     kind = kind_of(config)
     items = [Item(anchor, output=kind.start(anchor)) for anchor in anchors]
     heard: list[tuple[Request, Response, float]] = []

@@ -1,4 +1,4 @@
-"""Runs that are made to learn something: a study of variants, judges of rated pairs, a few items, an engine's speed.
+"""Runs that are made to learn something: a study of variants, judges of rated pairs, judges asked again.
 
 Each is the ordinary stages (stages.py) over a configuration that is cut to the purpose.
 """
@@ -6,7 +6,6 @@ Each is the ordinary stages (stages.py) over a configuration that is cut to the 
 from __future__ import annotations
 
 import heapq
-import tempfile
 from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
@@ -14,7 +13,7 @@ from typing import Any
 from kgqa_hpc.config import load_config, parse_config
 from kgqa_hpc.errors import ConfigError, InputError
 from kgqa_hpc.runs import create_run, open_run
-from kgqa_hpc.stages import STAGES, import_graph, init, sample
+from kgqa_hpc.stages import STAGES, init
 from kgqa_hpc.steps import STEPS
 from kgqa_hpc.store.atomic import make_folder, write_file
 from kgqa_hpc.store.canonical import canonical
@@ -109,45 +108,3 @@ def _judged(plain: dict[str, Any], pairs: Iterable[dict[str, Any]], folder: Path
         if stage.name not in ("import", "report"):
             stage.work(run.path, None)
     return run.path
-
-
-def bench(
-    config_file: Path, run: Path | None, *, number: int, batches: list[int] | None = None
-) -> dict[str, Any]:
-    """Measure the configuration's engine with prompts of `run`, or of its own graph where there is none."""
-    from kgqa_hpc.bench.measure import measure
-    from kgqa_hpc.bench.prompts import requests_of
-
-    config = load_config(config_file)
-    engine = config.engine_of(config.passes[0].name)
-    with tempfile.TemporaryDirectory(prefix="kgqa-bench-") as scratch:
-        if run is None:
-            config, anchors = _small_sample(config, number, Path(scratch, "run"))
-        else:
-            opened, config = open_run(run)
-            anchors = opened.anchors
-        requests = requests_of(anchors, config, number)
-        return measure(engine, requests, Path(scratch, "engine.log"), batches)
-
-
-def preview(config_file: Path, number: int) -> dict[str, Any]:
-    """A few items through all steps of a configuration, without a run."""
-    from kgqa_hpc.bench.preview import preview as through
-    from kgqa_hpc.bench.prompts import some_anchors
-
-    with tempfile.TemporaryDirectory(prefix="kgqa-preview-") as scratch:
-        config, anchors = _small_sample(load_config(config_file), number, Path(scratch, "run"))
-        return through(config, some_anchors(anchors, number), Path(scratch, "engine.log"))
-
-
-def _small_sample(config: Any, number: int, folder: Path) -> tuple[Any, Path]:
-    """The configuration with just enough anchors, and the anchors.h5 of a run made of it in `folder`."""
-    anchors = config.anchors
-    key = type(anchors).size
-    size = 1 + number // 29 if key == "per_shape" else number
-    if hasattr(anchors, key):
-        config = config.model_copy(update={"anchors": anchors.model_copy(update={key: size})})
-    run = create_run(folder, config)
-    import_graph(run.path)
-    sample(run.path)
-    return config, run.anchors

@@ -7,13 +7,14 @@ from pathlib import Path
 
 import pytest
 
-from kgqa_hpc.bench import measure as module
-from kgqa_hpc.bench.gpu import GpuWatch, card_of
-from kgqa_hpc.bench.measure import measure, render
 from kgqa_hpc.engines.config import parse_engine
 from kgqa_hpc.engines.engine import EngineInfo, Request
 from kgqa_hpc.errors import InputError
 from kgqa_hpc.status.forecast import item_pace, read_bench
+from kgqa_hpc.trials import measure as module
+from kgqa_hpc.trials.bench import render
+from kgqa_hpc.trials.gpu import GpuWatch, card_of
+from kgqa_hpc.trials.measure import measure
 
 QA = {
     "type": "object",
