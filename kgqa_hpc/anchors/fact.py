@@ -6,6 +6,7 @@ neighbours. Drawn uniformly among the questions with at most `max_answers` answe
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -82,9 +83,7 @@ class FactAnchors(AnchorKind):
                 "the graph answers no question that fits anchors", "raise anchors.max_answers"
             )
         anchors.sort(key=lambda anchor: place(seed, anchor.id))
-        totals: dict[str, int] = {}
-        for anchor in anchors:
-            totals[anchor.group] = totals.get(anchor.group, 0) + 1
+        totals = Counter(anchor.group for anchor in anchors)
         return Drawn(anchors[: settings.number], totals, notes=(f"{len(anchors):,} questions fit",))
 
     def variables(self, anchor: Anchor) -> dict[str, Any]:

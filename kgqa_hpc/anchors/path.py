@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
 from pydantic import Field, model_validator
 
@@ -21,9 +21,6 @@ from kgqa_hpc.columns import Column
 from kgqa_hpc.errors import EmptyGraphError
 from kgqa_hpc.prompts.safe_text import clean_name
 from kgqa_hpc.settings import KindSettings
-
-if TYPE_CHECKING:
-    pass
 
 IN_VAIN = 20_000  # draws in a row that gave nothing new before drawing ends
 STEP = {"entity": "string", "relation": "string", "target": "string"}

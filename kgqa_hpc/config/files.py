@@ -5,9 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from kgqa_hpc.anchors import KINDS
 from kgqa_hpc.config.run_config import RunConfig, parse_config
-from kgqa_hpc.config.variants import with_paths
+from kgqa_hpc.config.variants import anchors_with_paths, with_paths
 from kgqa_hpc.engines import config as engines
 from kgqa_hpc.errors import ConfigError, InputError
 from kgqa_hpc.kg.settings import resolve_paths
@@ -42,11 +41,10 @@ def plain_config(path: Path) -> dict[str, Any]:
 
 def _resolve_paths(data: dict[str, Any], base: Path) -> dict[str, Any]:
     data = with_paths(data, base)
-    keys: dict[str, tuple[str, ...]] = {"prompts": ("folder",)}
-    anchors = data.get("anchors")
-    if isinstance(anchors, dict) and anchors.get("kind") in KINDS:
-        keys["anchors"] = KINDS.get(anchors["kind"]).Settings.paths
-    data = {name: resolved(value, keys.get(name, ()), base) for name, value in data.items()}
+    if "prompts" in data:
+        data["prompts"] = resolved(data["prompts"], ("folder",), base)
+    if isinstance(data.get("anchors"), dict):
+        data["anchors"] = anchors_with_paths(data["anchors"], base)
     if isinstance(data.get("graph"), dict):
         data["graph"] = resolve_paths(data["graph"], base)
     if isinstance(data.get("engine"), dict):

@@ -12,13 +12,13 @@ from pydantic import BeforeValidator, Field, SerializeAsAny, ValidationError
 
 from kgqa_hpc.anchors import KINDS
 from kgqa_hpc.config.dataset import DatasetConfig, Target
-from kgqa_hpc.config.variants import applied, changes, with_alternatives
+from kgqa_hpc.config.variants import PASSES, applied, changes, with_alternatives
 from kgqa_hpc.engines.config import EngineConfig
 from kgqa_hpc.errors import ConfigError
 from kgqa_hpc.kg.settings import GraphSection
 from kgqa_hpc.settings import Key, KindSettings, Name, Problems, Settings, StepSettings, section
 from kgqa_hpc.steps import STEPS
-from kgqa_hpc.steps.decision import decision
+from kgqa_hpc.steps.decision import Decision, decision
 from kgqa_hpc.text.durations import parse_duration
 
 # YAML 1.1 reads 12:30:00 as a sexagesimal integer; that is the number of seconds already.
@@ -123,6 +123,16 @@ class RunConfig(Settings):
         return self.model_dump(mode="json")
 
 
+def decision_of(config: RunConfig) -> Decision:
+    """The rule of `dataset.decide` over the run's judging steps, in their order. Raises ConfigError."""
+    judges = {
+        settings.label: step.objection
+        for settings in config.steps
+        if settings.use in STEPS and (step := STEPS.get(settings.use)).adds == "verdict"
+    }
+    return decision(config.dataset.decide, judges)
+
+
 def parse_config(data: dict[str, Any], where: str) -> RunConfig:
     """Check plain data completely. `where` names its origin in messages."""
     problems = Problems()
@@ -151,7 +161,7 @@ def parse_config(data: dict[str, Any], where: str) -> RunConfig:
 
 def _passes(data: dict[str, Any], problems: Problems) -> Any:
     """The passes with their steps checked; what is no list of passes is left for the model to refuse."""
-    passes = data.get("passes", [{"name": "main", "steps": ["generate", "judge"]}])
+    passes = data.get("passes", PASSES)
     if not isinstance(passes, list):
         return passes
     return [
@@ -200,13 +210,8 @@ def _check_chain(config: RunConfig, problems: Problems) -> None:
     if imitated and "decontaminate" not in config.dataset.model_fields_set:
         what = f"the test file of the benchmark that {imitated[0].label} takes examples from"
         problems.add(("dataset", "decontaminate"), f"is missing: name {what}, or give [] to go without")
-    judges = {
-        s.label: STEPS.get(s.use).objection
-        for s in config.steps
-        if s.use in STEPS and STEPS.get(s.use).adds == "verdict"
-    }
     try:
-        decision(config.dataset.decide, judges)
+        decision_of(config)
     except ConfigError as problem:
         problems.add((), problem.message)
 

@@ -28,6 +28,8 @@ from kgqa_hpc.settings import resolved
 from kgqa_hpc.steps import STEPS
 
 Change = dict[str, Any]  # what one variant changes: key to value
+# Those of a configuration that names none.
+PASSES = [{"name": "main", "steps": ["generate", "judge"]}]
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,99}")
 _NO_SETTINGS = ("use", "as", "label")
@@ -119,10 +121,7 @@ def with_alternatives(data: Mapping[str, Any]) -> dict[str, Any]:
     What is not in order is left as it is, for the checks to come. Raises ConfigError where such a pass
     scores: nobody could tell the variant from its judge.
     """
-    variants, passes = (
-        data.get("variants"),
-        data.get("passes", [{"name": "main", "steps": ["generate", "judge"]}]),
-    )
+    variants, passes = data.get("variants"), data.get("passes", PASSES)
     try:
         found = changes(variants) if isinstance(variants, Mapping) else {}
     except ConfigError:
@@ -194,7 +193,7 @@ def with_paths(data: Mapping[str, Any], base: Path) -> dict[str, Any]:
             ]
             return _inside(key, value, (own or [None])[0] or data.get("engine"), engines.with_paths, base)
         if key.partition(".")[0] == DRAWN:
-            return _inside(key, value, data.get(DRAWN), _anchors_with_paths, base)
+            return _inside(key, value, data.get(DRAWN), anchors_with_paths, base)
         return value
 
     variants = data.get("variants")
@@ -220,6 +219,7 @@ def _inside(key: str, value: Any, section: Any, resolve: Any, base: Path) -> Any
     return resolve({"kind": kind, name: value}, base)[name]
 
 
-def _anchors_with_paths(data: Mapping[str, Any], base: Path) -> Any:
+def anchors_with_paths(data: Mapping[str, Any], base: Path) -> Any:
+    """An `anchors:` section with the files that its kind names resolved against `base`."""
     kind = data.get("kind") or "graphlet"
     return resolved(dict(data), KINDS.get(kind).Settings.paths if kind in KINDS else (), base)

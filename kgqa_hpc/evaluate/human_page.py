@@ -1,4 +1,4 @@
-"""One HTML page on which people rate a sample: offline, by keyboard, saving on their machine (web_page.py)."""
+"""One HTML page on which people rate a sample: offline, by keyboard, saving on their machine (drawing/web_page.py)."""
 
 from __future__ import annotations
 

@@ -7,7 +7,7 @@ from typing import Any
 
 from kgqa_hpc.anchors import KINDS
 from kgqa_hpc.anchors.anchor import AnchorKind
-from kgqa_hpc.config import RunConfig
+from kgqa_hpc.config import RunConfig, decision_of
 from kgqa_hpc.engines.engine import EngineInfo
 from kgqa_hpc.errors import PromptError
 from kgqa_hpc.prompts.flat_schema import lacking
@@ -15,7 +15,6 @@ from kgqa_hpc.prompts.front_matter import place
 from kgqa_hpc.prompts.prompt import Prompt, load_prompt, try_prompt
 from kgqa_hpc.settings import StepSettings
 from kgqa_hpc.steps import STEPS
-from kgqa_hpc.steps.decision import Decision, decision
 from kgqa_hpc.steps.item import Item
 from kgqa_hpc.steps.step import Step, StepContext
 from kgqa_hpc.steps.variants import KindFamily, StepFamily
@@ -91,16 +90,6 @@ def set_engine(chain: list[Step], engine: EngineInfo) -> None:
         step.context.engine = engine
 
 
-def decision_of(config: RunConfig) -> Decision:
-    """The rule of `dataset.decide` over the run's judging steps, in their order. Raises ConfigError."""
-    judges = {
-        settings.label: step.objection
-        for settings in config.steps
-        if (step := STEPS.get(settings.use)).adds == "verdict"
-    }
-    return decision(config.dataset.decide, judges)
-
-
 def run_prompts(config: RunConfig, prompts: Path | None = None, only: str | None = None) -> dict[str, Prompt]:
     """All prompts of a run (or of the pass `only`) by name. Raises PromptError."""
     return {
@@ -128,7 +117,9 @@ def prompt_of(settings: StepSettings, folder: str | Path | None, domain: str) ->
     assert settings.prompt is not None
     prompt = load_prompt(settings.prompt, folder, domain)
     if prompt.step not in STEPS:
-        raise PromptError(f"{place(prompt.file, 'step')}: {STEPS.unknown(prompt.step)}", "see docs/prompts.md")
+        raise PromptError(
+            f"{place(prompt.file, 'step')}: {STEPS.unknown(prompt.step)}", "see docs/prompts.md"
+        )
     if prompt.step != settings.use:
         raise PromptError(
             f"step {settings.label}: {settings.prompt} is a prompt of step {prompt.step}",

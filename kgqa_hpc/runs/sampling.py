@@ -6,21 +6,19 @@ A larger sample contains the smaller one, so what was answered stays, and new an
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from kgqa_hpc.config import GraphConfig, RunConfig
+from kgqa_hpc.config.variants import share_anchors
 from kgqa_hpc.errors import InputError
 from kgqa_hpc.runs.open import fingerprint, kept_prompts, larger, open_for_work, open_run
 from kgqa_hpc.store.origin import anchors_origin
 from kgqa_hpc.store.run_folder import RunFolder
-from kgqa_hpc.terminal import note
-from kgqa_hpc.config.variants import share_anchors
+from kgqa_hpc.terminal import SHORT, note, stage_progress
 
 if TYPE_CHECKING:
-    from kgqa_hpc.kg.graph import KnowledgeGraph
     from kgqa_hpc.kg.reduce import Reduction
 
 
@@ -60,7 +58,7 @@ def _draw(
     if config.graph is not None:
         reduction, files = _reduced_and_profiles(run, config.graph)
         source, notes = Source(reduction.graph, reduction.counts()), [str(reduction)]
-    with stage_bar() as progress:
+    with stage_progress() as progress:
         drawn = _anchors(config, source, Tools(threads, progress, _announce))
     drawn = replace(drawn, files={**files, **drawn.files})
     header = {"seed": config.seed, "kind": config.anchors.kind, "totals": dict(drawn.totals)}
@@ -73,9 +71,10 @@ def _reduced_and_profiles(run: RunFolder, config: GraphConfig) -> tuple[Reductio
     """The graph to draw from, and what its figures before and after show; the whole graph is let go here."""
     from kgqa_hpc.kg.file import read_graph
     from kgqa_hpc.kg.profile import FILE, Profiles, dump_profiles, profile
+    from kgqa_hpc.kg.reduce import Wanted, reduce_to
 
     graph = read_graph(run.kg)
-    reduction = reduced(graph, config)
+    reduction = reduce_to(graph, Wanted.of(config))
     return reduction, {FILE: dump_profiles(Profiles(profile(graph), profile(reduction.graph)))}
 
 
@@ -145,8 +144,8 @@ def size_of(config: RunConfig) -> int | None:
 
 def _half_grown(run: RunFolder, config: RunConfig, size: int) -> bool:
     """Whether a growth to this size was killed after config.yaml was written, before the manifest was."""
-    known = run.manifest().sections["sampling"]["values"]
-    return size_of(config) == size != known.get(type(config.anchors).size)
+    known: int | None = run.manifest().sections["sampling"]["values"].get(type(config.anchors).size)
+    return size_of(config) == size != known
 
 
 def _old_first(old: Iterator[Any], new: Iterator[Any]) -> Iterator[Any]:
@@ -167,25 +166,7 @@ def _beginning_with(old: Iterator[Any], new: Iterator[Any], folder: Path) -> Ite
     yield from new
 
 
-def reduced(graph: KnowledgeGraph, config: GraphConfig) -> Reduction:
-    """The graph as its configuration asks for it, and what was left out."""
-    from kgqa_hpc.kg.reduce import Wanted, reduce_to
-
-    return reduce_to(graph, Wanted.of(config))
-
-
-@contextmanager
-def stage_bar() -> Iterator[Any]:
-    """A callable(done, total, label): a bar on a terminal, one line per finished label in a log."""
-    from kgqa_hpc.terminal import stage_progress
-
-    with stage_progress() as progress:
-        yield progress
-
-
 def _announce(text: str, seconds: float) -> None:
     """Say what is going to happen if it takes longer than it takes to read that."""
-    from kgqa_hpc.terminal import SHORT
-
     if seconds > SHORT:
         note(text)
