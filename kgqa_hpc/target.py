@@ -34,7 +34,7 @@ from kgqa_hpc.terminal import note
 from kgqa_hpc.work.run import run_command
 
 KIND = "target"
-ROLE = ".target"  # no pass can be named so
+ROLE = ".target"  # no pass can have this name
 POLL = 0.5  # s, at first; looks grow rarer
 
 

@@ -110,7 +110,7 @@ def stage_progress(interactive: bool | None = None) -> Iterator[StageProgress]:
 
 
 class _StageLines:
-    """The work of a label begins when that of the one before was last heard of."""
+    """Lines of a log; a label's work is taken to begin at the last report of the label before it."""
 
     def __init__(self) -> None:
         self._label = ""

@@ -14,7 +14,7 @@ from typing import Any, Literal
 from pydantic import Field, model_validator
 
 from kgqa_hpc.anchors.anchor import Anchor, AnchorKind, Drawn, Node, Relation, Source, Tools, graph_variables
-from kgqa_hpc.anchors.family import DIFFICULTY, content_id, difficulty, wording
+from kgqa_hpc.anchors.family import DIFFICULTY, answer_fields, content_id, difficulty, wording
 from kgqa_hpc.anchors.names import plain
 from kgqa_hpc.anchors.routes import Routes
 from kgqa_hpc.columns import Column
@@ -124,8 +124,7 @@ class PathAnchors(AnchorKind):
         }
 
     def start(self, anchor: Anchor) -> dict[str, Any]:
-        answers = list(anchor.data["answers"])
-        return {"answer": "; ".join(answers), "answers": answers}
+        return answer_fields(anchor.data["answers"])
 
     def objection(self, anchor: Anchor, fields: Mapping[str, Any]) -> str | None:
         """Every step must be an edge, the answers those of the graph, the wording must keep to its rules."""

@@ -35,9 +35,9 @@ def many_nodes(count: int, links: NDArray[np.int64]) -> np.ndarray:
     """Places (count, 2) around 0 of nodes joined by `links` (m, 2), in ROUNDS rounds of count² steps.
 
     Nodes push each other away, the more the more links they have (Jacomy et al. 2014); links pull (Fruchterman and
-    Reingold 1991), and everything is drawn to the middle, so parts that nothing joins stay near. No chance is in it.
+    Reingold 1991), and everything is drawn to the middle, so parts that nothing joins stay near. Deterministic.
     """
-    turn = np.arange(count) * np.pi * (3 - 5**0.5)  # a sunflower's: even, and on no common line
+    turn = np.arange(count) * np.pi * (3 - 5**0.5)  # golden angle, as in a sunflower: evenly spread
     at = np.sqrt((np.arange(count)[:, None] + 0.5) / max(count, 1)) * np.column_stack(
         [np.cos(turn), np.sin(turn)]
     )

@@ -4,8 +4,8 @@ r"""The form of a text: the part of JSON Schema's `pattern` that every engine he
     ^.*[.!]$                        one line that ends so
     ^(.|\n)*[.!?]$                  any text that ends so
 
-A beginning (plain text, or a choice of such in brackets), a middle of any length, one sign at the end. Nothing can
-be searched back and forth in it, and what is left of a string's bounds goes to the middle.
+A beginning (plain text, or a choice of such in brackets), a middle of any length, one sign at the end. Matching never
+goes back, and a string's bounds on its length, less beginning and end, bound the middle.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """`kgqa replay RUN ID`: ask the engine again what an item was asked, and show what it answers differently.
 
-Every request is sent as it was recorded: same prompt, temperature, seed and schema, also where it speaks of an earlier
-answer. Nothing is written into the run.
+Every request is sent as it was recorded: same prompt, temperature, seed and schema, with the earlier answers that it
+quotes. Nothing is written into the run.
 """
 
 from __future__ import annotations
