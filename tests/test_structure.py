@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import ast
-import functools
 import statistics
 import subprocess
 import sys
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -82,26 +82,31 @@ def _module(path: Path) -> str:
     return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
 
 
-MODULES = {_module(path) for path in FILES}
+@cache
+def _parsed(path: Path) -> ast.Module:
+    return ast.parse(path.read_text(encoding="utf-8"))
 
 
-@functools.cache
-def _imports(path: Path) -> set[str]:
+KNOWN = {_module(path) for path in FILES}
+
+
+@cache
+def _imports(path: Path) -> frozenset[str]:
     found: set[str] = set()
-    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+    for node in ast.walk(_parsed(path)):
         if isinstance(node, ast.Import):
             found.update(alias.name for alias in node.names if alias.name.startswith("kgqa_hpc"))
         elif isinstance(node, ast.ImportFrom) and (node.module or "").startswith("kgqa_hpc"):
             inner = {f"{node.module}.{alias.name}" for alias in node.names}
-            found.update(name if name in MODULES else str(node.module) for name in inner)
-    return found - {"kgqa_hpc"}
+            found.update(name if name in KNOWN else str(node.module) for name in inner)
+    return frozenset(found - {"kgqa_hpc"})
 
 
 def _room(module: str) -> str:
     return module.split(".")[1]
 
 
-@functools.cache
+@cache
 def _arrows() -> set[tuple[str, str]]:
     """(room, room it knows) of every import between two rooms."""
     rooms = {(_room_of(path), _room(module)) for path in FILES for module in _imports(path)}
@@ -168,14 +173,14 @@ def test_functions_are_short() -> None:
     lengths = [
         node.end_lineno - node.lineno + 1
         for path in FILES
-        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+        for node in ast.walk(_parsed(path))
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef) and node.end_lineno is not None
     ]
     assert sorted(lengths)[int(len(lengths) * 0.95)] <= 30
 
 
 def test_every_module_opens_with_what_it_is_about() -> None:
-    silent = [_module(p) for p in FILES if not ast.get_docstring(ast.parse(p.read_text(encoding="utf-8")))]
+    silent = [_module(p) for p in FILES if not ast.get_docstring(_parsed(p))]
     assert silent == []
 
 
