@@ -140,9 +140,7 @@ def _seed(folder: Path, shipped: Path) -> None:
 
 @contextlib.contextmanager
 def _numba_cache_dir(folder: Path | None) -> Iterator[None]:
-    """numba reads this setting when a function is decorated and never again; others' functions keep
-    theirs.
-    """
+    """numba reads this setting once, when a function is decorated; functions of other packages keep theirs."""
     settings: Any = numba.config
     before = settings.CACHE_DIR
     settings.CACHE_DIR = str(folder) if folder else before
@@ -153,9 +151,7 @@ def _numba_cache_dir(folder: Path | None) -> Iterator[None]:
 
 
 class _Announce(event.Listener):
-    """Says once per process that kernels are being compiled; numba fires this event on real compilations
-    only.
-    """
+    """Says once per process that kernels are being compiled; numba fires this event only when it compiles."""
 
     def __init__(self) -> None:
         self.said = False

@@ -13,13 +13,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
-from kgqa_hpc.checks import load_ready, notes
 from kgqa_hpc.errors import InputError
 from kgqa_hpc.runs import create_run, open_for_import, open_for_work, open_run
-from kgqa_hpc.sampling import Sampled, reduced, sample_into, stage_bar
+from kgqa_hpc.runs.checks import load_ready, notes
+from kgqa_hpc.runs.sampling import Sampled, sample_into
 from kgqa_hpc.store.origin import anchors_origin, graph_origin, keeps_own
 from kgqa_hpc.store.run_folder import RunFolder
-from kgqa_hpc.terminal import note
+from kgqa_hpc.terminal import note, stage_progress
 
 if TYPE_CHECKING:
     from kgqa_hpc.dataset.accounting import Accounting
@@ -122,7 +122,7 @@ def merge(
     from kgqa_hpc.dataset.merge import merge as merge_results
 
     run, _ = open_run(folder)
-    with stage_bar() as progress, _crew(dask) as crew:
+    with stage_progress() as progress, _crew(dask) as crew:
         return merge_results(run, partial=partial, published=published, progress=progress, crew=crew)
 
 
@@ -142,7 +142,7 @@ def merge_shared(folder: Path, *, published: bool = False) -> Accounting | None:
     from kgqa_hpc.dataset.shared_merge import merge_shared as share
 
     run, _ = open_run(folder)
-    with stage_bar() as progress:
+    with stage_progress() as progress:
         return share(run, published=published, progress=progress)
 
 
@@ -200,12 +200,13 @@ def count(
     from kgqa_hpc.config import parse_config
     from kgqa_hpc.graphlets.count import count_graphlets
     from kgqa_hpc.kg.load import load_graph
+    from kgqa_hpc.kg.reduce import Wanted, reduce_to
 
     settings = parse_config({"graph": section, "engine": {"kind": "scripted"}}, "kgqa count").graph
     assert settings is not None
-    graph = reduced(load_graph(settings), settings).graph
+    graph = reduce_to(load_graph(settings), Wanted.of(settings)).graph
     indptr, indices = graph.csr()
-    with stage_bar() as progress:
+    with stage_progress() as progress:
         counts = count_graphlets(indptr, indices, backend=backend, threads=threads, progress=progress)
     by_shape = {str(shape): int(total) for shape, total in sorted(counts.items())}
     return {"nodes": graph.num_nodes, "edges": len(indices) // 2, "counts": by_shape}

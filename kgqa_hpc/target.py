@@ -19,11 +19,11 @@ from typing import Any
 import orjson
 
 from kgqa_hpc.config import RunConfig
-from kgqa_hpc.dataset.settings import Target
+from kgqa_hpc.config.dataset import Target
 from kgqa_hpc.dataset.target import Standing, next_size
 from kgqa_hpc.errors import CorruptFile, StoppedEarly
 from kgqa_hpc.runs import open_run, run_config
-from kgqa_hpc.sampling import extend, size_of
+from kgqa_hpc.runs.sampling import extend, size_of
 from kgqa_hpc.store import canonical
 from kgqa_hpc.store.atomic import exists, make_folder
 from kgqa_hpc.store.document import read_document, write_document
@@ -34,7 +34,7 @@ from kgqa_hpc.terminal import note
 from kgqa_hpc.work.run import run_command
 
 KIND = "target"
-ROLE = ".target"  # no pass can be named so
+ROLE = ".target"  # no pass can have this name
 POLL = 0.5  # s, at first; looks grow rarer
 
 

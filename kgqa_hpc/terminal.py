@@ -1,5 +1,7 @@
 """What a command says on stderr beside its results: notes and progress, as much of them as the user asked for.
 
+Progress is a bar on a terminal, and one plain line per minute in a log.
+
 `kgqa -q` leaves results and errors; `kgqa -v` adds debug lines of the loggers under `kgqa_hpc`, among them what workers
 write into their logs. As a library (in a notebook) the package says notes and progress, like `kgqa` without either.
 """
@@ -8,8 +10,18 @@ from __future__ import annotations
 
 import logging
 import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
 
-from kgqa_hpc.plain_text import plain
+from kgqa_hpc.text.plain_text import plain
+
+LINE_EVERY = 60.0  # s between two lines of a log
+SHORT = 2.0  # s; stages that are done sooner show nothing
+
+# Called as progress(done, total, label) by the thread that asked for the work; `done` and `total` count its parts.
+StageProgress = Callable[[int, int, str], None]
 
 LOG = logging.getLogger("kgqa_hpc")
 _quiet = False
@@ -24,11 +36,6 @@ def set_up(*, quiet: bool = False, verbose: bool = False) -> None:
     LOG.setLevel(logging.ERROR if quiet else logging.DEBUG if verbose else logging.NOTSET)
     if verbose:
         LOG.addHandler(_ToTerminal())
-
-
-def is_quiet() -> bool:
-    """Whether only results and errors are wanted."""
-    return _quiet
 
 
 def note(text: str) -> None:
@@ -46,3 +53,118 @@ class _ToTerminal(logging.Handler):
 
     def emit(self, record: logging.LogRecord) -> None:
         print(plain(self.format(record)), file=sys.stderr, flush=True)
+
+
+class Progress:
+    """Of a run: `update(ended, total, words)`; the words say the rest. Used by one thread."""
+
+    def __init__(self, interactive: bool | None = None) -> None:
+        self._bar: Any = None
+        self._task: Any = None
+        self._last_line = -LINE_EVERY
+        self._last_text = ""
+        if _interactive(interactive):
+            self._bar = _bar()
+            self._task = self._bar.add_task("", total=None)
+            self._bar.start()
+
+    def update(self, ended: int, total: int, words: str) -> None:
+        if self._bar is not None:
+            self._bar.update(self._task, completed=ended, total=total, description=words)
+            return
+        now = time.monotonic()
+        if now - self._last_line >= LINE_EVERY:
+            self._last_line = now
+            self._print(ended, total, words)
+
+    def close(self, ended: int, total: int, words: str) -> None:
+        """Show how it ended."""
+        if self._bar is not None:
+            self.update(ended, total, words)
+            self._bar.stop()
+        else:
+            self._print(ended, total, words)
+
+    def _print(self, ended: int, total: int, words: str) -> None:
+        text = f"run     {ended:,} of {total:,} items · {words}"
+        if text != self._last_text:
+            self._last_text = text
+            note(f"{time.strftime('%H:%M:%S')} {text}")
+
+
+@contextmanager
+def stage_progress(interactive: bool | None = None) -> Iterator[StageProgress]:
+    """A `progress(done, total, label)` for a stage of its own, silent for its first `SHORT` seconds.
+
+    On a terminal a bar for each label that is still at work then; in a log a line for each label that takes
+    longer: as soon as it does, every `LINE_EVERY` seconds, and when it is done.
+    """
+    if not _interactive(interactive):
+        yield _StageLines().update
+        return
+    bars = _StageBars()
+    try:
+        yield bars.update
+    finally:
+        bars.close()
+
+
+class _StageLines:
+    """Lines of a log; a label's work is taken to begin at the last report of the label before it."""
+
+    def __init__(self) -> None:
+        self._label = ""
+        self._began = self._heard = time.monotonic()
+        self._next = 0.0
+
+    def update(self, done: int, total: int, label: str) -> None:
+        now = time.monotonic()
+        if label != self._label:
+            self._label, self._began, self._next = label, self._heard, SHORT
+        self._heard = now
+        spent = now - self._began
+        if spent >= self._next or (done >= total and spent >= SHORT):
+            self._next = spent + LINE_EVERY
+            text = f"{label}: {done:,} of {total:,}, {spent:.0f} s"
+            note(f"{time.strftime('%H:%M:%S')} {text}")
+
+
+class _StageBars:
+    def __init__(self) -> None:
+        self._began = time.monotonic()
+        self._bar: Any = None
+        self._tasks: dict[str, Any] = {}
+
+    def update(self, done: int, total: int, label: str) -> None:
+        if label not in self._tasks:
+            if done >= total or time.monotonic() - self._began < SHORT:
+                return
+            if self._bar is None:
+                self._bar = _bar()
+                self._bar.start()
+            self._tasks[label] = self._bar.add_task(label, total=total)
+        self._bar.update(self._tasks[label], completed=done, total=total)
+
+    def close(self) -> None:
+        if self._bar is not None:
+            self._bar.stop()
+
+
+def _interactive(wish: bool | None) -> bool:
+    """Whether bars are drawn; where nothing is to be said, the lines of a log are left out by `note`."""
+    return not _quiet and (sys.stderr.isatty() if wish is None else wish)
+
+
+def _bar() -> Any:
+    from rich.console import Console
+    from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeRemainingColumn
+    from rich.progress import Progress as Bar
+
+    return Bar(
+        BarColumn(),
+        MofNCompleteColumn(),
+        TimeRemainingColumn(),
+        TextColumn("{task.description}"),
+        console=Console(stderr=True),
+        refresh_per_second=2,
+    )

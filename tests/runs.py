@@ -15,7 +15,7 @@ from kgqa_hpc.anchors.anchor import Anchor, Node, Relation
 from kgqa_hpc.config import RunConfig, parse_config
 from kgqa_hpc.engines.engine import EngineInfo, Response
 from kgqa_hpc.runs import fingerprint
-from kgqa_hpc.steps.chain import build_chain
+from kgqa_hpc.runs.chain import build_chain
 from kgqa_hpc.steps.item import Item
 from kgqa_hpc.steps.step import Done, Retry, Step, finish
 from kgqa_hpc.store.anchors import write_anchors

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kgqa_hpc.bounded_json import DEEPEST, loads, too_deep
+from kgqa_hpc.text.bounded_json import DEEPEST, loads, too_deep
 from tests.foreign.watchdog import watched
 
 JSON = st.recursive(

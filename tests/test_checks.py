@@ -8,10 +8,10 @@ from pathlib import Path
 import pytest
 
 from kgqa_hpc import stages
-from kgqa_hpc.checks import load_ready, notes, require_ready
 from kgqa_hpc.config import load_config
 from kgqa_hpc.errors import ConfigError, FingerprintMismatch
 from kgqa_hpc.runs import open_run
+from kgqa_hpc.runs.checks import load_ready, notes, require_ready
 
 
 def written(folder: Path, **document: object) -> Path:
@@ -79,7 +79,7 @@ def test_nothing_is_made_where_something_is_missing(tmp_path: Path) -> None:
 def test_a_package_that_workers_need_is_only_noted(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr("kgqa_hpc.checks.find_spec", lambda name: None)
+    monkeypatch.setattr("kgqa_hpc.runs.checks.find_spec", lambda name: None)
     path = records(tmp_path, engine={"kind": "openai", "model": "m", "base_url": "http://127.0.0.1:9/v1"})
     assert len(notes(load_config(path))) == 2
     stages.init(path, tmp_path / "run")

@@ -7,14 +7,14 @@ from pathlib import Path
 
 import pytest
 
-from kgqa_hpc import cores
+from kgqa_hpc import threads
 
 
 @pytest.fixture
 def many(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
     monkeypatch.setattr(os, "sched_getaffinity", lambda pid: set(range(64)), raising=False)
-    monkeypatch.setattr(cores, "_QUOTA", tmp_path / "cpu.max")
-    monkeypatch.setattr(cores, "_QUOTA_V1", (tmp_path / "quota", tmp_path / "period"))
+    monkeypatch.setattr(threads, "_QUOTA", tmp_path / "cpu.max")
+    monkeypatch.setattr(threads, "_QUOTA_V1", (tmp_path / "quota", tmp_path / "period"))
     return tmp_path
 
 
@@ -23,13 +23,13 @@ def many(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
 )
 def test_a_quota_of_the_cgroup_bounds_the_cores(many: Path, text: str, expected: int) -> None:
     (many / "cpu.max").write_text(text)
-    assert cores.usable_cores() == expected
+    assert threads.usable_cores() == expected
 
 
 def test_the_older_form_of_the_quota_is_read_and_no_quota_is_none(many: Path) -> None:
-    assert cores.usable_cores() == 64
+    assert threads.usable_cores() == 64
     (many / "quota").write_text("-1\n")
     (many / "period").write_text("100000\n")
-    assert cores.usable_cores() == 64
+    assert threads.usable_cores() == 64
     (many / "quota").write_text("400000\n")
-    assert cores.usable_cores() == 4
+    assert threads.usable_cores() == 4

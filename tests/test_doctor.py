@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from kgqa_hpc import __version__, doctor
-from kgqa_hpc.doctor import Check, probes
+from kgqa_hpc.doctor import Check, packages, probes
 
 LIMIT = 120.0  # s; generous, for a loaded machine must not decide a test
 
@@ -203,8 +203,8 @@ def test_every_engine_in_the_registry_is_asked_and_one_that_cannot_be_imported_i
     from kgqa_hpc.registry import Registry
 
     broken = Registry("engines", "engine", {"fine": ENGINE_PATH, "broken": "no_such_module:Engine"})
-    monkeypatch.setattr(probes, "ENGINES", broken)
-    names = {check.name: check.ok for check in probes.PROBES["engines"](LIMIT)}
+    monkeypatch.setattr(packages, "ENGINES", broken)
+    names = {check.name: check.ok for check in packages.PROBES["engines"](LIMIT)}
     assert names["engine fine"] is True
     assert names["engine broken"] is False
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from kgqa_hpc.durations import clock_seconds, duration, parse_duration
+from kgqa_hpc.text.durations import clock_seconds, duration, parse_duration
 
 
 @pytest.mark.parametrize(

@@ -9,9 +9,9 @@ from typer.testing import CliRunner
 
 from kgqa_hpc.cli import app
 from kgqa_hpc.config import load_config
+from kgqa_hpc.config.files import examples, write_example
 from kgqa_hpc.errors import InputError
-from kgqa_hpc.examples import examples, write_example
-from kgqa_hpc.steps.chain import build_chain
+from kgqa_hpc.runs.chain import build_chain
 
 RECIPES = [name for name in examples() if name.startswith("hydrate_")]
 NAMES = [name for name in examples() if name not in RECIPES]

@@ -14,7 +14,7 @@ from kgqa_hpc import stages
 from kgqa_hpc.config import load_config
 from kgqa_hpc.errors import FingerprintMismatch, InputError
 from kgqa_hpc.runs import add_pass, open_run
-from kgqa_hpc.sampling import extend
+from kgqa_hpc.runs.sampling import extend
 from kgqa_hpc.store.run_folder import RunFolder
 from kgqa_hpc.work.run import run_command
 

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kgqa_hpc.plain_text import normalized
+from kgqa_hpc.text.plain_text import normalized
 from tests.foreign.watchdog import watched
 
 

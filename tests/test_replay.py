@@ -15,8 +15,8 @@ from kgqa_hpc import stages
 from kgqa_hpc.cli import app
 from kgqa_hpc.dataset.explain import explain
 from kgqa_hpc.errors import InputError
-from kgqa_hpc.replay import render, replay
 from kgqa_hpc.store.run_folder import RunFolder
+from kgqa_hpc.trials.replay import render, replay
 
 KINDS = ("gene", "disease", "phenotype")
 

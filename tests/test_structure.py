@@ -6,6 +6,7 @@ import ast
 import statistics
 import subprocess
 import sys
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -14,64 +15,66 @@ ROOT = Path(__file__).parents[1]
 PACKAGE = ROOT / "kgqa_hpc"
 FILES = sorted(p for p in PACKAGE.rglob("*.py") if "_shipped" not in p.parts)
 
-# Which rooms a room may know (docs/architecture.md, "The way the data takes"). errors is known to all.
+# The rooms from the lowest to the highest, and which of those below it each may know besides KNOWN_TO_ALL
+# (docs/architecture.md, "The rooms"). A file of the package's top level is a room of one.
 MAY_KNOW = {
-    "bounded_json": set(),
-    "columns": set(),
-    "plain_text": set(),
-    "settings": set(),
-    "cores": set(),
-    "jit": set(),
-    "compile_kernels": {"anchors", "graphlets", "kg"},
-    "durations": set(),
-    "graph_layout": set(),
-    "web_page": set(),
-    "yaml_file": {"store"},
-    "registry": set(),
-    "progress": set(),
-    "terminal": set(),
-    "text_form": set(),
-    "validation": set(),
     "errors": set(),
-    "store": {"yaml_file"},
-    "graphlets": {"graph_layout", "store"},
-    "prompts": {"steps", "store", "yaml_file"},
-    "kg": {"store", "yaml_file"},
+    "columns": set(),
+    "jit": set(),
+    "text": set(),
+    "drawing": set(),
+    "registry": set(),
+    "settings": set(),
+    "terminal": set(),
+    "threads": set(),
+    "store": set(),
+    "kg": {"store"},
+    "graphlets": {"drawing"},
     "documents": {"store"},
-    "anchors": {"documents", "gasl", "graphlets", "kg", "prompts", "store"},
     "engines": {"documents", "store"},
-    "steps": {"anchors", "config", "documents", "engines", "gasl", "prompts"},
-    "variants": {"anchors", "engines", "steps"},
-    "config": {"anchors", "dataset", "engines", "kg", "steps", "variants", "yaml_file"},
-    "examples": {"prompts", "store"},
-    "checks": {"anchors", "config", "kg", "prompts", "steps"},
+    "gasl": {"engines", "kg", "store"},
+    "prompts": {"store"},
+    "anchors": {"documents", "gasl", "graphlets", "kg", "prompts"},
+    "compile_kernels": {"anchors", "graphlets", "kg"},
+    "steps": {"anchors", "documents", "engines", "gasl", "prompts"},
+    "config": {"anchors", "engines", "kg", "prompts", "steps", "store"},
     "runs": {"anchors", "config", "engines", "kg", "prompts", "steps", "store"},
-    "cluster": {"config", "status", "store"},
-    "status": {"anchors", "config", "engines", "prompts", "runs", "steps", "store"},
-    "work": {"anchors", "cluster", "config", "engines", "prompts", "runs", "status", "steps", "store"},
-    "dataset": {"anchors", "config", "kg", "prompts", "runs", "steps", "store"},
-    "evaluate": {"config", "dataset", "runs", "steps", "store", "variants", "web_page"},
-    "gasl": {"engines", "kg", "store", "yaml_file"},
-    "report": {"dataset", "evaluate", "graph_layout", "kg", "runs", "status", "store", "web_page"},
-    "bench": {"anchors", "config", "engines", "steps", "store", "work"},
-    "doctor": {"anchors", "cluster", "config", "dataset", "engines", "kg", "steps"},
+    "status": {"config", "runs", "store"},
+    "cluster": {"status", "store"},
+    "work": {"anchors", "cluster", "config", "engines", "runs", "status", "steps", "store"},
+    "dataset": {"anchors", "config", "kg", "runs", "steps", "store"},
+    "evaluate": {"config", "dataset", "drawing", "steps", "store"},
+    "report": {"dataset", "drawing", "evaluate", "kg", "runs", "status", "store"},
+    "doctor": {"anchors", "cluster", "dataset", "engines", "kg", "steps"},
+    "target": {"config", "dataset", "runs", "store", "work"},
+    "stages": {
+        "cluster",
+        "config",
+        "dataset",
+        "graphlets",
+        "kg",
+        "report",
+        "runs",
+        "status",
+        "store",
+        "target",
+    },
+    "notebook": {"dataset", "runs", "stages", "store"},
+    "trials": {
+        "anchors",
+        "config",
+        "dataset",
+        "engines",
+        "evaluate",
+        "runs",
+        "stages",
+        "steps",
+        "store",
+        "work",
+    },
 }
-KNOWN_TO_ALL = {
-    "bounded_json",
-    "columns",
-    "cores",
-    "durations",
-    "errors",
-    "jit",
-    "plain_text",
-    "progress",
-    "registry",
-    "settings",
-    "terminal",
-    "text_form",
-    "validation",
-}
-TOP = {"cli", "stages", "replay", "sampling", "target", "trials", "notebook", "__main__", "__init__"}
+KNOWN_TO_ALL = {"columns", "errors", "jit", "registry", "settings", "terminal", "text", "threads"}
+TOP = {"cli", "__main__", "__init__"}  # they may know all rooms, and none knows them
 
 
 def _module(path: Path) -> str:
@@ -79,30 +82,67 @@ def _module(path: Path) -> str:
     return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
 
 
-def _imports(path: Path) -> set[str]:
-    known = {_module(p) for p in FILES}
+@cache
+def _parsed(path: Path) -> ast.Module:
+    return ast.parse(path.read_text(encoding="utf-8"))
+
+
+KNOWN = {_module(path) for path in FILES}
+
+
+@cache
+def _imports(path: Path) -> frozenset[str]:
     found: set[str] = set()
-    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+    for node in ast.walk(_parsed(path)):
         if isinstance(node, ast.Import):
             found.update(alias.name for alias in node.names if alias.name.startswith("kgqa_hpc"))
         elif isinstance(node, ast.ImportFrom) and (node.module or "").startswith("kgqa_hpc"):
             inner = {f"{node.module}.{alias.name}" for alias in node.names}
-            found.update(name if name in known else str(node.module) for name in inner)
-    return found - {"kgqa_hpc"}
+            found.update(name if name in KNOWN else str(node.module) for name in inner)
+    return frozenset(found - {"kgqa_hpc"})
 
 
 def _room(module: str) -> str:
     return module.split(".")[1]
 
 
+@cache
+def _arrows() -> set[tuple[str, str]]:
+    """(room, room it knows) of every import between two rooms."""
+    rooms = {(_room_of(path), _room(module)) for path in FILES for module in _imports(path)}
+    return {(one, other) for one, other in rooms if one != other}
+
+
+def _room_of(path: Path) -> str:
+    return path.relative_to(PACKAGE).with_suffix("").parts[0]
+
+
 @pytest.mark.parametrize("path", FILES, ids=_module)
 def test_a_room_knows_only_what_stands_before_it(path: Path) -> None:
-    room = path.relative_to(PACKAGE).with_suffix("").parts[0]
+    room = _room_of(path)
     if room in TOP:
         return
     assert room in MAY_KNOW, f"{room} is a new room: give it a place in the plan"
     strangers = {m for m in _imports(path) if _room(m) not in {room, *KNOWN_TO_ALL, *MAY_KNOW[room]}}
     assert not strangers, f"{_module(path)} must not know {sorted(strangers)}"
+
+
+def test_rooms_stand_in_an_order_and_none_knows_one_above_it() -> None:
+    places = {room: place for place, room in enumerate(MAY_KNOW)}
+    known = [(one, other) for one, others in MAY_KNOW.items() for other in others]
+    up = [
+        f"{one} -> {other}"
+        for one, other in {*_arrows(), *known}
+        if one not in TOP and places[other] > places[one]
+    ]
+    assert sorted(up) == []
+    assert {other for _, other in _arrows()} <= MAY_KNOW.keys() | {"cli"}
+
+
+def test_the_plan_allows_no_arrow_that_nobody_draws() -> None:
+    allowed = {(one, other) for one, others in MAY_KNOW.items() for other in others}
+    unused = sorted(f"{one} -> {other}" for one, other in allowed - _arrows())
+    assert unused == []
 
 
 def test_there_is_no_circle_of_imports() -> None:
@@ -133,14 +173,14 @@ def test_functions_are_short() -> None:
     lengths = [
         node.end_lineno - node.lineno + 1
         for path in FILES
-        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+        for node in ast.walk(_parsed(path))
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef) and node.end_lineno is not None
     ]
     assert sorted(lengths)[int(len(lengths) * 0.95)] <= 30
 
 
 def test_every_module_opens_with_what_it_is_about() -> None:
-    silent = [_module(p) for p in FILES if not ast.get_docstring(ast.parse(p.read_text(encoding="utf-8")))]
+    silent = [_module(p) for p in FILES if not ast.get_docstring(_parsed(p))]
     assert silent == []
 
 

@@ -15,7 +15,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kgqa_hpc import stages
-from kgqa_hpc.dataset.settings import Target
+from kgqa_hpc.config.dataset import Target
 from kgqa_hpc.dataset.target import BEYOND, Standing, next_size
 from kgqa_hpc.errors import ConfigError
 from kgqa_hpc.store.document import read_document

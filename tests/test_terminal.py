@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from kgqa_hpc import terminal
-from kgqa_hpc.progress import Progress, stage_progress
+from kgqa_hpc.terminal import Progress, stage_progress
 from tests.test_cli import CONFIG, kgqa, write_graph
 
 

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kgqa_hpc.text_form import LONGEST, TextForm, read_form
+from kgqa_hpc.text.text_form import LONGEST, TextForm, read_form
 
 PATTERNS = [
     "^(Which|What|How) [^?]*[?]$",

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from kgqa_hpc.errors import ConfigError
-from kgqa_hpc.yaml_file import LARGEST, load_yaml, parse_yaml
+from kgqa_hpc.store.yaml_file import LARGEST, load_yaml, parse_yaml
 
 BOMB = "a: &a [x, x]\nb: &b [*a, *a]\nc: &c [*b, *b]\n"
 CYCLE = "engine: &e\n  extra_body: *e\n"

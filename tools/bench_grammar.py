@@ -30,7 +30,7 @@ sys.path.insert(0, str(ROOT))
 
 from kgqa_hpc.engines.cpu.gguf import read_header
 from kgqa_hpc.engines.schema import as_sent
-from kgqa_hpc.text_form import read_form
+from kgqa_hpc.text.text_form import read_form
 
 PROMPTS = ROOT / "prompts"
 OTHER_PYTHON = ROOT / os.environ.get("VENV_LMDEPLOY", ".venv-lmdeploy") / "bin" / "python"

@@ -18,7 +18,7 @@ from pydantic_core import PydanticUndefined
 
 from kgqa_hpc.anchors import KINDS
 from kgqa_hpc.config import PassConfig, PromptConfig, RunConfig, RuntimeConfig
-from kgqa_hpc.dataset.settings import DatasetConfig, Target
+from kgqa_hpc.config.dataset import DatasetConfig, Target
 from kgqa_hpc.engines.registry import ENGINES
 from kgqa_hpc.kg.settings import GraphConfig
 from kgqa_hpc.kg.sources import SOURCES

@@ -16,8 +16,8 @@ import time
 from pathlib import Path
 from typing import Any
 
-from kgqa_hpc import trials
 from kgqa_hpc.evaluate.study import render
+from kgqa_hpc.trials import studies
 
 # Published means of the 15 prompts; 4.5 would be 4.79.
 MEANS = {
@@ -120,7 +120,7 @@ def main() -> None:
     arguments = parser.parse_args()
     config = write_config(arguments.folder, MEANS, arguments.anchors)
     began = time.monotonic()
-    document = trials.study(config, arguments.folder / "run")
+    document = studies.study(config, arguments.folder / "run")
     seconds = time.monotonic() - began
     print(render(document))
     for row in document["variants"]:

@@ -36,7 +36,7 @@ from kgqa_hpc.evaluate.variety import measures
 from kgqa_hpc.kg.graph import KnowledgeGraph
 from kgqa_hpc.kg.load import load_graph
 from kgqa_hpc.kg.reduce import Wanted, reduce_to
-from kgqa_hpc.steps.chain import build_chain, kind_of
+from kgqa_hpc.runs.chain import build_chain, kind_of
 from kgqa_hpc.steps.item import Item
 
 CONFIG = Path(__file__).resolve().parents[1] / "configs" / "context.yaml"

@@ -91,7 +91,7 @@ class ContextAnchors(AnchorKind):
     def variables(self, anchor: Anchor) -> dict[str, Any]:
         """Nodes and relations (`links`, always shown), the type of reasoning, and the topics left out (`avoided`)."""
         shown, data = graph_variables(anchor), anchor.data
-        avoided = data.get("avoided", [])  # not in runs of before
+        avoided = data.get("avoided", [])  # runs of earlier versions have none
         return {**shown, "links": shown["relations"], "type": data["type"], "avoided": avoided}
 
     def objection(self, anchor: Anchor, fields: Mapping[str, Any]) -> str | None:

@@ -6,23 +6,21 @@ neighbours. Drawn uniformly among the questions with at most `max_answers` answe
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Mapping
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
 import numpy as np
 from pydantic import Field
 
 from kgqa_hpc.anchors.anchor import Anchor, AnchorKind, Drawn, Node, Relation, Source, Tools, graph_variables
-from kgqa_hpc.anchors.family import DIFFICULTY, content_id, difficulty, place, wording
+from kgqa_hpc.anchors.family import DIFFICULTY, answer_fields, content_id, difficulty, place, wording
+from kgqa_hpc.anchors.incidence import Incidence
+from kgqa_hpc.anchors.routes import Routes, code_of
 from kgqa_hpc.columns import Column
-from kgqa_hpc.errors import EmptyGraphError, InputError
+from kgqa_hpc.errors import EmptyGraphError
 from kgqa_hpc.prompts.safe_text import clean_name
-from kgqa_hpc.registry import did_you_mean
 from kgqa_hpc.settings import KindSettings
-
-if TYPE_CHECKING:
-    from kgqa_hpc.anchors.incidence import Incidence
-    from kgqa_hpc.anchors.routes import Routes
 
 Query = tuple[int, int, bool, int]  # node, relation, whether it points away, type of the other end
 
@@ -72,8 +70,6 @@ class FactAnchors(AnchorKind):
 
     def draw(self, source: Source, settings: FactSettings, seed: int, tools: Tools) -> Drawn:
         """Raises InputError for a relation or property the graph has not, EmptyGraphError without a question."""
-        from kgqa_hpc.anchors.routes import Routes
-
         routes = Routes(source.graph)
         _check_names(settings, source.graph)
         anchors = [*_facts(routes, settings, seed), *_attributes(routes, settings)]
@@ -82,9 +78,7 @@ class FactAnchors(AnchorKind):
                 "the graph answers no question that fits anchors", "raise anchors.max_answers"
             )
         anchors.sort(key=lambda anchor: place(seed, anchor.id))
-        totals: dict[str, int] = {}
-        for anchor in anchors:
-            totals[anchor.group] = totals.get(anchor.group, 0) + 1
+        totals = Counter(anchor.group for anchor in anchors)
         return Drawn(anchors[: settings.number], totals, notes=(f"{len(anchors):,} questions fit",))
 
     def variables(self, anchor: Anchor) -> dict[str, Any]:
@@ -98,8 +92,7 @@ class FactAnchors(AnchorKind):
         return {**shown, "given": shown["nodes"][:1], **words, "out": data["out"], "answers": answers}
 
     def start(self, anchor: Anchor) -> dict[str, Any]:
-        answers = list(anchor.data["answers"])
-        return {"answer": "; ".join(answers), "answers": answers}
+        return answer_fields(anchor.data["answers"])
 
     def objection(self, anchor: Anchor, fields: Mapping[str, Any]) -> str | None:
         """The answers must be those of the graph, and the wording must keep to its rules."""
@@ -124,12 +117,8 @@ def _check_names(settings: FactSettings, graph: Any) -> None:
         ("property", names, list(graph.node_properties)),
     ]
     for what, wanted, known in checks:
-        if unknown := [name for name in wanted if name not in known]:
-            hint = did_you_mean(unknown[0], known)
-            raise InputError(
-                f"anchors: the graph has no {what} {unknown[0]!r}{hint}",
-                f"it has {', '.join(known) or 'none'}",
-            )
+        for name in wanted:
+            code_of(name, known, what)
 
 
 def _queries(incidence: Incidence, kinds: np.ndarray, most: int) -> Iterator[tuple[Query, list[int]]]:

@@ -48,6 +48,11 @@ def difficulty(steps: int, nodes: int, degree: int) -> dict[str, Any]:
     }
 
 
+def answer_fields(answers: Sequence[str]) -> dict[str, Any]:
+    """The fields of an item whose answers are known before anybody is asked."""
+    return {"answer": "; ".join(answers), "answers": list(answers)}
+
+
 def own_words(text: str) -> str | None:
     """What is wrong with a text that speaks of its source."""
     said = f" {plain(text)} "

@@ -94,8 +94,7 @@ class GraphletAnchors(AnchorKind):
 
     def draw(self, source: Source, settings: GraphletSettings, seed: int, tools: Tools) -> Drawn:
         """Count all shapes, draw `per_shape` of each. Raises EmptyGraphError when there is none."""
-        from kgqa_hpc.graphlets.sample import sample_ordered
-        from kgqa_hpc.graphlets.sample_table import statistics_csv
+        from kgqa_hpc.graphlets.sample import sample_ordered, statistics_csv
 
         assert source.graph is not None
         graph = source.graph
@@ -198,7 +197,7 @@ def graphlet_anchors(
 def _ordered(graph: KnowledgeGraph, tools: Tools) -> OrderedGraph:
     """The graph in the order of the kernels, without its own rows beside it: memory is what bounds its size."""
     from kgqa_hpc.graphlets.ordered_graph import order_graph
-    from kgqa_hpc.graphlets.threads import Workers
+    from kgqa_hpc.threads import Workers
 
     indptr, indices = graph.csr()
     ordered = order_graph(indptr, indices, Workers(tools.threads, tools.progress))

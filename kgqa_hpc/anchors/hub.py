@@ -6,6 +6,7 @@ and asks how or why, the answer brings several of the neighbours together.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping
 from typing import Any, Literal
 
@@ -66,10 +67,7 @@ class HubAnchors(AnchorKind):
         hubs = np.flatnonzero(degrees >= settings.min_degree).tolist()
         if not hubs:
             raise EmptyGraphError(f"no node has {settings.min_degree} neighbours", "lower anchors.min_degree")
-        totals: dict[str, int] = {}
-        for hub in hubs:
-            kind = graph.node(hub).type
-            totals[kind] = totals.get(kind, 0) + 1
+        totals = Counter(graph.node(hub).type for hub in hubs)
         by_seed = {hub: place(seed, str(graph.node_ids[hub])) for hub in hubs}
         largest = settings.first == "largest"
         hubs.sort(key=lambda hub: (-int(degrees[hub]) if largest else 0, by_seed[hub]))

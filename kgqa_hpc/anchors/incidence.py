@@ -75,7 +75,3 @@ class Incidence:
         fits = (self.relation[rows] == relation) & (self.out[rows] == out)
         found: list[int] = self.other[rows][fits].tolist()
         return found
-
-    def neighbours(self, node: int) -> list[int]:
-        """Distinct neighbours, ascending."""
-        return sorted({arm.other for arm in self.arms(node)})

@@ -1,10 +1,10 @@
 """Which of an anchor's nodes a text names.
 
-A name is found as a row of whole words, the longest name first: one inside another is not found there. Not minded are
-case, hyphens and blanks, accents, Unicode forms, Greek letters against their names, British against American spelling,
-possessives, singular and plural, "Anaemia, aplastic" against "aplastic anaemia", and a short form in brackets after the
-name. Minded is the case of short symbols (WAS is no "was"), and what stands around a single letter (a T cell names no
-gene T). tests/anchors/gate_cases.jsonl holds 200 cases, and what was found in them.
+A name is found as a row of whole words, the longest name first; a shorter name inside it is not found there.
+Differences that do not matter: case, hyphens and blanks, accents, Unicode forms, Greek letters and their names, British
+and American spelling, possessives, singular and plural, "Anaemia, aplastic" and "aplastic anaemia", a short form in
+brackets after the name. Differences that matter: the case of short symbols (WAS is not "was"), and what stands around a
+single letter (a T cell names no gene T). tests/anchors/gate_cases.jsonl holds 200 cases with what is found in them.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from functools import lru_cache
 from typing import NamedTuple
 
-from kgqa_hpc.plain_text import normalized
+from kgqa_hpc.text.plain_text import normalized
 
 _ALIKE = str.maketrans({"-": " ", "‐": " ", "‑": " ", "‒": " ", "–": " ", "_": " ", "′": "'", "’": "'"})
 _BREAKS = frozenset("-‐‑‒–—−_ \t\n\r\xa0")

@@ -9,21 +9,18 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
 from pydantic import Field, model_validator
 
 from kgqa_hpc.anchors.anchor import Anchor, AnchorKind, Drawn, Node, Relation, Source, Tools, graph_variables
-from kgqa_hpc.anchors.family import DIFFICULTY, content_id, difficulty, wording
+from kgqa_hpc.anchors.family import DIFFICULTY, answer_fields, content_id, difficulty, wording
 from kgqa_hpc.anchors.names import plain
 from kgqa_hpc.anchors.routes import Routes
 from kgqa_hpc.columns import Column
 from kgqa_hpc.errors import EmptyGraphError
 from kgqa_hpc.prompts.safe_text import clean_name
 from kgqa_hpc.settings import KindSettings
-
-if TYPE_CHECKING:
-    pass
 
 IN_VAIN = 20_000  # draws in a row that gave nothing new before drawing ends
 STEP = {"entity": "string", "relation": "string", "target": "string"}
@@ -127,8 +124,7 @@ class PathAnchors(AnchorKind):
         }
 
     def start(self, anchor: Anchor) -> dict[str, Any]:
-        answers = list(anchor.data["answers"])
-        return {"answer": "; ".join(answers), "answers": answers}
+        return answer_fields(anchor.data["answers"])
 
     def objection(self, anchor: Anchor, fields: Mapping[str, Any]) -> str | None:
         """Every step must be an edge, the answers those of the graph, the wording must keep to its rules."""

@@ -7,6 +7,7 @@ The fields of the record are the fields an item begins with, so that a judge may
 from __future__ import annotations
 
 import random
+from collections import Counter
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, Literal
@@ -19,7 +20,7 @@ from kgqa_hpc.columns import Column
 from kgqa_hpc.errors import InputError
 from kgqa_hpc.prompts.safe_text import TEXT_LENGTH, clean_text
 from kgqa_hpc.settings import KindSettings
-from kgqa_hpc.store.json_lines import json_lines
+from kgqa_hpc.text.bounded_json import json_lines
 
 # Members that say how a record came about; they stay with the record they belong to.
 _OWN = ("accepted", "reason", "verdicts", "features", "provenance")
@@ -64,12 +65,11 @@ class RecordAnchors(AnchorKind):
         Raises InputError for a source that is no run and no readable file, a record without id, or none left.
         """
         kept: dict[str, list[tuple[bytes, dict[str, Any]]]] = {}
-        totals: dict[str, int] = {}
+        totals: Counter[str] = Counter()
         for record in read_records(Path(settings.source)):
             if not _holds(record, settings.where):
                 continue
-            group = _group(record)
-            totals[group] = totals.get(group, 0) + 1
+            totals[_group(record)] += 1
             stratum = str(record.get(settings.stratify)) if settings.stratify else ""
             kept.setdefault(stratum, []).append((place(seed, record["id"]), record))
         chosen = _shares(kept, settings.number)

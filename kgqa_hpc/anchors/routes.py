@@ -110,18 +110,19 @@ class Routes:
         fits = np.ones(len(source), bool)
         for ends, name in zip((source, target), types or (), strict=False):
             if name is not None:
-                fits &= graph.node_type[ends] == _code(name, graph.node_types, "node type")
+                fits &= graph.node_type[ends] == code_of(name, graph.node_types, "node type")
         source, target = source[fits], target[fits]
         return Layer.build(graph.num_nodes, source, target)
 
     def _type(self, name: str) -> int:
-        return _code(name, self.graph.edge_types, "edge type")
+        return code_of(name, self.graph.edge_types, "edge type")
 
 
-def _code(name: str, known: Sequence[str], what: str) -> int:
+def code_of(name: str, known: Sequence[str], what: str) -> int:
+    """The place of a name among those of the graph. Raises InputError with the nearest for one it has not."""
     if name not in known:
         raise InputError(
             f"anchors: the graph has no {what} {name!r}{did_you_mean(name, known)}",
-            f"it has {', '.join(known)}",
+            f"it has {', '.join(known) or 'none'}",
         )
     return list(known).index(name)

@@ -12,7 +12,7 @@ from typing import Any, Literal
 from pydantic import Field
 
 from kgqa_hpc.anchors.anchor import Anchor, AnchorKind, Drawn, Node, Source, Tools, graph_variables
-from kgqa_hpc.anchors.family import DIFFICULTY, content_id, difficulty, place, wording
+from kgqa_hpc.anchors.family import DIFFICULTY, answer_fields, content_id, difficulty, place, wording
 from kgqa_hpc.columns import Column
 from kgqa_hpc.errors import ConfigError, EmptyGraphError, ScriptError
 from kgqa_hpc.gasl.commands import Script
@@ -90,8 +90,7 @@ class ScriptAnchors(AnchorKind):
         return {**shown, **texts, "given": shown["nodes"][:1], "answers": answers}
 
     def start(self, anchor: Anchor) -> dict[str, Any]:
-        answers = list(anchor.data["answers"])
-        return {"answer": "; ".join(answers), "answers": answers}
+        return answer_fields(anchor.data["answers"])
 
     def objection(self, anchor: Anchor, fields: Mapping[str, Any]) -> str | None:
         """The answer must be what execution gave, and the wording must keep to its rules."""

@@ -5,7 +5,7 @@ early (run the same command again). Rooms are imported inside their verb, so tha
 A file is one group of verbs and registers them with `app`.
 """
 
-from kgqa_hpc.cli import bench, dataset, documents, evaluate, gasl, grow, judges, kg, look, prompts, run
+from kgqa_hpc.cli import bench, dataset, documents, evaluate, gasl, judges, kg, look, run
 from kgqa_hpc.cli.app import app, main
 
 __all__ = [
@@ -15,11 +15,9 @@ __all__ = [
     "documents",
     "evaluate",
     "gasl",
-    "grow",
     "judges",
     "kg",
     "look",
     "main",
-    "prompts",
     "run",
 ]

@@ -13,8 +13,8 @@ from typer.core import TyperGroup
 
 from kgqa_hpc import __version__
 from kgqa_hpc.errors import InputError, KgqaError
-from kgqa_hpc.plain_text import plain, plain_json
 from kgqa_hpc.terminal import LOG, set_up
+from kgqa_hpc.text.plain_text import plain, plain_json
 
 # `kgqa --help` lists the commands in this order; what stands nowhere here comes last.
 SECTIONS = {
@@ -97,7 +97,7 @@ def print_result(document: Any, text: object, as_json: bool) -> None:
 
 
 def seconds(option: str, text: str) -> float:
-    from kgqa_hpc.durations import parse_duration
+    from kgqa_hpc.text.durations import parse_duration
 
     try:
         return float(str(parse_duration(text)))

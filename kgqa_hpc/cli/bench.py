@@ -28,15 +28,14 @@ def bench(
     """What CONFIG's engine does on this machine: tokens a second, latency, what guiding costs."""
     import json
 
-    from kgqa_hpc.bench.render import render
-    from kgqa_hpc.trials import bench as stage
+    from kgqa_hpc.trials import bench as room
 
-    document = stage(config, run, number=number, batches=batch)
+    document = room.bench(config, run, number=number, batches=batch)
     if out is not None:
         from kgqa_hpc.store.atomic import write_file
 
         write_file(out, json.dumps(document, indent=2).encode() + b"\n")
-    print_result(document, render(document), as_json)
+    print_result(document, room.render(document), as_json)
 
 
 @app.command()
@@ -46,8 +45,7 @@ def preview(
     as_json: AsJson = False,
 ) -> None:
     """A few items through all steps, with tokens and seconds each, before a run exists."""
-    from kgqa_hpc.bench.preview import render
-    from kgqa_hpc.trials import preview as stage
+    from kgqa_hpc.trials import preview as room
 
-    document = stage(config, number)
-    print_result(document, render(document), as_json)
+    document = room.preview(config, number)
+    print_result(document, room.render(document), as_json)

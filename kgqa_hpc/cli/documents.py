@@ -1,4 +1,4 @@
-"""The verbs about documents: build and search an index, find names in text."""
+"""The verbs about documents and prompts: an index built and searched, names found in text, prompts brought in."""
 
 from __future__ import annotations
 
@@ -11,13 +11,15 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from kgqa_hpc.cli.app import AsJson, app, print_result
-from kgqa_hpc.plain_text import plain_json, printable
+from kgqa_hpc.text.plain_text import plain_json, printable
 
 if TYPE_CHECKING:
     from kgqa_hpc.documents.bm25.search import Hit
 
 index_app = typer.Typer(help="Ranked search over documents (BM25).", no_args_is_help=True)
 app.add_typer(index_app, name="index")
+prompts_app = typer.Typer(help="Bring prompts from elsewhere.", no_args_is_help=True)
+app.add_typer(prompts_app, name="prompts")
 
 Documents = Annotated[
     list[Path],
@@ -42,7 +44,7 @@ def index_build(
     """Build a BM25 index of documents. The same command resumes."""
     from kgqa_hpc.documents.bm25.build import build_index, usual_workers
     from kgqa_hpc.documents.bm25.projection import render, summary
-    from kgqa_hpc.progress import stage_progress
+    from kgqa_hpc.terminal import stage_progress
 
     with stage_progress() as progress:
         content = build_index(
@@ -70,7 +72,7 @@ def index_search(
 ) -> None:
     """The documents that fit a query best; with --json one line for each query."""
     from kgqa_hpc.documents.bm25.search import Bm25Index
-    from kgqa_hpc.documents.queries import read_queries
+    from kgqa_hpc.documents.tables import read_queries
     from kgqa_hpc.errors import InputError
 
     if (query is None) == (queries is None):
@@ -151,3 +153,15 @@ def _told(counts: dict[str, Any]) -> str:
 
 def _reasons(counts: dict[str, Any]) -> str:
     return "".join(f" · {reason} {n:,}" for reason, n in sorted(counts["dropped"].items())) or " none"
+
+
+@prompts_app.command(name="import")
+def prompts_import(
+    file: Annotated[Path, typer.Argument(metavar="FILE", help="JSON: an object of prompt texts.")],
+    to: Annotated[Path, typer.Option(help="The folder of prompts to write.")] = Path("my_prompts"),
+) -> None:
+    """Turn a template file of the published pipeline into prompts, their texts as they stand."""
+    from kgqa_hpc.prompts.templates import import_templates
+
+    for path in import_templates(file, to):
+        print(path)

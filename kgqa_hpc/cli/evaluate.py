@@ -110,10 +110,10 @@ def study(
     as_json: AsJson = False,
 ) -> None:
     """Variants of a prompt, model or setting, scored and compared; the same command resumes."""
-    from kgqa_hpc import trials
     from kgqa_hpc.evaluate.study import render
+    from kgqa_hpc.trials import studies
 
-    document = trials.study(config, run, threads=threads, price=price)
+    document = studies.study(config, run, threads=threads, price=price)
     print_result(document, f"{render(document)}\n\n{run / 'study'}", as_json)
 
 
@@ -143,15 +143,15 @@ def calibrate(
     """Judges and panels against people's ratings: precision, recall, kappa, AUC, the best rule."""
     import tempfile
 
-    from kgqa_hpc import trials
     from kgqa_hpc.evaluate import calibration
     from kgqa_hpc.evaluate.ratings import read_ratings
     from kgqa_hpc.evaluate.verdicts import read_verdicts
+    from kgqa_hpc.trials import studies
 
     read = read_ratings(ratings)
     with tempfile.TemporaryDirectory(prefix="kgqa-calibrate-") as scratch:
         sources = [
-            trials.ask_judges(path, read, (keep or Path(scratch)) / path.stem)
+            studies.ask_judges(path, read, (keep or Path(scratch)) / path.stem)
             if path.suffix in (".yaml", ".yml")
             else path
             for path in judge

@@ -1,4 +1,4 @@
-"""The verbs that say how far a run's judges can be trusted, without any rating by people."""
+"""The verbs about judges: one more of them, and how far they can be trusted without any rating by people."""
 
 from __future__ import annotations
 
@@ -7,10 +7,46 @@ from typing import Annotated
 
 import typer
 
-from kgqa_hpc.cli.app import AsJson, app, print_result
+from kgqa_hpc.cli.app import AsJson, Run, app, print_result, say
 
 Source = Annotated[Path, typer.Argument(metavar="SOURCE", help="A merged run, or JSON lines with verdicts.")]
 Seed = Annotated[int, typer.Option("--seed", min=0, help="Of everything that is drawn.")]
+
+
+@app.command()
+def judge(
+    run: Run,
+    prompt: Annotated[str, typer.Option(help="A judging prompt by name, or a file NAME.md.")],
+    engine: Annotated[
+        Path | None,
+        typer.Option(help="YAML with the keys of `engine:`, or a whole configuration; default: the run's."),
+    ] = None,
+    name: Annotated[str | None, typer.Option(help="Name of judge and pass; default: the prompt's.")] = None,
+    trust_config: Annotated[bool, typer.Option("--trust-config", help="As of `kgqa run`.")] = False,
+) -> None:
+    """Ask one more judge about the pairs of a run; nothing is generated again. Then merge."""
+    from kgqa_hpc.errors import InputError
+    from kgqa_hpc.runs import add_pass
+    from kgqa_hpc.store.yaml_file import load_yaml
+    from kgqa_hpc.work.run import run_command
+
+    file = Path(prompt) if prompt.endswith(".md") else None
+    if file is not None and not file.is_file():
+        raise InputError(f"{file}: no such prompt", "name a prompt of prompts/, or a file NAME.md")
+    label = name or (file.stem if file else prompt)
+    settings: dict[str, object] = {
+        "name": label,
+        "steps": [{"use": "judge", "prompt": file.stem if file else prompt, "as": label}],
+    }
+    if engine is not None:
+        try:
+            data = load_yaml(engine)
+        except FileNotFoundError:
+            raise InputError(f"{engine}: no such file", "name a YAML file with an engine") from None
+        settings["engine"] = data["engine"] if isinstance(data, dict) and "engine" in data else data
+    add_pass(run, settings, file)
+    run_command(run, trust=trust_config)
+    say(f"judged as {label}; next: kgqa merge {run}")
 
 
 @app.command()
@@ -53,11 +89,11 @@ def retest(
     as_json: AsJson = False,
 ) -> None:
     """Ask a run's judges again about the same pairs, as they were and perturbed: test-retest, position, verbosity."""
-    from kgqa_hpc import trials
     from kgqa_hpc.evaluate import perturb as room
+    from kgqa_hpc.trials import studies
 
     names: list[str] = list(dict.fromkeys(perturb or room.PERTURBATIONS))
-    document = trials.retest(run, folder, perturb=names, judges=judge or [], number=number, seed=seed)
+    document = studies.retest(run, folder, perturb=names, judges=judge or [], number=number, seed=seed)
     print_result(document, room.render(document), as_json)
 
 

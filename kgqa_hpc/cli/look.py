@@ -75,7 +75,7 @@ def replay(
     as_json: AsJson = False,
 ) -> None:
     """Ask the engine again what an item was asked, and show what differs. Nothing is written into the run."""
-    from kgqa_hpc import replay as room
+    from kgqa_hpc.trials import replay as room
 
     document = room.replay(run, item)
     print_result(document, room.render(document), as_json)

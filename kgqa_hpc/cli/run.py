@@ -1,4 +1,4 @@
-"""The verbs that take a run from its configuration to its dataset, in that order."""
+"""The verbs that take a run from its configuration to its dataset, in that order, and to a larger one."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def init(
     from kgqa_hpc.errors import InputError
 
     if example is not None:
-        from kgqa_hpc.examples import write_example
+        from kgqa_hpc.config.files import write_example
 
         write_example(example, config)
         print(config)
@@ -185,3 +185,20 @@ def all_(config: Config, run: Run, threads: Threads = None) -> None:
 
     made = stages.all_stages(config, run, threads=threads)
     say(f"dataset  {made.dataset}\nreport   {made.report / 'index.html'}\none item kgqa explain {run} ITEM")
+
+
+@app.command()
+def extend(
+    run: Run,
+    per_shape: Annotated[int | None, typer.Option(min=1, help="Graphlets of each shape, in all.")] = None,
+    number: Annotated[int | None, typer.Option(min=1, help="Anchors of another kind, in all.")] = None,
+    threads: Threads = None,
+) -> None:
+    """Draw a larger sample that contains the old one; answers are kept. Then run and merge."""
+    from kgqa_hpc.errors import InputError
+    from kgqa_hpc.runs.sampling import extend as draw_more
+
+    if (per_shape is None) == (number is None):
+        raise InputError("how many? --per-shape N for graphlets, --number N for other kinds")
+    say(draw_more(run, per_shape or number or 0, threads))
+    say(f"next: kgqa run {run}")

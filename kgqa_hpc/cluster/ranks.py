@@ -1,4 +1,4 @@
-"""The rank of this process among how many: by MPI, srun, a job array, or alone.
+"""The rank of this process among how many (by MPI, srun, a job array, or alone), and its GPUs.
 
 Only the environment is asked; mpi4py is imported (cluster/mpi.py) after it says that a launcher with MPI
 started this process, because importing it elsewhere may hang or print. The ranks share no fate and send no
@@ -11,7 +11,7 @@ import os
 import re
 import secrets
 import socket
-from collections.abc import Mapping
+from collections.abc import Mapping, MutableMapping
 from dataclasses import dataclass
 from typing import Literal
 
@@ -134,3 +134,33 @@ def worker_name(world: World, wish: str | None = None) -> str:
         return f"{re.sub(r'[^A-Za-z0-9-]+', '-', wish)}-{secrets.token_hex(3)}"
     host = re.sub(r"[^A-Za-z0-9-]+", "-", socket.gethostname().split(".")[0])[:24]
     return f"w{world.rank}-{host}-{os.getpid()}-{secrets.token_hex(3)}"
+
+
+def assign_gpus(world: World, per_worker: int, environ: MutableMapping[str, str]) -> str | None:
+    """Give this worker its own GPUs by setting CUDA_VISIBLE_DEVICES, before anything imports torch.
+
+    A launcher that already gave this task exactly its GPUs (srun --gpus-per-task) is left alone; of a list
+    that all tasks of the node see, each takes its part by local rank. Returns the value, None when there is
+    nothing to set. Raises ConfigError when there are fewer GPUs than the workers on this node need.
+    """
+    if per_worker < 1:
+        return None
+    first = world.local_rank * per_worker
+    seen = environ.get("CUDA_VISIBLE_DEVICES")
+    if seen is None:
+        devices = [str(number) for number in range(first, first + per_worker)] if world.local_size > 1 else []
+    else:
+        listed = [part.strip() for part in seen.split(",") if part.strip()]
+        if len(listed) <= per_worker:
+            devices = listed
+        else:
+            devices = listed[first : first + per_worker]
+        if len(devices) < per_worker:
+            raise ConfigError(
+                f"local rank {world.local_rank} needs {per_worker} GPU(s) of CUDA_VISIBLE_DEVICES={seen}",
+                "start one worker per GPU, for instance with --ntasks-per-node equal to the GPUs of a node",
+            )
+    if not devices:
+        return None
+    environ["CUDA_VISIBLE_DEVICES"] = ",".join(devices)
+    return environ["CUDA_VISIBLE_DEVICES"]

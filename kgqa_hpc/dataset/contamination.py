@@ -15,11 +15,11 @@ from typing import Any
 import numpy as np
 import orjson
 
+from kgqa_hpc.config.dataset import EvaluationSet
 from kgqa_hpc.dataset.rows import Rows
-from kgqa_hpc.dataset.settings import EvaluationSet
 from kgqa_hpc.dataset.sketches import words
 from kgqa_hpc.errors import InputError
-from kgqa_hpc.store.json_lines import json_lines
+from kgqa_hpc.text.bounded_json import json_lines
 
 SHORTEST = 3  # words of a question that is looked for whole
 QUESTION_FIELDS = ("question", "query", "prompt", "problem", "instruction", "input", "sentence", "text")

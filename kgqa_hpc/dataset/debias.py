@@ -15,8 +15,8 @@ from typing import Any
 import numpy as np
 import orjson
 
+from kgqa_hpc.config.dataset import Debias
 from kgqa_hpc.dataset.rows import Rows
-from kgqa_hpc.dataset.settings import Debias
 from kgqa_hpc.errors import InputError
 
 SHOWN = 20  # values per column in the accounting

@@ -16,7 +16,7 @@ import orjson
 
 from kgqa_hpc import __version__
 from kgqa_hpc.anchors.anchor import Anchor
-from kgqa_hpc.config import RunConfig
+from kgqa_hpc.config import RunConfig, decision_of
 from kgqa_hpc.dataset.accounting import LENGTH
 from kgqa_hpc.dataset.item_text import render
 from kgqa_hpc.dataset.lengths import FIELDS
@@ -24,7 +24,7 @@ from kgqa_hpc.dataset.open_items import has_ended
 from kgqa_hpc.dataset.record import item_v2, pair_of
 from kgqa_hpc.errors import InputError, PromptError, StoreError
 from kgqa_hpc.runs import kept_prompts, run_config
-from kgqa_hpc.steps.chain import build_chain, decision_of, kind_of
+from kgqa_hpc.runs.chain import build_chain, kind_of
 from kgqa_hpc.steps.item import Item
 from kgqa_hpc.steps.retrace import retrace
 from kgqa_hpc.steps.step import Step

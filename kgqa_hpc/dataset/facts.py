@@ -9,7 +9,7 @@ from typing import Any
 
 from kgqa_hpc.kg.input_files import recorded
 from kgqa_hpc.runs import run_config
-from kgqa_hpc.steps.chain import kind_of
+from kgqa_hpc.runs.chain import kind_of
 from kgqa_hpc.store.anchors import KIND as ANCHORS
 from kgqa_hpc.store.run_folder import RunFolder
 from kgqa_hpc.store.sealed import read_header

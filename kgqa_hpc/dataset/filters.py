@@ -16,10 +16,10 @@ from typing import Any
 
 import numpy as np
 
+from kgqa_hpc.config.dataset import DatasetConfig
 from kgqa_hpc.dataset.accounting import LENGTH, Accounting
 from kgqa_hpc.dataset.lengths import LengthLimits, LengthSum, limits_of
 from kgqa_hpc.dataset.rows import Rows
-from kgqa_hpc.dataset.settings import DatasetConfig
 from kgqa_hpc.dataset.workers import Crew
 
 EXACT, NEAR = "duplicate", "near duplicate"

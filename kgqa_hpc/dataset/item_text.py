@@ -12,7 +12,7 @@ from rich.rule import Rule
 from rich.table import Table
 from rich.text import Text
 
-from kgqa_hpc.plain_text import plain, plain_line
+from kgqa_hpc.text.plain_text import plain, plain_line
 
 WIDTH = 110
 

@@ -24,9 +24,9 @@ from kgqa_hpc.dataset.splits import divide
 from kgqa_hpc.dataset.target import cut
 from kgqa_hpc.dataset.workers import Crew, LocalCrew
 from kgqa_hpc.errors import AccountingError
-from kgqa_hpc.progress import StageProgress
 from kgqa_hpc.store.replace_folder import replaced_folder
 from kgqa_hpc.store.run_folder import RunFolder
+from kgqa_hpc.terminal import StageProgress
 
 PUBLISHED = (
     "biographletqa.jsonl"  # written beside the others when asked for, and kept up to date from then on

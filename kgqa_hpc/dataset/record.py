@@ -14,8 +14,8 @@ from typing import Any
 from kgqa_hpc.columns import Column
 from kgqa_hpc.config import RunConfig
 from kgqa_hpc.dataset.columns import fitting
+from kgqa_hpc.runs.chain import kind_of
 from kgqa_hpc.steps import STEPS
-from kgqa_hpc.steps.chain import kind_of
 
 TOKENS = ("prompt", "completion", "cached")
 PARAMETERS = ("temperature", "max_tokens", "seed")  # of a request, as its trace entry holds them

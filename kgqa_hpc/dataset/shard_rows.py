@@ -15,6 +15,7 @@ from typing import Any
 import orjson
 
 from kgqa_hpc.anchors.anchor import Anchor
+from kgqa_hpc.config import decision_of
 from kgqa_hpc.dataset.columns import Columns
 from kgqa_hpc.dataset.read import FinishedWork, open_work
 from kgqa_hpc.dataset.record import RecordMaker, item_v2, lost_record, pair_of, record_maker
@@ -22,7 +23,6 @@ from kgqa_hpc.dataset.requests import RequestCounts
 from kgqa_hpc.dataset.sketches import SketchMaker
 from kgqa_hpc.dataset.spool import STATUSES, SpoolWriter, cut_line, sampled_digest
 from kgqa_hpc.errors import AccountingError, CorruptFile, KgqaError
-from kgqa_hpc.steps.chain import decision_of
 from kgqa_hpc.steps.decision import Decision
 from kgqa_hpc.store.run_folder import RunFolder
 

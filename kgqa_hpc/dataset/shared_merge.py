@@ -29,13 +29,13 @@ from kgqa_hpc.dataset.near_search import FOLDER, NearSearch
 from kgqa_hpc.dataset.read import FinishedWork, open_work
 from kgqa_hpc.dataset.shard_rows import ShardReader
 from kgqa_hpc.errors import StoreError
-from kgqa_hpc.progress import StageProgress
 from kgqa_hpc.store.atomic import TEMP_SUFFIX, exists, make_folder
 from kgqa_hpc.store.canonical import canonical
 from kgqa_hpc.store.lease import Leases
 from kgqa_hpc.store.lease_renewal import Heartbeat
 from kgqa_hpc.store.run_folder import RunFolder
 from kgqa_hpc.store.sealed import HEADER_BYTES
+from kgqa_hpc.terminal import StageProgress
 
 LAST = "dataset"  # the task of writing it
 WAIT = 1.0  # seconds, give or take half, between two looks at tasks that others hold

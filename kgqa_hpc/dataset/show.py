@@ -11,10 +11,10 @@ import orjson
 from kgqa_hpc.dataset.exports.source import open_source, read_accounting
 from kgqa_hpc.dataset.where import EVERY, Where
 from kgqa_hpc.errors import InputError
-from kgqa_hpc.plain_text import plain_line
 from kgqa_hpc.store.atomic import disk_errors
 from kgqa_hpc.store.regular import open_regular
 from kgqa_hpc.store.run_folder import RunFolder
+from kgqa_hpc.text.plain_text import plain_line
 
 Which = Literal["accepted", "rejected", "lost"]
 

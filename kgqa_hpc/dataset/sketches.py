@@ -19,8 +19,8 @@ import numpy as np
 
 from kgqa_hpc.config import RunConfig
 from kgqa_hpc.errors import InputError, StoreError
-from kgqa_hpc.plain_text import normalized
 from kgqa_hpc.store.atomic import write_file
+from kgqa_hpc.text.plain_text import normalized
 
 PERMUTATIONS = 128
 MISSED = 1e-3  # share of pairs at the threshold that bands may miss

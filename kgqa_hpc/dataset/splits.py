@@ -16,9 +16,9 @@ from typing import Any
 import numpy as np
 import orjson
 
+from kgqa_hpc.config.dataset import Split
 from kgqa_hpc.dataset.rows import Rows
 from kgqa_hpc.dataset.sequence_clusters import cluster
-from kgqa_hpc.dataset.settings import Split
 from kgqa_hpc.errors import InputError
 
 NODES = "nodes"

@@ -12,8 +12,8 @@ from typing import Any
 
 import numpy as np
 
+from kgqa_hpc.config.dataset import Target
 from kgqa_hpc.dataset.rows import Rows
-from kgqa_hpc.dataset.settings import Target
 
 BEYOND = "beyond target"
 ALL = "all"

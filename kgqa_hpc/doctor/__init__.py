@@ -1,7 +1,7 @@
 """What works on this machine, and the line that mends what does not.
 
-The probes (probes.py) run side by side, each in a thread of its own with a limit, so that one hanging mount
-or driver is one line of the answer and not a hanging doctor.
+The probes (probes.py, packages.py) run side by side, each in a thread of its own with a limit, so that one hanging
+mount or driver is one line of the answer and not a hanging doctor.
 """
 
 from __future__ import annotations
@@ -11,12 +11,11 @@ import time
 from collections.abc import Sequence
 from typing import Literal
 
-from kgqa_hpc.doctor.probes import PROBES as MACHINE
+from kgqa_hpc.doctor import packages, probes
 from kgqa_hpc.doctor.probes import Check, Probe
-from kgqa_hpc.doctor.registries import registries
 
 TIMEOUT = 5.0  # s for each probe
-PROBES: dict[str, Probe] = {**MACHINE, "registries": registries}
+PROBES: dict[str, Probe] = {**probes.PROBES, **packages.PROBES}
 
 
 def diagnose(timeout: float = TIMEOUT) -> list[Check]:

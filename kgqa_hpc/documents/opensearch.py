@@ -19,11 +19,11 @@ import urllib.parse
 import urllib.request
 from typing import Any
 
-from kgqa_hpc import bounded_json
 from kgqa_hpc.documents.bm25.search import Hit
 from kgqa_hpc.documents.document import Document
 from kgqa_hpc.errors import InputError, StoreError
-from kgqa_hpc.plain_text import plain_line
+from kgqa_hpc.text import bounded_json
+from kgqa_hpc.text.plain_text import plain_line
 
 # "user:password", so that it stands in no configuration.
 CREDENTIALS = "KGQA_OPENSEARCH_AUTH"

@@ -1,4 +1,6 @@
-"""Proteins of a Swiss-Prot file: FASTA as UniProt writes it, or a table (TSV) with its columns.
+"""Proteins of a Swiss-Prot file, and the functional classes that their names tell.
+
+The file is FASTA as UniProt writes it, or a table (TSV) with its columns.
 
 Of a table are read `accession`, `protein_name` and, where they are there, `entry_name`, `gene_names`,
 `organism`, `taxon_id`, `lineage`, `sequence`; UniProt's own headings (`Entry`, `Protein names`, …) are
@@ -29,6 +31,27 @@ _UNIPROT = {
     "Taxonomic lineage": "lineage",
     "Sequence": "sequence",
 }
+
+# The functional classes of QAProt. A name says little, so the rules are narrow: what is about a kinase
+# (`… kinase inhibitor`) is none. Others are `enzyme` by the ending of a word, or `other`.
+_ABOUT = (
+    r"(?!s?[ -](?:inhibitor|substrate|interacting|binding|associated|anchor|activator|regulat|scaffold|like))"
+)
+_RULES = {
+    "kinase": rf"kinase\b{_ABOUT}",
+    "transmembrane": (
+        r"\b(?:transmembrane|receptor|channel|transporter|permease|symporter|antiporter|exchanger|porin"
+        r"|aquaporin|uniporter|cadherin|integrin|claudin|tetraspanin|connexin|innexin|secy|membrane protein"
+        rf"|efflux pump|multidrug resistance protein)\b{_ABOUT}"
+    ),
+    "structural": (
+        r"\b(?:collagen|keratin|actin|tubulin|laminin|elastin|myosin|crystallin|fibrillin|vimentin|desmin|lamin"
+        r"|spectrin|histone|tropomyosin|titin|nebulin|flagellin|fimbrial|pilin|capsid protein|coat protein"
+        rf"|structural protein|ribosomal protein|cuticle protein)\b{_ABOUT}"
+    ),
+    "enzyme": rf"[a-z]{{3}}ase\b{_ABOUT}",
+}
+_PATTERNS = {name: re.compile(rule, re.IGNORECASE) for name, rule in _RULES.items()}
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,3 +131,8 @@ def _protein(cells: dict[str, str]) -> Protein:
         lineage=cells.get("lineage", ""),
         sequence=cells.get("sequence", ""),
     )
+
+
+def function_classes(protein_name: str) -> tuple[str, ...]:
+    """The classes of a protein with this name, one or several in a fixed order; `("other",)` where none fits."""
+    return tuple(name for name, pattern in _PATTERNS.items() if pattern.search(protein_name)) or ("other",)

@@ -1,4 +1,4 @@
-"""Documents from JSON Lines and Parquet: `id`, `title`, `text`; other columns are passed over.
+"""Documents from JSON Lines and Parquet (`id`, `title`, `text`; other columns are passed over), and files of queries.
 
 `id` is text or a whole number and must be there; a missing or null title or text is empty text.
 """
@@ -12,7 +12,7 @@ from typing import Any
 from kgqa_hpc.documents.document import Document
 from kgqa_hpc.documents.xml import open_bytes
 from kgqa_hpc.errors import DocumentFormatError
-from kgqa_hpc.store.json_lines import json_objects
+from kgqa_hpc.text.bounded_json import json_objects
 
 BATCH_ROWS = 1000
 LONGEST_ID = 1000
@@ -76,3 +76,14 @@ def _text(where: str, row: dict[str, Any], key: str) -> str:
     if not isinstance(value, str):
         raise DocumentFormatError(f"{where}: '{key}' is not text")
     return value
+
+
+def read_queries(path: Path) -> Iterator[tuple[str, str]]:
+    """(id, query) of each line of JSON Lines, in order; without `id` it has its number. Raises DocumentFormatError."""
+    if not path.is_file():
+        raise DocumentFormatError(f"{path}: no such file")
+    for number, row in jsonl_rows(path):
+        where = f"{path} line {number:,}"
+        if not isinstance(row.get("query"), str):
+            raise DocumentFormatError(f"{where}: 'query' is missing or not text", "a query is {id, query}")
+        yield (document_id(where, row["id"]) if "id" in row else str(number)), row["query"]

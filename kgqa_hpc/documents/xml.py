@@ -20,7 +20,7 @@ from typing import IO, Any, cast
 from lxml import etree
 
 from kgqa_hpc.errors import DocumentFormatError
-from kgqa_hpc.plain_text import printable
+from kgqa_hpc.text.plain_text import printable
 
 # XML's own white space. No-break and thin spaces are text and stay.
 _BLANKS = re.compile(r"[ \t\r\n]+")

@@ -15,8 +15,7 @@ from pydantic_core import InitErrorDetails, PydanticCustomError
 
 from kgqa_hpc.engines.engine import EngineSettings
 from kgqa_hpc.engines.registry import ENGINES
-from kgqa_hpc.settings import sentence
-from kgqa_hpc.validation import Told, told
+from kgqa_hpc.settings import Told, sentence, told
 
 # What is often looked for here: how a request is sampled stands in the prompt that asks.
 OF_PROMPTS = frozenset(["temperature", "max_tokens", "top_p", "top_k", "retry_temperature"])

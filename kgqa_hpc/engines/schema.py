@@ -1,7 +1,7 @@
 """The part of JSON schema that every engine here serves, and what is said about the rest.
 
 Objects whose fields are strings, numbers, integers, booleans, one of a list of texts, and lists of these.
-Of patterns it is the forms of kgqa_hpc/text_form.py. What cannot be served (other patterns, references,
+Of patterns it is the forms of kgqa_hpc/text/text_form.py. What cannot be served (other patterns, references,
 alternatives, open-ended objects) is refused before any GPU time is spent, never ignored.
 """
 
@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Any, Generic, TypeVar
 
 from kgqa_hpc.errors import EngineConfigError
-from kgqa_hpc.text_form import read_form
+from kgqa_hpc.text.text_form import read_form
 
 T = TypeVar("T")
 Schema = Mapping[str, Any]

@@ -18,7 +18,7 @@ from kgqa_hpc.evaluate.bootstrap import Floats, estimate, mean_of
 from kgqa_hpc.evaluate.compare import cliffs_delta, mann_whitney
 from kgqa_hpc.evaluate.ratings import Ratings
 from kgqa_hpc.evaluate.scales import ACCEPTABLE, ANSWER_CRITERIA, HIGHEST, LOWEST
-from kgqa_hpc.plain_text import plain_line
+from kgqa_hpc.text.plain_text import plain_line
 
 LEVELS = tuple(range(LOWEST, HIGHEST + 1))
 GROUPS = ("all", "accepted", "rejected")

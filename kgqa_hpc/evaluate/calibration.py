@@ -24,7 +24,7 @@ from kgqa_hpc.evaluate.power import kappa_half_width, ratings_for_kappa
 from kgqa_hpc.evaluate.ratings import Ratings
 from kgqa_hpc.evaluate.scales import ACCEPTABLE, ANSWER_CRITERIA
 from kgqa_hpc.evaluate.verdicts import Verdicts
-from kgqa_hpc.plain_text import plain_line
+from kgqa_hpc.text.plain_text import plain_line
 
 FOLDS = 10
 WIDTH = 0.10

@@ -1,4 +1,4 @@
-"""One HTML page on which people rate a sample: offline, by keyboard, saving on their machine (web_page.py)."""
+"""One HTML page on which people rate a sample: offline, by keyboard, saving on their machine (drawing/web_page.py)."""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ import json
 from dataclasses import asdict
 from pathlib import Path
 
+from kgqa_hpc.drawing.web_page import json_block, render_page
 from kgqa_hpc.errors import InputError
 from kgqa_hpc.evaluate.cells import read_csv
 from kgqa_hpc.evaluate.scales import SCALES
 from kgqa_hpc.store.atomic import make_folder, write_file
-from kgqa_hpc.web_page import json_block, render_page
 
 
 def write_page(sheet: Path, page: Path, *, title: str = "Rating question-answer pairs") -> int:

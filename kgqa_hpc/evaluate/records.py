@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from kgqa_hpc.errors import InputError
-from kgqa_hpc.store.json_lines import json_objects
+from kgqa_hpc.text.bounded_json import json_objects
 
 FILES = ("accepted.jsonl", "rejected.jsonl")
 

@@ -19,8 +19,8 @@ from kgqa_hpc.evaluate import caption_metrics
 from kgqa_hpc.evaluate.bootstrap import RESAMPLES, Estimate, Floats, Statistic, estimate, mean_of
 from kgqa_hpc.evaluate.judged_answers import read_judged
 from kgqa_hpc.evaluate.records import json_lines
-from kgqa_hpc.plain_text import plain_line
 from kgqa_hpc.steps.judge_prediction import BEST
+from kgqa_hpc.text.plain_text import plain_line
 
 ROUGE = ("rouge1", "rouge2", "rougeL")
 SCALES = {"bleu2": 100, "bleu4": 100, **dict.fromkeys(ROUGE, 1), "meteor": 1, "cider": 10}

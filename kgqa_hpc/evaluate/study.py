@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 
 from kgqa_hpc.config import RunConfig
+from kgqa_hpc.config.variants import changes, share_anchors
 from kgqa_hpc.dataset.read import open_work
 from kgqa_hpc.errors import InputError
 from kgqa_hpc.evaluate.bootstrap import Floats
@@ -23,7 +24,6 @@ from kgqa_hpc.steps.variants import MARK
 from kgqa_hpc.store.atomic import make_folder, write_file
 from kgqa_hpc.store.results import iter_result
 from kgqa_hpc.store.run_folder import RunFolder
-from kgqa_hpc.variants import changes, share_anchors
 
 Price = tuple[float, float]  # of a million tokens read and written
 

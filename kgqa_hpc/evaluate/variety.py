@@ -14,7 +14,7 @@ from kgqa_hpc.evaluate.bootstrap import Floats
 from kgqa_hpc.evaluate.diversity import distinct_n, drawn, self_bleu, type_token_curve, vendi_score, words
 from kgqa_hpc.evaluate.records import records
 from kgqa_hpc.evaluate.topics import find_topics, tf_idf
-from kgqa_hpc.progress import stage_progress
+from kgqa_hpc.terminal import stage_progress
 
 ORDERS = (1, 2, 3, 4)
 VENDI_TEXTS = 1000  # its matrix is as wide as it has texts

@@ -10,7 +10,6 @@ from typing import Any
 import orjson
 from pydantic import ValidationError
 
-from kgqa_hpc import bounded_json
 from kgqa_hpc.engines.config import parse_engine, with_paths
 from kgqa_hpc.engines.engine import EngineSettings, Request, Response
 from kgqa_hpc.engines.mailbox import Mailbox
@@ -18,8 +17,9 @@ from kgqa_hpc.engines.registry import ENGINES, Engine
 from kgqa_hpc.errors import ConfigError, InputError
 from kgqa_hpc.gasl.model import Ask, Prompt
 from kgqa_hpc.gasl.values import to_json
-from kgqa_hpc.validation import told
-from kgqa_hpc.yaml_file import load_yaml
+from kgqa_hpc.settings import told
+from kgqa_hpc.store.yaml_file import load_yaml
+from kgqa_hpc.text import bounded_json
 
 # What a model is shown of an item or a variable; the rest would not fit into its context.
 MAX_SHOWN = 8000

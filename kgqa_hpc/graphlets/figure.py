@@ -12,7 +12,7 @@ from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 from matplotlib.layout_engine import ConstrainedLayoutEngine
 
-from kgqa_hpc.graph_layout import few_nodes
+from kgqa_hpc.drawing.graph_layout import few_nodes
 from kgqa_hpc.graphlets.sample import GraphletSample
 from kgqa_hpc.graphlets.shapes import SHAPES, Shape
 

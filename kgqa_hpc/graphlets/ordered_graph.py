@@ -13,7 +13,7 @@ import numpy as np
 
 from kgqa_hpc.errors import InputError
 from kgqa_hpc.graphlets.kernels import relabel
-from kgqa_hpc.graphlets.threads import Workers
+from kgqa_hpc.threads import Workers
 
 # All cores, and no progress.
 ALONE = Workers()

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import csv
+import io
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
@@ -35,9 +37,12 @@ from kgqa_hpc.graphlets.sample_by_rank import count_by_enumeration, enumerate_sa
 from kgqa_hpc.graphlets.shapes import SHAPES
 from kgqa_hpc.graphlets.splitmix import MAX_TOTAL
 from kgqa_hpc.graphlets.structures import Ground, root_copies
-from kgqa_hpc.graphlets.threads import Workers
 from kgqa_hpc.graphlets.triangle_lists import TriangleLists, list_triangles
-from kgqa_hpc.progress import StageProgress
+from kgqa_hpc.terminal import StageProgress
+from kgqa_hpc.threads import Workers
+
+# Of statistics_csv.
+COLUMNS = ("id", "name", "nodes", "edges", "total", "standard_error", "ratio", "sampled")
 
 
 @dataclass(frozen=True)
@@ -232,3 +237,20 @@ def _estimated(exact: Mapping[int, int], hits: HitCounts, found: Found, plan: Pl
     totals = {s: exact.get(s, max(round(estimates[s]), int(taken[s]))) for s in SHAPES}
     errors = {s: 0.0 if s in exact else errors[s] for s in SHAPES}
     return _Drawn(totals, errors, found, plan)
+
+
+def statistics_csv(sample: GraphletSample) -> str:
+    """stats/graphlets.csv: how many graphlets of each shape there are and how many were drawn (Table 1).
+
+    `total` is exact where `standard_error` is 0; `ratio` = sampled / total, empty where there is none.
+    """
+    out = io.StringIO()
+    writer = csv.writer(out, lineterminator="\n")
+    writer.writerow(COLUMNS)
+    sampled = sample.sampled()
+    for number, shape in SHAPES.items():
+        total, drawn = sample.totals[number], sampled[number]
+        ratio = f"{drawn / total:.6g}" if total else ""
+        error = f"{sample.errors[number]:.6g}"
+        writer.writerow([number, shape.name, shape.k, len(shape.edges), total, error, ratio, drawn])
+    return out.getvalue()

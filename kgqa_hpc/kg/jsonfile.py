@@ -13,9 +13,9 @@ from typing import Any
 
 import orjson
 
-from kgqa_hpc import bounded_json
 from kgqa_hpc.errors import GraphFormatError
 from kgqa_hpc.kg.textfile import LINE_LIMIT, TextStream, refuse_other_encodings, text_lines
+from kgqa_hpc.text import bounded_json
 
 _PIECE = 1 << 20
 _BLANK = " \t\r\n"

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-from kgqa_hpc.plain_text import printable
+from kgqa_hpc.text.plain_text import printable
 
 _ROWS = 25
 

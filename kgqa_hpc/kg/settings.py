@@ -23,8 +23,7 @@ from pydantic_core import InitErrorDetails, PydanticCustomError
 
 from kgqa_hpc.errors import ConfigError
 from kgqa_hpc.kg.sources import SOURCES
-from kgqa_hpc.settings import Settings, resolved, sentence
-from kgqa_hpc.validation import told
+from kgqa_hpc.settings import Settings, resolved, sentence, told
 
 
 class SourceSettings(Settings):

@@ -1,7 +1,7 @@
 """The JSON schemas of answers: objects of bounded fields, every one required.
 
 This is the subset that every engine can enforce while it decodes, and that is checked in microseconds
-afterwards: strings (with maxLength, and a pattern of kgqa_hpc/text_form.py), one of a list of strings, booleans,
+afterwards: strings (with maxLength, and a pattern of kgqa_hpc/text/text_form.py), one of a list of strings, booleans,
 integers, numbers, and lists (with maxItems) of these or of objects of these.
 """
 
@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from kgqa_hpc.text_form import read_form
+from kgqa_hpc.text.text_form import read_form
 
 _KEYS = {
     "string": {"type", "minLength", "maxLength", "pattern", "description"},
@@ -24,18 +24,18 @@ LONGEST = 20_000  # characters of one field; far above what a prompt of ours ask
 MOST = 100  # entries of a list
 
 
-def schema_problems(schema: Any, step: str, needed: Mapping[str, str]) -> Iterator[str]:
-    """One sentence for each way in which `schema` leaves the subset or lacks what `step` reads.
+def schema_problems(schema: Any) -> Iterator[str]:
+    """One sentence for each way in which `schema` leaves the subset."""
+    yield from _object_problems("schema", schema)
+
+
+def lacking(schema: Mapping[str, Any], step: str, needed: Mapping[str, str]) -> Iterator[str]:
+    """One sentence for each field that `step` reads and that a schema of the subset does not have.
 
     `needed`: types by field; several that will do are written "integer|number".
     """
-    yield from _object_problems("schema", schema)
-    properties: Any = schema.get("properties") if isinstance(schema, dict) else None
-    if not isinstance(properties, dict):
-        return
     for name, kind in needed.items():
-        field = properties.get(name)
-        if not isinstance(field, dict) or field.get("type") not in kind.split("|"):
+        if schema["properties"].get(name, {}).get("type") not in kind.split("|"):
             yield f"a prompt of step {step} needs the {kind.replace('|', ' or ')} field {name} in its schema"
 
 

@@ -15,7 +15,7 @@ import kgqa_hpc
 from kgqa_hpc.errors import ConfigError, PromptError
 from kgqa_hpc.registry import did_you_mean
 from kgqa_hpc.store.regular import NotRegular, read_with_state
-from kgqa_hpc.yaml_file import parse_yaml
+from kgqa_hpc.store.yaml_file import parse_yaml
 
 _PACKAGE = Path(kgqa_hpc.__file__).resolve().parent
 DOMAIN = "biomedicine"

@@ -1,9 +1,11 @@
-"""The YAML head of a prompt file: which step it serves, what its answer must look like, how it is decoded."""
+"""The YAML head of a prompt file: which step it serves, what its answer must look like, how it is decoded.
+
+Whether there is such a step, and the schema has what it reads, is known where steps are (runs/chain.py).
+"""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Literal, NoReturn
 
@@ -13,8 +15,7 @@ from kgqa_hpc.errors import PromptError
 from kgqa_hpc.prompts.flat_schema import schema_problems
 from kgqa_hpc.prompts.folders import Folders, read_text, read_yaml
 from kgqa_hpc.registry import did_you_mean
-from kgqa_hpc.steps import STEPS
-from kgqa_hpc.validation import told
+from kgqa_hpc.settings import told
 
 
 class FrontMatter(BaseModel):
@@ -70,19 +71,22 @@ def read_front_matter(head: str, file: Path, folders: Folders) -> dict[str, Any]
         front = FrontMatter.model_validate(data)
     except ValidationError as problem:
         _refuse_first(file, head, problem)
-    if front.step not in STEPS:
-        _refuse(file, head, "step", STEPS.unknown(front.step))
-    needed = STEPS.get(front.step).answer
     plain = front.model_dump(by_alias=True)
     for key in _LATER:
         if plain[key] == FrontMatter.model_fields[key].default:
             del plain[key]
     if isinstance(front.schema_, str):
-        plain["schema"] = _schema_of_file(front.schema_, front.step, needed, file, head, folders)
+        plain["schema"] = _schema_of_file(front.schema_, file, head, folders)
     else:
-        for sentence in schema_problems(front.schema_, front.step, needed):
+        for sentence in schema_problems(front.schema_):
             _refuse(file, head, "schema", sentence)
     return plain
+
+
+def place(file: Path, key: str) -> str:
+    """Where a prompt's head has the key: 'FILE line N', for what is found wrong later."""
+    head, _, _ = split_front_matter(read_text(file), file)
+    return f"{file} line {_line_of(head, key)}"
 
 
 def _refuse_first(file: Path, head: str, problem: ValidationError) -> NoReturn:
@@ -98,12 +102,10 @@ def _refuse_first(file: Path, head: str, problem: ValidationError) -> NoReturn:
     _refuse(file, head, key, f"{key}: {error.text}")
 
 
-def _schema_of_file(
-    name: str, step: str, needed: Mapping[str, str], file: Path, head: str, folders: Folders
-) -> dict[str, Any]:
+def _schema_of_file(name: str, file: Path, head: str, folders: Folders) -> dict[str, Any]:
     path = folders.module(name, f"{file} line {_line_of(head, 'schema')}")
     schema = _load_yaml(read_text(path), path, 1)
-    for problem in schema_problems(schema, step, needed):
+    for problem in schema_problems(schema):
         raise PromptError(f"{path}: {problem}", f"it is the schema of {file.name}; see docs/prompts.md")
     return schema
 

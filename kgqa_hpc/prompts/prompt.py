@@ -51,6 +51,7 @@ class Prompt:
     system: str
     variables: frozenset[str]
     text: str = field(repr=False)
+    file: Path = field(repr=False, compare=False)
     _template: Template = field(repr=False, compare=False)
     one_message: bool = False
     last_object: bool = False
@@ -104,6 +105,7 @@ def load_prompt(name: str, folder: str | Path | None = None, domain: str = DOMAI
         system=_constant(template, file),
         variables=frozenset(find_undeclared_variables(tree)) - GLOBALS,
         text=f"---\n{yaml.safe_dump(front, sort_keys=False, allow_unicode=True)}---\n{source}",
+        file=file,
         _template=template,
         one_message=front.get("layout") == "one_message",
         last_object=front.get("read") == "last_object",

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from kgqa_hpc.graph_layout import few_nodes, many_nodes
+from kgqa_hpc.drawing.graph_layout import few_nodes, many_nodes
 from kgqa_hpc.report.node_use import NodeUse
 from kgqa_hpc.report.svg import WIDTH, framed, picture
 

@@ -1,4 +1,4 @@
-"""RUN/report/index.html: what a merged run holds, on one page (web_page.py)."""
+"""RUN/report/index.html: what a merged run holds, on one page (drawing/web_page.py)."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from kgqa_hpc import __version__
 from kgqa_hpc.dataset.accounting import OUTCOMES, Accounting, OutcomeCounts
 from kgqa_hpc.dataset.facts import Facts, gather_facts
 from kgqa_hpc.dataset.group_table import group_rows
+from kgqa_hpc.drawing.web_page import json_block, render_page
 from kgqa_hpc.errors import InputError
 from kgqa_hpc.evaluate.judged import wilson
 from kgqa_hpc.report.drawn_graphs import group_drawings
@@ -20,7 +21,6 @@ from kgqa_hpc.report.pictures import pace, pictures
 from kgqa_hpc.status.history import read_notes
 from kgqa_hpc.store.atomic import make_folder, write_file
 from kgqa_hpc.store.run_folder import RunFolder
-from kgqa_hpc.web_page import json_block, render_page
 
 Counts = dict[str, Any]
 GROUPS = 300  # rows of a table on the page

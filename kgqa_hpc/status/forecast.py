@@ -14,13 +14,13 @@ from pathlib import Path
 from typing import Any
 
 from kgqa_hpc.config import RunConfig
-from kgqa_hpc.durations import duration
 from kgqa_hpc.errors import InputError
 from kgqa_hpc.runs import open_run
+from kgqa_hpc.runs.chain import kind_of
 from kgqa_hpc.status.snapshot import Status, survey
-from kgqa_hpc.steps.chain import kind_of
 from kgqa_hpc.store.run_folder import RunFolder
 from kgqa_hpc.store.sealed import read_header
+from kgqa_hpc.text.durations import duration
 
 DAY = 86_400.0  # s
 QUEUE_LIMIT = 172_800.0  # s; the published runs had two days (Appendix A)

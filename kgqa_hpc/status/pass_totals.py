@@ -6,8 +6,9 @@ was appended since the last look is read. Totals that were saved (in status.json
 
 from __future__ import annotations
 
+import math
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -18,6 +19,8 @@ from kgqa_hpc.store.results import count, read_summary
 from kgqa_hpc.store.run_folder import RunFolder
 
 _SUMS = ("counts", "reasons", "tokens")
+_Z = 1.96  # 95 %
+FEW = 1000  # judged items below which the interval of the acceptance is shown
 
 
 @dataclass
@@ -142,3 +145,29 @@ def verdicts(passes: Iterable[PassTotals], items: dict[str, int]) -> dict[str, i
     total = sum(items.values())
     ended = {name: totals[name] for name in ENDED}
     return {**ended, "waiting": max(total - sum(ended.values()), 0)}
+
+
+def acceptance(verdicts: Mapping[str, int]) -> dict[str, Any] | None:
+    """Accepted of accepted and rejected: {"share", "low", "high", "judged"}; low and high are Wilson's 95 %
+    interval. None before any verdict.
+    """
+    accepted = verdicts.get("accepted", 0)
+    judged = accepted + verdicts.get("rejected", 0)
+    if not judged:
+        return None
+    share = accepted / judged
+    spread = _Z * math.sqrt(share * (1 - share) / judged + _Z**2 / (4 * judged**2))
+    middle, scale = share + _Z**2 / (2 * judged), 1 + _Z**2 / judged
+    low, high = max((middle - spread) / scale, 0.0), min((middle + spread) / scale, 1.0)
+    return {"share": share, "low": low, "high": high, "judged": judged}
+
+
+def acceptance_words(verdicts: Mapping[str, int]) -> str:
+    """'accepted 44.7 %', with '(36 to 54 %)' behind it while few are judged; empty before any verdict."""
+    found = acceptance(verdicts)
+    if found is None:
+        return ""
+    text = f"accepted {100 * found['share']:.1f} %"
+    if found["judged"] < FEW:
+        text += f" ({100 * found['low']:.0f} to {100 * found['high']:.0f} %)"
+    return text

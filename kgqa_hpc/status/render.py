@@ -1,15 +1,15 @@
-"""The status of a run for people: `kgqa status`."""
+"""The status of a run for people (`kgqa status`), and for Prometheus (logs/metrics.prom)."""
 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
-from kgqa_hpc.durations import duration
-from kgqa_hpc.plain_text import plain
-from kgqa_hpc.status.acceptance import words
+from kgqa_hpc.status.pass_totals import acceptance_words
 from kgqa_hpc.status.snapshot import VERDICTS, Status
+from kgqa_hpc.text.durations import duration
+from kgqa_hpc.text.plain_text import plain
 
 WATCH_EVERY = 5.0  # s
 
@@ -73,7 +73,11 @@ def _verdicts(now: Status) -> str:
     if not now["items"]["ended"]:
         return "verdicts  none yet"
     others = [f"{name} {counts[name]:,}" for name in VERDICTS[2:] if counts[name]]
-    shares = [words(counts), *([f"rejected {counts['rejected']:,}"] if counts["rejected"] else []), *others]
+    shares = [
+        acceptance_words(counts),
+        *([f"rejected {counts['rejected']:,}"] if counts["rejected"] else []),
+        *others,
+    ]
     return f"verdicts  {' · '.join(part for part in shares if part)}"
 
 
@@ -105,3 +109,38 @@ def _queue(jobs: list[dict[str, str]]) -> str:
     ]
     more = f" · {len(jobs) - 4} more" if len(jobs) > 4 else ""
     return f"queue     {' · '.join(shown)}{more}"
+
+
+def metrics(now: Status) -> str:
+    """In the Prometheus text format, for node_exporter's textfile collector."""
+    lines = []
+    for name, kind, rows in _series(now):
+        lines.append(f"# TYPE {name} {kind}")
+        for labels, value in rows:
+            pairs = ",".join(f'{key}="{text}"' for key, text in {"run": now["run"], **labels}.items())
+            lines.append(f"{name}{{{pairs}}} {value}")
+    return "\n".join(lines) + "\n"
+
+
+def _series(now: Status) -> Iterator[tuple[str, str, list[tuple[dict[str, str], Any]]]]:
+    for key in ("total", "done", "in_work", "quarantined"):
+        yield f"kgqa_shards_{key}", "gauge", [({"pass": now["pass"]}, now["shards"][key])]
+    yield "kgqa_items_total", "gauge", [({}, now["items"]["total"])]
+    yield "kgqa_items_ended", "gauge", [({}, now["items"]["ended"])]
+    verdicts = [({"verdict": name}, now["verdicts"].get(name, 0)) for name in VERDICTS]
+    yield "kgqa_items", "gauge", verdicts
+    tokens = [
+        ({"pass": one["name"], "kind": kind}, number)
+        for one in now["passes"]
+        for kind, number in sorted(one["tokens"].items())
+    ]
+    if tokens:
+        yield "kgqa_tokens", "counter", tokens
+    workers = now["workers"]
+    yield "kgqa_workers_alive", "gauge", [({}, workers["alive"])]
+    yield "kgqa_workers_stalled", "gauge", [({}, len(workers["stalled"]))]
+    yield "kgqa_engine_deaths", "gauge", [({}, workers["engine_deaths"])]
+    if now["rate"]["last_hour_per_day"] is not None:
+        yield "kgqa_items_per_day", "gauge", [({}, round(now["rate"]["last_hour_per_day"], 1))]
+    if now["seconds_left"] is not None:
+        yield "kgqa_seconds_left", "gauge", [({}, round(now["seconds_left"]))]

@@ -14,8 +14,7 @@ from typing import Any
 
 from kgqa_hpc.errors import CorruptFile, MissingFile
 from kgqa_hpc.status import history
-from kgqa_hpc.status.acceptance import acceptance
-from kgqa_hpc.status.pass_totals import PassTotals, verdicts
+from kgqa_hpc.status.pass_totals import PassTotals, acceptance, verdicts
 from kgqa_hpc.status.worker_states import ALIVE, read_states
 from kgqa_hpc.store import canonical
 from kgqa_hpc.store.partition import ShardsManifest, read_shards_manifest

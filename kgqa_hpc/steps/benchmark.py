@@ -14,9 +14,9 @@ from typing import Any
 
 import orjson
 
-from kgqa_hpc import bounded_json
 from kgqa_hpc.errors import InputError
 from kgqa_hpc.prompts.safe_text import TEXT_LENGTH, clean_text
+from kgqa_hpc.text import bounded_json
 
 
 class Examples:

@@ -13,9 +13,8 @@ from typing import Any
 from pydantic import Field
 
 from kgqa_hpc.columns import Column
-from kgqa_hpc.documents.function_classes import function_classes
 from kgqa_hpc.documents.mapping import Mapped, Outcome, ProteinTable, names_of
-from kgqa_hpc.documents.proteins import Protein, read_proteins
+from kgqa_hpc.documents.proteins import Protein, function_classes, read_proteins
 from kgqa_hpc.documents.taxa import taxon_groups
 from kgqa_hpc.settings import StepSettings
 from kgqa_hpc.steps.extract import kept

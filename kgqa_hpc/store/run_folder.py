@@ -27,7 +27,7 @@ from kgqa_hpc.store.origin import ResultOrigin, anchors_origin, graph_origin, re
 from kgqa_hpc.store.quarantine import quarantine
 from kgqa_hpc.store.regular import irregular
 from kgqa_hpc.store.trust import effects, require_trust
-from kgqa_hpc.yaml_file import load_yaml
+from kgqa_hpc.store.yaml_file import load_yaml
 
 _CURE = "use another run folder for the new configuration, or undo the change"
 

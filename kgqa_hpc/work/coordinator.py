@@ -15,7 +15,7 @@ from kgqa_hpc.cluster import slurm
 from kgqa_hpc.config import RunConfig
 from kgqa_hpc.errors import CorruptFile, MissingFile, StoppedEarly
 from kgqa_hpc.status import history
-from kgqa_hpc.status.metrics import metrics
+from kgqa_hpc.status.render import metrics
 from kgqa_hpc.status.snapshot import Status, compose, load_totals, to_document
 from kgqa_hpc.status.worker_states import read_states, sweep_states
 from kgqa_hpc.store.atomic import make_folder, write_file

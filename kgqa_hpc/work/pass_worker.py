@@ -16,7 +16,7 @@ from typing import Any
 from kgqa_hpc.engines.process import EngineProcess
 from kgqa_hpc.errors import CorruptFile, EngineDied, KgqaError, MissingFile, StoreError
 from kgqa_hpc.runs import kept_prompts
-from kgqa_hpc.steps.chain import build_chain, schemas_of, set_engine
+from kgqa_hpc.runs.chain import build_chain, schemas_of, set_engine
 from kgqa_hpc.store.lease import Lease
 from kgqa_hpc.store.partition import load_shard
 from kgqa_hpc.store.quarantine import quarantine

@@ -13,13 +13,13 @@ from collections.abc import Callable
 from typing import Any
 
 from kgqa_hpc.errors import StoppedEarly, StoreError
-from kgqa_hpc.progress import Progress
-from kgqa_hpc.status.acceptance import words as acceptance_words
+from kgqa_hpc.status.pass_totals import acceptance_words
 from kgqa_hpc.status.snapshot import survey
 from kgqa_hpc.status.worker_states import remove_state, write_state
 from kgqa_hpc.store import canonical
 from kgqa_hpc.store.regular import read_if_there
 from kgqa_hpc.store.run_folder import RunFolder
+from kgqa_hpc.terminal import Progress
 from kgqa_hpc.work.coordinator import Coordinator
 from kgqa_hpc.work.hiccups import LONGEST, Hiccups, may_pass
 from kgqa_hpc.work.session import Activity, describe

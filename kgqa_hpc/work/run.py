@@ -19,13 +19,10 @@ from pathlib import Path
 from typing import Any
 
 from kgqa_hpc.cluster import mpi, slurm
-from kgqa_hpc.cluster.gpus import assign_gpus
-from kgqa_hpc.cluster.ranks import World, discover, worker_name
+from kgqa_hpc.cluster.ranks import World, assign_gpus, discover, worker_name
 from kgqa_hpc.cluster.stop import Stop, deadline_of
 from kgqa_hpc.config import RunConfig
 from kgqa_hpc.errors import CorruptFile, InputError, KgqaError, StoppedEarly, StoreError
-from kgqa_hpc.plain_text import plain
-from kgqa_hpc.progress import Progress
 from kgqa_hpc.runs import open_for_work
 from kgqa_hpc.status.worker_states import place
 from kgqa_hpc.store.clock import time_at
@@ -34,7 +31,8 @@ from kgqa_hpc.store.partition import ShardsManifest, read_shards_manifest
 from kgqa_hpc.store.run_folder import RunFolder
 from kgqa_hpc.store.sealed import read_header
 from kgqa_hpc.store.trust import effects, shown
-from kgqa_hpc.terminal import note
+from kgqa_hpc.terminal import Progress, note
+from kgqa_hpc.text.plain_text import plain
 from kgqa_hpc.work.coordinator import Coordinator, record_own_job
 from kgqa_hpc.work.hiccups import LONGEST
 from kgqa_hpc.work.logbook import Logbook

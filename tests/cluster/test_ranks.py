@@ -6,8 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from kgqa_hpc.cluster.gpus import assign_gpus
-from kgqa_hpc.cluster.ranks import World, discover, worker_name
+from kgqa_hpc.cluster.ranks import World, assign_gpus, discover, worker_name
 from kgqa_hpc.config import load_config
 from kgqa_hpc.errors import ConfigError
 from kgqa_hpc.work.run import _gpus_per_worker

@@ -10,9 +10,9 @@ from typing import Any
 import pandas
 import pytest
 
+from kgqa_hpc.config.dataset import EvaluationSet
 from kgqa_hpc.dataset.contamination import contaminated, read_test_sets
 from kgqa_hpc.dataset.merge import merge
-from kgqa_hpc.dataset.settings import EvaluationSet
 from kgqa_hpc.dataset.sketches import words
 from kgqa_hpc.errors import InputError
 

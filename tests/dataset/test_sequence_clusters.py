@@ -10,13 +10,13 @@ from typing import Any
 import numpy as np
 import pytest
 
+from kgqa_hpc.config.dataset import Split
 from kgqa_hpc.dataset.sequence_clusters import (
     cluster,
     cluster_by_kmers,
     cluster_by_mmseqs,
     highest_similarity_across,
 )
-from kgqa_hpc.dataset.settings import Split
 from kgqa_hpc.dataset.splits import divide
 from kgqa_hpc.errors import InputError, KgqaError
 

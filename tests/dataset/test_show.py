@@ -14,7 +14,7 @@ from kgqa_hpc.cli import app
 from kgqa_hpc.dataset.merge import merge
 from kgqa_hpc.dataset.show import render, show
 from kgqa_hpc.errors import InputError
-from kgqa_hpc.plain_text import plain, plain_line
+from kgqa_hpc.text.plain_text import plain, plain_line
 
 
 @pytest.fixture

@@ -10,8 +10,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from kgqa_hpc.config.dataset import Split
 from kgqa_hpc.dataset.merge import merge
-from kgqa_hpc.dataset.settings import Split
 from kgqa_hpc.dataset.splits import divide
 from kgqa_hpc.errors import InputError
 

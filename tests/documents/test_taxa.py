@@ -7,8 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from kgqa_hpc.documents.function_classes import function_classes
-from kgqa_hpc.documents.proteins import read_proteins
+from kgqa_hpc.documents.proteins import function_classes, read_proteins
 from kgqa_hpc.documents.taxa import organism_key, taxon_group, taxon_groups
 
 

@@ -32,7 +32,7 @@ from kgqa_hpc.evaluate.panel import (
 from kgqa_hpc.evaluate.ratings import Rating, Ratings, read_ratings
 from kgqa_hpc.evaluate.scales import CRITERIA
 from kgqa_hpc.evaluate.verdicts import Verdicts, opinion, read_verdicts
-from kgqa_hpc.trials import ask_judges
+from kgqa_hpc.trials.studies import ask_judges
 from tests.evaluate.pairs import write_lines
 
 

@@ -10,12 +10,12 @@ from typing import Any
 
 import pytest
 
+from kgqa_hpc.drawing.web_page import json_block
 from kgqa_hpc.errors import InputError
 from kgqa_hpc.evaluate.analysis import analyse
 from kgqa_hpc.evaluate.human_page import write_page
 from kgqa_hpc.evaluate.human_sample import draw_sample
 from kgqa_hpc.evaluate.ratings import read_ratings
-from kgqa_hpc.web_page import json_block
 
 CHROMIUM = Path("/usr/bin/chromium")
 PATIENCE = 300_000  # milliseconds: a loaded machine is slow, not wrong

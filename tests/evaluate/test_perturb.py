@@ -9,10 +9,11 @@ from typing import Any
 import numpy as np
 import pytest
 
-from kgqa_hpc import stages, trials
+from kgqa_hpc import stages
 from kgqa_hpc.errors import InputError
 from kgqa_hpc.evaluate.bias import retest
 from kgqa_hpc.evaluate.perturb import compare_rounds, perturbed, render
+from kgqa_hpc.trials import studies
 
 PAIRS = 150
 # Every answer is "Alpha N one. Omega two."; said twice and turned round it holds words that it does not hold as it is.
@@ -45,7 +46,7 @@ def judged(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def found(judged: Path) -> dict[str, Any]:
-    return trials.retest(
+    return studies.retest(
         judged, judged.parent / "again", perturb=["same", "order", "longer"], judges=[], number=PAIRS, seed=1
     )
 
@@ -70,7 +71,7 @@ def test_a_judge_asked_the_same_again_shows_its_chance_and_no_taste(found: dict[
 
 def test_asking_again_changes_no_byte_of_the_run_and_resumes(judged: Path, found: dict[str, Any]) -> None:
     before = {path: path.read_bytes() for path in judged.rglob("*") if path.is_file()}
-    again = trials.retest(
+    again = studies.retest(
         judged,
         judged.parent / "again",
         perturb=["same", "order", "longer"],
@@ -84,9 +85,9 @@ def test_asking_again_changes_no_byte_of_the_run_and_resumes(judged: Path, found
 
 def test_an_unknown_judge_is_refused_with_those_there_are(judged: Path, tmp_path: Path) -> None:
     with pytest.raises(InputError, match="no judge 'dice'"):
-        trials.retest(judged, tmp_path / "x", perturb=["same"], judges=["dice"], number=5, seed=0)
+        studies.retest(judged, tmp_path / "x", perturb=["same"], judges=["dice"], number=5, seed=0)
     with pytest.raises(InputError, match="there are same, order, longer"):
-        trials.retest(judged, tmp_path / "x", perturb=["shorter"], judges=[], number=5, seed=0)
+        studies.retest(judged, tmp_path / "x", perturb=["shorter"], judges=[], number=5, seed=0)
 
 
 def test_a_perturbation_says_nothing_new_and_loses_nothing() -> None:

@@ -10,7 +10,7 @@ from types import ModuleType
 import pytest
 from scipy.stats import mannwhitneyu, wilcoxon
 
-from kgqa_hpc import trials
+from kgqa_hpc.trials import studies
 from tests.evaluate.pairs import expand_histogram
 
 MEANS = {"low": 3.4, "middle": 4.2, "same": 5.0, "best": 5.0}
@@ -31,7 +31,7 @@ def load_tool() -> ModuleType:
 def found(tmp_path_factory: pytest.TempPathFactory) -> dict:
     folder = tmp_path_factory.mktemp("planted")
     config = load_tool().write_config(folder, MEANS, ANCHORS, garbage=0.0)
-    document = trials.study(config, folder / "run", price=(1.0, 4.0))
+    document = studies.study(config, folder / "run", price=(1.0, 4.0))
     assert json.loads((folder / "run" / "study" / "study.json").read_text())["paired"] is True
     return document
 

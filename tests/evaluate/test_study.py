@@ -8,18 +8,17 @@ from pathlib import Path
 import pytest
 from scipy.stats import mannwhitneyu, wilcoxon
 
-from kgqa_hpc import trials
-from kgqa_hpc.bench.preview import render as render_preview
 from kgqa_hpc.config import parse_config
 from kgqa_hpc.dataset.explain import explain
 from kgqa_hpc.engines.engine import Response
 from kgqa_hpc.errors import ConfigError, InputError
 from kgqa_hpc.evaluate.study import Variant, read_study, write_study
 from kgqa_hpc.runs import open_run
-from kgqa_hpc.sampling import extend
-from kgqa_hpc.steps.chain import build_chain
+from kgqa_hpc.runs.chain import build_chain
+from kgqa_hpc.runs.sampling import extend
 from kgqa_hpc.steps.item import Item
 from kgqa_hpc.steps.step import Done, Retry
+from kgqa_hpc.trials import preview, studies
 from tests.prompts.test_published import ANCHOR
 
 VARIANTS = ["p1_1", "p2_1", "p5"]
@@ -52,7 +51,7 @@ def write_config(folder: Path, number: int = 6, **more: object) -> Path:
 @pytest.fixture(scope="module")
 def done(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, dict]:
     folder = tmp_path_factory.mktemp("study")
-    return folder / "run", trials.study(write_config(folder, 20), folder / "run")
+    return folder / "run", studies.study(write_config(folder, 20), folder / "run")
 
 
 def test_every_anchor_is_done_once_with_every_variant_and_the_counts_add_up(done: tuple[Path, dict]) -> None:
@@ -109,11 +108,11 @@ def test_tests_are_those_of_scipy_on_the_scores(done: tuple[Path, dict]) -> None
 def test_a_study_extended_to_more_anchors_says_what_one_over_all_of_them_says(tmp_path: Path) -> None:
     few, many = ({"kind": "records", "from": "records.jsonl", "number": number} for number in (6, 10))
     run = tmp_path / "grown"
-    trials.study(write_config(tmp_path, 12, anchors=few), run)
+    studies.study(write_config(tmp_path, 12, anchors=few), run)
     before = {path: path.read_bytes() for path in run.glob("results/*/*.h5")}
     assert extend(run, 10).anchors == 30
-    grown = trials.study(run / "config.yaml", run)
-    assert grown == trials.study(write_config(tmp_path, 12, anchors=many), tmp_path / "whole")
+    grown = studies.study(run / "config.yaml", run)
+    assert grown == studies.study(write_config(tmp_path, 12, anchors=many), tmp_path / "whole")
     assert {path: path.read_bytes() for path in before} == before
 
 
@@ -122,7 +121,7 @@ def test_a_study_whose_variants_draw_their_own_anchors_is_not_extended(tmp_path:
     config = write_config(
         tmp_path, 6, anchors={"kind": "records", "from": "records.jsonl"}, variants=variants
     )
-    trials.study(config, tmp_path / "run")
+    studies.study(config, tmp_path / "run")
     with pytest.raises(InputError, match="draw anchors of their own"):
         extend(tmp_path / "run", 6)
 
@@ -164,7 +163,7 @@ def test_variants_that_cannot_be_are_refused(variants: dict, word: str) -> None:
 
 def test_a_configuration_without_variants_is_no_study(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="variants"):
-        trials.study(write_config(tmp_path, variants=None), tmp_path / "run")
+        studies.study(write_config(tmp_path, variants=None), tmp_path / "run")
     assert not (tmp_path / "run").exists()
 
 
@@ -187,7 +186,7 @@ def test_an_unreadable_score_counts_as_it_is_told_or_loses_the_item() -> None:
 
 def test_a_preview_shows_items_through_all_steps_and_what_many_would_take(tmp_path: Path) -> None:
     config = write_config(tmp_path, variants=None, engine={"kind": "scripted"})
-    document = trials.preview(config, 3)
+    document = preview.preview(config, 3)
     assert len(document["items"]) == 3
     for item in document["items"]:
         assert item["status"] == "accepted"
@@ -196,4 +195,4 @@ def test_a_preview_shows_items_through_all_steps_and_what_many_would_take(tmp_pa
     assert document["forecast"]["items"] == 100_000
     tokens = sum(item["tokens"]["prompt"] for item in document["items"])
     assert document["forecast"]["prompt_tokens"] == round(100_000 * tokens / 3)
-    assert "100,000 would take" in render_preview(document)
+    assert "100,000 would take" in preview.render(document)

@@ -9,17 +9,17 @@ from typing import Any
 import pyarrow.parquet as pq
 import pytest
 
-from kgqa_hpc import trials
 from kgqa_hpc.config import parse_config
+from kgqa_hpc.config.variants import changes
 from kgqa_hpc.dataset.explain import explain
 from kgqa_hpc.errors import ConfigError
 from kgqa_hpc.evaluate.records import records
 from kgqa_hpc.runs import open_run
-from kgqa_hpc.steps.chain import build_chain, kind_of
+from kgqa_hpc.runs.chain import build_chain, kind_of
 from kgqa_hpc.steps.item import Item
 from kgqa_hpc.steps.variants import with_variants
 from kgqa_hpc.store.anchors import AnchorsFile
-from kgqa_hpc.variants import changes
+from kgqa_hpc.trials import studies
 from tests.prompts.test_published import ANCHOR
 from tests.test_cli import write_graph
 
@@ -42,7 +42,7 @@ def config_of(**sections: Any) -> dict[str, Any]:
 def do_study(folder: Path, **sections: Any) -> dict[str, Any]:
     write_graph(folder)
     (folder / "study.yaml").write_text(json.dumps(config_of(**sections)), encoding="utf-8")
-    return trials.study(folder / "study.yaml", folder / "run")
+    return studies.study(folder / "study.yaml", folder / "run")
 
 
 def requests(variants: dict[str, Any], **sections: Any) -> dict[str, Any]:
@@ -88,7 +88,7 @@ def test_a_study_of_models_goes_on_in_its_folder_and_adds_nothing(
 ) -> None:
     folder, first = models
     results = {p: p.stat().st_mtime_ns for p in (folder / "run" / "results").rglob("*.h5")}
-    assert trials.study(folder / "study.yaml", folder / "run") == first
+    assert studies.study(folder / "study.yaml", folder / "run") == first
     assert {p: p.stat().st_mtime_ns for p in (folder / "run" / "results").rglob("*.h5")} == results
 
 

@@ -12,7 +12,7 @@ import yaml
 from kgqa_hpc.anchors.anchor import Anchor
 from kgqa_hpc.anchors.script import answers_of
 from kgqa_hpc.config import load_config
-from kgqa_hpc.steps.chain import run_prompts
+from kgqa_hpc.runs.chain import run_prompts
 from kgqa_hpc.steps.plan import ROUNDS, run_on
 from kgqa_hpc.store.anchors import AnchorsFile
 from kgqa_hpc.store.run_folder import RunFolder

@@ -134,7 +134,7 @@ EXPORTS = {
 @pytest.mark.parametrize("family", FAMILIES)
 def test_the_shipped_configuration_of_a_family_is_whole(family: str) -> None:
     from kgqa_hpc.config import load_config
-    from kgqa_hpc.steps.chain import run_prompts
+    from kgqa_hpc.runs.chain import run_prompts
 
     config = load_config(ROOT / "configs" / f"{family}.yaml")
     assert config.anchors.kind == family

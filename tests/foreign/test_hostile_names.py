@@ -22,9 +22,9 @@ from kgqa_hpc.engines.clean import one_line
 from kgqa_hpc.errors import ScriptError
 from kgqa_hpc.gasl.parser import parse
 from kgqa_hpc.gasl.source import MAX_BYTES
-from kgqa_hpc.plain_text import plain, plain_json, plain_line
 from kgqa_hpc.prompts.prompt import load_prompt
 from kgqa_hpc.prompts.safe_text import NAME_LENGTH, clean_text
+from kgqa_hpc.text.plain_text import plain, plain_json, plain_line
 from tests.foreign.watchdog import watched
 from tests.work.rig import environment
 

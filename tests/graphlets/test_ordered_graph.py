@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from kgqa_hpc.errors import InputError
 from kgqa_hpc.graphlets.ordered_graph import OrderedGraph, order_graph
-from kgqa_hpc.graphlets.threads import Workers
+from kgqa_hpc.threads import Workers
 
 pairs = st.lists(st.tuples(st.integers(0, 39), st.integers(0, 39)), max_size=300)
 

@@ -17,8 +17,8 @@ from kgqa_hpc.graphlets.ordered_graph import order_graph
 from kgqa_hpc.graphlets.sample_by_draws import HitCounts, draw_samples, pilot
 from kgqa_hpc.graphlets.shapes import SHAPES
 from kgqa_hpc.graphlets.structures import Ground, root_copies
-from kgqa_hpc.graphlets.threads import Workers
 from kgqa_hpc.graphlets.triangle_lists import list_triangles
+from kgqa_hpc.threads import Workers
 
 NO_TIME = dict.fromkeys(PASSES, 0.0)
 

@@ -12,8 +12,8 @@ from kgqa_hpc.graphlets.occurrences import Found, arrange
 from kgqa_hpc.graphlets.ordered_graph import OrderedGraph, order_graph
 from kgqa_hpc.graphlets.sample_by_rank import count_by_enumeration, enumerate_sample
 from kgqa_hpc.graphlets.shapes import SHAPES
-from kgqa_hpc.graphlets.threads import Workers
 from kgqa_hpc.graphlets.triangle_lists import list_triangles
+from kgqa_hpc.threads import Workers
 
 EVERYTHING = dict.fromkeys(SHAPES, 10**9)
 

@@ -9,9 +9,8 @@ import struct
 import numpy as np
 import pytest
 
-from kgqa_hpc.graph_layout import crossings, few_nodes
-from kgqa_hpc.graphlets.sample import sample_graphlets
-from kgqa_hpc.graphlets.sample_table import COLUMNS, statistics_csv
+from kgqa_hpc.drawing.graph_layout import crossings, few_nodes
+from kgqa_hpc.graphlets.sample import COLUMNS, sample_graphlets, statistics_csv
 from kgqa_hpc.graphlets.shapes import SHAPES
 
 

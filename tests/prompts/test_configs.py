@@ -8,7 +8,7 @@ import pytest
 
 from kgqa_hpc.config import load_config
 from kgqa_hpc.prompts.folders import shipped_prompts
-from kgqa_hpc.steps.chain import build_chain
+from kgqa_hpc.runs.chain import build_chain
 
 # hydrate_*.yaml are recipes that a configuration names.
 CONFIGS = sorted((shipped_prompts().parent / "configs").glob("[!h]*.yaml"))

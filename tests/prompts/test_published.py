@@ -14,8 +14,8 @@ from kgqa_hpc.errors import InputError
 from kgqa_hpc.prompts.folders import shipped_prompts
 from kgqa_hpc.prompts.prompt import load_prompt
 from kgqa_hpc.prompts.templates import PUBLISHED, import_templates
+from kgqa_hpc.runs.chain import build_chain
 from kgqa_hpc.steps.answer_json import Unparseable, parse_last_object
-from kgqa_hpc.steps.chain import build_chain
 from kgqa_hpc.steps.item import Item
 from kgqa_hpc.steps.step import Done
 

@@ -10,9 +10,11 @@ import yaml
 
 from kgqa_hpc.anchors.graphlet import GraphletAnchors
 from kgqa_hpc.engines.schema import check
+from kgqa_hpc.prompts.flat_schema import lacking
 from kgqa_hpc.prompts.folders import Folders, shipped_prompts
 from kgqa_hpc.prompts.prompt import load_prompt
-from kgqa_hpc.text_form import read_form
+from kgqa_hpc.steps import STEPS
+from kgqa_hpc.text.text_form import read_form
 
 KIND = GraphletAnchors()
 PAIR = {"question": "A question?", "answer": "An answer."}
@@ -59,6 +61,12 @@ def test_a_shipped_prompt_shows_its_fields_in_the_order_of_its_schema(name: str)
     reply = prompt.system[prompt.system.index("# Form of the reply") :]
     example = yaml.safe_load(reply[reply.index("{") :])
     assert list(example) == list(prompt.schema["properties"])
+
+
+@pytest.mark.parametrize("name", SHIPPED)
+def test_a_shipped_prompt_asks_for_all_that_its_step_reads(name: str) -> None:
+    prompt = load_prompt(name)
+    assert list(lacking(prompt.schema, prompt.step, STEPS.get(prompt.step).answer)) == []
 
 
 @pytest.mark.parametrize("name", SHIPPED)

@@ -9,8 +9,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from kgqa_hpc.drawing.graph_layout import many_nodes
 from kgqa_hpc.evaluate.judged import wilson
-from kgqa_hpc.graph_layout import many_nodes
 from kgqa_hpc.report import drawn_graphs, node_use
 from kgqa_hpc.report.drawn_graphs import covered_graph, group_drawings
 from kgqa_hpc.report.node_use import count_nodes

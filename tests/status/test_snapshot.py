@@ -13,9 +13,8 @@ import pytest
 from kgqa_hpc.cluster import slurm
 from kgqa_hpc.errors import InputError
 from kgqa_hpc.status import history
-from kgqa_hpc.status.metrics import metrics
 from kgqa_hpc.status.pass_totals import PassTotals
-from kgqa_hpc.status.render import WATCH_EVERY, render, watch
+from kgqa_hpc.status.render import WATCH_EVERY, metrics, render, watch
 from kgqa_hpc.status.snapshot import compose, load_totals, survey, to_document
 from kgqa_hpc.status.worker_states import (
     ALIVE,

@@ -13,7 +13,7 @@ from kgqa_hpc.config import parse_config
 from kgqa_hpc.engines.engine import EngineInfo, Response
 from kgqa_hpc.errors import PromptError
 from kgqa_hpc.prompts.folders import shipped_prompts
-from kgqa_hpc.steps.chain import build_chain, set_engine
+from kgqa_hpc.runs.chain import build_chain, set_engine
 from kgqa_hpc.steps.item import Item
 from kgqa_hpc.steps.step import Done, Reject, Retry, Step
 
@@ -137,6 +137,25 @@ def test_each_pass_has_its_own_steps() -> None:
 def test_a_prompt_of_another_step_is_refused() -> None:
     with pytest.raises(PromptError, match=r"step generate: filter is a prompt of step judge"):
         build_chain(config(generate="filter"), "write")
+
+
+@pytest.mark.parametrize(
+    ("step", "expected"),
+    [
+        ("dance", "p5.md line 2: unknown step 'dance'; known: generate, judge"),
+        ("judge", "step generate: p5 is a prompt of step judge"),
+        ("generate", "p5.md line 3: a prompt of step generate needs the string field question in its schema"),
+    ],
+)
+def test_a_prompt_must_serve_the_step_that_names_it(tmp_path: Path, step: str, expected: str) -> None:
+    (tmp_path / "p5.md").write_text(
+        f"---\nstep: {step}\nschema: {{type: object, properties: {{answer: {{type: string, maxLength: 9}}}}, "
+        "required: [answer], additionalProperties: false}\nmax_tokens: 100\n---\n"
+        "{% block system %}Judge.{% endblock %}{% block user %}It.{% endblock %}\n"
+    )
+    with pytest.raises(PromptError) as caught:
+        build_chain(config(folder=str(tmp_path)), "write")
+    assert expected in caught.value.message
 
 
 def test_the_engine_may_be_known_later(item: Item, stop: StopAnswer) -> None:

@@ -13,7 +13,7 @@ from kgqa_hpc.config import parse_config
 from kgqa_hpc.engines.engine import Response
 from kgqa_hpc.errors import InputError
 from kgqa_hpc.prompts.prompt import load_prompt
-from kgqa_hpc.steps.chain import build_chain
+from kgqa_hpc.runs.chain import build_chain
 from kgqa_hpc.steps.item import Item
 from kgqa_hpc.steps.step import Done, Reject
 from kgqa_hpc.steps.wording import COPIED, graph_words

@@ -13,7 +13,7 @@ import pytest
 from kgqa_hpc import stages
 from kgqa_hpc.anchors.anchor import Anchor
 from kgqa_hpc.runs import open_run
-from kgqa_hpc.steps.chain import build_chain, kind_of
+from kgqa_hpc.runs.chain import build_chain, kind_of
 from kgqa_hpc.steps.item import Item
 from kgqa_hpc.store.anchors import AnchorsFile
 

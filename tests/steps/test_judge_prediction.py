@@ -17,7 +17,7 @@ from kgqa_hpc.evaluate import caption_metrics
 from kgqa_hpc.evaluate.judged_answers import write_joined
 from kgqa_hpc.evaluate.records import records
 from kgqa_hpc.evaluate.score import read_pairs, score
-from kgqa_hpc.steps.chain import build_chain
+from kgqa_hpc.runs.chain import build_chain
 from kgqa_hpc.steps.item import Item
 from kgqa_hpc.steps.judge_prediction import ASPECTS
 from kgqa_hpc.steps.step import Done, Reject, Retry, Step

@@ -19,7 +19,7 @@ from kgqa_hpc.anchors.anchor import Anchor
 from kgqa_hpc.config import parse_config
 from kgqa_hpc.engines.engine import EngineInfo, Response
 from kgqa_hpc.evaluate.records import records
-from kgqa_hpc.steps.chain import build_chain
+from kgqa_hpc.runs.chain import build_chain
 from kgqa_hpc.steps.extract import kept
 from kgqa_hpc.steps.item import Item
 from kgqa_hpc.steps.judge_support import CRITERIA, JudgeSupport

@@ -18,8 +18,8 @@ from kgqa_hpc.config import parse_config
 from kgqa_hpc.dataset.exports.source import export
 from kgqa_hpc.engines.engine import EngineInfo, Response
 from kgqa_hpc.errors import ConfigError, InputError
+from kgqa_hpc.runs.chain import build_chain
 from kgqa_hpc.steps.benchmark import Examples
-from kgqa_hpc.steps.chain import build_chain
 from kgqa_hpc.steps.item import Item
 from kgqa_hpc.steps.rephrase_medqa import options_trouble
 from kgqa_hpc.steps.step import Done, Retry, Step

@@ -15,7 +15,7 @@ from kgqa_hpc.runs import fingerprint
 from kgqa_hpc.store import run_folder
 from kgqa_hpc.store.run_folder import RunFolder
 from kgqa_hpc.store.trust import effects, shown
-from kgqa_hpc.yaml_file import load_yaml
+from kgqa_hpc.store.yaml_file import load_yaml
 from tests.runs import make_run
 from tests.work.rig import Processes
 

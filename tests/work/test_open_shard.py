@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from kgqa_hpc.runs import run_config
-from kgqa_hpc.steps.chain import build_chain
+from kgqa_hpc.runs.chain import build_chain
 from kgqa_hpc.store.lease import Leases
 from kgqa_hpc.store.partition import load_shard, partition
 from kgqa_hpc.store.results import read_result

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from kgqa_hpc.errors import StoreError
-from kgqa_hpc.progress import LINE_EVERY, Progress, StageProgress, stage_progress
+from kgqa_hpc.terminal import LINE_EVERY, Progress, StageProgress, stage_progress
 from kgqa_hpc.work.logbook import Logbook
 
 
@@ -16,7 +16,7 @@ def test_a_log_gets_the_first_line_at_once_and_then_one_per_interval(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     now = [1000.0]
-    monkeypatch.setattr("kgqa_hpc.progress.time.monotonic", lambda: now[0])
+    monkeypatch.setattr("kgqa_hpc.terminal.time.monotonic", lambda: now[0])
     progress = Progress(interactive=False)
     for step in range(300):
         now[0] += 1
@@ -39,7 +39,7 @@ def test_a_terminal_gets_a_bar(capsys: pytest.CaptureFixture[str]) -> None:
 def clock(monkeypatch: pytest.MonkeyPatch) -> list[float]:
     """The time that passes, in its only element."""
     now = [1000.0]
-    monkeypatch.setattr("kgqa_hpc.progress.time.monotonic", lambda: now[0])
+    monkeypatch.setattr("kgqa_hpc.terminal.time.monotonic", lambda: now[0])
     return now
 
 

@@ -19,13 +19,13 @@ from pathlib import Path
 from threading import Thread
 from typing import Any
 
-from kgqa_hpc.cores import usable_cores
 from kgqa_hpc.documents.bm25 import manifest, shard, spool, terms
 from kgqa_hpc.documents.read import document_files
 from kgqa_hpc.errors import InputError, StoreError
-from kgqa_hpc.progress import StageProgress
 from kgqa_hpc.store.atomic import make_folder, sync_folder
 from kgqa_hpc.store.document import read_document, write_document
+from kgqa_hpc.terminal import StageProgress
+from kgqa_hpc.threads import usable_cores
 
 MAX_SHARDS = 1024
 _PLAN = "plan.json"

@@ -19,7 +19,6 @@ from typing import Any, ClassVar, Literal
 
 from pydantic import Field
 
-from kgqa_hpc.cores import usable_cores
 from kgqa_hpc.engines.cpu import grammar
 from kgqa_hpc.engines.cpu.gguf import read_header
 from kgqa_hpc.engines.cpu.llama import LlamaServer
@@ -28,6 +27,7 @@ from kgqa_hpc.engines.mailbox import Mailbox, serve
 from kgqa_hpc.engines.schema import Remembered, Schema
 from kgqa_hpc.errors import EngineConfigError
 from kgqa_hpc.store.canonical import sha256_of
+from kgqa_hpc.threads import usable_cores
 
 PREFIXES = 2  # system messages kept evaluated: a generator's and a judge's
 MARGIN = 2  # tokens at the end of a prefix that may join with what follows, and so are left out of it

@@ -13,7 +13,7 @@ from typing import Any
 from kgqa_hpc.engines import schema as schemas
 from kgqa_hpc.engines.schema import ARRAY_LIMIT, STRING_LIMIT, Schema
 from kgqa_hpc.errors import EngineConfigError
-from kgqa_hpc.text_form import TextForm, read_form
+from kgqa_hpc.text.text_form import TextForm, read_form
 
 REPETITIONS = 1999  # llama.cpp refuses grammars that repeat a rule more often
 DIGITS = 9

@@ -15,12 +15,12 @@ from urllib.parse import urlsplit
 
 import orjson
 
-from kgqa_hpc import bounded_json
 from kgqa_hpc.engines.clean import one_line
 from kgqa_hpc.engines.engine import Request, Response
 from kgqa_hpc.engines.openai.settings import OpenAISettings
 from kgqa_hpc.engines.schema import Remembered, Schema, as_sent, without_patterns
 from kgqa_hpc.errors import EngineConfigError
+from kgqa_hpc.text import bounded_json
 
 Mode = Literal["json_schema", "json_schema_no_pattern", "json_object", "none"]
 

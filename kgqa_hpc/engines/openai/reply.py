@@ -12,9 +12,9 @@ from typing import Any, NoReturn
 import aiohttp
 import orjson
 
-from kgqa_hpc import bounded_json
 from kgqa_hpc.engines.clean import one_line
 from kgqa_hpc.engines.engine import Finish, Request, Response, count_of
+from kgqa_hpc.text import bounded_json
 
 # A completion of 100,000 tokens with everything a server adds is below 2 MB.
 LARGEST_REPLY = 16 << 20

@@ -13,7 +13,7 @@ from typing import Any
 
 from kgqa_hpc.engines.schema import ARRAY_LIMIT, STRING_LIMIT, Schema
 from kgqa_hpc.engines.scripted.random import Draw
-from kgqa_hpc.text_form import TextForm, read_form
+from kgqa_hpc.text.text_form import TextForm, read_form
 
 _LENGTHS = {"question": (79, 395), "answer": (59, 996)}
 _OTHER_LENGTH = (40, 300)

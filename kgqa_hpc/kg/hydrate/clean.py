@@ -13,7 +13,7 @@ from collections import Counter
 from collections.abc import Iterable
 
 from kgqa_hpc.kg.hydrate.recipe import Rules
-from kgqa_hpc.plain_text import normalized
+from kgqa_hpc.text.plain_text import normalized
 
 _BRACKETS = {"]": "[", ")": "("}
 # Characters; longer than any name, and short enough to be harmless.

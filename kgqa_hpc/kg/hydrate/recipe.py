@@ -14,10 +14,9 @@ from pydantic import Field, ValidationError, model_validator
 
 from kgqa_hpc.errors import ConfigError
 from kgqa_hpc.registry import did_you_mean
-from kgqa_hpc.settings import Settings, sentence
+from kgqa_hpc.settings import Settings, Told, sentence, told
 from kgqa_hpc.store.regular import read_with_state
-from kgqa_hpc.validation import Told, told
-from kgqa_hpc.yaml_file import LARGEST, parse_yaml
+from kgqa_hpc.store.yaml_file import LARGEST, parse_yaml
 
 GIVEN = "given"
 

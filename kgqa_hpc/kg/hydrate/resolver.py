@@ -20,9 +20,9 @@ from typing import Any
 
 import orjson
 
-from kgqa_hpc import bounded_json
 from kgqa_hpc.kg.hydrate.recipe import Resolver
 from kgqa_hpc.store.atomic import make_folder
+from kgqa_hpc.text import bounded_json
 
 # An answer is a few hundred bytes; whatever is longer is no answer.
 _LONGEST_ANSWER = 1 << 20

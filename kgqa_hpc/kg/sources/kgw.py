@@ -12,13 +12,13 @@ import orjson
 import pyarrow as pa
 from pydantic import Field
 
-from kgqa_hpc import bounded_json
 from kgqa_hpc.errors import GraphFormatError
 from kgqa_hpc.kg.assemble import Assembly, Policy
 from kgqa_hpc.kg.delimited import CSV
 from kgqa_hpc.kg.graph import KnowledgeGraph
 from kgqa_hpc.kg.settings import Files, GraphConfig, SourceSettings, listed
 from kgqa_hpc.kg.tables import Rows, read_table
+from kgqa_hpc.text import bounded_json
 
 NAMES = ["name", "preferred_name", "title", "symbol", "label"]
 

@@ -14,7 +14,6 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pydantic import Field, model_validator
 
-from kgqa_hpc import bounded_json
 from kgqa_hpc.errors import GraphFormatError
 from kgqa_hpc.kg.assemble import Assembly, Lines
 from kgqa_hpc.kg.delimited import DelimitedFile
@@ -32,6 +31,7 @@ from kgqa_hpc.kg.sources.neo4j_layout import (
     require_layout,
 )
 from kgqa_hpc.kg.tables import Rows, constant
+from kgqa_hpc.text import bounded_json
 
 
 class Neo4jSettings(SourceSettings):

@@ -19,7 +19,7 @@ from kgqa_hpc.engines.engine import Request, Response
 from kgqa_hpc.engines.mailbox import Mailbox
 from kgqa_hpc.errors import EngineConfigError
 from kgqa_hpc.prompts.prompt import load_prompt
-from kgqa_hpc.text_form import read_form
+from kgqa_hpc.text.text_form import read_form
 
 pytest.importorskip("xllamacpp", reason="XLLAMACPP IS NOT INSTALLED: THE EMBEDDED ENGINE IS NOT TESTED")
 pytestmark = pytest.mark.slow

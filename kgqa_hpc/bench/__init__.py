@@ -1,1 +1,0 @@
-"""What an engine does on this machine: real prompts through the real engine process, measured (kgqa bench)."""

@@ -1,0 +1,257 @@
+"""The configuration of a run as a whole, checked completely before anything starts.
+
+Every setting is one typed field with one sentence. Unknown keys are refused with the nearest known one, and
+all errors are reported at once.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+from pydantic import BeforeValidator, Field, SerializeAsAny, ValidationError
+
+from kgqa_hpc.anchors import KINDS
+from kgqa_hpc.config.dataset import DatasetConfig, Target
+from kgqa_hpc.config.variants import PASSES, applied, changes, with_alternatives
+from kgqa_hpc.engines.config import EngineConfig
+from kgqa_hpc.errors import ConfigError
+from kgqa_hpc.kg.settings import GraphSection
+from kgqa_hpc.settings import Key, KindSettings, Name, Problems, Settings, StepSettings, section
+from kgqa_hpc.steps import STEPS
+from kgqa_hpc.steps.decision import Decision, decision
+from kgqa_hpc.text.durations import parse_duration
+
+# YAML 1.1 reads 12:30:00 as a sexagesimal integer; that is the number of seconds already.
+Duration = Annotated[float, BeforeValidator(parse_duration), Field(ge=0)]
+
+
+class PromptConfig(Settings):
+    """Names of modules in prompts/ (or in the user's own `folder`, which overrides by name)."""
+
+    generate: Name | None = Field(None, description="Prompt of steps generate that name none; default p5.")
+    judge: Name | None = Field(None, description="Prompt of steps judge that name none; default filter.")
+    domain: Name = Field(
+        "biomedicine", description="The field prompts speak of: biomedicine, general, or an own one."
+    )
+    folder: str | None = Field(None, description="A folder of own modules.")
+    edge_types: bool = Field(
+        False, description="Show edge types; the paper found leaving them out better (3.2)."
+    )
+
+
+class PassConfig(Settings):
+    """One sweep over all shards with one engine; runs a chain of steps."""
+
+    name: Name
+    steps: list[SerializeAsAny[StepSettings]] = Field(min_length=1)
+    engine: EngineConfig | None = Field(None, description="Default: the run's engine.")
+    variant: Name | None = Field(
+        None, description="A study's pass for the items of one variant; `variants` of an engine write it."
+    )
+
+
+class RuntimeConfig(Settings):
+    """How the work is cut, timed and saved. Nothing here changes what the dataset holds."""
+
+    shard_size: int = Field(512, ge=1, description="Anchors per shard.")
+    time_limit: Duration | None = Field(
+        None, description="Of this process; under Slurm the job's own end counts."
+    )
+    margin: Duration = Field(900.0, description="No new work is taken this long before the limit.")
+    commit_every: Duration = Field(30.0, description="Longest time a finished item stays only in memory.")
+    window: int | None = Field(
+        None, ge=1, description="Requests in flight; default: twice the engine's batch."
+    )
+    lease: Duration = Field(120.0, gt=0, description="A lease whose heartbeat is older may be taken over.")
+    attempts: int = Field(3, ge=1, description="Tries per step before an item counts as invalid or failed.")
+    engine_stall: Duration = Field(
+        600.0, gt=0, description="An engine silent for so long is killed and restarted."
+    )
+    engine_restarts: int = Field(
+        20, ge=0, description="Engine deaths without progress before the worker gives up."
+    )
+    item_engine_deaths: int = Field(
+        3, ge=1, description="Engine deaths while alone in it until an item is failed."
+    )
+
+
+class RunConfig(Settings):
+    """The whole file."""
+
+    seed: int = Field(42, ge=0, lt=2**63, description="Of everything that is drawn or sampled.")
+    graph: GraphSection | None = Field(
+        None, description="Default: the bundled graph, where anchors need one."
+    )
+    anchors: SerializeAsAny[KindSettings] = Field(description="Default: graphlets.")
+    prompts: PromptConfig = PromptConfig()
+    engine: EngineConfig
+    passes: list[PassConfig] = Field(min_length=1)
+    runtime: RuntimeConfig = RuntimeConfig()
+    dataset: DatasetConfig = DatasetConfig()
+    target: Target | None = Field(None, description="Grow the sample until so many records are accepted.")
+    variants: dict[str, list[Any] | dict[str, Any]] | None = Field(
+        None, description="A study: a key and the values to compare, or names and the keys each changes."
+    )
+
+    @property
+    def steps(self) -> list[StepSettings]:
+        """The steps of all passes in order; of passes that are alternatives, those of the first."""
+        found: dict[str, StepSettings] = {}
+        for each in self.passes:
+            found |= {step.label: step for step in each.steps if step.label not in found}
+        return list(found.values())
+
+    def variant_configs(self) -> dict[str, RunConfig]:
+        """The configuration of each variant of a study by its name, checked completely; none of another run.
+
+        Raises ConfigError.
+        """
+        if self.variants is None:
+            return {}
+        plain = self.plain()
+        return {
+            name: parse_config(applied(plain, name, change), f"variants.{name}")
+            for name, change in changes(self.variants).items()
+        }
+
+    def engine_of(self, pass_name: str) -> Any:
+        """The engine configuration a pass runs with."""
+        return next(p.engine or self.engine for p in self.passes if p.name == pass_name)
+
+    def plain(self) -> dict[str, Any]:
+        """JSON types, every default spelt out: what config.yaml of a run holds."""
+        return self.model_dump(mode="json")
+
+
+def decision_of(config: RunConfig) -> Decision:
+    """The rule of `dataset.decide` over the run's judging steps, in their order. Raises ConfigError."""
+    judges = {
+        settings.label: step.objection
+        for settings in config.steps
+        if settings.use in STEPS and (step := STEPS.get(settings.use)).adds == "verdict"
+    }
+    return decision(config.dataset.decide, judges)
+
+
+def parse_config(data: dict[str, Any], where: str) -> RunConfig:
+    """Check plain data completely. `where` names its origin in messages."""
+    problems = Problems()
+    try:
+        data = with_alternatives(data)
+    except ConfigError as problem:
+        problems.add((), problem.message)
+    anchors = section(KINDS, "kind", data.get("anchors", {}), ("anchors",), problems, default="graphlet")
+    data = {**data, "anchors": anchors or KINDS.get("graphlet").Settings()}
+    if "graph" not in data and KINDS.get(data["anchors"].kind).needs_graph:
+        data["graph"] = {}
+    data["passes"] = _passes(data, problems)
+    try:
+        config = RunConfig.model_validate(data)
+    except ValidationError as problem:
+        problems.add_all((), RunConfig, problem)
+    else:
+        _check_chain(config, problems)
+        if not problems.lines:
+            _check_variants(config, problems)
+            _check_target(config, problems)
+    if problems.lines:
+        raise ConfigError("\n".join(f"{where}: {line}" for line in problems.lines), "see docs/config.md")
+    return config
+
+
+def _passes(data: dict[str, Any], problems: Problems) -> Any:
+    """The passes with their steps checked; what is no list of passes is left for the model to refuse."""
+    passes = data.get("passes", PASSES)
+    if not isinstance(passes, list):
+        return passes
+    return [
+        {**each, "steps": _steps(each["steps"], data, ("passes", number, "steps"), problems)}
+        if isinstance(each, dict) and isinstance(each.get("steps"), list)
+        else each
+        for number, each in enumerate(passes)
+    ]
+
+
+def _steps(steps: list[Any], data: dict[str, Any], key: Key, problems: Problems) -> list[Any]:
+    checked = []
+    for number, entry in enumerate(steps):
+        entry = {"use": entry} if isinstance(entry, str) else entry
+        if isinstance(entry, dict) and entry.get("use") in STEPS:
+            entry = {"as": entry["use"], "prompt": _prompt_of(entry["use"], data), **entry}
+        step = section(STEPS, "use", entry, (*key, number), problems)
+        # A stand-in, so that the rest of the file is checked too; the problem is told in any case.
+        checked.append(step or StepSettings(use="(wrong)", label=f"wrong{number}"))
+    return checked
+
+
+def _prompt_of(use: str, data: dict[str, Any]) -> str | None:
+    """The prompt of a step that names none: the short form `prompts: {judge: …}`, or the step's own."""
+    short = data.get("prompts")
+    named = short.get(use) if isinstance(short, dict) and use in PromptConfig.model_fields else None
+    return named if isinstance(named, str) else STEPS.get(use).default_prompt
+
+
+def _check_chain(config: RunConfig, problems: Problems) -> None:
+    """Names that differ, and each step after those that give it what it reads."""
+    names = [each.name for each in config.passes]
+    if len(set(names)) != len(names):
+        problems.add(("passes",), f"pass names must differ: {', '.join(names)}")
+    first = next((each.variant for each in config.passes if each.variant), None)
+    labels = [s.label for each in config.passes if each.variant in (None, first) for s in each.steps]
+    for label in sorted({label for label in labels if labels.count(label) > 1}):
+        problems.add(("passes",), f"two steps are called {label}; give one another name with `as:`")
+    given = set(KINDS.get(config.anchors.kind).gives)
+    for number, each in enumerate(config.passes):
+        for position, settings in enumerate(each.steps):
+            if settings.use in STEPS and config.variants is None:  # each variant is checked by itself
+                _check_step(settings, given, ("passes", number, "steps", position), problems)
+                given |= set(STEPS.get(settings.use).gives)
+    imitated = [step for step in config.steps if step.imitates and getattr(step, step.imitates)]
+    if imitated and "decontaminate" not in config.dataset.model_fields_set:
+        what = f"the test file of the benchmark that {imitated[0].label} takes examples from"
+        problems.add(("dataset", "decontaminate"), f"is missing: name {what}, or give [] to go without")
+    try:
+        decision_of(config)
+    except ConfigError as problem:
+        problems.add((), problem.message)
+
+
+def _check_variants(config: RunConfig, problems: Problems) -> None:
+    try:
+        found = config.variant_configs()
+    except ConfigError as problem:
+        problems.add((), problem.message)
+        return
+    strangers = {each.variant for each in config.passes if each.variant} - found.keys()
+    for name in sorted(strangers):
+        problems.add(("passes",), f"variant {name} is none of this study")
+    for name, one in found.items():
+        if one.graph is None and KINDS.get(one.anchors.kind).needs_graph:
+            problems.add(("variants", name), f"anchors of kind {one.anchors.kind} need a graph: section")
+
+
+def _check_target(config: RunConfig, problems: Problems) -> None:
+    """A target needs a sample that can grow, and that fits the budget as it begins."""
+    if config.target is None:
+        return
+    key = type(config.anchors).size
+    if config.variants is not None:
+        problems.add(("target",), "a study has none")
+    elif getattr(config.anchors, key, None) is None:
+        problems.add(("target",), f"needs anchors.{key}: the sample it begins with")
+    else:
+        begin = KINDS.get(config.anchors.kind)().expected(config.anchors)
+        if begin and begin > (config.target.budget.items or begin):
+            problems.add(("target", "budget", "items"), f"the sample it begins with has up to {begin:,}")
+
+
+def _check_step(settings: StepSettings, given: set[str], key: Key, problems: Problems) -> None:
+    step = STEPS.get(settings.use)
+    if missing := [name for name in step.needs if name not in given]:
+        problems.add(key, f"{settings.use} reads {', '.join(missing)}, which nothing before it adds")
+    if step.answer and settings.prompt is None:
+        problems.add((*key, "prompt"), f"is missing: step {settings.use} has no prompt of its own")
+    if not step.answer and settings.prompt is not None:
+        problems.add((*key, "prompt"), f"step {settings.use} asks nobody and takes no prompt")
+    if not step.answer and settings.temperature is not None:
+        problems.add((*key, "temperature"), f"step {settings.use} asks nobody and takes no temperature")

@@ -1,0 +1,85 @@
+"""Places in the plane for the nodes of a drawn graph: exact for a handful of nodes, by forces for some hundred."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+Edges = Sequence[tuple[int, int]]
+ROUNDS = 150
+
+
+def few_nodes(edges: Edges) -> np.ndarray:
+    """Places (k, 2) within -1 to 1, of a connected graph of up to 6 nodes, with few crossing edges and distances
+    near to those in the graph.
+
+    Stress majorisation (Gansner, Koren, North 2004) from every order of the nodes around a circle.
+    """
+    k = 1 + max(max(edge) for edge in edges)
+    distance = np.where(np.eye(k, dtype=bool), 0.0, np.inf)
+    for a, b in edges:
+        distance[a, b] = distance[b, a] = 1.0
+    for via in range(k):
+        distance = np.minimum(distance, distance[:, [via]] + distance[[via], :])
+    orders = [order for order in itertools.permutations(range(1, k)) if order[0] < order[-1]]
+    layouts = [_relaxed(distance, (0, *order)) for order in orders]
+    at = min(layouts, key=lambda at: (crossings(at, edges), round(_stress(at, distance), 3)))
+    at = at - at.mean(axis=0)
+    return at / np.abs(at).max()
+
+
+def many_nodes(count: int, links: NDArray[np.int64]) -> np.ndarray:
+    """Places (count, 2) around 0 of nodes joined by `links` (m, 2), in ROUNDS rounds of count² steps.
+
+    Nodes push each other away, the more the more links they have (Jacomy et al. 2014); links pull (Fruchterman and
+    Reingold 1991), and everything is drawn to the middle, so parts that nothing joins stay near. Deterministic.
+    """
+    turn = np.arange(count) * np.pi * (3 - 5**0.5)  # golden angle, as in a sunflower: evenly spread
+    at = np.sqrt((np.arange(count)[:, None] + 0.5) / max(count, 1)) * np.column_stack(
+        [np.cos(turn), np.sin(turn)]
+    )
+    weight = np.sqrt(1.0 + np.bincount(links.ravel(), minlength=count))
+    for heat in np.linspace(0.1, 0.002, ROUNDS):
+        apart = at[:, None] - at[None]
+        push = weight[:, None] * weight / ((apart**2).sum(axis=2) + 1e-6) / max(count, 1)
+        force = (push[:, :, None] * apart).sum(axis=1) - weight[:, None] * at
+        pull = at[links[:, 0]] - at[links[:, 1]]
+        np.subtract.at(force, links[:, 0], pull)
+        np.add.at(force, links[:, 1], pull)
+        length = np.linalg.norm(force, axis=1, keepdims=True) + 1e-12
+        at += force / length * np.minimum(length, heat)
+    return at
+
+
+def crossings(at: np.ndarray, edges: Edges) -> int:
+    """How many pairs of edges cross, of nodes at `at` (k, 2)."""
+
+    def side(p: int, q: int, r: int) -> bool:
+        (px, py), (qx, qy), (rx, ry) = at[p], at[q], at[r]
+        return bool((qx - px) * (ry - py) > (qy - py) * (rx - px))
+
+    return sum(
+        side(a, b, c) != side(a, b, d) and side(c, d, a) != side(c, d, b)
+        for (a, b), (c, d) in itertools.combinations(edges, 2)
+        if not {a, b} & {c, d}
+    )
+
+
+def _relaxed(distance: np.ndarray, order: tuple[int, ...]) -> np.ndarray:
+    k = len(order)
+    angle = 2 * np.pi * np.argsort(order) / k + 0.3
+    # slightly bent, so that no symmetry keeps nodes on a line
+    at = np.column_stack([np.cos(angle), np.sin(angle) * (1 + 0.05 * np.arange(k))])
+    for _ in range(80):
+        apart = np.linalg.norm(at[:, None] - at[None], axis=2) + np.eye(k)
+        pull = -distance / apart
+        np.fill_diagonal(pull, -pull.sum(axis=1))
+        at = pull @ at / k
+    return at
+
+
+def _stress(at: np.ndarray, distance: np.ndarray) -> float:
+    return float(((np.linalg.norm(at[:, None] - at[None], axis=2) - distance) ** 2).sum())

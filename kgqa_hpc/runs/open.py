@@ -1,0 +1,244 @@
+"""A run, opened: its folder with the configuration it was made with; and how a run grows.
+
+Looking at a run (status, explain, merge, report) needs no more than that. Working on it also asks that graph,
+sampling, prompts and engines are still those of its fingerprint, which is the manifest's. A run keeps the text of
+every prompt it uses, all modules written out, in RUN/prompts.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+from kgqa_hpc.anchors import KINDS
+from kgqa_hpc.config import RunConfig, parse_config
+from kgqa_hpc.engines.config import OPERATIONAL
+from kgqa_hpc.errors import FingerprintMismatch, InputError, PromptError
+from kgqa_hpc.kg.input_files import edited
+from kgqa_hpc.prompts.folders import Folders
+from kgqa_hpc.prompts.prompt import Prompt, load_prompt
+from kgqa_hpc.runs.chain import run_prompts
+from kgqa_hpc.store import config_digest as sections
+from kgqa_hpc.store.atomic import make_folder, write_file
+from kgqa_hpc.store.quarantine import quarantine
+from kgqa_hpc.store.run_folder import RunFolder
+from kgqa_hpc.terminal import note
+
+
+def fingerprint(config: RunConfig, prompts: Path | None = None) -> dict[str, dict[str, Any]]:
+    """The sections that must not change in a run, prompts by their sha256; `prompts` is searched for them
+    before the configuration's folder. Raises PromptError.
+    """
+    return _sections(config, run_prompts(config, prompts))
+
+
+def create_run(folder: Path, config: RunConfig) -> RunFolder:
+    """Make the folder of a run, with the text of every prompt it will use, or compare one that is there.
+
+    One in which nothing was answered yet takes over another configuration; one that has grown towards its target
+    keeps its size.
+
+    Raises PromptError, FingerprintMismatch, InputError, DiskFull, StoreError.
+    """
+    config = _as_grown(folder, config)
+    prompts = run_prompts(config)
+    sections = _sections(config, prompts)
+    try:
+        run = RunFolder.create(folder, config.plain(), sections)
+    except FingerprintMismatch:
+        run = RunFolder.open(folder)
+        if not run.untouched():
+            raise
+        run.remake(config.plain(), sections)
+    for prompt in prompts.values():
+        _keep(run, prompt)
+    return run
+
+
+def open_run(folder: Path) -> tuple[RunFolder, RunConfig]:
+    """The run and its configuration, for looking at it.
+
+    Raises InputError when there is no run, ConfigError.
+    """
+    run = RunFolder.open(folder)
+    return run, run_config(run)
+
+
+def open_for_work(folder: Path) -> tuple[RunFolder, RunConfig]:
+    """The same, for adding to it.
+
+    Raises FingerprintMismatch naming what changed since it was made: configuration, prompts, graph files.
+    """
+    run, config = _open_same(folder)
+    if files := edited(run, config.graph):
+        raise _edited(run, files)
+    return run, config
+
+
+def open_for_import(folder: Path) -> tuple[RunFolder, RunConfig]:
+    """The same, for reading the graph: while nothing was answered yet, one whose files were edited is read anew,
+    and a graph and a sample that were made from the old files are set aside.
+    """
+    run, config = _open_same(folder)
+    if files := edited(run, config.graph):
+        if not run.untouched():
+            raise _edited(run, files)
+        for path in (run.anchors, run.kg, run.graph_files):
+            if path.exists():
+                quarantine(run.quarantine, path, f"{_names(files)} changed after this was made")
+    return run, config
+
+
+def _open_same(folder: Path) -> tuple[RunFolder, RunConfig]:
+    run, config = open_run(folder)
+    _require_present_format(run)
+    kept = kept_prompts(run)
+    prompts = run_prompts(config, kept)
+    run.check(_sections(config, prompts))
+    for prompt in prompts.values() if kept else ():
+        _require_unchanged(run, config, prompt)
+    return run, config
+
+
+def run_config(run: RunFolder) -> RunConfig:
+    """The configuration of a run. Raises ConfigError."""
+    return parse_config(run.config(), str(run.config_file))
+
+
+def kept_prompts(run: RunFolder) -> Path | None:
+    """The folder in which a run keeps its prompts; None for runs of the first release."""
+    return run.prompts if run.prompts.is_dir() else None
+
+
+def add_pass(
+    folder: Path, settings: Mapping[str, Any], prompt: Path | None = None
+) -> tuple[RunFolder, RunConfig]:
+    """Add one pass (plain data, as under `passes:`) to the end of a run; nothing that is there changes.
+
+    `prompt` is a file that a step of the pass names, and that the run then keeps. The same pass twice is the same
+    as once. Raises InputError for another pass of that name, FingerprintMismatch, ConfigError, PromptError.
+    """
+    run, config = open_for_work(folder)
+    data = run.config()
+    before = [each for each in config.plain()["passes"] if each["name"] != settings["name"]]
+    grown = parse_config({**data, "passes": [*before, dict(settings)]}, "the new pass")
+    same = [each for each in config.plain()["passes"] if each["name"] == settings["name"]]
+    if same and same[0] != grown.plain()["passes"][-1]:
+        raise InputError(f"{folder}: has another pass {settings['name']!r} already", "give it another --name")
+    for one in run_prompts(grown, prompt.parent if prompt else None, only=settings["name"]).values():
+        _keep(run, one)
+    run.grow(grown.plain(), fingerprint(grown, kept_prompts(run)))
+    return run, grown
+
+
+def larger(config: RunConfig, size: int) -> RunConfig:
+    """The configuration with a larger sample that contains the one there is.
+
+    Raises InputError for a size that is not larger, or a kind without one.
+    """
+    anchors = config.plain()["anchors"]
+    key = type(config.anchors).size
+    if key not in anchors:
+        raise InputError(f"anchors of kind {config.anchors.kind} have no {key}", "make a new run")
+    if anchors[key] is None or size <= anchors[key]:
+        raise InputError(f"anchors.{key} is {anchors[key]} already, not below {size}", "ask for more")
+    if "grown" in anchors:
+        anchors["grown"] = [*(anchors["grown"] or ()), anchors[key]]
+    return parse_config({**config.plain(), "anchors": {**anchors, key: size}}, "the larger sample")
+
+
+def _as_grown(folder: Path, config: RunConfig) -> RunConfig:
+    """The configuration with the number of anchors that the run in `folder` has grown to towards a target."""
+    if config.target is None or not RunFolder(folder).manifest_file.exists():
+        return config
+    grown, anchors = (
+        RunFolder.open(folder).manifest().sections["sampling"]["values"],
+        config.plain()["anchors"],
+    )
+    key = type(config.anchors).size
+    if grown.get("kind") != anchors["kind"] or (grown.get(key) or 0) <= anchors[key]:
+        return config
+    sizes = {name: grown[name] for name in (key, "grown") if name in grown}
+    return parse_config({**config.plain(), "anchors": {**anchors, **sizes}}, "the run")
+
+
+def _keep(run: RunFolder, prompt: Prompt) -> None:
+    """Write a prompt beside the run. Raises FingerprintMismatch when it keeps another one of that name."""
+    make_folder(run.prompts)
+    path = run.prompts / f"{prompt.name}.md"
+    if write_file(path, prompt.text.encode(), exclusive=True):
+        return
+    if load_prompt(prompt.name, run.prompts).sha256 != prompt.sha256:
+        raise FingerprintMismatch(f"{path}: is another prompt {prompt.name}", "give yours another name")
+
+
+def _require_present_format(run: RunFolder) -> None:
+    """Raises FingerprintMismatch for a run of the first release, whose steps had no settings."""
+    passes = run.manifest().sections["passes"]["values"].values()
+    if any(isinstance(step, str) for each in passes for step in each["steps"]):
+        raise FingerprintMismatch(
+            f"{run.path}: was made by {run.manifest().program}, whose runs cannot be gone on with",
+            "status, explain, merge, report and `anchors: {kind: records}` read it; make a new run to add to it",
+        )
+
+
+def _require_unchanged(run: RunFolder, config: RunConfig, kept: Prompt) -> None:
+    """Raises FingerprintMismatch when the prompt's source was edited.
+
+    One that is gone does not matter; one that is no valid prompt any more is told, and the run has its own copy.
+    """
+    try:
+        source = load_prompt(kept.name, config.prompts.folder, config.prompts.domain)
+    except PromptError as problem:
+        with suppress(PromptError):  # the folder or the domain is gone too
+            if kept.name in Folders.with_user(config.prompts.folder, config.prompts.domain).names():
+                note(f"{problem.message}: no valid prompt any more; {run.path} goes on with its own copy")
+        return
+    if source.sha256 != kept.sha256:
+        raise FingerprintMismatch(
+            f"{run.path}: prompt {kept.name} was changed since this run was made:\n"
+            f"  prompts.modules.{kept.name}: {kept.sha256} → {source.sha256}",
+            f"undo the change, use another run folder, or go on with the run's own: prompts.folder: {run.prompts}",
+        )
+
+
+def _edited(run: RunFolder, files: list[Path]) -> FingerprintMismatch:
+    if run.untouched():
+        cure = f"kgqa import {run.path} reads it anew"
+    else:
+        cure = "for the new graph use another run folder; or give the new file another name: this run has its own graph"
+    return FingerprintMismatch(f"{_names(files)} changed since {run.path} imported the graph", cure)
+
+
+def _names(files: list[Path]) -> str:
+    more = (
+        f" and {len(files) - 3:,} more files were"
+        if len(files) > 3
+        else " was"
+        if len(files) == 1
+        else " were"
+    )
+    return ", ".join(map(str, files[:3])) + more
+
+
+def _sections(config: RunConfig, prompts: dict[str, Prompt]) -> dict[str, dict[str, Any]]:
+    drawn = [one.anchors for one in (config, *config.variant_configs().values())]
+    files = dict.fromkeys(file for one in drawn for file in KINDS.get(one.kind)().files(one))
+    digests = {name: prompt.sha256 for name, prompt in prompts.items()}
+    return sections.fingerprint(
+        config.plain(), digests, OPERATIONAL, sections.contents(files), _pass_contents(config)
+    )
+
+
+def _pass_contents(config: RunConfig) -> dict[str, dict[str, str]]:
+    """Per pass the digests of the files that its engine and its steps read. Raises InputError."""
+    found: dict[str, dict[str, str]] = {}
+    for each in config.passes:
+        found[each.name] = config.engine_of(each.name).contents()
+        for step in each.steps:
+            named = {key: Path(path) for key in step.paths if (path := getattr(step, key, None))}
+            digests = {key: sections.contents([path])[path.name] for key, path in named.items()}
+            found[each.name] |= {f"{step.label}.{key}": digest for key, digest in digests.items()}
+    return found

@@ -1,0 +1,172 @@
+"""The anchors of a run: drawn once, and drawn larger without losing an answer.
+
+A larger sample contains the smaller one, so what was answered stays, and new anchors go into new shards behind the old.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from kgqa_hpc.config import GraphConfig, RunConfig
+from kgqa_hpc.config.variants import share_anchors
+from kgqa_hpc.errors import InputError
+from kgqa_hpc.runs.open import fingerprint, kept_prompts, larger, open_for_work, open_run
+from kgqa_hpc.store.origin import anchors_origin
+from kgqa_hpc.store.run_folder import RunFolder
+from kgqa_hpc.terminal import SHORT, note, stage_progress
+
+if TYPE_CHECKING:
+    from kgqa_hpc.kg.reduce import Reduction
+
+
+@dataclass(frozen=True)
+class Sampled:
+    """The anchors of a run; `notes` say how they were drawn."""
+
+    path: Path
+    anchors: int
+    notes: tuple[str, ...] = ()
+
+    def __str__(self) -> str:
+        return "\n".join([*self.notes, f"{self.path}: {self.anchors:,} anchors"])
+
+
+def sample_into(run: RunFolder, config: RunConfig, threads: int | None = None) -> Sampled:
+    """Draw the anchors of a run and write them, with what the kind tells about the draw."""
+    from kgqa_hpc.store.anchors import write_anchors
+    from kgqa_hpc.store.atomic import make_folder, write_file
+
+    drawn, header, notes = _draw(run, config, threads)
+    make_folder(run.stats)
+    for name, content in drawn.files.items():
+        write_file(run.stats / name, content)
+    header |= anchors_origin(run.manifest().sections)
+    total = write_anchors(run.anchors, (anchor.to_dict() for anchor in drawn.anchors), header)
+    return Sampled(run.anchors, total, notes)
+
+
+def _draw(
+    run: RunFolder, config: RunConfig, threads: int | None
+) -> tuple[Any, dict[str, Any], tuple[str, ...]]:
+    """What the kind drew, the facts for the header of anchors.h5, and the notes for a person."""
+    from kgqa_hpc.anchors.anchor import Source, Tools
+
+    source, notes, files = Source(), list[str](), dict[str, bytes]()
+    if config.graph is not None:
+        reduction, files = _reduced_and_profiles(run, config.graph)
+        source, notes = Source(reduction.graph, reduction.counts()), [str(reduction)]
+    with stage_progress() as progress:
+        drawn = _anchors(config, source, Tools(threads, progress, _announce))
+    drawn = replace(drawn, files={**files, **drawn.files})
+    header = {"seed": config.seed, "kind": config.anchors.kind, "totals": dict(drawn.totals)}
+    if source.reduction is not None:
+        header["reduction"] = source.reduction
+    return drawn, header, (*notes, *drawn.notes)
+
+
+def _reduced_and_profiles(run: RunFolder, config: GraphConfig) -> tuple[Reduction, dict[str, bytes]]:
+    """The graph to draw from, and what its figures before and after show; the whole graph is let go here."""
+    from kgqa_hpc.kg.file import read_graph
+    from kgqa_hpc.kg.profile import FILE, Profiles, dump_profiles, profile
+    from kgqa_hpc.kg.reduce import Wanted, reduce_to
+
+    graph = read_graph(run.kg)
+    reduction = reduce_to(graph, Wanted.of(config))
+    return reduction, {FILE: dump_profiles(Profiles(profile(graph), profile(reduction.graph)))}
+
+
+def _anchors(config: RunConfig, source: Any, tools: Any) -> Any:
+    """What the configuration draws; of a study each variant's anchors, drawn once where all have the same."""
+    from kgqa_hpc.anchors.anchor import Drawn
+    from kgqa_hpc.runs.chain import kind_of
+    from kgqa_hpc.steps.variants import with_variants
+
+    def draw(one: RunConfig) -> Any:
+        return kind_of(one).draw(source, one.anchors, one.seed, tools)
+
+    variants = config.variant_configs()
+    if config.variants is None or not variants:
+        return draw(config)
+    if share_anchors(config.variants):
+        drawn = draw(next(iter(variants.values())))
+        return replace(drawn, anchors=with_variants(drawn.anchors, list(variants)))
+    parts = {name: draw(one) for name, one in variants.items()}
+    anchors = (one for name, part in parts.items() for one in with_variants(part.anchors, [name]))
+    files = {
+        f"{name}-{file}": content for name, part in parts.items() for file, content in part.files.items()
+    }
+    notes = tuple(f"{name}: {note}" for name, part in parts.items() for note in part.notes)
+    totals = {group: total for part in parts.values() for group, total in part.totals.items()}
+    return Drawn(anchors, totals, files, notes)
+
+
+def extend(folder: Path, size: int, threads: int | None = None) -> Sampled:
+    """A larger sample that contains the one there is; every answer is kept, new anchors get new shards.
+
+    Repeating it after a kill at any moment goes on. Raises InputError when the larger sample does not begin with
+    the old one (balanced samples, studies whose variants draw their own), or is not larger.
+    """
+    from kgqa_hpc.store.anchors import AnchorsFile, write_anchors
+    from kgqa_hpc.store.sealed import read_header
+
+    run, config = open_run(folder)
+    if config.variants is not None and not share_anchors(config.variants):
+        raise InputError(
+            "this study's variants draw anchors of their own", "make a new run with more of each"
+        )
+    if _half_grown(run, config, size):
+        grown = config
+    else:
+        grown = larger(open_for_work(folder)[1], size)
+    sections = fingerprint(grown, kept_prompts(run))
+    before = read_header(run.anchors, "anchors")
+    if before.get("made_by") != anchors_origin(sections)["made_by"]:
+        drawn, header, _ = _draw(run, grown, threads)
+        with AnchorsFile(run.anchors) as anchors:
+            new: Iterator[Any] = (one.to_dict() for one in drawn.anchors)
+            if grown.variants is not None:
+                new = _old_first(anchors.rows(), new)
+            rows = list(_beginning_with(anchors.rows(), new, folder))
+        rounds = [*before.get("grown", ()), [before["rows"], before["sha256"][:16]]]
+        write_anchors(run.anchors, rows, {**header, **anchors_origin(sections), "grown": rounds})
+    run.grow(grown.plain(), sections)
+    return Sampled(run.anchors, read_header(run.anchors, "anchors")["rows"])
+
+
+def size_of(config: RunConfig) -> int | None:
+    """How many anchors are asked for; None for a kind that has no such number, or all there are."""
+    size: int | None = getattr(config.anchors, type(config.anchors).size, None)
+    return size
+
+
+def _half_grown(run: RunFolder, config: RunConfig, size: int) -> bool:
+    """Whether a growth to this size was killed after config.yaml was written, before the manifest was."""
+    known: int | None = run.manifest().sections["sampling"]["values"].get(type(config.anchors).size)
+    return size_of(config) == size != known
+
+
+def _old_first(old: Iterator[Any], new: Iterator[Any]) -> Iterator[Any]:
+    """The items of a study with those that are there first; the others stay by variant, as a study has them."""
+    drawn = {row["id"]: row for row in new}
+    yield from [drawn.pop(row["id"]) for row in old if row["id"] in drawn]
+    yield from drawn.values()
+
+
+def _beginning_with(old: Iterator[Any], new: Iterator[Any], folder: Path) -> Iterator[Any]:
+    """The new anchors, after every old one was seen to stand in its place."""
+    for known in old:
+        if next(new, None) != known:
+            raise InputError(
+                f"{folder}: a larger sample of this kind does not contain this one", "make a new run for it"
+            )
+        yield known
+    yield from new
+
+
+def _announce(text: str, seconds: float) -> None:
+    """Say what is going to happen if it takes longer than it takes to read that."""
+    if seconds > SHORT:
+        note(text)

@@ -1,0 +1,97 @@
+"""Reading YAML from outside: plain data in bounded time, or one line of refusal.
+
+Refused are aliases (a few lines of them make gigabytes, or a circle), a key that stands twice (YAML would
+silently keep the last), nesting deeper than any configuration, and files larger than any.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from kgqa_hpc.errors import ConfigError
+from kgqa_hpc.store.regular import NotRegular, read_with_state
+from kgqa_hpc.text.plain_text import printable
+
+LARGEST = 256 * 1024  # bytes; PyYAML takes a second for so much
+DEEPEST = 50
+# The same, in C, where PyYAML was built with it.
+_LOADER: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+
+
+def load_yaml(path: Path) -> Any:
+    """The plain data of a YAML file. Raises FileNotFoundError; ConfigError naming file, line and reason."""
+    try:
+        data, _ = read_with_state(path, LARGEST + 1)
+    except FileNotFoundError:
+        raise
+    except NotRegular:
+        raise ConfigError(f"{path}: is not a regular file", "give the name of a YAML file") from None
+    except OSError as problem:
+        raise ConfigError(f"{path}: cannot be read: {problem.strerror}") from None
+    return parse_yaml(data, str(path))
+
+
+def parse_yaml(data: bytes, where: str, first_line: int = 1) -> Any:
+    """The plain data of a YAML text. `where` names its origin in messages, `first_line` where in a file it
+    begins. Raises ConfigError.
+    """
+    if len(data) > LARGEST:
+        raise ConfigError(f"{where}: more than {LARGEST // 1024} KiB; a configuration is smaller")
+    try:
+        text = data.decode("utf-8-sig")
+        _look_through(text, where, first_line)
+        return yaml.load(text, _Loader)
+    except UnicodeDecodeError:
+        raise ConfigError(f"{where}: is not UTF-8 text") from None
+    except yaml.YAMLError as problem:
+        raise ConfigError(f"{where}{_line(problem, first_line)}: not YAML: {_words(problem)}") from None
+    except ValueError as problem:  # a date without a day, a number of a million digits
+        raise ConfigError(f"{where}: a value that cannot be read: {_printable(str(problem))[:200]}") from None
+
+
+class _Loader(_LOADER):
+    """A SafeLoader that refuses a key that stands twice."""
+
+    def construct_mapping(self, node: Any, deep: bool = False) -> Any:
+        seen: set[Any] = set()
+        for key, _ in node.value:
+            name = key.value if isinstance(key, yaml.ScalarNode) else None
+            if name is not None and name in seen:
+                raise yaml.constructor.ConstructorError(
+                    None, None, f"the key {name!r} stands twice", key.start_mark
+                )
+            seen.add(name)
+        return super().construct_mapping(node, deep)
+
+
+def _look_through(text: str, where: str, first_line: int) -> None:
+    """Refuse aliases and deep nesting before anything is built of them."""
+    depth = 0
+    for event in yaml.parse(text, _LOADER):
+        line = f"{where} line {event.start_mark.line + first_line}" if event.start_mark else where
+        if isinstance(event, yaml.AliasEvent):
+            raise ConfigError(
+                f"{line}: aliases (*{_printable(str(event.anchor))}) are not allowed; write it out"
+            )
+        if isinstance(event, yaml.CollectionStartEvent):
+            depth += 1
+            if depth > DEEPEST:
+                raise ConfigError(f"{line}: nested more than {DEEPEST} levels deep")
+        elif isinstance(event, yaml.CollectionEndEvent):
+            depth -= 1
+
+
+def _line(problem: yaml.YAMLError, first_line: int) -> str:
+    mark = getattr(problem, "problem_mark", None)
+    return "" if mark is None else f" line {mark.line + first_line}"
+
+
+def _words(problem: yaml.YAMLError) -> str:
+    return _printable(str(getattr(problem, "problem", None) or problem))[:200]
+
+
+def _printable(text: str) -> str:
+    return printable(" ".join(text.split()))

@@ -1,0 +1,66 @@
+"""JSON and JSON Lines from outside: nesting is bounded before anything is parsed, lines before they are read.
+
+orjson reads 1,024 levels; Python cannot print, copy or compare so many without a RecursionError. What servers and
+files really hold has fewer than ten.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from itertools import accumulate
+from pathlib import Path
+from typing import IO, Any
+
+import orjson
+
+from kgqa_hpc.errors import InputError
+
+DEEPEST = 64  # brackets within brackets
+LONGEST_LINE = 64 << 20  # bytes; a longer one is a mistake, or an attack on the memory
+_STRING = re.compile(rb'"(?:[^"\\]++|\\.)*+"?', re.DOTALL)
+_NO_BRACKETS = bytes(set(range(256)) - set(b"[]{}"))
+_STEP = [1 if byte in b"[{" else -1 for byte in range(256)]
+
+
+def loads(data: bytes | str) -> Any:
+    """The value. Raises orjson.JSONDecodeError, also for more than DEEPEST levels."""
+    if too_deep(data if isinstance(data, bytes) else data.encode("utf-8", "replace")):
+        raise orjson.JSONDecodeError(f"nested more than {DEEPEST} levels deep", "", 0)
+    return orjson.loads(data)
+
+
+def too_deep(data: bytes) -> bool:
+    """Whether brackets outside of strings stand deeper than DEEPEST. Linear in the length."""
+    if data.count(b"{") + data.count(b"[") <= DEEPEST:
+        return False
+    brackets = _STRING.sub(b"", data).translate(None, _NO_BRACKETS)
+    return any(depth > DEEPEST for depth in accumulate(map(_STEP.__getitem__, brackets)))
+
+
+def json_lines(
+    file: IO[bytes], path: Path, error: type[InputError] = InputError
+) -> Iterator[tuple[int, Any]]:
+    """(line number, value) of each line that is not blank. Raises `error` naming `path` and the line."""
+    number = 0
+    while line := file.readline(LONGEST_LINE + 1):
+        number += 1
+        if len(line) > LONGEST_LINE:
+            raise error(f"{path} line {number:,}: longer than {LONGEST_LINE >> 20} MB")
+        if not line.strip():
+            continue
+        try:
+            value = loads(line)
+        except ValueError as problem:
+            raise error(f"{path} line {number:,}: not JSON: {problem}", "mend or remove the line") from None
+        yield number, value
+
+
+def json_objects(
+    file: IO[bytes], path: Path, error: type[InputError] = InputError
+) -> Iterator[tuple[int, dict[str, Any]]]:
+    """The same where every value must be an object."""
+    for number, value in json_lines(file, path, error):
+        if not isinstance(value, dict):
+            raise error(f"{path} line {number:,}: not a JSON object", "write one object a line")
+        yield number, value

@@ -1,0 +1,99 @@
+r"""The form of a text: the part of JSON Schema's `pattern` that every engine here can write by.
+
+    ^(Which|What|How) [^?]*[?]$     begins with one of these, has a question mark at its end and nowhere else
+    ^.*[.!]$                        one line that ends so
+    ^(.|\n)*[.!?]$                  any text that ends so
+
+A beginning (plain text, or a choice of such in brackets), a middle of any length, one sign at the end. Matching never
+goes back, and a string's bounds on its length, less beginning and end, bound the middle.
+"""
+
+from __future__ import annotations
+
+import re
+from functools import lru_cache
+from typing import NamedTuple
+
+LONGEST = 500  # characters of a pattern
+USAGE = "^(A|B)MIDDLE[.!]$, its middle .* or [^?]* or (.|\\n)* or one of these with +"
+
+_PLAIN = r'(?:[^\\"^$.|?*+()\[\]{}\x00-\x1f]|\\[^\w\s"\\])'
+_IN_CLASS = r"(?:[^\\\[\]^\x00-\x1f-]|\\[^\w\s]|\\n)"
+_PATTERN = re.compile(
+    rf"\^({_PLAIN}*)(?:\((?:\?:)?({_PLAIN}+(?:\|{_PLAIN}+)*)\)({_PLAIN}*))?"
+    rf"(?:(\.)|(\(\.\|\\n\))|\[\^({_IN_CLASS}+)\])([*+])"
+    rf"(?:({_PLAIN})|\[({_IN_CLASS}+)\])?\$"
+)
+
+
+class TextForm(NamedTuple):
+    """`begins`: one of these comes first; `forbidden`: characters that the middle lacks; `least` (0 or 1): its
+    least length; `ends`: one of these characters comes last (empty: any).
+    """
+
+    begins: tuple[str, ...]
+    forbidden: str
+    least: int
+    ends: str
+
+    @property
+    def room(self) -> int:
+        """Characters that a text needs to be able to begin in every way."""
+        return max(map(len, self.begins)) + self.least + bool(self.ends)
+
+    def holds(self, text: str) -> bool:
+        """Whether `text` has the form."""
+        stop = len(text) - bool(self.ends)
+        if self.ends and text[-1:] not in tuple(self.ends):
+            return False
+        return any(
+            text.startswith(begin)
+            and len(begin) + self.least <= stop
+            and not any(letter in self.forbidden for letter in text[len(begin) : stop])
+            for begin in self.begins
+        )
+
+    def json_pattern(self) -> str:
+        """The pattern for a grammar compiler that writes JSON: it puts the pattern between the quotes as it is
+        (xgrammar, llama.cpp), so the middle takes what a JSON string may hold, its escapes written out.
+        """
+        begin = "|".join(map(_quoted, self.begins))
+        escapes = "".join(letter for letter, meant in _ESCAPES.items() if meant not in self.forbidden)
+        raw = f'[^"\\\\\\x00-\\x1f{_listed(self.forbidden)}]'
+        middle = f"({raw}|\\\\[{_listed(escapes)}])" if escapes else raw
+        return (
+            f"^{f'({begin})' if len(self.begins) > 1 else begin}{middle}{'+' if self.least else '*'}"
+            f"{f'[{_listed(self.ends)}]' if self.ends else ''}$"
+        )
+
+
+@lru_cache(maxsize=256)
+def read_form(pattern: str) -> TextForm:
+    """The form that `pattern` describes. Raises ValueError for any other pattern."""
+    found = _PATTERN.fullmatch(pattern) if len(pattern) <= LONGEST else None
+    if found is None:
+        raise ValueError(f"pattern must have the form {USAGE}")
+    before, choice, after, dot, _, excluded, repeat, sign, signs = found.groups(default="")
+    begins = tuple(_meant(before + word + after) for word in re.findall(f"{_PLAIN}+", choice) or [""])
+    forbidden = "\n\r" if dot else _meant(excluded)
+    form = TextForm(begins, forbidden, int(repeat == "+"), _meant(sign or signs))
+    if any(letter in '"\\\n' for letter in form.ends):
+        raise ValueError("pattern ends in a sign that JSON must escape; leave it out")
+    return form
+
+
+# What stands behind the backslash of a JSON string, and which character it means.
+_ESCAPES = {'"': '"', "\\": "\\", "/": "/", "b": "\b", "f": "\f", "n": "\n", "r": "\r", "t": "\t"}
+
+
+def _meant(text: str) -> str:
+    return re.sub(r"\\(.)", lambda match: "\n" if match[1] == "n" else match[1], text)
+
+
+def _quoted(text: str) -> str:
+    return re.sub(r"[\^$.|?*+()\[\]{}/]", r"\\\g<0>", text)
+
+
+def _listed(letters: str) -> str:
+    """As the inside of a character class; control characters are left out of every JSON string anyway."""
+    return "".join(f"\\{letter}" if letter in "\\]^-[" else letter for letter in letters if letter >= " ")

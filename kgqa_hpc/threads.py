@@ -1,0 +1,73 @@
+"""How many cores this process may use, and kernels on several threads: they release the interpreter lock."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterable
+from concurrent.futures import ThreadPoolExecutor, as_completed
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TypeVar
+
+from kgqa_hpc.terminal import StageProgress
+
+# A cgroup's own limit, as a process inside sees it: version 2, and the two files of version 1.
+_QUOTA = Path("/sys/fs/cgroup/cpu.max")
+_QUOTA_V1 = (Path("/sys/fs/cgroup/cpu/cpu.cfs_quota_us"), Path("/sys/fs/cgroup/cpu/cpu.cfs_period_us"))
+
+Part = TypeVar("Part")
+Result = TypeVar("Result")
+
+
+@dataclass(frozen=True)
+class Workers:
+    """How many threads work on a graph (None: the usable cores), and the progress callback."""
+
+    threads: int | None = None
+    progress: StageProgress | None = None
+
+    @property
+    def number(self) -> int:
+        return self.threads or usable_cores()
+
+    def run(self, function: Callable[[Part], Result], parts: Iterable[Part], label: str = "") -> list[Result]:
+        """`function` of every part, in the order of the parts, whatever thread did which.
+
+        Parts are begun in order; progress is reported when there is a label. An exception of one part is raised
+        here; parts not begun yet are dropped.
+        """
+        with ThreadPoolExecutor(self.number, thread_name_prefix="graphlets") as pool:
+            futures = [pool.submit(function, part) for part in parts]
+            try:
+                for done, future in enumerate(as_completed(futures), 1):
+                    future.result()
+                    self.tell(done, len(futures), label)
+            except BaseException:
+                pool.shutdown(cancel_futures=True)
+                raise
+            return [future.result() for future in futures]
+
+    def tell(self, done: int, total: int, label: str) -> None:
+        """Report `done` of `total` parts of what `label` names."""
+        if self.progress and label:
+            self.progress(done, total, label)
+
+
+def usable_cores() -> int:
+    """Cores this process may use: its affinity (Slurm and containers set it), and its cgroup's CPU quota."""
+    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    quota = _quota()
+    return cores if quota is None else min(cores, max(int(quota), 1))
+
+
+def _quota() -> float | None:
+    """Cores' worth of time the cgroup grants; None without a limit."""
+    for files in ((_QUOTA,), _QUOTA_V1):
+        try:
+            words = " ".join(file.read_text() for file in files).split()
+            limit, period = (float(word) for word in words)
+        except (OSError, ValueError):
+            continue  # no such file, or "max"
+        if limit > 0 and period > 0:
+            return limit / period
+    return None

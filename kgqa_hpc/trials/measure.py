@@ -1,0 +1,176 @@
+"""Send prompts to an engine in its own process, several batch sizes, guided and not, and measure.
+
+First-token time is that of requests for one token, since answers come whole; prefill is what such requests
+read a second. Decoding is what the answers hold a second, all requests together.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from statistics import median
+from typing import Any
+
+from kgqa_hpc.engines.engine import EngineInfo, EngineSettings, Request, Response
+from kgqa_hpc.engines.process import EngineProcess
+from kgqa_hpc.trials.gpu import GpuWatch, card_of
+
+STALL_S = 600.0
+
+
+@dataclass(slots=True)
+class Timed:
+    """Requests that went through together: seconds in all, seconds of each, and what came back."""
+
+    seconds: float = 0.0
+    latencies: list[float] = field(default_factory=list)
+    responses: list[Response] = field(default_factory=list)
+
+    def rate(self, tokens: int) -> float:
+        return tokens / self.seconds if self.seconds else 0.0
+
+
+def measure(
+    settings: EngineSettings,
+    requests: Sequence[Request],
+    log: Path,
+    batches: Sequence[int] | None = None,
+) -> dict[str, Any]:
+    """The whole measurement as plain data (docs/engines.md, "kgqa bench").
+
+    `requests` are sent once for each batch size and mode; `batches` defaults to 1, half and all of what the
+    engine works on at once. Raises EngineConfigError, EngineDied.
+    """
+    with GpuWatch() as gpu, EngineProcess(settings, log, STALL_S) as engine:
+        began = time.monotonic()
+        info = engine.start()
+        load_s = time.monotonic() - began
+        began = time.monotonic()
+        engine.preflight(_schemas(requests))
+        preflight_s = time.monotonic() - began
+        sizes = batches or sorted({1, max(info.max_batch // 2, 1), info.max_batch})
+        _push(engine, [_renamed(requests[0], "warm")], 1)
+        gpu.take()
+        first = [_first_tokens(engine, requests, size) for size in sizes]
+        rows = [
+            _row(mode, size, _push(engine, _variant(requests, mode, size), size), one, info, gpu)
+            for size, one in zip(sizes, first, strict=True)
+            for mode in ("guided", "unguided")
+        ]
+        return _document(info, gpu, rows, load_s, preflight_s)
+
+
+def _push(engine: EngineProcess, requests: Sequence[Request], in_flight: int) -> Timed:
+    """All requests, at most so many in flight; each one's time from sending to its answer."""
+    timed, sent = Timed(), dict[str, float]()
+    waiting = list(reversed(requests))
+    began = time.monotonic()
+    while waiting or sent:
+        batch = [waiting.pop() for _ in range(min(in_flight - len(sent), len(waiting)))]
+        now = time.monotonic()
+        sent.update((request.id, now) for request in batch)
+        engine.send(batch)
+        for response in engine.receive(1.0):
+            timed.latencies.append(time.monotonic() - sent.pop(response.id))
+            timed.responses.append(response)
+    timed.seconds = time.monotonic() - began
+    return timed
+
+
+def _first_tokens(engine: EngineProcess, requests: Sequence[Request], size: int) -> Timed:
+    single = [
+        _renamed(request, f"first-{size}")._replace(max_tokens=1, schema=None)
+        for request in requests[: max(size, 4)]
+    ]
+    return _push(engine, single, size)
+
+
+def _variant(requests: Sequence[Request], mode: str, size: int) -> list[Request]:
+    named = [_renamed(request, f"{mode}-{size}") for request in requests]
+    return named if mode == "guided" else [request._replace(schema=None) for request in named]
+
+
+def _renamed(request: Request, stem: str) -> Request:
+    return request._replace(id=f"{stem}/{request.id}")
+
+
+def _schemas(requests: Sequence[Request]) -> list[dict[str, Any]]:
+    found = {id(request.schema): request.schema for request in requests if request.schema is not None}
+    return list(found.values())
+
+
+def _row(mode: str, size: int, timed: Timed, first: Timed, info: EngineInfo, gpu: GpuWatch) -> dict[str, Any]:
+    answered = [r for r in timed.responses if r.finish in ("stop", "length")]
+    prompt, cached = (sum(getattr(r, n) for r in answered) for n in ("prompt_tokens", "cached_tokens"))
+    written = sum(response.completion_tokens for response in answered)
+    read = sum(r.prompt_tokens - r.cached_tokens for r in first.responses)
+    decode = timed.rate(written)
+    mean = (prompt + written) / len(answered) if answered else 0.0
+    limit = _decode_limit(info, gpu, size, mean)
+    return {
+        "mode": mode,
+        "batch": size,
+        "requests": len(timed.responses),
+        "failed": len(timed.responses) - len(answered),
+        "seconds": round(timed.seconds, 3),
+        "requests_per_s": round(len(answered) / timed.seconds, 4),
+        "decode_tokens_per_s": round(decode, 2),
+        "prefill_tokens_per_s": round(first.rate(read), 2),
+        "first_token_s": _spread(first.latencies),
+        "latency_s": _spread(timed.latencies),
+        "prefix_hit_share": round(cached / prompt, 4) if prompt else None,
+        "mean_answer_tokens": round(written / len(answered), 1) if answered else None,
+        "share_of_roofline": round(decode / limit, 4) if limit else None,
+        **gpu.take(),
+    }
+
+
+def _decode_limit(info: EngineInfo, gpu: GpuWatch, batch: int, mean_tokens: float) -> float | None:
+    """Tokens a second at which every step reads weights and KV cache once at the card's full bandwidth.
+
+    A model of a GPU knows its own limit. None where card or weights are not known.
+    """
+    if (own := info.extra.get("decode_limit_per_sequence")) is not None:
+        return float(own) * batch if own else None
+    card, weights = card_of(gpu.name), info.extra.get("weights_bytes")
+    if card is None or not weights:
+        return None
+    step = (weights + batch * mean_tokens * info.extra.get("kv_bytes_per_token", 0)) / card.bandwidth
+    compute = 2 * batch * info.extra.get("parameters", 0) / card.flops
+    return batch / max(step, compute)
+
+
+def _document(
+    info: EngineInfo, gpu: GpuWatch, rows: list[dict[str, Any]], load_s: float, preflight_s: float
+) -> dict[str, Any]:
+    guided = [row for row in rows if row["mode"] == "guided"]
+    best = max(guided, key=lambda row: row["decode_tokens_per_s"])
+    free = next(r for r in rows if r["mode"] == "unguided" and r["batch"] == best["batch"])
+    slower = (
+        best["decode_tokens_per_s"] / free["decode_tokens_per_s"] if free["decode_tokens_per_s"] else None
+    )
+    return {
+        "format": "kgqa-bench",
+        "version": 1,
+        "engine": info.provenance(),
+        "gpu": gpu.name or None,
+        "load_s": round(load_s, 2),
+        "preflight_s": round(preflight_s, 2),
+        "rows": rows,
+        "best": {key: best[key] for key in ("batch", "decode_tokens_per_s", "mean_answer_tokens")},
+        # Of the time of an answer, what guiding takes; below 0 where it is quicker (shorter answers, noise).
+        "grammar_share": None if slower is None else round(1 - slower, 4),
+    }
+
+
+def _spread(values: Sequence[float]) -> dict[str, float | None]:
+    if not values:
+        return {"median": None, "p95": None, "max": None}
+    ordered = sorted(values)
+    return {
+        "median": round(median(ordered), 4),
+        "p95": round(ordered[min(int(0.95 * len(ordered)), len(ordered) - 1)], 4),
+        "max": round(ordered[-1], 4),
+    }

@@ -1,0 +1,165 @@
+"""A few items through all steps before a run exists: what is asked, what comes back, what it takes (kgqa preview).
+
+The same chain, scheduler and engine process as a run's. Seconds are those of this machine with so few requests
+in flight; a full batch is quicker by what `kgqa bench` measures.
+"""
+
+from __future__ import annotations
+
+import tempfile
+import time
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+from kgqa_hpc.anchors.anchor import Anchor
+from kgqa_hpc.config import RunConfig, load_config
+from kgqa_hpc.engines.engine import Request, Response
+from kgqa_hpc.engines.process import EngineProcess
+from kgqa_hpc.runs.chain import build_chain, kind_of, schemas_of, set_engine
+from kgqa_hpc.steps.item import Item
+from kgqa_hpc.text.plain_text import printable
+from kgqa_hpc.trials.bench import small_sample, some_anchors
+from kgqa_hpc.work.item_scheduler import Limits, Scheduler, Task
+
+MANY = 100_000  # items of the forecast; about what the published dataset holds
+
+
+class _Listening:
+    """An engine handle that notes what it sends, and how long each answer takes."""
+
+    def __init__(self, engine: EngineProcess) -> None:
+        self._engine = engine
+        self._sent: dict[str, tuple[Request, float]] = {}
+        self.heard: list[tuple[Request, Response, float]] = []
+
+    def start(self, stop: Callable[[], bool]) -> object:
+        return self._engine.start(stop)
+
+    def send(self, requests: Sequence[Request]) -> None:
+        self._sent.update((request.id, (request, time.monotonic())) for request in requests)
+        self._engine.send(requests)
+
+    def receive(self, timeout: float) -> list[Response]:
+        responses = self._engine.receive(timeout)
+        for response in responses:
+            request, at = self._sent.pop(response.id)
+            self.heard.append((request, response, time.monotonic() - at))
+        return responses
+
+    def cancel(self) -> None:
+        self._engine.cancel()
+
+
+def preview(config_file: Path, number: int) -> dict[str, Any]:
+    """A few items through all steps of a configuration, without a run: what happened to each, and what `MANY`
+    would take, as plain data. Raises ConfigError, PromptError, EngineConfigError, EngineError.
+    """
+    with tempfile.TemporaryDirectory(prefix="kgqa-preview-") as scratch:
+        config, anchors = small_sample(load_config(config_file), number, Path(scratch, "run"))
+        return _sent(config, some_anchors(anchors, number), Path(scratch, "engine.log"))
+
+
+def _sent(config: RunConfig, anchors: Sequence[Anchor], log: Path) -> dict[str, Any]:
+    kind = kind_of(config)
+    items = [Item(anchor, output=kind.start(anchor)) for anchor in anchors]
+    heard: list[tuple[Request, Response, float]] = []
+    seconds = 0.0
+    for number, each in enumerate(config.passes):
+        last = number == len(config.passes) - 1
+        listening, took = _through(config, each.name, [i for i in items if i.status == "open"], log, last)
+        heard += listening
+        seconds += took
+    told = [_told(item, heard) for item in items]
+    return {"items": told, **_cost(told, seconds)}
+
+
+def _through(
+    config: RunConfig, name: str, items: Sequence[Item], log: Path, last: bool
+) -> tuple[list[tuple[Request, Response, float]], float]:
+    """One pass: what went to and fro, and its seconds without the time the engine took to load."""
+    chain = build_chain(config, name)
+    ended: list[Task] = []
+    with EngineProcess(config.engine_of(name), log, config.runtime.engine_stall) as engine:
+        set_engine(chain, engine.start())
+        set_engine(chain, engine.preflight(schemas_of(chain)))
+        listening = _Listening(engine)
+        scheduler = Scheduler(
+            chain,
+            listening,
+            Limits(max(len(items), 1), config.runtime.attempts),
+            config.seed,
+            lambda task, over: ended.append(task) if over else None,
+            last=last,
+        )
+        began = time.monotonic()
+        scheduler.add(Task(item, "preview") for item in items)
+        while len(ended) < len(items):
+            scheduler.turn(1.0)
+        return listening.heard, time.monotonic() - began
+
+
+def _told(item: Item, heard: Sequence[tuple[Request, Response, float]]) -> dict[str, Any]:
+    own = [one for one in heard if one[0].id.startswith(f"{item.id}/")]
+    return {
+        **{key: value for key, value in item.to_record().items() if key not in ("trace", "decided")},
+        "group": item.anchor.group,
+        "tokens": {
+            "prompt": sum(response.prompt_tokens for _, response, _ in own),
+            "completion": sum(response.completion_tokens for _, response, _ in own),
+        },
+        "seconds": round(sum(took for _, _, took in own), 3),
+        "requests": [
+            {
+                "id": request.id.removeprefix(f"{item.id}/"),
+                "messages": list(request.messages),
+                "text": response.text,
+                "finish": response.finish,
+                "seconds": round(took, 3),
+            }
+            for request, response, took in own
+        ],
+    }
+
+
+def _cost(told: Sequence[dict[str, Any]], seconds: float) -> dict[str, Any]:
+    count = max(len(told), 1)
+    tokens = {kind: sum(one["tokens"][kind] for one in told) / count for kind in ("prompt", "completion")}
+    return {
+        "seconds": round(seconds, 3),
+        "per_item": {"seconds": round(seconds / count, 3), **{k: round(v, 1) for k, v in tokens.items()}},
+        "forecast": {
+            "items": MANY,
+            "hours": round(MANY * seconds / count / 3600, 1),
+            "prompt_tokens": round(MANY * tokens["prompt"]),
+            "completion_tokens": round(MANY * tokens["completion"]),
+            "in_flight": len(told),
+        },
+    }
+
+
+def render(document: dict[str, Any]) -> str:
+    """The preview for a person."""
+    return "\n".join([*_lines(document)])
+
+
+def _lines(document: dict[str, Any]) -> Iterator[str]:
+    for item in document["items"]:
+        reason = f": {item['reason']}" if item["reason"] else ""
+        yield printable(f"{item['id']}  {item['group']}  {item['status']}{reason}")
+        for request in item["requests"]:
+            yield f"  {request['id']}, {request['seconds']:.1f} s, {request['finish']}"
+            yield from (f"    > {printable(line)}" for line in request["messages"][-1]["content"].split("\n"))
+            yield f"    < {printable(request['text'])}"
+        for name, value in {**item["output"], **item["verdicts"], **item["features"]}.items():
+            yield f"  {printable(name):<12} {printable(str(value))}"
+        tokens = item["tokens"]
+        yield f"  {tokens['prompt']:,} tokens read, {tokens['completion']:,} written, {item['seconds']:.1f} s"
+        yield ""
+    each, all_ = document["per_item"], document["forecast"]
+    yield f"an item   {each['prompt']:,.0f} tokens read, {each['completion']:,.0f} written, {each['seconds']:.2f} s"
+    yield (
+        f"{all_['items']:,} would take {all_['hours']:,.1f} hours of an engine like this one with only "
+        f"{all_['in_flight']} requests in flight, {all_['prompt_tokens'] / 1e6:,.1f} million tokens read and "
+        f"{all_['completion_tokens'] / 1e6:,.1f} million written; kgqa bench measures full batches"
+    )

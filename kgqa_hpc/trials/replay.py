@@ -1,0 +1,135 @@
+"""`kgqa replay RUN ID`: ask the engine again what an item was asked, and show what it answers differently.
+
+Every request is sent as it was recorded: same prompt, temperature, seed and schema, with the earlier answers that it
+quotes. Nothing is written into the run.
+"""
+
+from __future__ import annotations
+
+import difflib
+import json
+import tempfile
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+from kgqa_hpc.config import RunConfig
+from kgqa_hpc.dataset.explain import recorded
+from kgqa_hpc.engines.engine import Request, Response
+from kgqa_hpc.engines.process import EngineProcess
+from kgqa_hpc.errors import InputError
+from kgqa_hpc.runs import kept_prompts, open_run
+from kgqa_hpc.runs.chain import build_chain, schemas_of
+from kgqa_hpc.steps.item import Item
+from kgqa_hpc.steps.retrace import retrace
+from kgqa_hpc.steps.step import Step, storable
+from kgqa_hpc.text.plain_text import plain
+
+Sent = tuple[dict[str, Any], Request]  # an entry of the trace, and its request
+
+
+def replay(folder: Path, wanted: str) -> dict[str, Any]:
+    """Ask again; per request both answers and whether they are the same, as plain data.
+
+    `wanted` is an id or a beginning that only one id has. Raises InputError for an unknown one, one that was asked
+    nothing yet, or a run whose prompts have changed; EngineConfigError, EngineError.
+    """
+    run, config = open_run(folder)
+    run.require_trust()
+    anchor, record = recorded(run, config, wanted)
+    if record is None or not record["trace"]:
+        raise InputError(f"{anchor.id}: was asked nothing yet", f"kgqa run {folder}")
+    chains = {each.name: build_chain(config, each.name, prompts=kept_prompts(run)) for each in config.passes}
+    every = [step for chain in chains.values() for step in chain]
+    item = Item(anchor, output=every[0].context.kind.start(anchor))
+    _require_same_prompts(every, item, record["trace"])
+    requests = retrace(every, item, record["trace"], config.seed)
+    sent = list(zip(record["trace"], requests, strict=False))
+    told = [one for name, chain in chains.items() for one in _ask(config, name, chain, sent)]
+    return {"id": anchor.id, "same": all(one["same"] for one in told), "requests": told}
+
+
+def _require_same_prompts(chain: Sequence[Step], item: Item, trace: Sequence[dict[str, Any]]) -> None:
+    prompts = {step.label: step.of(item).prompt.sha256 for step in chain if step.asks}
+    for entry in trace:
+        if prompts.get(entry["step"]) != entry["prompt"]["sha256"]:
+            raise InputError(
+                f"prompt {entry['prompt']['name']} of step {entry['step']} is not the one that was sent",
+                "put back the run's prompts; kgqa explain shows what was answered",
+            )
+
+
+def _ask(config: RunConfig, name: str, chain: Sequence[Step], sent: Sequence[Sent]) -> list[dict[str, Any]]:
+    """Send the requests of one pass to its engine, one after the other."""
+    labels = {step.label for step in chain}
+    own = [one for one in sent if one[0]["step"] in labels]
+    if not own:
+        return []
+    with tempfile.TemporaryDirectory(prefix="kgqa-replay-") as scratch:
+        log = Path(scratch, "engine.log")
+        with EngineProcess(config.engine_of(name), log, config.runtime.engine_stall) as engine:
+            engine.start(lambda: False)
+            info = engine.preflight(schemas_of(list(chain)), lambda: False)
+            now = info.provenance()
+            return [_told(entry, request, _answer(engine, request), now) for entry, request in own]
+
+
+def _answer(engine: EngineProcess, request: Request) -> Response:
+    engine.send([request])
+    while True:
+        for response in engine.receive(1.0):
+            if response.id == request.id:
+                return response
+
+
+def _told(entry: dict[str, Any], request: Request, response: Response, now: dict[str, Any]) -> dict[str, Any]:
+    before = entry["engine"]
+    text = storable(response.text)
+    return {
+        "step": entry["step"],
+        "attempt": entry["attempt"],
+        "turn": entry.get("turn", 0),
+        "same": text == entry["text"] and response.finish == entry["finish"],
+        "recorded": {"text": entry["text"], "finish": entry["finish"], "tokens": entry["tokens"]},
+        "now": {
+            "text": text,
+            "finish": response.finish,
+            "error": response.error,
+            "tokens": {"prompt": response.prompt_tokens, "completion": response.completion_tokens},
+        },
+        "engine": {key: [before.get(key), now.get(key)] for key in now if now[key] != before.get(key)},
+        "settings": {
+            "temperature": request.temperature,
+            "seed": request.seed,
+            "max_tokens": request.max_tokens,
+        },
+        "messages": list(request.messages),
+    }
+
+
+def render(document: dict[str, Any]) -> str:
+    """The differences for a person."""
+    return plain("\n".join([document["id"], *(line for one in document["requests"] for line in _lines(one))]))
+
+
+def _lines(one: dict[str, Any]) -> Iterator[str]:
+    turn = f", turn {one['turn'] + 1}" if one["turn"] else ""
+    head = f"{one['step']}, attempt {one['attempt'] + 1}{turn}"
+    for key, (before, now) in one["engine"].items():
+        yield f"{head}: the engine's {key} was {before}, is {now}"
+    if one["same"]:
+        yield f"{head}: the same answer"
+        return
+    yield f"{head}: another answer"
+    yield from difflib.unified_diff(
+        _pretty(one["recorded"]), _pretty(one["now"]), "recorded", "now", lineterm="", n=1
+    )
+
+
+def _pretty(answer: dict[str, Any]) -> list[str]:
+    """The lines of an answer, its fields below each other where it is JSON; and how it ended, unless well."""
+    try:
+        lines = json.dumps(json.loads(answer["text"]), indent=1, ensure_ascii=False).splitlines()
+    except ValueError:
+        lines = answer["text"].splitlines()
+    return lines if answer["finish"] == "stop" else [*lines, f"({answer['finish']})"]
