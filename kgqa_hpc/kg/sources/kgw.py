@@ -17,7 +17,7 @@ from kgqa_hpc.errors import GraphFormatError
 from kgqa_hpc.kg.assemble import Assembly, Policy
 from kgqa_hpc.kg.delimited import CSV
 from kgqa_hpc.kg.graph import KnowledgeGraph
-from kgqa_hpc.kg.settings import Files, GraphConfig, SourceSettings, listed
+from kgqa_hpc.kg.settings import Files, SourceSettings, listed
 from kgqa_hpc.kg.tables import Rows, read_table
 
 NAMES = ["name", "preferred_name", "title", "symbol", "label"]
@@ -32,10 +32,6 @@ class KgwSettings(SourceSettings):
     paths = ("nodes", "edges")
 
 
-class _Section(KgwSettings, GraphConfig):
-    """What `read` is given."""
-
-
 class Kgw:
     """Exports of kgw."""
 
@@ -44,7 +40,7 @@ class Kgw:
     description = "Exports of the package kgw, and query exports of Neo4j dumps such as CKG's."
     Settings = KgwSettings
 
-    def read(self, settings: _Section) -> KnowledgeGraph:
+    def read(self, settings: KgwSettings) -> KnowledgeGraph:
         """The graph of both tables, in their order."""
         assembly = Assembly(Policy.of(settings))
         nodes, edges = listed(settings.nodes), listed(settings.edges)

@@ -24,7 +24,7 @@ from kgqa_hpc.kg.delimited import CSV, Dialect
 from kgqa_hpc.kg.graph import KnowledgeGraph
 from kgqa_hpc.kg.jsonfile import json_lines, json_members
 from kgqa_hpc.kg.rows import Buffer, members
-from kgqa_hpc.kg.settings import Files, GraphConfig, SourceSettings, listed
+from kgqa_hpc.kg.settings import Files, SourceSettings, listed
 from kgqa_hpc.kg.tables import constant, read_table
 
 _TSV = Dialect("\t", ragged=True)
@@ -45,10 +45,6 @@ class KgxSettings(SourceSettings):
     paths = ("nodes", "edges")
 
 
-class _Section(KgxSettings, GraphConfig):
-    """What `read` is given."""
-
-
 class Kgx:
     """Biolink graphs."""
 
@@ -57,7 +53,7 @@ class Kgx:
     description = "KGX, Biolink graphs such as Monarch's, as TSV, CSV or JSON Lines."
     Settings = KgxSettings
 
-    def read(self, settings: _Section) -> KnowledgeGraph:
+    def read(self, settings: KgxSettings) -> KnowledgeGraph:
         """The graph of all files, in their order."""
         nodes, edges = listed(settings.nodes), listed(settings.edges)
         reader = _Reader(Assembly(Policy.of(settings)), settings)
@@ -77,7 +73,7 @@ class Kgx:
 class _Reader:
     """The files of one graph."""
 
-    def __init__(self, assembly: Assembly, settings: _Section) -> None:
+    def __init__(self, assembly: Assembly, settings: KgxSettings) -> None:
         self.assembly = assembly
         self._settings = settings
         self.negated = 0

@@ -14,14 +14,10 @@ from pathlib import Path
 from kgqa_hpc.errors import InputError
 from kgqa_hpc.kg.assemble import Assembly, Policy
 from kgqa_hpc.kg.graph import KnowledgeGraph
-from kgqa_hpc.kg.settings import GraphConfig, listed
+from kgqa_hpc.kg.settings import listed
 from kgqa_hpc.kg.sources.neo4j_tables import Neo4jSettings, Tables, open_tables
 
 _ENDINGS = (".csv", ".tsv", ".txt", ".jsonl", ".json")
-
-
-class _Section(Neo4jSettings, GraphConfig):
-    """What `read` is given."""
 
 
 class Neo4j:
@@ -32,7 +28,7 @@ class Neo4j:
     description = "Neo4j graphs as files of neo4j-admin, BioCypher, APOC, CKG or kgw."
     Settings = Neo4jSettings
 
-    def read(self, settings: _Section) -> KnowledgeGraph:
+    def read(self, settings: Neo4jSettings) -> KnowledgeGraph:
         """The graph of all files: first all files of nodes, then of relationships, each by its name."""
         files = _files(settings)
         tables = open_tables(files, settings)

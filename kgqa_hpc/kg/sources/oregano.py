@@ -20,7 +20,7 @@ from kgqa_hpc.kg.assemble import Assembly, Policy
 from kgqa_hpc.kg.delimited import TSV, DelimitedFile
 from kgqa_hpc.kg.entity_tables import read_columns
 from kgqa_hpc.kg.graph import KnowledgeGraph
-from kgqa_hpc.kg.settings import GraphConfig, SourceSettings
+from kgqa_hpc.kg.settings import SourceSettings
 from kgqa_hpc.kg.tables import Rows
 
 NO_NAME_EDGES = "has_code"
@@ -45,10 +45,6 @@ class OreganoSettings(SourceSettings):
     paths = ("path",)
 
 
-class _Section(OreganoSettings, GraphConfig):
-    """What `read` is given."""
-
-
 class Oregano:
     """The OREGANO knowledge graph."""
 
@@ -57,7 +53,7 @@ class Oregano:
     description = "OREGANO v2.1, drugs and what they act on: triples and tables of entities."
     Settings = OreganoSettings
 
-    def read(self, settings: _Section) -> KnowledgeGraph:
+    def read(self, settings: OreganoSettings) -> KnowledgeGraph:
         """The graph as it stands in the files: repeated rows and ATC codes included."""
         folder = Path(settings.path)
         triples = _triples_file(folder)

@@ -18,7 +18,7 @@ from pydantic import Field
 from kgqa_hpc.kg.assemble import Assembly, Policy
 from kgqa_hpc.kg.delimited import CSV
 from kgqa_hpc.kg.graph import KnowledgeGraph
-from kgqa_hpc.kg.settings import GraphConfig, SourceSettings
+from kgqa_hpc.kg.settings import SourceSettings
 from kgqa_hpc.kg.tables import Rows, read_table
 
 _END = ("index", "id", "type", "name", "source")
@@ -37,10 +37,6 @@ class PrimeKgSettings(SourceSettings):
     paths = ("path",)
 
 
-class _Section(PrimeKgSettings, GraphConfig):
-    """What `read` is given."""
-
-
 class PrimeKg:
     """Precision Medicine Knowledge Graph."""
 
@@ -49,7 +45,7 @@ class PrimeKg:
     description = "PrimeKG, the Precision Medicine Knowledge Graph, kg.csv."
     Settings = PrimeKgSettings
 
-    def read(self, settings: _Section) -> KnowledgeGraph:
+    def read(self, settings: PrimeKgSettings) -> KnowledgeGraph:
         """The graph of kg.csv; nodes in the order in which its rows name them."""
         path, kind = Path(settings.path), settings.edge_type
         assembly, met = Assembly(Policy.of(settings)), _Met()

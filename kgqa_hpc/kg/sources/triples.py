@@ -16,7 +16,7 @@ from pydantic import Field
 from kgqa_hpc.kg.assemble import Assembly, Policy
 from kgqa_hpc.kg.delimited import TSV, DelimitedFile
 from kgqa_hpc.kg.graph import KnowledgeGraph
-from kgqa_hpc.kg.settings import GraphConfig, SourceSettings
+from kgqa_hpc.kg.settings import SourceSettings
 from kgqa_hpc.kg.sources.csv import add_nodes
 from kgqa_hpc.kg.tables import Rows, constant
 
@@ -35,10 +35,6 @@ class TriplesSettings(SourceSettings):
     paths = ("path", "nodes")
 
 
-class _Section(TriplesSettings, GraphConfig):
-    """What `read` is given."""
-
-
 class Triples:
     """One table of triples."""
 
@@ -47,7 +43,7 @@ class Triples:
     description = "One tab-separated file: subject, predicate, object."
     Settings = TriplesSettings
 
-    def read(self, settings: _Section) -> KnowledgeGraph:
+    def read(self, settings: TriplesSettings) -> KnowledgeGraph:
         """The graph of the files of a configuration."""
         nodes = None if settings.nodes is None else Path(settings.nodes)
         return read_triples(Path(settings.path), nodes, Policy.of(settings))
