@@ -98,12 +98,12 @@ class DelimitedFile:
         if not row:  # an empty batch, so that the caller gets the columns of a file without rows
             yield 0, {name: pa.array([], pa.large_string()) for name in wanted}
 
-    def line_of(self, row: int, *, header: bool) -> int:
-        """The line on which a row of `batches` begins."""
+    def line_of(self, row: int, *, first: int = 0, header: bool) -> int:
+        """The line on which row number `row` of `batches`, counted from row `first`, begins."""
         for number, record in enumerate(self.records()):
-            if number == row + header:
+            if number == first + row + header:
                 return record.line
-        raise IndexError(f"{self.file} has no row {row}")
+        raise IndexError(f"{self.file} has no row {first + row}")
 
     def records(self) -> Iterator[Record]:
         """All records from the start, blank lines skipped, as Arrow does."""

@@ -8,7 +8,6 @@ after the degrees a k-core and the largest component may be taken. What was drop
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Collection
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
@@ -20,6 +19,7 @@ import pyarrow.compute as pc
 
 from kgqa_hpc.errors import EmptyGraphError, InputError
 from kgqa_hpc.kg.graph import KnowledgeGraph, simple_csr
+from kgqa_hpc.registry import did_you_mean
 
 if TYPE_CHECKING:
     from kgqa_hpc.kg.settings import GraphConfig
@@ -195,10 +195,8 @@ def _of_types(key: str, types: Collection[str], codes: npt.NDArray[np.int32], kn
     """Which codes are of the types. Raises InputError for one that is not known."""
     what = "edge" if "edge" in key else "node"
     if unknown := [name for name in types if name not in known]:
-        near = difflib.get_close_matches(unknown[0], known, n=1, cutoff=0.5)
         raise InputError(
-            f"{key}: the graph has no {what} type {unknown[0]!r}"
-            + (f", did you mean {near[0]!r}?" if near else ""),
+            f"{key}: the graph has no {what} type {unknown[0]!r}{did_you_mean(unknown[0], known)}",
             f"its {what} types: {', '.join(sorted(known)[:20])}",
         )
     return np.isin(codes, [code for code, name in enumerate(known) if name in types])

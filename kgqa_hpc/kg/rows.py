@@ -59,6 +59,12 @@ def members(item: Mapping[str, Any], wanted: Iterable[str]) -> dict[str, Any]:
     return {name: item[name] for name in wanted if item.get(name) is not None}
 
 
+def first_of(item: Mapping[str, Any], names: Iterable[str]) -> str:
+    """The first of some members that is there; "Null", as some exports write, is nothing."""
+    found = (item.get(name) for name in names)
+    return next((str(value) for value in found if value and value != "Null"), "")
+
+
 def cell(value: Any) -> str:
     """A JSON value as the cell of a column: a text as it is, the items of a list between bars, all else as JSON."""
     if isinstance(value, str):

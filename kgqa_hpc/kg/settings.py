@@ -24,7 +24,6 @@ from kgqa_hpc.kg.sources import SOURCES
 from kgqa_hpc.settings import Settings, resolved, sentence
 from kgqa_hpc.validation import told
 
-
 Files = str | Annotated[list[str], Field(min_length=1)]
 """One file or a list of them."""
 

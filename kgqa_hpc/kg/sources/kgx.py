@@ -12,14 +12,12 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, Literal
 
-import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 from pydantic import Field
 
 from kgqa_hpc.errors import GraphFormatError
-from kgqa_hpc.kg.assemble import Assembly, Lines, Policy
+from kgqa_hpc.kg.assemble import Assembly, Policy
 from kgqa_hpc.kg.delimited import CSV, Dialect
 from kgqa_hpc.kg.graph import KnowledgeGraph
 from kgqa_hpc.kg.jsonfile import json_lines, json_members
@@ -91,13 +89,13 @@ class _Reader:
         for rows in read_table(
             path, _dialect(path), wanted, optional=("negated",), properties=self._settings.properties
         ):
-            line_of, holds = rows.line_of, self._holding(rows["negated"])
-            if not holds.all():
-                line_of = _chosen(line_of, np.flatnonzero(holds))
-            keep = pa.array(holds)
-            source, kind, target = (rows[name].filter(keep) for name in wanted)
-            properties = {name: column.filter(keep) for name, column in rows.properties.items()}
-            self.assembly.edges(rows.file, source, target, kind, line_of, properties)
+            if self._settings.negated == "drop":
+                false = pc.equal(pc.utf8_lower(rows["negated"]), "true")
+                if count := pc.sum(false).as_py():
+                    self.negated += count
+                    rows = rows.where(pc.invert(false))
+            source, kind, target = (rows[name] for name in wanted)
+            self.assembly.edges(rows.file, source, target, kind, rows.line_of, rows.properties)
 
     def json_nodes(self, path: Path) -> None:
         buffer = Buffer(self.assembly, path.name)
@@ -120,17 +118,6 @@ class _Reader:
             )
             buffer.edge(line, source, target, kind, members(item, self._settings.properties))
         buffer.flush()
-
-    def _holding(self, negated: pa.Array) -> Any:
-        if self._settings.negated == "keep":
-            return np.ones(len(negated), dtype=bool)
-        false = pc.equal(pc.utf8_lower(negated), "true").to_numpy(zero_copy_only=False)
-        self.negated += int(false.sum())
-        return ~false
-
-
-def _chosen(line_of: Lines, rows: npt.NDArray[np.int64]) -> Lines:
-    return lambda row: line_of(int(rows[row]))
 
 
 def _dialect(path: Path) -> Dialect:

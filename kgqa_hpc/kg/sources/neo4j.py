@@ -30,10 +30,10 @@ class Neo4j:
 
     def read(self, settings: Neo4jSettings) -> KnowledgeGraph:
         """The graph of all files: first all files of nodes, then of relationships, each by its name."""
-        files = _files(settings)
-        tables = open_tables(files, settings)
+        tables = open_tables(_files(settings), settings)
         if not tables:
-            raise InputError(f"{files[0].parent}: has no file of a Neo4j export", "is it the right folder?")
+            where = settings.path or listed(settings.nodes)[0].parent
+            raise InputError(f"{where}: has no file of a Neo4j export", "is it the right folder?")
         assembly = Assembly(Policy.of(settings))
         reader = Tables(assembly, settings)
         for table in tables:
@@ -51,9 +51,6 @@ def _files(settings: Neo4jSettings) -> list[Path]:
     path = Path(settings.path)
     if not path.is_dir():
         return [path]
-    found = [
+    return [
         p for p in sorted(path.iterdir()) if set(p.suffixes) & set(_ENDINGS) and not p.name.startswith(".")
     ]
-    if not found:
-        raise InputError(f"{path}: has no file of a Neo4j export", "is it the right folder?")
-    return found

@@ -6,22 +6,19 @@ import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal
+from typing import Literal
 
-import numpy as np
-import orjson
 import pyarrow as pa
 import pyarrow.compute as pc
 from pydantic import Field, model_validator
 
-from kgqa_hpc import bounded_json
 from kgqa_hpc.errors import GraphFormatError
-from kgqa_hpc.kg.assemble import Assembly, Lines
+from kgqa_hpc.kg.assemble import Assembly
 from kgqa_hpc.kg.delimited import DelimitedFile
 from kgqa_hpc.kg.jsonfile import json_lines
-from kgqa_hpc.kg.rows import Buffer, members
+from kgqa_hpc.kg.rows import Buffer, first_of, members
 from kgqa_hpc.kg.settings import Files, SourceSettings
-from kgqa_hpc.kg.sources.kgw import NAMES
+from kgqa_hpc.kg.sources.kgw import NAMES, json_names
 from kgqa_hpc.kg.sources.neo4j_layout import (
     Layout,
     first_line,
@@ -31,7 +28,7 @@ from kgqa_hpc.kg.sources.neo4j_layout import (
     layout_of,
     require_layout,
 )
-from kgqa_hpc.kg.tables import Rows, constant
+from kgqa_hpc.kg.tables import Rows, constant, rows_of
 
 
 class Neo4jSettings(SourceSettings):
@@ -116,8 +113,9 @@ class Tables:
         return list(dict.fromkeys(found))
 
     def _add_nodes(self, source: Source, layout: Layout, rows: Rows) -> None:
-        kinds = rows[layout.roles["LABEL"]] if "LABEL" in layout.roles else None
-        if kinds is None:
+        if "LABEL" in layout.roles:
+            kinds = rows[layout.roles["LABEL"]]
+        else:
             kinds = constant(layout.label or _stem(source.path), len(rows))
         self._assembly.nodes(
             rows.file,
@@ -137,24 +135,13 @@ class Tables:
         self._assembly.edges(rows.file, start, end, kinds, rows.line_of, self._properties(layout, rows))
 
     def _names(self, layout: Layout, rows: Rows) -> pa.Array:
+        if "JSON" in layout.roles:
+            return json_names(rows, rows[layout.roles["JSON"]], self._settings.name)
         names = constant("", len(rows))
         for name in reversed([name for name in self._settings.name if name in layout.names]):
             column = rows[layout.names[name]]
             names = pc.if_else(pc.equal(column, ""), names, column)
-        if "JSON" in layout.roles:
-            texts = rows[layout.roles["JSON"]].to_pylist()
-            found = [self._json_name(text, rows, row) for row, text in enumerate(texts)]
-            names = pa.array(found, pa.large_string())
         return names
-
-    def _json_name(self, text: str, rows: Rows, row: int) -> str:
-        try:
-            return _named(bounded_json.loads(text or "{}"), self._settings.name)
-        except (orjson.JSONDecodeError, AttributeError):
-            line = rows.line_of(row)
-            raise GraphFormatError(
-                f"{rows.file} line {line:,}: properties are no JSON object", "export it again"
-            ) from None
 
     def _labels(self, kinds: pa.Array, layout: Layout) -> pa.Array:
         which = self._settings.labels
@@ -180,7 +167,7 @@ class Tables:
                 kept = members(properties, self._settings.properties)
                 if wanted == "node":
                     labels = self._of_labels([str(label) for label in item.get("labels", [])])
-                    buffer.node(line, item["id"], _named(properties, self._settings.name), labels, kept)
+                    buffer.node(line, item["id"], first_of(properties, self._settings.name), labels, kept)
                 else:
                     buffer.edge(line, item["start"]["id"], item["end"]["id"], item["label"], kept)
             except (KeyError, TypeError) as problem:
@@ -196,33 +183,13 @@ class Tables:
 
 
 def _rows(source: Source, wanted: Sequence[str], role: str) -> Iterator[Rows]:
-    """The rows that have a value in the column of a role: of one table of all things, nodes or edges."""
-    assert source.layout is not None
-    file = DelimitedFile.open(source.path, source.layout.dialect)
-    column = source.layout.roles[role]
-    for first, batch in file.batches(source.layout.columns, wanted, header=source.own_header):
-        rows = Rows(file, first, batch, header=source.own_header)
-        mixed = source.layout.has_nodes and source.layout.has_edges
-        yield _Part.of(rows, column) if mixed else rows
-
-
-@dataclass(frozen=True)
-class _Part(Rows):
-    """Some of the rows of a batch."""
-
-    places: Any = None
-
-    @classmethod
-    def of(cls, rows: Rows, column: str) -> _Part:
-        there = pc.not_equal(rows[column], "")
-        columns = {name: values.filter(there) for name, values in rows.columns.items()}
-        places = np.flatnonzero(there.to_numpy(zero_copy_only=False)).astype(np.int32)
-        return cls(rows.table, rows.first, columns, header=rows.header, places=places)
-
-    @property
-    def line_of(self) -> Lines:
-        lines, places = super().line_of, self.places
-        return lambda row: lines(int(places[row]))
+    """The rows of a file; of a table that holds nodes and edges, those with a value in the role's column."""
+    layout = source.layout
+    assert layout is not None
+    file = DelimitedFile.open(source.path, layout.dialect)
+    mixed = layout.has_nodes and layout.has_edges
+    for rows in rows_of(file, layout.columns, wanted, header=source.own_header):
+        yield rows.where(pc.not_equal(rows[layout.roles[role]], "")) if mixed else rows
 
 
 def _spaced(ids: pa.Array, space: str) -> pa.Array:
@@ -238,9 +205,3 @@ def _spaced(ids: pa.Array, space: str) -> pa.Array:
 def _stem(path: Path) -> str:
     """What a file without labels or types is about: its name without ending and part number."""
     return re.sub(r"[-_]?part[-_]?\d*$", "", path.name.split(".")[0])
-
-
-def _named(properties: dict[str, Any], names: Sequence[str]) -> str:
-    """The first property that is there; "Null", as some exports write, is nothing."""
-    found = (properties.get(name) for name in names)
-    return next((str(value) for value in found if value and value != "Null"), "")

@@ -17,11 +17,10 @@ from pydantic import Field
 
 from kgqa_hpc.errors import InputError
 from kgqa_hpc.kg.assemble import Assembly, Policy
-from kgqa_hpc.kg.delimited import TSV, DelimitedFile
 from kgqa_hpc.kg.entity_tables import read_columns
 from kgqa_hpc.kg.graph import KnowledgeGraph
 from kgqa_hpc.kg.settings import SourceSettings
-from kgqa_hpc.kg.tables import Rows
+from kgqa_hpc.kg.sources.triples import add_triples
 
 NO_NAME_EDGES = "has_code"
 # Which column of which table holds names (not identifiers).
@@ -32,7 +31,6 @@ NAMES = {
     "SIDE_EFFECT": "NAME",
     "INDICATION": "NAME",
 }
-_COLUMNS = ("subject", "predicate", "object")
 
 
 class OreganoSettings(SourceSettings):
@@ -58,10 +56,7 @@ class Oregano:
         folder = Path(settings.path)
         triples = _triples_file(folder)
         assembly = Assembly(Policy.of(settings))
-        file = DelimitedFile.open(triples, TSV)
-        for first, columns in file.batches(_COLUMNS, _COLUMNS, header=False):
-            rows = Rows(file, first, columns, header=False)
-            assembly.edges(rows.file, rows["subject"], rows["object"], rows["predicate"], rows.line_of)
+        add_triples(assembly, triples, may_have_header=False)
         names = _names(folder)
 
         def declare(ids: pa.Array) -> tuple[pa.Array, pa.Array]:

@@ -122,7 +122,7 @@ def test_an_id_that_only_differs_by_spaces_is_told(write):
     ("nodes", "message"),
     [
         ("id,label,type\nG1,x,y\n", "nodes.csv line 1: column 'name' is missing"),
-        ("\nid,nam,type\nG1,x,y\n", "nodes.csv line 2: column 'name' is missing, did you mean 'nam'?"),
+        ("\nid,nam,type\nG1,x,y\n", "nodes.csv line 2: column 'name' is missing, did you mean nam?"),
         ("id,name,type,id\nG1,x,y,z\n", "nodes.csv line 1: column 'id' stands twice"),
         ("id;name;type\nG1;x;y\n", "the file is separated by semicolons"),
         ("id\tname\ttype\nG1\tx\ty\n", "the file is separated by tabs"),
@@ -150,7 +150,7 @@ def test_a_bad_node_file_is_refused_with_its_line(write, nodes, message):
 @pytest.mark.parametrize(
     ("edges", "message"),
     [
-        ("source_id,target,type\nG1,D1,r\n", "line 1: column 'target_id' is missing, did you mean 'target'?"),
+        ("source_id,target,type\nG1,D1,r\n", "line 1: column 'target_id' is missing, did you mean target?"),
         ("source_id,target_id,type\nG1,D1,r\nG1,,r\n", "line 3: the edge's target is empty"),
         ("source_id,target_id,type\n\t,D1,r\n", "line 2: the edge's source is empty"),
         ("source_id,target_id,type\nG1,D1\n", "line 2: expected 3 fields, found 2"),
