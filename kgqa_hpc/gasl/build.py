@@ -23,7 +23,7 @@ class Builder:
     def statements(self, tree: Tree) -> tuple[Statement, ...]:
         """The statements of a `start`, `part` or `statements` tree."""
         if tree.data == "simple":
-            return self._only(self._simple(tree))
+            return self._simple(tree)
         if tree.data != "statements":
             return self.statements(tree.children[0]) if tree.children else ()
         built: list[Statement] = []
@@ -41,7 +41,7 @@ class Builder:
             elif kind == "on":
                 built.extend(self._on(trees[position], follows=self._is_followed(trees, position)))
             else:
-                built.extend(self._only(self._simple(trees[position].children[0])))
+                built.extend(self._simple(trees[position].children[0]))
             position += 1
         return tuple(built)
 
@@ -73,26 +73,21 @@ class Builder:
         status, inner = tree.children
         if not follows:
             self._refuse(tree, "ON must follow a command")
-        simple = self._simple(inner)
-        if simple is None:
-            return []
         place = self.source.place(tree.meta.start_pos)
-        return [On(status.lower(), simple, self._text(tree), place)]
+        return [On(status.lower(), simple, self._text(tree), place) for simple in self._simple(inner)]
 
-    def _simple(self, tree: Tree) -> Simple | None:
+    def _simple(self, tree: Tree) -> tuple[Simple, ...]:
+        """The command, or nothing when it is faulty."""
         if self._is_broken(tree):
-            return None
+            return ()
         place = self.source.place(tree.meta.start_pos)
         try:
             command, into = self._commands.command(tree.children)
         except ScriptError as problem:
             problem.place = problem.place or place
             self.problems.append(problem)
-            return None
-        return Simple(command, into, self._text(tree), place)
-
-    def _only(self, simple: Simple | None) -> tuple[Simple, ...]:
-        return () if simple is None else (simple,)
+            return ()
+        return (Simple(command, into, self._text(tree), place),)
 
     def _text(self, tree: Tree) -> str:
         return self.source.text[tree.meta.start_pos : tree.meta.end_pos]

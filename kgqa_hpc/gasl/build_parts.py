@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from kgqa_hpc.errors import ScriptError
 from kgqa_hpc.gasl import commands as c
 from kgqa_hpc.gasl import conditions as k
@@ -23,9 +21,6 @@ class PartBuilder:
 
     def part(self, tree: Tree, name: str) -> Tree | None:
         return next((child for child in tree.children if getattr(child, "data", None) == name), None)
-
-    def is_token(self, child: Any) -> bool:
-        return not hasattr(child, "data")
 
     def at(self, token: Token) -> Place:
         return self.source.place(int(token.start_pos or 0))
@@ -69,10 +64,10 @@ class PartBuilder:
             raise ScriptError("limit", "LIMIT, TOP and BATCH_SIZE are at least 1")
         return value
 
-    def bounded(self, token: Token, highest: int) -> int:
+    def bounded(self, token: Token) -> int:
         value = small_int(token)
-        if not 1 <= value <= highest:
-            raise ScriptError("limit", f"DEPTH and RADIUS go from 1 to {highest}")
+        if not 1 <= value <= _MAX_DEPTH:
+            raise ScriptError("limit", f"DEPTH and RADIUS go from 1 to {_MAX_DEPTH}")
         return value
 
     def limit(self, tree: Tree) -> int | None:
@@ -81,7 +76,7 @@ class PartBuilder:
 
     def depth(self, tree: Tree, default: int) -> int:
         found = self.part(tree, "depth")
-        return self.bounded(found.children[0], _MAX_DEPTH) if found else default
+        return self.bounded(found.children[0]) if found else default
 
     def direction(self, tree: Tree) -> c.Direction:
         found = self.part(tree, "direction")

@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, NamedTuple
 
 from kgqa_hpc.gasl.words import Field, Literal_, Ref
 
 End = Literal["item", "source", "target"]
 
 
-@dataclass(frozen=True)
-class Comparison:
+class Comparison(NamedTuple):
     """One field against literals. `op` is a CMP, contains, matches, in, in_variable, is_null or not_null."""
 
     field: Field
@@ -22,18 +20,15 @@ class Comparison:
     end: End = "item"
 
 
-@dataclass(frozen=True)
-class Not:
+class Not(NamedTuple):
     part: Condition
 
 
-@dataclass(frozen=True)
-class All:
+class All(NamedTuple):
     parts: tuple[Condition, ...]
 
 
-@dataclass(frozen=True)
-class Any_:
+class Any_(NamedTuple):
     parts: tuple[Condition, ...]
 
 

@@ -3,54 +3,47 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from kgqa_hpc.gasl.words import Field, Ref
 
 
-@dataclass(frozen=True)
-class Number:
+class Number(NamedTuple):
     """None stands for a number beyond 1e308, which makes the whole value null."""
 
     value: int | float | None
 
 
-@dataclass(frozen=True)
-class Template:
+class Template(NamedTuple):
     """Texts and fields in turn: texts[0] fields[0] texts[1] … texts[n]."""
 
     texts: tuple[str, ...]
     fields: tuple[Field, ...]
 
 
-@dataclass(frozen=True)
-class Name:
+class Name(NamedTuple):
     """A field; `alone` when it is the whole expression and has no dots: then a variable goes before."""
 
     field: Field
     alone: bool = False
 
 
-@dataclass(frozen=True)
-class Variable:
+class Variable(NamedTuple):
     ref: Ref
 
 
-@dataclass(frozen=True)
-class Call:
+class Call(NamedTuple):
     """`function` is lower, upper or length."""
 
     function: str
     argument: Expression
 
 
-@dataclass(frozen=True)
-class Minus:
+class Minus(NamedTuple):
     part: Expression
 
 
-@dataclass(frozen=True)
-class Chain:
+class Chain(NamedTuple):
     """first, then (operator, operand) from left to right."""
 
     first: Expression

@@ -7,7 +7,7 @@ here, so the place in nested TRY blocks needs no notation of its own.
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -40,7 +40,7 @@ class State:
 
     def to_dict(self) -> dict[str, Any]:
         """The state as JSON; its parts are those of the state, not copies."""
-        return {"format": FORMAT, **{each.name: getattr(self, each.name) for each in fields(self)}}
+        return {"format": FORMAT, **vars(self)}
 
     @classmethod
     def from_dict(cls, document: dict[str, Any]) -> State:

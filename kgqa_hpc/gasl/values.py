@@ -32,12 +32,7 @@ ALIASES = {
 }
 
 
-class _Missing:
-    def __repr__(self) -> str:
-        return "MISSING"
-
-
-MISSING: Final = _Missing()
+MISSING: Final = object()
 
 
 def kind_of(value: Any) -> str:

@@ -3,23 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from kgqa_hpc.gasl.source import Place
 
 MAX_DISTANCE = 2
 
 
-@dataclass(frozen=True)
-class Word:
+class Word(NamedTuple):
     """A name or a type."""
 
     text: str
     place: Place
 
 
-@dataclass(frozen=True)
-class Field:
+class Field(NamedTuple):
     """A field as written and its steps; a quoted one is one step."""
 
     text: str
@@ -27,8 +25,7 @@ class Field:
     place: Place
 
 
-@dataclass(frozen=True)
-class Ref:
+class Ref(NamedTuple):
     """A variable, or an entry of a DICT by the names after the dots."""
 
     text: str
@@ -37,8 +34,7 @@ class Ref:
     place: Place
 
 
-@dataclass(frozen=True)
-class Literal_:
+class Literal_(NamedTuple):
     """A value in a condition: its characters and, unless it was a string, its number or truth value.
 
     `ref` is set for `$name` instead.

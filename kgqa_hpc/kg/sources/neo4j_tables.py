@@ -195,11 +195,8 @@ def _rows(source: Source, wanted: Sequence[str], role: str) -> Iterator[Rows]:
 def _spaced(ids: pa.Array, space: str) -> pa.Array:
     if not space:
         return ids
-    prefix = pa.scalar(f"{space}/", pa.large_string())
     # An empty id stays empty, so that it is refused.
-    return pc.if_else(
-        pc.equal(ids, ""), ids, pc.binary_join_element_wise(prefix, ids, pa.scalar("", pa.large_string()))
-    )
+    return pc.if_else(pc.equal(ids, ""), ids, pc.utf8_replace_slice(ids, 0, 0, f"{space}/"))
 
 
 def _stem(path: Path) -> str:
