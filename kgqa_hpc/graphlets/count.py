@@ -81,9 +81,7 @@ def closed_form_counts(graph: OrderedGraph) -> dict[int, int]:
 
 
 def induced_counts(copies: dict[int, int]) -> dict[int, int]:
-    """Induced counts from the numbers of copies, densest shapes first; only where all that it takes is
-    known.
-    """
+    """Induced counts from the numbers of copies, of the shapes for which all that is needed is known."""
     induced: dict[int, int] = {}
     for shape in sorted(SHAPES.values(), key=lambda shape: -len(shape.edges)):
         denser = [t for t, inner in SUBCOPIES.items() if shape.id in inner and t != shape.id]
@@ -135,8 +133,7 @@ def _whole(parts: list[np.ndarray]) -> list[int]:
 
 
 def _from_triangles(graph: OrderedGraph, starts: np.ndarray, edge: list[int]) -> tuple[dict[int, int], int]:
-    """Shapes whose copies follow from degrees and triangles; and the paths of four edges, 4-cycles
-    included.
+    """Copies that follow from degrees and triangles, and the paths of four edges with the 4-cycles.
 
     The comments name what a product counts too often.
     """

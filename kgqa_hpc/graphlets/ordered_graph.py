@@ -23,11 +23,10 @@ PART_ENTRIES = 100_000  # entries per part at least
 
 @dataclass(frozen=True)
 class OrderedGraph:
-    """CSR of a simple undirected graph, vertices by falling degree (ties: by original id), neighbours
-    ascending.
+    """CSR of a simple undirected graph: vertices by falling degree, then original id; neighbours ascending.
 
-    indptr int64 (n+1,), indices int32 (2m,), original int32 (n,): original id of each vertex; workers: who
-    works on it.
+    indptr int64 (n+1,), indices int32 (2m,), original int32 (n,): original id of each vertex; workers: the
+    threads that work on it.
     """
 
     indptr: np.ndarray

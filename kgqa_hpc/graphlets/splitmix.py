@@ -79,11 +79,9 @@ def _different_words(total: int, size: int, key: int) -> np.ndarray:
 
 
 def scaled(key: int, numbers: np.ndarray, total: int | float) -> np.ndarray:
-    """A uniform number of [0, total) for each counter in `numbers`, a pure function of (key, counter,
-    total).
+    """A uniform number of [0, total) for each counter in `numbers`, a pure function of (key, counter, total).
 
-    Integers, exactly uniform, when `total` is an integer up to 2**62; float64 with 53 random bits
-    otherwise.
+    Exactly uniform integers when `total` is an integer up to 2**62, else float64 with 53 random bits.
     """
     with np.errstate(over="ignore"):
         words = mix(np.asarray(numbers, np.uint64) * _STRIDE + np.uint64(key))

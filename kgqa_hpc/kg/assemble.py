@@ -1,8 +1,8 @@
 """From batches of nodes and edges to a KnowledgeGraph: everything a graph must satisfy is checked here, once.
 
 Readers only know their format; what a duplicate id, an unknown node or an empty name means is the same for
-all. Batches are forgotten as they come: what stays of an edge is three int32, of a node its id, name and
-type. So a reader that streams needs memory for the graph, not for its files.
+all. Of a batch only three int32 an edge, and id, name and type of a node are kept, so a reader that streams
+needs memory for the graph, not for its files.
 """
 
 from __future__ import annotations
@@ -59,12 +59,12 @@ class Assembly:
         self._policy = policy
         self._ids = Interner()
         self._declared = np.zeros(1024, dtype=bool)  # by number of id
-        self._node_rows = _Rows("node")
+        self._node_rows = _Rows()
         self._node_code: list[Codes] = []
         self._node_kept: list[Mask] = []
         self._names: list[pa.Array] = []
         self._node_types, self._edge_types = _Types(), _Types()
-        self._edge_rows = _Rows("edge")
+        self._edge_rows = _Rows()
         self._sources: list[Codes] = []
         self._targets: list[Codes] = []
         self._node_properties, self._edge_properties = Columns(), Columns()
@@ -128,10 +128,8 @@ class Assembly:
         """
         if declare is not None:
             self._declare(declare)
-        order = np.concatenate(self._node_code) if self._node_code else np.empty(0, np.int32)
         kept = np.concatenate(self._node_kept) if self._node_kept else np.empty(0, bool)
-        self._node_code = []
-        order = order[kept]
+        order = _joined(self._node_code)[kept]
         node_file, edge_file = self._node_rows.files(), self._edge_rows.files()
         source, target, known = self._ends(order, node_file)
         if not len(order):
@@ -238,9 +236,8 @@ class Assembly:
         """Node positions of both ends (-1: unknown) and which rows have both."""
         position = np.full(len(self._ids), -1, np.int32)
         position[order] = np.arange(len(order), dtype=np.int32)
-        source, target = _joined(self._sources), _joined(self._targets)
-        codes = source, target
-        source, target = position[source], position[target]
+        codes = _joined(self._sources), _joined(self._targets)
+        source, target = (position[each] for each in codes)
         known = (source >= 0) & (target >= 0)
         if self._policy.unknown_nodes == "error" and not known.all():
             row = int(np.argmin(known))
@@ -263,8 +260,7 @@ class Assembly:
 class _Rows:
     """Which file and line a row came from."""
 
-    def __init__(self, what: str) -> None:
-        self.what = what
+    def __init__(self) -> None:
         self._total = 0
         self._starts: list[int] = []
         self._batches: list[tuple[str, Lines]] = []
@@ -302,19 +298,15 @@ class _Types:
         """Codes int32 of the kept rows and the names of the types they have."""
         codes, names = _joined(self._chunks), list(self._code)
         if keep is not None:
-            codes = codes[keep]
-            used, first, inverse = np.unique(codes, return_index=True, return_inverse=True)
-            order = np.argsort(first)
-            rank = np.empty(len(order), np.int32)
-            rank[order] = np.arange(len(order), dtype=np.int32)
-            codes, names = rank[inverse], [names[code] for code in used[order]]
+            used = pa.array(codes[keep]).dictionary_encode()
+            codes, names = used.indices.to_numpy(), [names[code] for code in used.dictionary.to_pylist()]
         if default is not None and names == [""]:
             names = [default]
         return codes, tuple(names)
 
 
 def _joined(chunks: list[Codes]) -> Codes:
-    """One array of all; the list is emptied, so that nothing is held twice for longer than need be."""
+    """One array of all; the list is emptied, so that its parts are freed at once."""
     whole = np.concatenate(chunks) if chunks else np.empty(0, np.int32)
     chunks.clear()
     return whole

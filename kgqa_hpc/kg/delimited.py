@@ -8,9 +8,11 @@ from __future__ import annotations
 
 import csv
 import io
+from collections import deque
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.csv
@@ -115,13 +117,7 @@ class DelimitedFile:
         if not source.has_rows():
             return
         try:
-            reader = pa.csv.open_csv(
-                source,
-                read_options=self._read_options(names),
-                parse_options=self._parse_options(),
-                convert_options=_convert_options(wanted),
-            )
-            for batch in reader:
+            for batch in pa.csv.open_csv(source, **self._options(names, wanted)):
                 yield pa.Table.from_batches([batch])
         except pa.ArrowInvalid as problem:
             self._refuse_malformed(len(names))
@@ -147,12 +143,7 @@ class DelimitedFile:
 
     def _plain_block(self, block: bytes, names: Sequence[str], wanted: Sequence[str]) -> pa.Table:
         try:
-            return pa.csv.read_csv(
-                pa.py_buffer(block),
-                read_options=self._read_options(names),
-                parse_options=self._parse_options(),
-                convert_options=_convert_options(wanted),
-            )
+            return pa.csv.read_csv(pa.py_buffer(block), **self._options(names, wanted))
         except pa.ArrowInvalid as problem:
             if self.dialect.ragged:
                 return self._ragged_block(block, names, wanted)
@@ -174,17 +165,22 @@ class DelimitedFile:
         columns = [[row[k] if k < len(row) else "" for row in rows] for k in at]
         return pa.table([pa.array(column, pa.large_string()) for column in columns], names=list(wanted))
 
-    def _read_options(self, names: Sequence[str]) -> pa.csv.ReadOptions:
-        return pa.csv.ReadOptions(column_names=list(names), block_size=_BLOCK_BYTES)
-
-    def _parse_options(self) -> pa.csv.ParseOptions:
-        return pa.csv.ParseOptions(
-            delimiter=self.dialect.separator,
-            quote_char=self.dialect.quote or False,
-            double_quote=not self.dialect.escape,
-            escape_char=self.dialect.escape or False,
-            newlines_in_values=bool(self.dialect.quote),
-        )
+    def _options(self, names: Sequence[str], wanted: Sequence[str]) -> dict[str, Any]:
+        return {
+            "read_options": pa.csv.ReadOptions(column_names=list(names), block_size=_BLOCK_BYTES),
+            "parse_options": pa.csv.ParseOptions(
+                delimiter=self.dialect.separator,
+                quote_char=self.dialect.quote or False,
+                double_quote=not self.dialect.escape,
+                escape_char=self.dialect.escape or False,
+                newlines_in_values=bool(self.dialect.quote),
+            ),
+            "convert_options": pa.csv.ConvertOptions(
+                column_types=dict.fromkeys(wanted, pa.large_string()),
+                include_columns=list(wanted),
+                strings_can_be_null=False,
+            ),
+        }
 
     def _refuse_malformed(self, width: int) -> None:
         refuse_other_encodings(self.path)
@@ -208,9 +204,7 @@ class DelimitedFile:
         # Arrow takes a quote that is still open at the end of the file for the last field; half the table can
         # be in it.
         refuse_other_encodings(self.path)
-        record = self.first
-        for record in self.records():  # noqa: B007 - only the last one is wanted
-            pass
+        (record,) = deque(self.records(), maxlen=1)
         if _quote_is_open(record.text, self.dialect):
             raise self._open_quote(record)
 
@@ -248,14 +242,6 @@ class _Counting:
         return data
 
 
-def _convert_options(wanted: Sequence[str]) -> pa.csv.ConvertOptions:
-    return pa.csv.ConvertOptions(
-        column_types=dict.fromkeys(wanted, pa.large_string()),
-        include_columns=list(wanted),
-        strings_can_be_null=False,
-    )
-
-
 def _skip(stream: TextStream, size: int) -> None:
     while size > 0:
         size -= len(stream.read(size))
@@ -279,13 +265,7 @@ def _records(lines: Iterator[str], dialect: Dialect) -> Iterator[Record]:
         return
     used: list[str] = []
     begin = 0
-    reader = csv.reader(
-        _kept(lines, used),
-        delimiter=dialect.separator,
-        quotechar=dialect.quote,
-        escapechar=dialect.escape or None,
-        doublequote=not dialect.escape,
-    )
+    reader = csv.reader(_kept(lines, used), **_csv_options(dialect))
     limit = csv.field_size_limit(LINE_LIMIT)
     try:
         for fields in reader:
@@ -315,20 +295,20 @@ def _kept(lines: Iterator[str], used: list[str]) -> Iterator[str]:
 
 def _quote_is_open(text: str, dialect: Dialect) -> bool:
     """Whether one record's text ends inside a quoted field."""
-    rows = io.StringIO(text, newline="")
     try:
-        list(
-            csv.reader(
-                rows,
-                delimiter=dialect.separator,
-                quotechar=dialect.quote,
-                escapechar=dialect.escape or None,
-                strict=True,
-            )
-        )
+        list(csv.reader(io.StringIO(text, newline=""), strict=True, **_csv_options(dialect)))
     except csv.Error as problem:
         return "unexpected end of data" in str(problem)
     return False
+
+
+def _csv_options(dialect: Dialect) -> dict[str, Any]:
+    return {
+        "delimiter": dialect.separator,
+        "quotechar": dialect.quote,
+        "escapechar": dialect.escape or None,
+        "doublequote": not dialect.escape,
+    }
 
 
 def _word(separator: str) -> str:

@@ -9,7 +9,7 @@ after the degrees a k-core and the largest component may be taken. What was drop
 from __future__ import annotations
 
 from collections.abc import Collection
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -35,22 +35,14 @@ class Wanted:
     min_degree: int = 3
     max_degree: int = 100
     node_types: Collection[str] | None = None
-    exclude_node_types: Collection[str] = ()
+    exclude_node_types: Collection[str] | None = None
     k_core: int | None = None
-    largest_component: bool = False
+    largest_component: bool | None = None
 
     @classmethod
     def of(cls, settings: GraphConfig) -> Wanted:
         """What a configuration says."""
-        return cls(
-            exclude_edge_types=settings.exclude_edge_types,
-            min_degree=settings.min_degree,
-            max_degree=settings.max_degree,
-            node_types=settings.node_types,
-            exclude_node_types=settings.exclude_node_types or (),
-            k_core=settings.k_core,
-            largest_component=bool(settings.largest_component),
-        )
+        return cls(**{each.name: getattr(settings, each.name) for each in fields(cls)})
 
 
 @dataclass(frozen=True, eq=False)
@@ -185,7 +177,8 @@ def _connected(
 
 
 def _wanted_types(graph: KnowledgeGraph, wanted: Wanted) -> Mask:
-    keep = ~_of_types("exclude_node_types", wanted.exclude_node_types, graph.node_type, graph.node_types)
+    unwanted = wanted.exclude_node_types or ()
+    keep = ~_of_types("exclude_node_types", unwanted, graph.node_type, graph.node_types)
     if wanted.node_types is not None:
         keep &= _of_types("node_types", wanted.node_types, graph.node_type, graph.node_types)
     return keep

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from pathlib import Path
 from typing import Any
 
@@ -40,7 +41,7 @@ def hydrate_run(run: RunFolder, recipe_file: Path, tables: Path | None, *, web: 
             )
         write_graph(run.kg, named, {}, graph_origin(run.manifest().sections))
     make_folder(run.stats)
-    document = report.to_dict()
+    document = dataclasses.asdict(report)
     write_file(run.stats / REPORT, orjson.dumps(document, option=orjson.OPT_INDENT_2) + b"\n")
     if report.unreachable:
         raise StoppedEarly(

@@ -65,6 +65,14 @@ class Space(Settings):
             raise ValueError("needs one of table, obo and resolver")
         return self
 
+    def local(self, text: str) -> str:
+        """An id without its prefix: HP:0000118, http://…/HP_0000118 and 0000118 are one."""
+        text = text.strip()
+        if self.uri and text.startswith(self.uri):
+            return text[len(self.uri) :]
+        prefix, colon, local = text.partition(":")
+        return local if colon and prefix.casefold() in map(str.casefold, self.prefixes) else text
+
 
 class Source(Settings):
     """Where the ids of a class stand for one space; without a column or property the node's own id counts."""
@@ -118,6 +126,10 @@ class Recipe(Settings):
                 if source.column and each.table is None:
                     raise ValueError(f"classes.{name}: column {source.column} of which table?")
         return self
+
+    def class_of(self, kind: str) -> EntityClass | None:
+        """How nodes of a type are named; None when the recipe leaves them as they are."""
+        return self.classes.get(kind) or self.classes.get("*")
 
     def path(self, name: str) -> Path:
         """A path of the recipe, from where it lies."""

@@ -10,9 +10,10 @@ from typing import Any
 from kgqa_hpc.errors import InputError
 from kgqa_hpc.kg.hydrate.recipe import Recipe, Space
 from kgqa_hpc.kg.hydrate.resolver import Answers, Web
-from kgqa_hpc.kg.hydrate.tables import Found, Ids, read_names
+from kgqa_hpc.kg.hydrate.tables import Found, read_names
 
 _EXAMPLES = 5
+_TROUBLES = ("not_asked", "not_found", "another_id", "unreadable")
 
 
 class Spaces:
@@ -20,16 +21,11 @@ class Spaces:
 
     def __init__(self, recipe: Recipe, cache: Path | None, *, web: bool) -> None:
         self._recipe, self._cache, self._web = recipe, cache, web
-        self._ids = {name: Ids(space) for name, space in recipe.spaces.items()}
         self._wanted: dict[str, set[str]] = {name: set() for name in recipe.spaces}
         self._tables: dict[str, Found] = {}
         self._answers: dict[str, Answers] = {}
         self._webs: dict[str, Web] = {}
         self._counts: dict[str, Counter[str]] = {name: Counter() for name in recipe.spaces}
-
-    def local(self, space: str, text: str) -> str:
-        """An id without the prefix of its space."""
-        return self._ids[space].local(text)
 
     def want(self, space: str, keys: Iterable[str]) -> None:
         """These ids will be asked for."""
@@ -74,11 +70,7 @@ class Spaces:
                 "conflicts": len(found.conflicts),
                 "examples_of_conflicts": dict(list(found.conflicts.items())[:_EXAMPLES]),
                 "unreachable": counts["unreachable"],
-                **{
-                    key: counts[key]
-                    for key in ("not_asked", "not_found", "another_id", "unreadable")
-                    if counts[key]
-                },
+                **{key: counts[key] for key in _TROUBLES if counts[key]},
             }
         return report
 

@@ -19,29 +19,6 @@ from kgqa_hpc.kg.textfile import LINE_LIMIT, TextStream
 _TSV = Dialect("\t", ragged=True)
 
 
-class Ids:
-    """Ids of one space without their prefixes: HP:0000118, http://…/HP_0000118 and 0000118 are one."""
-
-    def __init__(self, space: Space) -> None:
-        import curies
-
-        self._converter = curies.Converter([])
-        for prefix in space.prefixes:
-            # A base of its own for each prefix, for only the CURIE form is of interest there; in any case.
-            spellings = sorted({prefix.lower(), prefix.upper()} - {prefix})
-            self._converter.add_prefix(prefix, f"urn:curie:{prefix}:", spellings, merge=True)
-        self._uri = space.uri
-
-    def local(self, text: str) -> str:
-        """The id alone."""
-        text = text.strip()
-        if self._uri and text.startswith(self._uri):
-            return text[len(self._uri) :]
-        prefix, colon, local = text.partition(":")
-        known = colon and self._converter.standardize_prefix(prefix)
-        return local if known else text
-
-
 @dataclass
 class Found:
     """The names of a table for the wanted ids; of several names of one id the first counts."""
@@ -59,12 +36,9 @@ class Found:
 
 def read_names(space: Space, path: Path, wanted: set[str]) -> Found:
     """The names of the wanted ids. Raises GraphFormatError with file and line; no file is no error."""
-    found, ids = Found(path.name), Ids(space)
-    if not path.exists():
-        found.missing = True
-        return found
-    for key, name in _rows(space, path):
-        if name.strip() and (key := ids.local(key)) in wanted:
+    found = Found(path.name, missing=not path.exists())
+    for key, name in () if found.missing else _rows(space, path):
+        if name.strip() and (key := space.local(key)) in wanted:
             found.add(key, name)
     return found
 

@@ -48,8 +48,7 @@ def count_triples(roots, firsts, lasts, indptr, indices, scratch, tables):
 
 @kernel
 def count_units(roots, firsts, lasts, five, indptr, indices, starts, corners, scratch, tables, trail):
-    """Induced occurrences in the given units of work, int64 (30,) by shape id, of four nodes and with `five`
-    of five.
+    """Induced occurrences of four nodes (`five`: also of five) in the units of work, int64 (30,) by shape id.
 
     Unit i is root roots[i] with its second vertices of extension positions firsts[i] <= position <
     lasts[i]; roots ascend. `starts` and `corners` list the triangles (kernels.count.triangles), `scratch` is
@@ -154,8 +153,7 @@ def _take_out(w, side, near, members, pairs):
 
 @helper
 def _move(w, side, rows, marks, near, size, around):
-    """What the neighbours of w bring along: `size` of them in each class, `around` slots from class to
-    class.
+    """The neighbours of w: `size` of them in each class, `around` their slots from class to class.
 
     w is done with, so it leaves the rows of its neighbours, class `side`.
     """

@@ -1,8 +1,12 @@
-"""Draws of copies that are two vertices and some of their common neighbours: square, banner, K2,3.
+"""Draws of copies that hold a 4- or 5-cycle, from the paths of two edges that leave their root.
 
-The pair is drawn in proportion to its copies from the codegrees of its smaller label, which are rebuilt
-once per root, as in kernels.count.codegrees; O(sum of the neighbours' degrees) per root with draws, O(degree)
-per draw. Ours.
+Square, banner, K2,3: two vertices and some of their common neighbours. The pair is drawn in proportion to its
+copies from the codegrees of its smaller label, as in kernels.count.codegrees; O(sum of the neighbours'
+degrees) per root with draws, O(degree) per draw.
+
+Pentagon, rooted at its smallest label as kernels.count.pentagons counts it: the edge {x, y} opposite the root
+is drawn in proportion to the pairs of paths that lead to it, then one path to each end; draws whose paths meet
+are rejected. O(edges two steps away) per root with draws, O(degrees) per draw. Ours.
 """
 
 from __future__ import annotations
@@ -15,12 +19,12 @@ from kgqa_hpc.jit import helper, kernel
 
 
 @kernel
-def draw_squares(structure, size, known, key, first, picks, indptr, indices, table, nodes, codes):
-    """Draw copies of square (5), banner (16) or K2,3 (20); arguments as in kernels.draw.rows.draw_rows."""
+def draw_cycles(structure, size, known, key, first, picks, indptr, indices, table, nodes, codes):
+    """Draw copies of square (5), pentagon (15), banner (16) or K2,3 (20); arguments as in rows.draw_rows."""
     n = indptr.shape[0] - 1
     state = np.zeros(1, np.uint64)
     row = np.zeros(5, np.int64)
-    common = np.zeros(n, np.int32)
+    ways = np.zeros(n, np.int32)
     near = np.zeros(n, np.uint8)
     touched = np.empty(n, np.int32)
     weights = np.empty(n, np.int64)
@@ -31,13 +35,21 @@ def draw_squares(structure, size, known, key, first, picks, indptr, indices, tab
         i = picks[at] & 0xFFFFFFFF
         if v != last:
             if last >= 0:
-                forget(last, reached, touched, common, near, indptr, indices)
-            reached = paths_above(v, 0, indptr, indices, common, near, touched)
-            _weigh_pairs(structure, v, reached, touched, common, indptr, weights)
+                _forget(last, reached, touched, ways, near, indptr, indices)
+            if structure == 15:
+                reached = _paths_above(v, v, indptr, indices, ways, near, touched)
+                _weigh_edges(reached, touched, ways, indptr, indices, weights)
+            else:
+                reached = _paths_above(v, 0, indptr, indices, ways, near, touched)
+                _weigh_pairs(structure, v, reached, touched, ways, indptr, weights)
             last = v
         begin_draw(state, key, first + i)
         x = np.int64(touched[weighted(state, weights, 0, reached)])
-        if _draw_on_pair(structure, state, v, x, common, near, indptr, indices, row):
+        if structure == 15:
+            good = _draw_pentagon(state, v, x, ways, near, indptr, indices, row)
+        else:
+            good = _draw_on_pair(structure, state, v, x, ways, near, indptr, indices, row)
+        if good:
             for j in range(5):
                 nodes[i, j] = row[j] if j < size else -1
             codes[i] = induced_code(indptr, indices, table, row, size, known)
@@ -47,7 +59,7 @@ def draw_squares(structure, size, known, key, first, picks, indptr, indices, tab
 
 
 @helper
-def paths_above(v, lowest, indptr, indices, ways, near, touched):
+def _paths_above(v, lowest, indptr, indices, ways, near, touched):
     """ways[x]: common neighbours from `lowest` on of v and each x above v; near: these neighbours of v.
 
     Both are zero before. Returns how many x were reached; they are listed in `touched`.
@@ -70,8 +82,8 @@ def paths_above(v, lowest, indptr, indices, ways, near, touched):
 
 
 @helper
-def forget(v, reached, touched, ways, near, indptr, indices):
-    """Make `ways` and `near` zero again after `paths_above`."""
+def _forget(v, reached, touched, ways, near, indptr, indices):
+    """Make `ways` and `near` zero again after `_paths_above`."""
     for i in range(reached):
         ways[touched[i]] = 0
     for slot in range(indptr[v], indptr[v + 1]):
@@ -132,3 +144,54 @@ def _draw_on_pair(structure, state, v, x, common, near, indptr, indices, row):
     row[0], row[1], row[2], row[3] = a, opposite, b, tip
     row[4] = other_neighbour(state, indptr, indices, tip, a, b, b)
     return row[4] != opposite
+
+
+@helper
+def _draw_pentagon(state, v, x, ways, near, indptr, indices, row):
+    """Another end y, and a path from the root to each end; they must not meet."""
+    y = _opposite_end(state, x, ways, indptr, indices)
+    u = _step_back(state, x, np.int64(ways[x]), near, indptr, indices)
+    w = _step_back(state, y, np.int64(ways[y]), near, indptr, indices)
+    row[0], row[1], row[2], row[3], row[4] = v, u, x, y, w
+    return u != w and u != y and w != x
+
+
+@helper
+def _weigh_edges(reached, touched, ways, indptr, indices, weights):
+    total = np.int64(0)
+    for i in range(reached):
+        x = touched[i]
+        total += ways[x] * _ways_beyond(x, ways, indptr, indices)
+        weights[i] = total
+
+
+@helper
+def _ways_beyond(x, ways, indptr, indices):
+    beyond = np.int64(0)
+    for slot in range(indptr[x + 1] - 1, indptr[x] - 1, -1):
+        if indices[slot] <= x:
+            break
+        beyond += ways[indices[slot]]
+    return beyond
+
+
+@helper
+def _opposite_end(state, x, ways, indptr, indices):
+    """A neighbour y above x, in proportion to the paths that lead to it."""
+    goal = below(state, _ways_beyond(x, ways, indptr, indices))
+    slot = indptr[x + 1]
+    while goal >= 0:
+        slot -= 1
+        goal -= ways[indices[slot]]
+    return np.int64(indices[slot])
+
+
+@helper
+def _step_back(state, x, paths, near, indptr, indices):
+    """One of the `paths` vertices between x and the root."""
+    goal = below(state, paths)
+    slot = indptr[x] - 1
+    while goal >= 0:
+        slot += 1
+        goal -= near[indices[slot]]
+    return np.int64(indices[slot])
