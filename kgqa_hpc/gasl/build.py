@@ -96,7 +96,7 @@ class Builder:
         self.problems.append(ScriptError("syntax", message, self.source.place(tree.meta.start_pos)))
 
     def _is_broken(self, tree: Tree) -> bool:
-        """Whether a faulty command stands in the place of this one; it has been told of already."""
+        """Whether this is a faulty command, which is among the problems already."""
         while tree.data in ("plain", "on"):
             tree = tree.children[-1]
         return bool(tree.data == "simple" and getattr(tree.children[0], "type", "") == "BROKEN")

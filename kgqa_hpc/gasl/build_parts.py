@@ -109,7 +109,7 @@ class PartBuilder:
 
     def _single(self, tree: Tree, ends: bool) -> k.Condition:
         negated = False
-        while tree.data == "negated":  # thousands of NOTs are one or none
+        while tree.data == "negated":  # a loop, for there may be thousands; pairs cancel
             negated = not negated
             tree = tree.children[0]
         if tree.data == "nested":
@@ -161,7 +161,7 @@ class PartBuilder:
 
     def _factor(self, tree: Tree) -> x.Expression:
         signs = 0
-        while tree.data == "minus":  # thousands of them are one or two
+        while tree.data == "minus":  # a loop, for there may be thousands; pairs beyond the first cancel
             signs += 1
             tree = tree.children[0]
         found = self._plain_factor(tree)

@@ -1,4 +1,4 @@
-"""REQUIRE, ASSERT, SHOW, DEBUG and INSPECT: a look at a variable that changes none."""
+"""REQUIRE, ASSERT, SHOW, DEBUG and INSPECT: looking at a variable without changing any."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Conditions as data. What they mean for an item is in filters.py; docs/gasl.md, "Conditions"."""
+"""Conditions as data; filters.py makes functions of them. docs/gasl.md, "Conditions"."""
 
 from __future__ import annotations
 

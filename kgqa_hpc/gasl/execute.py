@@ -1,8 +1,8 @@
 """Run a script: one command after the other, each a step; TRY, ON and plans decide what comes next.
 
-`execute` takes a state and leaves it changed: after each step it is whole, and the same script goes on from
-it. What `ask` raises (other than ScriptError) goes through: the command that asked has changed nothing, and
-execution may be tried again with more answers.
+`execute` changes the state it is given: after each step it is whole, and the same script goes on from it. What
+`ask` raises, other than ScriptError, reaches the caller; the command that asked has then changed nothing, and
+the script may be executed again with more answers.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ def refused(problem: ScriptError) -> Result:
 
 
 class _Unhandled(Exception):
-    """A step failed and nothing took care of it."""
+    """A step failed, and no ON or CATCH has handled it yet."""
 
     def __init__(self, step: Step) -> None:
         super().__init__(step["error"]["message"])

@@ -1,4 +1,4 @@
-"""The expressions of ADD_FIELD as data. What they are worth for an item is in arithmetic.py."""
+"""The expressions of ADD_FIELD as data. arithmetic.py evaluates them."""
 
 from __future__ import annotations
 

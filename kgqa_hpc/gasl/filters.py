@@ -1,4 +1,4 @@
-"""What a condition means for an item: docs/gasl.md, "Conditions"."""
+"""Conditions as functions of an item: docs/gasl.md, "Conditions"."""
 
 from __future__ import annotations
 

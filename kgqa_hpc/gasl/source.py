@@ -114,7 +114,7 @@ def _refuse(_: str) -> Any:
 
 
 def _json_place(text: str, offset: int) -> Place:
-    if text[offset : offset + 1] == ",":  # later Pythons point at the comma, we at the bracket behind it
+    if text[offset : offset + 1] == ",":  # Python 3.13 points at the comma, we at the bracket behind it
         following = re.compile(r",\s*([\]}])").match(text, offset)
         offset = following.start(1) if following else offset
     return _end(text[: min(offset, len(text.rstrip()))])

@@ -1,7 +1,7 @@
-"""What a script leaves behind after each command: plain JSON that survives a kill and starts it again.
+"""The state of a script after each command: plain JSON, from which it goes on after a kill.
 
-Steps are kept whole: going on means to walk through the script again with the steps that are done taken from
-here, so the place in nested TRY blocks needs no notation of its own.
+Steps are kept whole: to go on, the script is walked through again with the steps that are done taken from
+here, so the place in nested TRY blocks need not be stored.
 """
 
 from __future__ import annotations

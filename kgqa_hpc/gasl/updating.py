@@ -1,4 +1,4 @@
-"""DECLARE, SET and UPDATE: variables by the script's own hand."""
+"""DECLARE, SET and UPDATE: variables that a script sets itself."""
 
 from __future__ import annotations
 

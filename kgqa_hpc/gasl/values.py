@@ -17,7 +17,7 @@ from kgqa_hpc.gasl.words import Field, nearest
 
 Item = Mapping[str, Any]
 
-# Two hundred levels go through every JSON encoder without trouble.
+# Every JSON encoder can write so many levels.
 MAX_LEVELS = 200
 
 ALIASES = {

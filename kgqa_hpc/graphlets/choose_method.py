@@ -137,22 +137,14 @@ def assign(
     `totals` of the shapes, `copies` that one draw of each available structure chooses from. Hardest shapes
     first; a stream that is drawn anyway costs only the draws beyond.
     """
-    options = {
-        shape: [
-            _option(shape, s, totals[shape], size, copies[s], passes)
-            for s in copies
-            if _holds(shape, s, copies)
-        ]
-        for shape in shapes
-        if totals[shape] > 0
-    }
+    options: dict[int, list[Assignment]] = {}
+    for shape in shapes:
+        inner = [s for s in copies if s in SUBCOPIES[shape] and copies[s] > 0]
+        if totals[shape] > 0 and inner:
+            options[shape] = [_option(shape, s, totals[shape], size, copies[s], passes) for s in inner]
+    alone = {shape: min(_cost(o, {}, passes, slots) for o in each) for shape, each in options.items()}
     planned: dict[int, float] = {}
     chosen = []
-    alone = {
-        shape: min(_cost(o, {}, passes, slots) for o in choices)
-        for shape, choices in options.items()
-        if choices
-    }
     for shape in sorted(alone, key=lambda shape: (-alone[shape], shape)):
         best = min(options[shape], key=lambda o: (_cost(o, planned, passes, slots), o.structure))
         planned[best.structure] = max(planned.get(best.structure, 0.0), best.draws)
@@ -177,10 +169,6 @@ def drawing_seconds(assignments: Iterable[Assignment], passes: Mapping[str, floa
     for a in assignments:
         planned[a.structure] = max(planned.get(a.structure, 0.0), a.draws)
     return sum(_stream_cost(s, draws, passes, slots) for s, draws in planned.items())
-
-
-def _holds(shape: int, structure: int, copies: Mapping[int, float]) -> bool:
-    return structure in SUBCOPIES[shape] and copies[structure] > 0
 
 
 def _option(

@@ -64,15 +64,11 @@ def count_graphlets(
     """Induced occurrences of each shape: {1: …, …, 29: …}, exact Python integers.
 
     `indptr` (n+1,) and `indices` (2m,) are the CSR arrays of a simple undirected graph. Backend `native` uses
-    the closed forms of this module; `graph-tool`
-    enumerates with Wernicke's ESU and takes thousands of times longer (graphlets.graph_tool). `threads`
-    defaults to the usable cores and never changes the result. Raises InputError when the arrays are no CSR
-    graph.
+    the closed forms of this module; `graph-tool` enumerates and takes thousands of times longer. `threads`
+    defaults to the usable cores and never changes the result. Raises InputError when the arrays are no graph.
     """
     graph = order_graph(np.asarray(indptr), np.asarray(indices), Workers(threads, progress))
-    if backend == "graph-tool":
-        return graph_tool.count(graph)
-    return closed_form_counts(graph)
+    return graph_tool.count(graph) if backend == "graph-tool" else closed_form_counts(graph)
 
 
 def closed_form_counts(graph: OrderedGraph) -> dict[int, int]:

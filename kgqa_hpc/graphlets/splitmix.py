@@ -44,8 +44,8 @@ def rank_sequence(total: int, size: int, *key: int) -> np.ndarray:
     Every order is equally likely and the sequence for a smaller `size` is the beginning of that for a larger
     one. All numbers where there are no more than `size`. The first half of the order are the different words
     of a stream as they come, reduced exactly (words beyond the last multiple of `total` are skipped); the
-    second half are the numbers left over, ordered by keyed priorities, for to wait until the stream brings
-    them would take long. Raises OverflowError beyond 2**62.
+    second half are the numbers left over, ordered by keyed priorities, because the stream would take long to
+    bring them. Raises OverflowError beyond 2**62.
     """
     if total > MAX_TOTAL:
         raise OverflowError(f"{total:,} occurrences are too many to number")

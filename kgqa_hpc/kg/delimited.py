@@ -1,7 +1,7 @@
 """Comma- and tab-separated tables as a stream of batches, and the exact line when something is wrong.
 
-Arrow parses blocks of rows but does not know lines. So only when a line is asked for, the same file is
-walked record by record with the standard library, which does: a file in order never pays for it.
+Arrow parses blocks of rows but does not know their lines. For an error message alone the file is read again,
+record by record, with the standard library, which does.
 """
 
 from __future__ import annotations
@@ -112,7 +112,7 @@ class DelimitedFile:
         return _records(_lines(self.path, self.dialect), self.dialect)
 
     def _quoted(self, stream: TextStream, names: Sequence[str], wanted: Sequence[str]) -> Iterator[pa.Table]:
-        """Arrow's own streaming reader: it alone knows which line ends stand inside quotes."""
+        """By Arrow's streaming reader, which knows which line ends stand inside quotes."""
         source = _Counting(stream, self.dialect.quote.encode())
         if not source.has_rows():
             return

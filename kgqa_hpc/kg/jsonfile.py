@@ -100,7 +100,7 @@ class _Window:
             try:
                 value, end = self._decoder.raw_decode(self._text, self._at)
             except json.JSONDecodeError as problem:
-                # An error far from the end of what has been read is not a matter of reading on.
+                # Reading on may mend an error near the end of what has been read, none before.
                 if (problem.pos < len(self._text) - _PIECE) or not self._more():
                     raise self.malformed(problem.msg) from None
                 continue
@@ -125,7 +125,7 @@ class _Window:
         if len(rest) > LINE_LIMIT:
             raise self.malformed(f"a value of more than {LINE_LIMIT:,} letters")
         try:
-            # As much again as is there, so that a long value is not begun anew too often.
+            # Twice as much each time, so that a long value is parsed from its beginning only a few times.
             piece = self._file.read(max(_PIECE, len(rest)))
         except UnicodeDecodeError:
             refuse_other_encodings(self._path)

@@ -1,4 +1,4 @@
-"""The one door through which a knowledge graph comes in, whatever it is written in."""
+"""Reads the knowledge graph that a configuration names, whatever its format."""
 
 from __future__ import annotations
 

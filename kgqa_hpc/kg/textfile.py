@@ -1,5 +1,6 @@
-"""Text files as a user has them: plain, gzip, bzip2, xz or zip, with or without a byte order mark, hopefully
-UTF-8. They are read as a stream; whatever is wrong with the bytes is said here, with the line.
+"""Text files as users have them, as streams: plain, gzip, bzip2, xz or zip, with or without a byte order mark.
+
+What is wrong with their bytes is reported here, with the line.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from kgqa_hpc.errors import GraphFormatError, InputError
 _UTF8_BOM = b"\xef\xbb\xbf"
 _UTF16 = (b"\xff\xfe", b"\xfe\xff")
 _PIECE = 1 << 20
-# A line longer than this is no line of a graph: memory stays bounded whatever a file holds.
+# No line of a graph is longer; the limit bounds the memory that any file can take.
 LINE_LIMIT = 64 << 20
 
 
@@ -146,9 +147,7 @@ def byte_lines(path: Path) -> Iterator[bytes]:
 
 
 def text_lines(path: Path) -> Iterator[tuple[int, str]]:
-    """Each line without its end (\\n or \\r\\n), with its number from 1. Raises as `byte_lines`, and
-    GraphFormatError for a byte that is not UTF-8.
-    """
+    """Number from 1 and text of each line, without its end. Raises GraphFormatError also for what is not UTF-8."""
     for number, line in enumerate(byte_lines(path), 1):
         try:
             yield number, line.decode("utf-8").removesuffix("\n").removesuffix("\r")
