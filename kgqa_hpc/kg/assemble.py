@@ -21,6 +21,7 @@ from kgqa_hpc.errors import EmptyGraphError, GraphFormatError
 from kgqa_hpc.kg.graph import KnowledgeGraph
 from kgqa_hpc.kg.intern import Interner
 from kgqa_hpc.kg.properties import Columns
+from kgqa_hpc.plain_text import normalized
 
 if TYPE_CHECKING:
     from kgqa_hpc.kg.settings import GraphConfig
@@ -31,6 +32,7 @@ Lines = Callable[[int], int]
 """The line of a row of a batch, asked for only when something is wrong there."""
 Declare = Callable[[pa.Array], tuple[pa.Array, pa.Array]]
 """Names and types of nodes that only edges mention."""
+_LONG_NAME = 2_000  # bytes
 
 
 @dataclass(frozen=True)
@@ -87,7 +89,7 @@ class Assembly:
         self._node_code.append(codes)
         self._node_kept.append(first)
         kept = pa.array(first)
-        self._names.append(pc.utf8_normalize(_large(names), "NFC").filter(kept))
+        self._names.append(_normalized(names).filter(kept))
         self._node_types.add(types.filter(kept))
         self._node_properties.add(len(ids), properties or {})
 
@@ -211,7 +213,7 @@ class Assembly:
         self._node_rows.add(self._edge_rows.files(), len(codes), lambda row: row + 1)
         self._node_code.append(codes)
         self._node_kept.append(np.ones(len(codes), dtype=bool))
-        self._names.append(pc.utf8_normalize(_large(names), "NFC"))
+        self._names.append(_normalized(names))
         self._node_types.add(types)
         self._node_properties.add(len(codes), {})
 
@@ -314,6 +316,14 @@ def _joined(chunks: list[Codes]) -> Codes:
 
 def _large(values: pa.Array) -> pa.Array:
     return values if values.type == pa.large_string() else values.cast(pa.large_string())
+
+
+def _normalized(names: pa.Array) -> pa.Array:
+    """The names in NFC. Arrow sorts a run of accents in quadratic time, so long names go another way."""
+    names = _large(names)
+    if (pc.max(pc.binary_length(names)).as_py() or 0) <= _LONG_NAME:
+        return pc.utf8_normalize(names, "NFC")
+    return pa.array([normalized("NFC", name) for name in names.to_pylist()], pa.large_string())
 
 
 def to_objects(values: pa.Array) -> npt.NDArray[np.object_]:

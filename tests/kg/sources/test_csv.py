@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from kgqa_hpc.errors import EmptyGraphError, GraphFormatError, InputError
 from kgqa_hpc.kg.assemble import Policy
 from kgqa_hpc.kg.sources.csv import read_csv
+from kgqa_hpc.plain_text import normalized
 
 NODES = "id,name,type\nG1,BRCA1,gene\nD1,breast cancer,disease\n"
 EDGES = "source_id,target_id,type\nG1,D1,associates\n"
@@ -224,3 +225,10 @@ def test_a_missing_file_is_named_with_its_whole_path(write, tmp_path):
         read_csv(tmp_path / "none.csv", write("e.csv", EDGES))
     with pytest.raises(InputError, match="cannot be read: Is a directory"):
         read_csv(tmp_path, write("e.csv", EDGES))
+
+
+def test_a_name_with_a_long_run_of_accents_is_normalised_in_pieces_as_linear_time_needs(write):
+    name = "a" + "\u0301\u0316" * 5_000
+    nodes = write("n.csv", f"id,name,type\nG1,{name},gene\nD1,breast cancer,disease\n")
+    found = read_csv(nodes, write("e.csv", EDGES)).names[0]
+    assert found == normalized("NFC", name) != unicodedata.normalize("NFC", name)
