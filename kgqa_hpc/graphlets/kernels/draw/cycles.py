@@ -52,7 +52,10 @@ def draw_cycles(structure, size, known, key, first, picks, indptr, indices, tabl
         if good:
             for j in range(5):
                 nodes[i, j] = row[j] if j < size else -1
-            codes[i] = induced_code(indptr, indices, table, row, size, known)
+            if size == 5:  # with a constant, compiled without loops
+                codes[i] = induced_code(indptr, indices, table, row, 5, known)
+            else:
+                codes[i] = induced_code(indptr, indices, table, row, 4, known)
         else:
             nodes[i] = -1
             codes[i] = -1
