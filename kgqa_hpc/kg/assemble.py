@@ -245,8 +245,8 @@ class Assembly:
             row = int(np.argmin(known))
             end, which = ("source", 0) if source[row] < 0 else ("target", 1)
             text = self._ids.texts(int(codes[which][row]))[0]
-            stripped = self._ids.find(text.as_py().strip())
-            spaces = 0 <= stripped < len(position) and position[stripped] >= 0
+            stripped = pc.index(self._ids.texts(), text.as_py().strip()).as_py()
+            spaces = stripped >= 0 and position[stripped] >= 0
             file, line = self._edge_rows.place(row)
             raise GraphFormatError(
                 f"{file} line {line:,}: {end} {_shown(text)} is not in {node_file}"

@@ -128,18 +128,15 @@ class DelimitedFile:
     def _plain(self, stream: TextStream, names: Sequence[str], wanted: Sequence[str]) -> Iterator[pa.Table]:
         """Blocks of whole lines, each parsed by all cores."""
         rest = b""
-        while True:
-            piece = stream.read(_BLOCK_BYTES)
-            block = rest + piece
-            if piece and len(block) < LINE_LIMIT:
-                end = block.rfind(b"\n") + 1
-                block, rest = block[:end], block[end:]
-            else:
-                rest = b""
+        while piece := stream.read(_BLOCK_BYTES):
+            lines, end, piece = piece.rpartition(b"\n")
+            block, rest = (rest + lines + end, piece) if end else (b"", rest + piece)
+            if len(rest) > LINE_LIMIT:
+                raise GraphFormatError(f"{self.file}: has a line of more than {LINE_LIMIT:,} bytes")
             if block.strip(b"\r\n"):
                 yield self._plain_block(block, names, wanted)
-            if not piece:
-                return
+        if rest.strip(b"\r\n"):
+            yield self._plain_block(rest, names, wanted)
 
     def _plain_block(self, block: bytes, names: Sequence[str], wanted: Sequence[str]) -> pa.Table:
         try:

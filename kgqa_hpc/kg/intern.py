@@ -46,17 +46,6 @@ class Interner:
         """As `numbers` for two arrays of one length, met alternately: left[0], right[0], left[1] …"""
         return self._take_in(left, right)
 
-    def find(self, value: str) -> int:
-        """The number of a text, or -1."""
-        before = self._count
-        code = int(self.numbers(pa.array([value], pa.large_string()))[0])
-        if code < before:
-            return code
-        # It was not there, and `numbers` has just put it in: take it out again.
-        self._slots[(self._slots & _LOW) == np.uint64(code + 1)] = 0
-        self._count = before
-        return -1
-
     def texts(self, start: int = 0) -> pa.Array:
         """The distinct texts from number `start` on, large_string; a copy."""
         offsets = self._offsets[start : self._count + 1]

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import io
 import json
+import re
 from collections.abc import Collection, Iterator
 from pathlib import Path
 from typing import Any
@@ -18,7 +19,7 @@ from kgqa_hpc.errors import GraphFormatError
 from kgqa_hpc.kg.textfile import LINE_LIMIT, TextStream, refuse_other_encodings, text_lines
 
 _PIECE = 1 << 20
-_BLANK = " \t\r\n"
+_BLANKS = re.compile(r"[ \t\r\n]*")
 
 
 def json_lines(path: Path) -> Iterator[tuple[int, dict[str, Any]]]:
@@ -83,8 +84,7 @@ class _Window:
     def peek(self) -> str:
         """The next character that is not blank; "" at the end."""
         while True:
-            while self._at < len(self._text) and self._text[self._at] in _BLANK:
-                self._advance(self._at + 1)
+            self._advance(_BLANKS.match(self._text, self._at).end())  # type: ignore[union-attr]
             if self._at < len(self._text) or not self._more():
                 return self._text[self._at : self._at + 1]
 

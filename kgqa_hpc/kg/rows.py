@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import json
 from array import array
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
 import pyarrow as pa
 
-from kgqa_hpc.kg.assemble import Assembly, Lines
+from kgqa_hpc.kg.assemble import Assembly
 
 _BATCH = 100_000  # rows held as Python objects
 _NONE: Mapping[str, Any] = {}
@@ -29,29 +29,26 @@ class Buffer:
     def node(self, line: int, node: str, name: str, kind: str, properties: Mapping[str, Any] = _NONE) -> None:
         self._nodes.append((node, name, kind, line, properties))
         if len(self._nodes) >= _BATCH:
-            self._flush_nodes()
+            self._hand_on(self._nodes, self.assembly.nodes)
 
     def edge(
         self, line: int, source: str, target: str, kind: str, properties: Mapping[str, Any] = _NONE
     ) -> None:
         self._edges.append((source, target, kind, line, properties))
         if len(self._edges) >= _BATCH:
-            self._flush_edges()
+            self._hand_on(self._edges, self.assembly.edges)
 
     def flush(self) -> None:
         """Hand on what is left; to be called at the end of the file."""
-        self._flush_nodes()
-        self._flush_edges()
+        self._hand_on(self._nodes, self.assembly.nodes)
+        self._hand_on(self._edges, self.assembly.edges)
 
-    def _flush_nodes(self) -> None:
-        rows, self._nodes = self._nodes, []
-        ids, names, kinds = (_column(rows, place) for place in range(3))
-        self.assembly.nodes(self.file, ids, names, kinds, _lines(rows), _properties(rows))
-
-    def _flush_edges(self) -> None:
-        rows, self._edges = self._edges, []
-        sources, targets, kinds = (_column(rows, place) for place in range(3))
-        self.assembly.edges(self.file, sources, targets, kinds, _lines(rows), _properties(rows))
+    def _hand_on(self, rows: list[_Row], take: Callable[..., None]) -> None:
+        columns = [pa.array([row[place] for row in rows], pa.large_string()) for place in range(3)]
+        # Eight bytes a row for its line, instead of the rows themselves.
+        line_of = array("q", [row[3] for row in rows]).__getitem__
+        take(self.file, *columns, line_of, _properties(rows))
+        rows.clear()
 
 
 def members(item: Mapping[str, Any], wanted: Iterable[str]) -> dict[str, Any]:
@@ -72,15 +69,6 @@ def cell(value: Any) -> str:
     if isinstance(value, list) and not any(isinstance(each, list | dict) for each in value):
         return "|".join(map(cell, value))
     return "" if value is None else json.dumps(value, ensure_ascii=False)
-
-
-def _lines(rows: list[_Row]) -> Lines:
-    """Eight bytes a row, instead of the rows themselves."""
-    return array("q", [row[3] for row in rows]).__getitem__
-
-
-def _column(rows: list[_Row], place: int) -> pa.Array:
-    return pa.array([row[place] for row in rows], pa.large_string())
 
 
 def _properties(rows: list[_Row]) -> dict[str, pa.Array]:

@@ -35,23 +35,23 @@ class TextStream(io.RawIOBase):
     def __init__(self, path: Path) -> None:
         self.path = path
         try:
-            self._file = path.open("rb")
+            self._file: Any = path.open("rb")
         except FileNotFoundError:
             raise InputError(
                 f"{path}: no such file", "check the path; relative ones start where the configuration lies"
             ) from None
         except OSError as problem:
             raise InputError(f"{path}: cannot be read: {problem.strerror}") from None
-        self._inner = self._unpacked()
-        self._ahead = b""
+        self._inner, self._ahead = self._file, b""
         try:
+            self._inner = self._unpacked()
             self._begin()
         except BaseException:
             self.close()
             raise
 
     def _unpacked(self) -> Any:
-        magic = self._file.read(6)
+        magic = self._inner_read(6)
         self._file.seek(0)
         if magic.startswith(b"\x1f\x8b"):
             return gzip.open(self._file)
@@ -66,16 +66,15 @@ class TextStream(io.RawIOBase):
     def _only_member(self) -> IO[bytes]:
         try:
             archive = zipfile.ZipFile(self._file)
+            names = [name for name in archive.namelist() if not name.endswith("/")]
+            if len(names) == 1:
+                return archive.open(names[0])
+            what, cure = f"holds {len(names)} files", "unpack it and name the file"
         except zipfile.BadZipFile as problem:
-            raise GraphFormatError(
-                f"{self.path.name}: damaged zip file: {problem}", "copy it again"
-            ) from None
-        names = [name for name in archive.namelist() if not name.endswith("/")]
-        if len(names) != 1:
-            raise GraphFormatError(
-                f"{self.path.name}: holds {len(names)} files", "unpack it and name the file"
-            )
-        return archive.open(names[0])
+            what, cure = f"damaged zip file: {problem}", "copy it again"
+        except (RuntimeError, NotImplementedError) as problem:  # encrypted, or packed in another way
+            what, cure = f"cannot be unpacked: {problem}", "unpack it and name the file"
+        raise GraphFormatError(f"{self.path.name}: {what}", cure)
 
     def _begin(self) -> None:
         """Refuse what is empty or UTF-16, drop the byte order mark."""
@@ -108,8 +107,7 @@ class TextStream(io.RawIOBase):
     def read(self, size: int = -1) -> bytes:
         """Up to `size` bytes (all, if negative); b"" at the end."""
         if size < 0:
-            data, self._ahead = self._ahead, b""
-            return data + self._inner_read(-1)
+            return self.readall()
         if self._ahead:
             data, self._ahead = self._ahead[:size], self._ahead[size:]
             return data

@@ -14,9 +14,10 @@ from kgqa_hpc.kg.hydrate.recipe import Space
 from kgqa_hpc.kg.jsonfile import json_lines
 from kgqa_hpc.kg.sources.obo import stanzas
 from kgqa_hpc.kg.tables import read_table
-from kgqa_hpc.kg.textfile import LINE_LIMIT, TextStream
+from kgqa_hpc.kg.textfile import TextStream
 
 _TSV = Dialect("\t", ragged=True)
+LARGEST = 1 << 30  # bytes of a JSON document, which is held in memory as a whole
 
 
 @dataclass
@@ -61,9 +62,11 @@ def _rows(space: Space, path: Path) -> Iterator[tuple[str, str]]:
 
 def _json_object(space: Space, path: Path) -> Iterator[tuple[str, str]]:
     """{id: name}, {id: {name: …}} or [{id: …, name: …}]; such a file is held in memory, up to a bound."""
+    data = bytearray()
     with TextStream(path) as stream:
-        data = b"".join(iter(lambda: stream.read(1 << 20), b""))
-    if len(data) > 16 * LINE_LIMIT:
+        while len(data) <= LARGEST and (piece := stream.read(1 << 20)):
+            data += piece
+    if len(data) > LARGEST:
         raise GraphFormatError(f"{path.name}: is larger than 1 GiB", "write it as JSON Lines")
     try:
         content = orjson.loads(data)

@@ -38,7 +38,7 @@ class Neo4jSettings(SourceSettings):
     nodes: Files | None = Field(None, description="Files of nodes, and of their headers.")
     edges: Files | None = Field(None, description="Files of relationships, and of their headers.")
     delimiter: str | None = Field(None, description="Between fields: one character, or TAB.")
-    quote: str | None = Field(None, max_length=1, description="Around fields.")
+    quote: str | None = Field(None, description="Around fields.")
     array_delimiter: str | None = Field(None, max_length=1, description="Between several labels.")
     labels: Literal["all", "first", "last"] = Field(
         "all", description="Of several labels, which are the type."
@@ -52,9 +52,15 @@ class Neo4jSettings(SourceSettings):
         tables = self.nodes is not None and self.edges is not None
         if (self.path is None) != tables or (self.path and (self.nodes or self.edges)):
             raise ValueError("source neo4j needs path, or nodes and edges")
-        if self.delimiter is not None and self.delimiter != "TAB" and len(self.delimiter) != 1:
-            raise ValueError("delimiter is one character, or TAB")
+        if not _is_sign(self.delimiter) and self.delimiter not in (None, "TAB"):
+            raise ValueError("delimiter is one ASCII character, or TAB")
+        if not _is_sign(self.quote) and self.quote:
+            raise ValueError("quote is one ASCII character, or empty for none")
         return self
+
+
+def _is_sign(text: str | None) -> bool:
+    return text is not None and len(text) == 1 and text.isascii() and (text.isprintable() or text == "\t")
 
 
 @dataclass(frozen=True)
