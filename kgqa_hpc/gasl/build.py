@@ -39,14 +39,12 @@ class Builder:
             if kind in ("rescue", "final"):
                 self._stray(trees[position])
             elif kind == "on":
-                built.extend(self._on(trees[position], follows=self._is_followed(trees, position)))
+                follows = position > 0 and trees[position - 1].data in ("plain", "on")
+                built.extend(self._on(trees[position], follows))
             else:
                 built.extend(self._simple(trees[position].children[0]))
             position += 1
         return tuple(built)
-
-    def _is_followed(self, trees: list[Tree], position: int) -> bool:
-        return position > 0 and trees[position - 1].data in ("plain", "on")
 
     def _parts(self, trees: list[Tree], position: int) -> list[Tree]:
         """The TRY at a position with the CATCH and the FINALLY right behind it."""

@@ -86,15 +86,13 @@ class _Run:
         error = None
         try:
             self._block(statements, guarded=False)
-            status = "partial" if self.passed_over or self._any_partial() else "success"
+            partly = self.passed_over or any(step["status"] == "partial" for step in self.state.steps)
+            status = "partial" if partly else "success"
         except _Stopped as stopped:
             status = stopped.status
         except _Unhandled as unhandled:
             status, error = "error", unhandled.step["error"]
         return Result(status, self.world.variables, self.state.steps, error)
-
-    def _any_partial(self) -> bool:
-        return any(step["status"] == "partial" for step in self.state.steps)
 
     def _block(self, statements: Sequence[Statement], guarded: bool) -> None:
         """Run statements; `guarded` when a TRY around them ends at their first unhandled error."""

@@ -9,14 +9,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
-from pydantic import (
-    BaseModel,
-    Field,
-    PlainValidator,
-    SerializeAsAny,
-    ValidationError,
-    model_validator,
-)
+from pydantic import BaseModel, Field, PlainValidator, SerializeAsAny, ValidationError, model_validator
 from pydantic_core import InitErrorDetails, PydanticCustomError
 
 from kgqa_hpc.errors import ConfigError
