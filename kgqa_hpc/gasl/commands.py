@@ -7,10 +7,8 @@ from __future__ import annotations
 
 from typing import Any, Literal, NamedTuple
 
-from kgqa_hpc.gasl.conditions import Condition
-from kgqa_hpc.gasl.expressions import Expression
 from kgqa_hpc.gasl.source import Place, Plan
-from kgqa_hpc.gasl.words import Field, Literal_, Ref, Word
+from kgqa_hpc.gasl.words import Condition, Expression, Field, Literal_, Ref, Word
 
 Direction = Literal["out", "in", "both"]
 

@@ -6,10 +6,9 @@ import operator
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
-from kgqa_hpc.gasl.conditions import All, Any_, Comparison, Condition, Not, comparisons
 from kgqa_hpc.gasl.literals import number
 from kgqa_hpc.gasl.values import Item, check_field, given, is_number, text_of
-from kgqa_hpc.gasl.words import Literal_
+from kgqa_hpc.gasl.words import All, Any_, Comparison, Condition, Literal_, Not, comparisons
 from kgqa_hpc.gasl.world import World
 
 # Of an item, the first and the last node of an edge or a path.

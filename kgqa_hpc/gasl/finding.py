@@ -7,12 +7,11 @@ from functools import lru_cache
 from itertools import islice
 
 from kgqa_hpc.gasl.commands import Found
-from kgqa_hpc.gasl.conditions import All, Comparison, Condition, comparisons
 from kgqa_hpc.gasl.filters import Predicate, predicate
 from kgqa_hpc.gasl.graph import Graph
 from kgqa_hpc.gasl.routes import Meter, route_items, routes, stepper
 from kgqa_hpc.gasl.values import ALIASES, MISSING, Item, look_up, unknown_field
-from kgqa_hpc.gasl.words import Field
+from kgqa_hpc.gasl.words import All, Comparison, Condition, Field, comparisons
 from kgqa_hpc.gasl.world import World
 
 # Nodes of edges that are not made anew each time; a few hundred bytes each.

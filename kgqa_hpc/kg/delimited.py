@@ -43,6 +43,7 @@ class Dialect:
 
 CSV = Dialect(",", quote='"')
 TSV = Dialect("\t")
+RAGGED = Dialect("\t", ragged=True)
 
 
 @dataclass(frozen=True)

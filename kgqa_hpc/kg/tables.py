@@ -1,4 +1,6 @@
-"""Delimited files with a header: columns by name, in any order, as batches that know their lines."""
+"""Delimited files with a header: columns by name, in any order, as batches that know their lines; and tables of
+entities as OREGANO writes them.
+"""
 
 from __future__ import annotations
 
@@ -13,7 +15,7 @@ import pyarrow as pa
 
 from kgqa_hpc.errors import GraphFormatError
 from kgqa_hpc.kg.assemble import Lines
-from kgqa_hpc.kg.delimited import Batch, DelimitedFile, Dialect
+from kgqa_hpc.kg.delimited import RAGGED, Batch, DelimitedFile, Dialect
 from kgqa_hpc.registry import did_you_mean
 
 
@@ -117,3 +119,33 @@ def _header_cure(names: Sequence[str], wanted: Sequence[str], separator: str) ->
         if other != separator and len(names) == 1 and other in names[0]:
             return f"the file is separated by {word}; separate it by {words.get(separator, separator)}"
     return f"the first line must name the columns {','.join(wanted)}; it names {','.join(names)[:100]}"
+
+
+def read_columns(path: Path, wanted: Sequence[str]) -> Iterator[tuple[str, dict[str, str]]]:
+    """Each row's id and its values in the wanted columns of a table of entities, stripped; "" where there is nothing.
+
+    As OREGANO writes them: tab-separated, the id first, then names and identifiers of other data bases; headers
+    and values padded with blanks. Of columns whose stripped names are one, the last value that is not empty
+    counts. Raises GraphFormatError with file and line, and for a column the table does not have.
+    """
+    file = DelimitedFile.open(path, RAGGED)
+    header = [name.strip() for name in file.first.fields]
+    for name in wanted:
+        if name not in header[1:]:
+            raise GraphFormatError(
+                f"{path.name} line 1: column {name!r} is missing{did_you_mean(name, header)}",
+                "is it the right table?",
+            )
+    places = {name: [str(k) for k, each in enumerate(header) if each == name and k] for name in wanted}
+    needed = ["0", *(place for each in places.values() for place in each)]
+    names = [str(k) for k in range(len(header))]
+    for _, batch in file.batches(names, list(dict.fromkeys(needed)), header=True):
+        values = {place: column.to_pylist() for place, column in batch.items()}
+        for row, node in enumerate(values["0"]):
+            yield (
+                node.strip(),
+                {
+                    name: next((v for p in reversed(each) if (v := values[p][row].strip())), "")
+                    for name, each in places.items()
+                },
+            )

@@ -16,11 +16,11 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from kgqa_hpc.kg.entity_tables import read_columns
 from kgqa_hpc.kg.graph import KnowledgeGraph
 from kgqa_hpc.kg.hydrate.clean import cleaned
 from kgqa_hpc.kg.hydrate.recipe import GIVEN, EntityClass, Recipe, Source
 from kgqa_hpc.kg.hydrate.spaces import Spaces
+from kgqa_hpc.kg.tables import read_columns
 
 _COLUMNS = ("name_space", "name_id", "name_table", "name_date")
 

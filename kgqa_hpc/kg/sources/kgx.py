@@ -18,14 +18,13 @@ from pydantic import Field
 
 from kgqa_hpc.errors import GraphFormatError
 from kgqa_hpc.kg.assemble import Assembly, Policy
-from kgqa_hpc.kg.delimited import CSV, Dialect
+from kgqa_hpc.kg.delimited import CSV, RAGGED, Dialect
 from kgqa_hpc.kg.graph import KnowledgeGraph
 from kgqa_hpc.kg.jsonfile import json_lines, json_members
 from kgqa_hpc.kg.rows import Buffer, members
 from kgqa_hpc.kg.settings import Files, SourceSettings, listed
 from kgqa_hpc.kg.tables import constant, read_table
 
-_TSV = Dialect("\t", ragged=True)
 NAMED_THING = "biolink:NamedThing"
 
 
@@ -121,7 +120,7 @@ class _Reader:
 
 
 def _dialect(path: Path) -> Dialect:
-    return CSV if ".csv" in path.suffixes else _TSV
+    return CSV if ".csv" in path.suffixes else RAGGED
 
 
 def _is_json(path: Path) -> bool:

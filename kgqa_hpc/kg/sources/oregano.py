@@ -17,10 +17,10 @@ from pydantic import Field
 
 from kgqa_hpc.errors import InputError
 from kgqa_hpc.kg.assemble import Assembly, Policy
-from kgqa_hpc.kg.entity_tables import read_columns
 from kgqa_hpc.kg.graph import KnowledgeGraph
 from kgqa_hpc.kg.settings import SourceSettings
 from kgqa_hpc.kg.sources.triples import add_triples
+from kgqa_hpc.kg.tables import read_columns
 
 NO_NAME_EDGES = "has_code"
 # Which column of which table holds names (not identifiers).

@@ -16,7 +16,7 @@ from kgqa_hpc.errors import ConfigError, GraphFormatError
 from kgqa_hpc.kg.file import read_graph, write_graph
 from kgqa_hpc.kg.hydrate.hydrate import hydrate
 from kgqa_hpc.kg.hydrate.recipe import Space, load_recipe
-from kgqa_hpc.kg.hydrate.tables import read_names
+from kgqa_hpc.kg.hydrate.spaces import read_names
 
 COMPOUNDS = {
     "table": "COMPOUND.tsv",
@@ -275,7 +275,7 @@ from pathlib import Path
 from kgqa_hpc.kg.file import read_graph, write_graph
 from kgqa_hpc.kg.hydrate.hydrate import hydrate
 from kgqa_hpc.kg.hydrate.recipe import Space, load_recipe
-from kgqa_hpc.kg.hydrate.tables import read_names
+from kgqa_hpc.kg.hydrate.spaces import read_names
 tables, cache, source, target = map(Path, sys.argv[1:])
 named, _ = hydrate(read_graph(source), load_recipe(tables / "recipe.yaml"), folder=tables, cache=cache, web=True)
 write_graph(target, named, {})
@@ -305,7 +305,7 @@ def test_a_hydration_killed_half_way_goes_on_and_gives_the_same_bytes(graph, tab
 
 
 def test_a_json_document_beyond_its_bound_is_refused_before_it_is_all_in_memory(tmp_path, monkeypatch):
-    monkeypatch.setattr("kgqa_hpc.kg.hydrate.tables.LARGEST", 10)
+    monkeypatch.setattr("kgqa_hpc.kg.hydrate.spaces.LARGEST", 10)
     (tmp_path / "t.json").write_text(json.dumps({str(number): "name" for number in range(9)}))
     with pytest.raises(GraphFormatError, match=r"t\.json: is larger than"):
         read_names(Space(table="t.json", licence="CC0"), tmp_path / "t.json", {"1"})
