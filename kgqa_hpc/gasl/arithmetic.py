@@ -13,7 +13,7 @@ from kgqa_hpc.gasl.values import Item, check_field, given, is_number, kind_of, t
 from kgqa_hpc.gasl.words import Ref
 from kgqa_hpc.gasl.world import World
 
-# Of the item's place in its list and the item; raises Nothing.
+# A function of an item's place in its list and the item; raises Nothing.
 Worth = Callable[[int, Item], Any]
 
 _OPERATIONS: dict[str, Callable[[Any, Any], Any]] = {

@@ -50,5 +50,5 @@ def _ask(world: World, prompts: Sequence[Prompt]) -> list[Any]:
     answers = list(world.ask(prompts))
     if len(answers) != len(prompts):
         raise ScriptError("model", f"{len(answers)} answers for {len(prompts)} prompts")
-    # An answer nested deeper than a script may be counts as none.
+    # An answer nested deeper than a script may be counts as no answer.
     return [None if is_deeper(answer, MAX_NESTING) else answer for answer in answers]

@@ -1,4 +1,4 @@
-"""What a script is once it is read: commands as plain data, every name with its place.
+"""A script as data: commands, every name with its place.
 
 One class for each command of docs/gasl.md; what they mean is in `execute` and the files it names.
 """

@@ -21,7 +21,7 @@ from kgqa_hpc.gasl.values import to_json
 from kgqa_hpc.validation import told
 from kgqa_hpc.yaml_file import load_yaml
 
-# What a model is shown of an item or a variable; the rest would not fit into its context.
+# Characters of an item or variable that a model is shown; more may not fit into its context.
 MAX_SHOWN = 8000
 MAX_TOKENS = 500
 

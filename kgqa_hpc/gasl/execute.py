@@ -22,7 +22,7 @@ from kgqa_hpc.gasl.state import State
 from kgqa_hpc.gasl.world import World
 
 Step = dict[str, Any]
-# Told of the state after each step that is not a failure of the script.
+# Called with the state after each step that is not an error.
 OnStep = Callable[[State], None]
 
 
@@ -164,7 +164,7 @@ class _Run:
         raise _Stopped("cancelled")
 
     def _record(self, make: Callable[[], Step]) -> Step:
-        """The next step: from the state when it was done before, else made now and told of."""
+        """The next step: from the state when it was done before, else made now and passed to `on_step`."""
         if self.position < len(self.state.steps):
             step = self.state.steps[self.position]
         else:

@@ -11,7 +11,7 @@ from kgqa_hpc.gasl.values import Item, check_field, given, is_number, text_of
 from kgqa_hpc.gasl.words import All, Any_, Comparison, Condition, Literal_, Not, comparisons
 from kgqa_hpc.gasl.world import World
 
-# Of an item, the first and the last node of an edge or a path.
+# A function of an item, and of the first and last node of an edge or path.
 Predicate = Callable[[Item, Item, Item], bool]
 Test = Callable[[Any], bool]
 

@@ -24,9 +24,9 @@ from kgqa_hpc.graphlets.shapes import SHAPE_OF, SHAPES, SLOTS, SUBCOPIES
 from kgqa_hpc.graphlets.streams import Stream
 from kgqa_hpc.graphlets.structures import Ground
 
-# draws at most at a time: 65 MB
+# Draws at most at a time: 65 MB.
 BATCH = 1 << 21
-# draws of each structure before anything is known
+# Draws of each structure for the first estimate.
 PILOT = 1 << 17
 
 
@@ -101,7 +101,7 @@ class _Collector:
         first = np.sort(_first_of_each(all_nodes))[: self.size]
         numbers = np.concatenate([[self._last_new], self._hits + first[had:] - had])
         self._hits += len(codes)
-        # Hits in vain before each new occurrence, and since the last: the batches must not matter.
+        # Repeated hits before each new occurrence, and since the last, whatever the batches are.
         in_vain = np.diff(np.append(numbers, self._hits)) - 1
         too_late = in_vain > 10 * np.arange(had, had + len(in_vain)) + 20
         new = int(np.argmax(np.append(too_late, True)))

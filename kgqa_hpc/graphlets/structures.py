@@ -70,8 +70,8 @@ STRUCTURES: dict[int, Structure] = {
 }
 
 
-# How the same is drawn where the pass that it needs was left out. Every copy is opened in one way only: at
-# its largest label, or for K2,3 at that of its side of three. There are few such open copies compared with all paths.
+# How the same is drawn where the pass it needs was left out: the copy without its `closing` edges. Each copy is
+# opened in one way, at its largest label (K2,3: of its side of three), so there are few open copies to draw from.
 OPEN: dict[int, Structure] = {
     structure.shape: structure
     for structure in (

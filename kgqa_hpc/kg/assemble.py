@@ -37,7 +37,7 @@ _LONG_NAME = 2_000  # bytes
 
 @dataclass(frozen=True)
 class Policy:
-    """How to treat what is not in order; the meaning of each field stands in `GraphConfig`."""
+    """How to treat faulty rows; the meaning of each field stands in `GraphConfig`."""
 
     unknown_nodes: Literal["error", "drop"] = "error"
     unnamed_nodes: Literal["drop", "error"] = "drop"
@@ -50,7 +50,7 @@ class Policy:
 
 
 class Assembly:
-    """A graph in the making: `nodes` and `edges` take batches in any order, `finish` gives the graph.
+    """Collects a graph: `nodes` and `edges` take batches in any order, `finish` gives the graph.
 
     Node and edge order are those of the rows. Arrays are of Arrow strings of one length, without nulls.
     Names become Unicode NFC, otherwise texts stay as found. Nodes without a name are kept with the name ""
@@ -205,7 +205,7 @@ class Assembly:
         )
 
     def _declare(self, declare: Declare) -> None:
-        """Add the nodes that only edges mention, as if they stood behind all others."""
+        """Add the nodes that only edges mention, behind all others."""
         declared = np.zeros(len(self._ids), dtype=bool)
         declared[: len(self._declared)] = self._declared[: len(declared)]
         codes = np.flatnonzero(~declared).astype(np.int32)

@@ -20,7 +20,7 @@ import pyarrow.csv
 from kgqa_hpc.errors import GraphFormatError
 from kgqa_hpc.kg.textfile import LINE_LIMIT, TextStream, refuse_other_encodings
 
-# A quoted record must fit into two blocks; long descriptions in columns we ignore do.
+# A quoted record must fit into two blocks; even long descriptions do.
 _BLOCK_BYTES = 8 << 20
 
 Batch = dict[str, pa.Array]
@@ -71,7 +71,7 @@ class DelimitedFile:
 
     @classmethod
     def open(cls, path: Path, dialect: Dialect) -> DelimitedFile:
-        """Look at the beginning. Raises InputError or GraphFormatError as `TextStream`."""
+        """Read the first record. Raises InputError or GraphFormatError as `TextStream`."""
         used: list[str] = []
         for record in _records(_kept(_lines(path, dialect), used), dialect):
             if any("\udc80" <= letter <= "\udcff" for letter in record.text):
@@ -149,7 +149,7 @@ class DelimitedFile:
             raise GraphFormatError(f"{self.file}: cannot be parsed: {problem}") from None
 
     def _ragged_block(self, block: bytes, names: Sequence[str], wanted: Sequence[str]) -> pa.Table:
-        """As Arrow, but what a row lacks at its end is empty, and a lone CR is text."""
+        """As Arrow, but fields that a row lacks at its end are empty, and a lone CR is text."""
         try:
             text = block.decode("utf-8")
         except UnicodeDecodeError:
@@ -246,7 +246,7 @@ def _skip(stream: TextStream, size: int) -> None:
 
 
 def _lines(path: Path, dialect: Dialect) -> Iterator[str]:
-    """Lines with their ends; a foreign byte becomes a surrogate, so that it is reported with its own line."""
+    """Lines with their ends; a byte that is not UTF-8 becomes a surrogate, to be reported with its line."""
     stream = io.BufferedReader(TextStream(path), 1 << 20)
     # In a ragged table, as KGX writes it, only \n ends a line.
     newline = "\n" if dialect.ragged else ""
@@ -285,7 +285,7 @@ def _plain_records(lines: Iterator[str], separator: str) -> Iterator[Record]:
 
 
 def _kept(lines: Iterator[str], used: list[str]) -> Iterator[str]:
-    """Pass lines through and remember them in `used`."""
+    """Yield the lines, and append each to `used`."""
     for line in lines:
         used.append(line)
         yield line

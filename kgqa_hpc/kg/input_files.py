@@ -51,7 +51,7 @@ def record(run: RunFolder, found: Contents) -> None:
 
 
 def recorded(run: RunFolder) -> Contents:
-    """What was remembered; nothing of runs that were imported before this was done.
+    """What `record` wrote; nothing for runs of versions that did not.
 
     Raises CorruptFile, StoreError.
     """

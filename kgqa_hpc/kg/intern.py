@@ -84,7 +84,7 @@ class Interner:
 
 
 def _raw(values: pa.Array) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.uint8]]:
-    """Offsets int64 (n+1,) and the bytes they point into; never writable: to numba that is another type."""
+    """Offsets int64 (n+1,) and their bytes, read-only in any case: to numba writable arrays are another type."""
     _, offsets, data = values.buffers()
     places, letters = np.zeros(1, np.int64), np.empty(0, np.uint8)
     if offsets is not None and len(values):
@@ -176,7 +176,7 @@ def _take_in_rest(
     hashes,
     count,
 ):
-    """Number what was not found, alternately of both columns; returns how many texts there are now."""
+    """Number the texts not found yet, of both columns in turn; returns how many texts there are now."""
     for i in range(len(codes)):
         if codes[i] < 0:
             codes[i] = _number(

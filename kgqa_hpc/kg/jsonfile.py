@@ -69,7 +69,7 @@ def _items(window: _Window) -> Iterator[tuple[int, dict[str, Any]]]:
 
 
 class _Window:
-    """The part of a document that is looked at; what has been read is forgotten."""
+    """A window that moves over a document; only the part not read yet is in memory."""
 
     def __init__(self, path: Path) -> None:
         self._path = path

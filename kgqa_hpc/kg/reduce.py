@@ -127,7 +127,7 @@ def reduce_to(graph: KnowledgeGraph, wanted: Wanted) -> Reduction:
     named = _named(graph)
     first = typed & named
     clean = graph.with_edges(~unwanted).subgraph(first)
-    # Not clean.degrees(), which would keep the rows of a graph that is thrown away.
+    # Not clean.degrees(), which would keep its rows in memory.
     degrees = np.diff(simple_csr(clean.num_nodes, clean.edge_source, clean.edge_target)[0])
     below, above = degrees < wanted.min_degree, degrees > wanted.max_degree
     keep = ~(below | above)

@@ -1,4 +1,4 @@
-"""Rows that come one by one, handed on to an assembly in batches."""
+"""Collects single rows, and passes them to an assembly in batches."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ class Buffer:
             self._hand_on(self._edges, self.assembly.edges)
 
     def flush(self) -> None:
-        """Hand on what is left; to be called at the end of the file."""
+        """Pass on the rows that are left; call it at the end of the file."""
         self._hand_on(self._nodes, self.assembly.nodes)
         self._hand_on(self._edges, self.assembly.edges)
 

@@ -16,7 +16,7 @@ from kgqa_hpc.kg.hydrate.recipe import Rules
 from kgqa_hpc.plain_text import normalized
 
 _BRACKETS = {"]": "[", ")": "("}
-# Characters; longer than any name, and short enough to be harmless.
+# Characters that are looked at: more than any name has, and few enough to be quick.
 _LIMIT = 10_000
 
 

@@ -65,7 +65,7 @@ def _same(one: KnowledgeGraph, other: KnowledgeGraph) -> bool:
 
 
 def render(document: dict[str, Any]) -> str:
-    """Coverage per class, as in the paper's Appendix B, and what needs a look."""
+    """Coverage per class, as in the paper's Appendix B, and what the user should check."""
     lines = []
     for kind, row in document["classes"].items():
         spaces = ", ".join(f"{space} {count:,}" for space, count in row["by_space"].items())

@@ -94,7 +94,7 @@ class EntityClass(Settings):
 
 
 class Rules(Settings):
-    """What is done with names that are none, or not good ones."""
+    """What is done with names that are identifiers, too long, or not unique."""
 
     ids: Literal["drop", "keep"] = Field("drop", description="Names that are an identifier.")
     overlong: Literal["keep", "cut", "drop"] = Field("keep", description="Names longer than `longest`.")
@@ -132,7 +132,7 @@ class Recipe(Settings):
         return self.classes.get(kind) or self.classes.get("*")
 
     def path(self, name: str) -> Path:
-        """A path of the recipe, from where it lies."""
+        """A path of the recipe; relative ones start in its folder."""
         return self.home / Path(name).expanduser()
 
 

@@ -109,7 +109,7 @@ class Spaces:
         self._wanted[space].update(keys)
 
     def ask(self, space: str, keys: list[str]) -> None:
-        """Let a web service, if the space is one and may be asked, answer what it has not yet."""
+        """Ask the web service of a space, where it has one and may be asked, for ids without an answer."""
         described = self._recipe.spaces[space]
         if described.resolver is None:
             return

@@ -9,12 +9,12 @@ case:
 
 from `<data>` by the `attr.name` of its key (by the key itself when it is not declared), else from the XML
 attributes `label` and `labels` of the element; all other `<data>` are properties. A key's `<default>` is
-respected. Neo4j's ":Gene:Entity" is
-the type Gene. When no node of the file has a name, ids are the names; without any type, nodes are of type
-"entity", edges "related_to". Nested graphs are flattened, ports ignored, hyperedges refused.
+respected. Neo4j's ":Gene:Entity" is the type Gene. When no node of the file has a name, ids are the names;
+without any type, nodes are of type "entity", edges "related_to". Nested graphs are flattened, ports ignored,
+hyperedges refused.
 
-A DOCTYPE is refused before anything of it is expanded: entities are how XML attacks work, and GraphML needs
-none. The standard library's expat is used directly because it knows the line of every element.
+A DOCTYPE is refused unread: XML attacks use its entities, and GraphML needs none. The standard library's expat
+is used directly because it knows the line of every element.
 """
 
 from __future__ import annotations
@@ -155,7 +155,7 @@ class Document:
         self.parser = expat.ParserCreate()
 
     def read(self) -> None:
-        """Parse the file and hand its elements on, batch by batch."""
+        """Parse the file, and pass its elements on in batches."""
         parser = self.parser
         parser.buffer_text = True
         parser.StartDoctypeDeclHandler = self._doctype
@@ -210,7 +210,7 @@ class Document:
         self.parser.StartElementHandler = self._start
 
     def _start(self, tag: str, attributes: dict[str, str]) -> None:
-        # Called for every element, a few million times: the frequent ones first, and no needless calls.
+        # Called for every element, some million times: frequent ones come first, with as few calls as possible.
         self.text.clear()
         if self.inside_data:
             self.inside_data += 1

@@ -100,7 +100,7 @@ def open_tables(files: Sequence[Path], settings: Neo4jSettings) -> list[Source]:
 
 
 class Tables:
-    """Hands the rows of files on to an assembly."""
+    """Passes the rows of files to an assembly."""
 
     def __init__(self, assembly: Assembly, settings: Neo4jSettings) -> None:
         self._assembly, self._settings = assembly, settings

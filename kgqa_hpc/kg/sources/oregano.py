@@ -77,7 +77,7 @@ class Oregano:
             },
             declare=declare,
         )
-        # Its vocabulary has it even where a part of the graph does not: a default exclusion must exist.
+        # Always among the types, even of a part of the graph: the default excludes it, and refuses unknown types.
         if NO_NAME_EDGES in graph.edge_types:
             return graph
         return dataclasses.replace(graph, edge_types=(*graph.edge_types, NO_NAME_EDGES))

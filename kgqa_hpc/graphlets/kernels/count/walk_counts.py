@@ -243,7 +243,7 @@ def _add_shapes(side, five, patterns, present, tables, counts):
 
 @helper
 def _undo_second(begin, end, extension, rows, marks, near):
-    """All of E after u is done with; give it back the classes it had before u."""
+    """Give all of E the classes it had before u."""
     indptr, indices, cursor = rows
     for i in range(begin, end):
         y = extension[i]
@@ -255,7 +255,7 @@ def _undo_second(begin, end, extension, rows, marks, near):
 
 @helper
 def _forget(vertex, rows, near):
-    """Rows as they are when nothing but the root is known."""
+    """Reset the rows of the neighbours to the state in which only the root is known."""
     indptr, indices, cursor = rows
     for slot in range(cursor[vertex], indptr[vertex + 1]):
         x = indices[slot]
