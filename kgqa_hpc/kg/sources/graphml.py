@@ -21,6 +21,7 @@ from __future__ import annotations
 
 import re
 from array import array
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 from xml.parsers import expat
@@ -144,9 +145,8 @@ class Document:
         self.edges = _Elements("edge", {"source": [], "target": []}, (_Column(edge_types),))
         self.keys: dict[str, str] = {}  # key id -> attr.name
         self.key: tuple[str, str] | None = None  # id and domain of the present <key>
-        self.open: list[
-            _Elements | None
-        ] = []  # the nodes, edges and graphs (None) around the present position
+        # The nodes, edges and graphs (None) around the present position.
+        self.open: list[_Elements | None] = []
         self.closed = False  # the node around has had its nested graph; it can get no more data
         self.inside_data = 0  # depth below and including <data> or <default>
         self.slot: tuple[_Column, int] | None = None  # where the text of the present <data> goes
@@ -178,23 +178,15 @@ class Document:
             raise GraphFormatError(
                 f"{self.file} line {line:,}: not well-formed XML: {reason}", "export or download it again"
             ) from None
-        self._flush_nodes()
-        self._flush_edges()
+        self._flush(self.nodes, self.assembly.nodes)
+        self._flush(self.edges, self.assembly.edges)
 
-    def _flush_nodes(self) -> None:
-        nodes, (names, types) = self.nodes, self.nodes.columns
-        lines = nodes.lines.__getitem__
-        ids, kinds = _array(nodes.required["id"]), _array(types.labels())
-        properties = _arrays(nodes.properties)
-        self.assembly.nodes(self.file, ids, _array(names.values), kinds, lines, properties)
-        nodes.clear()
-
-    def _flush_edges(self) -> None:
-        edges, (types,) = self.edges, self.edges.columns
-        lines = edges.lines.__getitem__
-        ends = (_array(edges.required["source"]), _array(edges.required["target"]))
-        self.assembly.edges(self.file, *ends, _array(types.labels()), lines, _arrays(edges.properties))
-        edges.clear()
+    def _flush(self, elements: _Elements, take: Callable[..., None]) -> None:
+        *others, types = elements.columns
+        texts = [*elements.required.values(), *(column.values for column in others), types.labels()]
+        properties = {name: _array(column.values) for name, column in elements.properties.items()}
+        take(self.file, *map(_array, texts), elements.lines.__getitem__, properties)
+        elements.clear()
 
     def _fail(self, what: str, cure: str) -> GraphFormatError:
         return GraphFormatError(f"{self.file} line {self.parser.CurrentLineNumber:,}: {what}", cure)
@@ -272,9 +264,9 @@ class Document:
             self.open.pop()
             self.closed = name == "graph"
             if len(self.edges.lines) >= _BATCH:
-                self._flush_edges()
+                self._flush(self.edges, self.assembly.edges)
             if len(self.nodes.lines) >= _BATCH and not any(self.open):
-                self._flush_nodes()
+                self._flush(self.nodes, self.assembly.nodes)
         elif name == "key":
             self.key = None
 
@@ -295,10 +287,6 @@ class Document:
             column, rank = elements.slot(self.keys[key])
             if rank < column.default_rank:
                 column.default, column.default_rank = text, rank
-
-
-def _arrays(columns: dict[str, _Column]) -> dict[str, pa.Array]:
-    return {name: _array(column.values) for name, column in columns.items()}
 
 
 def _array(values: list[str]) -> pa.Array:

@@ -19,6 +19,7 @@ from kgqa_hpc.kg.assemble import Assembly, Policy
 from kgqa_hpc.kg.delimited import CSV
 from kgqa_hpc.kg.graph import KnowledgeGraph
 from kgqa_hpc.kg.intern import Interner
+from kgqa_hpc.kg.relations import first_of_runs
 from kgqa_hpc.kg.settings import SourceSettings
 from kgqa_hpc.kg.tables import Rows, read_table
 
@@ -82,10 +83,7 @@ def _first_of_mirrored(graph: KnowledgeGraph) -> npt.NDArray[np.bool_]:
     low = np.minimum(graph.edge_source, graph.edge_target)
     high = np.maximum(graph.edge_source, graph.edge_target)
     order = np.lexsort((graph.edge_type, high, low))  # stable: of equal ones the first in the file is first
-    same = np.ones(len(order), dtype=bool)
-    same[:1] = False
+    keep = np.zeros(len(order), dtype=bool)
     for values in (low, high, graph.edge_type):
-        same[1:] &= values[order][1:] == values[order][:-1]
-    keep = np.empty(len(order), dtype=bool)
-    keep[order] = ~same
+        keep[order] |= first_of_runs(values[order])
     return keep
