@@ -10,6 +10,7 @@ from typing import Any
 
 import pyarrow as pa
 
+from kgqa_hpc.errors import GraphFormatError
 from kgqa_hpc.kg.assemble import Assembly
 
 _BATCH = 100_000  # rows held as Python objects
@@ -44,11 +45,36 @@ class Buffer:
         self._hand_on(self._edges, self.assembly.edges)
 
     def _hand_on(self, rows: list[_Row], take: Callable[..., None]) -> None:
-        columns = [pa.array([row[place] for row in rows], pa.large_string()) for place in range(3)]
+        columns = [self._column(rows, [row[place] for row in rows]) for place in range(3)]
+        names = dict.fromkeys(name for row in rows for name in row[4])
+        properties = {name: self._column(rows, [cell(row[4].get(name)) for row in rows]) for name in names}
         # Eight bytes a row for its line, instead of the rows themselves.
         line_of = array("q", [row[3] for row in rows]).__getitem__
-        take(self.file, *columns, line_of, _properties(rows))
+        take(self.file, *columns, line_of, properties)
         rows.clear()
+
+    def _column(self, rows: list[_Row], texts: list[Any]) -> pa.Array:
+        """Raises GraphFormatError with the line for what is not a text, as JSON of others may hold it."""
+        try:
+            column = pa.array(texts, pa.large_string())
+        except (TypeError, ValueError):
+            column = None
+        if column is None or column.null_count:
+            line, text = next(
+                (row[3], text) for row, text in zip(rows, texts, strict=True) if not _is_text(text)
+            )
+            raise GraphFormatError(
+                f"{self.file} line {line:,}: expected a text, found {repr(text)[:60]}", "mend it"
+            )
+        return column
+
+
+def _is_text(value: Any) -> bool:
+    try:
+        value.encode("utf-8")
+    except (AttributeError, UnicodeEncodeError):  # no text, or one with half a character
+        return False
+    return True
 
 
 def members(item: Mapping[str, Any], wanted: Iterable[str]) -> dict[str, Any]:
@@ -69,8 +95,3 @@ def cell(value: Any) -> str:
     if isinstance(value, list) and not any(isinstance(each, list | dict) for each in value):
         return "|".join(map(cell, value))
     return "" if value is None else json.dumps(value, ensure_ascii=False)
-
-
-def _properties(rows: list[_Row]) -> dict[str, pa.Array]:
-    names = dict.fromkeys(name for row in rows for name in row[4])
-    return {name: pa.array([cell(row[4].get(name)) for row in rows], pa.large_string()) for name in names}

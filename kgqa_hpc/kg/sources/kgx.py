@@ -100,7 +100,7 @@ class _Reader:
         buffer = Buffer(self.assembly, path.name)
         for line, item in _objects(path, "nodes"):
             kinds = item.get("category") or [NAMED_THING]
-            kinds = [kinds] if isinstance(kinds, str) else [str(kind) for kind in kinds]
+            kinds = [str(kind) for kind in (kinds if isinstance(kinds, list) else [kinds])]
             kind = {"all": "|".join(kinds), "first": kinds[0], "last": kinds[-1]}[self._settings.category]
             kept = members(item, self._settings.properties)
             buffer.node(line, _text(item, "id", path, line), str(item.get("name") or ""), kind, kept)

@@ -184,7 +184,7 @@ class Tables:
                     buffer.node(line, item["id"], first_of(properties, self._settings.name), labels, kept)
                 else:
                     buffer.edge(line, item["start"]["id"], item["end"]["id"], item["label"], kept)
-            except (KeyError, TypeError) as problem:
+            except (AttributeError, KeyError, TypeError) as problem:
                 raise GraphFormatError(
                     f"{path.name} line {line:,}: not a {wanted} as APOC writes it: {problem}",
                     "export it again",
