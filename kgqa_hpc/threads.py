@@ -31,7 +31,7 @@ class Workers:
         return self.threads or usable_cores()
 
     def run(self, function: Callable[[Part], Result], parts: Iterable[Part], label: str = "") -> list[Result]:
-        """`function` of every part, in the order of the parts, whatever thread did which.
+        """The results of `function` for every part, in the order of the parts.
 
         Parts are begun in order; progress is reported when there is a label. An exception of one part is raised
         here; parts not begun yet are dropped.

@@ -46,7 +46,6 @@ def number_and_walk() -> None:
     for values in (texts, texts[1:3], texts[:0], as_mapped):
         own.numbers(values)
         own.pairs(values, values)
-    own.find("nowhere")
     own.numbers(pa.array(map(str, range(70_000)), pa.large_string()))
     ends = np.arange(5, dtype=np.int32)
     for length in (2, 3, 4):

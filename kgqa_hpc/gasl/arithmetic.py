@@ -1,4 +1,4 @@
-"""What the expression of an ADD_FIELD is worth for each item: docs/gasl.md, "Expressions"."""
+"""Evaluates the expression of an ADD_FIELD for each item: docs/gasl.md, "Expressions"."""
 
 from __future__ import annotations
 
@@ -7,13 +7,13 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from kgqa_hpc.errors import ScriptError
-from kgqa_hpc.gasl import expressions as x
+from kgqa_hpc.gasl import words as w
 from kgqa_hpc.gasl.literals import LARGEST, MAX_ITEM_BYTES
 from kgqa_hpc.gasl.values import Item, check_field, given, is_number, kind_of, text_of
 from kgqa_hpc.gasl.words import Ref
 from kgqa_hpc.gasl.world import World
 
-# Of the item's place in its list and the item; raises Nothing.
+# A function of an item's place in its list and the item; raises Nothing.
 Worth = Callable[[int, Item], Any]
 
 _OPERATIONS: dict[str, Callable[[Any, Any], Any]] = {
@@ -28,13 +28,13 @@ class Nothing(Exception):
     """The whole value is null: a field is missing, a division by zero, a number beyond 1e308."""
 
 
-def evaluate(expression: x.Expression, items: Sequence[Item], world: World) -> tuple[list[Any], int]:
+def evaluate(expression: w.Expression, items: Sequence[Item], world: World) -> tuple[list[Any], int]:
     """The value for each item and how many of them are null. Raises ScriptError `name`, `type` or `limit`."""
     expression = _variable_first(expression, world)
-    for leaf in x.leaves(expression):
-        for field in leaf.fields if isinstance(leaf, x.Template) else ():
+    for leaf in w.leaves(expression):
+        for field in leaf.fields if isinstance(leaf, w.Template) else ():
             check_field(items, field)
-        if isinstance(leaf, x.Name):
+        if isinstance(leaf, w.Name):
             check_field(items, leaf.field, also=world.variables if leaf.alone else ())
     worth = _worth(expression, len(items), world)
     values: list[Any] = []
@@ -48,25 +48,25 @@ def evaluate(expression: x.Expression, items: Sequence[Item], world: World) -> t
     return values, nothing
 
 
-def _variable_first(expression: x.Expression, world: World) -> x.Expression:
-    if isinstance(expression, x.Name) and expression.alone and expression.field.text in world.variables:
+def _variable_first(expression: w.Expression, world: World) -> w.Expression:
+    if isinstance(expression, w.Name) and expression.alone and expression.field.text in world.variables:
         field = expression.field
-        return x.Variable(Ref(field.text, field.text, (), field.place))
+        return w.Variable(Ref(field.text, field.text, (), field.place))
     return expression
 
 
-def _worth(expression: x.Expression, count: int, world: World) -> Worth:
-    if isinstance(expression, x.Number):
+def _worth(expression: w.Expression, count: int, world: World) -> Worth:
+    if isinstance(expression, w.Number):
         return lambda place, item: _present(expression.value)
-    if isinstance(expression, x.Name):
+    if isinstance(expression, w.Name):
         return lambda place, item: _present(given(item, expression.field))
-    if isinstance(expression, x.Variable):
+    if isinstance(expression, w.Variable):
         return _variable(expression.ref, count, world)
-    if isinstance(expression, x.Template):
+    if isinstance(expression, w.Template):
         return _template(expression)
-    if isinstance(expression, x.Call):
+    if isinstance(expression, w.Call):
         return _call(expression, count, world)
-    if isinstance(expression, x.Minus):
+    if isinstance(expression, w.Minus):
         part = _worth(expression.part, count, world)
         return lambda place, item: -_number(part(place, item))
     return _chain(expression, count, world)
@@ -88,7 +88,7 @@ def _variable(ref: Ref, count: int, world: World) -> Worth:
     return lambda place, item: _present(column[place])
 
 
-def _template(expression: x.Template) -> Worth:
+def _template(expression: w.Template) -> Worth:
     def worth(place: int, item: Item) -> str:
         made = [expression.texts[0]]
         room = MAX_ITEM_BYTES - len(expression.texts[0])
@@ -102,7 +102,7 @@ def _template(expression: x.Template) -> Worth:
     return worth
 
 
-def _call(expression: x.Call, count: int, world: World) -> Worth:
+def _call(expression: w.Call, count: int, world: World) -> Worth:
     argument, function = _worth(expression.argument, count, world), expression.function
 
     def worth(place: int, item: Item) -> str | int:
@@ -116,7 +116,7 @@ def _call(expression: x.Call, count: int, world: World) -> Worth:
     return worth
 
 
-def _chain(expression: x.Chain, count: int, world: World) -> Worth:
+def _chain(expression: w.Chain, count: int, world: World) -> Worth:
     first = _worth(expression.first, count, world)
     rest = [(_OPERATIONS[sign], _worth(operand, count, world)) for sign, operand in expression.rest]
 

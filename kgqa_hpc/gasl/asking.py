@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 from kgqa_hpc.errors import ScriptError
@@ -18,7 +18,9 @@ _ADDS = {"PROCESS": "result", "CLASSIFY": "category"}
 def ask(command: Ask, world: World, size: int = BATCH) -> Outcome:
     """Each item with the model's answer, asked `size` at a time."""
     items = world.items(command.ref)
-    answers = [answer for batch in _batches(_prompts(command, items), size) for answer in _ask(world, batch)]
+    prompts = _prompts(command, items)
+    batches = (prompts[start : start + size] for start in range(0, len(prompts), size))
+    answers = [answer for batch in batches for answer in _ask(world, batch)]
     name = _ADDS[command.verb]
     if name == "category":
         answers = [None if answer is None else text_of(answer) for answer in answers]
@@ -44,14 +46,9 @@ def _prompts(command: Ask, items: Sequence[Item]) -> list[Prompt]:
     ]
 
 
-def _batches(prompts: Sequence[Prompt], size: int) -> Iterator[Sequence[Prompt]]:
-    for start in range(0, len(prompts), size):
-        yield prompts[start : start + size]
-
-
 def _ask(world: World, prompts: Sequence[Prompt]) -> list[Any]:
     answers = list(world.ask(prompts))
     if len(answers) != len(prompts):
         raise ScriptError("model", f"{len(answers)} answers for {len(prompts)} prompts")
-    # An answer nested deeper than a script may be counts as none.
+    # An answer nested deeper than a script may be counts as no answer.
     return [None if is_deeper(answer, MAX_NESTING) else answer for answer in answers]

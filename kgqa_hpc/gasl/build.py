@@ -23,7 +23,7 @@ class Builder:
     def statements(self, tree: Tree) -> tuple[Statement, ...]:
         """The statements of a `start`, `part` or `statements` tree."""
         if tree.data == "simple":
-            return self._only(self._simple(tree))
+            return self._simple(tree)
         if tree.data != "statements":
             return self.statements(tree.children[0]) if tree.children else ()
         built: list[Statement] = []
@@ -39,14 +39,12 @@ class Builder:
             if kind in ("rescue", "final"):
                 self._stray(trees[position])
             elif kind == "on":
-                built.extend(self._on(trees[position], follows=self._is_followed(trees, position)))
+                follows = position > 0 and trees[position - 1].data in ("plain", "on")
+                built.extend(self._on(trees[position], follows))
             else:
-                built.extend(self._only(self._simple(trees[position].children[0])))
+                built.extend(self._simple(trees[position].children[0]))
             position += 1
         return tuple(built)
-
-    def _is_followed(self, trees: list[Tree], position: int) -> bool:
-        return position > 0 and trees[position - 1].data in ("plain", "on")
 
     def _parts(self, trees: list[Tree], position: int) -> list[Tree]:
         """The TRY at a position with the CATCH and the FINALLY right behind it."""
@@ -73,26 +71,21 @@ class Builder:
         status, inner = tree.children
         if not follows:
             self._refuse(tree, "ON must follow a command")
-        simple = self._simple(inner)
-        if simple is None:
-            return []
         place = self.source.place(tree.meta.start_pos)
-        return [On(status.lower(), simple, self._text(tree), place)]
+        return [On(status.lower(), simple, self._text(tree), place) for simple in self._simple(inner)]
 
-    def _simple(self, tree: Tree) -> Simple | None:
+    def _simple(self, tree: Tree) -> tuple[Simple, ...]:
+        """The command, or nothing when it is faulty."""
         if self._is_broken(tree):
-            return None
+            return ()
         place = self.source.place(tree.meta.start_pos)
         try:
             command, into = self._commands.command(tree.children)
         except ScriptError as problem:
             problem.place = problem.place or place
             self.problems.append(problem)
-            return None
-        return Simple(command, into, self._text(tree), place)
-
-    def _only(self, simple: Simple | None) -> tuple[Simple, ...]:
-        return () if simple is None else (simple,)
+            return ()
+        return (Simple(command, into, self._text(tree), place),)
 
     def _text(self, tree: Tree) -> str:
         return self.source.text[tree.meta.start_pos : tree.meta.end_pos]
@@ -101,7 +94,7 @@ class Builder:
         self.problems.append(ScriptError("syntax", message, self.source.place(tree.meta.start_pos)))
 
     def _is_broken(self, tree: Tree) -> bool:
-        """Whether a faulty command stands in the place of this one; it has been told of already."""
+        """Whether this is a faulty command, which is among the problems already."""
         while tree.data in ("plain", "on"):
             tree = tree.children[-1]
         return bool(tree.data == "simple" and getattr(tree.children[0], "type", "") == "BROKEN")

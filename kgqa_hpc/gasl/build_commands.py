@@ -12,8 +12,9 @@ from kgqa_hpc.gasl.values import item_bytes
 from kgqa_hpc.gasl.words import Word
 
 _WALK_DEPTH, _PATH_DEPTH, _CONNECT_DEPTH = 1, 3, 4
-_MAX_DEPTH = 10
 _SHOWN = 10
+# Commands whose parts stand in the text in the order of their fields.
+_AS_WRITTEN = {"join": c.Join, "compare": c.Compare, "group": c.Group, "inspect": c.Inspect}
 
 
 class CommandBuilder(PartBuilder):
@@ -25,7 +26,11 @@ class CommandBuilder(PartBuilder):
         if tree.data == "debug_found":
             into = self.part(tree, "into")
             return c.DebugFound(self._found(tree)), self.word(into.children[0]) if into else None
-        command = getattr(self, f"_{tree.data}")(tree)
+        if kind := _AS_WRITTEN.get(tree.data):
+            read = {"ref": self.ref, "field": self.field}
+            command = kind(*(read[child.data](child) for child in tree.children))
+        else:
+            command = getattr(self, f"_{tree.data}")(tree)
         return command, self.word(rest[0].children[0]) if rest else None
 
     def _declare(self, tree: Tree) -> c.Declare:
@@ -35,16 +40,10 @@ class CommandBuilder(PartBuilder):
 
     def _set(self, tree: Tree) -> c.Set:
         name, value = tree.children
-        made = str(value) if self.is_token(value) else json_value(value, self.at(name))
+        made = json_value(value, self.at(name)) if hasattr(value, "data") else str(value)
         if isinstance(made, list) and any(item_bytes(item) > MAX_ITEM_BYTES for item in made):
             raise ScriptError("limit", "an item of more than 64 KiB")
         return c.Set(self.word(name), made)
-
-    def _found_items(self, tree: Tree) -> c.Found:
-        return self._found(tree)
-
-    def _found_paths(self, tree: Tree) -> c.Found:
-        return self._found(tree)
 
     def _found(self, tree: Tree) -> c.Found:
         what = self.part(tree, "what")
@@ -100,21 +99,8 @@ class CommandBuilder(PartBuilder):
             ref, self.field(by), op.children[0].lower(), self.field(of.children[0]) if of else None
         )
 
-    def _join(self, tree: Tree) -> c.Join:
-        left, right, field, *other = tree.children
-        return c.Join(
-            self.ref(left), self.ref(right), self.field(field), self.field(other[0]) if other else None
-        )
-
     def _merge(self, tree: Tree) -> c.Merge:
         return c.Merge(tuple(self.ref(child) for child in tree.children))
-
-    def _compare(self, tree: Tree) -> c.Compare:
-        left, right, field = tree.children
-        return c.Compare(self.ref(left), self.ref(right), self.field(field))
-
-    def _group(self, tree: Tree) -> c.Group:
-        return c.Group(self.ref(tree.children[0]), self.field(tree.children[1]))
 
     def _cluster(self, tree: Tree) -> c.Cluster:
         return c.Cluster(self.ref(tree.children[0]), self.types(tree, "via"))
@@ -154,7 +140,7 @@ class CommandBuilder(PartBuilder):
         return c.Connect(left, right, self.types(tree, "via"), self.direction(tree), depth)
 
     def _subgraph(self, tree: Tree) -> c.Subgraph:
-        radius = self.bounded(tree.children[1], _MAX_DEPTH)
+        radius = self.bounded(tree.children[1])
         return c.Subgraph(self.ref(tree.children[0]), radius, self.types(tree, "include"))
 
     def _pattern(self, tree: Tree) -> c.Pattern:
@@ -185,6 +171,3 @@ class CommandBuilder(PartBuilder):
 
     def _show_value(self, tree: Tree) -> c.Show:
         return c.Show(self.ref(tree.children[1]), self.limit(tree) or _SHOWN)
-
-    def _inspect(self, tree: Tree) -> c.Inspect:
-        return c.Inspect(self.ref(tree.children[0]))

@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from kgqa_hpc.errors import ScriptError
 from kgqa_hpc.gasl import commands as c
-from kgqa_hpc.gasl import conditions as k
-from kgqa_hpc.gasl import expressions as x
+from kgqa_hpc.gasl import words as w
 from kgqa_hpc.gasl.literals import Token, Tree, check_pattern, number, small_int, template, unquote
 from kgqa_hpc.gasl.source import Place, Source
 from kgqa_hpc.gasl.words import Field, Literal_, Ref, Word, nearest
@@ -23,9 +20,6 @@ class PartBuilder:
 
     def part(self, tree: Tree, name: str) -> Tree | None:
         return next((child for child in tree.children if getattr(child, "data", None) == name), None)
-
-    def is_token(self, child: Any) -> bool:
-        return not hasattr(child, "data")
 
     def at(self, token: Token) -> Place:
         return self.source.place(int(token.start_pos or 0))
@@ -69,10 +63,10 @@ class PartBuilder:
             raise ScriptError("limit", "LIMIT, TOP and BATCH_SIZE are at least 1")
         return value
 
-    def bounded(self, token: Token, highest: int) -> int:
+    def bounded(self, token: Token) -> int:
         value = small_int(token)
-        if not 1 <= value <= highest:
-            raise ScriptError("limit", f"DEPTH and RADIUS go from 1 to {highest}")
+        if not 1 <= value <= _MAX_DEPTH:
+            raise ScriptError("limit", f"DEPTH and RADIUS go from 1 to {_MAX_DEPTH}")
         return value
 
     def limit(self, tree: Tree) -> int | None:
@@ -81,7 +75,7 @@ class PartBuilder:
 
     def depth(self, tree: Tree, default: int) -> int:
         found = self.part(tree, "depth")
-        return self.bounded(found.children[0], _MAX_DEPTH) if found else default
+        return self.bounded(found.children[0]) if found else default
 
     def direction(self, tree: Tree) -> c.Direction:
         found = self.part(tree, "direction")
@@ -100,32 +94,32 @@ class PartBuilder:
 
     # conditions
 
-    def condition(self, clause: Tree | None, ends: bool = False) -> k.Condition | None:
+    def condition(self, clause: Tree | None, ends: bool = False) -> w.Condition | None:
         """The condition of a WITH or WHERE; only some may look at the ends of an edge or a path."""
         return self._any(clause.children[0], ends) if clause else None
 
-    def _any(self, tree: Tree, ends: bool) -> k.Condition:
+    def _any(self, tree: Tree, ends: bool) -> w.Condition:
         parts = tuple(self._all(child, ends) for child in tree.children)
-        return parts[0] if len(parts) == 1 else k.Any_(parts)
+        return parts[0] if len(parts) == 1 else w.Any_(parts)
 
-    def _all(self, tree: Tree, ends: bool) -> k.Condition:
+    def _all(self, tree: Tree, ends: bool) -> w.Condition:
         parts = tuple(self._single(child, ends) for child in tree.children)
-        return parts[0] if len(parts) == 1 else k.All(parts)
+        return parts[0] if len(parts) == 1 else w.All(parts)
 
-    def _single(self, tree: Tree, ends: bool) -> k.Condition:
+    def _single(self, tree: Tree, ends: bool) -> w.Condition:
         negated = False
-        while tree.data == "negated":  # thousands of NOTs are one or none
+        while tree.data == "negated":  # a loop, for there may be thousands; pairs cancel
             negated = not negated
             tree = tree.children[0]
         if tree.data == "nested":
             found = self._any(tree.children[0], ends)
         else:
             found = self._comparison(tree, ends)
-        return k.Not(found) if negated else found
+        return w.Not(found) if negated else found
 
-    def _comparison(self, tree: Tree, ends: bool) -> k.Comparison:
+    def _comparison(self, tree: Tree, ends: bool) -> w.Comparison:
         *end, field, relation = tree.children
-        which: k.End = "item"
+        which: w.End = "item"
         if end:
             token = end[0].children[0]
             which = "source" if token.upper() == "SOURCE_FILTER" else "target"
@@ -135,66 +129,66 @@ class PartBuilder:
         op = relation.data.removeprefix("rel_")
         name, values = self.field(field), relation.children
         if op == "compare":
-            return k.Comparison(name, str(values[0]), (self.literal(values[1]),), end=which)
+            return w.Comparison(name, str(values[0]), (self.literal(values[1]),), end=which)
         if op == "in_variable":
-            return k.Comparison(name, op, ref=self._ref(values[0], values[0][1:]), end=which)
+            return w.Comparison(name, op, ref=self._ref(values[0], values[0][1:]), end=which)
         if op == "matches":
             pattern = self.string(values[0])
             check_pattern(pattern, self.at(values[0]))
-            return k.Comparison(name, op, (Literal_(pattern),), end=which)
-        return k.Comparison(name, op, tuple(self.literal(value) for value in values), end=which)
+            return w.Comparison(name, op, (Literal_(pattern),), end=which)
+        return w.Comparison(name, op, tuple(self.literal(value) for value in values), end=which)
 
     # expressions
 
-    def expression(self, tree: Tree) -> x.Expression:
+    def expression(self, tree: Tree) -> w.Expression:
         """The value of an ADD_FIELD."""
         found = self._chain(tree)
-        alone = isinstance(found, x.Name) and len(found.field.steps) == 1 and not self._has_brackets(tree)
-        return x.Name(found.field, alone=True) if alone and isinstance(found, x.Name) else found
+        alone = isinstance(found, w.Name) and len(found.field.steps) == 1 and not self._has_brackets(tree)
+        return w.Name(found.field, alone=True) if alone and isinstance(found, w.Name) else found
 
     def _has_brackets(self, tree: Tree) -> bool:
         while tree.data in ("expr", "term"):
             tree = tree.children[0]
         return bool(tree.data == "inner")
 
-    def _chain(self, tree: Tree) -> x.Expression:
+    def _chain(self, tree: Tree) -> w.Expression:
         below = self._chain if tree.data == "expr" else self._factor
         first, *rest = tree.children
         pairs = zip(rest[::2], rest[1::2], strict=True)
         operands = tuple((str(sign.children[0]), below(operand)) for sign, operand in pairs)
-        return x.Chain(below(first), operands) if operands else below(first)
+        return w.Chain(below(first), operands) if operands else below(first)
 
-    def _factor(self, tree: Tree) -> x.Expression:
+    def _factor(self, tree: Tree) -> w.Expression:
         signs = 0
-        while tree.data == "minus":  # thousands of them are one or two
+        while tree.data == "minus":  # a loop, for there may be thousands; pairs beyond the first cancel
             signs += 1
             tree = tree.children[0]
         found = self._plain_factor(tree)
         for _ in range(signs if signs < 2 else 2 - signs % 2):
-            found = x.Minus(found)
+            found = w.Minus(found)
         return found
 
-    def _plain_factor(self, tree: Tree) -> x.Expression:
+    def _plain_factor(self, tree: Tree) -> w.Expression:
         token = tree.children[0]
         if tree.data == "inner":
             return self._chain(token)
         if tree.data == "template":
             return template(token, self.at(token))
         if tree.data == "variable":
-            return x.Variable(self._ref(token, token[1:]))
+            return w.Variable(self._ref(token, token[1:]))
         if tree.data == "call":
             return self._call(token, tree.children[1])
         if tree.data == "name":
-            return x.Name(Field(str(token), tuple(token.split(".")), self.at(token)))
-        return x.Number(number(token))
+            return w.Name(Field(str(token), tuple(token.split(".")), self.at(token)))
+        return w.Number(number(token))
 
-    def _call(self, token: Token, argument: Tree) -> x.Call:
-        if token.lower() not in x.FUNCTIONS:
-            guess = nearest(str(token), (name.upper() for name in x.FUNCTIONS))
+    def _call(self, token: Token, argument: Tree) -> w.Call:
+        if token.lower() not in w.FUNCTIONS:
+            guess = nearest(str(token), (name.upper() for name in w.FUNCTIONS))
             raise ScriptError(
                 "syntax", f"no function {token[:40]!r}: lower, upper, length", self.at(token), guess
             )
-        return x.Call(token.lower(), self._chain(argument))
+        return w.Call(token.lower(), self._chain(argument))
 
     # patterns
 

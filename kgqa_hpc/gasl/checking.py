@@ -1,4 +1,4 @@
-"""REQUIRE, ASSERT, SHOW, DEBUG and INSPECT: a look at a variable that changes none."""
+"""REQUIRE, ASSERT, SHOW, DEBUG and INSPECT: looking at a variable without changing any."""
 
 from __future__ import annotations
 
@@ -8,7 +8,6 @@ from kgqa_hpc.errors import ScriptError
 from kgqa_hpc.gasl.commands import Check, Inspect, Show
 from kgqa_hpc.gasl.filters import compare, literal
 from kgqa_hpc.gasl.values import Item, given, items_of, kind_of
-from kgqa_hpc.gasl.words import Ref
 from kgqa_hpc.gasl.world import Outcome, World
 
 
@@ -30,12 +29,8 @@ def _is_met(command: Check, world: World) -> bool:
         return _has_field(command, value, world)
     if command.test == "exists":
         return True
-    nothing = len(value) == 0 if isinstance(value, list | dict | str) else value is None or _is_zero(value)
-    return nothing == (command.test == "empty")
-
-
-def _is_zero(value: Any) -> bool:
-    return not isinstance(value, bool) and value == 0
+    # Empty are null, 0 and what has nothing in it; false is a value.
+    return (not value and value is not False) == (command.test == "empty")
 
 
 def _has_field(command: Check, value: Any, world: World) -> bool:
@@ -61,19 +56,15 @@ def shown(value: Any, limit: int) -> dict[str, Any]:
 
 def inspect(command: Inspect, world: World) -> Outcome:
     """Which fields a variable's items have, and how many of them."""
-    return Outcome(stores=False, notes={"output": _inspected(command.ref, world)})
-
-
-def _inspected(ref: Ref, world: World) -> dict[str, Any]:
-    value = world.value(ref)
-    items = items_of(value)
-    if items is None:
-        return {"kind": kind_of(value), "value": value}
-    fields: dict[str, int] = {}
-    for item in items:
-        for name, held in _fields(item).items():
-            fields[name] = fields.get(name, 0) + held
-    return {"kind": kind_of(value), "count": len(items), "fields": fields}
+    value = world.value(command.ref)
+    output = shown(value, 0)
+    if output.pop("items", None) is not None:
+        fields: dict[str, int] = {}
+        for item in items_of(value) or ():
+            for name, held in _fields(item).items():
+                fields[name] = fields.get(name, 0) + held
+        output["fields"] = fields
+    return Outcome(stores=False, notes={"output": output})
 
 
 def _fields(item: Item) -> dict[str, bool]:

@@ -36,7 +36,7 @@ def join(command: Join, world: World) -> Outcome:
 
 
 def _sides(left: Sequence[Item], right: Sequence[Item], f: Field, g: Field) -> tuple[Field, Field]:
-    """The fields of both lists, changed over when they only fit so. Raises ScriptError `name`."""
+    """The fields of both lists, swapped when they only fit that way. Raises ScriptError `name`."""
     try:
         check_field(left, f)
         check_field(right, g)

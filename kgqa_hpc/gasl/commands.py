@@ -1,36 +1,30 @@
-"""What a script is once it is read: commands as plain data, every name with its place.
+"""A script as data: commands, every name with its place.
 
 One class for each command of docs/gasl.md; what they mean is in `execute` and the files it names.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
-from kgqa_hpc.gasl.conditions import Condition
-from kgqa_hpc.gasl.expressions import Expression
 from kgqa_hpc.gasl.source import Place, Plan
-from kgqa_hpc.gasl.words import Field, Literal_, Ref, Word
+from kgqa_hpc.gasl.words import Condition, Expression, Field, Literal_, Ref, Word
 
 Direction = Literal["out", "in", "both"]
 
 
-@dataclass(frozen=True)
-class Declare:
+class Declare(NamedTuple):
     name: Word
     kind: str
     description: str | None
 
 
-@dataclass(frozen=True)
-class Set:
+class Set(NamedTuple):
     name: Word
     value: Any
 
 
-@dataclass(frozen=True)
-class Found:
+class Found(NamedTuple):
     """FIND and PATH; `what` is nodes, edges or paths."""
 
     what: str
@@ -40,8 +34,7 @@ class Found:
     limit: int | None = None
 
 
-@dataclass(frozen=True)
-class Ask:
+class Ask(NamedTuple):
     """PROCESS and CLASSIFY."""
 
     verb: str
@@ -49,15 +42,13 @@ class Ask:
     instruction: str
 
 
-@dataclass(frozen=True)
-class Generate:
+class Generate(NamedTuple):
     kind: str
     ref: Ref
     text: str | None
 
 
-@dataclass(frozen=True)
-class Count:
+class Count(NamedTuple):
     source: Ref | Found
     field: Field | None
     where: Condition | None
@@ -65,76 +56,65 @@ class Count:
     unique: bool
 
 
-@dataclass(frozen=True)
-class Aggregate:
+class Aggregate(NamedTuple):
     ref: Ref
     by: Field
     op: str
     of: Field | None
 
 
-@dataclass(frozen=True)
-class Iterate:
+class Iterate(NamedTuple):
     ref: Ref
     size: int
     body: Ask | Count | Aggregate
 
 
-@dataclass(frozen=True)
-class Join:
+class Join(NamedTuple):
     left: Ref
     right: Ref
     field: Field
-    other: Field | None
+    other: Field | None = None
 
 
-@dataclass(frozen=True)
-class Merge:
+class Merge(NamedTuple):
     refs: tuple[Ref, ...]
 
 
-@dataclass(frozen=True)
-class Compare:
+class Compare(NamedTuple):
     left: Ref
     right: Ref
     field: Field
 
 
-@dataclass(frozen=True)
-class Group:
+class Group(NamedTuple):
     ref: Ref
     by: Field
 
 
-@dataclass(frozen=True)
-class Cluster:
+class Cluster(NamedTuple):
     ref: Ref
     via: tuple[Word, ...]
 
 
-@dataclass(frozen=True)
-class Select:
+class Select(NamedTuple):
     ref: Ref
     fields: tuple[Field, ...]
 
 
-@dataclass(frozen=True)
-class Rank:
+class Rank(NamedTuple):
     ref: Ref
     by: Field
     descending: bool
     top: int | None
 
 
-@dataclass(frozen=True)
-class AddField:
+class AddField(NamedTuple):
     ref: Ref
     name: str
     value: Expression
 
 
-@dataclass(frozen=True)
-class Create:
+class Create(NamedTuple):
     """CREATE_NODES, CREATE_EDGES, CREATE_GROUPS; `what` is nodes, edges or groups."""
 
     what: str
@@ -142,24 +122,21 @@ class Create:
     type: str | None
 
 
-@dataclass(frozen=True)
-class Update:
+class Update(NamedTuple):
     name: Word
     ref: Ref
     operation: str
     where: Condition | None
 
 
-@dataclass(frozen=True)
-class Walk:
+class Walk(NamedTuple):
     ref: Ref
     follow: tuple[Word, ...]
     direction: Direction
     depth: int
 
 
-@dataclass(frozen=True)
-class Connect:
+class Connect(NamedTuple):
     left: Ref
     right: Ref
     via: tuple[Word, ...]
@@ -167,34 +144,29 @@ class Connect:
     depth: int
 
 
-@dataclass(frozen=True)
-class Subgraph:
+class Subgraph(NamedTuple):
     ref: Ref
     radius: int
     include: tuple[Word, ...]
 
 
-@dataclass(frozen=True)
-class PatternNode:
+class PatternNode(NamedTuple):
     label: str | None
     type: Word | None
 
 
-@dataclass(frozen=True)
-class PatternEdge:
+class PatternEdge(NamedTuple):
     direction: Direction
     type: Word | None
 
 
-@dataclass(frozen=True)
-class Pattern:
+class Pattern(NamedTuple):
     nodes: tuple[PatternNode, ...]
     edges: tuple[PatternEdge, ...]
     within: Ref | None
 
 
-@dataclass(frozen=True)
-class Check:
+class Check(NamedTuple):
     """REQUIRE and ASSERT; `test` is compares, has_field, exists, empty or not_empty."""
 
     verb: str
@@ -205,26 +177,22 @@ class Check:
     field: Field | None = None
 
 
-@dataclass(frozen=True)
-class Cancel:
+class Cancel(NamedTuple):
     plan_id: str | None
 
 
-@dataclass(frozen=True)
-class Show:
+class Show(NamedTuple):
     """SHOW and DEBUG of a variable."""
 
     ref: Ref
     limit: int
 
 
-@dataclass(frozen=True)
-class DebugFound:
+class DebugFound(NamedTuple):
     found: Found
 
 
-@dataclass(frozen=True)
-class Inspect:
+class Inspect(NamedTuple):
     ref: Ref
 
 
@@ -235,8 +203,7 @@ Command = (
 )  # fmt: skip
 
 
-@dataclass(frozen=True)
-class Simple:
+class Simple(NamedTuple):
     """One command with its place, its own text and the variable it names with AS."""
 
     command: Command
@@ -245,16 +212,14 @@ class Simple:
     place: Place
 
 
-@dataclass(frozen=True)
-class On:
+class On(NamedTuple):
     status: str
     simple: Simple
     text: str
     place: Place
 
 
-@dataclass(frozen=True)
-class Attempt:
+class Attempt(NamedTuple):
     """TRY with its CATCH and FINALLY."""
 
     body: tuple[Statement, ...]
@@ -265,8 +230,7 @@ class Attempt:
 Statement = Simple | On | Attempt
 
 
-@dataclass(frozen=True)
-class Script:
+class Script(NamedTuple):
     """A whole script. `digest` is the SHA-256 of its bytes."""
 
     statements: tuple[Statement, ...]

@@ -15,7 +15,7 @@ _NODE, _GROUP, _EDGE, _MEMBER = "node", "group", "related_to", "member_of"
 
 
 def create(command: Create, world: World) -> Outcome:
-    """Nodes, edges or groups from items, less those that are there or cannot be."""
+    """Nodes, edges or groups from items, without those that exist or are impossible."""
     make = {"nodes": _nodes, "edges": _edges, "groups": _groups}[command.what]
     items = world.items(command.ref)
     made = list(make(items, command.type, world))

@@ -21,7 +21,7 @@ from kgqa_hpc.settings import told
 from kgqa_hpc.store.yaml_file import load_yaml
 from kgqa_hpc.text import bounded_json
 
-# What a model is shown of an item or a variable; the rest would not fit into its context.
+# Characters of an item or variable that a model is shown; more may not fit into its context.
 MAX_SHOWN = 8000
 MAX_TOKENS = 500
 

@@ -1,8 +1,8 @@
 """Run a script: one command after the other, each a step; TRY, ON and plans decide what comes next.
 
-`execute` takes a state and leaves it changed: after each step it is whole, and the same script goes on from
-it. What `ask` raises (other than ScriptError) goes through: the command that asked has changed nothing, and
-execution may be tried again with more answers.
+`execute` changes the state it is given: after each step it is whole, and the same script goes on from it. What
+`ask` raises, other than ScriptError, reaches the caller; the command that asked has then changed nothing, and
+the script may be executed again with more answers.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from kgqa_hpc.gasl.state import State
 from kgqa_hpc.gasl.world import World
 
 Step = dict[str, Any]
-# Told of the state after each step that is not a failure of the script.
+# Called with the state after each step that is not an error.
 OnStep = Callable[[State], None]
 
 
@@ -46,7 +46,7 @@ def refused(problem: ScriptError) -> Result:
 
 
 class _Unhandled(Exception):
-    """A step failed and nothing took care of it."""
+    """A step failed, and no ON or CATCH has handled it yet."""
 
     def __init__(self, step: Step) -> None:
         super().__init__(step["error"]["message"])
@@ -86,15 +86,13 @@ class _Run:
         error = None
         try:
             self._block(statements, guarded=False)
-            status = "partial" if self.passed_over or self._any_partial() else "success"
+            partly = self.passed_over or any(step["status"] == "partial" for step in self.state.steps)
+            status = "partial" if partly else "success"
         except _Stopped as stopped:
             status = stopped.status
         except _Unhandled as unhandled:
             status, error = "error", unhandled.step["error"]
         return Result(status, self.world.variables, self.state.steps, error)
-
-    def _any_partial(self) -> bool:
-        return any(step["status"] == "partial" for step in self.state.steps)
 
     def _block(self, statements: Sequence[Statement], guarded: bool) -> None:
         """Run statements; `guarded` when a TRY around them ends at their first unhandled error."""
@@ -166,7 +164,7 @@ class _Run:
         raise _Stopped("cancelled")
 
     def _record(self, make: Callable[[], Step]) -> Step:
-        """The next step: from the state when it was done before, else made now and told of."""
+        """The next step: from the state when it was done before, else made now and passed to `on_step`."""
         if self.position < len(self.state.steps):
             step = self.state.steps[self.position]
         else:

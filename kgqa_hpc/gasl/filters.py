@@ -1,19 +1,17 @@
-"""What a condition means for an item: docs/gasl.md, "Conditions"."""
+"""Conditions as functions of an item: docs/gasl.md, "Conditions"."""
 
 from __future__ import annotations
 
 import operator
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
 from typing import Any
 
-from kgqa_hpc.gasl.conditions import All, Any_, Comparison, Condition, Not, comparisons
 from kgqa_hpc.gasl.literals import number
 from kgqa_hpc.gasl.values import Item, check_field, given, is_number, text_of
-from kgqa_hpc.gasl.words import Literal_
+from kgqa_hpc.gasl.words import All, Any_, Comparison, Condition, Literal_, Not, comparisons
 from kgqa_hpc.gasl.world import World
 
-# Of an item, the first and the last node of an edge or a path.
+# A function of an item, and of the first and last node of an edge or path.
 Predicate = Callable[[Item, Item, Item], bool]
 Test = Callable[[Any], bool]
 
@@ -25,21 +23,12 @@ _ORDERS: dict[str, Callable[[Any, Any], bool]] = {
 }
 
 
-@dataclass(frozen=True)
-class Given:
-    """A literal as a text, a number and a truth value, whichever it can be taken for."""
-
-    text: str
-    number: int | float | None
-    truth: bool | None
-
-    @classmethod
-    def of(cls, value: Any) -> Given:
-        text = text_of(value)
-        truths = {"true": True, "false": False}
-        if isinstance(value, str):
-            return cls(text, number(text), truths.get(text.lower()))
-        return cls(text, value, None) if is_number(value) else cls(text, None, value)
+def _literal_of(value: Any) -> Literal_:
+    """A value as a text, a number and a truth value, whichever it can be taken for."""
+    text = text_of(value)
+    if isinstance(value, str):
+        return Literal_(text, number(text), {"true": True, "false": False}.get(text.lower()))
+    return Literal_(text, value) if is_number(value) else Literal_(text, truth=value)
 
 
 def check_fields(items: Sequence[Item], condition: Condition | None) -> None:
@@ -94,7 +83,7 @@ def _test(comparison: Comparison, world: World) -> Test:
     if op == "in_variable":
         assert comparison.ref is not None
         column = world.column(comparison.ref)
-        return one_of(Given.of(each) for each in _scalars(column, comparison, world))
+        return one_of(_literal_of(each) for each in _scalars(column, comparison, world))
     literals = [literal(each, world) for each in comparison.values]
     if op == "in":
         return one_of(literals)
@@ -110,16 +99,15 @@ def _scalars(column: list[Any] | None, comparison: Comparison, world: World) -> 
     return [each for each in column if each is not None and not isinstance(each, list | dict)]
 
 
-def literal(written: Literal_, world: World) -> Given:
+def literal(written: Literal_, world: World) -> Literal_:
     """A literal as it stands, or what its `$name` is worth."""
     if written.ref is not None:
-        return Given.of(world.single(written.ref))
-    if written.number is not None or written.truth is not None:
-        return Given(written.text, written.number, written.truth)
-    return Given.of(written.text)
+        return _literal_of(world.single(written.ref))
+    known = written.number is not None or written.truth is not None
+    return written if known else _literal_of(written.text)
 
 
-def compare(op: str, wanted: Given) -> Test:
+def compare(op: str, wanted: Literal_) -> Test:
     """A CMP against a literal; a missing value (None) fits nothing."""
     if op == "=":
         return lambda value: _equals(value, wanted)
@@ -135,7 +123,7 @@ def compare(op: str, wanted: Given) -> Test:
     return ordered
 
 
-def _equals(value: Any, wanted: Given) -> bool:
+def _equals(value: Any, wanted: Literal_) -> bool:
     if isinstance(value, str):
         return value == wanted.text
     if isinstance(value, bool):
@@ -143,7 +131,7 @@ def _equals(value: Any, wanted: Given) -> bool:
     return is_number(value) and wanted.number is not None and value == wanted.number
 
 
-def one_of(literals: Iterable[Given]) -> Test:
+def one_of(literals: Iterable[Literal_]) -> Test:
     """Equal to one of the literals, however many they are."""
     known = list(literals)
     texts = {each.text for each in known}
@@ -160,7 +148,7 @@ def one_of(literals: Iterable[Given]) -> Test:
     return test
 
 
-def _contains(wanted: Given) -> Test:
+def _contains(wanted: Literal_) -> Test:
     folded = wanted.text.casefold()
 
     def test(value: Any) -> bool:

@@ -7,15 +7,14 @@ from functools import lru_cache
 from itertools import islice
 
 from kgqa_hpc.gasl.commands import Found
-from kgqa_hpc.gasl.conditions import All, Comparison, Condition, comparisons
 from kgqa_hpc.gasl.filters import Predicate, predicate
 from kgqa_hpc.gasl.graph import Graph
 from kgqa_hpc.gasl.routes import Meter, route_items, routes, stepper
 from kgqa_hpc.gasl.values import ALIASES, MISSING, Item, look_up, unknown_field
-from kgqa_hpc.gasl.words import Field
+from kgqa_hpc.gasl.words import All, Comparison, Condition, Field, comparisons
 from kgqa_hpc.gasl.world import World
 
-# Nodes of edges that are not made anew each time; a few hundred bytes each.
+# Nodes kept while edges are looked at; a few hundred bytes each.
 _NODES_KEPT = 100_000
 
 PATH_FIELDS = ("source", "target", "length", "nodes", "relations")
@@ -70,7 +69,7 @@ def _edges(command: Found, world: World) -> Iterator[Item]:
 
 def _paths(command: Found, world: World) -> Iterator[Item]:
     graph = world.graph
-    # What only looks at one end is asked of that node, before a path is looked for or made.
+    # Conditions on one end alone are tested on that node, before paths are searched.
     by_part = _split(command.where)
     first, last, rest = (predicate(All(tuple(by_part[part])), world) for part in _PARTS)
     starts = [node for node in range(graph.num_nodes) if _holds_at(first, "source", graph, node)]

@@ -17,13 +17,10 @@ from kgqa_hpc.gasl.graph import PropertyGraph
 from kgqa_hpc.gasl.literals import number
 from kgqa_hpc.kg.delimited import CSV, DelimitedFile
 from kgqa_hpc.kg.graph import KnowledgeGraph
-from kgqa_hpc.kg.properties import typed
+from kgqa_hpc.kg.properties import INTEGER, typed
 from kgqa_hpc.kg.sources.csv import EDGE_COLUMNS, NODE_COLUMNS
 from kgqa_hpc.kg.tables import header_names, unique
 from kgqa_hpc.kg.textfile import TextStream
-
-_INTEGER = r"^-?(0|[1-9][0-9]*)$"
-_PIECE = 1 << 20
 
 
 @dataclass(frozen=True)
@@ -95,7 +92,7 @@ def _typed(cells: pa.Array) -> pa.Array | list[Any]:
     """The column with the type that all its cells have; whole numbers of any size stay whole."""
     column = typed(cells)
     if pa.types.is_large_string(column.type):
-        matches = pc.match_substring_regex(column, _INTEGER)
+        matches = pc.match_substring_regex(column, INTEGER)
         if column.null_count < len(column) and pc.all(matches, skip_nulls=True).as_py():
             numbers = [None if cell is None else number(cell) for cell in column.to_pylist()]
             if numbers.count(None) == column.null_count:  # none beyond 1e308
@@ -132,8 +129,5 @@ def _ends(table: _Table, column: str, ids: pa.Array) -> np.ndarray:
 
 
 def _digest(path: Path) -> bytes:
-    digest = hashlib.sha256()
     with TextStream(path) as stream:
-        while piece := stream.read(_PIECE):
-            digest.update(piece)
-    return digest.digest()
+        return hashlib.file_digest(stream, "sha256").digest()

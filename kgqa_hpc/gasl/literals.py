@@ -10,9 +10,8 @@ import warnings
 from typing import Any
 
 from kgqa_hpc.errors import ScriptError
-from kgqa_hpc.gasl.expressions import Template
 from kgqa_hpc.gasl.source import Place
-from kgqa_hpc.gasl.words import Field
+from kgqa_hpc.gasl.words import Field, Template
 
 # Lark's trees and tokens; the children of a tree are of no one type.
 Tree = Any

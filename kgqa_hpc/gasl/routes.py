@@ -58,10 +58,7 @@ def stepper(
 
 
 def _fitting(
-    graph: Graph,
-    near: Iterable[Step],
-    edge_types: Collection[str] | None,
-    node_types: Collection[str] | None,
+    graph: Graph, near: Iterable[Step], edge_types: Collection[str] | None, node_types: Collection[str] | None
 ) -> Iterator[Step]:
     for other, edges in near:
         if node_types is not None and graph.node_type(other) not in node_types:

@@ -71,7 +71,9 @@ def _graph(graph: Path | None, nodes: Path | None, edges: Path | None) -> Proper
     path = graph / "kg.h5"
     if not path.exists():
         raise InputError(f"{path}: no such file", f"import the graph first: kgqa import {graph}")
-    return graph_files.from_run(read_graph(path), hashlib.sha256(path.read_bytes()).hexdigest())
+    with path.open("rb") as file:
+        digest = hashlib.file_digest(file, "sha256").hexdigest()
+    return graph_files.from_run(read_graph(path), digest)
 
 
 @contextmanager

@@ -92,29 +92,22 @@ def _source(text: str, plan: Plan | None) -> Source:
 
 def _plan(text: str) -> tuple[Plan, list[str]]:
     _check_depth(text)
+
+    def refuse(_: str) -> Any:
+        """NaN and Infinity, which Python's parser takes."""
+        found = next(m for m in _NOT_JSON.finditer(text) if not m[0].startswith('"'))
+        raise ScriptError("syntax", f"not JSON: {found[0]}", _end(text[: found.start()]))
+
     try:
-        document = json.loads(text, parse_int=str, parse_constant=_refuse)
+        return _shape(json.loads(text, parse_int=str, parse_constant=refuse))
     except json.JSONDecodeError as problem:
         raise ScriptError("syntax", f"not JSON: {problem.msg}", _json_place(text, problem.pos)) from None
-    except _NotJson:
-        found = next(m for m in _NOT_JSON.finditer(text) if not m[0].startswith('"'))
-        raise ScriptError("syntax", f"not JSON: {found[0]}", _end(text[: found.start()])) from None
-    try:
-        return _shape(document)
     except ValueError as problem:
         raise ScriptError("syntax", f"not a plan: {problem}", Place(1, 1)) from None
 
 
-class _NotJson(Exception):
-    pass
-
-
-def _refuse(_: str) -> Any:
-    raise _NotJson
-
-
 def _json_place(text: str, offset: int) -> Place:
-    if text[offset : offset + 1] == ",":  # later Pythons point at the comma, we at the bracket behind it
+    if text[offset : offset + 1] == ",":  # Python 3.13 points at the comma, we at the bracket behind it
         following = re.compile(r",\s*([\]}])").match(text, offset)
         offset = following.start(1) if following else offset
     return _end(text[: min(offset, len(text.rstrip()))])

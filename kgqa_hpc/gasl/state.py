@@ -1,13 +1,13 @@
-"""What a script leaves behind after each command: plain JSON that survives a kill and starts it again.
+"""The state of a script after each command: plain JSON, from which it goes on after a kill.
 
-Steps are kept whole: going on means to walk through the script again with the steps that are done taken from
-here, so the place in nested TRY blocks needs no notation of its own.
+Steps are kept whole: to go on, the script is walked through again with the steps that are done taken from
+here, so the place in nested TRY blocks need not be stored.
 """
 
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -40,7 +40,7 @@ class State:
 
     def to_dict(self) -> dict[str, Any]:
         """The state as JSON; its parts are those of the state, not copies."""
-        return {"format": FORMAT, **{each.name: getattr(self, each.name) for each in fields(self)}}
+        return {"format": FORMAT, **vars(self)}
 
     @classmethod
     def from_dict(cls, document: dict[str, Any]) -> State:

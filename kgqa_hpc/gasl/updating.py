@@ -1,8 +1,8 @@
-"""DECLARE, SET and UPDATE: variables by the script's own hand."""
+"""DECLARE, SET and UPDATE: variables that a script sets itself."""
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable, Sequence
+from collections.abc import Callable, Hashable, Iterable, Sequence
 from itertools import chain
 from typing import Any
 
@@ -68,14 +68,6 @@ def _dict(before: dict[str, Any], chosen: dict[str, Any], operation: str) -> dic
     return {**before, **chosen}
 
 
-def _replaced(_: Sequence[Item], chosen: Sequence[Item]) -> Iterable[Item]:
-    return chosen
-
-
-def _appended(before: Sequence[Item], chosen: Sequence[Item]) -> Iterable[Item]:
-    return chain(before, chosen)
-
-
 def _deleted(before: Sequence[Item], chosen: Sequence[Item]) -> Iterable[Item]:
     gone = {sameness(item) for item in chosen}
     return (item for item in before if sameness(item) not in gone)
@@ -92,10 +84,10 @@ def _merged(before: Sequence[Item], chosen: Sequence[Item]) -> Iterable[Item]:
     return chain(over, (item for item in chosen if sameness(item) not in known))
 
 
-_LISTS = {
-    "replace": _replaced,
-    "filter": _replaced,
-    "append": _appended,
+_LISTS: dict[str, Callable[[Sequence[Item], Sequence[Item]], Iterable[Item]]] = {
+    "replace": lambda before, chosen: chosen,
+    "filter": lambda before, chosen: chosen,
+    "append": chain,
     "delete": _deleted,
     "merge": _merged,
 }

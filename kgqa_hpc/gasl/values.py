@@ -17,7 +17,7 @@ from kgqa_hpc.gasl.words import Field, nearest
 
 Item = Mapping[str, Any]
 
-# Two hundred levels go through every JSON encoder without trouble.
+# Every JSON encoder can write so many levels.
 MAX_LEVELS = 200
 
 ALIASES = {
@@ -32,12 +32,7 @@ ALIASES = {
 }
 
 
-class _Missing:
-    def __repr__(self) -> str:
-        return "MISSING"
-
-
-MISSING: Final = _Missing()
+MISSING: Final = object()
 
 
 def kind_of(value: Any) -> str:

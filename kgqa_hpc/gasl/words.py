@@ -1,25 +1,27 @@
-"""The names and literals a script is made of, each with its place, and the word that may have been meant."""
+"""What commands are made of, as data: names and literals, each with its place, conditions and expressions.
+
+filters.py makes functions of conditions, arithmetic.py of expressions; docs/gasl.md. `nearest` finds the word
+that may have been meant by an unknown one.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator
+from typing import Literal, NamedTuple
 
 from kgqa_hpc.gasl.source import Place
 
 MAX_DISTANCE = 2
 
 
-@dataclass(frozen=True)
-class Word:
+class Word(NamedTuple):
     """A name or a type."""
 
     text: str
     place: Place
 
 
-@dataclass(frozen=True)
-class Field:
+class Field(NamedTuple):
     """A field as written and its steps; a quoted one is one step."""
 
     text: str
@@ -27,8 +29,7 @@ class Field:
     place: Place
 
 
-@dataclass(frozen=True)
-class Ref:
+class Ref(NamedTuple):
     """A variable, or an entry of a DICT by the names after the dots."""
 
     text: str
@@ -37,8 +38,7 @@ class Ref:
     place: Place
 
 
-@dataclass(frozen=True)
-class Literal_:
+class Literal_(NamedTuple):
     """A value in a condition: its characters and, unless it was a string, its number or truth value.
 
     `ref` is set for `$name` instead.
@@ -48,6 +48,106 @@ class Literal_:
     number: int | float | None = None
     truth: bool | None = None
     ref: Ref | None = None
+
+
+End = Literal["item", "source", "target"]
+
+
+class Comparison(NamedTuple):
+    """One field against literals. `op` is a CMP, contains, matches, in, in_variable, is_null or not_null."""
+
+    field: Field
+    op: str
+    values: tuple[Literal_, ...] = ()
+    ref: Ref | None = None
+    end: End = "item"
+
+
+class Not(NamedTuple):
+    part: Condition
+
+
+class All(NamedTuple):
+    parts: tuple[Condition, ...]
+
+
+class Any_(NamedTuple):
+    parts: tuple[Condition, ...]
+
+
+Condition = Comparison | Not | All | Any_
+
+
+def comparisons(condition: Condition | None) -> Iterator[Comparison]:
+    """Every comparison in a condition, in the order of the text."""
+    if isinstance(condition, Comparison):
+        yield condition
+    elif isinstance(condition, Not):
+        yield from comparisons(condition.part)
+    elif condition is not None:
+        for part in condition.parts:
+            yield from comparisons(part)
+
+
+class Number(NamedTuple):
+    """None stands for a number beyond 1e308, which makes the whole value null."""
+
+    value: int | float | None
+
+
+class Template(NamedTuple):
+    """Texts and fields in turn: texts[0] fields[0] texts[1] … texts[n]."""
+
+    texts: tuple[str, ...]
+    fields: tuple[Field, ...]
+
+
+class Name(NamedTuple):
+    """A field; `alone` when it is the whole expression and has no dots: then a variable goes before."""
+
+    field: Field
+    alone: bool = False
+
+
+class Variable(NamedTuple):
+    ref: Ref
+
+
+class Call(NamedTuple):
+    """`function` is lower, upper or length."""
+
+    function: str
+    argument: Expression
+
+
+class Minus(NamedTuple):
+    part: Expression
+
+
+class Chain(NamedTuple):
+    """first, then (operator, operand) from left to right."""
+
+    first: Expression
+    rest: tuple[tuple[str, Expression], ...]
+
+
+Expression = Number | Template | Name | Variable | Call | Minus | Chain
+
+FUNCTIONS = ("lower", "upper", "length")
+
+
+def leaves(expression: Expression) -> Iterator[Template | Name | Variable]:
+    """Every part that reads something, in the order of the text."""
+    if isinstance(expression, Template | Name | Variable):
+        yield expression
+    elif isinstance(expression, Call):
+        yield from leaves(expression.argument)
+    elif isinstance(expression, Minus):
+        yield from leaves(expression.part)
+    elif isinstance(expression, Chain):
+        yield from leaves(expression.first)
+        for _, operand in expression.rest:
+            yield from leaves(operand)
 
 
 def nearest(word: str, candidates: Iterable[str]) -> str | None:

@@ -125,13 +125,10 @@ class World:
         guess = nearest(entry, value) if isinstance(value, dict) else None
         raise ScriptError("name", f"{ref.text[:100]}: no entry {entry[:100]!r}", ref.place, guess)
 
-    def keep(self, items: Iterable[Any], reserved: int = 0) -> tuple[list[Item], bool]:
-        """The first 100,000 items, and whether there were more. Raises ScriptError `limit`.
-
-        `reserved` are bytes that other parts of the same result take.
-        """
+    def keep(self, items: Iterable[Any]) -> tuple[list[Item], bool]:
+        """The first 100,000 items, and whether there were more. Raises ScriptError `limit`."""
         kept: list[Item] = []
-        room = MAX_BYTES - sum(self._sizes.values()) - self._created - reserved
+        room = MAX_BYTES - sum(self._sizes.values()) - self._created
         for each in items:
             if len(kept) == MAX_ITEMS:
                 return kept, True

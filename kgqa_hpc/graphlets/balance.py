@@ -34,9 +34,7 @@ POOL_FACTOR = 8
 
 @dataclass(frozen=True)
 class Balanced:
-    """Rows of the pool that were chosen, ascending int64 (m,), their weights float64 (m,), and the rounds
-    they were chosen in int64 (m,).
-    """
+    """The chosen rows of the pool, ascending int64 (m,), their weights float64 (m,) and rounds int64 (m,)."""
 
     rows: np.ndarray
     weight: np.ndarray

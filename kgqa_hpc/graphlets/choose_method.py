@@ -70,9 +70,7 @@ Announce = Callable[[Plan], None]
 
 @dataclass(frozen=True)
 class Assignment:
-    """Shape `shape` is read off the stream of `structure`: a draw hits it with `probability`, `draws` are
-    expected, each takes `rate` core-seconds.
-    """
+    """From which stream a shape is sampled: the chance that a draw hits it, draws expected, seconds a draw."""
 
     shape: int
     structure: int
@@ -97,9 +95,7 @@ def pass_seconds(graph: OrderedGraph, lists: TriangleLists) -> dict[str, float]:
 
 
 def _pentagon_steps(graph: OrderedGraph) -> float:
-    """Steps of the 5-cycle pass from about 60 roots: they fall with the label, so between probes a mean
-    will do.
-    """
+    """Steps of the 5-cycle pass, from about 60 roots and the means between: steps fall with the label."""
     n = graph.num_nodes
     if n < 2:
         return 0.0
@@ -119,9 +115,7 @@ def affordable_passes(seconds: Mapping[str, float], limit: float = EXACT_SECONDS
 
 
 def expected_draws(total: float, size: int, probability: float) -> float:
-    """Draws until `size` different ones of `total` occurrences are hit, each draw hitting one with
-    `probability`.
-    """
+    """Draws until `size` different ones of `total` occurrences are hit; a draw hits one with `probability`."""
     size = min(size, math.ceil(total))
     if size >= total:
         tries = total * (math.log(max(total, 1.0)) + 0.5772) + 0.5
@@ -143,22 +137,14 @@ def assign(
     `totals` of the shapes, `copies` that one draw of each available structure chooses from. Hardest shapes
     first; a stream that is drawn anyway costs only the draws beyond.
     """
-    options = {
-        shape: [
-            _option(shape, s, totals[shape], size, copies[s], passes)
-            for s in copies
-            if _holds(shape, s, copies)
-        ]
-        for shape in shapes
-        if totals[shape] > 0
-    }
+    options: dict[int, list[Assignment]] = {}
+    for shape in shapes:
+        inner = [s for s in copies if s in SUBCOPIES[shape] and copies[s] > 0]
+        if totals[shape] > 0 and inner:
+            options[shape] = [_option(shape, s, totals[shape], size, copies[s], passes) for s in inner]
+    alone = {shape: min(_cost(o, {}, passes, slots) for o in each) for shape, each in options.items()}
     planned: dict[int, float] = {}
     chosen = []
-    alone = {
-        shape: min(_cost(o, {}, passes, slots) for o in choices)
-        for shape, choices in options.items()
-        if choices
-    }
     for shape in sorted(alone, key=lambda shape: (-alone[shape], shape)):
         best = min(options[shape], key=lambda o: (_cost(o, planned, passes, slots), o.structure))
         planned[best.structure] = max(planned.get(best.structure, 0.0), best.draws)
@@ -185,10 +171,6 @@ def drawing_seconds(assignments: Iterable[Assignment], passes: Mapping[str, floa
     return sum(_stream_cost(s, draws, passes, slots) for s, draws in planned.items())
 
 
-def _holds(shape: int, structure: int, copies: Mapping[int, float]) -> bool:
-    return structure in SUBCOPIES[shape] and copies[structure] > 0
-
-
 def _option(
     shape: int, structure: int, total: float, size: int, copies: float, passes: Mapping[str, float]
 ) -> Assignment:
@@ -208,9 +190,7 @@ def _cost(option: Assignment, planned: Mapping[int, float], passes: Mapping[str,
 
 
 def _stream_cost(structure: int, draws: float, passes: Mapping[str, float], slots: int) -> float:
-    """Seconds on one core: weighing the roots, and for pair-, cycle- and clique-rooted draws about one more
-    pass.
-    """
+    """Seconds on one core: to weigh the roots, about one more pass where the structure needs one, to draw."""
     kind = _way_of(structure, passes)
     setup = slots * ROW_SETUP_RATE + (passes[kind.needs] if kind.needs else 0.0)
     return setup + draws * DRAW_RATES[kind.family]

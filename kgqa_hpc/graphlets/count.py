@@ -64,15 +64,11 @@ def count_graphlets(
     """Induced occurrences of each shape: {1: …, …, 29: …}, exact Python integers.
 
     `indptr` (n+1,) and `indices` (2m,) are the CSR arrays of a simple undirected graph. Backend `native` uses
-    the closed forms of this module; `graph-tool`
-    enumerates with Wernicke's ESU and takes thousands of times longer (graphlets.graph_tool). `threads`
-    defaults to the usable cores and never changes the result. Raises InputError when the arrays are no CSR
-    graph.
+    the closed forms of this module; `graph-tool` enumerates and takes thousands of times longer. `threads`
+    defaults to the usable cores and never changes the result. Raises InputError when the arrays are no graph.
     """
     graph = order_graph(np.asarray(indptr), np.asarray(indices), Workers(threads, progress))
-    if backend == "graph-tool":
-        return graph_tool.count(graph)
-    return closed_form_counts(graph)
+    return graph_tool.count(graph) if backend == "graph-tool" else closed_form_counts(graph)
 
 
 def closed_form_counts(graph: OrderedGraph) -> dict[int, int]:
@@ -81,9 +77,7 @@ def closed_form_counts(graph: OrderedGraph) -> dict[int, int]:
 
 
 def induced_counts(copies: dict[int, int]) -> dict[int, int]:
-    """Induced counts from the numbers of copies, densest shapes first; only where all that it takes is
-    known.
-    """
+    """Induced counts from the numbers of copies, of the shapes for which all that is needed is known."""
     induced: dict[int, int] = {}
     for shape in sorted(SHAPES.values(), key=lambda shape: -len(shape.edges)):
         denser = [t for t, inner in SUBCOPIES.items() if shape.id in inner and t != shape.id]
@@ -135,8 +129,7 @@ def _whole(parts: list[np.ndarray]) -> list[int]:
 
 
 def _from_triangles(graph: OrderedGraph, starts: np.ndarray, edge: list[int]) -> tuple[dict[int, int], int]:
-    """Shapes whose copies follow from degrees and triangles; and the paths of four edges, 4-cycles
-    included.
+    """Copies that follow from degrees and triangles, and the paths of four edges with the 4-cycles.
 
     The comments name what a product counts too often.
     """

@@ -79,9 +79,7 @@ def csr_of_graph(graph: Any) -> Csr:
 
 
 def simple_csr(nodes: int, source: npt.ArrayLike, target: npt.ArrayLike) -> Csr:
-    """Adjacency of the distinct undirected edges between `source` and `target`, loops left out, neighbours
-    ascending: indptr int64 (nodes + 1,), indices int32.
-    """
+    """Sorted rows of the simple undirected graph of these edges: indptr int64 (nodes + 1,), indices int32."""
     a, b = np.asarray(source, np.int64), np.asarray(target, np.int64)
     once = (np.minimum(a, b) << 32 | np.maximum(a, b))[a != b]
     once.sort()

@@ -57,7 +57,7 @@ def count(graph: OrderedGraph) -> dict[int, int]:
 def sample(graph: OrderedGraph, sizes: Mapping[int, int], seed: int) -> tuple[dict[int, int], Found]:
     """Exact counts, and each occurrence of a shape with probability sizes[shape] / total.
 
-    It is drawn on one thread, for only so is it reproducible; and only for one version of graph-tool.
+    It is drawn on one thread to be reproducible, and is so for one version of graph-tool only.
     """
     totals = count(graph)
     ratios = {s: min(1.0, size / totals[s]) for s, size in sizes.items() if size and totals[s]}
@@ -93,9 +93,7 @@ def _arrived_before(step: int, total: int) -> float:
 
 
 def _runs(ratios: Mapping[int, float], totals: Mapping[int, int]) -> list[tuple[int, int, list[int]]]:
-    """(nodes, step, shapes) of every run of RAND-ESU: with probability RATIO**step for each shape that needs
-    it.
-    """
+    """(nodes, step, shapes) of every run of RAND-ESU, each with probability RATIO**step for these shapes."""
     runs: dict[tuple[int, int], list[int]] = {}
     for shape, ratio in sorted(ratios.items()):
         for step in range(_first_step(totals[shape]) + 1):
@@ -187,7 +185,5 @@ def _has_graph_tool(python: str) -> bool:
 
 
 def _alone(python: str) -> list[str]:
-    """Isolated: neither our environment nor this folder, with its own graph_tool, leads it to our
-    packages.
-    """
+    """Isolated from our environment, and from this folder, whose graph_tool.py would hide the library."""
     return [python, "-I"]

@@ -29,18 +29,13 @@ class Found:
     def join(cls, parts: Sequence[Found]) -> Found:
         """All of `parts`, one after the other."""
         parts = [cls.empty(), *parts]
-        return cls(
-            np.concatenate([part.shape for part in parts]),
-            np.concatenate([part.nodes for part in parts]),
-            np.concatenate([part.codes for part in parts]),
-            np.concatenate([part.position for part in parts]),
-        )
+        columns = ("shape", "nodes", "codes", "position")
+        return cls(*(np.concatenate([getattr(part, name) for part in parts]) for name in columns))
 
     @classmethod
     def empty(cls, size: int = 0) -> Found:
         """Room for `size` occurrences."""
-        zeros = (np.zeros(size, np.int64) for _ in range(3))
-        shape, codes, position = zeros
+        shape, codes, position = (np.zeros(size, np.int64) for _ in range(3))
         return cls(shape, np.full((size, 5), -1, np.int32), codes, position)
 
 

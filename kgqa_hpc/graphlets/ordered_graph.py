@@ -1,7 +1,7 @@
-"""The graph as the kernels want it: simple, undirected, relabelled by falling degree.
+"""The graph in the form the kernels need: simple, undirected, relabelled by falling degree.
 
-Hubs first bounds the number of neighbours before a vertex by about sqrt(2m), so that a hub is gone through
-from itself and hardly from others, and makes every result independent of the order in which the graph came.
+With hubs first a vertex has at most about sqrt(2m) neighbours before it, so that few walks from other vertices
+pass through a hub; and no result depends on the order in which the graph came.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from kgqa_hpc.errors import InputError
 from kgqa_hpc.graphlets.kernels import relabel
 from kgqa_hpc.threads import Workers
 
-# All cores, and no progress.
+# All usable cores, no progress reported.
 ALONE = Workers()
 PARTS = 16  # of the rows at most
 PART_ENTRIES = 100_000  # entries per part at least
@@ -23,11 +23,10 @@ PART_ENTRIES = 100_000  # entries per part at least
 
 @dataclass(frozen=True)
 class OrderedGraph:
-    """CSR of a simple undirected graph, vertices by falling degree (ties: by original id), neighbours
-    ascending.
+    """CSR of a simple undirected graph: vertices by falling degree, then original id; neighbours ascending.
 
-    indptr int64 (n+1,), indices int32 (2m,), original int32 (n,): original id of each vertex; workers: who
-    works on it.
+    indptr int64 (n+1,), indices int32 (2m,), original int32 (n,): original id of each vertex; workers: the
+    threads that work on it.
     """
 
     indptr: np.ndarray
@@ -57,7 +56,7 @@ def order_graph(indptr: np.ndarray, indices: np.ndarray, workers: Workers = ALON
     """
     n = len(indptr) - 1
     _check(indptr, indices, n)
-    # Copies, for to the compiler read-only arrays are another type, and kernels are compiled ahead for one.
+    # Copies: read-only arrays are another type to numba, and kernels are compiled ahead for writable ones.
     indptr, indices = np.array(indptr, np.int64), np.array(indices, np.int32)
     original, label, new_indptr = relabel.by_degree(indptr)
     new_indices = np.empty(len(indices), np.int32)

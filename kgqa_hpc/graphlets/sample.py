@@ -92,10 +92,9 @@ def sample_graphlets(
     progress: StageProgress | None = None,
     **wishes: Any,
 ) -> GraphletSample:
-    """`sample_ordered` with these wishes of the simple undirected graph with the CSR arrays `indptr` (n+1,) and
-    `indices` (2m,).
+    """`sample_ordered` of the simple undirected graph with the CSR arrays `indptr` (n+1,) and `indices` (2m,).
 
-    Raises InputError on arrays that are no graph too.
+    Raises InputError also for arrays that are no graph.
     """
     graph = order_graph(np.asarray(indptr), np.asarray(indices), Workers(threads, progress))
     return sample_ordered(graph, **wishes)
@@ -113,8 +112,7 @@ def sample_ordered(
     node_type: np.ndarray | None = None,
     announce: Announce | None = None,
 ) -> GraphletSample:
-    """Count all shapes and draw `per_shape` occurrences of each, uniformly without replacement; all where
-    there are fewer.
+    """Count all shapes and draw `per_shape` occurrences of each, or all, uniformly without replacement.
 
     `shapes` restricts what is sampled (counts are always complete). `method`: `enumerate` walks through all
     occurrences, `structure` draws (for graphs with hubs), `auto` leaves it to graphlets.choose_method. With
@@ -168,7 +166,7 @@ def _draw(
     counts = copy_counts(graph, lists, passes)
     exact = induced_counts(counts.copies)
     complete = len(exact) == len(SHAPES)
-    # Not more than there are, so that nothing is looked for in vain.
+    # Never more than there are: the search for another would only end at its limit.
     sizes = {s: min(size, exact.get(s, size)) for s in shapes if exact.get(s, 1) > 0}
     counted = counting_seconds(seconds, len(graph.indices))
     if method == "enumerate" or (

@@ -24,17 +24,15 @@ from kgqa_hpc.graphlets.shapes import SHAPE_OF, SHAPES, SLOTS, SUBCOPIES
 from kgqa_hpc.graphlets.streams import Stream
 from kgqa_hpc.graphlets.structures import Ground
 
-# draws at most at a time: 65 MB
+# Draws at most at a time: 65 MB.
 BATCH = 1 << 21
-# draws of each structure before anything is known
+# Draws of each structure for the first estimate.
 PILOT = 1 << 17
 
 
 @dataclass
 class HitCounts:
-    """What streams have hit so far: per structure its copies, its draws, and the hits of each shape int64
-    (30,).
-    """
+    """What streams have hit so far: by structure its copies, its draws, and hits by shape int64 (30,)."""
 
     copies: dict[int, float] = field(default_factory=dict)
     draws: dict[int, int] = field(default_factory=dict)
@@ -73,8 +71,7 @@ class HitCounts:
 class _Collector:
     """The different occurrences of one shape in the order in which they are hit, up to `size`.
 
-    It gives up when one more, as likely as each of those seen, was missed ten times as often: then there is
-    hardly another.
+    It stops early after ten times as many repeated hits as would be expected if there were one more.
     """
 
     def __init__(self, size: int) -> None:
@@ -104,7 +101,7 @@ class _Collector:
         first = np.sort(_first_of_each(all_nodes))[: self.size]
         numbers = np.concatenate([[self._last_new], self._hits + first[had:] - had])
         self._hits += len(codes)
-        # Hits in vain before each new occurrence, and since the last: the batches must not matter.
+        # Repeated hits before each new occurrence, and since the last, whatever the batches are.
         in_vain = np.diff(np.append(numbers, self._hits)) - 1
         too_late = in_vain > 10 * np.arange(had, had + len(in_vain)) + 20
         new = int(np.argmax(np.append(too_late, True)))
@@ -152,11 +149,9 @@ def draw_samples(
     seed: int,
     counts: HitCounts,
 ) -> Found:
-    """`sizes[shape]` occurrences of every assigned shape, or what its stream hits within `limits[shape]`
-    draws.
+    """`sizes[shape]` occurrences of each assigned shape, or what its stream hits in `limits[shape]` draws.
 
-    Streams are read from their beginning, so the pilot's draws are drawn again; `counts` gets those
-    beyond them.
+    Streams are read from their beginning, so the pilot's draws are drawn again; `counts` gets the others.
     """
     by_structure: dict[int, list[Assignment]] = {}
     for assignment in assignments:

@@ -32,12 +32,10 @@ WINDOW_PREFIXES = 32_000  # 3-prefixes of a window per thread, about; 8 MB
 
 
 def _bulk_tables() -> tuple[np.ndarray, ...]:
-    """Shape ids of a 3-prefix extended by patterns, indexed by the third vertex's pattern (1..3), then p
-    (and q).
+    """Shape ids of a 3-prefix extended by vertices of patterns p (and q); t: the third vertex's pattern (1..3).
 
-    three[t]; four[t, p]; fresh[t, p]: fifth vertex adjacent to the fourth only; apart and joined[t, p, q]:
-    fourth and fifth vertex non-adjacent, adjacent. larger[t, p]: the shapes of five nodes that begin so, as
-    bits.
+    three[t]; four[t, p]; fresh[t, p]: fifth vertex adjacent to the fourth only; apart and joined[t, p, q]: fourth
+    and fifth vertex not adjacent, adjacent. larger[t, p]: the shapes of five nodes that begin so, as bits.
     """
     three = np.zeros(4, np.int64)
     four, fresh = np.zeros((4, 8), np.int64), np.zeros((4, 8), np.int64)
@@ -79,9 +77,7 @@ class _Walk:
         return counts
 
     def count(self, block: int, largest: int, trail: np.ndarray) -> np.ndarray:
-        """Occurrences of each shape of four nodes or more, int64 (30,); how many begin with each 3-prefix
-        goes to `trail`, int64 (prefixes, 30).
-        """
+        """Occurrences of each shape of 4 or 5 nodes, int64 (30,); by 3-prefix into `trail` int64 (prefixes, 30)."""
         work = self._units.block(block)
         graph = *self._rows, *self._triangles
         with self._counting.lent(work[0][0]) as scratch:
@@ -91,9 +87,7 @@ class _Walk:
     def look_up(
         self, block: int, largest: int, trail: np.ndarray, ranks: np.ndarray, starts: np.ndarray, found: Found
     ) -> None:
-        """Write the occurrences with ranks[starts[0, s]:starts[1, s]] of each shape s, counted within the
-        block.
-        """
+        """Write the occurrences whose ranks within the block are ranks[starts[0, s]:starts[1, s]], for each shape s."""
         work = self._units.block(block)
         wanted = ranks, starts[0].copy(), starts[1], found.nodes, found.codes
         with self._looking_up.lent(work[0][0]) as scratch:
@@ -216,8 +210,7 @@ def _windows(prefixes: np.ndarray, most: int) -> Iterator[tuple[int, int]]:
 def _split_ranks(
     per_block: np.ndarray, before: np.ndarray, ranks: Mapping[int, np.ndarray]
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Ranks counted within their blocks, int64 (m,), shape after shape, those of other blocks being 0; and
-    starts int64 (blocks + 1, 30).
+    """Ranks within their blocks, int64 (m,), shape after shape, 0 for other blocks; starts int64 (blocks + 1, 30).
 
     `before` (30,) are the occurrences ahead of the first block. The ranks of shape s in block b are
     local[starts[b, s]:starts[b + 1, s]].

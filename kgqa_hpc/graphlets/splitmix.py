@@ -44,8 +44,8 @@ def rank_sequence(total: int, size: int, *key: int) -> np.ndarray:
     Every order is equally likely and the sequence for a smaller `size` is the beginning of that for a larger
     one. All numbers where there are no more than `size`. The first half of the order are the different words
     of a stream as they come, reduced exactly (words beyond the last multiple of `total` are skipped); the
-    second half are the numbers left over, ordered by keyed priorities, for to wait until the stream brings
-    them would take long. Raises OverflowError beyond 2**62.
+    second half are the numbers left over, ordered by keyed priorities, because the stream would take long to
+    bring them. Raises OverflowError beyond 2**62.
     """
     if total > MAX_TOTAL:
         raise OverflowError(f"{total:,} occurrences are too many to number")
@@ -79,11 +79,9 @@ def _different_words(total: int, size: int, key: int) -> np.ndarray:
 
 
 def scaled(key: int, numbers: np.ndarray, total: int | float) -> np.ndarray:
-    """A uniform number of [0, total) for each counter in `numbers`, a pure function of (key, counter,
-    total).
+    """A uniform number of [0, total) for each counter in `numbers`, a pure function of (key, counter, total).
 
-    Integers, exactly uniform, when `total` is an integer up to 2**62; float64 with 53 random bits
-    otherwise.
+    Exactly uniform integers when `total` is an integer up to 2**62, else float64 with 53 random bits.
     """
     with np.errstate(over="ignore"):
         words = mix(np.asarray(numbers, np.uint64) * _STRIDE + np.uint64(key))

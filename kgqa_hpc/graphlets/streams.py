@@ -14,8 +14,7 @@ import numpy as np
 from kgqa_hpc.graphlets.kernels.draw import rows
 from kgqa_hpc.graphlets.kernels.draw.choices import pick_roots
 from kgqa_hpc.graphlets.kernels.draw.cliques import draw_cliques
-from kgqa_hpc.graphlets.kernels.draw.pentagons import draw_pentagons
-from kgqa_hpc.graphlets.kernels.draw.squares import draw_squares
+from kgqa_hpc.graphlets.kernels.draw.cycles import draw_cycles
 from kgqa_hpc.graphlets.shapes import SHAPES, code_of
 from kgqa_hpc.graphlets.splitmix import MAX_TOTAL, key_of, scaled
 from kgqa_hpc.graphlets.structures import STARS, Ground, edge_table, root_weights, slot_weights
@@ -26,9 +25,7 @@ BUCKETS = 1 << 16  # of the guide that finds roots
 
 
 class Stream:
-    """The endless sequence of draws of one structure. `copies` is what one draw chooses from, see
-    `root_copies`.
-    """
+    """The endless sequence of draws of one structure; `copies` is what one draw chooses from (`root_copies`)."""
 
     def __init__(self, ground: Ground, shape: int, seed: int) -> None:
         self.structure = ground.way_of(shape)
@@ -45,9 +42,7 @@ class Stream:
         self.copies = float(self._total) / self.structure.ways
 
     def draw(self, first: int, count: int) -> tuple[np.ndarray, np.ndarray]:
-        """Draws first, …, first + count - 1: nodes int32 (count, 5) -1 padded, adjacency codes int16; -1:
-        rejected.
-        """
+        """Draws first, …, first + count - 1: nodes int32 (count, 5), -1 padded; codes int16, -1 for a rejected draw."""
         nodes, codes = np.empty((count, 5), np.int32), np.empty(count, np.int16)
         segments = max(1, min(SEGMENTS, count // SEGMENT))
         cuts = [count * i // segments for i in range(segments + 1)]
@@ -92,8 +87,6 @@ class Stream:
             return lambda picks: rows.draw_rows(
                 shape, size, drawn, known, key, first, picks, weights, *slots, *corners, *out
             )
-        if self.structure.family == "squares":
-            return lambda picks: draw_squares(shape, size, known, key, first, picks, *slots, *out)
-        if self.structure.family == "pentagons":
-            return lambda picks: draw_pentagons(known, key, first, picks, *slots, *out)
-        return lambda picks: draw_cliques(shape, size, known, key, first, picks, *slots, *corners, *out)
+        if self.structure.family == "cliques":
+            return lambda picks: draw_cliques(shape, size, known, key, first, picks, *slots, *corners, *out)
+        return lambda picks: draw_cycles(shape, size, known, key, first, picks, *slots, *out)

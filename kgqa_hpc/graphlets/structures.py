@@ -1,11 +1,10 @@
 """The structures that can be drawn directly, and what their roots and slots weigh.
 
 A structure is a shape whose copies (not necessarily induced) can be drawn exactly uniformly: a root in
-proportion to the copies it roots, the rest within the root's row (kernels.draw.rows, squares, pentagon_draws,
-cliques). Every occurrence of a shape T contains the same number SUBCOPIES[T][S] of copies of S, so the
-draws of S that turn out to be T are uniform on the occurrences of T with no further rejection (path
-sampling: Jha, Seshadhri, Pinar 2015; the other structures and the reading of one stream for all shapes are
-ours).
+proportion to the copies it roots, the rest within the root's row (kernels.draw.rows, cycles, cliques). Every
+occurrence of a shape T contains the same number SUBCOPIES[T][S] of copies of S, so the draws of S that turn
+out to be T are uniform on the occurrences of T with no further rejection (path sampling: Jha, Seshadhri,
+Pinar 2015; the other structures and the reading of one stream for all shapes are ours).
 
 Weights are int64 where their sum is below 2**62, else float64; per slot and kind they take 8 bytes.
 """
@@ -71,8 +70,8 @@ STRUCTURES: dict[int, Structure] = {
 }
 
 
-# How the same is drawn where the pass that it needs was left out. Every copy is opened in one way only: at
-# its largest label, or for K2,3 at that of its side of three. There are few such open copies compared with all paths.
+# How the same is drawn where the pass it needs was left out: the copy without its `closing` edges. Each copy is
+# opened in one way, at its largest label (K2,3: of its side of three), so there are few open copies to draw from.
 OPEN: dict[int, Structure] = {
     structure.shape: structure
     for structure in (
@@ -89,9 +88,7 @@ TABLE_PARTS = 2  # each goes through all edges, or vertices
 
 @dataclass(frozen=True)
 class Ground:
-    """What all streams of one graph share: the graph, its triangles, and the roots' weights from the closed
-    forms.
-    """
+    """What all streams of one graph share: graph, triangles, and the roots' weights from the closed forms."""
 
     graph: OrderedGraph
     lists: TriangleLists
@@ -118,9 +115,7 @@ def way_of(shape: int, passes: Collection[str]) -> Structure | None:
 
 
 def root_weights(ground: Ground, shape: int, dtype: type) -> np.ndarray:
-    """Weight of each vertex as the root of a structure, (n,) of `dtype` (int64, or float64 to see how large
-    it is); not to be written to.
-    """
+    """Weight of each vertex as the root of a structure, (n,) of `dtype`, int64 or float64; read only."""
     d: np.ndarray = ground.graph.degree.astype(dtype, copy=False)
     if shape in STARS:
         return _choose(d, SHAPES[shape].k - 1)
@@ -175,9 +170,7 @@ def _row_sums(ground: Ground, kind: int, dtype: type) -> np.ndarray:
 
 
 def slot_weights(ground: Ground, kind: int) -> np.ndarray:
-    """Running sums of the slots' weights within their rows, int64 (2m,). They are large, so only those of the
-    kind made last are kept.
-    """
+    """Running sums of the slots' weights in their rows, int64 (2m,); as they are large, only the last kind is kept."""
     if ("slots", kind) in ground._made:
         return ground._made["slots", kind]
     for key in [key for key in ground._made if key[0] == "slots"]:

@@ -9,9 +9,9 @@ import numpy as np
 from kgqa_hpc.graphlets.kernels.count import triangles
 from kgqa_hpc.graphlets.ordered_graph import OrderedGraph, row_ranges
 
-# Of the roots at most.
+# Parts of the roots at most.
 PARTS = 64
-# Edges per part at least, for each part has arrays of its own.
+# Edges per part at least, because each part has arrays of its own.
 PART_EDGES = 12_000
 # Share of the paths of two edges that the restriction to the core must save.
 WORTHWHILE = 0.1
@@ -28,7 +28,7 @@ class TriangleLists:
     corners: np.ndarray
 
     def per_slot(self) -> np.ndarray:
-        """Their number, int32 (2m,); made anew, for it is seldom needed."""
+        """Triangles of each slot, int32 (2m,); made anew each time, as it is seldom needed."""
         number = np.empty(len(self.starts) - 1, np.int32)
         np.subtract(self.starts[1:], self.starts[:-1], out=number, casting="unsafe")
         return number

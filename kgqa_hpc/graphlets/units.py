@@ -20,10 +20,9 @@ BLOCK_PREFIXES = 8_000  # 3-prefixes, about; some milliseconds
 
 @dataclass(frozen=True)
 class Units:
-    """Work in order: unit i is the second vertices firsts[i]..lasts[i] (extension positions) of root
-    roots[i].
+    """Work in order, int64: unit i is the second vertices firsts[i]..lasts[i] (extension positions) of roots[i].
 
-    All int64. Block b is the units bounds[b]..bounds[b + 1].
+    Block b is the units bounds[b]..bounds[b + 1].
     """
 
     roots: np.ndarray
@@ -42,8 +41,7 @@ class Units:
 
 
 def cut_units(graph: OrderedGraph, blocks: int | None = None) -> Units:
-    """Cut the roots into blocks of about BLOCK_PREFIXES 3-prefixes, or into about `blocks`; hubs into slices
-    of second vertices.
+    """Cut the roots into blocks of about BLOCK_PREFIXES 3-prefixes, or about `blocks`; hubs into slices.
 
     The 3-prefixes of a root are estimated from above: pairs of its later neighbours, and their neighbours.
     """
@@ -78,9 +76,7 @@ class Scratches:
 
     @contextlib.contextmanager
     def lent(self, root: int) -> Iterator[tuple[np.ndarray, ...]]:
-        """(reached int64 (1,), cursor int64 (n,), marks uint8 (n,), extension int32 (n + 1,), near int32
-        (n, 4)) for walks from `root` on, see kernels.count.walk.
-        """
+        """The working arrays of kernels.count.walk for walks from `root` on; shapes and dtypes as in `_new`."""
         try:
             scratch = self._idle.pop()
         except IndexError:
@@ -92,6 +88,7 @@ class Scratches:
 
     def _new(self) -> tuple[np.ndarray, ...]:
         n = self._graph.num_nodes
+        # reached, cursor, marks, extension, near
         arrays = np.zeros(n, np.int64), np.zeros(n, np.uint8), np.zeros(n + 1, np.int32)
         scratch = np.zeros(1, np.int64), *arrays, np.zeros((n, 4), np.int32)
         self._restart(scratch)

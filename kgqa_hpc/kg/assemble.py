@@ -1,8 +1,8 @@
 """From batches of nodes and edges to a KnowledgeGraph: everything a graph must satisfy is checked here, once.
 
 Readers only know their format; what a duplicate id, an unknown node or an empty name means is the same for
-all. Batches are forgotten as they come: what stays of an edge is three int32, of a node its id, name and
-type. So a reader that streams needs memory for the graph, not for its files.
+all. Of a batch only three int32 an edge, and id, name and type of a node are kept, so a reader that streams
+needs memory for the graph, not for its files.
 """
 
 from __future__ import annotations
@@ -21,6 +21,7 @@ from kgqa_hpc.errors import EmptyGraphError, GraphFormatError
 from kgqa_hpc.kg.graph import KnowledgeGraph
 from kgqa_hpc.kg.intern import Interner
 from kgqa_hpc.kg.properties import Columns
+from kgqa_hpc.text.plain_text import normalized
 
 if TYPE_CHECKING:
     from kgqa_hpc.kg.settings import GraphConfig
@@ -31,11 +32,12 @@ Lines = Callable[[int], int]
 """The line of a row of a batch, asked for only when something is wrong there."""
 Declare = Callable[[pa.Array], tuple[pa.Array, pa.Array]]
 """Names and types of nodes that only edges mention."""
+_LONG_NAME = 2_000  # bytes
 
 
 @dataclass(frozen=True)
 class Policy:
-    """How to treat what is not in order; the meaning of each field stands in `GraphConfig`."""
+    """How to treat faulty rows; the meaning of each field stands in `GraphConfig`."""
 
     unknown_nodes: Literal["error", "drop"] = "error"
     unnamed_nodes: Literal["drop", "error"] = "drop"
@@ -48,7 +50,7 @@ class Policy:
 
 
 class Assembly:
-    """A graph in the making: `nodes` and `edges` take batches in any order, `finish` gives the graph.
+    """Collects a graph: `nodes` and `edges` take batches in any order, `finish` gives the graph.
 
     Node and edge order are those of the rows. Arrays are of Arrow strings of one length, without nulls.
     Names become Unicode NFC, otherwise texts stay as found. Nodes without a name are kept with the name ""
@@ -59,12 +61,12 @@ class Assembly:
         self._policy = policy
         self._ids = Interner()
         self._declared = np.zeros(1024, dtype=bool)  # by number of id
-        self._node_rows = _Rows("node")
+        self._node_rows = _Rows()
         self._node_code: list[Codes] = []
         self._node_kept: list[Mask] = []
         self._names: list[pa.Array] = []
         self._node_types, self._edge_types = _Types(), _Types()
-        self._edge_rows = _Rows("edge")
+        self._edge_rows = _Rows()
         self._sources: list[Codes] = []
         self._targets: list[Codes] = []
         self._node_properties, self._edge_properties = Columns(), Columns()
@@ -87,7 +89,7 @@ class Assembly:
         self._node_code.append(codes)
         self._node_kept.append(first)
         kept = pa.array(first)
-        self._names.append(pc.utf8_normalize(_large(names), "NFC").filter(kept))
+        self._names.append(_normalized(names).filter(kept))
         self._node_types.add(types.filter(kept))
         self._node_properties.add(len(ids), properties or {})
 
@@ -128,10 +130,8 @@ class Assembly:
         """
         if declare is not None:
             self._declare(declare)
-        order = np.concatenate(self._node_code) if self._node_code else np.empty(0, np.int32)
         kept = np.concatenate(self._node_kept) if self._node_kept else np.empty(0, bool)
-        self._node_code = []
-        order = order[kept]
+        order = _joined(self._node_code)[kept]
         node_file, edge_file = self._node_rows.files(), self._edge_rows.files()
         source, target, known = self._ends(order, node_file)
         if not len(order):
@@ -205,7 +205,7 @@ class Assembly:
         )
 
     def _declare(self, declare: Declare) -> None:
-        """Add the nodes that only edges mention, as if they stood behind all others."""
+        """Add the nodes that only edges mention, behind all others."""
         declared = np.zeros(len(self._ids), dtype=bool)
         declared[: len(self._declared)] = self._declared[: len(declared)]
         codes = np.flatnonzero(~declared).astype(np.int32)
@@ -213,7 +213,7 @@ class Assembly:
         self._node_rows.add(self._edge_rows.files(), len(codes), lambda row: row + 1)
         self._node_code.append(codes)
         self._node_kept.append(np.ones(len(codes), dtype=bool))
-        self._names.append(pc.utf8_normalize(_large(names), "NFC"))
+        self._names.append(_normalized(names))
         self._node_types.add(types)
         self._node_properties.add(len(codes), {})
 
@@ -238,16 +238,15 @@ class Assembly:
         """Node positions of both ends (-1: unknown) and which rows have both."""
         position = np.full(len(self._ids), -1, np.int32)
         position[order] = np.arange(len(order), dtype=np.int32)
-        source, target = _joined(self._sources), _joined(self._targets)
-        codes = source, target
-        source, target = position[source], position[target]
+        codes = _joined(self._sources), _joined(self._targets)
+        source, target = (position[each] for each in codes)
         known = (source >= 0) & (target >= 0)
         if self._policy.unknown_nodes == "error" and not known.all():
             row = int(np.argmin(known))
             end, which = ("source", 0) if source[row] < 0 else ("target", 1)
             text = self._ids.texts(int(codes[which][row]))[0]
-            stripped = self._ids.find(text.as_py().strip())
-            spaces = 0 <= stripped < len(position) and position[stripped] >= 0
+            stripped = pc.index(self._ids.texts(), text.as_py().strip()).as_py()
+            spaces = stripped >= 0 and position[stripped] >= 0
             file, line = self._edge_rows.place(row)
             raise GraphFormatError(
                 f"{file} line {line:,}: {end} {_shown(text)} is not in {node_file}"
@@ -263,8 +262,7 @@ class Assembly:
 class _Rows:
     """Which file and line a row came from."""
 
-    def __init__(self, what: str) -> None:
-        self.what = what
+    def __init__(self) -> None:
         self._total = 0
         self._starts: list[int] = []
         self._batches: list[tuple[str, Lines]] = []
@@ -302,19 +300,15 @@ class _Types:
         """Codes int32 of the kept rows and the names of the types they have."""
         codes, names = _joined(self._chunks), list(self._code)
         if keep is not None:
-            codes = codes[keep]
-            used, first, inverse = np.unique(codes, return_index=True, return_inverse=True)
-            order = np.argsort(first)
-            rank = np.empty(len(order), np.int32)
-            rank[order] = np.arange(len(order), dtype=np.int32)
-            codes, names = rank[inverse], [names[code] for code in used[order]]
+            used = pa.array(codes[keep]).dictionary_encode()
+            codes, names = used.indices.to_numpy(), [names[code] for code in used.dictionary.to_pylist()]
         if default is not None and names == [""]:
             names = [default]
         return codes, tuple(names)
 
 
 def _joined(chunks: list[Codes]) -> Codes:
-    """One array of all; the list is emptied, so that nothing is held twice for longer than need be."""
+    """One array of all; the list is emptied, so that its parts are freed at once."""
     whole = np.concatenate(chunks) if chunks else np.empty(0, np.int32)
     chunks.clear()
     return whole
@@ -322,6 +316,14 @@ def _joined(chunks: list[Codes]) -> Codes:
 
 def _large(values: pa.Array) -> pa.Array:
     return values if values.type == pa.large_string() else values.cast(pa.large_string())
+
+
+def _normalized(names: pa.Array) -> pa.Array:
+    """The names in NFC. Arrow sorts a run of accents in quadratic time, so long names go another way."""
+    names = _large(names)
+    if (pc.max(pc.binary_length(names)).as_py() or 0) <= _LONG_NAME:
+        return pc.utf8_normalize(names, "NFC")
+    return pa.array([normalized("NFC", name) for name in names.to_pylist()], pa.large_string())
 
 
 def to_objects(values: pa.Array) -> npt.NDArray[np.object_]:

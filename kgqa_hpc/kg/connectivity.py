@@ -52,7 +52,7 @@ def _fill(pairs, indptr, indices):
     for node in range(len(indptr) - 1):
         indptr[node + 1] += indptr[node]
     place = indptr[:-1].copy()
-    # In a row the lower neighbours come first, and the pairs give either sort in its order.
+    # Rows come out sorted: first the lower neighbours, then the higher, each in the order of the pairs.
     for pair in pairs:
         high = pair & low_half
         indices[place[high]] = pair >> 32

@@ -1,16 +1,18 @@
 """Comma- and tab-separated tables as a stream of batches, and the exact line when something is wrong.
 
-Arrow parses blocks of rows but does not know lines. So only when a line is asked for, the same file is
-walked record by record with the standard library, which does: a file in order never pays for it.
+Arrow parses blocks of rows but does not know their lines. For an error message alone the file is read again,
+record by record, with the standard library, which does.
 """
 
 from __future__ import annotations
 
 import csv
 import io
+from collections import deque
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.csv
@@ -18,7 +20,7 @@ import pyarrow.csv
 from kgqa_hpc.errors import GraphFormatError
 from kgqa_hpc.kg.textfile import LINE_LIMIT, TextStream, refuse_other_encodings
 
-# A quoted record must fit into two blocks; long descriptions in columns we ignore do.
+# A quoted record must fit into two blocks; even long descriptions do.
 _BLOCK_BYTES = 8 << 20
 
 Batch = dict[str, pa.Array]
@@ -41,6 +43,7 @@ class Dialect:
 
 CSV = Dialect(",", quote='"')
 TSV = Dialect("\t")
+RAGGED = Dialect("\t", ragged=True)
 
 
 @dataclass(frozen=True)
@@ -68,7 +71,7 @@ class DelimitedFile:
 
     @classmethod
     def open(cls, path: Path, dialect: Dialect) -> DelimitedFile:
-        """Look at the beginning. Raises InputError or GraphFormatError as `TextStream`."""
+        """Read the first record. Raises InputError or GraphFormatError as `TextStream`."""
         used: list[str] = []
         for record in _records(_kept(_lines(path, dialect), used), dialect):
             if any("\udc80" <= letter <= "\udcff" for letter in record.text):
@@ -98,30 +101,24 @@ class DelimitedFile:
         if not row:  # an empty batch, so that the caller gets the columns of a file without rows
             yield 0, {name: pa.array([], pa.large_string()) for name in wanted}
 
-    def line_of(self, row: int, *, header: bool) -> int:
-        """The line on which a row of `batches` begins."""
+    def line_of(self, row: int, *, first: int = 0, header: bool) -> int:
+        """The line on which row number `row` of `batches`, counted from row `first`, begins."""
         for number, record in enumerate(self.records()):
-            if number == row + header:
+            if number == first + row + header:
                 return record.line
-        raise IndexError(f"{self.file} has no row {row}")
+        raise IndexError(f"{self.file} has no row {first + row}")
 
     def records(self) -> Iterator[Record]:
         """All records from the start, blank lines skipped, as Arrow does."""
         return _records(_lines(self.path, self.dialect), self.dialect)
 
     def _quoted(self, stream: TextStream, names: Sequence[str], wanted: Sequence[str]) -> Iterator[pa.Table]:
-        """Arrow's own streaming reader: it alone knows which line ends stand inside quotes."""
+        """By Arrow's streaming reader, which knows which line ends stand inside quotes."""
         source = _Counting(stream, self.dialect.quote.encode())
         if not source.has_rows():
             return
         try:
-            reader = pa.csv.open_csv(
-                source,
-                read_options=self._read_options(names),
-                parse_options=self._parse_options(),
-                convert_options=_convert_options(wanted),
-            )
-            for batch in reader:
+            for batch in pa.csv.open_csv(source, **self._options(names, wanted)):
                 yield pa.Table.from_batches([batch])
         except pa.ArrowInvalid as problem:
             self._refuse_malformed(len(names))
@@ -132,27 +129,19 @@ class DelimitedFile:
     def _plain(self, stream: TextStream, names: Sequence[str], wanted: Sequence[str]) -> Iterator[pa.Table]:
         """Blocks of whole lines, each parsed by all cores."""
         rest = b""
-        while True:
-            piece = stream.read(_BLOCK_BYTES)
-            block = rest + piece
-            if piece and len(block) < LINE_LIMIT:
-                end = block.rfind(b"\n") + 1
-                block, rest = block[:end], block[end:]
-            else:
-                rest = b""
+        while piece := stream.read(_BLOCK_BYTES):
+            lines, end, piece = piece.rpartition(b"\n")
+            block, rest = (rest + lines + end, piece) if end else (b"", rest + piece)
+            if len(rest) > LINE_LIMIT:
+                raise GraphFormatError(f"{self.file}: has a line of more than {LINE_LIMIT:,} bytes")
             if block.strip(b"\r\n"):
                 yield self._plain_block(block, names, wanted)
-            if not piece:
-                return
+        if rest.strip(b"\r\n"):
+            yield self._plain_block(rest, names, wanted)
 
     def _plain_block(self, block: bytes, names: Sequence[str], wanted: Sequence[str]) -> pa.Table:
         try:
-            return pa.csv.read_csv(
-                pa.py_buffer(block),
-                read_options=self._read_options(names),
-                parse_options=self._parse_options(),
-                convert_options=_convert_options(wanted),
-            )
+            return pa.csv.read_csv(pa.py_buffer(block), **self._options(names, wanted))
         except pa.ArrowInvalid as problem:
             if self.dialect.ragged:
                 return self._ragged_block(block, names, wanted)
@@ -160,7 +149,7 @@ class DelimitedFile:
             raise GraphFormatError(f"{self.file}: cannot be parsed: {problem}") from None
 
     def _ragged_block(self, block: bytes, names: Sequence[str], wanted: Sequence[str]) -> pa.Table:
-        """As Arrow, but what a row lacks at its end is empty, and a lone CR is text."""
+        """As Arrow, but fields that a row lacks at its end are empty, and a lone CR is text."""
         try:
             text = block.decode("utf-8")
         except UnicodeDecodeError:
@@ -174,17 +163,22 @@ class DelimitedFile:
         columns = [[row[k] if k < len(row) else "" for row in rows] for k in at]
         return pa.table([pa.array(column, pa.large_string()) for column in columns], names=list(wanted))
 
-    def _read_options(self, names: Sequence[str]) -> pa.csv.ReadOptions:
-        return pa.csv.ReadOptions(column_names=list(names), block_size=_BLOCK_BYTES)
-
-    def _parse_options(self) -> pa.csv.ParseOptions:
-        return pa.csv.ParseOptions(
-            delimiter=self.dialect.separator,
-            quote_char=self.dialect.quote or False,
-            double_quote=not self.dialect.escape,
-            escape_char=self.dialect.escape or False,
-            newlines_in_values=bool(self.dialect.quote),
-        )
+    def _options(self, names: Sequence[str], wanted: Sequence[str]) -> dict[str, Any]:
+        return {
+            "read_options": pa.csv.ReadOptions(column_names=list(names), block_size=_BLOCK_BYTES),
+            "parse_options": pa.csv.ParseOptions(
+                delimiter=self.dialect.separator,
+                quote_char=self.dialect.quote or False,
+                double_quote=not self.dialect.escape,
+                escape_char=self.dialect.escape or False,
+                newlines_in_values=bool(self.dialect.quote),
+            ),
+            "convert_options": pa.csv.ConvertOptions(
+                column_types=dict.fromkeys(wanted, pa.large_string()),
+                include_columns=list(wanted),
+                strings_can_be_null=False,
+            ),
+        }
 
     def _refuse_malformed(self, width: int) -> None:
         refuse_other_encodings(self.path)
@@ -208,9 +202,7 @@ class DelimitedFile:
         # Arrow takes a quote that is still open at the end of the file for the last field; half the table can
         # be in it.
         refuse_other_encodings(self.path)
-        record = self.first
-        for record in self.records():  # noqa: B007 - only the last one is wanted
-            pass
+        (record,) = deque(self.records(), maxlen=1)
         if _quote_is_open(record.text, self.dialect):
             raise self._open_quote(record)
 
@@ -248,21 +240,13 @@ class _Counting:
         return data
 
 
-def _convert_options(wanted: Sequence[str]) -> pa.csv.ConvertOptions:
-    return pa.csv.ConvertOptions(
-        column_types=dict.fromkeys(wanted, pa.large_string()),
-        include_columns=list(wanted),
-        strings_can_be_null=False,
-    )
-
-
 def _skip(stream: TextStream, size: int) -> None:
     while size > 0:
         size -= len(stream.read(size))
 
 
 def _lines(path: Path, dialect: Dialect) -> Iterator[str]:
-    """Lines with their ends; a foreign byte becomes a surrogate, so that it is reported with its own line."""
+    """Lines with their ends; a byte that is not UTF-8 becomes a surrogate, to be reported with its line."""
     stream = io.BufferedReader(TextStream(path), 1 << 20)
     # In a ragged table, as KGX writes it, only \n ends a line.
     newline = "\n" if dialect.ragged else ""
@@ -279,13 +263,7 @@ def _records(lines: Iterator[str], dialect: Dialect) -> Iterator[Record]:
         return
     used: list[str] = []
     begin = 0
-    reader = csv.reader(
-        _kept(lines, used),
-        delimiter=dialect.separator,
-        quotechar=dialect.quote,
-        escapechar=dialect.escape or None,
-        doublequote=not dialect.escape,
-    )
+    reader = csv.reader(_kept(lines, used), **_csv_options(dialect))
     limit = csv.field_size_limit(LINE_LIMIT)
     try:
         for fields in reader:
@@ -307,7 +285,7 @@ def _plain_records(lines: Iterator[str], separator: str) -> Iterator[Record]:
 
 
 def _kept(lines: Iterator[str], used: list[str]) -> Iterator[str]:
-    """Pass lines through and remember them in `used`."""
+    """Yield the lines, and append each to `used`."""
     for line in lines:
         used.append(line)
         yield line
@@ -315,20 +293,20 @@ def _kept(lines: Iterator[str], used: list[str]) -> Iterator[str]:
 
 def _quote_is_open(text: str, dialect: Dialect) -> bool:
     """Whether one record's text ends inside a quoted field."""
-    rows = io.StringIO(text, newline="")
     try:
-        list(
-            csv.reader(
-                rows,
-                delimiter=dialect.separator,
-                quotechar=dialect.quote,
-                escapechar=dialect.escape or None,
-                strict=True,
-            )
-        )
+        list(csv.reader(io.StringIO(text, newline=""), strict=True, **_csv_options(dialect)))
     except csv.Error as problem:
         return "unexpected end of data" in str(problem)
     return False
+
+
+def _csv_options(dialect: Dialect) -> dict[str, Any]:
+    return {
+        "delimiter": dialect.separator,
+        "quotechar": dialect.quote,
+        "escapechar": dialect.escape or None,
+        "doublequote": not dialect.escape,
+    }
 
 
 def _word(separator: str) -> str:

@@ -25,7 +25,7 @@ from kgqa_hpc.store.table import CHUNK_BYTES, COMPRESS_FROM, JSON, TEXT, Table, 
 
 KIND = "knowledge-graph"
 
-# What the header repeats, most important first, and the JSON bytes it may take of the header's 1,023.
+# What the header repeats, most important first, and how many of its 1,023 bytes that may take as JSON.
 _IN_HEADER = ("source", "licence", "version", "licence_url", "licence_terms", "citation", "title", "package")
 _HEADER_BYTES = 700
 

@@ -89,7 +89,7 @@ class KnowledgeGraph:
         return self._csr
 
     def release_csr(self) -> None:
-        """Let the kept rows go (8 bytes an edge), for who has made rows of its own of them."""
+        """Free the kept rows (8 bytes an edge), for a caller that has made its own of them."""
         self.__dict__.pop("_csr", None)
 
     @cached_property

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import os
+from itertools import chain, count
 from pathlib import Path
 from typing import Any
 
@@ -30,7 +31,8 @@ def graph_files(config: GraphConfig) -> dict[str, Path]:
             inside = sorted(path.iterdir()) if path.is_dir() else [path]
             for file in (each for each in inside if each.is_file()):
                 name = str(file.relative_to(path.parent))
-                found[name if name not in found else f"{name} ({key})"] = file
+                names = chain((name, f"{name} ({key})"), (f"{name} ({key} {n})" for n in count(3)))
+                found[next(each for each in names if each not in found)] = file
     return found
 
 
@@ -51,7 +53,7 @@ def record(run: RunFolder, found: Contents) -> None:
 
 
 def recorded(run: RunFolder) -> Contents:
-    """What was remembered; nothing of runs that were imported before this was done.
+    """What `record` wrote; nothing for runs of versions that did not.
 
     Raises CorruptFile, StoreError.
     """

@@ -32,7 +32,7 @@ class Interner:
         self._hashes = np.empty(_FIRST_SLOTS // 2, np.uint64)
         self._offsets = np.zeros(_FIRST_SLOTS // 2 + 1, np.int64)
         self._bytes = np.empty(1 << 20, np.uint8)
-        # Numbers do not depend on it, and nobody can prepare a file in which all ids collide.
+        # Random, so that no file can be made in which all ids collide; the numbers do not depend on it.
         self._seed = np.uint64(int.from_bytes(os.urandom(8), "little"))
 
     def __len__(self) -> int:
@@ -45,17 +45,6 @@ class Interner:
     def pairs(self, left: pa.Array, right: pa.Array) -> tuple[Codes, Codes]:
         """As `numbers` for two arrays of one length, met alternately: left[0], right[0], left[1] …"""
         return self._take_in(left, right)
-
-    def find(self, value: str) -> int:
-        """The number of a text, or -1."""
-        before = self._count
-        code = int(self.numbers(pa.array([value], pa.large_string()))[0])
-        if code < before:
-            return code
-        # It was not there, and `numbers` has just put it in: take it out again.
-        self._slots[(self._slots & _LOW) == np.uint64(code + 1)] = 0
-        self._count = before
-        return -1
 
     def texts(self, start: int = 0) -> pa.Array:
         """The distinct texts from number `start` on, large_string; a copy."""
@@ -95,7 +84,7 @@ class Interner:
 
 
 def _raw(values: pa.Array) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.uint8]]:
-    """Offsets int64 (n+1,) and the bytes they point into; never writable: to numba that is another type."""
+    """Offsets int64 (n+1,) and their bytes, read-only in any case: to numba writable arrays are another type."""
     _, offsets, data = values.buffers()
     places, letters = np.zeros(1, np.int64), np.empty(0, np.uint8)
     if offsets is not None and len(values):
@@ -111,8 +100,8 @@ def _grown(array: npt.NDArray[Any], size: int) -> npt.NDArray[Any]:
     return grown
 
 
-# A slot is 0, or the upper half of a hash and below it the number + 1: most that differ are told apart without
-# a look at their texts. Each pass over a batch is short, so that the processor waits for many rows at once.
+# A slot is 0, or the upper half of a hash and below it the number + 1: most texts that differ need not be
+# compared. Each pass over a batch does little per row, so that the memory accesses of many rows overlap.
 
 
 @kernel
@@ -187,7 +176,7 @@ def _take_in_rest(
     hashes,
     count,
 ):
-    """Number what was not found, alternately of both columns; returns how many texts there are now."""
+    """Number the texts not found yet, of both columns in turn; returns how many texts there are now."""
     for i in range(len(codes)):
         if codes[i] < 0:
             codes[i] = _number(

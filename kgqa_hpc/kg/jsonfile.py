@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import io
 import json
+import re
 from collections.abc import Collection, Iterator
 from pathlib import Path
 from typing import Any
@@ -18,7 +19,7 @@ from kgqa_hpc.kg.textfile import LINE_LIMIT, TextStream, refuse_other_encodings,
 from kgqa_hpc.text import bounded_json
 
 _PIECE = 1 << 20
-_BLANK = " \t\r\n"
+_BLANKS = re.compile(r"[ \t\r\n]*")
 
 
 def json_lines(path: Path) -> Iterator[tuple[int, dict[str, Any]]]:
@@ -68,7 +69,7 @@ def _items(window: _Window) -> Iterator[tuple[int, dict[str, Any]]]:
 
 
 class _Window:
-    """The part of a document that is looked at; what has been read is forgotten."""
+    """A window that moves over a document; only the part not read yet is in memory."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
@@ -83,8 +84,7 @@ class _Window:
     def peek(self) -> str:
         """The next character that is not blank; "" at the end."""
         while True:
-            while self._at < len(self._text) and self._text[self._at] in _BLANK:
-                self._advance(self._at + 1)
+            self._advance(_BLANKS.match(self._text, self._at).end())  # type: ignore[union-attr]
             if self._at < len(self._text) or not self._more():
                 return self._text[self._at : self._at + 1]
 
@@ -100,7 +100,7 @@ class _Window:
             try:
                 value, end = self._decoder.raw_decode(self._text, self._at)
             except json.JSONDecodeError as problem:
-                # An error far from the end of what has been read is not a matter of reading on.
+                # Reading on may mend an error near the end of what has been read, none before.
                 if (problem.pos < len(self._text) - _PIECE) or not self._more():
                     raise self.malformed(problem.msg) from None
                 continue
@@ -125,7 +125,7 @@ class _Window:
         if len(rest) > LINE_LIMIT:
             raise self.malformed(f"a value of more than {LINE_LIMIT:,} letters")
         try:
-            # As much again as is there, so that a long value is not begun anew too often.
+            # Twice as much each time, so that a long value is parsed from its beginning only a few times.
             piece = self._file.read(max(_PIECE, len(rest)))
         except UnicodeDecodeError:
             refuse_other_encodings(self._path)

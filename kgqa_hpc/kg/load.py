@@ -1,4 +1,4 @@
-"""The one door through which a knowledge graph comes in, whatever it is written in."""
+"""Reads the knowledge graph that a configuration names, whatever its format."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 def load_graph(config: GraphConfig) -> KnowledgeGraph:
-    """Read the graph a configuration names, whole: reduction is another step (`reduce_to`).
+    """The whole graph that a configuration names, not reduced (`reduce_to`).
 
     Raises InputError and its children, each with file, line and cure.
     """

@@ -13,6 +13,7 @@ import pyarrow.compute as pc
 from kgqa_hpc.errors import InputError
 from kgqa_hpc.kg import connectivity
 from kgqa_hpc.kg.graph import KnowledgeGraph
+from kgqa_hpc.kg.relations import first_of_runs
 
 
 def stats(graph: KnowledgeGraph) -> dict[str, Any]:
@@ -51,8 +52,7 @@ def _counts(codes: npt.NDArray[np.int32], names: tuple[str, ...]) -> dict[str, i
 
 def _distinct_edges(pairs: npt.NDArray[np.int64], types: npt.NDArray[np.int32]) -> int:
     order = np.lexsort((types, pairs))
-    pairs, types = pairs[order], types[order]
-    return int(1 + ((pairs[1:] != pairs[:-1]) | (types[1:] != types[:-1])).sum()) if len(pairs) else 0
+    return int((first_of_runs(pairs[order]) | first_of_runs(types[order])).sum())
 
 
 def _degrees(degrees: npt.NDArray[np.int64]) -> dict[str, Any]:

@@ -23,9 +23,7 @@ _QUANTILES = (5, 25, 50, 75, 95)
 
 
 class NameLengths(NamedTuple):
-    """Letters of the names of one type: how many nodes have one, the 5, 25, 50, 75 and 95 % quantiles, the
-    longest, and how many are above 150.
-    """
+    """Letters of the names of one type: nodes with a name; 5, 25, 50, 75, 95 % quantiles; longest; names above 150."""
 
     named: int
     quantiles: tuple[float, float, float, float, float]
@@ -58,7 +56,7 @@ _STORED = TypeAdapter(Profiles)
 
 def profile(graph: KnowledgeGraph) -> Profile:
     """The numbers of one graph."""
-    # Not graph.degrees(), which would keep the rows of a graph that is thrown away.
+    # Not graph.degrees(), which would keep its rows in memory.
     indptr, _ = simple_csr(graph.num_nodes, graph.edge_source, graph.edge_target)
     degrees, nodes = np.unique(np.diff(indptr), return_counts=True)
     sizes = np.bincount(graph.node_type, minlength=len(graph.node_types))

@@ -17,7 +17,7 @@ import pyarrow.compute as pc
 
 TYPES = {"integer": pa.int64(), "decimal": pa.float64(), "boolean": pa.bool_(), "text": pa.large_string()}
 
-_INTEGER = r"^-?(0|[1-9][0-9]*)$"
+INTEGER = r"^-?(0|[1-9][0-9]*)$"
 _NUMBER = r"^-?(0|[1-9][0-9]*)(\.[0-9]+)?([eE][+-]?[0-9]+)?$"
 _BOOLEAN = r"^(?i:true|false)$"
 
@@ -25,7 +25,7 @@ _BOOLEAN = r"^(?i:true|false)$"
 def typed(cells: pa.Array) -> pa.Array:
     """The cells (large_string, "" or null where there is nothing) as a column of the type they all have."""
     cells = pc.if_else(pc.equal(cells, ""), pa.scalar(None, cells.type), cells)
-    for pattern, kind in ((_INTEGER, "integer"), (_NUMBER, "decimal"), (_BOOLEAN, "boolean")):
+    for pattern, kind in ((INTEGER, "integer"), (_NUMBER, "decimal"), (_BOOLEAN, "boolean")):
         # An early look at a few cells spares most text columns three passes.
         if not (_all_match(cells.slice(0, 64), pattern) and _all_match(cells, pattern)):
             continue

@@ -8,9 +8,8 @@ after the degrees a k-core and the largest component may be taken. What was drop
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Collection
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -20,6 +19,7 @@ import pyarrow.compute as pc
 
 from kgqa_hpc.errors import EmptyGraphError, InputError
 from kgqa_hpc.kg.graph import KnowledgeGraph, simple_csr
+from kgqa_hpc.registry import did_you_mean
 
 if TYPE_CHECKING:
     from kgqa_hpc.kg.settings import GraphConfig
@@ -35,22 +35,14 @@ class Wanted:
     min_degree: int = 3
     max_degree: int = 100
     node_types: Collection[str] | None = None
-    exclude_node_types: Collection[str] = ()
+    exclude_node_types: Collection[str] | None = None
     k_core: int | None = None
-    largest_component: bool = False
+    largest_component: bool | None = None
 
     @classmethod
     def of(cls, settings: GraphConfig) -> Wanted:
         """What a configuration says."""
-        return cls(
-            exclude_edge_types=settings.exclude_edge_types,
-            min_degree=settings.min_degree,
-            max_degree=settings.max_degree,
-            node_types=settings.node_types,
-            exclude_node_types=settings.exclude_node_types or (),
-            k_core=settings.k_core,
-            largest_component=bool(settings.largest_component),
-        )
+        return cls(**{each.name: getattr(settings, each.name) for each in fields(cls)})
 
 
 @dataclass(frozen=True, eq=False)
@@ -135,7 +127,7 @@ def reduce_to(graph: KnowledgeGraph, wanted: Wanted) -> Reduction:
     named = _named(graph)
     first = typed & named
     clean = graph.with_edges(~unwanted).subgraph(first)
-    # Not clean.degrees(), which would keep the rows of a graph that is thrown away.
+    # Not clean.degrees(), which would keep its rows in memory.
     degrees = np.diff(simple_csr(clean.num_nodes, clean.edge_source, clean.edge_target)[0])
     below, above = degrees < wanted.min_degree, degrees > wanted.max_degree
     keep = ~(below | above)
@@ -185,7 +177,8 @@ def _connected(
 
 
 def _wanted_types(graph: KnowledgeGraph, wanted: Wanted) -> Mask:
-    keep = ~_of_types("exclude_node_types", wanted.exclude_node_types, graph.node_type, graph.node_types)
+    unwanted = wanted.exclude_node_types or ()
+    keep = ~_of_types("exclude_node_types", unwanted, graph.node_type, graph.node_types)
     if wanted.node_types is not None:
         keep &= _of_types("node_types", wanted.node_types, graph.node_type, graph.node_types)
     return keep
@@ -195,10 +188,8 @@ def _of_types(key: str, types: Collection[str], codes: npt.NDArray[np.int32], kn
     """Which codes are of the types. Raises InputError for one that is not known."""
     what = "edge" if "edge" in key else "node"
     if unknown := [name for name in types if name not in known]:
-        near = difflib.get_close_matches(unknown[0], known, n=1, cutoff=0.5)
         raise InputError(
-            f"{key}: the graph has no {what} type {unknown[0]!r}"
-            + (f", did you mean {near[0]!r}?" if near else ""),
+            f"{key}: the graph has no {what} type {unknown[0]!r}{did_you_mean(unknown[0], known)}",
             f"its {what} types: {', '.join(sorted(known)[:20])}",
         )
     return np.isin(codes, [code for code, name in enumerate(known) if name in types])

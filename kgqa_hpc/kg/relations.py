@@ -1,5 +1,4 @@
-"""A node and a relation as they travel in anchors, and the index that answers: which typed edges stand
-between these nodes?
+"""A node and a relation as they travel in anchors, and the index of the typed edges between nodes.
 
 Edges are sorted by their pair of endpoints (lower, higher), so that the edges of a pair are one slice, found
 by binary search. Asked for every graphlet of a run, up to a million times.

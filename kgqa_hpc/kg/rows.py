@@ -1,16 +1,17 @@
-"""Rows that come one by one, handed on to an assembly in batches."""
+"""Collects single rows, and passes them to an assembly in batches."""
 
 from __future__ import annotations
 
 import json
 from array import array
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
 import pyarrow as pa
 
-from kgqa_hpc.kg.assemble import Assembly, Lines
+from kgqa_hpc.errors import GraphFormatError
+from kgqa_hpc.kg.assemble import Assembly
 
 _BATCH = 100_000  # rows held as Python objects
 _NONE: Mapping[str, Any] = {}
@@ -29,34 +30,62 @@ class Buffer:
     def node(self, line: int, node: str, name: str, kind: str, properties: Mapping[str, Any] = _NONE) -> None:
         self._nodes.append((node, name, kind, line, properties))
         if len(self._nodes) >= _BATCH:
-            self._flush_nodes()
+            self._hand_on(self._nodes, self.assembly.nodes)
 
     def edge(
         self, line: int, source: str, target: str, kind: str, properties: Mapping[str, Any] = _NONE
     ) -> None:
         self._edges.append((source, target, kind, line, properties))
         if len(self._edges) >= _BATCH:
-            self._flush_edges()
+            self._hand_on(self._edges, self.assembly.edges)
 
     def flush(self) -> None:
-        """Hand on what is left; to be called at the end of the file."""
-        self._flush_nodes()
-        self._flush_edges()
+        """Pass on the rows that are left; call it at the end of the file."""
+        self._hand_on(self._nodes, self.assembly.nodes)
+        self._hand_on(self._edges, self.assembly.edges)
 
-    def _flush_nodes(self) -> None:
-        rows, self._nodes = self._nodes, []
-        ids, names, kinds = (_column(rows, place) for place in range(3))
-        self.assembly.nodes(self.file, ids, names, kinds, _lines(rows), _properties(rows))
+    def _hand_on(self, rows: list[_Row], take: Callable[..., None]) -> None:
+        columns = [self._column(rows, [row[place] for row in rows]) for place in range(3)]
+        names = dict.fromkeys(name for row in rows for name in row[4])
+        properties = {name: self._column(rows, [cell(row[4].get(name)) for row in rows]) for name in names}
+        # Eight bytes a row for its line, instead of the rows themselves.
+        line_of = array("q", [row[3] for row in rows]).__getitem__
+        take(self.file, *columns, line_of, properties)
+        rows.clear()
 
-    def _flush_edges(self) -> None:
-        rows, self._edges = self._edges, []
-        sources, targets, kinds = (_column(rows, place) for place in range(3))
-        self.assembly.edges(self.file, sources, targets, kinds, _lines(rows), _properties(rows))
+    def _column(self, rows: list[_Row], texts: list[Any]) -> pa.Array:
+        """Raises GraphFormatError with the line for what is not a text, as JSON of others may hold it."""
+        try:
+            column = pa.array(texts, pa.large_string())
+        except (TypeError, ValueError):
+            column = None
+        if column is None or column.null_count:
+            line, text = next(
+                (row[3], text) for row, text in zip(rows, texts, strict=True) if not _is_text(text)
+            )
+            raise GraphFormatError(
+                f"{self.file} line {line:,}: expected a text, found {repr(text)[:60]}", "mend it"
+            )
+        return column
+
+
+def _is_text(value: Any) -> bool:
+    try:
+        value.encode("utf-8")
+    except (AttributeError, UnicodeEncodeError):  # no text, or one with half a character
+        return False
+    return True
 
 
 def members(item: Mapping[str, Any], wanted: Iterable[str]) -> dict[str, Any]:
     """Those of the members of a JSON object that are wanted and there."""
     return {name: item[name] for name in wanted if item.get(name) is not None}
+
+
+def first_of(item: Mapping[str, Any], names: Iterable[str]) -> str:
+    """The first of some members that is there; "Null", as some exports write, is nothing."""
+    found = (item.get(name) for name in names)
+    return next((str(value) for value in found if value and value != "Null"), "")
 
 
 def cell(value: Any) -> str:
@@ -66,17 +95,3 @@ def cell(value: Any) -> str:
     if isinstance(value, list) and not any(isinstance(each, list | dict) for each in value):
         return "|".join(map(cell, value))
     return "" if value is None else json.dumps(value, ensure_ascii=False)
-
-
-def _lines(rows: list[_Row]) -> Lines:
-    """Eight bytes a row, instead of the rows themselves."""
-    return array("q", [row[3] for row in rows]).__getitem__
-
-
-def _column(rows: list[_Row], place: int) -> pa.Array:
-    return pa.array([row[place] for row in rows], pa.large_string())
-
-
-def _properties(rows: list[_Row]) -> dict[str, pa.Array]:
-    names = dict.fromkeys(name for row in rows for name in row[4])
-    return {name: pa.array([cell(row[4].get(name)) for row in rows], pa.large_string()) for name in names}

@@ -1,34 +1,20 @@
 """The section `graph:` of a configuration: common keys, and those of the source it names.
 
-Its model is the source's own `Settings` joined with `GraphConfig`; the registry of sources tells which
-sources there are. `GraphSection` is the type to use for the field of a run's configuration.
+Its model is the `Settings` of its source, which holds both; the registry of sources tells which sources
+there are. `GraphSection` is the type to use for the field of a run's configuration.
 """
 
 from __future__ import annotations
 
-from functools import cache
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
-from pydantic import (
-    BaseModel,
-    Field,
-    PlainValidator,
-    SerializeAsAny,
-    ValidationError,
-    create_model,
-    model_validator,
-)
+from pydantic import BaseModel, Field, PlainValidator, SerializeAsAny, ValidationError, model_validator
 from pydantic_core import InitErrorDetails, PydanticCustomError
 
 from kgqa_hpc.errors import ConfigError
 from kgqa_hpc.kg.sources import SOURCES
 from kgqa_hpc.settings import Settings, resolved, sentence, told
-
-
-class SourceSettings(Settings):
-    """Base of a source's settings."""
-
 
 Files = str | Annotated[list[str], Field(min_length=1)]
 """One file or a list of them."""
@@ -39,7 +25,7 @@ def listed(files: Files | None) -> list[Path]:
     return [Path(file) for file in ([files] if isinstance(files, str) else files or ())]
 
 
-class GraphConfig(SourceSettings):
+class GraphConfig(Settings):
     """Where the knowledge graph comes from and how it is reduced (BioGraphletQA, section 3.1)."""
 
     source: str = Field("hpo", description="What to read, see docs/sources.md.")
@@ -72,11 +58,14 @@ class GraphConfig(SourceSettings):
         return self
 
 
-@cache
-def model_of(source: str) -> type[GraphConfig]:
-    """The whole model of `graph:` for one source. Raises ConfigError for an unknown one."""
-    settings = SOURCES.get(source).Settings
-    return create_model(f"{settings.__qualname__}[{source}]", __base__=(settings, GraphConfig))
+class SourceSettings(GraphConfig):
+    """Base of a source's settings: the common keys and its own."""
+
+
+def model_of(source: str) -> type[SourceSettings]:
+    """The model of `graph:` for one source. Raises ConfigError for an unknown one."""
+    model: type[SourceSettings] = SOURCES.get(source).Settings
+    return model
 
 
 def graph_config(value: object) -> GraphConfig:

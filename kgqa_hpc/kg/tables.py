@@ -1,11 +1,12 @@
-"""Delimited files with a header: columns by name, in any order, as batches that know their lines."""
+"""Delimited files with a header: columns by name, in any order, as batches that know their lines; and tables of
+entities as OREGANO writes them.
+"""
 
 from __future__ import annotations
 
-import difflib
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 
@@ -14,22 +15,21 @@ import pyarrow as pa
 
 from kgqa_hpc.errors import GraphFormatError
 from kgqa_hpc.kg.assemble import Lines
-from kgqa_hpc.kg.delimited import Batch, DelimitedFile, Dialect
+from kgqa_hpc.kg.delimited import RAGGED, Batch, DelimitedFile, Dialect
+from kgqa_hpc.registry import did_you_mean
 
 
 @dataclass(frozen=True)
 class Rows:
-    """Some rows of a table: the columns that were asked for, and further ones as properties."""
+    """Some rows of a file: the columns that were asked for, and further ones as properties.
 
-    table: DelimitedFile
-    first: int  # the number of the first row in the table
+    `line_of` gives the line of a row; it does not keep the columns in memory.
+    """
+
+    file: str
     columns: Batch
+    line_of: Lines
     properties: Batch = field(default_factory=dict)
-    header: bool = True
-
-    @property
-    def file(self) -> str:
-        return self.table.file
 
     def __len__(self) -> int:
         return len(next(iter(self.columns.values())))
@@ -37,14 +37,22 @@ class Rows:
     def __getitem__(self, column: str) -> pa.Array:
         return self.columns[column]
 
-    @property
-    def line_of(self) -> Lines:
-        """The line of a row of this batch; a function that does not keep the batch alive."""
-        return partial(_line_of, self.table, self.first, self.header)
+    def where(self, keep: pa.Array) -> Rows:
+        """The rows where a boolean array is true."""
+        columns, properties = (
+            {name: values.filter(keep) for name, values in each.items()}
+            for each in (self.columns, self.properties)
+        )
+        lines, places = self.line_of, np.flatnonzero(keep.to_numpy(zero_copy_only=False)).astype(np.int32)
+        return Rows(self.file, columns, lambda row: lines(int(places[row])), properties)
 
 
-def _line_of(table: DelimitedFile, first: int, header: bool, row: int) -> int:
-    return table.line_of(first + row, header=header)
+def rows_of(
+    file: DelimitedFile, names: Sequence[str], wanted: Sequence[str], *, header: bool
+) -> Iterator[Rows]:
+    """The wanted columns, batch by batch; arguments and errors as in `DelimitedFile.batches`."""
+    for first, columns in file.batches(names, wanted, header=header):
+        yield Rows(file.file, columns, partial(file.line_of, first=first, header=header))
 
 
 def read_table(
@@ -63,20 +71,16 @@ def read_table(
     file = DelimitedFile.open(path, dialect)
     names = header_names(file, wanted)
     lacking = [name for name in optional if name not in names]
-    rest = [name for name in names if name and name not in wanted and name not in optional]
-    if properties is not None:
-        rest = [name for name in rest if name in properties]
-    yield from _rows(file, unique(names), [*wanted, *(n for n in optional if n in names)], lacking, rest)
-
-
-def _rows(
-    file: DelimitedFile, names: list[str], present: list[str], lacking: list[str], rest: list[str]
-) -> Iterator[Rows]:
-    rest = list(dict.fromkeys(rest))
-    for first, batch in file.batches(names, [*present, *rest], header=True):
-        size = len(batch[present[0]])
-        columns = {name: batch[name] for name in present} | {name: constant("", size) for name in lacking}
-        yield Rows(file, first, columns, {name: batch[name] for name in rest})
+    present = [*wanted, *(name for name in optional if name in names)]
+    rest = [
+        name
+        for name in dict.fromkeys(names)
+        if name and name not in present and (properties is None or name in properties)
+    ]
+    for rows in rows_of(file, unique(names), [*present, *rest], header=True):
+        columns = {name: rows[name] for name in present}
+        columns |= {name: constant("", len(rows)) for name in lacking}
+        yield replace(rows, columns=columns, properties={name: rows[name] for name in rest})
 
 
 def constant(value: str, size: int) -> pa.Array:
@@ -100,9 +104,8 @@ def header_names(file: DelimitedFile, wanted: Sequence[str]) -> list[str]:
     where = f"{file.file} line {file.first.line:,}"
     for column in wanted:
         if column not in names:
-            near = difflib.get_close_matches(column, names, n=1, cutoff=0.5)
             raise GraphFormatError(
-                f"{where}: column {column!r} is missing" + (f", did you mean {near[0]!r}?" if near else ""),
+                f"{where}: column {column!r} is missing{did_you_mean(column, names)}",
                 _header_cure(names, wanted, file.dialect.separator),
             )
         if Counter(names)[column] > 1:
@@ -116,3 +119,33 @@ def _header_cure(names: Sequence[str], wanted: Sequence[str], separator: str) ->
         if other != separator and len(names) == 1 and other in names[0]:
             return f"the file is separated by {word}; separate it by {words.get(separator, separator)}"
     return f"the first line must name the columns {','.join(wanted)}; it names {','.join(names)[:100]}"
+
+
+def read_columns(path: Path, wanted: Sequence[str]) -> Iterator[tuple[str, dict[str, str]]]:
+    """Each row's id and its values in the wanted columns of a table of entities, stripped; "" where there is nothing.
+
+    As OREGANO writes them: tab-separated, the id first, then names and identifiers of other data bases; headers
+    and values padded with blanks. Of columns whose stripped names are one, the last value that is not empty
+    counts. Raises GraphFormatError with file and line, and for a column the table does not have.
+    """
+    file = DelimitedFile.open(path, RAGGED)
+    header = [name.strip() for name in file.first.fields]
+    for name in wanted:
+        if name not in header[1:]:
+            raise GraphFormatError(
+                f"{path.name} line 1: column {name!r} is missing{did_you_mean(name, header)}",
+                "is it the right table?",
+            )
+    places = {name: [str(k) for k, each in enumerate(header) if each == name and k] for name in wanted}
+    needed = ["0", *(place for each in places.values() for place in each)]
+    names = [str(k) for k in range(len(header))]
+    for _, batch in file.batches(names, list(dict.fromkeys(needed)), header=True):
+        values = {place: column.to_pylist() for place, column in batch.items()}
+        for row, node in enumerate(values["0"]):
+            yield (
+                node.strip(),
+                {
+                    name: next((v for p in reversed(each) if (v := values[p][row].strip())), "")
+                    for name, each in places.items()
+                },
+            )

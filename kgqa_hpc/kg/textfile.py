@@ -1,5 +1,6 @@
-"""Text files as a user has them: plain, gzip, bzip2, xz or zip, with or without a byte order mark, hopefully
-UTF-8. They are read as a stream; whatever is wrong with the bytes is said here, with the line.
+"""Text files as users have them, as streams: plain, gzip, bzip2, xz or zip, with or without a byte order mark.
+
+What is wrong with their bytes is reported here, with the line.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from kgqa_hpc.errors import GraphFormatError, InputError
 _UTF8_BOM = b"\xef\xbb\xbf"
 _UTF16 = (b"\xff\xfe", b"\xfe\xff")
 _PIECE = 1 << 20
-# A line longer than this is no line of a graph: memory stays bounded whatever a file holds.
+# No line of a graph is longer; the limit bounds the memory that any file can take.
 LINE_LIMIT = 64 << 20
 
 
@@ -34,23 +35,23 @@ class TextStream(io.RawIOBase):
     def __init__(self, path: Path) -> None:
         self.path = path
         try:
-            self._file = path.open("rb")
+            self._file: Any = path.open("rb")
         except FileNotFoundError:
             raise InputError(
                 f"{path}: no such file", "check the path; relative ones start where the configuration lies"
             ) from None
         except OSError as problem:
             raise InputError(f"{path}: cannot be read: {problem.strerror}") from None
-        self._inner = self._unpacked()
-        self._ahead = b""
+        self._inner, self._ahead = self._file, b""
         try:
+            self._inner = self._unpacked()
             self._begin()
         except BaseException:
             self.close()
             raise
 
     def _unpacked(self) -> Any:
-        magic = self._file.read(6)
+        magic = self._inner_read(6)
         self._file.seek(0)
         if magic.startswith(b"\x1f\x8b"):
             return gzip.open(self._file)
@@ -65,16 +66,15 @@ class TextStream(io.RawIOBase):
     def _only_member(self) -> IO[bytes]:
         try:
             archive = zipfile.ZipFile(self._file)
+            names = [name for name in archive.namelist() if not name.endswith("/")]
+            if len(names) == 1:
+                return archive.open(names[0])
+            what, cure = f"holds {len(names)} files", "unpack it and name the file"
         except zipfile.BadZipFile as problem:
-            raise GraphFormatError(
-                f"{self.path.name}: damaged zip file: {problem}", "copy it again"
-            ) from None
-        names = [name for name in archive.namelist() if not name.endswith("/")]
-        if len(names) != 1:
-            raise GraphFormatError(
-                f"{self.path.name}: holds {len(names)} files", "unpack it and name the file"
-            )
-        return archive.open(names[0])
+            what, cure = f"damaged zip file: {problem}", "copy it again"
+        except (RuntimeError, NotImplementedError) as problem:  # encrypted, or packed in another way
+            what, cure = f"cannot be unpacked: {problem}", "unpack it and name the file"
+        raise GraphFormatError(f"{self.path.name}: {what}", cure)
 
     def _begin(self) -> None:
         """Refuse what is empty or UTF-16, drop the byte order mark."""
@@ -107,8 +107,7 @@ class TextStream(io.RawIOBase):
     def read(self, size: int = -1) -> bytes:
         """Up to `size` bytes (all, if negative); b"" at the end."""
         if size < 0:
-            data, self._ahead = self._ahead, b""
-            return data + self._inner_read(-1)
+            return self.readall()
         if self._ahead:
             data, self._ahead = self._ahead[:size], self._ahead[size:]
             return data
@@ -146,9 +145,7 @@ def byte_lines(path: Path) -> Iterator[bytes]:
 
 
 def text_lines(path: Path) -> Iterator[tuple[int, str]]:
-    """Each line without its end (\\n or \\r\\n), with its number from 1. Raises as `byte_lines`, and
-    GraphFormatError for a byte that is not UTF-8.
-    """
+    """Number from 1 and text of each line, without its end. Raises GraphFormatError also for what is not UTF-8."""
     for number, line in enumerate(byte_lines(path), 1):
         try:
             yield number, line.decode("utf-8").removesuffix("\n").removesuffix("\r")

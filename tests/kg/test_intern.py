@@ -39,10 +39,3 @@ def test_the_table_grows_with_its_texts_and_slices_are_read_where_they_are():
     assert interner.numbers(_array(["x", *values]).slice(1)).tolist() == list(range(200_000))
     assert interner.numbers(_array(values[::-1])).tolist() == list(range(199_999, -1, -1))
     assert interner.texts(199_999).to_pylist() == ["id 199999"]
-
-
-def test_looking_for_a_text_does_not_take_it_in():
-    interner = Interner()
-    interner.numbers(_array(["a", "b"]))
-    assert (interner.find("b"), interner.find("c"), len(interner)) == (1, -1, 2)
-    assert interner.numbers(_array(["d", "c"])).tolist() == [2, 3]

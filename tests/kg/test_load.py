@@ -8,6 +8,7 @@ from pydantic import BaseModel, ValidationError
 
 from kgqa_hpc.errors import GraphFormatError
 from kgqa_hpc.kg.assemble import Policy
+from kgqa_hpc.kg.input_files import graph_files
 from kgqa_hpc.kg.load import load_graph
 from kgqa_hpc.kg.settings import (
     GraphConfig,
@@ -83,7 +84,7 @@ def test_every_source_says_what_it_is_and_joins_the_common_keys(name):
     assert source.description.endswith(".")
     assert isinstance(source.licence, str)
     assert issubclass(source.Settings, SourceSettings)
-    own = set(source.Settings.model_fields)
+    own = set(source.Settings.__annotations__)
     assert not own & set(GraphConfig.model_fields) - {
         "exclude_edge_types",
         "unknown_nodes",
@@ -155,3 +156,12 @@ def test_a_source_of_another_package_works_by_its_entry_point(monkeypatch):
     monkeypatch.setattr(SOURCES, "_foreign", {"planets": point}, raising=False)
     graph = load_graph(graph_config({"source": "planets", "moons": 2, "min_degree": 0}))
     assert graph.node_ids.tolist() == ["Mars", "moon 0", "moon 1"]
+
+
+def test_every_file_of_a_graph_is_remembered_however_many_have_one_name(tmp_path: Path):
+    files = [tmp_path / folder / "n.csv" for folder in "abcd"]
+    for file in files:
+        file.parent.mkdir()
+        file.write_text("x")
+    config = graph_config({"source": "csv", "nodes": [str(file) for file in files], "edges": str(files[0])})
+    assert sorted(set(graph_files(config).values())) == files

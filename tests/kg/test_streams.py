@@ -14,7 +14,7 @@ import pytest
 from kgqa_hpc.errors import GraphFormatError
 from kgqa_hpc.kg import delimited
 from kgqa_hpc.kg.assemble import Assembly, Policy
-from kgqa_hpc.kg.delimited import CSV, TSV, DelimitedFile
+from kgqa_hpc.kg.delimited import CSV, TSV, DelimitedFile, Dialect
 from kgqa_hpc.kg.sources.csv import read_csv
 from kgqa_hpc.kg.tables import read_table
 
@@ -42,6 +42,25 @@ def test_a_zip_of_several_files_is_refused(write, tmp_path):
         archive.writestr("b", "x")
     with pytest.raises(GraphFormatError, match=r"n\.zip: holds 2 files"):
         read_csv(tmp_path / "n.zip", write("edges", EDGES))
+
+
+@pytest.mark.parametrize(("place", "bits", "reason"), [(8, 1, "encrypted"), (10, 99, "not supported")])
+def test_a_zip_that_cannot_be_unpacked_is_one_clear_error(write, tmp_path, place, bits, reason):
+    with zipfile.ZipFile(tmp_path / "n.zip", "w") as archive:
+        archive.writestr("a", NODES)
+    data = bytearray((tmp_path / "n.zip").read_bytes())
+    data[data.index(b"PK\x01\x02") + place] |= bits  # in the central directory, and in the file's own header
+    data[place - 2] |= bits
+    with pytest.raises(GraphFormatError, match=rf"n\.zip: cannot be unpacked: .*{reason}"):
+        read_csv(write("n.zip", bytes(data)), write("edges", EDGES))
+
+
+def test_a_line_beyond_the_limit_is_refused_and_never_cut_in_two(write, monkeypatch):
+    monkeypatch.setattr(delimited, "_BLOCK_BYTES", 64)
+    monkeypatch.setattr(delimited, "LINE_LIMIT", 100)
+    file = DelimitedFile.open(write("t", "a\tb\n1\t2\n3\t" + "x" * 300 + "\n"), Dialect("\t", ragged=True))
+    with pytest.raises(GraphFormatError, match="t: has a line of more than 100 bytes"):
+        list(file.batches(["a", "b"], ["a", "b"], header=True))
 
 
 @pytest.mark.parametrize("dialect", [CSV, TSV], ids=["csv", "tsv"])

@@ -14,9 +14,7 @@ SHORT = 24  # rows up to here are sorted by insertion
 
 @kernel
 def by_degree(indptr):
-    """Vertices by falling degree, ties by number: original int32 (n,), its inverse int32 (n,), indptr int64
-    (n+1,).
-    """
+    """Vertices by falling degree, then number: original int32 (n,), its inverse int32 (n,), indptr int64 (n+1,)."""
     n = indptr.shape[0] - 1
     largest = 0
     for v in range(n):

@@ -1,4 +1,4 @@
-"""When a text is a name, and what of it: the rules, each counted.
+"""What of a text is the name: the rules of cleaning, each counted.
 
 In this order: control characters become blanks; underscores too where the recipe says so; stated endings and
 a reference to a data base in brackets at the end are cut (`Imatinib [DB00619]`, `a [Source:HGNC;Acc:7]`);
@@ -16,7 +16,7 @@ from kgqa_hpc.kg.hydrate.recipe import Rules
 from kgqa_hpc.text.plain_text import normalized
 
 _BRACKETS = {"]": "[", ")": "("}
-# Characters; longer than any name, and short enough to be harmless.
+# Characters that are looked at: more than any name has, and few enough to be quick.
 _LIMIT = 10_000
 
 

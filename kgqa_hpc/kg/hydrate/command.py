@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from pathlib import Path
 from typing import Any
 
@@ -40,7 +41,7 @@ def hydrate_run(run: RunFolder, recipe_file: Path, tables: Path | None, *, web: 
             )
         write_graph(run.kg, named, {}, graph_origin(run.manifest().sections))
     make_folder(run.stats)
-    document = report.to_dict()
+    document = dataclasses.asdict(report)
     write_file(run.stats / REPORT, orjson.dumps(document, option=orjson.OPT_INDENT_2) + b"\n")
     if report.unreachable:
         raise StoppedEarly(
@@ -64,7 +65,7 @@ def _same(one: KnowledgeGraph, other: KnowledgeGraph) -> bool:
 
 
 def render(document: dict[str, Any]) -> str:
-    """Coverage per class, as in the paper's Appendix B, and what needs a look."""
+    """Coverage per class, as in the paper's Appendix B, and what the user should check."""
     lines = []
     for kind, row in document["classes"].items():
         spaces = ", ".join(f"{space} {count:,}" for space, count in row["by_space"].items())

@@ -16,11 +16,11 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from kgqa_hpc.kg.entity_tables import read_columns
 from kgqa_hpc.kg.graph import KnowledgeGraph
 from kgqa_hpc.kg.hydrate.clean import cleaned
 from kgqa_hpc.kg.hydrate.recipe import GIVEN, EntityClass, Recipe, Source
 from kgqa_hpc.kg.hydrate.spaces import Spaces
+from kgqa_hpc.kg.tables import read_columns
 
 _COLUMNS = ("name_space", "name_id", "name_table", "name_date")
 
@@ -32,9 +32,6 @@ class Report:
     classes: dict[str, dict[str, Any]] = field(default_factory=dict)
     spaces: dict[str, dict[str, Any]] = field(default_factory=dict)
     unreachable: int = 0
-
-    def to_dict(self) -> dict[str, Any]:
-        return dataclasses.asdict(self)
 
 
 def hydrate(
@@ -52,12 +49,14 @@ def hydrate(
     """
     work = _Work(graph, recipe, recipe.path(recipe.folder) if recipe.folder else folder)
     spaces = Spaces(recipe, recipe.path(recipe.cache) if recipe.cache else cache, web=web)
-    classes = [kind for kind in graph.node_types if kind in recipe.classes or "*" in recipe.classes]
-    for kind in classes:
-        work.collect(kind, recipe.classes.get(kind, recipe.classes.get("*")), spaces)
+    classes = {kind: recipe.class_of(kind) for kind in graph.node_types}
+    for kind, entity in classes.items():
+        if entity is not None:
+            work.collect(kind, entity, spaces)
     report = Report()
-    for kind in graph.node_types:
-        report.classes[kind] = work.name_class(kind, spaces) if kind in classes else work.leave(kind)
+    for kind, entity in classes.items():
+        named = work.leave(kind) if entity is None else work.name_class(kind, entity, spaces)
+        report.classes[kind] = named
     report.spaces = spaces.report()
     report.unreachable = sum(each["unreachable"] for each in report.spaces.values())
     return work.result(), report
@@ -68,8 +67,7 @@ class _Work:
 
     def __init__(self, graph: KnowledgeGraph, recipe: Recipe, folder: Path | None) -> None:
         self._graph, self._recipe, self._folder = graph, recipe, folder
-        given = _given_names(graph)
-        self._given = given
+        self._given = _given_names(graph)
         self._names = np.array([""] * graph.num_nodes, dtype=object)
         self._origin: list[list[str]] = [[""] * graph.num_nodes for _ in _COLUMNS]
         self._ids: dict[tuple[str, int], dict[int, str]] = {}  # class and place of the source -> node -> id
@@ -77,9 +75,8 @@ class _Work:
     def _members(self, kind: str) -> list[int]:
         return np.flatnonzero(self._graph.node_type == self._graph.node_types.index(kind)).tolist()
 
-    def collect(self, kind: str, entity: EntityClass | None, spaces: Spaces) -> None:
+    def collect(self, kind: str, entity: EntityClass, spaces: Spaces) -> None:
         """Find out which ids the nodes of a class have, and tell the spaces which are wanted."""
-        assert entity is not None
         members = self._members(kind)
         cells = self._cells(entity, members)
         for number, source in enumerate(entity.names):
@@ -90,7 +87,7 @@ class _Work:
                 text = self._cell(source, node, cells)
                 first = text if source.is_name else text.split(source.separator)[0].strip()
                 if first:
-                    found[node] = first if source.is_name else spaces.local(source.space, first)
+                    found[node] = first if source.is_name else self._recipe.spaces[source.space].local(first)
             self._ids[kind, number] = found
             if not source.is_name:
                 spaces.want(source.space, found.values())
@@ -113,9 +110,8 @@ class _Work:
             return "" if value is None else str(value)
         return key.partition(source.after)[2] if source.after else key
 
-    def name_class(self, kind: str, spaces: Spaces) -> dict[str, Any]:
+    def name_class(self, kind: str, entity: EntityClass, spaces: Spaces) -> dict[str, Any]:
         """Go through the order of a class; returns its coverage."""
-        entity = self._recipe.classes.get(kind) or self._recipe.classes["*"]
         left, counts, by_space = self._members(kind), Counter[str](), Counter[str]()
         total = len(left)
         order = list(enumerate(entity.names))

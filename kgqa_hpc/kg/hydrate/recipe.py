@@ -64,6 +64,14 @@ class Space(Settings):
             raise ValueError("needs one of table, obo and resolver")
         return self
 
+    def local(self, text: str) -> str:
+        """An id without its prefix: HP:0000118, http://…/HP_0000118 and 0000118 are one."""
+        text = text.strip()
+        if self.uri and text.startswith(self.uri):
+            return text[len(self.uri) :]
+        prefix, colon, local = text.partition(":")
+        return local if colon and prefix.casefold() in map(str.casefold, self.prefixes) else text
+
 
 class Source(Settings):
     """Where the ids of a class stand for one space; without a column or property the node's own id counts."""
@@ -85,7 +93,7 @@ class EntityClass(Settings):
 
 
 class Rules(Settings):
-    """What is done with names that are none, or not good ones."""
+    """What is done with names that are identifiers, too long, or not unique."""
 
     ids: Literal["drop", "keep"] = Field("drop", description="Names that are an identifier.")
     overlong: Literal["keep", "cut", "drop"] = Field("keep", description="Names longer than `longest`.")
@@ -118,8 +126,12 @@ class Recipe(Settings):
                     raise ValueError(f"classes.{name}: column {source.column} of which table?")
         return self
 
+    def class_of(self, kind: str) -> EntityClass | None:
+        """How nodes of a type are named; None when the recipe leaves them as they are."""
+        return self.classes.get(kind) or self.classes.get("*")
+
     def path(self, name: str) -> Path:
-        """A path of the recipe, from where it lies."""
+        """A path of the recipe; relative ones start in its folder."""
         return self.home / Path(name).expanduser()
 
 

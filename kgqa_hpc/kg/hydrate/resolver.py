@@ -24,7 +24,7 @@ from kgqa_hpc.kg.hydrate.recipe import Resolver
 from kgqa_hpc.store.atomic import make_folder
 from kgqa_hpc.text import bounded_json
 
-# An answer is a few hundred bytes; whatever is longer is no answer.
+# Bytes of an answer; a real one has a few hundred.
 _LONGEST_ANSWER = 1 << 20
 _FAILURES = (OSError, http.client.HTTPException, ValueError)
 AGENT = "kgqa_hpc hydration"
@@ -119,7 +119,7 @@ class Web:
         return ("", name) if isinstance(name, str) and name.strip() else ("not_found", None)
 
     def _wait(self, attempt: int) -> None:
-        """The pace that is allowed, and longer after each failure."""
+        """Keep to the allowed pace, and wait longer after each failure."""
         pause = max(0.0, self._next - time.monotonic()) + (2**attempt - 1) / self._resolver.per_second
         if pause:
             time.sleep(min(pause, 60.0))

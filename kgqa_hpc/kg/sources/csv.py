@@ -15,7 +15,7 @@ from pydantic import Field
 from kgqa_hpc.kg.assemble import Assembly, Policy
 from kgqa_hpc.kg.delimited import CSV
 from kgqa_hpc.kg.graph import KnowledgeGraph
-from kgqa_hpc.kg.settings import Files, GraphConfig, SourceSettings, listed
+from kgqa_hpc.kg.settings import Files, SourceSettings, listed
 from kgqa_hpc.kg.tables import read_table
 
 NODE_COLUMNS = ("id", "name", "type")
@@ -30,10 +30,6 @@ class CsvSettings(SourceSettings):
     paths = ("nodes", "edges")
 
 
-class _Section(CsvSettings, GraphConfig):
-    """What `read` is given."""
-
-
 class Csv:
     """Two comma-separated tables."""
 
@@ -42,7 +38,7 @@ class Csv:
     description = "Two comma-separated tables: nodes (id,name,type) and edges (source_id,target_id,type)."
     Settings = CsvSettings
 
-    def read(self, settings: _Section) -> KnowledgeGraph:
+    def read(self, settings: CsvSettings) -> KnowledgeGraph:
         """The graph of the files of a configuration."""
         return _read(listed(settings.nodes), listed(settings.edges), Policy.of(settings))
 

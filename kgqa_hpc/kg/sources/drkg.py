@@ -14,12 +14,10 @@ import pyarrow.compute as pc
 from pydantic import Field
 
 from kgqa_hpc.kg.assemble import Assembly, Policy
-from kgqa_hpc.kg.delimited import TSV, DelimitedFile
 from kgqa_hpc.kg.graph import KnowledgeGraph
-from kgqa_hpc.kg.settings import GraphConfig, SourceSettings
-from kgqa_hpc.kg.tables import Rows, constant
-
-_COLUMNS = ("head", "relation", "tail")
+from kgqa_hpc.kg.settings import SourceSettings
+from kgqa_hpc.kg.sources.triples import add_triples
+from kgqa_hpc.kg.tables import constant
 
 
 class DrkgSettings(SourceSettings):
@@ -28,10 +26,6 @@ class DrkgSettings(SourceSettings):
     path: str = Field(description="drkg.tsv.")
     name_by_id: bool = Field(False, description="Local ids stand for the names the file does not have.")
     paths = ("path",)
-
-
-class _Section(DrkgSettings, GraphConfig):
-    """What `read` is given."""
 
 
 class Drkg:
@@ -44,14 +38,12 @@ class Drkg:
     description = "The Drug Repurposing Knowledge Graph, drkg.tsv."
     Settings = DrkgSettings
 
-    def read(self, settings: _Section) -> KnowledgeGraph:
+    def read(self, settings: DrkgSettings) -> KnowledgeGraph:
         """The graph of drkg.tsv; nodes are the ends of its rows in their order."""
         assembly = Assembly(Policy.of(settings))
-        file = DelimitedFile.open(Path(settings.path), TSV)
-        for first, columns in file.batches(_COLUMNS, _COLUMNS, header=False):
-            rows = Rows(file, first, columns, header=False)
-            assembly.edges(rows.file, rows["head"], rows["tail"], rows["relation"], rows.line_of)
-        attributes = {"source": self.name, "files": file.file, "licence": self.licence}
+        path = Path(settings.path)
+        add_triples(assembly, path, may_have_header=False)
+        attributes = {"source": self.name, "files": path.name, "licence": self.licence}
 
         def declare(ids: pa.Array) -> tuple[pa.Array, pa.Array]:
             kinds = pc.replace_substring_regex(ids, r"(?s)::.*$", "")

@@ -9,18 +9,19 @@ case:
 
 from `<data>` by the `attr.name` of its key (by the key itself when it is not declared), else from the XML
 attributes `label` and `labels` of the element; all other `<data>` are properties. A key's `<default>` is
-respected. Neo4j's ":Gene:Entity" is
-the type Gene. When no node of the file has a name, ids are the names; without any type, nodes are of type
-"entity", edges "related_to". Nested graphs are flattened, ports ignored, hyperedges refused.
+respected. Neo4j's ":Gene:Entity" is the type Gene. When no node of the file has a name, ids are the names;
+without any type, nodes are of type "entity", edges "related_to". Nested graphs are flattened, ports ignored,
+hyperedges refused.
 
-A DOCTYPE is refused before anything of it is expanded: entities are how XML attacks work, and GraphML needs
-none. The standard library's expat is used directly because it knows the line of every element.
+A DOCTYPE is refused unread: XML attacks use its entities, and GraphML needs none. The standard library's expat
+is used directly because it knows the line of every element.
 """
 
 from __future__ import annotations
 
 import re
 from array import array
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 from xml.parsers import expat
@@ -31,7 +32,7 @@ from pydantic import Field
 from kgqa_hpc.errors import GraphFormatError
 from kgqa_hpc.kg.assemble import Assembly, Policy
 from kgqa_hpc.kg.graph import KnowledgeGraph
-from kgqa_hpc.kg.settings import GraphConfig, SourceSettings
+from kgqa_hpc.kg.settings import SourceSettings
 from kgqa_hpc.kg.textfile import TextStream, refuse_other_encodings
 
 _NAMES = ("name", "label", "title", "entity_name", "entity_id", "displayname")
@@ -49,10 +50,6 @@ class GraphMlSettings(SourceSettings):
     paths = ("path",)
 
 
-class _Section(GraphMlSettings, GraphConfig):
-    """What `read` is given."""
-
-
 class GraphMl:
     """GraphML as many tools write it."""
 
@@ -61,7 +58,7 @@ class GraphMl:
     description = "GraphML of networkx, igraph, Gephi, Neo4j and others."
     Settings = GraphMlSettings
 
-    def read(self, settings: _Section) -> KnowledgeGraph:
+    def read(self, settings: GraphMlSettings) -> KnowledgeGraph:
         """The graph of the file of a configuration."""
         return read_graphml(Path(settings.path), Policy.of(settings))
 
@@ -148,9 +145,8 @@ class Document:
         self.edges = _Elements("edge", {"source": [], "target": []}, (_Column(edge_types),))
         self.keys: dict[str, str] = {}  # key id -> attr.name
         self.key: tuple[str, str] | None = None  # id and domain of the present <key>
-        self.open: list[
-            _Elements | None
-        ] = []  # the nodes, edges and graphs (None) around the present position
+        # The nodes, edges and graphs (None) around the present position.
+        self.open: list[_Elements | None] = []
         self.closed = False  # the node around has had its nested graph; it can get no more data
         self.inside_data = 0  # depth below and including <data> or <default>
         self.slot: tuple[_Column, int] | None = None  # where the text of the present <data> goes
@@ -159,7 +155,7 @@ class Document:
         self.parser = expat.ParserCreate()
 
     def read(self) -> None:
-        """Parse the file and hand its elements on, batch by batch."""
+        """Parse the file, and pass its elements on in batches."""
         parser = self.parser
         parser.buffer_text = True
         parser.StartDoctypeDeclHandler = self._doctype
@@ -182,23 +178,15 @@ class Document:
             raise GraphFormatError(
                 f"{self.file} line {line:,}: not well-formed XML: {reason}", "export or download it again"
             ) from None
-        self._flush_nodes()
-        self._flush_edges()
+        self._flush(self.nodes, self.assembly.nodes)
+        self._flush(self.edges, self.assembly.edges)
 
-    def _flush_nodes(self) -> None:
-        nodes, (names, types) = self.nodes, self.nodes.columns
-        lines = nodes.lines.__getitem__
-        ids, kinds = _array(nodes.required["id"]), _array(types.labels())
-        properties = _arrays(nodes.properties)
-        self.assembly.nodes(self.file, ids, _array(names.values), kinds, lines, properties)
-        nodes.clear()
-
-    def _flush_edges(self) -> None:
-        edges, (types,) = self.edges, self.edges.columns
-        lines = edges.lines.__getitem__
-        ends = (_array(edges.required["source"]), _array(edges.required["target"]))
-        self.assembly.edges(self.file, *ends, _array(types.labels()), lines, _arrays(edges.properties))
-        edges.clear()
+    def _flush(self, elements: _Elements, take: Callable[..., None]) -> None:
+        *others, types = elements.columns
+        texts = [*elements.required.values(), *(column.values for column in others), types.labels()]
+        properties = {name: _array(column.values) for name, column in elements.properties.items()}
+        take(self.file, *map(_array, texts), elements.lines.__getitem__, properties)
+        elements.clear()
 
     def _fail(self, what: str, cure: str) -> GraphFormatError:
         return GraphFormatError(f"{self.file} line {self.parser.CurrentLineNumber:,}: {what}", cure)
@@ -214,7 +202,7 @@ class Document:
         self.parser.StartElementHandler = self._start
 
     def _start(self, tag: str, attributes: dict[str, str]) -> None:
-        # Called for every element, a few million times: the frequent ones first, and no needless calls.
+        # Called for every element, some million times: frequent ones come first, with as few calls as possible.
         self.text.clear()
         if self.inside_data:
             self.inside_data += 1
@@ -276,9 +264,9 @@ class Document:
             self.open.pop()
             self.closed = name == "graph"
             if len(self.edges.lines) >= _BATCH:
-                self._flush_edges()
+                self._flush(self.edges, self.assembly.edges)
             if len(self.nodes.lines) >= _BATCH and not any(self.open):
-                self._flush_nodes()
+                self._flush(self.nodes, self.assembly.nodes)
         elif name == "key":
             self.key = None
 
@@ -299,10 +287,6 @@ class Document:
             column, rank = elements.slot(self.keys[key])
             if rank < column.default_rank:
                 column.default, column.default_rank = text, rank
-
-
-def _arrays(columns: dict[str, _Column]) -> dict[str, pa.Array]:
-    return {name: _array(column.values) for name, column in columns.items()}
 
 
 def _array(values: list[str]) -> pa.Array:

@@ -20,7 +20,7 @@ from kgqa_hpc.kg.delimited import TSV
 from kgqa_hpc.kg.graph import KnowledgeGraph
 from kgqa_hpc.kg.jsonfile import json_members
 from kgqa_hpc.kg.rows import Buffer, members
-from kgqa_hpc.kg.settings import Files, GraphConfig, SourceSettings, listed
+from kgqa_hpc.kg.settings import Files, SourceSettings, listed
 from kgqa_hpc.kg.tables import read_table
 
 
@@ -47,10 +47,6 @@ class HetionetSettings(SourceSettings):
         return self
 
 
-class _Section(HetionetSettings, GraphConfig):
-    """What `read` is given."""
-
-
 class Hetionet:
     """Hetionet and other hetnets."""
 
@@ -59,7 +55,7 @@ class Hetionet:
     description = "Hetionet v1.0 and other hetnets, as JSON or as TSV and SIF."
     Settings = HetionetSettings
 
-    def read(self, settings: _Section) -> KnowledgeGraph:
+    def read(self, settings: HetionetSettings) -> KnowledgeGraph:
         """The graph of the document or of the tables, in their order."""
         assembly = Assembly(Policy.of(settings))
         if settings.path is not None:

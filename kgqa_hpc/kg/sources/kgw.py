@@ -16,7 +16,8 @@ from kgqa_hpc.errors import GraphFormatError
 from kgqa_hpc.kg.assemble import Assembly, Policy
 from kgqa_hpc.kg.delimited import CSV
 from kgqa_hpc.kg.graph import KnowledgeGraph
-from kgqa_hpc.kg.settings import Files, GraphConfig, SourceSettings, listed
+from kgqa_hpc.kg.rows import first_of
+from kgqa_hpc.kg.settings import Files, SourceSettings, listed
 from kgqa_hpc.kg.tables import Rows, read_table
 from kgqa_hpc.text import bounded_json
 
@@ -32,10 +33,6 @@ class KgwSettings(SourceSettings):
     paths = ("nodes", "edges")
 
 
-class _Section(KgwSettings, GraphConfig):
-    """What `read` is given."""
-
-
 class Kgw:
     """Exports of kgw."""
 
@@ -44,7 +41,7 @@ class Kgw:
     description = "Exports of the package kgw, and query exports of Neo4j dumps such as CKG's."
     Settings = KgwSettings
 
-    def read(self, settings: _Section) -> KnowledgeGraph:
+    def read(self, settings: KgwSettings) -> KnowledgeGraph:
         """The graph of both tables, in their order."""
         assembly = Assembly(Policy.of(settings))
         nodes, edges = listed(settings.nodes), listed(settings.edges)
@@ -59,7 +56,7 @@ class Kgw:
 def add_nodes(assembly: Assembly, path: Path, names: list[str]) -> None:
     """Take in a table of nodes."""
     for rows in read_table(path, CSV, ("id", "type", "properties")):
-        found = pa.array(_names(rows, names), pa.large_string())
+        found = json_names(rows, rows["properties"], names)
         assembly.nodes(rows.file, rows["id"], found, rows["type"], rows.line_of)
 
 
@@ -69,19 +66,15 @@ def add_edges(assembly: Assembly, path: Path) -> None:
         assembly.edges(rows.file, rows["source_id"], rows["target_id"], rows["type"], rows.line_of)
 
 
-def _names(rows: Rows, names: list[str]) -> list[str]:
+def json_names(rows: Rows, cells: pa.Array, names: list[str]) -> pa.Array:
+    """The first of some members of each cell's JSON object. Raises GraphFormatError with the line."""
     found = []
-    for row, text in enumerate(rows["properties"].to_pylist()):
+    for row, text in enumerate(cells.to_pylist()):
         try:
-            properties = bounded_json.loads(text or "{}")
-        except orjson.JSONDecodeError as problem:
+            found.append(first_of(bounded_json.loads(text or "{}"), names))
+        except (orjson.JSONDecodeError, AttributeError) as problem:
+            what = f"not JSON: {problem.msg}" if isinstance(problem, ValueError) else "no JSON object"
             raise GraphFormatError(
-                f"{rows.file} line {rows.line_of(row):,}: properties are not JSON: {problem.msg}",
-                "export it again",
+                f"{rows.file} line {rows.line_of(row):,}: properties are {what}", "export it again"
             ) from None
-        if not isinstance(properties, dict):
-            raise GraphFormatError(
-                f"{rows.file} line {rows.line_of(row):,}: properties are no JSON object", "export it again"
-            )
-        found.append(next((str(properties[name]) for name in names if properties.get(name)), ""))
-    return found
+    return pa.array(found, pa.large_string())

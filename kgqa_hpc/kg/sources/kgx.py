@@ -12,22 +12,19 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, Literal
 
-import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 from pydantic import Field
 
 from kgqa_hpc.errors import GraphFormatError
-from kgqa_hpc.kg.assemble import Assembly, Lines, Policy
-from kgqa_hpc.kg.delimited import CSV, Dialect
+from kgqa_hpc.kg.assemble import Assembly, Policy
+from kgqa_hpc.kg.delimited import CSV, RAGGED, Dialect
 from kgqa_hpc.kg.graph import KnowledgeGraph
 from kgqa_hpc.kg.jsonfile import json_lines, json_members
 from kgqa_hpc.kg.rows import Buffer, members
-from kgqa_hpc.kg.settings import Files, GraphConfig, SourceSettings, listed
+from kgqa_hpc.kg.settings import Files, SourceSettings, listed
 from kgqa_hpc.kg.tables import constant, read_table
 
-_TSV = Dialect("\t", ragged=True)
 NAMED_THING = "biolink:NamedThing"
 
 
@@ -45,10 +42,6 @@ class KgxSettings(SourceSettings):
     paths = ("nodes", "edges")
 
 
-class _Section(KgxSettings, GraphConfig):
-    """What `read` is given."""
-
-
 class Kgx:
     """Biolink graphs."""
 
@@ -57,7 +50,7 @@ class Kgx:
     description = "KGX, Biolink graphs such as Monarch's, as TSV, CSV or JSON Lines."
     Settings = KgxSettings
 
-    def read(self, settings: _Section) -> KnowledgeGraph:
+    def read(self, settings: KgxSettings) -> KnowledgeGraph:
         """The graph of all files, in their order."""
         nodes, edges = listed(settings.nodes), listed(settings.edges)
         reader = _Reader(Assembly(Policy.of(settings)), settings)
@@ -77,7 +70,7 @@ class Kgx:
 class _Reader:
     """The files of one graph."""
 
-    def __init__(self, assembly: Assembly, settings: _Section) -> None:
+    def __init__(self, assembly: Assembly, settings: KgxSettings) -> None:
         self.assembly = assembly
         self._settings = settings
         self.negated = 0
@@ -95,19 +88,19 @@ class _Reader:
         for rows in read_table(
             path, _dialect(path), wanted, optional=("negated",), properties=self._settings.properties
         ):
-            line_of, holds = rows.line_of, self._holding(rows["negated"])
-            if not holds.all():
-                line_of = _chosen(line_of, np.flatnonzero(holds))
-            keep = pa.array(holds)
-            source, kind, target = (rows[name].filter(keep) for name in wanted)
-            properties = {name: column.filter(keep) for name, column in rows.properties.items()}
-            self.assembly.edges(rows.file, source, target, kind, line_of, properties)
+            if self._settings.negated == "drop":
+                false = pc.equal(pc.utf8_lower(rows["negated"]), "true")
+                if count := pc.sum(false).as_py():
+                    self.negated += count
+                    rows = rows.where(pc.invert(false))
+            source, kind, target = (rows[name] for name in wanted)
+            self.assembly.edges(rows.file, source, target, kind, rows.line_of, rows.properties)
 
     def json_nodes(self, path: Path) -> None:
         buffer = Buffer(self.assembly, path.name)
         for line, item in _objects(path, "nodes"):
             kinds = item.get("category") or [NAMED_THING]
-            kinds = [kinds] if isinstance(kinds, str) else [str(kind) for kind in kinds]
+            kinds = [str(kind) for kind in (kinds if isinstance(kinds, list) else [kinds])]
             kind = {"all": "|".join(kinds), "first": kinds[0], "last": kinds[-1]}[self._settings.category]
             kept = members(item, self._settings.properties)
             buffer.node(line, _text(item, "id", path, line), str(item.get("name") or ""), kind, kept)
@@ -125,20 +118,9 @@ class _Reader:
             buffer.edge(line, source, target, kind, members(item, self._settings.properties))
         buffer.flush()
 
-    def _holding(self, negated: pa.Array) -> Any:
-        if self._settings.negated == "keep":
-            return np.ones(len(negated), dtype=bool)
-        false = pc.equal(pc.utf8_lower(negated), "true").to_numpy(zero_copy_only=False)
-        self.negated += int(false.sum())
-        return ~false
-
-
-def _chosen(line_of: Lines, rows: npt.NDArray[np.int64]) -> Lines:
-    return lambda row: line_of(int(rows[row]))
-
 
 def _dialect(path: Path) -> Dialect:
-    return CSV if ".csv" in path.suffixes else _TSV
+    return CSV if ".csv" in path.suffixes else RAGGED
 
 
 def _is_json(path: Path) -> bool:

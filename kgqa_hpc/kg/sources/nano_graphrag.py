@@ -15,7 +15,7 @@ from pydantic import Field
 
 from kgqa_hpc.kg.assemble import Assembly, Policy
 from kgqa_hpc.kg.graph import KnowledgeGraph
-from kgqa_hpc.kg.settings import GraphConfig, SourceSettings
+from kgqa_hpc.kg.settings import SourceSettings
 from kgqa_hpc.kg.sources.graphml import Document
 
 _QUOTES = "\"'` \t\r\n"
@@ -29,10 +29,6 @@ class NanoGraphRagSettings(SourceSettings):
     paths = ("path",)
 
 
-class _Section(NanoGraphRagSettings, GraphConfig):
-    """What `read` is given."""
-
-
 class NanoGraphRag:
     """Graphs of nano-graphrag and LightRAG."""
 
@@ -41,7 +37,7 @@ class NanoGraphRag:
     description = "GraphML of nano-graphrag and LightRAG."
     Settings = NanoGraphRagSettings
 
-    def read(self, settings: _Section) -> KnowledgeGraph:
+    def read(self, settings: NanoGraphRagSettings) -> KnowledgeGraph:
         """The graph of the document, in its order; names are its ids without quotes."""
         path = Path(settings.path)
         assembly = Assembly(Policy.of(settings))

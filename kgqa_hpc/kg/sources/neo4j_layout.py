@@ -47,7 +47,7 @@ class Layout:
 
 
 def layout_of(header: str, dialect: Dialect) -> Layout | None:
-    """What a header line says, or None when it is none of a Neo4j export."""
+    """What a header line says, or None when it is not one of a Neo4j export."""
     fields = next(csv.reader([header], delimiter=dialect.separator, quotechar=dialect.quote or '"'), [])
     fields = [field.strip() for field in fields]
     if any(_ROLE.fullmatch(field) for field in fields) and not set(fields) & {"ID", "START_ID"}:

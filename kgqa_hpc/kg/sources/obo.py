@@ -18,7 +18,7 @@ from kgqa_hpc.errors import GraphFormatError
 from kgqa_hpc.kg.assemble import Assembly, Policy
 from kgqa_hpc.kg.graph import KnowledgeGraph
 from kgqa_hpc.kg.rows import Buffer
-from kgqa_hpc.kg.settings import GraphConfig, SourceSettings
+from kgqa_hpc.kg.settings import SourceSettings
 from kgqa_hpc.kg.textfile import text_lines
 
 _ESCAPES = {"n": "\n", "t": "\t", "W": " "}
@@ -32,10 +32,6 @@ class OboSettings(SourceSettings):
     paths = ("path",)
 
 
-class _Section(OboSettings, GraphConfig):
-    """What `read` is given."""
-
-
 class Obo:
     """Ontologies in OBO format."""
 
@@ -44,7 +40,7 @@ class Obo:
     description = "An ontology in OBO format: terms, is_a and relationships."
     Settings = OboSettings
 
-    def read(self, settings: _Section) -> KnowledgeGraph:
+    def read(self, settings: OboSettings) -> KnowledgeGraph:
         """The graph of the file; nodes and edges keep its order."""
         path = Path(settings.path)
         assembly = Assembly(Policy.of(settings))

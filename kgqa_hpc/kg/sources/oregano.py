@@ -17,11 +17,10 @@ from pydantic import Field
 
 from kgqa_hpc.errors import InputError
 from kgqa_hpc.kg.assemble import Assembly, Policy
-from kgqa_hpc.kg.delimited import TSV, DelimitedFile
-from kgqa_hpc.kg.entity_tables import read_columns
 from kgqa_hpc.kg.graph import KnowledgeGraph
-from kgqa_hpc.kg.settings import GraphConfig, SourceSettings
-from kgqa_hpc.kg.tables import Rows
+from kgqa_hpc.kg.settings import SourceSettings
+from kgqa_hpc.kg.sources.triples import add_triples
+from kgqa_hpc.kg.tables import read_columns
 
 NO_NAME_EDGES = "has_code"
 # Which column of which table holds names (not identifiers).
@@ -32,7 +31,6 @@ NAMES = {
     "SIDE_EFFECT": "NAME",
     "INDICATION": "NAME",
 }
-_COLUMNS = ("subject", "predicate", "object")
 
 
 class OreganoSettings(SourceSettings):
@@ -45,10 +43,6 @@ class OreganoSettings(SourceSettings):
     paths = ("path",)
 
 
-class _Section(OreganoSettings, GraphConfig):
-    """What `read` is given."""
-
-
 class Oregano:
     """The OREGANO knowledge graph."""
 
@@ -57,15 +51,12 @@ class Oregano:
     description = "OREGANO v2.1, drugs and what they act on: triples and tables of entities."
     Settings = OreganoSettings
 
-    def read(self, settings: _Section) -> KnowledgeGraph:
+    def read(self, settings: OreganoSettings) -> KnowledgeGraph:
         """The graph as it stands in the files: repeated rows and ATC codes included."""
         folder = Path(settings.path)
         triples = _triples_file(folder)
         assembly = Assembly(Policy.of(settings))
-        file = DelimitedFile.open(triples, TSV)
-        for first, columns in file.batches(_COLUMNS, _COLUMNS, header=False):
-            rows = Rows(file, first, columns, header=False)
-            assembly.edges(rows.file, rows["subject"], rows["object"], rows["predicate"], rows.line_of)
+        add_triples(assembly, triples, may_have_header=False)
         names = _names(folder)
 
         def declare(ids: pa.Array) -> tuple[pa.Array, pa.Array]:
@@ -86,7 +77,7 @@ class Oregano:
             },
             declare=declare,
         )
-        # Its vocabulary has it even where a part of the graph does not: a default exclusion must exist.
+        # Always among the types, even of a part of the graph: the default excludes it, and refuses unknown types.
         if NO_NAME_EDGES in graph.edge_types:
             return graph
         return dataclasses.replace(graph, edge_types=(*graph.edge_types, NO_NAME_EDGES))

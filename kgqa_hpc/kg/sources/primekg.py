@@ -18,7 +18,9 @@ from pydantic import Field
 from kgqa_hpc.kg.assemble import Assembly, Policy
 from kgqa_hpc.kg.delimited import CSV
 from kgqa_hpc.kg.graph import KnowledgeGraph
-from kgqa_hpc.kg.settings import GraphConfig, SourceSettings
+from kgqa_hpc.kg.intern import Interner
+from kgqa_hpc.kg.relations import first_of_runs
+from kgqa_hpc.kg.settings import SourceSettings
 from kgqa_hpc.kg.tables import Rows, read_table
 
 _END = ("index", "id", "type", "name", "source")
@@ -37,10 +39,6 @@ class PrimeKgSettings(SourceSettings):
     paths = ("path",)
 
 
-class _Section(PrimeKgSettings, GraphConfig):
-    """What `read` is given."""
-
-
 class PrimeKg:
     """Precision Medicine Knowledge Graph."""
 
@@ -49,33 +47,25 @@ class PrimeKg:
     description = "PrimeKG, the Precision Medicine Knowledge Graph, kg.csv."
     Settings = PrimeKgSettings
 
-    def read(self, settings: _Section) -> KnowledgeGraph:
+    def read(self, settings: PrimeKgSettings) -> KnowledgeGraph:
         """The graph of kg.csv; nodes in the order in which its rows name them."""
         path, kind = Path(settings.path), settings.edge_type
-        assembly, met = Assembly(Policy.of(settings)), _Met()
+        assembly, known = Assembly(Policy.of(settings)), Interner()
         wanted = [f"{side}_{column}" for column in _END for side in "xy"]
         for rows in read_table(path, CSV, [*wanted, kind]):
-            _add_nodes(assembly, rows, met.new(rows["x_index"], rows["y_index"]))
+            _add_nodes(assembly, rows, _new(known, rows["x_index"], rows["y_index"]))
             assembly.edges(rows.file, rows["x_index"], rows["y_index"], rows[kind], rows.line_of)
         graph = assembly.finish({"source": self.name, "files": path.name, "licence": self.licence})
         return graph if settings.mirrored == "keep" else graph.with_edges(_first_of_mirrored(graph))
 
 
-class _Met:
-    """Which nodes were met already."""
-
-    def __init__(self) -> None:
-        from kgqa_hpc.kg.intern import Interner
-
-        self._ids = Interner()
-
-    def new(self, left: pa.Array, right: pa.Array) -> npt.NDArray[np.int64]:
-        """Where nodes stand that are met here first, as 2 * row + (1 for the right end), in that order."""
-        before = len(self._ids)
-        codes = np.stack(self._ids.pairs(left, right), axis=1).ravel()
-        fresh = np.flatnonzero(codes >= before)
-        _, first = np.unique(codes[fresh], return_index=True)
-        return fresh[np.sort(first)]
+def _new(known: Interner, left: pa.Array, right: pa.Array) -> npt.NDArray[np.int64]:
+    """Where nodes stand that are not known yet, as 2 * row + (1 for the right end), in that order."""
+    before = len(known)
+    codes = np.stack(known.pairs(left, right), axis=1).ravel()
+    fresh = np.flatnonzero(codes >= before)
+    _, first = np.unique(codes[fresh], return_index=True)
+    return fresh[np.sort(first)]
 
 
 def _add_nodes(assembly: Assembly, rows: Rows, places: npt.NDArray[np.int64]) -> None:
@@ -93,10 +83,7 @@ def _first_of_mirrored(graph: KnowledgeGraph) -> npt.NDArray[np.bool_]:
     low = np.minimum(graph.edge_source, graph.edge_target)
     high = np.maximum(graph.edge_source, graph.edge_target)
     order = np.lexsort((graph.edge_type, high, low))  # stable: of equal ones the first in the file is first
-    same = np.ones(len(order), dtype=bool)
-    same[:1] = False
+    keep = np.zeros(len(order), dtype=bool)
     for values in (low, high, graph.edge_type):
-        same[1:] &= values[order][1:] == values[order][:-1]
-    keep = np.empty(len(order), dtype=bool)
-    keep[order] = ~same
+        keep[order] |= first_of_runs(values[order])
     return keep

@@ -26,7 +26,7 @@ from kgqa_hpc.errors import GraphFormatError
 from kgqa_hpc.kg.assemble import Assembly, Policy
 from kgqa_hpc.kg.graph import KnowledgeGraph
 from kgqa_hpc.kg.rows import Buffer
-from kgqa_hpc.kg.settings import GraphConfig, SourceSettings
+from kgqa_hpc.kg.settings import SourceSettings
 from kgqa_hpc.kg.sources.rdf_statements import KNOWN, Statements, last_part
 from kgqa_hpc.kg.textfile import TextStream, refuse_other_encodings
 
@@ -53,10 +53,6 @@ class RdfSettings(SourceSettings):
     paths = ("path",)
 
 
-class _Section(RdfSettings, GraphConfig):
-    """What `read` is given."""
-
-
 class Rdf:
     """RDF graphs and OWL ontologies."""
 
@@ -65,7 +61,7 @@ class Rdf:
     description = "RDF and OWL as Turtle, N-Triples, N-Quads, TriG or RDF/XML."
     Settings = RdfSettings
 
-    def read(self, settings: _Section) -> KnowledgeGraph:
+    def read(self, settings: RdfSettings) -> KnowledgeGraph:
         """The graph of the file; nodes and edges in the order in which it names them."""
         path = Path(settings.path)
         plain, wanted = settings.reading == "plain", frozenset(settings.properties)

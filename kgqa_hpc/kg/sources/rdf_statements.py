@@ -1,4 +1,4 @@
-"""What RDF triples say: nodes with names and types, and edges; by the two readings of `rdf`."""
+"""Nodes with names and types, and edges, from RDF triples, by the two readings of `rdf`."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ UNKNOWN = "?"
 
 
 class Statements:
-    """All that was said so far; edges wait until it is known what is an entity.
+    """The statements so far; edges are kept until it is known which terms are entities.
 
     `properties` names the predicates whose literals are kept, by IRI or by its last part; of texts in several
     languages those in the wanted one and without one. RDF is a set: a value counts once.
@@ -90,7 +90,7 @@ class Statements:
     def _id(self, term: Any) -> str:
         if type(term).__name__ != "BlankNode":
             return str(getattr(term, "value", term))
-        # Names of blank nodes may be made up by the parser: by their order they are the same each time.
+        # Parsers make up names of blank nodes; numbers by their order are the same each time.
         return self._blank.setdefault(term.value, f"_:b{len(self._blank)}")
 
     def _resource(self, node: str, predicate: str, target: str) -> None:

@@ -7,7 +7,6 @@ by its id and of type "entity"; with one (id,name,type as for `csv`) it declares
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from pathlib import Path
 
 import pyarrow as pa
@@ -16,9 +15,9 @@ from pydantic import Field
 from kgqa_hpc.kg.assemble import Assembly, Policy
 from kgqa_hpc.kg.delimited import TSV, DelimitedFile
 from kgqa_hpc.kg.graph import KnowledgeGraph
-from kgqa_hpc.kg.settings import GraphConfig, SourceSettings
+from kgqa_hpc.kg.settings import SourceSettings
 from kgqa_hpc.kg.sources.csv import add_nodes
-from kgqa_hpc.kg.tables import Rows, constant
+from kgqa_hpc.kg.tables import constant, rows_of
 
 COLUMNS = ("subject", "predicate", "object")
 NODE_TYPE = "entity"
@@ -35,10 +34,6 @@ class TriplesSettings(SourceSettings):
     paths = ("path", "nodes")
 
 
-class _Section(TriplesSettings, GraphConfig):
-    """What `read` is given."""
-
-
 class Triples:
     """One table of triples."""
 
@@ -47,7 +42,7 @@ class Triples:
     description = "One tab-separated file: subject, predicate, object."
     Settings = TriplesSettings
 
-    def read(self, settings: _Section) -> KnowledgeGraph:
+    def read(self, settings: TriplesSettings) -> KnowledgeGraph:
         """The graph of the files of a configuration."""
         nodes = None if settings.nodes is None else Path(settings.nodes)
         return read_triples(Path(settings.path), nodes, Policy.of(settings))
@@ -61,19 +56,18 @@ def read_triples(path: Path, nodes: Path | None = None, policy: Policy = Policy(
     assembly = Assembly(policy)
     if nodes is not None:
         add_nodes(assembly, nodes)
-    for rows in triple_rows(path):
-        assembly.edges(rows.file, rows["subject"], rows["object"], rows["predicate"], rows.line_of)
+    add_triples(assembly, path)
     files = path.name if nodes is None else f"{nodes.name}, {path.name}"
     declare = _entities if nodes is None else None
     return assembly.finish({"source": "triples", "files": files}, declare=declare)
 
 
-def triple_rows(path: Path) -> Iterator[Rows]:
-    """The rows of a file of triples, its header left out if it has one."""
+def add_triples(assembly: Assembly, path: Path, *, may_have_header: bool = True) -> None:
+    """Take in the edges of a file of triples, its header left out if it may have and has one."""
     file = DelimitedFile.open(path, TSV)
-    header = _is_header(file.first.fields)
-    for first, columns in file.batches(COLUMNS, COLUMNS, header=header):
-        yield Rows(file, first, columns, header=header)
+    header = may_have_header and _is_header(file.first.fields)
+    for rows in rows_of(file, COLUMNS, COLUMNS, header=header):
+        assembly.edges(rows.file, rows["subject"], rows["object"], rows["predicate"], rows.line_of)
 
 
 def _is_header(fields: list[str]) -> bool:

@@ -1,6 +1,7 @@
 # ruff: noqa: E501 - a case is one line
 from __future__ import annotations
 
+import json
 import os
 import signal
 import subprocess
@@ -14,7 +15,8 @@ import yaml
 from kgqa_hpc.errors import ConfigError, GraphFormatError
 from kgqa_hpc.kg.file import read_graph, write_graph
 from kgqa_hpc.kg.hydrate.hydrate import hydrate
-from kgqa_hpc.kg.hydrate.recipe import load_recipe
+from kgqa_hpc.kg.hydrate.recipe import Space, load_recipe
+from kgqa_hpc.kg.hydrate.spaces import read_names
 
 COMPOUNDS = {
     "table": "COMPOUND.tsv",
@@ -272,7 +274,8 @@ import sys
 from pathlib import Path
 from kgqa_hpc.kg.file import read_graph, write_graph
 from kgqa_hpc.kg.hydrate.hydrate import hydrate
-from kgqa_hpc.kg.hydrate.recipe import load_recipe
+from kgqa_hpc.kg.hydrate.recipe import Space, load_recipe
+from kgqa_hpc.kg.hydrate.spaces import read_names
 tables, cache, source, target = map(Path, sys.argv[1:])
 named, _ = hydrate(read_graph(source), load_recipe(tables / "recipe.yaml"), folder=tables, cache=cache, web=True)
 write_graph(target, named, {})
@@ -299,3 +302,10 @@ def test_a_hydration_killed_half_way_goes_on_and_gives_the_same_bytes(graph, tab
     assert read_graph(tmp_path / "one.h5").names[5:7].tolist() == ["gene 100", "gene 200"]
     assert (tmp_path / "one.h5").read_bytes() == (tmp_path / "two.h5").read_bytes()
     assert [key for _, key in service.asked] == ["100", "200", "200"]
+
+
+def test_a_json_document_beyond_its_bound_is_refused_before_it_is_all_in_memory(tmp_path, monkeypatch):
+    monkeypatch.setattr("kgqa_hpc.kg.hydrate.spaces.LARGEST", 10)
+    (tmp_path / "t.json").write_text(json.dumps({str(number): "name" for number in range(9)}))
+    with pytest.raises(GraphFormatError, match=r"t\.json: is larger than"):
+        read_names(Space(table="t.json", licence="CC0"), tmp_path / "t.json", {"1"})

@@ -25,6 +25,9 @@ CASES = [
     ("primekg", {"path": ("kg.csv", "relation,x_id\n")}, "kg.csv line 1: column 'x_index' is missing"),
     ("hetionet", {"path": ("h.json", '{"nodes": [\n{"kind": "G",\n')}, "h.json line 2: not the expected JSON"),
     ("hetionet", {"path": ("h.json", '{"nodes": [\n\n{"kind": "G"}\n]}')}, "h.json line 3: not a node of a hetnet"),
+    ("hetionet", {"path": ("h.json", '{"nodes": [\n{"kind": 3, "identifier": 1, "name": "a"}\n]}')}, "h.json line 2: expected a text, found 3"),
+    ("hetionet", {"path": ("h.json", '{"nodes": [\n{"kind": null, "identifier": 1, "name": "a"}\n]}')}, "h.json line 2: expected a text, found None"),
+    ("hetionet", {"path": ("h.json", '{"nodes": [\n{"kind": "G", "identifier": 1, "name": "\\ud800"}\n]}')}, "h.json line 2: expected a text, found "),
     ("hetionet", {"path": ("h.json", '{"nodes": 3}')}, "h.json line 1: not the expected JSON: expected '['"),
     ("hetionet", {"path": ("h.json", b'{"nodes": [\n"\xff"]}')}, "h.json line 2: byte 0xFF is not UTF-8"),
     ("kgx", {"nodes": ("n.tsv", "id\tcategory\na\tb\tc\n"), **KGX}, "n.tsv line 2: expected 2 fields, found 3"),
@@ -35,6 +38,8 @@ CASES = [
     ("kgw", {"nodes": ("n.csv", 'id,type,properties\n0,A,{}\n1,A,"{x"\n'), **KGW}, "n.csv line 3: properties are not JSON"),
     ("neo4j", {"path": ("a.csv", "a,b\n")}, "a.csv line 1: no header of a Neo4j export"),
     ("neo4j", {"path": ("a.jsonl", APOC_NODE + '{"type": "node"}\n')}, "a.jsonl line 2: not a node as APOC writes it"),
+    ("neo4j", {"path": ("a.jsonl", APOC_NODE + '{"type": "node", "id": 5}\n')}, "a.jsonl line 2: expected a text, found 5"),
+    ("neo4j", {"path": ("a.jsonl", APOC_NODE + '{"type": "node", "id": "5", "properties": [1]}\n')}, "a.jsonl line 2: not a node as APOC writes it"),
     (
         "neo4j",
         {"path": ("a.csv", "_id,_labels,name,_start,_end,_type\n0,:A,a,,,\n,,,0,9,R\n")},

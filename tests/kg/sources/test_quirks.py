@@ -9,6 +9,9 @@ import json
 import zipfile
 
 import pytest
+from pydantic import ValidationError
+
+from kgqa_hpc.kg.settings import graph_config
 
 OREGANO = {
     "OREGANO_V2.1.tsv": "COMPOUND:1\thas_code\tB01\nCOMPOUND:1\thas_target\tPROTEIN:2\n"
@@ -221,6 +224,14 @@ def test_ckg_tables_escape_by_a_backslash_and_their_names_say_the_rest(load, nod
     graph = load("neo4j", nodes=nodes, edges=edges)
     assert nodes_of(graph) == [("1", 'a "b"\tc', "Disease")]
     assert edges_of(graph)[0][1] == "Disease_has_parent"
+
+
+@pytest.mark.parametrize(
+    "setting", [{"delimiter": "é"}, {"quote": "é"}, {"delimiter": "\n"}, {"quote": "ab"}]
+)
+def test_neo4j_delimiter_and_quote_are_one_sign_that_can_separate(setting):
+    with pytest.raises(ValidationError, match="is one ASCII character"):
+        graph_config({"source": "neo4j", "path": "x", **setting})
 
 
 def test_neo4j_delimiter_and_quote_may_be_told(load, nodes_of, write):

@@ -26,8 +26,7 @@ ROOTED = 3
 
 @kernel
 def codegree_sums(first, step, indptr, indices, degree, te, starts, corners, rooted):
-    """Sums of the roots first, first + step, …; int64 (2, SUMS): low and high parts, see
-    triangles.carry_over.
+    """Sums of the roots first, first + step, …; int64 (2, SUMS), low and high parts (triangles.carry_over).
 
     `te`, `starts` and `corners` are those of kernels.count.triangles. Fills `rooted` int64 (n, ROOTED).
     """

@@ -1,5 +1,4 @@
-"""5-cycles, counted at their smallest label (the highest degree), so hubs are walked through only from
-themselves.
+"""5-cycles, counted at their smallest label (the highest degree), so that no other root walks through a hub.
 
 Method as in ESCAPE (Pinar, Seshadhri, Vishal 2017), the correction for triangles folded into the same loop
 (ours). O(sum over roots of the edges among the vertices two steps away) time.
@@ -17,7 +16,7 @@ def count_pentagons(first, step, indptr, indices, rooted):
     """Not necessarily induced 5-cycles whose smallest label is one of first, first + step, …; int64.
 
     Fills `rooted` int64 (n,): W(x) * W(y) over the edges {x, y}, the weight of each root in
-    kernels.draw.pentagons.
+    kernels.draw.cycles.
 
     A cycle v-u-x-y-w is two paths v-u-x and v-w-y and the edge {x, y}. With W(x) the number of such u
     (labels above v only), an edge gives W(x) * W(y) choices, less those with u = y, w = x or u = w; the

@@ -39,9 +39,7 @@ def carry_over(low, high):
 
 @kernel
 def two_core(indptr, indices):
-    """Mask (n,) of the 2-core: what is left when vertices of degree below 2 are peeled off again and
-    again.
-    """
+    """Mask (n,) of the 2-core: what is left after vertices of degree below 2 are removed repeatedly."""
     n = indptr.shape[0] - 1
     degree = np.empty(n, np.int64)
     inside = np.ones(n, np.bool_)
@@ -92,9 +90,7 @@ def inner_rows(first, last, indptr, indices, inside, starts, new_indptr, new_ind
 
 @kernel
 def vertex_sums(first, last, indptr, indices, starts, ways, squares, corners):
-    """For the vertices first, …, last - 1 the sums over their slots of the head's further neighbours, of the
-    squares of these, and of their triangles; each int64 (n,).
-    """
+    """Per vertex first, …, last - 1, sums over its slots: the head's further neighbours, their squares, triangles."""
     for v in range(first, last):
         further = np.int64(0)
         squared = np.int64(0)
@@ -109,9 +105,7 @@ def vertex_sums(first, last, indptr, indices, starts, ways, squares, corners):
 
 @kernel
 def count_triangles(first, step, indptr, indices, per_slot):
-    """Triangles on the edge of each slot, for the roots first, first + step, …; per_slot int32 (2m,) is
-    filled.
-    """
+    """Fill per_slot int32 (2m,): triangles on each slot's edge, for the roots first, first + step, …"""
     n = indptr.shape[0] - 1
     near = np.zeros(n, np.uint8)
     for v in range(first, n, step):
@@ -132,9 +126,7 @@ def count_triangles(first, step, indptr, indices, per_slot):
 
 @kernel
 def list_triangles(first, step, indptr, indices, starts, corners):
-    """Third corners of each slot's triangles, ascending, into corners[starts[slot]:starts[slot + 1]]
-    (int32).
-    """
+    """Third corners of each slot's triangles, ascending int32, into corners[starts[slot]:starts[slot + 1]]."""
     n = indptr.shape[0] - 1
     near = np.zeros(n, np.uint8)
     for v in range(first, n, step):

@@ -1,5 +1,4 @@
-"""The steps of ESU (Wernicke 2006) that both walks share: the one that counts and the one that looks up
-ranks.
+"""The steps of ESU (Wernicke 2006) that the walk that counts and the walk that looks up ranks share.
 
 ESU visits every connected vertex set once: from a root v it grows sets by vertices above v that are new to
 the neighbourhood. We stop at three vertices, the *3-prefix* (v, u, w); what follows is counted in bulk. The
@@ -22,9 +21,7 @@ IN_SET = 8
 
 @helper
 def reach_root(root, indptr, indices, reached, cursor, near):
-    """Bring all cursors above `root`, and count the neighbours above it in near[:, 0]; reached[0] is the
-    root where they stand.
-    """
+    """Move all cursors from the root reached[0] to above `root`, and keep near[:, 0], the neighbours above it."""
     for passed in range(reached[0] + 1, root + 1):
         for slot in range(indptr[passed], indptr[passed + 1]):
             cursor[indices[slot]] += 1
@@ -46,9 +43,7 @@ def extend_from_root(v, indptr, indices, cursor, marks, extension):
 
 @helper
 def extend(vertex, bit, size, indptr, indices, cursor, marks, extension):
-    """Append the neighbours of `vertex` that are new to the neighbourhood; give all its neighbours its
-    bit.
-    """
+    """Append the neighbours of `vertex` that are new to the extension; set the bit of all its neighbours."""
     for slot in range(cursor[vertex], indptr[vertex + 1]):
         y = indices[slot]
         if marks[y] == 0:

@@ -48,8 +48,7 @@ def count_triples(roots, firsts, lasts, indptr, indices, scratch, tables):
 
 @kernel
 def count_units(roots, firsts, lasts, five, indptr, indices, starts, corners, scratch, tables, trail):
-    """Induced occurrences in the given units of work, int64 (30,) by shape id, of four nodes and with `five`
-    of five.
+    """Induced occurrences of four nodes (`five`: also of five) in the units of work, int64 (30,) by shape id.
 
     Unit i is root roots[i] with its second vertices of extension positions firsts[i] <= position <
     lasts[i]; roots ascend. `starts` and `corners` list the triangles (kernels.count.triangles), `scratch` is
@@ -154,8 +153,7 @@ def _take_out(w, side, near, members, pairs):
 
 @helper
 def _move(w, side, rows, marks, near, size, around):
-    """What the neighbours of w bring along: `size` of them in each class, `around` slots from class to
-    class.
+    """The neighbours of w: `size` of them in each class, `around` their slots from class to class.
 
     w is done with, so it leaves the rows of its neighbours, class `side`.
     """
@@ -245,7 +243,7 @@ def _add_shapes(side, five, patterns, present, tables, counts):
 
 @helper
 def _undo_second(begin, end, extension, rows, marks, near):
-    """All of E after u is done with; give it back the classes it had before u."""
+    """Give all of E the classes it had before u."""
     indptr, indices, cursor = rows
     for i in range(begin, end):
         y = extension[i]
@@ -257,7 +255,7 @@ def _undo_second(begin, end, extension, rows, marks, near):
 
 @helper
 def _forget(vertex, rows, near):
-    """Rows as they are when nothing but the root is known."""
+    """Reset the rows of the neighbours to the state in which only the root is known."""
     indptr, indices, cursor = rows
     for slot in range(cursor[vertex], indptr[vertex + 1]):
         x = indices[slot]

@@ -43,9 +43,7 @@ def below(state, n):
 
 @helper
 def weighted(state, cumulative, start, size):
-    """Index i < size with probability proportional to the weight at start + i. `cumulative` holds the running
-    sums of the weights from start on (int64, the last one > 0).
-    """
+    """Index i < size in proportion to weight start + i; `cumulative` int64: running sums from start, the last > 0."""
     goal = below(state, cumulative[start + size - 1])
     return first_above(cumulative, start, start + size - 1, goal) - start
 

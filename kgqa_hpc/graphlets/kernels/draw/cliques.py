@@ -19,9 +19,7 @@ from kgqa_hpc.jit import helper, kernel
 def draw_cliques(
     structure, size, known, key, first, picks, indptr, indices, starts, corners, table, nodes, codes
 ):
-    """Draw copies of 4-clique (8), with tail (23) or with triangle (26); arguments as in
-    kernels.draw.rows.draw_rows.
-    """
+    """Draw copies of 4-clique (8), with tail (23) or with triangle (26); arguments as in rows.draw_rows."""
     n = indptr.shape[0] - 1
     state = np.zeros(1, np.uint64)
     row = np.zeros(5, np.int64)
@@ -63,9 +61,7 @@ def draw_cliques(
 
 @helper
 def _weigh_link(structure, v, indptr, indices, starts, corners, marks, heads, tails, weights):
-    """Running weights of the link's slots (a, b): common neighbours of v, a and b, times what may hang on
-    {v, a}.
-    """
+    """Running weights of the link's slots (a, b): common neighbours of v, a and b, times choices on {v, a}."""
     total = np.int64(0)
     at = 0
     for slot in range(indptr[v], indptr[v + 1]):

@@ -99,9 +99,7 @@ def _any_due(counts, trail, step, due, after):
 
 @helper
 def _follow(begin, end, side, rows, marks, extension, tables, prefix, counts, after, goal):
-    """One 3-prefix vertex by vertex: x ascending in E; for each x the y after it in E, then its fresh
-    neighbours. Only the counts of shapes that are due before `after` are kept up.
-    """
+    """One 3-prefix: each x of E, then the y after it in E, then its fresh neighbours; counts of due shapes only."""
     indptr, indices, cursor = rows
     four, larger = tables[1], tables[5]
     due = goal[0]
@@ -139,9 +137,7 @@ def _follow(begin, end, side, rows, marks, extension, tables, prefix, counts, af
 
 @helper
 def _comes_due(wanted, side, p, beside, rest, tables, counts, due, sums):
-    """Whether a wanted shape comes due among the fifth vertices of a 4-prefix; if none does, they are
-    counted.
-    """
+    """Whether a wanted rank falls among the fifth vertices of a 4-prefix; if none does, they are counted."""
     _, _, fresh, apart, joined, _ = tables
     hit = False
     for shape in range(30):

@@ -1,5 +1,4 @@
-"""Draws of copies that are rooted in one row: stars, paths, forks and everything built on triangles of an
-edge.
+"""Draws of copies that are rooted in one row: stars, paths, forks, and what is built on an edge's triangles.
 
 A copy of structure S (a shape, not necessarily induced) is drawn exactly uniformly: its root in proportion
 to the copies it roots, then a neighbour in proportion to the choices that follow, and so on; a draw whose nodes
@@ -24,7 +23,6 @@ PAIRS = 3  # C(te, 2)
 TRIPLES = 4  # C(te, 3)
 BEFORE = 5  # neighbours of the head with a label below the root's
 BELOW = 6  # the same, for heads below the root alone
-
 
 BLOCK = 64  # draws between two looks at the table of adjacency: few enough to stay in the nearest cache
 
@@ -82,9 +80,7 @@ def _draw(structure, state, v, size, weights, indptr, indices, starts, corners, 
 
 @kernel
 def running_weights(kind, first, last, indptr, indices, starts, cumulative):
-    """Running sums of the slots' weights within each of the rows first, …, last - 1, into `cumulative` int64
-    (2m,), for kinds up to TRIPLES but TRIANGLES.
-    """
+    """Running sums of the slots' weights in each of the rows first, …, last - 1, into `cumulative` int64 (2m,)."""
     for v in range(first, last):
         total = np.int64(0)
         for slot in range(indptr[v], indptr[v + 1]):
@@ -248,8 +244,7 @@ def _butterfly(state, v, indptr, indices, starts, corners, row):
 
 @helper
 def _open_cycle(structure, state, v, weights, indptr, indices, row):
-    """Square (5), pentagon (15), K2,3 (20) less the edges that close them, see `OPEN` in
-    graphlets.structures.
+    """Square (5), pentagon (15), K2,3 (20) less the edges that close them (`structures.OPEN`).
 
     Two paths of two edges leave the root, which has the largest label of all, or for K2,3 of its side of
     three: with hubs in the middle of such a path there are far fewer of them than others.

@@ -1,0 +1,200 @@
+"""Draws of copies that hold a 4- or 5-cycle, from the paths of two edges that leave their root.
+
+Square, banner, K2,3: two vertices and some of their common neighbours. The pair is drawn in proportion to its
+copies from the codegrees of its smaller label, as in kernels.count.codegrees; O(sum of the neighbours'
+degrees) per root with draws, O(degree) per draw.
+
+Pentagon, rooted at its smallest label as kernels.count.pentagons counts it: the edge {x, y} opposite the root
+is drawn in proportion to the pairs of paths that lead to it, then one path to each end; draws whose paths meet
+are rejected. O(edges two steps away) per root with draws, O(degrees) per draw. Ours.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from kgqa_hpc.graphlets.kernels.draw.adjacency import induced_code
+from kgqa_hpc.graphlets.kernels.draw.choices import begin_draw, below, other_neighbour, weighted
+from kgqa_hpc.jit import helper, kernel
+
+
+@kernel
+def draw_cycles(structure, size, known, key, first, picks, indptr, indices, table, nodes, codes):
+    """Draw copies of square (5), pentagon (15), banner (16) or K2,3 (20); arguments as in rows.draw_rows."""
+    n = indptr.shape[0] - 1
+    state = np.zeros(1, np.uint64)
+    row = np.zeros(5, np.int64)
+    ways = np.zeros(n, np.int32)
+    near = np.zeros(n, np.uint8)
+    touched = np.empty(n, np.int32)
+    weights = np.empty(n, np.int64)
+    last = np.int64(-1)
+    reached = 0
+    for at in range(picks.shape[0]):
+        v = picks[at] >> 32
+        i = picks[at] & 0xFFFFFFFF
+        if v != last:
+            if last >= 0:
+                _forget(last, reached, touched, ways, near, indptr, indices)
+            if structure == 15:
+                reached = _paths_above(v, v, indptr, indices, ways, near, touched)
+                _weigh_edges(reached, touched, ways, indptr, indices, weights)
+            else:
+                reached = _paths_above(v, 0, indptr, indices, ways, near, touched)
+                _weigh_pairs(structure, v, reached, touched, ways, indptr, weights)
+            last = v
+        begin_draw(state, key, first + i)
+        x = np.int64(touched[weighted(state, weights, 0, reached)])
+        if structure == 15:
+            good = _draw_pentagon(state, v, x, ways, near, indptr, indices, row)
+        else:
+            good = _draw_on_pair(structure, state, v, x, ways, near, indptr, indices, row)
+        if good:
+            for j in range(5):
+                nodes[i, j] = row[j] if j < size else -1
+            if size == 5:  # with a constant, compiled without loops
+                codes[i] = induced_code(indptr, indices, table, row, 5, known)
+            else:
+                codes[i] = induced_code(indptr, indices, table, row, 4, known)
+        else:
+            nodes[i] = -1
+            codes[i] = -1
+
+
+@helper
+def _paths_above(v, lowest, indptr, indices, ways, near, touched):
+    """ways[x]: common neighbours from `lowest` on of v and each x above v; near: these neighbours of v.
+
+    Both are zero before. Returns how many x were reached; they are listed in `touched`.
+    """
+    reached = 0
+    for slot in range(indptr[v], indptr[v + 1]):
+        u = indices[slot]
+        if u < lowest:
+            continue
+        near[u] = 1
+        for other in range(indptr[u + 1] - 1, indptr[u] - 1, -1):
+            x = indices[other]
+            if x <= v:
+                break
+            if ways[x] == 0:
+                touched[reached] = x
+                reached += 1
+            ways[x] += 1
+    return reached
+
+
+@helper
+def _forget(v, reached, touched, ways, near, indptr, indices):
+    """Make `ways` and `near` zero again after `_paths_above`."""
+    for i in range(reached):
+        ways[touched[i]] = 0
+    for slot in range(indptr[v], indptr[v + 1]):
+        near[indices[slot]] = 0
+
+
+@helper
+def _weigh_pairs(structure, v, reached, touched, common, indptr, weights):
+    total = np.int64(0)
+    for i in range(reached):
+        x = touched[i]
+        w = np.int64(common[x])
+        if structure == 20:
+            total += w * (w - 1) * (w - 2) // 6
+        elif structure == 5:
+            total += w * (w - 1) // 2
+        else:
+            total += w * (w - 1) // 2 * (indptr[v + 1] - indptr[v] + indptr[x + 1] - indptr[x] - 4)
+        weights[i] = total
+
+
+@helper
+def _draw_on_pair(structure, state, v, x, common, near, indptr, indices, row):
+    """Two or three common neighbours of v and x, and for a banner a tail at either of them."""
+    w = np.int64(common[x])
+    first = below(state, w)
+    second = first
+    while second == first:
+        second = below(state, w)
+    third = np.int64(-1)
+    if structure == 20:
+        third = first
+        while third in (first, second):
+            third = below(state, w)
+    a = b = c = np.int64(-1)
+    at = 0
+    for slot in range(indptr[x], indptr[x + 1]):
+        u = np.int64(indices[slot])
+        if near[u]:
+            if at == first:
+                a = u
+            elif at == second:
+                b = u
+            elif at == third:
+                c = u
+            at += 1
+    if structure == 5:
+        row[0], row[1], row[2], row[3] = v, a, x, b
+        return True
+    if structure == 20:
+        row[0], row[1], row[2], row[3], row[4] = a, v, b, x, c
+        return True
+    tails_v = indptr[v + 1] - indptr[v] - 2
+    tails_x = indptr[x + 1] - indptr[x] - 2
+    tip, opposite = v, x
+    if below(state, tails_v + tails_x) >= tails_v:
+        tip, opposite = x, v
+    row[0], row[1], row[2], row[3] = a, opposite, b, tip
+    row[4] = other_neighbour(state, indptr, indices, tip, a, b, b)
+    return row[4] != opposite
+
+
+@helper
+def _draw_pentagon(state, v, x, ways, near, indptr, indices, row):
+    """Another end y, and a path from the root to each end; they must not meet."""
+    y = _opposite_end(state, x, ways, indptr, indices)
+    u = _step_back(state, x, np.int64(ways[x]), near, indptr, indices)
+    w = _step_back(state, y, np.int64(ways[y]), near, indptr, indices)
+    row[0], row[1], row[2], row[3], row[4] = v, u, x, y, w
+    return u != w and u != y and w != x
+
+
+@helper
+def _weigh_edges(reached, touched, ways, indptr, indices, weights):
+    total = np.int64(0)
+    for i in range(reached):
+        x = touched[i]
+        total += ways[x] * _ways_beyond(x, ways, indptr, indices)
+        weights[i] = total
+
+
+@helper
+def _ways_beyond(x, ways, indptr, indices):
+    beyond = np.int64(0)
+    for slot in range(indptr[x + 1] - 1, indptr[x] - 1, -1):
+        if indices[slot] <= x:
+            break
+        beyond += ways[indices[slot]]
+    return beyond
+
+
+@helper
+def _opposite_end(state, x, ways, indptr, indices):
+    """A neighbour y above x, in proportion to the paths that lead to it."""
+    goal = below(state, _ways_beyond(x, ways, indptr, indices))
+    slot = indptr[x + 1]
+    while goal >= 0:
+        slot -= 1
+        goal -= ways[indices[slot]]
+    return np.int64(indices[slot])
+
+
+@helper
+def _step_back(state, x, paths, near, indptr, indices):
+    """One of the `paths` vertices between x and the root."""
+    goal = below(state, paths)
+    slot = indptr[x] - 1
+    while goal >= 0:
+        slot += 1
+        goal -= near[indices[slot]]
+    return np.int64(indices[slot])
