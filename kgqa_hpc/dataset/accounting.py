@@ -99,7 +99,7 @@ class Accounting:
     `missing_shards` of the run's `shards` were not done when it was merged; what had ended in them is in, their
     other items are `waiting`.
     `records` is empty unless some item yields a list of records. `filters` says what each one was set to
-    and left out.
+    and left out, `json_text` which fields are JSON text (columns.py).
     """
 
     groups: dict[str, OutcomeCounts] = field(default_factory=dict)
@@ -110,6 +110,7 @@ class Accounting:
     filters: dict[str, Any] = field(default_factory=dict)
     splits: dict[str, Any] = field(default_factory=dict)
     requests: list[dict[str, Any]] = field(default_factory=list)
+    json_text: list[list[str]] = field(default_factory=list)
 
     @property
     def partial(self) -> bool:
@@ -167,6 +168,8 @@ class Accounting:
             "splits": self.splits,
             "requests": self.requests,
         }
+        if self.json_text:
+            document["json_text"] = self.json_text
         if self.records:
             groups = {name: counts.to_dict() for name, counts in in_order(self.records)}
             document["records"] = {**self.record_total.to_dict(), "groups": groups}

@@ -113,6 +113,13 @@ class Columns:
         gathered = ({"": self._features}, self._verdicts, self._parameters)
         return orjson.dumps([{name: _resolved(one) for name, one in group.items()} for group in gathered])
 
+    def json_text(self) -> list[list[str]]:
+        """Where records hold JSON text because values differ in nature: member, label if it has labels, name."""
+        groups = {("verdicts",): self._verdicts, ("provenance", "parameters"): self._parameters}
+        labelled = [((*at, label), fields) for at, one in groups.items() for label, fields in one.items()]
+        places = [*labelled, (("features",), self._features)]
+        return [[*at, name] for at, fields in places for name, kind in _resolved(fields) if kind == "json"]
+
     def conform(self, record: dict[str, Any]) -> dict[str, Any]:
         """The record with every label and field of any, each of one type; null where it has none."""
         verdicts = record["verdicts"]
@@ -195,6 +202,17 @@ def fitting(value: Any, kind: Type) -> Any:
     if kind == "double":
         return float(value)
     return int(value) if value == int(value) and int(value) in _INT64 else None
+
+
+def without_json_text(record: dict[str, Any], places: list[list[str]]) -> dict[str, Any]:
+    """A record of a dataset with the values that were made JSON text there (`Columns.json_text`), in place."""
+    for *at, name in places:
+        values: Any = record
+        for step in at:
+            values = values and values.get(step)
+        if values and values.get(name) is not None:
+            values[name] = orjson.loads(values[name])
+    return record
 
 
 def is_nothing(value: Any) -> bool:

@@ -19,8 +19,8 @@ import numpy as np
 import orjson
 
 from kgqa_hpc import __version__
-from kgqa_hpc.dataset.columns import COMMON, Columns, arrow_schema
-from kgqa_hpc.dataset.exports.source import MARK, open_source, refuse_foreign
+from kgqa_hpc.dataset.columns import COMMON, Columns, arrow_schema, without_json_text
+from kgqa_hpc.dataset.exports.source import MARK, open_source, read_accounting, refuse_foreign
 from kgqa_hpc.dataset.files import PART_BYTES, RecordFiles, write_sums
 from kgqa_hpc.dataset.mixture import Mixture, counts_of, drawn, place
 from kgqa_hpc.dataset.record import record_maker
@@ -191,7 +191,9 @@ def _in_order(columns: Columns, record: dict[str, Any]) -> dict[str, Any]:
 
 
 def _records(runs: Sequence[RunFolder], name: str) -> Iterator[tuple[int, dict[str, Any]]]:
+    """Records as they were before their run made JSON text of a field: which fields are is for all runs to say."""
     for number, run in enumerate(runs):
+        places = read_accounting(run).get("json_text", [])
         with (run.dataset / f"{name}.jsonl").open("rb") as file:
             for line in file:
-                yield number, orjson.loads(line)
+                yield number, without_json_text(orjson.loads(line), places)

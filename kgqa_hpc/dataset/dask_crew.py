@@ -1,6 +1,7 @@
-"""Merge on a Dask cluster a site has anyway: its workers read the shards and look for near duplicates, a band each.
+"""Merge on a Dask cluster a site has anyway: its workers read the shards, look for near duplicates, a band each, and
+write the parts of the dataset.
 
-This process does the rest. The workers see the run under the same path (a shared file system) and have kgqa_hpc
+This process plans and joins. The workers see the run under the same path (a shared file system) and have kgqa_hpc
 installed. Which worker does what changes no byte. Needs the extra `dask`.
 """
 
@@ -13,9 +14,10 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
-from kgqa_hpc.dataset.near_search import NearSearch
 from kgqa_hpc.dataset.read import FinishedWork, open_work
 from kgqa_hpc.dataset.shard_rows import ShardReader
+from kgqa_hpc.dataset.tasks import Tasks
+from kgqa_hpc.dataset.worker import kept_tasks
 from kgqa_hpc.errors import InputError, StoreError
 from kgqa_hpc.store.run_folder import RunFolder
 
@@ -85,6 +87,8 @@ def _require_accepted(script: str) -> None:
 class DaskCrew:
     """The workers that a Dask client reaches."""
 
+    durable = True
+
     def __init__(self, client: Any) -> None:
         self._client = client
 
@@ -93,8 +97,11 @@ class DaskCrew:
         self._each(_write_spool, work.manifest.names, shard_done, run=run, folder=folder)
         return scratch
 
-    def bands(self, search: NearSearch) -> None:
-        self._each(_find, range(search.bands), lambda: None, folder=str(search.folder.resolve()))
+    def share(self, tasks: Tasks, task_done: Callable[[], None] = lambda: None) -> None:
+        self._each(_do, range(tasks.number), task_done, folder=str(tasks.folder.resolve()))
+
+    def require_wanted(self) -> None:
+        pass
 
     def _each(
         self, do: Callable[..., None], tasks: Iterable[Any], done: Callable[[], None], **same: str
@@ -111,14 +118,9 @@ def _write_spool(name: str, run: str, folder: str) -> None:
     _reader(run, folder).write(name, Path(folder))
 
 
-def _find(band: int, folder: str) -> None:
+def _do(task: int, folder: str) -> None:
     """On a worker."""
-    _search(folder).find(band)
-
-
-@lru_cache(1)
-def _search(folder: str) -> NearSearch:
-    return NearSearch(Path(folder))
+    kept_tasks(Path(folder)).do(task)
 
 
 @lru_cache(1)

@@ -27,8 +27,9 @@ def write_documents(
     _copy_prompts(run, folder / "prompts")
     sums = dict(sums)
     for path in folder.rglob("*"):
-        if path.is_file():
-            sums.setdefault(path.relative_to(folder).as_posix(), sha256_of(path))
+        name = path.relative_to(folder).as_posix()
+        if path.is_file() and name not in sums:
+            sums[name] = sha256_of(path)
     columns = found.columns.all(split=bool(found.rows.parts))
     files = data_files(folder, found.rows.parts, accounting)
     (folder / "croissant.json").write_bytes(pretty(croissant(folder, facts, columns, files, sums)))

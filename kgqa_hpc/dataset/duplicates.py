@@ -44,7 +44,7 @@ def near_duplicates(rows: Rows, search: NearSearch, do: Callable[[NearSearch], N
     """
     do(search)
     groups = _Groups(len(rows))
-    for band in range(search.bands):
+    for band in range(search.number):
         groups.join(search.found(band))
     return groups.later()
 

@@ -11,6 +11,7 @@ import hashlib
 from collections import deque
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
+from itertools import pairwise
 from pathlib import Path
 from types import TracebackType
 from typing import BinaryIO
@@ -27,7 +28,9 @@ WAITING = 2  # row groups and blocks of lines that wait for the thread, with the
 # A row group is written at whichever comes first; a thousand published records are about 4 MB of JSON.
 ROW_GROUP_ROWS = 2048
 ROW_GROUP_BYTES = 8 << 20
-PART_BYTES = 480 * 1000 * 1000  # a part is closed here; with its last row group it stays below 500 MB
+# Of JSON lines, in one Parquet part. It stays far below 500 MB: no value takes more than four times its JSON in
+# Parquet (8 bytes for a digit and a comma in a list of integers), before compression.
+PART_BYTES = 50 * 1000 * 1000
 
 
 class Background:
@@ -88,15 +91,15 @@ class JsonLines:
 
 
 class ParquetParts:
-    """`stem`-00000-of-000NN.parquet: as many parts as it takes to keep each below 500 MB."""
+    """`stem`-00000-of-000NN.parquet: a part ends with the row group in which its lines reach `part_bytes`."""
 
     def __init__(
-        self, folder: Path, stem: str, schema: pa.Schema, background: Background, part_bytes: int
+        self, folder: Path, stem: str, schema: pa.Schema, background: Background, part_bytes: int | None
     ) -> None:
         self._folder, self._stem, self._schema, self._limit = folder, stem, schema, part_bytes
         self._background = background
         self._lines: list[bytes] = []
-        self._rows = self._bytes = 0
+        self._rows = self._bytes = self._part_bytes = 0
         self._parts: list[Path] = []
         self._sink: BinaryIO | None = None
         self._writer: pq.ParquetWriter | None = None
@@ -129,7 +132,7 @@ class ParquetParts:
         self._end_part()
         final = []
         for number, part in enumerate(self._parts):
-            name = f"{self._stem}-{number:05d}-of-{len(self._parts):05d}.parquet"
+            name = part_name(self._stem, number, len(self._parts))
             final.append(part.rename(self._folder / name))
         return final
 
@@ -137,9 +140,10 @@ class ParquetParts:
         if self._writer is None:
             self._open()
         assert self._writer
-        assert self._sink
-        self._writer.write_table(table_of(b"".join(lines), self._schema))
-        if self._sink.tell() >= self._limit:
+        data = b"".join(lines)
+        self._writer.write_table(table_of(data, self._schema))
+        self._part_bytes += len(data)
+        if self._limit is not None and self._part_bytes >= self._limit:
             self._end_part()
 
     def _open(self) -> None:
@@ -153,10 +157,14 @@ class ParquetParts:
             self._writer.close()
             self._sink.close()
         self._writer = self._sink = None
+        self._part_bytes = 0
 
 
 class RecordFiles:
-    """`name`.jsonl with all records of a file, and Parquet parts, one set for each part of a split."""
+    """`name`.jsonl with all records of a file, and Parquet parts, one set for each part of a split.
+
+    Without `part_bytes` a set is one file.
+    """
 
     def __init__(
         self,
@@ -164,7 +172,7 @@ class RecordFiles:
         name: str,
         schema: pa.Schema,
         parts: tuple[str, ...] = (),
-        part_bytes: int = PART_BYTES,
+        part_bytes: int | None = None,
     ) -> None:
         self._background = Background()
         self._name = f"{name}.jsonl"
@@ -201,6 +209,25 @@ class RecordFiles:
                 self.sums[self._name] = self._lines.close()
                 for file in self._parquet:
                     file.close()
+
+
+def part_name(stem: str, number: int, of: int) -> str:
+    """The name of a Parquet part."""
+    return f"{stem}-{number:05d}-of-{of:05d}.parquet"
+
+
+def cuts(sizes: np.ndarray, limit: int) -> list[tuple[int, int]]:
+    """Rows with these bytes, shape (rows,), in as few stretches as `limit` allows, of equal bytes as far as rows go.
+
+    No stretch is longer than `limit` and one row. Returns (first row, row behind the last) of each, at least one.
+    """
+    ends = np.cumsum(sizes, dtype=np.int64)
+    total = int(ends[-1]) if len(ends) else 0
+    number = -(-total // limit)
+    marks = np.arange(1, number, dtype=np.int64) * (total / max(number, 1))
+    inner = np.searchsorted(ends, marks, side="left") + 1
+    bounds = np.unique(np.r_[0, inner, len(ends)]).tolist()
+    return list(pairwise(bounds)) or [(0, 0)]
 
 
 def table_of(lines: bytes, schema: pa.Schema) -> pa.Table:

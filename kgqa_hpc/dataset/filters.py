@@ -67,8 +67,8 @@ def _outliers(rows: Rows, limits: LengthLimits) -> np.ndarray:
 
 
 def _duplicates(rows: Rows, settings: DatasetConfig, folder: Path, crew: Crew) -> dict[str, Any]:
-    from kgqa_hpc.dataset import near_search
     from kgqa_hpc.dataset.duplicates import exact_duplicates, near_duplicates
+    from kgqa_hpc.dataset.near_search import NearSearch
     from kgqa_hpc.dataset.sketches import Sketch, sketch_of
 
     wish = settings.duplicates
@@ -82,8 +82,8 @@ def _duplicates(rows: Rows, settings: DatasetConfig, folder: Path, crew: Crew) -
         rows.reject(exact, EXACT)
         found[EXACT] = len(exact)
     if wish.near is not None:
-        search = near_search.NearSearch.plan(folder / near_search.FOLDER, rows, wish.near)
-        near = near_duplicates(rows, search, crew.bands)
+        search = NearSearch.plan(folder, rows, wish.near)
+        near = near_duplicates(rows, search, lambda found: crew.share(found))
         rows.reject(near, NEAR)
         found[NEAR] = len(near)
     return found

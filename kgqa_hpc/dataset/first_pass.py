@@ -52,7 +52,7 @@ def first_pass(work: FinishedWork, scratch: Path, shard_done: Callable[[], None]
         for name, number in Counter(groups).items():
             accounting.group(name).sampled += number
         path = folder / f"{entry.name}.spool"
-        spool = Spool(path, lines=False)
+        spool = Spool(path)
         if spool.head.sampled != sampled_digest(ids, groups):
             raise AccountingError(
                 f"{entry.name} holds other anchors than its slice of anchors.h5",
@@ -69,4 +69,5 @@ def first_pass(work: FinishedWork, scratch: Path, shard_done: Callable[[], None]
         layouts.append(own.layout())
         builder.add(path, spool)
     accounting.requests = requests.rows()
+    accounting.json_text = columns.json_text()
     return FirstPass(columns, layouts, builder.rows(), accounting, folder)

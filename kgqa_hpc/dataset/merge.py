@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Callable
+from contextlib import nullcontext
 from pathlib import Path
 
 from kgqa_hpc import __version__
@@ -46,14 +47,15 @@ def merge(
     """Write RUN/dataset and return its accounting.
 
     `partial` merges an unfinished run, with what has ended in its open shards; `published` adds
-    biographletqa.jsonl, `progress(done, total, label)` is told of every shard, twice; `processes` read shards
-    side by side (default: one per core where there is enough to do), or `crew` does (dask_crew.py). Raises
+    biographletqa.jsonl, `progress(done, total, label)` is told of every shard, twice; `processes` work side by
+    side (default: one per core where there is enough to do), or `crew` does (dask_crew.py). Raises
     AccountingError when work is left or counts do not add up, CorruptFile when a result is damaged (it is then
     in quarantine), InputError, DiskFull; RUN/dataset is what it was after each.
     """
     work = open_work(run)
     require_finished(work, partial)
-    return merge_work(work, crew or LocalCrew(processes), published, progress, part_bytes)
+    with nullcontext(crew) if crew else LocalCrew(processes) as all_hands:
+        return merge_work(work, all_hands, published, progress, part_bytes)
 
 
 def merge_work(
@@ -72,12 +74,13 @@ def merge_work(
         found.accounting.splits = divide(found.rows, settings.split, work.config.seed)
         found.rows.count(found.accounting)
         found.accounting.check()
-        sums = write_rows(folder, found, shard_done, part_bytes, settings.order)
+        sums = write_rows(folder, found, shard_done, part_bytes, settings.order, crew)
         if published:
             _write_published(run, folder)
         shutil.rmtree(scratch)
         facts = gather_facts(run, __version__)
         write_documents(folder, run, facts, found, sums)
+        crew.require_wanted()
     return found.accounting
 
 
@@ -88,7 +91,9 @@ def filtered(
     crew: Crew | None = None,
 ) -> FirstPass:
     """All rows with what decisions and filters make of them; `scratch` takes what they are read from."""
-    crew = crew or LocalCrew()
+    if crew is None:
+        with LocalCrew() as here:
+            return filtered(work, scratch, shard_done, here)
     found = first_pass(work, scratch, shard_done, crew)
     apply_filters(found.rows, work.config.dataset, work.config.seed, found.folder, found.accounting, crew)
     return found

@@ -14,28 +14,31 @@ from array import array
 from collections.abc import Callable
 from functools import cached_property, lru_cache
 from pathlib import Path
+from typing import ClassVar
 
 import numpy as np
 import orjson
 
 from kgqa_hpc.dataset.rows import Rows
 from kgqa_hpc.dataset.sketches import BAND, END, Sketch, band_shape, sketch_of
+from kgqa_hpc.dataset.tasks import PLAN
 from kgqa_hpc.errors import StoreError
 from kgqa_hpc.store.atomic import disk_errors, exists, write_file
 
-FOLDER = "near"
 _SUM = 16  # bytes of the checksum before the links of a band
 
 
 class NearSearch:
-    """The search whose plan and findings lie in a folder beside the sketches."""
+    """The search whose plan and findings lie in a folder beside the sketches: a task is a band (tasks.py)."""
+
+    NAME: ClassVar[str] = "near"
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
-        self.planned = folder / "plan"
+        self.planned = folder / PLAN
 
     @classmethod
-    def plan(cls, folder: Path, rows: Rows, threshold: float) -> NearSearch:
+    def plan(cls, beside: Path, rows: Rows, threshold: float) -> NearSearch:
         """The search among the accepted rows; the same rows give the same plan, and what is found of it stays."""
         about = {
             "threshold": threshold,
@@ -44,9 +47,9 @@ class NearSearch:
         }
         mask = np.zeros(len(rows), bool)
         mask[rows.accepted] = True
-        search = cls(folder)
-        with disk_errors(folder):
-            folder.mkdir(exist_ok=True)
+        search = cls(beside / cls.NAME)
+        with disk_errors(search.folder):
+            search.folder.mkdir(exist_ok=True)
         write_file(search.planned, orjson.dumps(about) + b"\n" + mask.tobytes())
         return search
 
@@ -55,19 +58,18 @@ class NearSearch:
         with disk_errors(self.planned):
             return self.planned.read_bytes()
 
-    @property
-    def is_planned(self) -> bool:
-        """Whether there is something to do for those who help."""
-        return exists(self.planned)
-
     @cached_property
     def threshold(self) -> float:
         return float(orjson.loads(self._read.partition(b"\n")[0])["threshold"])
 
     @property
-    def bands(self) -> int:
-        """How many tasks there are."""
+    def number(self) -> int:
+        """How many bands there are."""
         return band_shape(self.threshold)[0]
+
+    def is_done(self, task: int) -> bool:
+        """Whether it is known what a band joins."""
+        return self.links(task) is not None
 
     @cached_property
     def _table(self) -> _Table:
@@ -76,12 +78,12 @@ class NearSearch:
         paths = [self.folder.parent / name for name in about["sketches"]]
         return _Table(paths, about["sizes"], np.frombuffer(mask, bool))
 
-    def find(self, band: int) -> None:
-        """Do the task of a band. Raises StoreError, DiskFull."""
+    def do(self, task: int) -> None:
+        """Find what a band joins. Raises StoreError, DiskFull."""
         with disk_errors(self.folder):
-            rows, hashes = self._table.band(band)
+            rows, hashes = self._table.band(task)
             body = _links(rows, hashes, self._similar).tobytes()
-        write_file(self._path(band), self._sum(band, body) + body)
+        write_file(self._path(task), self._sum(task, body) + body)
 
     def links(self, band: int) -> np.ndarray | None:
         """(n, 2) row numbers that are joined by a band; None while that is not known, or not as it was written."""

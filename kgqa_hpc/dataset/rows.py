@@ -1,4 +1,4 @@
-"""All rows of a merge as arrays: what filters look at and mark. About 30 bytes a row."""
+"""All rows of a merge as arrays: what filters look at and mark. About 40 bytes a row."""
 
 from __future__ import annotations
 
@@ -10,7 +10,16 @@ from typing import Any
 import numpy as np
 
 from kgqa_hpc.dataset.accounting import NO_REASON, Accounting, OutcomeCounts, RecordCounts
-from kgqa_hpc.dataset.spool import ACCEPTED, REJECTED, STATUSES, Names, Spool, read_pair, read_record
+from kgqa_hpc.dataset.spool import (
+    ACCEPTED,
+    REJECTED,
+    SECTIONS,
+    STATUSES,
+    Names,
+    Spool,
+    read_pair,
+    read_record,
+)
 
 NO_PART = -1
 
@@ -21,8 +30,9 @@ class Rows:
 
     Arrays of shape (rows,): `group`, `reason` (numbers of `groups` and `reasons`), `status` (index of
     STATUSES), `question` and `answer` (characters, -1 without a pair), `single` (stands for its item),
-    `part` (of `parts`, NO_PART without a split), `changed` (a filter rejected it: its line in the spool is not
-    that of the dataset). `spools` are the files with the bytes, `sizes` their rows.
+    `line` and `lost` (bytes of its record's line and of its line for lost.jsonl as they lie in the spool), `part`
+    (of `parts`, NO_PART without a split), `changed` (a filter rejected it: its line in the spool is not that of the
+    dataset). `spools` are the files with the bytes, `sizes` their rows.
     """
 
     spools: list[Path]
@@ -35,6 +45,8 @@ class Rows:
     question: np.ndarray
     answer: np.ndarray
     single: np.ndarray
+    line: np.ndarray
+    lost: np.ndarray
     part: np.ndarray
     changed: np.ndarray
     parts: tuple[str, ...] = ()
@@ -46,6 +58,16 @@ class Rows:
     def accepted(self) -> np.ndarray:
         """Row numbers of what is accepted so far."""
         return np.flatnonzero(self.status == ACCEPTED)
+
+    def file_bytes(self) -> dict[str, np.ndarray]:
+        """By name of its file, the bytes that each row has to put there: shape (rows,), 0 for rows of other files."""
+        accepted = self.status == ACCEPTED
+        rejected = (self.status == REJECTED) & (self.line > 0)
+        return {
+            "accepted": np.where(accepted, self.line, 0),
+            "rejected": np.where(rejected, self.line, 0),
+            "lost": np.where(accepted | rejected, 0, self.lost),
+        }
 
     def reject(self, rows: np.ndarray, reason: str) -> None:
         """Mark rows (numbers or a mask) as rejected for `reason`."""
@@ -70,7 +92,7 @@ class Rows:
         for path, size in zip(self.spools, self.sizes, strict=True):
             here = np.flatnonzero(chosen[start : start + size])
             if len(here):
-                spool = Spool(path)
+                spool = Spool(path, SECTIONS)
                 for row in here.tolist():
                     yield start + row, spool.pieces(row)
             start += size
@@ -135,18 +157,20 @@ class RowsBuilder:
                 spool["question"].copy(),
                 spool["answer"].copy(),
                 spool["single"].astype(bool),
+                spool["line"].copy(),
+                spool["lost"].copy(),
             ]
         )
 
     def rows(self) -> Rows:
         """All of them."""
-        types = (np.int32, np.int8, np.int32, np.int32, np.int32, bool)
+        types = (np.int32, np.int8, np.int32, np.int32, np.int32, bool, np.int32, np.int32)
         arrays = [
             np.concatenate([np.empty(0, kind), *(shard[i] for shard in self._arrays)])
             for i, kind in enumerate(types)
         ]
         size = len(arrays[0])
-        group, status, reason, question, answer, single = arrays
+        group, status, reason, question, answer, single, line, lost = arrays
         return Rows(
             self._spools,
             self._sizes,
@@ -158,6 +182,8 @@ class RowsBuilder:
             question,
             answer,
             single,
+            line,
+            lost,
             part=np.full(size, NO_PART, np.int8),
             changed=np.zeros(size, bool),
         )

@@ -1,13 +1,7 @@
-"""A shard as rows for the dataset: what merge does once per shard, on as many cores as there are.
-
-Run as a program it is a worker of first_pass.py: it takes shard names on stdin, one a line, writes a spool each,
-and answers with one line of JSON: null, or the error.
-"""
+"""A shard as rows for the dataset: what merge does once per shard, on as many cores as there are."""
 
 from __future__ import annotations
 
-import gc
-import sys
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -17,14 +11,13 @@ import orjson
 from kgqa_hpc.anchors.anchor import Anchor
 from kgqa_hpc.config import decision_of
 from kgqa_hpc.dataset.columns import Columns
-from kgqa_hpc.dataset.read import FinishedWork, open_work
+from kgqa_hpc.dataset.read import FinishedWork
 from kgqa_hpc.dataset.record import RecordMaker, item_v2, lost_record, pair_of, record_maker
 from kgqa_hpc.dataset.requests import RequestCounts
 from kgqa_hpc.dataset.sketches import SketchMaker
 from kgqa_hpc.dataset.spool import STATUSES, SpoolWriter, cut_line, sampled_digest
-from kgqa_hpc.errors import AccountingError, CorruptFile, KgqaError
+from kgqa_hpc.errors import AccountingError
 from kgqa_hpc.steps.decision import Decision
-from kgqa_hpc.store.run_folder import RunFolder
 
 
 class ShardReader:
@@ -137,21 +130,3 @@ class _Rows:
         for known, form, line, lost in self._rows:
             self._spool.add(*known, columns.fits(form), *cut_line(line), lost)
         return self._spool
-
-
-def main() -> None:
-    """RUN FOLDER; shard names on stdin."""
-    gc.disable()  # as workers.py
-    run, folder = Path(sys.argv[1]), Path(sys.argv[2])
-    reader = ShardReader(open_work(RunFolder.open(run)))
-    for line in sys.stdin:
-        answer: dict[str, Any] | None = None
-        try:
-            reader.write(line.strip(), folder)
-        except KgqaError as problem:
-            answer = {"corrupt": isinstance(problem, CorruptFile), "error": [problem.message, problem.cure]}
-        print(orjson.dumps(answer).decode(), flush=True)
-
-
-if __name__ == "__main__":
-    main()

@@ -8,10 +8,11 @@ filter touches it. Lines of the same outcome lie together, so what filters leave
 from __future__ import annotations
 
 import hashlib
+import os
 import zlib
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass, field
-from itertools import chain, pairwise
+from itertools import accumulate, pairwise
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +24,9 @@ from kgqa_hpc.store.atomic import write_file
 
 STATUSES = ("accepted", "rejected", "invalid", "failed")
 ACCEPTED, REJECTED, LOST = 0, 1, 2
+# What follows the table: lines of accepted, rejected and other rows as they were made, then lines for lost.jsonl.
+SECTIONS = range(4)
+LOST_LINES = 3
 # Per row: number of its group and reason in the head (-1: none), index in STATUSES, characters of question and
 # answer (-1 without a pair), whether it stands for its item or is one of a list, whether its line has the columns of
 # its shard as they are (else it is as the item had it); then bytes: of its record's line (0: none), where in it
@@ -51,8 +55,8 @@ class Head:
     """What is known of a shard beside its rows.
 
     `sampled` is the digest of ids and groups of its anchors (`sampled_digest`), `waiting` the groups of those
-    without a row. `lists` are (group, status, reason) of the items that yielded a list. `sum` is the CRC-32 of what
-    follows the head, in a spool that lies for other processes.
+    without a row. `lists` are (group, status, reason) of the items that yielded a list. `sums` are the CRC-32 of the
+    table and of each section, in a spool that lies for other processes.
     """
 
     rows: int = 0
@@ -63,7 +67,7 @@ class Head:
     lists: list[tuple[str, str, str | None]] = field(default_factory=list)
     requests: list[dict[str, Any]] = field(default_factory=list)
     columns: list[Any] = field(default_factory=list)
-    sum: int | None = None
+    sums: list[int] = field(default_factory=list)
 
 
 class SpoolWriter:
@@ -120,34 +124,54 @@ class SpoolWriter:
         self.head.rows = len(self._rows)
         self.head.groups, self.head.reasons = self._groups.texts, self._reasons.texts
         table = np.array(self._rows, np.int32).reshape(-1, len(FIELDS))
-        body = b"".join([table.tobytes(), *chain(*self._lines, self._lost)])
-        self.head.sum = zlib.crc32(body) if durable else None
-        write_file(path, b"".join([orjson.dumps(asdict(self.head)), b"\n", body]), durable=durable)
+        body = [table.tobytes(), *map(b"".join, (*self._lines, self._lost))]
+        self.head.sums = [zlib.crc32(part) for part in body] if durable else []
+        write_file(path, b"".join([orjson.dumps(asdict(self.head)), b"\n", *body]), durable=durable)
 
 
 class Spool:
     """A spool as it lies on disk: `head`, columns of the table by name, and where each row's lines are.
 
-    Raises StoreError, read with its lines, when it is not what was written; it is then removed.
+    Only the lines of neighbouring `sections` are read, none by default. Raises StoreError when what is read is not
+    what was written; the spool is then removed.
     """
 
-    def __init__(self, path: Path, *, lines: bool = True) -> None:
-        self._path = path
+    def __init__(self, path: Path, sections: range = range(0)) -> None:
         with path.open("rb") as file:
             self.head = Head(**orjson.loads(file.readline()))
             table = file.read(4 * len(FIELDS) * self.head.rows)
-            self.bytes = memoryview(file.read() if lines else b"")
-        if lines and self.head.sum not in (None, zlib.crc32(self.bytes, zlib.crc32(table))):
+            self._table = np.frombuffer(table, np.int32).reshape(-1, len(FIELDS))
+            sizes = self._place()
+            skipped = sum(sizes[: sections.start])
+            file.seek(skipped, os.SEEK_CUR)
+            self.bytes = memoryview(file.read(sum(sizes[section] for section in sections)))
+        for places in (self.start, self.end, self.lost_start, self.lost_end):
+            places -= skipped
+        if (
+            sections
+            and self.head.sums
+            and not self._is_whole(table, [sizes[one] for one in sections], sections)
+        ):
             path.unlink(missing_ok=True)
             raise StoreError(f"{path}: was not what was written there and is removed", "merge again")
-        self._table = np.frombuffer(table, np.int32).reshape(-1, len(FIELDS))
+
+    def _place(self) -> list[int]:
+        """Say where in the sections each row's lines are; returns the bytes of each section."""
         lengths, lost = self["line"].astype(np.int64), self["lost"].astype(np.int64)
-        order = np.argsort(np.minimum(self["status"], LOST), kind="stable")
+        kind = np.minimum(self["status"], LOST)
+        order = np.argsort(kind, kind="stable")
         self.start = np.empty(len(lengths), np.int64)
         self.start[order] = np.cumsum(lengths[order]) - lengths[order]
         self.end = self.start + lengths
         self.lost_start = int(lengths.sum()) + np.cumsum(lost) - lost
         self.lost_end = self.lost_start + lost
+        return [*(int(lengths[kind == one].sum()) for one in (ACCEPTED, REJECTED, LOST)), int(lost.sum())]
+
+    def _is_whole(self, table: bytes, sizes: list[int], sections: range) -> bool:
+        ends = [0, *accumulate(sizes)]
+        found = [zlib.crc32(self.bytes[start:end]) for start, end in pairwise(ends)]
+        expected = [self.head.sums[1 + section] for section in sections]
+        return [zlib.crc32(table), *found] == [self.head.sums[0], *expected]
 
     def __len__(self) -> int:
         return len(self._table)

@@ -1,7 +1,7 @@
-"""Who does the tasks of a merge: its shards on all cores of this machine, unless another crew is given.
+"""Who does the tasks of a merge: all cores of this machine, unless another crew is given.
 
 This process does all where there is little to do, else with a worker per other core. Workers are programs of their
-own (`python -m kgqa_hpc.dataset.shard_rows`), not forks: nothing that this process holds can reach them, and they end
+own (`python -m kgqa_hpc.dataset.worker`), not forks: nothing that this process holds can reach them, and they end
 when it does.
 """
 
@@ -14,22 +14,30 @@ import sys
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
-from typing import Protocol
+from types import TracebackType
+from typing import Any, Protocol
 
 import orjson
 
-from kgqa_hpc.dataset.near_search import NearSearch
+from kgqa_hpc import errors
 from kgqa_hpc.dataset.read import FinishedWork
 from kgqa_hpc.dataset.shard_rows import ShardReader
-from kgqa_hpc.errors import AccountingError, CorruptFile, StoreError
+from kgqa_hpc.dataset.tasks import Tasks
+from kgqa_hpc.errors import CorruptFile, KgqaError, StoreError
 
 # Below so many items a worker's start costs more than it saves (0.3 s against about 20,000 items a second).
 FEW = 20_000
-AHEAD = 4  # shards in a worker's hands
+AHEAD = 4  # requests in a worker's hands
+
+
+def _nothing() -> None:
+    pass
 
 
 class Crew(Protocol):
     """Does the tasks of a merge; who did which changes no byte."""
+
+    durable: bool  # other machines take part, so what is made carries checksums that are looked at
 
     def spools(self, work: FinishedWork, scratch: Path, shard_done: Callable[[], None]) -> Path:
         """Make SHARD.spool for every shard, of one that is not done what has ended, and tell of each.
@@ -37,121 +45,119 @@ class Crew(Protocol):
         Returns the folder where they lie: `scratch`, or one of its own.
         """
 
-    def bands(self, search: NearSearch) -> None:
-        """Find what every band of a search joins."""
+    def share(self, tasks: Tasks, task_done: Callable[[], None] = _nothing) -> None:
+        """Do all of them, and tell of each."""
+
+    def require_wanted(self) -> None:
+        """Raise StoreError when others have finished this merge meanwhile."""
 
 
 class LocalCrew:
-    """This machine, by so many processes (default: one per core where there is enough to do)."""
+    """This machine, by so many processes (default: one per core where there is enough to do), until it is left."""
+
+    durable = False
 
     def __init__(self, processes: int | None = None) -> None:
         self._processes = processes
+        self._workers: list[_Worker] = []
+
+    def __enter__(self) -> LocalCrew:
+        return self
+
+    def __exit__(self, kind: type | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        for worker in self._workers:
+            worker.stop()
+        self._workers = []
 
     def spools(self, work: FinishedWork, scratch: Path, shard_done: Callable[[], None]) -> Path:
-        write_spools(work, scratch, shard_done, self._processes)
+        """As `Crew`. Raises CorruptFile naming all damaged results, after each was moved to quarantine."""
+        names = work.manifest.names
+        reader = ShardReader(work)  # first: it says what the others could not do either
+        number = self._processes
+        if number is None:
+            number = min(_cores(), len(names)) if sum(one.items for one in work.manifest.shards) > FEW else 1
+        self._workers = [_Worker(work.run.path, scratch) for _ in range(number - 1)]
+        corrupt: list[CorruptFile] = []
+        requests = [["spool", name] for name in names]
+        for problem in self._each(requests, lambda request: reader.write(request[1], scratch)):
+            if isinstance(problem, CorruptFile):
+                corrupt.append(problem)
+            elif problem is not None:
+                raise problem
+            shard_done()
+        _raise_together(corrupt)
         return scratch
 
-    def bands(self, search: NearSearch) -> None:
-        for band in range(search.bands):
-            search.find(band)
+    def share(self, tasks: Tasks, task_done: Callable[[], None] = _nothing) -> None:
+        requests = [[str(tasks.folder), number] for number in range(tasks.number)]
+        for problem in self._each(requests, lambda request: tasks.do(request[1])):
+            if problem is not None:
+                raise problem
+            task_done()
 
+    def require_wanted(self) -> None:
+        pass
 
-def write_spools(
-    work: FinishedWork, folder: Path, shard_done: Callable[[], None], processes: int | None = None
-) -> None:
-    """Write all spools on this machine.
-
-    Raises CorruptFile naming all damaged results, after each was moved to quarantine; AccountingError.
-    """
-    names = work.manifest.names
-    items = sum(entry.items for entry in work.manifest.shards)
-    if processes is None:
-        processes = min(_cores(), len(names)) if items > FEW else 1
-    corrupt: list[CorruptFile] = []
-    outcomes = _alone(work, names, folder) if processes <= 1 else _together(work, names, folder, processes)
-    for problem in outcomes:
-        if problem is not None:
-            corrupt.append(problem)
-        shard_done()
-    _raise_together(corrupt)
-
-
-def _alone(work: FinishedWork, names: Sequence[str], folder: Path) -> Iterator[CorruptFile | None]:
-    reader = ShardReader(work)
-    for name in names:
-        yield _write(reader, name, folder)
-
-
-def _write(reader: ShardReader, name: str, folder: Path) -> CorruptFile | None:
-    watched = gc.isenabled()
-    gc.disable()  # a shard makes a million objects and no circle of them; looking for one took a third
-    try:
-        reader.write(name, folder)
-    except CorruptFile as problem:
-        return problem
-    finally:
-        if watched:
-            gc.enable()
-    return None
-
-
-def _together(
-    work: FinishedWork, names: Sequence[str], folder: Path, processes: int
-) -> Iterator[CorruptFile | None]:
-    """Shard i goes to worker i mod n, the last of which is this process; the others always have a few in hand."""
-    here = _Here(work, folder)  # first: it says what the others could not do either
-    others = [_Worker(work.run.path, folder) for _ in range(processes - 1)]
-    workers: list[_Worker | _Here] = [*others, here]
-    try:
+    def _each(
+        self, requests: Sequence[list[Any]], here: Callable[[list[Any]], None]
+    ) -> Iterator[KgqaError | None]:
+        """Request i goes to process i mod n, of which this is the first; the others always have a few in hand."""
+        hands: list[_Worker | _Here] = [_Here(here), *self._workers]
         waiting: deque[_Worker | _Here] = deque()
-        for position, name in enumerate(names):
-            workers[position % processes].give(name)
-            waiting.append(workers[position % processes])
-            if len(waiting) > AHEAD * processes:
+        for position, request in enumerate(requests):
+            hand = hands[position % len(hands)]
+            hand.give(request)
+            waiting.append(hand)
+            if len(waiting) > AHEAD * len(hands):
                 yield waiting.popleft().answer()
         while waiting:
             yield waiting.popleft().answer()
-    finally:
-        for worker in others:
-            worker.stop()
 
 
 class _Here:
-    """This process as a worker: it reads a shard when its answer is wanted."""
+    """This process as a worker: it does what it was given when its answer is wanted."""
 
-    def __init__(self, work: FinishedWork, folder: Path) -> None:
-        self._reader, self._folder = ShardReader(work), folder
-        self._names: deque[str] = deque()
+    def __init__(self, do: Callable[[list[Any]], None]) -> None:
+        self._do = do
+        self._requests: deque[list[Any]] = deque()
 
-    def give(self, name: str) -> None:
-        self._names.append(name)
+    def give(self, request: list[Any]) -> None:
+        self._requests.append(request)
 
-    def answer(self) -> CorruptFile | None:
-        return _write(self._reader, self._names.popleft(), self._folder)
+    def answer(self) -> KgqaError | None:
+        watched = gc.isenabled()
+        gc.disable()  # a shard makes a million objects and no circle of them; looking for one took a third
+        try:
+            self._do(self._requests.popleft())
+        except KgqaError as problem:
+            return problem
+        finally:
+            if watched:
+                gc.enable()
+        return None
 
 
 class _Worker:
     def __init__(self, run: Path, folder: Path) -> None:
-        command = [sys.executable, "-P", "-m", "kgqa_hpc.dataset.shard_rows", str(run), str(folder)]
+        command = [sys.executable, "-P", "-m", "kgqa_hpc.dataset.worker", str(run), str(folder)]
         path = os.pathsep.join(filter(None, [str(Path(__file__).parents[2]), os.environ.get("PYTHONPATH")]))
         self._process = subprocess.Popen(
             command,
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
-            text=True,
             env={**os.environ, "PYTHONPATH": path},
         )
 
-    def give(self, name: str) -> None:
+    def give(self, request: list[Any]) -> None:
         assert self._process.stdin
         try:
-            self._process.stdin.write(f"{name}\n")
+            self._process.stdin.write(orjson.dumps(request, option=orjson.OPT_APPEND_NEWLINE))
             self._process.stdin.flush()
         except BrokenPipeError:
             pass  # `answer` says that it is gone
 
-    def answer(self) -> CorruptFile | None:
-        """What became of the next shard in this worker's hands."""
+    def answer(self) -> KgqaError | None:
+        """What became of the next request in this worker's hands."""
         assert self._process.stdout
         line = self._process.stdout.readline()
         if not line:
@@ -162,9 +168,8 @@ class _Worker:
         answer = orjson.loads(line)
         if answer is None:
             return None
-        if not answer["corrupt"]:
-            raise AccountingError(*answer["error"])
-        return CorruptFile(*answer["error"])
+        problem: KgqaError = getattr(errors, answer["kind"])(*answer["error"])
+        return problem
 
     def stop(self) -> None:
         self._process.kill()

@@ -109,7 +109,7 @@ def rows_of() -> Any:
                 (i, one.get("question", "Q?")) for i, one in enumerate(records[start : start + shard])
             ]
             sketches.write(path, accepted)
-            builder.add(path, Spool(path, lines=False))
+            builder.add(path, Spool(path))
         return builder.rows()
 
     return make

@@ -16,6 +16,7 @@ from kgqa_hpc.dataset.combine import COUNTS, combine
 from kgqa_hpc.dataset.merge import merge
 from kgqa_hpc.dataset.mixture import Mixture, apportion, counts_of, largest
 from kgqa_hpc.errors import FingerprintMismatch, InputError
+from tests.dataset.conftest import rewrite
 
 
 def merged(make_run: Any, name: str, **options: Any) -> Any:
@@ -59,6 +60,39 @@ def test_runs_of_other_models_are_refused_unless_mixing_is_wanted(make_run: Any,
         combine(tmp_path / "out", [one.folder, other.folder])
     assert not (tmp_path / "out").exists()
     combine(tmp_path / "out", [one.folder, other.folder], mixed=True)
+
+
+@pytest.mark.parametrize("order", [(0, 1), (1, 0)])
+def test_a_value_of_a_column_that_is_mixed_in_one_run_alone_is_quoted_once(
+    make_run: Any, tmp_path: Path, order: tuple[int, int]
+) -> None:
+    """One run has numbers and words, and so JSON text; the other one numbers alone."""
+    runs, said = [make_run(name=f"{name}/run", items=24) for name in ("one", "two")], {}
+    for number, run in enumerate(runs):
+        run.finish()
+
+        def change(records: list[dict[str, Any]], number: int = number) -> list[dict[str, Any]]:
+            for place, record in enumerate(records):
+                if record["verdicts"].get("judge"):
+                    value: Any = "two" if number == 0 and place % 2 else place
+                    record["verdicts"]["judge"]["my_answer"] = value
+                    said[record["id"] if number == 0 else f"second-{record['id']}"] = value
+            return records
+
+        for shard in run.manifest.names:
+            rewrite(run.folder.result("main", shard), change)
+        merge(run.folder)
+    renamed(runs[1].folder)
+    combine(tmp_path / "out", [runs[at].folder for at in order])
+    ids(tmp_path / "out")
+    lines = [
+        json.loads(line)
+        for name in ("accepted", "rejected")
+        for line in (tmp_path / "out" / f"{name}.jsonl").open()
+    ]
+    found = {one["id"]: one["verdicts"]["judge"]["my_answer"] for one in lines if one["verdicts"]["judge"]}
+    assert {type(said[name]) for name in found} == {int, str}
+    assert {name: json.loads(text) for name, text in found.items()} == {name: said[name] for name in found}
 
 
 def test_one_run_is_no_combination(make_run: Any, tmp_path: Path) -> None:

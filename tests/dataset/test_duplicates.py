@@ -8,7 +8,6 @@ from typing import Any
 
 import pytest
 
-from kgqa_hpc.dataset import near_search
 from kgqa_hpc.dataset.duplicates import exact_duplicates, near_duplicates
 from kgqa_hpc.dataset.merge import merge
 from kgqa_hpc.dataset.near_search import NearSearch
@@ -29,8 +28,8 @@ def jaccard(one: str, other: str) -> float:
 
 def near(folder: Path, rows_of: Any, questions: list[str], threshold: float = 0.8) -> list[int]:
     rows = rows_of(folder, [{"question": q} for q in questions], near=threshold)
-    search = NearSearch.plan(folder / near_search.FOLDER, rows, threshold)
-    return near_duplicates(rows, search, LocalCrew().bands).tolist()
+    search = NearSearch.plan(folder, rows, threshold)
+    return near_duplicates(rows, search, LocalCrew().share).tolist()
 
 
 def test_case_punctuation_and_line_breaks_hide_no_repetition(tmp_path: Path, rows_of: Any) -> None:
@@ -102,23 +101,23 @@ def test_what_a_band_joins_is_the_same_whoever_looks_and_whatever_was_found_befo
 ) -> None:
     pytest.importorskip("rensa")
     rows = rows_of(tmp_path, [{"question": q} for q in planted(random.Random(SEED + 2))], near=0.8)
-    search = NearSearch.plan(tmp_path / near_search.FOLDER, rows, 0.8)
-    for band in range(search.bands):
-        search.find(band)
-    together = [search.found(band).tolist() for band in range(search.bands)]
+    search = NearSearch.plan(tmp_path, rows, 0.8)
+    for band in range(search.number):
+        search.do(band)
+    together = [search.found(band).tolist() for band in range(search.number)]
     assert sum(map(len, together)) > 40
-    for band in reversed(range(search.bands)):
+    for band in reversed(range(search.number)):
         another = NearSearch(search.folder)
-        another.find(band)
+        another.do(band)
         assert another.found(band).tolist() == together[band]
 
 
 def test_findings_that_are_damaged_or_of_another_plan_are_not_believed(tmp_path: Path, rows_of: Any) -> None:
     pytest.importorskip("rensa")
     rows = rows_of(tmp_path, [{"question": q} for q in planted(random.Random(SEED))], near=0.8)
-    search = NearSearch.plan(tmp_path / near_search.FOLDER, rows, 0.8)
+    search = NearSearch.plan(tmp_path, rows, 0.8)
     assert search.links(3) is None
-    search.find(3)
+    search.do(3)
     path = search.folder / "band-003"
     whole = path.read_bytes()
     assert len(search.found(3)) > 0

@@ -173,6 +173,8 @@ def test_a_value_of_a_mixed_column_is_quoted_once_whatever_its_shard_holds(
     ]
     found = {one["id"]: one["verdicts"]["judge"]["my_answer"] for one in records if one["verdicts"]["judge"]}
     assert {type(value) for value in said.values()} == {int, str}
+    counts = json.loads((run.folder.dataset / "accounting.json").read_text())
+    assert counts["json_text"] == [["verdicts", "judge", "my_answer"]]
     for name, text in found.items():
         assert json.loads(text) == said.get(name, "why")
 

@@ -45,7 +45,7 @@ import threading
 timer = threading.Timer(float(sys.argv[2]), os.kill, (os.getpid(), signal.SIGKILL))
 timer.daemon = True
 timer.start()
-merge(run)
+merge(run, processes=2, part_bytes=10_000)
 """
 _PREAMBLE = """
 import os, signal, sys
@@ -188,9 +188,10 @@ def test_sigkill_at_any_moment_leaves_the_old_or_the_new_dataset(make_run: Any) 
     for wish in wishes:
         reconfigure(run.folder, dataset=wish)
         began = time.monotonic()
-        merge(run.folder)
+        merge(run.folder, processes=2, part_bytes=10_000)
         seconds = time.monotonic() - began
         datasets.append(contents(run.folder.dataset))
+    assert sum(name.endswith(".parquet") for name in datasets[0]) > 4
     seed = random.SystemRandom().randrange(2**32)
     print("seed", seed)
     moments = random.Random(seed)
@@ -198,7 +199,7 @@ def test_sigkill_at_any_moment_leaves_the_old_or_the_new_dataset(make_run: Any) 
         reconfigure(run.folder, dataset=wishes[number % 2])
         assert in_child(TIMED, run.folder.path, moments.uniform(0, 1.5 * seconds)) in (0, -signal.SIGKILL)
         assert contents(run.folder.dataset) in datasets
-    merge(run.folder)
+    merge(run.folder, part_bytes=10_000)
     assert contents(run.folder.dataset) == datasets[1]
     assert not list(run.folder.path.glob(".dataset*"))
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import os
 import signal
 import subprocess
 import sys
@@ -21,33 +23,35 @@ from tests.waiting import wait_for
 
 SETTINGS = {"split": {"by": "nodes"}, "duplicates": {"exact": True, "near": 0.9}}
 BANDS = band_shape(0.9)[0]
+PART_BYTES = 20_000
+# A process of a shared merge that kills or stops itself at its n-th shard, band, batch of lines or step of progress.
 SHARE = """
-import os, signal, sys
+import json, os, signal, sys
+from collections import Counter
 from pathlib import Path
+from kgqa_hpc.dataset import merge
+from kgqa_hpc.dataset.files import RecordFiles
 from kgqa_hpc.dataset.shared_merge import merge_shared
 from kgqa_hpc.dataset.near_search import NearSearch
 from kgqa_hpc.dataset.shard_rows import ShardReader
 from kgqa_hpc.store.run_folder import RunFolder
-run, (fatal_read, fatal_band, fatal_write) = Path(sys.argv[1]), map(int, sys.argv[2:])
-find, bands = NearSearch.find, []
-def searching(self, band):
-    bands.append(band)
-    if len(bands) == fatal_band:
-        os.kill(os.getpid(), signal.SIGKILL)
-    find(self, band)
-NearSearch.find = searching
-write, reads = ShardReader.write, []
-def dying(self, name, folder):
-    reads.append(name)
-    if len(reads) == fatal_read:
-        os.kill(os.getpid(), signal.SIGKILL)
-    write(self, name, folder)
-ShardReader.write = dying
-def die(done, total, label):
-    if done == fatal_write:
-        os.kill(os.getpid(), signal.SIGKILL)
-counts = merge_shared(RunFolder(run), progress=die)
-print("wrote" if counts else "waited", len(bands))
+fatal, met = json.loads(sys.argv[2]), Counter()
+def watch(what):
+    met[what] += 1
+    if met[what] == fatal.get(what):
+        os.kill(os.getpid(), getattr(signal, fatal.get("signal", "SIGKILL")))
+def watched(kind, method, what):
+    original = getattr(kind, method)
+    def replacement(*arguments):
+        watch(what)
+        return original(*arguments)
+    setattr(kind, method, replacement)
+watched(ShardReader, "write", "read")
+watched(NearSearch, "do", "band")
+watched(RecordFiles, "add", "lines")
+watched(merge, "gather_facts", "end")
+counts = merge_shared(RunFolder(Path(sys.argv[1])), progress=lambda *_: watch("step"), part_bytes=int(sys.argv[3]))
+print("wrote" if counts else "waited", met["band"])
 """
 
 
@@ -55,10 +59,9 @@ def contents(folder: Path) -> dict[str, bytes]:
     return {p.relative_to(folder).as_posix(): p.read_bytes() for p in folder.rglob("*") if p.is_file()}
 
 
-def share(run: Path, fatal_read: int = 0, fatal_band: int = 0, fatal_write: int = 0) -> subprocess.Popen[str]:
-    fatal = map(str, (fatal_read, fatal_band, fatal_write))
-    arguments = [sys.executable, "-c", SHARE, str(run), *fatal]
-    return subprocess.Popen(arguments, stdout=subprocess.PIPE, text=True)
+def share(run: Path, **fatal: int | str) -> subprocess.Popen[str]:
+    arguments = [sys.executable, "-c", SHARE, str(run), json.dumps(fatal), str(PART_BYTES)]
+    return subprocess.Popen(arguments, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
 
 
 @pytest.fixture
@@ -74,26 +77,28 @@ def leftovers(run: Any) -> list[Path]:
     return list(run.folder.path.glob(".dataset.*"))
 
 
-def test_four_processes_of_which_two_are_killed_give_the_bytes_of_one(run: Any) -> None:
-    merge(run.folder)
+def test_five_processes_of_which_two_or_three_are_killed_give_the_bytes_of_one(run: Any) -> None:
+    merge(run.folder, part_bytes=PART_BYTES)
     alone = contents(run.folder.dataset)
     told = run.folder.dataset.rename(run.folder.path / "alone")
-    killed = [share(run.folder.path, fatal_read=n) for n in (2, 3)]  # neither can read all 24 before it dies
+    killed = [share(run.folder.path, read=n) for n in (2, 3)]  # neither can read all 24 before it dies
     assert [process.wait(timeout=300) for process in killed] == [-signal.SIGKILL] * 2
-    others = [share(run.folder.path) for _ in range(2)]
-    said = {process.communicate(timeout=300)[0].split()[0] for process in others}
+    others = [share(run.folder.path, lines=2), *(share(run.folder.path) for _ in range(2))]
+    said = {word for process in others for word in process.communicate(timeout=300)[0].split()[:1]}
+    assert others[0].returncode in (0, -signal.SIGKILL)  # in mid part, or 0: the others were quicker
+    assert [process.returncode for process in others[1:]] == [0, 0]
     assert "wrote" in said <= {"waited", "wrote"}  # one that begins after the end merges anew
     assert contents(run.folder.dataset) == alone == contents(told)
     assert leftovers(run) == []
 
 
 def test_who_plans_the_search_for_near_duplicates_and_who_helps_may_be_killed(run: Any) -> None:
-    accounting = merge(run.folder)
+    accounting = merge(run.folder, part_bytes=PART_BYTES)
     assert accounting.total.rejected["near duplicate"] > 0
     alone = contents(run.folder.dataset)
     # The first plans and dies in its third band, the second takes over and dies in its fifth.
     for band in (3, 5):
-        assert share(run.folder.path, fatal_band=band).wait(timeout=300) == -signal.SIGKILL
+        assert share(run.folder.path, band=band).wait(timeout=300) == -signal.SIGKILL
         assert contents(run.folder.dataset) == alone
     others = [share(run.folder.path) for _ in range(2)]
     said = [process.communicate(timeout=300)[0].split() for process in others]
@@ -105,10 +110,10 @@ def test_who_plans_the_search_for_near_duplicates_and_who_helps_may_be_killed(ru
 def test_a_process_that_waits_for_the_dataset_finds_bands_of_the_one_that_writes_it(
     run: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    merge(run.folder)
+    merge(run.folder, part_bytes=PART_BYTES)
     alone = contents(run.folder.dataset)
     helper: list[subprocess.Popen[str]] = []
-    find = NearSearch.find
+    find = NearSearch.do
 
     def slowly(search: NearSearch, band: int) -> None:
         if not helper:  # what it is to help with is planned, and this band is leased to us
@@ -116,8 +121,8 @@ def test_a_process_that_waits_for_the_dataset_finds_bands_of_the_one_that_writes
             wait_for(lambda: len(list(search.folder.glob("band-*"))) == BANDS - 1, "the help")
         find(search, band)
 
-    monkeypatch.setattr(NearSearch, "find", slowly)
-    assert merge_shared(run.folder) is not None
+    monkeypatch.setattr(NearSearch, "do", slowly)
+    assert merge_shared(run.folder, part_bytes=PART_BYTES) is not None
     assert helper[0].communicate(timeout=300)[0].split() == ["waited", str(BANDS - 1)]
     assert contents(run.folder.dataset) == alone
     assert leftovers(run) == []
@@ -126,44 +131,83 @@ def test_a_process_that_waits_for_the_dataset_finds_bands_of_the_one_that_writes
 def test_when_the_one_that_writes_is_killed_another_writes_and_no_other_task_is_done_again(
     run: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    merge(run.folder)
+    merge(run.folder, part_bytes=PART_BYTES)
     old = contents(run.folder.dataset)
-    # 24 spools taken over, 16 of 24 written
-    assert share(run.folder.path, fatal_write=40).wait(timeout=300) == -signal.SIGKILL
+    # 24 spools taken over; the rest are the parts, of which most are written
+    assert share(run.folder.path, step=40).wait(timeout=300) == -signal.SIGKILL
     assert contents(run.folder.dataset) == old
     monkeypatch.setattr(ShardReader, "write", lambda *_: pytest.fail("a shard was read again"))
-    monkeypatch.setattr(NearSearch, "find", lambda *_: pytest.fail("a band was compared again"))
-    assert merge_shared(run.folder) is not None
+    monkeypatch.setattr(NearSearch, "do", lambda *_: pytest.fail("a band was compared again"))
+    assert merge_shared(run.folder, part_bytes=PART_BYTES) is not None
     assert contents(run.folder.dataset) == old
+
+
+@pytest.mark.parametrize("wish", [SETTINGS, {"order": "answer", "split": {"by": "group"}}])
+def test_a_process_that_is_killed_in_the_middle_of_a_part_leaves_it_to_the_next(
+    make_run: Any, wish: dict[str, Any]
+) -> None:
+    run = make_run(items=96, shard_size=4, dataset=wish, runtime={"lease": 2})
+    run.finish()
+    merge(run.folder, part_bytes=PART_BYTES)
+    alone = contents(run.folder.dataset)
+    assert len([name for name in alone if name.endswith(".parquet")]) > 6
+    assert (
+        share(run.folder.path, lines=3).wait(timeout=300) == -signal.SIGKILL
+    )  # alone: certainly within a part
+    assert list(run.folder.path.glob(".dataset.shared-*/parts/.*/*.jsonl"))
+    assert contents(run.folder.dataset) == alone
+    assert merge_shared(run.folder, part_bytes=PART_BYTES) is not None
+    assert contents(run.folder.dataset) == alone
+    assert leftovers(run) == []
+
+
+@pytest.mark.parametrize("moment", [{"read": 2}, {"lines": 2}, {"end": 1}])
+def test_a_process_that_was_stopped_until_the_others_had_finished_ends_quietly_and_leaves_the_dataset_alone(
+    run: Any, moment: dict[str, int]
+) -> None:
+    """In a shard, in a part, and as the one that writes the dataset when nearly all is written."""
+    stopped = share(run.folder.path, signal="SIGSTOP", **moment)
+    os.waitid(os.P_PID, stopped.pid, os.WSTOPPED | os.WNOWAIT)
+    assert merge_shared(run.folder, part_bytes=PART_BYTES) is not None  # when the lease has run out
+    there, dataset = run.folder.dataset.stat().st_ino, contents(run.folder.dataset)
+    os.kill(stopped.pid, signal.SIGCONT)
+    said, complained = stopped.communicate(timeout=300)
+    assert (stopped.returncode, said.split()[0], complained) == (0, "waited", "")
+    assert run.folder.dataset.stat().st_ino == there
+    assert contents(run.folder.dataset) == dataset
+    assert leftovers(run) == []
 
 
 def test_a_result_that_is_done_anew_is_read_anew(run: Any) -> None:
-    assert share(run.folder.path, fatal_write=30).wait(timeout=300) == -signal.SIGKILL
+    assert share(run.folder.path, step=30).wait(timeout=300) == -signal.SIGKILL
     path = run.folder.result("main", "shard-000003")
     records = read_result(path)
     records[1]["output"]["answer"] = "Another one."
     path.unlink()
     write_result(path, records, run.folder.origin("main").header("shard-000003", ""))
-    assert merge_shared(run.folder) is not None
+    assert merge_shared(run.folder, part_bytes=PART_BYTES) is not None
     shared = contents(run.folder.dataset)
-    merge(run.folder)
+    merge(run.folder, part_bytes=PART_BYTES)
     assert contents(run.folder.dataset) == shared
     assert b"Another one." in shared["accepted.jsonl"] + shared["rejected.jsonl"]
 
 
-@pytest.mark.parametrize("suffix", ["spool", "sketch"])
-def test_what_another_process_made_is_checked_before_it_is_used(run: Any, suffix: str) -> None:
-    merge(run.folder)
+@pytest.mark.parametrize(
+    ("made", "step"),
+    [("shard-*.spool", 24), ("shard-*.sketch", 24), ("parts/*/*.jsonl", 47), ("parts/*/*.parquet", 47)],
+)
+def test_what_another_process_made_is_checked_before_it_is_used(run: Any, made: str, step: int) -> None:
+    merge(run.folder, part_bytes=PART_BYTES)
     alone = contents(run.folder.dataset)
-    assert share(run.folder.path, fatal_write=30).wait(timeout=300) == -signal.SIGKILL
-    (path,) = run.folder.path.glob(f".dataset.shared-*/shard-000003.{suffix}")
+    assert share(run.folder.path, step=step).wait(timeout=300) == -signal.SIGKILL
+    path = max(run.folder.path.glob(f".dataset.shared-*/{made}"), key=lambda one: one.stat().st_size)
     data = bytearray(path.read_bytes())
     data[-40] ^= 1  # within a text
     path.write_bytes(data)
-    with pytest.raises(StoreError, match=rf"shard-000003.{suffix}: was not what was written"):
-        merge_shared(run.folder)
+    with pytest.raises(StoreError, match=r": was not what was written there and is removed"):
+        merge_shared(run.folder, part_bytes=PART_BYTES)
     assert contents(run.folder.dataset) == alone
-    assert merge_shared(run.folder) is not None  # made anew
+    assert merge_shared(run.folder, part_bytes=PART_BYTES) is not None  # made anew
     assert contents(run.folder.dataset) == alone
 
 
@@ -178,18 +222,18 @@ def test_a_local_dask_cluster_gives_the_bytes_of_one_process(run: Any) -> None:
     distributed = pytest.importorskip("distributed", reason="DASK IS NOT INSTALLED")
     from kgqa_hpc.dataset.dask_crew import dask_crew
 
-    merge(run.folder)
+    merge(run.folder, part_bytes=PART_BYTES)
     alone = contents(run.folder.dataset)
     cluster = distributed.LocalCluster(
         n_workers=2, threads_per_worker=1, processes=False, dashboard_address=None
     )
     with cluster, dask_crew(cluster.scheduler_address) as crew:
-        merge(run.folder, crew=crew)
+        merge(run.folder, crew=crew, part_bytes=PART_BYTES)
         assert contents(run.folder.dataset) == alone
         damaged = run.folder.result("main", "shard-000005")
         damaged.write_bytes(damaged.read_bytes()[:-1])
         with pytest.raises(CorruptFile, match="shard-000005"):
-            merge(run.folder, crew=crew)
+            merge(run.folder, crew=crew, part_bytes=PART_BYTES)
     assert contents(run.folder.dataset) == alone
 
 

@@ -49,7 +49,7 @@ def test_a_worker_that_dies_is_an_error_and_no_dataset(make_run: Any, tmp_path: 
     worker = _Worker(open_work(run.folder).run.path, tmp_path)
     worker._process.kill()
     worker._process.wait()
-    worker.give("shard-000000")
+    worker.give(["spool", "shard-000000"])
     with pytest.raises(StoreError, match="a worker of merge ended"):
         worker.answer()
 
@@ -98,6 +98,6 @@ def _workers_of(run: Path) -> list[str]:
             line = (process / "cmdline").read_bytes().decode("utf-8", "replace")
         except OSError:
             continue
-        if "shard_rows" in line and str(run) in line:
+        if "dataset.worker" in line and str(run) in line:
             found.append(line)
     return found

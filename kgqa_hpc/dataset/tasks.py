@@ -1,0 +1,165 @@
+"""Tasks that anybody who sees a folder can do: what is to be done is planned in it, and what is made carries proof of
+which plan it is of.
+
+A task makes a folder of files under a temporary name and renames it when all are there, so it is done as a whole or
+not at all, whoever is killed, and doing it twice changes nothing. Its manifest has the size and the sha256 of every
+file under a checksum that is bound to the plan and the task.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import secrets
+import shutil
+from functools import cached_property
+from pathlib import Path
+from typing import Any, ClassVar, Protocol, Self
+
+import orjson
+
+from kgqa_hpc.errors import StoreError
+from kgqa_hpc.store.atomic import TEMP_SUFFIX, disk_errors, exists, write_file
+from kgqa_hpc.store.canonical import sha256_of
+
+PLAN, MANIFEST = "plan", "manifest"
+_SUM = 32  # characters of the checksum before a manifest
+
+Files = dict[str, dict[str, Any]]  # by name: bytes and sha256
+
+
+class Tasks(Protocol):
+    """Numbered tasks in a folder."""
+
+    NAME: ClassVar[str]  # of the folder
+    folder: Path
+
+    @property
+    def number(self) -> int:
+        """How many tasks there are."""
+
+    def is_done(self, task: int) -> bool:
+        """Whether nobody needs to do it any more."""
+
+    def do(self, task: int) -> None:
+        """Do it. Raises StoreError, DiskFull."""
+
+
+class FolderTasks:
+    """Tasks that make a folder of files each; a subclass says what is in it."""
+
+    NAME: ClassVar[str]
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+
+    @classmethod
+    def plan(cls, beside: Path, tasks: list[Any], **about: Any) -> Self:
+        """Plan `tasks` (plain data) in a folder of their own; the same plan again keeps what is done of it."""
+        planned = cls(beside / cls.NAME)
+        with disk_errors(planned.folder):
+            planned.folder.mkdir(exist_ok=True)  # never `beside` itself, which others may have removed
+        write_file(planned.folder / PLAN, orjson.dumps({"tasks": tasks, **about}))
+        return planned
+
+    @cached_property
+    def _read(self) -> bytes:
+        with disk_errors(self.folder):
+            return (self.folder / PLAN).read_bytes()
+
+    @cached_property
+    def about(self) -> dict[str, Any]:
+        """What was planned."""
+        document: dict[str, Any] = orjson.loads(self._read)
+        return document
+
+    @property
+    def number(self) -> int:
+        return len(self.about["tasks"])
+
+    def is_done(self, task: int) -> bool:
+        return self.files(task) is not None
+
+    def place(self, task: int) -> Path:
+        """The folder that a task makes."""
+        return self.folder / f"{task:05d}"
+
+    def do(self, task: int) -> None:
+        temp = self.folder / f".{task:05d}.{secrets.token_hex(6)}{TEMP_SUFFIX}"
+        with disk_errors(self.folder):
+            temp.mkdir()
+            try:
+                known = self.make(self.about["tasks"][task], temp)
+                self._seal(temp, task, known)
+                self._commit(temp, task)
+            finally:
+                shutil.rmtree(temp, ignore_errors=True)
+
+    def make(self, task: Any, folder: Path) -> dict[str, str]:
+        """Write the files of a task; returns the sha256 of those where it is known."""
+        raise NotImplementedError
+
+    def files(self, task: int) -> Files | None:
+        """What a task made; None while it is not done, or not as this plan wants it."""
+        place = self.place(task)
+        if not exists(place / MANIFEST):
+            return None
+        with disk_errors(place):
+            data = (place / MANIFEST).read_bytes()
+            if data[:_SUM] != self._sum(task, data[_SUM:]):
+                return None
+            found: Files = orjson.loads(data[_SUM:])
+            sizes = {path.name: path.stat().st_size for path in place.iterdir() if path.name != MANIFEST}
+        return found if sizes == {name: one["bytes"] for name, one in found.items()} else None
+
+    def found(self, task: int) -> Files:
+        """What a task made. Raises StoreError when it is not done."""
+        files = self.files(task)
+        if files is None:
+            raise StoreError(f"{self.place(task)}: is missing or not what was written there", "merge again")
+        return files
+
+    def check(self) -> None:
+        """Compare all files with their checksums. Raises StoreError; the task is then to be done again."""
+        for task in range(self.number):
+            for name, one in self.found(task).items():
+                if sha256_of(self.place(task) / name) != one["sha256"]:
+                    raise self.spoilt(task)
+
+    def spoilt(self, task: int) -> StoreError:
+        """The error of a file that is not what was written; its task is to be done again."""
+        place = self.place(task)
+        shutil.rmtree(place, ignore_errors=True)
+        return StoreError(f"{place}: was not what was written there and is removed", "merge again")
+
+    def _seal(self, temp: Path, task: int, known: dict[str, str]) -> None:
+        files = {
+            path.name: {"bytes": path.stat().st_size, "sha256": known.get(path.name) or sha256_of(path)}
+            for path in sorted(temp.iterdir())
+        }
+        body = orjson.dumps(files)
+        (temp / MANIFEST).write_bytes(self._sum(task, body) + body)
+
+    def _commit(self, temp: Path, task: int) -> None:
+        """The first one's folder stays, unless it is of another plan or damaged."""
+        place = self.place(task)
+        for _ in range(100):
+            try:
+                os.rename(temp, place)
+                return
+            except OSError:
+                if self.is_done(task):
+                    return
+                if not exists(place):
+                    raise
+            shutil.rmtree(place, ignore_errors=True)
+        raise StoreError(f"{place}: others write it all the time", "merge again")
+
+    def _sum(self, task: int, body: bytes) -> bytes:
+        digest = hashlib.blake2b(self._digest, digest_size=_SUM // 2, key=task.to_bytes(4, "big"))
+        digest.update(body)
+        return digest.hexdigest().encode()
+
+    @cached_property
+    def _digest(self) -> bytes:
+        return hashlib.blake2b(self._read).digest()
