@@ -21,6 +21,7 @@ from kgqa_hpc.config import parse_config
 from kgqa_hpc.runs import fingerprint
 from kgqa_hpc.store.results import read_result
 from kgqa_hpc.store.run_folder import RunFolder
+from tests.command import environment
 from tests.waiting import wait_for
 
 ROOT = Path(__file__).parents[2]
@@ -49,13 +50,6 @@ def events(run: RunFolder, *names: str) -> list[dict[str, Any]]:
         if entry.get("event") in names:
             parsed.append(entry)
     return sorted(parsed, key=lambda entry: entry["time"])
-
-
-def environment(**extra: str) -> dict[str, str]:
-    """This environment without any launcher's variables."""
-    foreign = ("SLURM_", "OMPI_", "PMI", "PRTE_", "KGQA_")
-    clean = {key: value for key, value in os.environ.items() if not key.startswith(foreign)}
-    return {**clean, **extra}
 
 
 class Processes:
