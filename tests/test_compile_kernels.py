@@ -17,7 +17,10 @@ SHARED = ROOT / "kgqa_hpc" / "graphlets" / "kernels"
 
 
 def decorated(path: Path, name: str) -> Iterator[str]:
-    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+    text = path.read_text(encoding="utf-8")
+    if f"@{name}" not in text:
+        return
+    for node in ast.walk(ast.parse(text)):
         if isinstance(node, ast.FunctionDef) and name in map(ast.unparse, node.decorator_list):
             yield node.name
 
