@@ -74,6 +74,7 @@ def leftovers(run: Any) -> list[Path]:
     return list(run.folder.path.glob(".dataset.*"))
 
 
+@pytest.mark.slow
 def test_four_processes_of_which_two_are_killed_give_the_bytes_of_one(run: Any) -> None:
     merge(run.folder)
     alone = contents(run.folder.dataset)
@@ -87,6 +88,7 @@ def test_four_processes_of_which_two_are_killed_give_the_bytes_of_one(run: Any) 
     assert leftovers(run) == []
 
 
+@pytest.mark.slow
 def test_who_plans_the_search_for_near_duplicates_and_who_helps_may_be_killed(run: Any) -> None:
     accounting = merge(run.folder)
     assert accounting.total.rejected["near duplicate"] > 0

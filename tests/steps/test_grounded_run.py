@@ -114,6 +114,7 @@ def test_another_index_of_the_same_name_is_another_run(tmp_path: Path) -> None:
         open_for_work(tmp_path / "run")
 
 
+@pytest.mark.slow
 def test_kill_9_while_grounding_changes_no_byte(grounded: Path, tmp_path: Path) -> None:
     """Killed after each of several moments of progress; the next start goes on."""
     index_of(tmp_path, 40)

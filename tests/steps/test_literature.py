@@ -240,6 +240,7 @@ def test_items_and_records_add_up(literature: Path) -> None:
     assert all(record["document_text"] for record in found)
 
 
+@pytest.mark.slow
 def test_kill_9_between_answers_changes_no_byte_of_many_records(literature: Path, tmp_path: Path) -> None:
     config = yaml.safe_load((literature / "run.yaml").read_text())
     config["engine"]["latency"] = {"batch": 4, "per_request_s": 0.05}
