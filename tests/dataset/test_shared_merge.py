@@ -17,6 +17,7 @@ from kgqa_hpc.dataset.shared_merge import merge_shared
 from kgqa_hpc.dataset.sketches import band_shape
 from kgqa_hpc.errors import AccountingError, CorruptFile, InputError, StoreError
 from kgqa_hpc.store.results import read_result, write_result
+from tests.dataset.conftest import contents
 from tests.waiting import wait_for
 
 SETTINGS = {"split": {"by": "nodes"}, "duplicates": {"exact": True, "near": 0.9}}
@@ -49,10 +50,6 @@ def die(done, total, label):
 counts = merge_shared(RunFolder(run), progress=die)
 print("wrote" if counts else "waited", len(bands))
 """
-
-
-def contents(folder: Path) -> dict[str, bytes]:
-    return {p.relative_to(folder).as_posix(): p.read_bytes() for p in folder.rglob("*") if p.is_file()}
 
 
 def share(run: Path, fatal_read: int = 0, fatal_band: int = 0, fatal_write: int = 0) -> subprocess.Popen[str]:

@@ -82,6 +82,21 @@ class Processes:
             process.communicate()
 
 
+def kill_and_finish(run: RunFolder, processes: Processes, kills: int = 3) -> None:
+    """Kill a worker as soon as it has written an answer, several times, and let the last one finish."""
+
+    def written() -> int:
+        return sum(path.stat().st_size for path in run.path.glob("results/**/*") if path.is_file())
+
+    for _ in range(kills):
+        worker, before = processes.start(run), written()
+        wait_for(lambda: written() != before or worker.poll() is not None, "an answer")  # noqa: B023
+        worker.kill()
+        worker.wait()
+    code, output = processes.finish(processes.start(run))
+    assert code == 0, output
+
+
 def seeded() -> random.Random:
     """Random choices of a test, another each time; KGQA_TEST_SEED repeats those of a test that printed it."""
     seed = int(os.environ.get("KGQA_TEST_SEED", random.SystemRandom().randrange(2**31)))
