@@ -9,7 +9,7 @@ export VENV
 help:
 	@echo "make demo    install into $(VENV) and make a small dataset from the HPO graph in runs/demo"
 	@echo "make test    install with test extras and run the whole test-suite"
-	@echo "make test-quick  the same without real clusters, images, LMDeploy and slow tests: some minutes"
+	@echo "make test-quick  the same without real clusters, images, LMDeploy and slow tests (CONTRIBUTING.md): some minutes"
 	@echo "make demo-kill   a scripted run, killed three times with kill -9, and its dataset's bytes compared"
 	@echo "make lint    ruff, mypy and shellcheck only"
 	@echo "make clean   remove $(VENV) and runs/demo"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fcntl
 import hashlib
 import importlib.util
 import subprocess
@@ -28,7 +29,7 @@ SAMPLING_ROOMS = {"anchors", "cluster", "dataset", "graphlets", "report", "steps
 
 
 def pytest_collection_finish(session: pytest.Session) -> None:
-    """Compile the kernels before the first test, once for these sources.
+    """Compile the kernels before the first test, once for these sources, in one of the processes that test.
 
     Else each of the processes that tests start side by side compiles them, and takes a minute instead of two
     seconds.
@@ -40,18 +41,25 @@ def pytest_collection_finish(session: pytest.Session) -> None:
         or not importlib.util.find_spec("numba")
     ):
         return
+    beside = ROOT / "kgqa_hpc" / "__pycache__"  # where the compiled ones lie, so that one goes with the other
+    beside.mkdir(exist_ok=True)
+    with (beside / "kernels-compiled-for-tests").open("a+") as note:
+        fcntl.flock(note, fcntl.LOCK_EX)
+        note.seek(0)
+        if note.read() != (digest := digest_of_kernels()):
+            command = [sys.executable, "-m", "kgqa_hpc.compile_kernels"]
+            subprocess.run(command, cwd=ROOT, capture_output=True, check=True, timeout=600)
+            note.truncate(0)
+            note.write(digest)
+
+
+def digest_of_kernels() -> str:
     own = ("jit", "compile_kernels", "kg/connectivity", "kg/intern", "anchors/path_kernel")
     sources = [ROOT / "kgqa_hpc" / f"{name}.py" for name in own]
     sources += sorted((ROOT / "kgqa_hpc" / "graphlets").rglob("*.py"))
-    digest = hashlib.sha256(
+    return hashlib.sha256(
         b"".join([sys.version.encode(), *(path.read_bytes() for path in sources)])
     ).hexdigest()
-    cache = getattr(session.config, "cache", None)  # there is none with -p no:cacheprovider
-    if cache is None or cache.get("kgqa/kernels", "") != digest:
-        command = [sys.executable, "-m", "kgqa_hpc.compile_kernels"]
-        subprocess.run(command, cwd=ROOT, capture_output=True, check=True, timeout=600)
-    if cache is not None:
-        cache.set("kgqa/kernels", digest)
 
 
 @pytest.fixture

@@ -190,3 +190,10 @@ class SyntheticRun:
             path = self.folder.result(self.passes[-1], name)
             path.parent.mkdir(parents=True, exist_ok=True)
             write_result(path, self.records(name), self.folder.origin(self.passes[-1]).header(name, ""))
+
+
+def synthetic(
+    folder: Path, items: int = 60, shard_size: int = 8, name: str = "run", **changes: Any
+) -> SyntheticRun:
+    """A synthetic run in `folder`; `changes` are sections of the configuration."""
+    return SyntheticRun(folder / name, items, shard_size, {**CONFIG, **changes})

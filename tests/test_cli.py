@@ -2,51 +2,15 @@
 
 from __future__ import annotations
 
-import csv
 import json
-import os
-import random
 import re
 import shutil
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
-ENVIRONMENT = {k: v for k, v in os.environ.items() if not k.startswith(("SLURM_", "OMPI_", "PMI"))}
-
-
-def kgqa(*arguments: object, code: int = 0, **more: object) -> subprocess.CompletedProcess[str]:
-    """Run the command; check its exit code and that nobody ever sees a traceback."""
-    command = [sys.executable, "-m", "kgqa_hpc", *map(str, arguments)]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=600, env=ENVIRONMENT, **more)  # type: ignore[call-overload]
-    assert "Traceback" not in done.stderr, done.stderr
-    assert done.returncode == code, f"exit {done.returncode}\n{done.stdout}\n{done.stderr}"
-    return done
-
-
-def write_graph(folder: Path, *, nodes: int = 120, edges: int = 420, seed: int = 7) -> None:
-    """A random typed graph as nodes.csv and edges.csv."""
-    draw = random.Random(seed)
-    with (folder / "nodes.csv").open("w", newline="", encoding="utf-8") as file:
-        writer = csv.writer(file)
-        writer.writerow(["id", "name", "type"])
-        writer.writerows([f"N:{i}", f"entity {i}", draw.choice(["gene", "drug"])] for i in range(nodes))
-    pairs = {tuple(draw.sample(range(nodes), 2)) for _ in range(edges)}
-    with (folder / "edges.csv").open("w", newline="", encoding="utf-8") as file:
-        writer = csv.writer(file)
-        writer.writerow(["source_id", "target_id", "type"])
-        writer.writerows([f"N:{a}", f"N:{b}", "relates_to"] for a, b in sorted(pairs))
-
-
-CONFIG = """
-seed: 7
-graph: {source: csv, nodes: nodes.csv, edges: edges.csv}
-anchors: {kind: graphlet, per_shape: 6}
-engine: {kind: scripted}
-runtime: {shard_size: 32, commit_every: 1s}
-"""
+from tests.command import kgqa, program
+from tests.project import CONFIG, write_graph
 
 
 @pytest.fixture
@@ -58,9 +22,9 @@ def project(tmp_path: Path) -> Path:
 
 def test_a_run_goes_from_graph_to_report_and_every_verb_can_be_repeated(project: Path) -> None:
     run = project / "run"
-    kgqa("init", project / "run.yaml", run)
+    program("init", project / "run.yaml", run)
     for verb in ("import", "sample", "run", "merge", "report"):
-        first = kgqa(verb, run)
+        first = program(verb, run)
         again = kgqa(verb, run)
         if verb in ("import", "merge", "report"):
             assert first.stdout == again.stdout
@@ -226,7 +190,7 @@ def test_an_unreadable_gguf_is_refused_before_any_work(project: Path) -> None:
 
 
 def test_the_help_begins_with_the_verbs_of_a_run_and_knows_a_place_for_each() -> None:
-    lines = kgqa("--help").stdout.splitlines()
+    lines = program("--help").stdout.splitlines()
     titles = [line for line in lines if line.endswith(":") and not line.startswith(" ")]
     assert titles[1].startswith("From a configuration to a dataset")
     assert "Others:" not in titles
@@ -236,6 +200,6 @@ def test_the_help_begins_with_the_verbs_of_a_run_and_knows_a_place_for_each() ->
 
 
 def test_the_version_and_the_help_are_there() -> None:
-    assert kgqa("--version").stdout.startswith("kgqa ")
-    assert "explain" in kgqa("--help").stdout
-    kgqa("nonsense", code=2)
+    assert program("--version").stdout.startswith("kgqa ")
+    assert "explain" in program("--help").stdout
+    program("nonsense", code=2)

@@ -17,7 +17,10 @@ SHARED = ROOT / "kgqa_hpc" / "graphlets" / "kernels"
 
 
 def decorated(path: Path, name: str) -> Iterator[str]:
-    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+    text = path.read_text(encoding="utf-8")
+    if f"@{name}" not in text:
+        return
+    for node in ast.walk(ast.parse(text)):
         if isinstance(node, ast.FunctionDef) and name in map(ast.unparse, node.decorator_list):
             yield node.name
 
@@ -55,7 +58,8 @@ def test_numba_is_called_in_one_place_only() -> None:
     importing = {
         path.relative_to(ROOT).as_posix()
         for path in FILES
-        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+        if "numba" in (text := path.read_text(encoding="utf-8"))
+        for node in ast.walk(ast.parse(text))
         if (isinstance(node, ast.Import) and any(a.name.split(".")[0] == "numba" for a in node.names))
         or (isinstance(node, ast.ImportFrom) and (node.module or "").split(".")[0] == "numba")
     }

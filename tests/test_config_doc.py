@@ -2,23 +2,20 @@
 
 from __future__ import annotations
 
-import importlib.util
 from pathlib import Path
 
 from kgqa_hpc.config import RunConfig, RuntimeConfig
 from kgqa_hpc.kg.sources import SOURCES
+from tests.by_path import load
 
 ROOT = Path(__file__).parents[1]
 PAGE = (ROOT / "docs" / "config.md").read_text(encoding="utf-8")
 
 
 def test_the_page_is_what_the_tool_writes() -> None:
-    spec = importlib.util.spec_from_file_location("config_doc", ROOT / "tools" / "config_doc.py")
-    assert spec is not None
-    assert spec.loader is not None
-    tool = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(tool)
-    assert tool.page() == PAGE, "write it anew: python tools/config_doc.py > docs/config.md"
+    assert load(ROOT / "tools" / "config_doc.py").page() == PAGE, (
+        "write it anew: python tools/config_doc.py > docs/config.md"
+    )
 
 
 def test_every_section_and_source_is_on_the_page() -> None:

@@ -15,7 +15,8 @@ from kgqa_hpc.kg.input_files import graph_files, recorded
 from kgqa_hpc.kg.load import load_graph
 from kgqa_hpc.runs import open_run
 from kgqa_hpc.store.run_folder import RunFolder
-from tests.test_cli import CONFIG, kgqa, write_graph
+from tests.command import kgqa
+from tests.project import CONFIG, write_graph
 
 
 @pytest.fixture

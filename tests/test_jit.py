@@ -102,7 +102,7 @@ def test_the_first_call_says_that_it_compiles_and_the_second_does_not(tmp_path):
     assert "[True, True, True, False]" in second
 
 
-@pytest.mark.parametrize("left", [0, 10])
+@pytest.mark.parametrize("left", [pytest.param(0, marks=pytest.mark.slow), 10])
 def test_a_cache_file_that_was_cut_short_costs_a_compilation_only(tmp_path, left):
     run_python(CORE, NUMBA_CACHE_DIR=str(tmp_path))
     for file in tmp_path.rglob("*.nb[ic]"):

@@ -169,6 +169,20 @@ def test_rooms_are_small() -> None:
     assert 90 <= statistics.median(sizes.values()) <= 180
 
 
+def test_programs_around_the_package_are_small_too() -> None:
+    places = [ROOT / name for name in ("tests", "tools", "containers", "slurm")]
+    programs = [
+        path
+        for place in places
+        for path in place.rglob("*")
+        if path.suffix in {".py", ".sh", ".js", ".c"}
+        or (path.is_file() and not path.suffix and path.read_bytes().startswith(b"#!"))
+    ]
+    assert ROOT / "tools" / "slurm_sandbox" in programs
+    sizes = {str(p.relative_to(ROOT)): len(p.read_text(encoding="utf-8").splitlines()) for p in programs}
+    assert {name: lines for name, lines in sizes.items() if lines > 350} == {}
+
+
 def test_functions_are_short() -> None:
     lengths = [
         node.end_lineno - node.lineno + 1

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import random
 from collections import Counter
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -22,13 +21,6 @@ from kgqa_hpc.store.document import read_document
 from kgqa_hpc.store.run_folder import RunFolder
 from kgqa_hpc.target import run_towards
 from tests.work.rig import Processes, answers_kept, wait_for
-
-
-@pytest.fixture
-def processes() -> Iterator[Processes]:
-    started = Processes()
-    yield started
-    started.end()
 
 
 def prepared(

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import logging
-import subprocess
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -12,7 +10,8 @@ import pytest
 
 from kgqa_hpc import terminal
 from kgqa_hpc.terminal import Progress, stage_progress
-from tests.test_cli import CONFIG, kgqa, write_graph
+from tests.command import kgqa, program
+from tests.project import CONFIG, write_graph
 
 
 @pytest.fixture(autouse=True)
@@ -32,7 +31,7 @@ def project(tmp_path: Path) -> Path:
 
 def test_quiet_leaves_stderr_empty_and_the_result_on_stdout(project: Path) -> None:
     loud = kgqa("all", project / "run.yaml", project / "loud")
-    quiet = kgqa("-q", "all", project / "run.yaml", project / "quiet")
+    quiet = program("-q", "all", project / "run.yaml", project / "quiet")
     assert quiet.stderr == ""
     assert quiet.stdout == loud.stdout.replace("loud", "quiet")
     assert "import  " in loud.stderr
@@ -52,17 +51,7 @@ def test_verbose_says_what_the_workers_log_gets_and_the_result_stays_the_same(pr
 
 
 def test_verbose_tells_where_an_error_was_noticed_and_quiet_excludes_it(project: Path) -> None:
-    command = [
-        sys.executable,
-        "-m",
-        "kgqa_hpc",
-        "-v",
-        "init",
-        str(project / "none.yaml"),
-        str(project / "run"),
-    ]
-    told = subprocess.run(command, capture_output=True, text=True, timeout=600)
-    assert told.returncode == 2
+    told = kgqa("-v", "init", project / "none.yaml", project / "run", code=2)
     assert "in plain_config" in told.stderr
     assert told.stderr.rpartition("\nerror: ")[2].startswith(str(project / "none.yaml"))
     assert "choose one" in kgqa("-v", "-q", "doctor", code=2).stderr

@@ -1,15 +1,17 @@
 #!/usr/bin/env bash
 # Run the whole test-suite with the project's virtual environment, in two lanes side by side: the real clusters,
-# images, fresh installations and LMDeploy, which mostly wait, and everything else. Nothing is tried twice.
+# images, fresh installations and LMDeploy, which mostly wait, and everything else, in a process for each core.
+# Nothing is tried twice.
 #   tools/run_tests.sh [pytest options]          the options go to both lanes
-#   tools/run_tests.sh --quick [pytest options]  without clusters, images, LMDeploy and what is marked slow, in two halves
-# Exit: 0 all passed, otherwise pytest's own code.
+#   tools/run_tests.sh --quick [pytest options]  without clusters, images, LMDeploy and what is marked slow
+# KGQA_TEST_PROCESSES is another number of processes. Exit: 0 all passed, otherwise pytest's own code.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 VENV=${VENV:-.venv}
 COMPONENTS=(tests/cluster tests/containers tests/package tests/tools/test_slurm_sandbox.py tests/engines/lmdeploy
   tests/tools/test_bench_grammar.py)
-LOG=$(mktemp)
+CORES=$(nproc)
+unset PYTHONDONTWRITEBYTECODE # else each of the thousand processes that tests start compiles the package anew
 
 lane() { # NAME PYTEST-OPTIONS...
   local code=0
@@ -18,11 +20,9 @@ lane() { # NAME PYTEST-OPTIONS...
   return "$code"
 }
 
-quick() { # LANE PYTEST-OPTIONS...: every second test file, beginning with the first or the second
-  local components files # a file that is named is not ignored, so those of the components are left out here
-  components="^($(IFS='|' && echo "${COMPONENTS[*]}"))"
-  mapfile -t files < <(find tests -name 'test_*.py' | sort | grep -vE "$components" | awk "NR % 2 == $1")
-  lane "quick-$1" "${files[@]}" -m "not slow and not cluster and not container" "${@:2}"
+package() { # PROCESSES PYTEST-OPTIONS...: a process takes the next file whole, for what a file's tests share
+  local processes=${KGQA_TEST_PROCESSES:-$(($1 < 8 ? $1 : 8))}
+  lane package tests "${COMPONENTS[@]/#/--ignore=}" -n "$processes" --dist loadfile --no-loadscope-reorder "${@:2}"
 }
 
 components() {
@@ -31,22 +31,20 @@ components() {
   lane components "${COMPONENTS[@]}" "$@"
 }
 
-quick=0
-if [ "${1:-}" = --quick ]; then
-  quick=1
-  shift
+if [ "${1:-}" = --quick ]; then # one process more than cores, for some always wait for the disk
+  package $((CORES + 1)) -m "not slow and not cluster and not container" "${@:2}"
+  exit
 fi
-other_lane() { if ((quick)); then quick 0 "$@"; else components "$@"; fi; }
-first_lane() { if ((quick)); then quick 1 "$@"; else lane package tests "${COMPONENTS[@]/#/--ignore=}" "$@"; fi; }
 
+LOG=$(mktemp)
 set -m # a process group of its own, so that all of it can be stopped
-other_lane "$@" >"$LOG" 2>&1 &
+components "$@" >"$LOG" 2>&1 &
 background=$!
 set +m
 trap 'kill -- "-$background" 2>/dev/null || true; rm -f "$LOG"' EXIT
 
 code=0 other=0
-first_lane "$@" || code=$?
+package "$CORES" "$@" || code=$?
 wait "$background" || other=$?
 echo "=== the other lane, which ran meanwhile ==="
 cat "$LOG"

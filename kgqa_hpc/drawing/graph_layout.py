@@ -24,9 +24,11 @@ def few_nodes(edges: Edges) -> np.ndarray:
         distance[a, b] = distance[b, a] = 1.0
     for via in range(k):
         distance = np.minimum(distance, distance[:, [via]] + distance[[via], :])
-    orders = [order for order in itertools.permutations(range(1, k)) if order[0] < order[-1]]
-    layouts = [_relaxed(distance, (0, *order)) for order in orders]
-    at = min(layouts, key=lambda at: (crossings(at, edges), round(_stress(at, distance), 3)))
+    orders = [(0, *order) for order in itertools.permutations(range(1, k)) if order[0] < order[-1]]
+    at = min(
+        _relaxed(distance, np.array(orders)),
+        key=lambda at: (crossings(at, edges), round(_stress(at, distance), 3)),
+    )
     at = at - at.mean(axis=0)
     return at / np.abs(at).max()
 
@@ -68,15 +70,17 @@ def crossings(at: np.ndarray, edges: Edges) -> int:
     )
 
 
-def _relaxed(distance: np.ndarray, order: tuple[int, ...]) -> np.ndarray:
-    k = len(order)
-    angle = 2 * np.pi * np.argsort(order) / k + 0.3
+def _relaxed(distance: np.ndarray, orders: np.ndarray) -> np.ndarray:
+    """Places (n, k, 2), from each of the orders (n, k) around the circle."""
+    k = orders.shape[1]
+    angle = 2 * np.pi * np.argsort(orders) / k + 0.3
     # slightly bent, so that no symmetry keeps nodes on a line
-    at = np.column_stack([np.cos(angle), np.sin(angle) * (1 + 0.05 * np.arange(k))])
+    at = np.stack([np.cos(angle), np.sin(angle) * (1 + 0.05 * np.arange(k))], axis=2)
+    own = np.arange(k)
     for _ in range(80):
-        apart = np.linalg.norm(at[:, None] - at[None], axis=2) + np.eye(k)
+        apart = np.linalg.norm(at[:, :, None] - at[:, None], axis=3) + np.eye(k)
         pull = -distance / apart
-        np.fill_diagonal(pull, -pull.sum(axis=1))
+        pull[:, own, own] = -pull.sum(axis=2)
         at = pull @ at / k
     return at
 

@@ -1,29 +1,22 @@
-"""tools/chaos.py as a module, and its preloaded library, compiled once."""
+"""tools/chaos_preload.py, and its preloaded library, compiled once."""
 
 from __future__ import annotations
 
-import importlib.util
 import shutil
-import sys
 from pathlib import Path
 from types import ModuleType
 
 import pytest
 
+from tests.by_path import load
+
 ROOT = Path(__file__).parents[2]
-sys.path.insert(0, str(ROOT))
 
 
 @pytest.fixture(scope="session")
 def chaos() -> ModuleType:
-    """tools/chaos.py."""
-    spec = importlib.util.spec_from_file_location("kgqa_chaos", ROOT / "tools" / "chaos.py")
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    sys.modules[spec.name] = module
-    spec.loader.exec_module(module)
-    return module
+    """tools/chaos_preload.py."""
+    return load(ROOT / "tools" / "chaos_preload.py")
 
 
 @pytest.fixture(scope="session")

@@ -21,6 +21,9 @@ from tests.waiting import wait_for
 from tests.work.rig import PATIENCE, answers_kept, events, records
 
 CODES = (errno.EIO, errno.ESTALE, errno.EACCES, errno.ENOENT)
+EACH_CODE = pytest.mark.parametrize(
+    "code", [CODES[0], *(pytest.param(code, marks=pytest.mark.slow) for code in CODES[1:])]
+)
 BURST = 1.4  # s
 ITEMS = 200
 Start = Callable[..., tuple[subprocess.Popen[str], Any]]
@@ -103,7 +106,7 @@ def test_a_worker_outlives_bursts_on_what_its_threads_touch_and_still_leads(
         assert events(slow_run, "report-failed"), "the bursts did hurt"
 
 
-@pytest.mark.parametrize("code", CODES)
+@EACH_CODE
 def test_the_status_is_told_although_logs_and_states_cannot_be_read(
     slow_run: RunFolder, start: Start, code: int
 ) -> None:
@@ -116,7 +119,7 @@ def test_the_status_is_told_although_logs_and_states_cannot_be_read(
     assert sum(json.loads(output)["verdicts"].values()) == json.loads(output)["items"]["total"]
 
 
-@pytest.mark.parametrize("code", CODES)
+@EACH_CODE
 @pytest.mark.parametrize("verb", ["status", "merge", "run"])
 def test_a_file_system_that_answers_nothing_but_errors_is_one_clear_line(
     slow_run: RunFolder, start: Start, code: int, verb: str

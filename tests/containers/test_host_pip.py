@@ -2,23 +2,19 @@
 
 from __future__ import annotations
 
-import importlib.util
 from pathlib import Path
 from types import ModuleType
 
 import pytest
+
+from tests.by_path import load
 
 SOURCE = Path(__file__).resolve().parents[2] / "containers" / "host_pip.py"
 
 
 @pytest.fixture(scope="module")
 def host_pip() -> ModuleType:
-    spec = importlib.util.spec_from_file_location("host_pip", SOURCE)
-    assert spec
-    assert spec.loader
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
+    return load(SOURCE)
 
 
 def test_the_environment_wins_over_the_files_and_foreign_settings_stay_out(host_pip: ModuleType) -> None:

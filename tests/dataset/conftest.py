@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -17,17 +18,13 @@ from kgqa_hpc.dataset.spool import Spool, SpoolWriter, cut_line
 from kgqa_hpc.store.partition import read_shards_manifest
 from kgqa_hpc.store.results import read_result, read_summary, write_result
 from kgqa_hpc.store.run_folder import RunFolder
-from tests.runs import CONFIG, ENGINE, SyntheticRun, make_anchor
+from tests.runs import CONFIG, ENGINE, SyntheticRun, make_anchor, synthetic
 
 
 @pytest.fixture
 def make_run(tmp_path: Path) -> Callable[..., SyntheticRun]:
     """Make a run: make_run(items=60, shard_size=8, name="run", **changes to the configuration)."""
-
-    def make(items: int = 60, shard_size: int = 8, name: str = "run", **changes: Any) -> SyntheticRun:
-        return SyntheticRun(tmp_path / name, items, shard_size, {**CONFIG, **changes})
-
-    return make
+    return partial(synthetic, tmp_path)
 
 
 @pytest.fixture
@@ -116,7 +113,9 @@ def rows_of() -> Any:
 
 
 def contents(folder: Path) -> dict[str, bytes]:
-    return {path.name: path.read_bytes() for path in sorted(folder.iterdir())}
+    """Every file below a folder."""
+    files = sorted(path for path in folder.rglob("*") if path.is_file())
+    return {path.relative_to(folder).as_posix(): path.read_bytes() for path in files}
 
 
 def rewrite(path: Path, change: Any) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -22,8 +23,11 @@ def sentence(rng: random.Random, length: int = 30) -> list[str]:
     return ["".join(rng.choices("abcdefghij", k=rng.randint(3, 9))) for _ in range(length)]
 
 
+grams_of = cache(grams)  # each question is compared with hundreds
+
+
 def jaccard(one: str, other: str) -> float:
-    return len(grams(one) & grams(other)) / len(grams(one) | grams(other))
+    return len(grams_of(one) & grams_of(other)) / len(grams_of(one) | grams_of(other))
 
 
 def near(folder: Path, rows_of: Any, questions: list[str], threshold: float = 0.8) -> list[int]:

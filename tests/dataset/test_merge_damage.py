@@ -180,6 +180,7 @@ def test_a_kill_in_the_middle_of_a_merge_leaves_the_old_dataset(make_run: Any) -
     assert not list(run.folder.path.glob(".dataset*"))
 
 
+@pytest.mark.slow
 def test_sigkill_at_any_moment_leaves_the_old_or_the_new_dataset(make_run: Any) -> None:
     run = make_run(dataset={"order": "id"})
     run.finish()

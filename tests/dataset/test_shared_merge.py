@@ -19,6 +19,7 @@ from kgqa_hpc.dataset.shared_merge import merge_shared
 from kgqa_hpc.dataset.sketches import band_shape
 from kgqa_hpc.errors import AccountingError, CorruptFile, InputError, StoreError
 from kgqa_hpc.store.results import read_result, write_result
+from tests.dataset.conftest import contents
 from tests.waiting import wait_for
 
 SETTINGS = {"split": {"by": "nodes"}, "duplicates": {"exact": True, "near": 0.9}}
@@ -55,10 +56,6 @@ print("wrote" if counts else "waited", met["band"])
 """
 
 
-def contents(folder: Path) -> dict[str, bytes]:
-    return {p.relative_to(folder).as_posix(): p.read_bytes() for p in folder.rglob("*") if p.is_file()}
-
-
 def share(run: Path, **fatal: int | str) -> subprocess.Popen[str]:
     arguments = [sys.executable, "-c", SHARE, str(run), json.dumps(fatal), str(PART_BYTES)]
     return subprocess.Popen(arguments, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
@@ -77,6 +74,7 @@ def leftovers(run: Any) -> list[Path]:
     return list(run.folder.path.glob(".dataset.*"))
 
 
+@pytest.mark.slow
 def test_five_processes_of_which_two_or_three_are_killed_give_the_bytes_of_one(run: Any) -> None:
     merge(run.folder, part_bytes=PART_BYTES)
     alone = contents(run.folder.dataset)
@@ -92,6 +90,7 @@ def test_five_processes_of_which_two_or_three_are_killed_give_the_bytes_of_one(r
     assert leftovers(run) == []
 
 
+@pytest.mark.slow
 def test_who_plans_the_search_for_near_duplicates_and_who_helps_may_be_killed(run: Any) -> None:
     accounting = merge(run.folder, part_bytes=PART_BYTES)
     assert accounting.total.rejected["near duplicate"] > 0

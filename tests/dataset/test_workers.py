@@ -16,10 +16,7 @@ from kgqa_hpc.dataset.merge import merge
 from kgqa_hpc.dataset.read import open_work
 from kgqa_hpc.dataset.workers import _Worker
 from kgqa_hpc.errors import CorruptFile, StoreError
-
-
-def contents(folder: Path) -> dict[str, bytes]:
-    return {p.relative_to(folder).as_posix(): p.read_bytes() for p in folder.rglob("*") if p.is_file()}
+from tests.dataset.conftest import contents
 
 
 def test_three_workers_give_the_bytes_of_one(make_run: Any) -> None:

@@ -2,35 +2,25 @@
 
 from __future__ import annotations
 
-import importlib.util
 import json
 from pathlib import Path
-from types import ModuleType
 
 import pytest
 from scipy.stats import mannwhitneyu, wilcoxon
 
 from kgqa_hpc.trials import studies
+from tests.by_path import load
 from tests.evaluate.pairs import expand_histogram
 
 MEANS = {"low": 3.4, "middle": 4.2, "same": 5.0, "best": 5.0}
 ANCHORS = 150
-
-
-def load_tool() -> ModuleType:
-    path = Path(__file__).parents[2] / "tools" / "planted_study.py"
-    spec = importlib.util.spec_from_file_location("planted_study", path)
-    assert spec is not None
-    assert spec.loader is not None
-    tool = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(tool)
-    return tool
+TOOL = Path(__file__).parents[2] / "tools" / "planted_study.py"
 
 
 @pytest.fixture(scope="module")
 def found(tmp_path_factory: pytest.TempPathFactory) -> dict:
     folder = tmp_path_factory.mktemp("planted")
-    config = load_tool().write_config(folder, MEANS, ANCHORS, garbage=0.0)
+    config = load(TOOL).write_config(folder, MEANS, ANCHORS, garbage=0.0)
     document = studies.study(config, folder / "run", price=(1.0, 4.0))
     assert json.loads((folder / "run" / "study" / "study.json").read_text())["paired"] is True
     return document

@@ -20,8 +20,8 @@ from kgqa_hpc.steps.item import Item
 from kgqa_hpc.steps.variants import with_variants
 from kgqa_hpc.store.anchors import AnchorsFile
 from kgqa_hpc.trials import studies
+from tests.project import write_graph
 from tests.prompts.test_published import ANCHOR
-from tests.test_cli import write_graph
 
 JUDGE = {"kind": "scripted", "model": "judge-1"}
 SCORES = [{"use": "score", "as": "sound", "prompt": "study_question_accurate", "unreadable": 0}]

@@ -3,21 +3,18 @@
 from __future__ import annotations
 
 import json
-import os
-import subprocess
-import sys
+from functools import partial
 from pathlib import Path
 
 import pytest
 
 from kgqa_hpc.evaluate.scales import CRITERIA
+from tests import command
 from tests.evaluate.pairs import write_lines
 
-
-def kgqa(*words: object) -> subprocess.CompletedProcess[str]:
-    line = [sys.executable, "-m", "kgqa_hpc", *map(str, words)]
-    # Without a PATH there is no Java, which METEOR takes seconds to start.
-    return subprocess.run(line, capture_output=True, text=True, check=False, env={**os.environ, "PATH": ""})
+kgqa = partial(
+    command.kgqa, code=None, PATH=""
+)  # without a PATH there is no Java, which METEOR takes seconds to start
 
 
 def test_sample_page_analyse_and_calibrate_go_together(merged_run: Path, tmp_path: Path) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -33,13 +32,6 @@ def graph(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
     (folder / "edges.csv").write_text("\n".join(["source_id,target_id,type", *edges, ""]))
     files = {name: str(folder / f"{name}.csv") for name in ("nodes", "edges")}
     return {"source": "csv", **files, "min_degree": 0}
-
-
-@pytest.fixture
-def processes() -> Iterator[Processes]:
-    started = Processes()
-    yield started
-    started.end()
 
 
 def prepared(folder: Path, graph: dict[str, Any], number: int, **engine: Any) -> RunFolder:

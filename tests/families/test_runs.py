@@ -100,7 +100,10 @@ def test_a_killed_run_ends_in_the_same_bytes(
     assert {record["kind"] for record in lines(found["accepted.jsonl"])} == {family}
 
 
-@pytest.mark.parametrize("family", FAMILIES)
+@pytest.mark.parametrize(
+    "family",
+    [pytest.param(family, marks=() if family == "path" else pytest.mark.slow) for family in FAMILIES],
+)
 def test_1000_items_worded_by_the_scripted_engine_are_right_or_refused_with_the_reason(
     family: str, tmp_path: Path, graph: dict[str, Any], processes: Processes
 ) -> None:

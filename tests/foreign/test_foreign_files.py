@@ -10,51 +10,58 @@ import socket
 import subprocess
 import sys
 import time
+from collections.abc import Callable
 from contextlib import suppress
+from functools import cache
 from pathlib import Path
 
 import pytest
 
 from kgqa_hpc.store.run_folder import RunFolder
+from tests import command
+from tests.command import environment
 from tests.foreign.conftest import Kgqa
 from tests.runs import anchors
-from tests.work.rig import environment
+from tests.waiting import PATIENCE
 
 PASSES = [{"name": "draft", "steps": ["generate"]}, {"name": "check", "steps": ["judge"]}]
 
 
+Finished = Callable[[str], Path]
+DIFFERENT = {"own": {}, "cheap": {"model": "cheap"}, "seed": {"seed": 2}, "graph": {"graph": "two"}}
+
+
 @pytest.fixture(scope="module")
-def runs(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Finished runs: `own`, `cheap` (another model), `seed` (another seed), `graph` (another graph)."""
+def finished(tmp_path_factory: pytest.TempPathFactory) -> Finished:
+    """finished(name): one of DIFFERENT, made when it is asked for."""
     folder = tmp_path_factory.mktemp("runs")
     for name in ("one", "two"):
         nodes = [f"N{n},{name} {n},thing" for n in range(12)]
         edges = [f"N{a},N{b},r" for a in range(12) for b in range(a)]
         (folder / f"{name}.nodes.csv").write_text("id,name,type\n" + "\n".join(nodes) + "\n")
         (folder / f"{name}.edges.csv").write_text("source_id,target_id,type\n" + "\n".join(edges) + "\n")
-    for run, graph, seed, model in (
-        ("own", "one", 1, "large"),
-        ("cheap", "one", 1, "cheap"),
-        ("seed", "one", 2, "large"),
-        ("graph", "two", 1, "large"),
-    ):
-        files = {"nodes": f"{graph}.nodes.csv", "edges": f"{graph}.edges.csv"}
+
+    @cache
+    def make(name: str) -> Path:
+        choice = {"graph": "one", "seed": 1, "model": "large", **DIFFERENT[name]}
+        files = {"nodes": f"{choice['graph']}.nodes.csv", "edges": f"{choice['graph']}.edges.csv"}
         config = {
-            "seed": seed,
+            "seed": choice["seed"],
             "graph": {"source": "csv", **files},
             "anchors": {"per_shape": 2},
-            "engine": {"kind": "scripted", "model": model},
+            "engine": {"kind": "scripted", "model": choice["model"]},
             "passes": PASSES,
         }
-        (folder / f"{run}.yaml").write_text(json.dumps(config))
-        command = [sys.executable, "-m", "kgqa_hpc", "all", f"{run}.yaml", run]
-        subprocess.run(command, cwd=folder, check=True, capture_output=True, env=environment())
-    return folder
+        (folder / f"{name}.yaml").write_text(json.dumps(config))
+        command.kgqa("all", folder / f"{name}.yaml", folder / name)
+        return folder / name
+
+    return make
 
 
 @pytest.fixture
-def own(runs: Path, tmp_path: Path) -> RunFolder:
-    shutil.copytree(runs / "own", tmp_path / "own")
+def own(finished: Finished, tmp_path: Path) -> RunFolder:
+    shutil.copytree(finished("own"), tmp_path / "own")
     return RunFolder(tmp_path / "own")
 
 
@@ -74,24 +81,24 @@ FOREIGN = {
 @pytest.mark.slow
 @pytest.mark.parametrize("what", FOREIGN)
 def test_what_another_run_made_is_set_aside_and_never_merged(
-    kgqa: Kgqa, runs: Path, own: RunFolder, what: str
+    kgqa: Kgqa, finished: Finished, own: RunFolder, what: str
 ) -> None:
     source, path, place = FOREIGN[what]
     (own.path / place).unlink()
-    shutil.copy(runs / source / path, own.path / place)
+    shutil.copy(finished(source) / path, own.path / place)
     (own.path / "status.json").unlink(missing_ok=True)
     code, said = kgqa("merge", own.path)
     if place.startswith(("anchors", "results/check")):  # merge reads no graph, and of results the last pass
         assert code != 0, said
         assert "another configuration" in said or "belongs to" in said or "quarantine" in said, said
-    assert content(own.path) == content(runs / "own"), "the dataset that was there stays"
+    assert content(own.path) == content(finished("own")), "the dataset that was there stays"
     if place == "kg.h5":
         own.anchors.unlink()
         shutil.rmtree(own.shards)
     for verb in ("import", "sample", "run", "merge"):
         code, said = kgqa(verb, own.path)
         assert code == 0, f"{verb}: {said}"
-    assert content(own.path) == content(runs / "own")
+    assert content(own.path) == content(finished("own"))
     assert "another configuration" in "".join(
         p.read_text() for p in own.quarantine.glob("*.reason.json")
     ) or (what == "a first-pass result")
@@ -146,10 +153,8 @@ def test_a_signal_while_the_server_keeps_the_check_waiting_is_heard(tmp_path: Pa
         parsed = parse_config(config, "the test")
         run = RunFolder.create(tmp_path / "run", parsed.plain(), fingerprint(parsed))
         write_anchors(run.anchors, anchors(4), {"seed": 1})
-        command = [sys.executable, "-m", "kgqa_hpc", "run", str(run.path)]
-        worker = subprocess.Popen(
-            command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, env=environment()
-        )
+        line = [sys.executable, "-m", "kgqa_hpc", "run", str(run.path)]
+        worker = subprocess.Popen(line, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, env=environment())
         deaf.settimeout(120)
         connection, _ = deaf.accept()  # the engine asks, and waits for an answer that never comes
         with connection:
@@ -162,11 +167,9 @@ def test_a_signal_while_the_server_keeps_the_check_waiting_is_heard(tmp_path: Pa
 
 @pytest.mark.parametrize("verb", ["merge", "sample", "import", "report"])
 def test_a_signal_ends_any_other_verb_and_the_same_command_goes_on(own: RunFolder, verb: str) -> None:
-    command = [sys.executable, "-m", "kgqa_hpc", verb, str(own.path)]
-    worker = subprocess.Popen(
-        command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, env=environment()
-    )
+    line = [sys.executable, "-m", "kgqa_hpc", verb, str(own.path)]
+    worker = subprocess.Popen(line, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, env=environment())
     time.sleep(0.5)
     worker.send_signal(signal.SIGTERM)
-    assert worker.wait(60) in (-signal.SIGTERM, 75, 0)
-    assert subprocess.run(command, capture_output=True, env=environment()).returncode == 0
+    assert worker.wait(PATIENCE) in (-signal.SIGTERM, 75, 0)
+    command.kgqa(verb, own.path)

@@ -4,16 +4,14 @@ from __future__ import annotations
 
 import json
 import re
-import subprocess
-import sys
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
+from tests.command import program
 from tests.foreign.conftest import Kgqa
 from tests.runs import make_run
-from tests.work.rig import environment
 
 # A clear screen (ESC), the same in one C1 character, a window title (OSC), reversed writing, a line of one's own.
 EVIL = "A\x1b[2J\x9b31m\x1b]0;owned\x07\u202egnp\u2066\x7f"
@@ -45,10 +43,8 @@ def evil(tmp_path_factory: pytest.TempPathFactory) -> Path:
     graph = {"source": "csv", "nodes": "nodes.csv", "edges": "edges.csv"}
     config = {"graph": graph, "anchors": {"per_shape": 2}, "engine": {"kind": "scripted"}}
     (folder / "run.yaml").write_text(json.dumps(config))
-    command = [sys.executable, "-m", "kgqa_hpc", "all", str(folder / "run.yaml"), str(folder / "run")]
-    done = subprocess.run(command, capture_output=True, timeout=600, env=environment())
-    assert done.returncode == 0, done.stderr
-    printed((done.stdout + done.stderr).decode())
+    done = program("all", folder / "run.yaml", folder / "run")
+    printed(done.stdout + done.stderr)
     return folder
 
 

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -16,14 +15,9 @@ from kgqa_hpc.gasl.graph_files import read_tables
 from kgqa_hpc.gasl.model import Prompt
 from kgqa_hpc.kg.file import write_graph
 from kgqa_hpc.kg.sources.csv import read_csv
+from tests import command
 
-
-def kgqa(*arguments: object, code: int) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-m", "kgqa_hpc", "gasl", *map(str, arguments)]
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
-    assert "Traceback" not in done.stderr, done.stderr
-    assert done.returncode == code, f"exit {done.returncode}\n{done.stdout}\n{done.stderr}"
-    return done
+kgqa = partial(command.kgqa, "gasl")
 
 
 @pytest.fixture

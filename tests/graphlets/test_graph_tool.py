@@ -114,6 +114,7 @@ def test_samples_have_the_form_of_the_native_ones(witness, graph_of):
             assert abs(size - 100) < 6 * np.sqrt(100 * (1 - 100 / total))
 
 
+@pytest.mark.slow
 def test_samples_are_reproducible_and_seeded(witness, graph_of):
     csr = graph_of(*GRAPHS["small world"])
     first, again, other = (
@@ -133,6 +134,7 @@ def rows_of(drawn):
     }
 
 
+@pytest.mark.slow
 def test_a_smaller_sample_is_part_of_a_larger_one(witness, graph_of):
     csr = graph_of(*GRAPHS["small world"])
     everything = rows_of(sample_graphlets(*csr, per_shape=10**6, seed=1, backend="graph-tool"))

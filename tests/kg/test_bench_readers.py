@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-import importlib.util
 from pathlib import Path
 
 import pytest
@@ -8,16 +7,14 @@ import pytest
 from kgqa_hpc.kg.sources.csv import read_csv
 from kgqa_hpc.kg.sources.graphml import read_graphml
 from kgqa_hpc.kg.sources.triples import read_triples
+from tests.by_path import load
 
 TOOL = Path(__file__).parents[2] / "tools" / "bench_readers.py"
 
 
 @pytest.fixture(scope="module")
 def bench():
-    spec = importlib.util.spec_from_file_location("bench_readers", TOOL)
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
+    return load(TOOL)
 
 
 def test_all_formats_of_the_benchmark_hold_the_same_graph(bench, tmp_path):

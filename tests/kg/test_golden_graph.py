@@ -2,19 +2,12 @@
 
 from __future__ import annotations
 
-import importlib.util
 from pathlib import Path
 
 from kgqa_hpc.kg.file import read_graph, write_graph
+from tests.by_path import load
 
 GOLDEN = Path(__file__).parents[1] / "store" / "golden"
-
-
-def _maker():
-    spec = importlib.util.spec_from_file_location("make_v2", GOLDEN / "make_v2.py")
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
 
 
 def test_a_graph_of_version_1_has_no_properties():
@@ -24,7 +17,7 @@ def test_a_graph_of_version_1_has_no_properties():
 
 
 def test_a_graph_of_version_2_has_its_typed_properties():
-    made, graph = _maker(), read_graph(GOLDEN / "v2" / "kg.h5")
+    made, graph = load(GOLDEN / "make_v2.py"), read_graph(GOLDEN / "v2" / "kg.h5")
     assert dict(graph.node_properties) == made.NODE_PROPERTIES
     assert dict(graph.edge_properties) == made.EDGE_PROPERTIES
     assert graph.names.tolist() == made.graph().names.tolist()

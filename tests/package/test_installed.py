@@ -21,7 +21,7 @@ from pathlib import Path
 import pytest
 
 from kgqa_hpc import __version__
-from tests.test_cli import write_graph
+from tests.project import write_graph
 
 ROOT = Path(__file__).parents[2]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]

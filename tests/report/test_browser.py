@@ -15,6 +15,7 @@ from PIL import Image
 
 from kgqa_hpc.dataset.merge import merge
 from kgqa_hpc.report.page import write_report
+from tests.runs import synthetic
 
 CHROMIUM = os.environ.get("KGQA_CHROMIUM") or shutil.which("chromium") or shutil.which("google-chrome")
 try:
@@ -37,10 +38,10 @@ def browser() -> Iterator[Any]:
         opened.close()
 
 
-@pytest.fixture
-def page_file(make_run: Any) -> Path:
+@pytest.fixture(scope="module")
+def page_file(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A page whose questions name their nodes, one of them with markup in it."""
-    run = make_run()
+    run = synthetic(tmp_path_factory.mktemp("page"))
     run.finish()
     merge(run.folder)
     for name in ("accepted", "rejected"):

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import time
 from pathlib import Path
 from typing import Any
 
@@ -12,17 +11,11 @@ import pytest
 
 from kgqa_hpc.cluster import slurm
 from kgqa_hpc.errors import InputError
-from kgqa_hpc.status import history
 from kgqa_hpc.status.pass_totals import PassTotals
 from kgqa_hpc.status.render import WATCH_EVERY, metrics, render, watch
 from kgqa_hpc.status.snapshot import compose, load_totals, survey, to_document
 from kgqa_hpc.status.worker_states import (
-    ALIVE,
-    place,
-    read_states,
-    remove_state,
     state_file,
-    sweep_states,
     write_state,
 )
 from kgqa_hpc.store.journal import Journal, remove_journals
@@ -31,29 +24,7 @@ from kgqa_hpc.store.results import write_result
 from kgqa_hpc.store.run_folder import RunFolder
 from kgqa_hpc.store.sealed import create_sealed
 from tests.runs import make_run
-
-OTHER_HOST = "node-of-another-machine"
-
-
-def done(run: RunFolder, *shards: str, verdict: str = "accepted") -> None:
-    """Commit results in which every item ended with the same verdict."""
-    for shard in shards:
-        start = int(shard.rpartition("-")[2]) * 20
-        rows = [{"id": f"i{start + k}", "status": verdict, "reason": None, "trace": []} for k in range(20)]
-        run.results("main").mkdir(parents=True, exist_ok=True)
-        assert write_result(run.result("main", shard), rows, run.origin("main").header(shard, ""))
-
-
-@pytest.fixture
-def run(tmp_path: Path) -> RunFolder:
-    made = make_run(tmp_path / "oregano", 100)
-    partition(made, 20)
-    return made
-
-
-def state(**facts: Any) -> dict[str, Any]:
-    base = {"worker": "w0", "host": OTHER_HOST, "pid": 1, "rank": 0, "up": 1000.0, "ended": 500}
-    return {**base, "ended_open": 0, "open_shards": 1, "in_flight": 8, "silent": 0.5, **facts}
+from tests.status.written import assert_adds_up, done, state
 
 
 def test_a_folder_that_is_no_run_is_refused(tmp_path: Path) -> None:
@@ -129,55 +100,6 @@ def test_journaled_items_count_as_progress_and_headers_do_not(run: RunFolder) ->
         assert survey(run.path)["journal_answers"] == 1
 
 
-def test_workers_are_alive_stalled_or_silent(run: RunFolder) -> None:
-    write_state(run.logs, "w0", state(worker="w0", ended=1000))
-    write_state(run.logs, "w1", state(worker="w1", ended=500, silent=600.0))
-    write_state(run.logs, "w2", state(worker="w2"))
-    old = time.time() - ALIVE - 10
-    os.utime(state_file(run.logs, "w2"), (old, old))
-    now = survey(run.path)
-    assert now["workers"]["alive"] == 2
-    assert now["workers"]["stalled"] == ["w1"]
-    assert now["workers"]["silent"] == ["w2"]
-    assert "2 alive · slowest 1.50x the mean · 1 stalled (w1) · 1 without a sign of life (w2)" in render(now)
-
-
-def test_a_killed_worker_of_this_machine_is_known_to_be_dead_at_once(run: RunFolder) -> None:
-    gone = os.fork()
-    if gone == 0:
-        os._exit(0)
-    os.waitpid(gone, 0)
-    write_state(run.logs, "w0", state(**place(), pid=gone))
-    write_state(run.logs, "w1", state(pid=gone))
-    assert [entry["age"] > ALIVE for entry in read_states(run.logs)] == [True, False]
-
-
-def test_states_of_the_long_dead_are_swept(run: RunFolder) -> None:
-    for name in ("w0", "w1", "w2"):
-        write_state(run.logs, name, state(worker=name))
-    os.utime(state_file(run.logs, "w1"), (1, 1))
-    sweep_states(run.logs)
-    remove_state(run.logs, "w2")
-    remove_state(run.logs, "never was")
-    assert [entry["worker"] for entry in read_states(run.logs)] == ["w0"]
-
-
-def test_rates_leave_out_the_time_nobody_worked(tmp_path: Path) -> None:
-    for now, ended in ((0, 0), (60, 60), (120, 120), (90_000, 120), (90_060, 240)):
-        history.note(tmp_path, ended, now=float(now))
-    speed = history.rate(tmp_path, now=90_061)
-    assert speed.overall == pytest.approx(240 / 180 * 86_400)
-    assert speed.last_hour == pytest.approx(120 / 60 * 86_400)
-
-
-def test_the_rate_is_told_a_day_and_for_the_last_hour(run: RunFolder) -> None:
-    done(run, "shard-000000")
-    began = time.time() - 90_060
-    for now, ended in ((0, 0), (60, 30), (90_000, 30), (90_060, 90)):
-        history.note(run.logs, ended, now=began + now)
-    assert "items     20 of 100 · 64,800 a day (last hour 86,400)" in render(survey(run.path))
-
-
 def test_watching_shows_the_run_until_it_is_complete(
     run: RunFolder, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -193,15 +115,6 @@ def test_watching_shows_the_run_until_it_is_complete(
     watch(lambda: survey(run.path))
     assert waited == [WATCH_EVERY] * 3
     assert "5 of 5 done" in capsys.readouterr().out
-
-
-def test_a_damaged_history_costs_a_note(tmp_path: Path) -> None:
-    for now, ended in ((0, 0), (60, 60)):
-        history.note(tmp_path, ended, now=float(now))
-    with (tmp_path / history.NAME).open("ab") as file:
-        file.write(b'\xff\x00\n{"time": 3}\n[1]\n{"time":')
-    assert history.rate(tmp_path, now=61).overall == pytest.approx(86_400)
-    assert history.rate(tmp_path / "empty") == history.Rate()
 
 
 def test_prometheus_gets_each_number_once_with_the_runs_name(run: RunFolder) -> None:
@@ -249,12 +162,6 @@ def journal(run: RunFolder, shard: str, number: int, pass_name: str = "main") ->
 
 def item(number: int, status: str) -> dict[str, Any]:
     return {"id": f"i{number}", "status": status, "reason": None, "trace": [], "at": [2, 0]}
-
-
-def assert_adds_up(now: dict[str, Any]) -> None:
-    assert list(now["verdicts"]) == ["accepted", "rejected", "invalid", "failed", "waiting"]
-    assert sum(now["verdicts"].values()) == now["items"]["total"]
-    assert now["items"]["ended"] == now["items"]["total"] - now["verdicts"]["waiting"]
 
 
 def test_finished_items_count_although_no_worker_lives_and_no_shard_is_sealed(run: RunFolder) -> None:
@@ -314,16 +221,6 @@ def test_several_passes_count_each_item_once(tmp_path: Path) -> None:
     now = survey(run.path)
     assert_adds_up(now)
     assert now["verdicts"] == {"accepted": 20, "rejected": 0, "invalid": 2, "failed": 0, "waiting": 18}
-
-
-def test_a_complete_run_lists_no_dead_worker(run: RunFolder) -> None:
-    write_state(run.logs, "w2", state(worker="w2"))
-    os.utime(state_file(run.logs, "w2"), (1, 1))
-    assert survey(run.path)["workers"]["silent"] == ["w2"]
-    done(run, *read_shards_manifest(run).names)
-    now = survey(run.path)
-    assert_adds_up(now)
-    assert (now["workers"]["silent"], now["workers"]["list"], now["shards"]["in_work"]) == ([], [], 0)
 
 
 def test_absurd_numbers_on_the_disk_neither_stop_nor_overflow_the_status(run: RunFolder) -> None:

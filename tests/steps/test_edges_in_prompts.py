@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import random
 import re
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -54,6 +55,7 @@ def project(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
+@cache
 def sampled(project: Path, prompt: str, typed: bool) -> tuple[Any, list[Anchor]]:
     name = f"{prompt}-{typed}"
     (project / f"{name}.yaml").write_text(CONFIG.format(prompt=prompt, typed=str(typed).lower()))

@@ -3,12 +3,7 @@
 from __future__ import annotations
 
 import json
-import os
 import random
-import signal
-import subprocess
-import sys
-import time
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +15,9 @@ from kgqa_hpc.errors import FingerprintMismatch
 from kgqa_hpc.evaluate.grounding import grounding
 from kgqa_hpc.evaluate.records import records
 from kgqa_hpc.runs import open_for_work
+from kgqa_hpc.store.run_folder import RunFolder
 from tests.documents.files import index, jsonl
+from tests.work.rig import Processes, kill_and_finish
 
 PAIRS = 24
 WORDS = ("copper", "iron", "zinc", "liver", "kidney", "transport", "storage", "protein")
@@ -114,26 +111,14 @@ def test_another_index_of_the_same_name_is_another_run(tmp_path: Path) -> None:
         open_for_work(tmp_path / "run")
 
 
-def test_kill_9_while_grounding_changes_no_byte(grounded: Path, tmp_path: Path) -> None:
+@pytest.mark.slow
+def test_kill_9_while_grounding_changes_no_byte(grounded: Path, tmp_path: Path, processes: Processes) -> None:
     """Killed after each of several moments of progress; the next start goes on."""
     index_of(tmp_path, 40)
     config = configure(tmp_path, latency=0.02)
     stages.init(config, tmp_path / "run")
     stages.sample(tmp_path / "run")
-    command = [sys.executable, "-m", "kgqa_hpc", "run", str(tmp_path / "run")]
-    for kill in range(3):
-        process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-        before, until = progress_of(tmp_path / "run"), time.monotonic() + 300
-        while process.poll() is None and progress_of(tmp_path / "run") == before:
-            assert time.monotonic() < until, f"no progress before kill {kill}"
-            time.sleep(0.02)
-        os.kill(process.pid, signal.SIGKILL) if process.poll() is None else None
-        process.wait()
-    subprocess.run(command, check=True, capture_output=True)
+    kill_and_finish(RunFolder(tmp_path / "run"), processes)
     stages.merge(tmp_path / "run")
     same = [folder / "run" / "dataset" / "accepted.jsonl" for folder in (grounded, tmp_path)]
     assert same[0].read_bytes() == same[1].read_bytes()
-
-
-def progress_of(run: Path) -> int:
-    return sum(path.stat().st_size for path in run.glob("results/**/*") if path.is_file())

@@ -3,9 +3,6 @@
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
-import time
 from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
@@ -25,6 +22,8 @@ from kgqa_hpc.steps.item import Item
 from kgqa_hpc.steps.judge_support import CRITERIA, JudgeSupport
 from kgqa_hpc.steps.step import Done, Step
 from kgqa_hpc.store.anchors import AnchorsFile
+from kgqa_hpc.store.run_folder import RunFolder
+from tests.work.rig import Processes, kill_and_finish
 
 StopAnswer = Callable[[str], Response]
 TEXT = (
@@ -240,7 +239,10 @@ def test_items_and_records_add_up(literature: Path) -> None:
     assert all(record["document_text"] for record in found)
 
 
-def test_kill_9_between_answers_changes_no_byte_of_many_records(literature: Path, tmp_path: Path) -> None:
+@pytest.mark.slow
+def test_kill_9_between_answers_changes_no_byte_of_many_records(
+    literature: Path, tmp_path: Path, processes: Processes
+) -> None:
     config = yaml.safe_load((literature / "run.yaml").read_text())
     config["engine"]["latency"] = {"batch": 4, "per_request_s": 0.05}
     config["runtime"] |= {"commit_every": 0.2, "lease": 3.0}
@@ -249,24 +251,11 @@ def test_kill_9_between_answers_changes_no_byte_of_many_records(literature: Path
     (tmp_path / "run.yaml").write_text(yaml.safe_dump(config))
     stages.init(tmp_path / "run.yaml", tmp_path / "run")
     stages.sample(tmp_path / "run")
-    command = [sys.executable, "-m", "kgqa_hpc", "run", str(tmp_path / "run")]
-    for _ in range(3):
-        process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-        before, until = written(tmp_path / "run"), time.monotonic() + 300
-        while process.poll() is None and written(tmp_path / "run") == before:
-            assert time.monotonic() < until
-            time.sleep(0.02)
-        process.kill()
-        process.wait()
-    subprocess.run(command, check=True, capture_output=True)
+    kill_and_finish(RunFolder(tmp_path / "run"), processes)
     stages.merge(tmp_path / "run")
     for name in ("accepted.jsonl", "rejected.jsonl"):
         both = [(folder / "run" / "dataset" / name).read_bytes() for folder in (literature, tmp_path)]
         assert both[0] == both[1]
-
-
-def written(run: Path) -> int:
-    return sum(path.stat().st_size for path in run.glob("results/**/*") if path.is_file())
 
 
 def test_a_smaller_sample_is_the_beginning_of_a_larger_one(literature: Path) -> None:

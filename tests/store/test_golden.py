@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
 import os
 import shutil
 import time
@@ -20,6 +19,7 @@ from kgqa_hpc.store.partition import load_shard, partition, read_shards_manifest
 from kgqa_hpc.store.queue import done_shards
 from kgqa_hpc.store.results import read_result, read_summary
 from kgqa_hpc.store.run_folder import RunFolder
+from tests.by_path import load
 
 GOLDEN = Path(__file__).parent / "golden"
 
@@ -33,12 +33,7 @@ def v1(tmp_path: Path) -> RunFolder:
 @pytest.fixture(scope="module")
 def made() -> ModuleType:
     """The script that wrote them knows what is in them."""
-    spec = importlib.util.spec_from_file_location("make_v1", GOLDEN / "make_v1.py")
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
+    return load(GOLDEN / "make_v1.py")
 
 
 def test_the_manifest_and_configuration(v1: RunFolder) -> None:

@@ -10,11 +10,12 @@ import pytest
 
 from kgqa_hpc.steps.answer_fields import Unparseable
 from kgqa_hpc.steps.answer_json import SALVAGEABLE, parse_json
-from tests.tools.test_benchmarks import TOOLS, load
+from tests.by_path import load
+from tests.tools.test_benchmarks import TOOLS
 
 
 def test_every_family_reaches_the_limit_of_what_is_searched_and_is_read_or_refused() -> None:
-    bench = load("bench_answers")
+    bench = load(TOOLS / "bench_answers.py")
     for name, make in bench.FAMILIES.items():
         text = make(bench.LONGEST)
         assert 0.99 * SALVAGEABLE < len(text) <= SALVAGEABLE, name
@@ -26,7 +27,7 @@ def test_every_family_reaches_the_limit_of_what_is_searched_and_is_read_or_refus
 
 
 def test_an_exponent_is_that_of_the_times() -> None:
-    bench = load("bench_answers")
+    bench = load(TOOLS / "bench_answers.py")
     lengths = [1000, 2000, 4000, 8000, 16000]
     assert bench.exponent(lengths, [n * 1e-6 for n in lengths]) == pytest.approx(1)
     assert bench.exponent(lengths, [n * n * 1e-9 for n in lengths]) == pytest.approx(2)

@@ -2,31 +2,21 @@
 
 from __future__ import annotations
 
-import importlib.util
 import json
 import subprocess
 import sys
 from pathlib import Path
-from types import ModuleType
 
 import pytest
+
+from tests.by_path import load
 
 TOOLS = Path(__file__).resolve().parents[2] / "tools"
 
 
-def load(name: str) -> ModuleType:
-    spec = importlib.util.spec_from_file_location(name, TOOLS / f"{name}.py")
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    sys.modules[name] = module
-    spec.loader.exec_module(module)
-    return module
-
-
 def test_simulated_workers_share_the_published_work_evenly() -> None:
     """A twentieth of the full scale; tools/simulate_workers.py plays all of it in a minute."""
-    simulate = load("simulate_workers")
+    simulate = load(TOOLS / "simulate_workers.py")
     outcome = simulate.Simulation(workers=160, items=50_000, shard_size=6, seed=3).run()
     assert outcome.efficiency >= 0.98
     assert outcome.slowest <= 1.1
@@ -34,7 +24,7 @@ def test_simulated_workers_share_the_published_work_evenly() -> None:
 
 
 def test_in_the_simulation_every_item_is_done_once_whatever_the_seed() -> None:
-    simulate = load("simulate_workers")
+    simulate = load(TOOLS / "simulate_workers.py")
     for seed in range(5):
         simulation = simulate.Simulation(workers=7, items=503, shard_size=10, seed=seed)
         outcome = simulation.run()
@@ -70,7 +60,7 @@ def test_the_overhead_of_a_worker_is_measured_on_a_real_run() -> None:
 
 def test_the_worker_keeps_the_model_gpu_busy_and_busier_than_barriers_do(tmp_path: Path) -> None:
     """In the model's own time, so that no load of this machine changes the outcome."""
-    bench = load("bench_scheduler")
+    bench = load(TOOLS / "bench_scheduler.py")
     gpu = bench.keep_busy(tmp_path, items=3000)
     assert [len(tokens) for tokens in gpu.lengths.values()] == [3000, 3000]
     assert gpu.busy.share >= 0.97
@@ -83,14 +73,14 @@ def test_the_worker_keeps_the_model_gpu_busy_and_busier_than_barriers_do(tmp_pat
 
 
 def test_the_busy_share_is_the_same_in_every_run(tmp_path: Path) -> None:
-    bench = load("bench_scheduler")
+    bench = load(TOOLS / "bench_scheduler.py")
     first, second = (bench.keep_busy(tmp_path / name, items=200, batch=8, shard_size=32) for name in "ab")
     assert first.busy == second.busy
     assert first.lengths == second.lengths
 
 
 def test_a_barrier_leaves_places_empty_until_the_last_answer_of_its_call() -> None:
-    bench = load("bench_scheduler")
+    bench = load(TOOLS / "bench_scheduler.py")
     lengths = {"generate": [100, 50, 100, 50], "judge": [50, 50, 50, 50]}
     barrier = bench.with_barriers(lengths, {"generate": 2, "judge": 4}, batch=2)
     assert barrier.share == pytest.approx(500 / (2 * 300))

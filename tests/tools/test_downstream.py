@@ -12,18 +12,10 @@ from typing import Any
 
 import pytest
 
+from tests.by_path import load
+
 FOLDER = Path(__file__).parents[2] / "tools" / "downstream"
 NO_TORCH = any(importlib.util.find_spec(name) is None for name in ("torch", "transformers"))
-
-
-def load(name: str) -> Any:
-    spec = importlib.util.spec_from_file_location(f"downstream_{name}", FOLDER / f"{name}.py")
-    assert spec
-    assert spec.loader
-    module = importlib.util.module_from_spec(spec)
-    sys.modules[spec.name] = module
-    spec.loader.exec_module(module)
-    return module
 
 
 def medqa(number: int, seed: int = 1) -> list[dict[str, Any]]:
@@ -48,7 +40,7 @@ def write(path: Path, items: list[dict[str, Any]]) -> Path:
 
 
 def test_items_of_both_benchmarks_are_read(tmp_path: Path) -> None:
-    data = load("data")
+    data = load(FOLDER / "data.py")
     examples = data.read(write(tmp_path / "a.json", medqa(120)))
     assert (len(examples), len(examples[0].pairs)) == (120, 5)
     yes = {"id": "1", "sentence1": "Does it?", "sentence2": "It does.", "label": "maybe"}
@@ -60,17 +52,19 @@ def test_a_label_that_was_set_for_one_letter_only_is_refused(tmp_path: Path) -> 
     """The published converter kept the last value for answers a to d."""
     defect = [{**item, "label": item["label"] if item["label"] == 4 else 3} for item in medqa(200)]
     with pytest.raises(ValueError, match=r"place 0.*a label was lost"):
-        load("data").read(write(tmp_path / "lost.json", defect))
+        load(FOLDER / "data.py").read(write(tmp_path / "lost.json", defect))
 
 
 @pytest.mark.parametrize("label", [5, -1, "2", None])
 def test_a_label_that_is_none_is_told_with_its_line(tmp_path: Path, label: Any) -> None:
     with pytest.raises(ValueError, match="line 2"):
-        load("data").read(write(tmp_path / "a.json", [medqa(1)[0], {**medqa(1)[0], "label": label}]))
+        load(FOLDER / "data.py").read(
+            write(tmp_path / "a.json", [medqa(1)[0], {**medqa(1)[0], "label": label}])
+        )
 
 
 def test_differences_are_paired_by_seed() -> None:
-    tables = load("tables")
+    tables = load(FOLDER / "tables.py")
     found = tables.paired({1: 0.6, 2: 0.7, 3: 0.65, 4: 0.9}, {1: 0.5, 2: 0.58, 3: 0.56})
     assert found["seeds"] == 3
     assert found["difference"] == pytest.approx((0.1 + 0.12 + 0.09) / 3)
@@ -86,7 +80,7 @@ def test_the_table_holds_synthetic_cells_against_those_without() -> None:
         for seed in (1, 2, 4)
     ]
     results[-1]["accuracy"] += 0.01
-    text = load("tables").table(results)
+    text = load(FOLDER / "tables.py").table(results)
     assert len(text.splitlines()) == 4
     assert "| 100 | 10 | 3e-05 | synthetic first | 0.6057 |" in text
     assert "+0.1033" in text

@@ -20,6 +20,7 @@ def test_wrong_use_is_told_with_the_manual(tmp_path: Path) -> None:
     assert "REPORT.json" in done.stderr
 
 
+@pytest.mark.slow
 def test_nothing_staged_is_a_report_of_what_failed_and_claims_no_measurement(tmp_path: Path) -> None:
     report = tmp_path / "report.json"
     environment = {**os.environ, "PYTHON": sys.executable, "PATH": os.environ["PATH"]}

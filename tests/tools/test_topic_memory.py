@@ -2,23 +2,18 @@
 
 from __future__ import annotations
 
-import importlib.util
 import sys
 from pathlib import Path
 from types import ModuleType
 
 import pytest
 
+from tests.by_path import load
+
 
 @pytest.fixture(scope="module")
 def tool() -> ModuleType:
-    path = Path(__file__).parents[2] / "tools" / "topic_memory.py"
-    spec = importlib.util.spec_from_file_location("topic_memory", path)
-    assert spec is not None
-    assert spec.loader is not None
-    made = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(made)
-    return made
+    return load(Path(__file__).parents[2] / "tools" / "topic_memory.py")
 
 
 def test_questions_repeat_fewer_topics_with_memory(

@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.test_cli import CONFIG, kgqa, write_graph
+from tests.command import kgqa
+from tests.project import CONFIG, write_graph
 
 
 @pytest.fixture

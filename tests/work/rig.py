@@ -21,6 +21,7 @@ from kgqa_hpc.config import parse_config
 from kgqa_hpc.runs import fingerprint
 from kgqa_hpc.store.results import read_result
 from kgqa_hpc.store.run_folder import RunFolder
+from tests.command import environment
 from tests.waiting import wait_for
 
 ROOT = Path(__file__).parents[2]
@@ -51,13 +52,6 @@ def events(run: RunFolder, *names: str) -> list[dict[str, Any]]:
     return sorted(parsed, key=lambda entry: entry["time"])
 
 
-def environment(**extra: str) -> dict[str, str]:
-    """This environment without any launcher's variables."""
-    foreign = ("SLURM_", "OMPI_", "PMI", "PRTE_", "KGQA_")
-    clean = {key: value for key, value in os.environ.items() if not key.startswith(foreign)}
-    return {**clean, **extra}
-
-
 class Processes:
     """`kgqa run` processes, ended by their ids when the test ends."""
 
@@ -86,6 +80,21 @@ class Processes:
                 process.send_signal(signal.SIGCONT)
                 process.kill()
             process.communicate()
+
+
+def kill_and_finish(run: RunFolder, processes: Processes, kills: int = 3) -> None:
+    """Kill a worker as soon as it has written an answer, several times, and let the last one finish."""
+
+    def written() -> int:
+        return sum(path.stat().st_size for path in run.path.glob("results/**/*") if path.is_file())
+
+    for _ in range(kills):
+        worker, before = processes.start(run), written()
+        wait_for(lambda: written() != before or worker.poll() is not None, "an answer")  # noqa: B023
+        worker.kill()
+        worker.wait()
+    code, output = processes.finish(processes.start(run))
+    assert code == 0, output
 
 
 def seeded() -> random.Random:

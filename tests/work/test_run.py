@@ -152,7 +152,7 @@ def test_a_complete_run_is_left_alone(finished: RunFolder, nursery: Nursery) -> 
     assert len(events(finished, "engine-started")) == 1, "no engine is started for nothing"
 
 
-@pytest.mark.parametrize("position", [100, 700, -1])
+@pytest.mark.parametrize("position", [100, *(pytest.param(at, marks=pytest.mark.slow) for at in (700, -1))])
 def test_a_damaged_result_is_set_aside_and_made_again(
     finished: RunFolder, nursery: Nursery, position: int
 ) -> None:

@@ -140,8 +140,11 @@ def test_an_id_that_only_differs_by_spaces_is_told(write):
         ("id,name,type\nG1,x,y\n".encode("utf-16"), "nodes.csv: is UTF-16"),
         ("", "nodes.csv: is empty"),
         ("\ufeff\n\n", "nodes.csv: is empty"),
-        (gzip.compress(NODES.encode() * 100)[:-9], "nodes.csv: the gzip data is damaged or cut short"),
-        (gzip.compress(NODES.encode())[:-8] + b"12345678", "nodes.csv: the gzip data is damaged"),
+        (
+            gzip.compress(NODES.encode() * 100, mtime=0)[:-9],
+            "nodes.csv: the gzip data is damaged or cut short",
+        ),
+        (gzip.compress(NODES.encode(), mtime=0)[:-8] + b"12345678", "nodes.csv: the gzip data is damaged"),
     ],
 )
 def test_a_bad_node_file_is_refused_with_its_line(write, nodes, message):

@@ -1,0 +1,63 @@
+"""The `kgqa` command: `kgqa` calls it in this process, `program` starts it as a user does, which takes a second.
+
+What a verb does and says is the same in both; a program of its own is for signals, for what its own children print, and
+for tests/test_cli.py, which goes once from graph to report by real commands.
+"""
+
+from __future__ import annotations
+
+import io
+import os
+import subprocess
+import sys
+from contextlib import redirect_stderr, redirect_stdout
+from typing import Any
+from unittest import mock
+
+from kgqa_hpc.cli import main
+from kgqa_hpc.terminal import set_up
+
+Done = subprocess.CompletedProcess[str]
+FOREIGN = ("SLURM_", "OMPI_", "PMI", "PRTE_", "KGQA_")
+
+
+def environment(**extra: str) -> dict[str, str]:
+    """This environment without any launcher's variables."""
+    return {key: value for key, value in os.environ.items() if not key.startswith(FOREIGN)} | extra
+
+
+def kgqa(*words: object, code: int | None = 0, **variables: str) -> Done:
+    """What the command says and its exit code, which must be `code` unless that is None. Its own children's words are
+    not in it.
+    """
+    out, err, ended = io.StringIO(), io.StringIO(), 0
+    with (
+        mock.patch.object(sys, "argv", ["kgqa", *map(str, words)]),
+        mock.patch.dict(os.environ, environment(**variables), clear=True),
+        redirect_stdout(out),
+        redirect_stderr(err),
+    ):
+        try:
+            main()
+        except SystemExit as end:
+            ended = int(end.code or 0)
+        finally:
+            set_up()  # for -q and -v hold for this process until they are taken back
+    return _as_expected(subprocess.CompletedProcess(words, ended, out.getvalue(), err.getvalue()), code)
+
+
+def program(
+    *words: object, code: int | None = 0, more: dict[str, Any] | None = None, **variables: str
+) -> Done:
+    """The same by a process of its own; `more` goes to subprocess.run. Nobody ever sees a traceback."""
+    line = [sys.executable, "-m", "kgqa_hpc", *map(str, words)]
+    done = subprocess.run(
+        line, capture_output=True, text=True, timeout=900, env=environment(**variables), **(more or {})
+    )
+    return _as_expected(done, code)
+
+
+def _as_expected(done: Done, code: int | None) -> Done:
+    assert "-v" in done.args or "Traceback" not in done.stderr, done.stderr
+    assert code in (None, done.returncode), f"exit {done.returncode}\n{done.stdout}\n{done.stderr}"
+    return done
