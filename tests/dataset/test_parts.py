@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 
 from kgqa_hpc.dataset.files import RecordFiles, cuts
 from kgqa_hpc.dataset.merge import merge
+from tests.dataset.conftest import contents
 
 WISHES: list[dict[str, Any]] = [
     {},
@@ -24,10 +25,6 @@ WISHES: list[dict[str, Any]] = [
     {"order": "id", "split": {"by": "group", "shares": {"train": 0.7, "test": 0.3}}},
 ]
 PART_BYTES = 12_000
-
-
-def contents(folder: Path) -> dict[str, bytes]:
-    return {path.name: path.read_bytes() for path in folder.iterdir()}
 
 
 def ids_in_parts(folder: Path, stem: str) -> list[str]:
