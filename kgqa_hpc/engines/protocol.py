@@ -54,12 +54,12 @@ class Frames:
                 raise GarbledStream(f"a frame of {length:,} bytes")
             if len(self._buffer) < HEAD + length:
                 return
-            body = bytes(self._buffer[HEAD : HEAD + length])
-            del self._buffer[: HEAD + length]
             try:
-                whole = orjson.loads(body)
+                with memoryview(self._buffer) as buffer, buffer[HEAD : HEAD + length] as body:
+                    whole = orjson.loads(body)
             except ValueError as problem:
                 raise GarbledStream(str(problem)) from None
+            del self._buffer[: HEAD + length]
             if not (isinstance(whole, list) and len(whole) == 2 and isinstance(whole[0], str)):
                 raise GarbledStream("a frame that is no [verb, content]")
             yield whole[0], whole[1]

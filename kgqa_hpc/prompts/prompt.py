@@ -13,7 +13,7 @@ import json
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cached_property, lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -89,13 +89,18 @@ def load_prompt(name: str, folder: str | Path | None = None, domain: str = DOMAI
     head, body, offset = split_front_matter(read_text(file), file)
     front = read_front_matter(head, file, folders)
     source = _with_words(_expand(body, file, offset, folders, (), {}), folders, file)
+    return _assembled(name, json.dumps(front, ensure_ascii=False), source, file)
+
+
+@lru_cache(maxsize=64)  # a run looks at each of its prompts two or three times before it begins
+def _assembled(name: str, front_json: str, source: str, file: Path) -> Prompt:
+    front = json.loads(front_json)
     tree = parse(source, file)
     _check_layout(tree, file)
     template = compiled(tree)
-    digest = hashlib.sha256(f"{json.dumps(front, ensure_ascii=False)}\n---\n{source}".encode()).hexdigest()
     return Prompt(
         name=name,
-        sha256=digest,
+        sha256=hashlib.sha256(f"{front_json}\n---\n{source}".encode()).hexdigest(),
         step=front["step"],
         schema=front["schema"],
         max_tokens=front["max_tokens"],

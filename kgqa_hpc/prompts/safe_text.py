@@ -36,7 +36,7 @@ def clean_text(text: str, longest: int = NAME_LENGTH) -> str:
     return text if len(text) <= longest else text[: longest - 1].rstrip() + "…"
 
 
-clean_name = functools.lru_cache(maxsize=1 << 15)(clean_text)  # those of hubs and types come again and again
+clean_name = functools.lru_cache(maxsize=1 << 10)(clean_text)  # those of hubs and types come again and again
 
 
 def _is_usual(text: str) -> bool:

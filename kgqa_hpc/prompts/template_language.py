@@ -152,6 +152,7 @@ def require_short(source: str, file: Path) -> None:
         raise PromptError(f"{file}: more than {LONGEST_SOURCE:,} characters", "a prompt is shorter")
 
 
+@functools.lru_cache(maxsize=256)  # modules are shared, and prompts are looked at again
 def parse(source: str, file: Path, offset: int = 0) -> nodes.Template:
     """The tree of a template. Raises PromptError with file and line for what it may not say."""
     _work.left = MOST_STEPS  # what is constant is computed here

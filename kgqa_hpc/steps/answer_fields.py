@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping
+from sys import maxsize
 from typing import Any, NamedTuple
 
 # Every reason there is; those with a colon are followed by a field's name.
@@ -47,84 +48,119 @@ class Parsed(NamedTuple):
     filled: tuple[str, ...] = ()
 
 
-def checked_fields(
-    data: Mapping[str, Any], properties: Mapping[str, Mapping[str, Any]], repaired: bool, clean: bool = False
-) -> Parsed:
-    """Check the schema's fields, strip strings, leave other keys out. Raises Unparseable."""
+class Field(NamedTuple):
+    """How one field is read: `check(entry, clean)` is its value or raises Unparseable.
+
+    `longest`: the length at which a string, or one in a list, is `filled`.
+    """
+
+    check: Callable[[Any, bool], Any]
+    longest: int | None = None
+
+
+Fields = Mapping[str, Field]
+
+
+def fields_of(schema: Mapping[str, Any]) -> Fields:
+    """The fields of a schema, made ready once for all answers that are read by it."""
+    return {name: _MADE[field["type"]](name, field) for name, field in schema["properties"].items()}
+
+
+def checked_fields(data: Mapping[str, Any], fields: Fields, repaired: bool, clean: bool = False) -> Parsed:
+    """Check the schema's fields, strip strings, leave other keys out. Raises Unparseable.
+
+    `clean`: the strings surely need no search for what is not text.
+    """
     value = {}
     filled: tuple[str, ...] = ()
-    for name, field in properties.items():
+    for name, (check, longest) in fields.items():
         if name not in data:
             raise Unparseable(f"missing:{name}")
         entry = data[name]
-        value[name] = _CHECKS[field["type"]](name, entry, field, clean)
-        if entry.__class__ is not bool and _is_filled(entry, field):
+        value[name] = check(entry, clean)
+        if longest is not None and longest in map(len, (entry,) if entry.__class__ is str else entry):
             filled += (name,)
     return Parsed(value, repaired, filled)
 
 
-def _is_filled(entry: Any, field: Mapping[str, Any]) -> bool:
-    if entry.__class__ is list:
-        return any(_is_filled(one, field["items"]) for one in entry)
-    return entry.__class__ is str and len(entry) == field.get("maxLength")
+def _boolean(name: str, field: Mapping[str, Any]) -> Field:
+    def check(entry: Any, clean: bool) -> bool:
+        if entry is not True and entry is not False:
+            raise Unparseable(f"wrong_type:{name}")
+        return bool(entry)
+
+    return Field(check)
 
 
-def _checked_boolean(name: str, entry: Any, field: Mapping[str, Any], clean: bool) -> bool:
-    if entry is not True and entry is not False:
-        raise Unparseable(f"wrong_type:{name}")
-    return bool(entry)
+def _object(name: str, field: Mapping[str, Any]) -> Field:
+    fields = fields_of(field)
+
+    def check(entry: Any, clean: bool) -> dict[str, Any]:
+        if not isinstance(entry, dict):
+            raise Unparseable(f"wrong_type:{name}")
+        return checked_fields(entry, fields, False, clean).value
+
+    return Field(check)
 
 
-def _checked_object(name: str, entry: Any, field: Mapping[str, Any], clean: bool) -> dict[str, Any]:
-    if not isinstance(entry, dict):
-        raise Unparseable(f"wrong_type:{name}")
-    return checked_fields(entry, field["properties"], False, clean).value
+def _list(name: str, field: Mapping[str, Any]) -> Field:
+    one, longest = _MADE[field["items"]["type"]](name, field["items"])
+    least, most = field.get("minItems", 0), field["maxItems"]
 
-
-def _checked_list(name: str, entry: Any, field: Mapping[str, Any], clean: bool) -> list[Any]:
-    if not isinstance(entry, list):
-        raise Unparseable(f"wrong_type:{name}")
-    if not field.get("minItems", 0) <= len(entry) <= field["maxItems"]:
-        raise Unparseable(f"not_allowed:{name}")
-    items = field["items"]
-    check = _CHECKS[items["type"]]
-    return [check(name, one, items, clean) for one in entry]
-
-
-def _checked_string(name: str, entry: Any, field: Mapping[str, Any], clean: bool) -> str:
-    if not isinstance(entry, str):
-        raise Unparseable(f"wrong_type:{name}")
-    if "enum" in field:
-        if entry not in field["enum"]:
+    def check(entry: Any, clean: bool) -> list[Any]:
+        if not isinstance(entry, list):
+            raise Unparseable(f"wrong_type:{name}")
+        if not least <= len(entry) <= most:
             raise Unparseable(f"not_allowed:{name}")
+        return [one(each, clean) for each in entry]
+
+    return Field(check, longest)
+
+
+def _string(name: str, field: Mapping[str, Any]) -> Field:
+    least, most, allowed = field.get("minLength", 0), field.get("maxLength", maxsize), field.get("enum")
+
+    def check(entry: Any, clean: bool) -> str:
+        if not isinstance(entry, str):
+            raise Unparseable(f"wrong_type:{name}")
+        if allowed is not None:
+            if entry not in allowed:
+                raise Unparseable(f"not_allowed:{name}")
+            return entry
+        if len(entry) > most:
+            raise Unparseable(f"too_long:{name}")
+        if not (clean or entry.isprintable()) and _NOT_TEXT.search(entry):
+            raise Unparseable(f"not_text:{name}")
+        entry = entry.strip()
+        if len(entry) < least:
+            raise Unparseable(f"too_short:{name}" if entry else f"empty:{name}")
         return entry
-    if "maxLength" in field and len(entry) > field["maxLength"]:
-        raise Unparseable(f"too_long:{name}")
-    if not (clean or entry.isprintable()) and _NOT_TEXT.search(entry):
-        raise Unparseable(f"not_text:{name}")
-    entry = entry.strip()
-    if "minLength" in field and len(entry) < field["minLength"]:
-        raise Unparseable(f"too_short:{name}" if entry else f"empty:{name}")
-    return entry
+
+    return Field(check, field.get("maxLength"))
 
 
 _NOT_TEXT = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f\ud800-\udfff\ufdd0-\ufdef\ufffe\uffff]")
 
 
-def _checked_number(name: str, entry: Any, field: Mapping[str, Any], clean: bool) -> Any:
+def _number(name: str, field: Mapping[str, Any]) -> Field:
     kinds = (int,) if field["type"] == "integer" else (int, float)
-    if isinstance(entry, bool) or not isinstance(entry, kinds):
-        raise Unparseable(f"wrong_type:{name}")
-    if not field.get("minimum", float("-inf")) <= entry <= field.get("maximum", float("inf")):
-        raise Unparseable(f"not_allowed:{name}")
-    return entry
+    least, most = field.get("minimum", float("-inf")), field.get("maximum", float("inf"))
+
+    def check(entry: Any, clean: bool) -> Any:
+        if isinstance(entry, bool) or not isinstance(entry, kinds):
+            raise Unparseable(f"wrong_type:{name}")
+        if not least <= entry <= most:
+            raise Unparseable(f"not_allowed:{name}")
+        return entry
+
+    return Field(check)
 
 
-_CHECKS: dict[str, Callable[[str, Any, Mapping[str, Any], bool], Any]] = {
-    "string": _checked_string,
-    "boolean": _checked_boolean,
-    "integer": _checked_number,
-    "number": _checked_number,
-    "array": _checked_list,
-    "object": _checked_object,
+_MADE: dict[str, Callable[[str, Mapping[str, Any]], Field]] = {
+    "string": _string,
+    "boolean": _boolean,
+    "integer": _number,
+    "number": _number,
+    "array": _list,
+    "object": _object,
 }

@@ -25,7 +25,8 @@ from kgqa_hpc.columns import Column
 from kgqa_hpc.engines.engine import EngineInfo, Request, Response
 from kgqa_hpc.prompts.prompt import Prompt
 from kgqa_hpc.settings import StepSettings
-from kgqa_hpc.steps.answer_json import Parsed, Unparseable, parse_json, parse_last_object
+from kgqa_hpc.steps.answer_fields import Fields, Parsed, Unparseable, fields_of
+from kgqa_hpc.steps.answer_json import parse_json, parse_last_object
 from kgqa_hpc.steps.decision import Decision
 from kgqa_hpc.steps.item import Item
 
@@ -104,9 +105,9 @@ class Step:
         self.context = context
         self._prompt = prompt
         self._temperatures = () if prompt is None else _temperatures(settings, prompt)
-        self._reading = (
-            {} if prompt is None else _without_note_lengths(prompt.schema, {*self.gives, *self.answer})
-        )
+        self._fields: Fields = {}
+        if prompt is not None:
+            self._fields = fields_of(_without_note_lengths(prompt.schema, {*self.gives, *self.answer}))
 
     # What the author of a step writes.
 
@@ -194,7 +195,7 @@ class Step:
             return unusable(response)
         try:
             read = parse_last_object if self.prompt.last_object else parse_json
-            parsed = read(response.text, self._reading)
+            parsed = read(response.text, self._fields)
         except Unparseable as problem:
             return Retry(problem.reason, lost_as="invalid")
         entry["repaired"] = parsed.repaired
@@ -279,7 +280,7 @@ def _place(label: str, turn: int) -> str:
     return f"{label}#{turn}" if turn else label
 
 
-@lru_cache(maxsize=1 << 14)  # asked for by the request, and again by the trace of its answer
+@lru_cache(maxsize=1 << 11)  # asked for by the request, and again by the trace of its answer
 def seed_of(run_seed: int, item_id: str, step: str, attempt: int) -> int:
     """31 bits that differ between items, steps and attempts and never depend on the process or the time."""
     text = f"{run_seed}/{item_id}/{step}/{attempt}".encode()

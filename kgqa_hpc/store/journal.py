@@ -73,14 +73,22 @@ class Journal:
         self._named = False
         self._unsynced = 0
         self._synced_at = time.monotonic()
-        self._write({**header, "format": f"kgqa-{KIND}", "version": VERSION})
+        self._write(canonical.dumps({**header, "format": f"kgqa-{KIND}", "version": VERSION}))
 
-    def append(self, record: Mapping[str, Any]) -> None:
-        """Write one finished item. Raises DiskFull or StoreError; the journal then takes no more."""
-        self._write(record)
+    def append(self, record: Mapping[str, Any], **more: Any) -> bytes:
+        """Write one finished item, with `more` members at the end of its line; its JSON without them.
+
+        Raises DiskFull or StoreError; the journal then takes no more.
+        """
+        rendered = canonical.dumps(record)
+        if more:
+            self._write(memoryview(rendered)[:-1], b",", canonical.dumps(more)[1:])
+        else:
+            self._write(rendered)
         self._unsynced += 1
         if self._commit_every is not None and time.monotonic() - self._synced_at >= self._commit_every:
             self.sync()
+        return rendered
 
     def sync(self) -> None:
         """Make every append so far durable. Raises DiskFull or StoreError; the journal then takes no more."""
@@ -107,9 +115,9 @@ class Journal:
     def __exit__(self, *_: object) -> None:
         self.close()
 
-    def _write(self, value: Mapping[str, Any]) -> None:
+    def _write(self, *json: bytes | memoryview) -> None:
         try:
-            disk.write_all(self._open_fd(), _line(value))
+            disk.write_all(self._open_fd(), _line(*json))
         except OSError as problem:
             raise self._broken(problem) from problem
 
@@ -222,9 +230,12 @@ def _refusal(path: Path, header: dict[str, Any] | None, expected: Mapping[str, A
     return ""
 
 
-def _line(value: Mapping[str, Any]) -> bytes:
-    data = canonical.dumps(value)
-    return b"%08x %b\n" % (zlib.crc32(data), data)
+def _line(*json: bytes | memoryview) -> bytes:
+    """The line of a JSON text, given in pieces."""
+    check = 0
+    for piece in json:
+        check = zlib.crc32(piece, check)
+    return b"".join((b"%08x " % check, *json, b"\n"))
 
 
 def _parse(line: bytes) -> dict[str, Any] | None:

@@ -19,6 +19,7 @@ from kgqa_hpc.store.table import JSON, TEXT, open_table, write_table
 KIND = "result"
 GROUP = "records"
 COLUMNS = {"id": TEXT, "status": TEXT, "record": JSON}
+Row = dict[str, Any]
 # Bytes of the header left for reasons; the rarest are summed up as OTHER when there are too many.
 REASON_BYTES = 300
 OTHER = "(other)"
@@ -26,17 +27,55 @@ OTHER = "(other)"
 MOST = 2**40
 
 
-def write_result(path: Path, records: Sequence[dict[str, Any]], header: dict[str, Any]) -> bool:
-    """Commit the records (`Item.to_record()`) of a finished shard, in the order of the shard.
+class Tally:
+    """The records of a shard as its result keeps them, and what its header says of them."""
 
-    Counts by status, reasons, tokens and repairs are added to `header`. Returns False, and changes nothing,
-    when another worker was first. Raises ValueError on a repeated id; DiskFull, StoreError.
+    def __init__(self) -> None:
+        self._counts: Counter[str] = Counter()
+        self._reasons: Counter[str] = Counter()
+        self._tokens = {"prompt": 0, "completion": 0, "cached": 0}
+        self._repaired = self._requests = 0
+
+    def row(self, record: dict[str, Any], rendered: bytes | None = None) -> Row:
+        """Count a record (`Item.to_record()`); its row. `rendered`: what `canonical.dumps` makes of it."""
+        self._counts[record["status"]] += 1
+        if record.get("reason"):
+            self._reasons[record["reason"]] += 1
+        for entry in record.get("trace") or ():
+            self._requests += 1
+            self._repaired += bool(entry.get("repaired"))
+            for kind, number in (entry.get("tokens") or {}).items():
+                self._tokens[kind] = self._tokens.get(kind, 0) + count(number)
+        whole = canonical.dumps(record) if rendered is None else rendered
+        return {"id": record["id"], "status": record["status"], "record": whole}
+
+    def summary(self) -> dict[str, Any]:
+        """counts {status: n}, reasons {reason: n}, tokens {prompt, completion, cached}, repaired, requests."""
+        return {
+            "counts": dict(self._counts),
+            "reasons": _fitting(self._reasons),
+            "tokens": self._tokens,
+            "repaired": self._repaired,
+            "requests": self._requests,
+        }
+
+
+def write_result(path: Path, records: Iterable[dict[str, Any]], header: dict[str, Any]) -> bool:
+    """Commit the records (`Item.to_record()`) of a finished shard, in its order; as `write_rows`."""
+    tally = Tally()
+    return write_rows(path, [tally.row(record) for record in records], tally, header)
+
+
+def write_rows(path: Path, rows: Sequence[Row], tally: Tally, header: dict[str, Any]) -> bool:
+    """Commit the rows of a finished shard, in its order; `tally` has counted them, and no others.
+
+    Returns False, and changes nothing, when another worker was first. Raises ValueError on a repeated id;
+    DiskFull, StoreError.
     """
-    ids = {record["id"] for record in records}
-    if len(ids) != len(records):
-        raise ValueError(f"{path}: {len(records) - len(ids)} records have an id that another one has")
-    fields = {**header, "rows": len(records), **summary(records)}
-    rows = [{"id": r["id"], "status": r["status"], "record": r} for r in records]
+    ids = {row["id"] for row in rows}
+    if len(ids) != len(rows):
+        raise ValueError(f"{path}: {len(rows) - len(ids)} records have an id that another one has")
+    fields = {**header, "rows": len(rows), **tally.summary()}
     make_folder(path.parent)
     with sealed.create_sealed(path, KIND, header=fields, exclusive=True) as file:
         write_table(file.create_group(GROUP), COLUMNS, rows)
@@ -99,30 +138,6 @@ def count(number: Any) -> int:
     if isinstance(number, bool) or not isinstance(number, int | float) or not number > 0:
         return 0
     return int(min(number, MOST))
-
-
-def summary(records: Iterable[dict[str, Any]]) -> dict[str, Any]:
-    """counts {status: n}, reasons {reason: n}, tokens {prompt, completion, cached}, repaired, requests."""
-    counts: Counter[str] = Counter()
-    reasons: Counter[str] = Counter()
-    tokens = {"prompt": 0, "completion": 0, "cached": 0}
-    repaired = requests = 0
-    for record in records:
-        counts[record["status"]] += 1
-        if record.get("reason"):
-            reasons[record["reason"]] += 1
-        for entry in record.get("trace") or ():
-            requests += 1
-            repaired += bool(entry.get("repaired"))
-            for kind, number in (entry.get("tokens") or {}).items():
-                tokens[kind] = tokens.get(kind, 0) + count(number)
-    return {
-        "counts": dict(counts),
-        "reasons": _fitting(reasons),
-        "tokens": tokens,
-        "repaired": repaired,
-        "requests": requests,
-    }
 
 
 def _fitting(reasons: Counter[str]) -> dict[str, int]:

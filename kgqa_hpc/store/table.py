@@ -37,7 +37,8 @@ class TableWriter:
     """Appends rows to the group `group` of an open sealed file; `close` completes the table.
 
     `columns` maps names to "utf8", "json" or the name of a numpy dtype. A row is a mapping with one value
-    per column; JSON columns take any JSON value. Memory is bounded by FLUSH_BYTES per column.
+    per column; JSON columns take any JSON value, and bytes as one that is rendered already. Memory is bounded
+    by FLUSH_BYTES per column.
     """
 
     def __init__(self, group: h5py.Group, columns: Mapping[str, str]) -> None:
@@ -181,7 +182,10 @@ class _TextColumn:
         self._flushed = 0
 
     def append(self, value: Any) -> None:
-        self._buffer += canonical.dumps(value) if self._json else value.encode("utf-8", "replace")
+        if self._json:
+            self._buffer += value if value.__class__ is bytes else canonical.dumps(value)
+        else:
+            self._buffer += value.encode("utf-8", "replace")
         self._ends.append(self._flushed + len(self._buffer))
         if len(self._buffer) >= FLUSH_BYTES or len(self._ends) * 8 >= FLUSH_BYTES:
             self._flush()

@@ -49,7 +49,7 @@ class TextForm(NamedTuple):
         return any(
             text.startswith(begin)
             and len(begin) + self.least <= stop
-            and not any(letter in self.forbidden for letter in text[len(begin) : stop])
+            and not any(text.find(letter, len(begin), stop) >= 0 for letter in self.forbidden)
             for begin in self.begins
         )
 

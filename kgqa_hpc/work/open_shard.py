@@ -19,7 +19,7 @@ from kgqa_hpc.steps.step import Step
 from kgqa_hpc.store.journal import open_next, read_journal, remove_journals
 from kgqa_hpc.store.lease import Lease
 from kgqa_hpc.store.quarantine import quarantine_copy
-from kgqa_hpc.store.results import write_result
+from kgqa_hpc.store.results import Row, Tally, write_rows
 from kgqa_hpc.work.item_scheduler import Task
 from kgqa_hpc.work.session import Session
 
@@ -54,7 +54,8 @@ class OpenShard:
         self._header = session.origin(pass_name).header(self.name, sha256)
         own = {**self._header, "worker": session.worker}
         self._journal, older = open_next(self._run.results(pass_name), self.name, own)
-        self._records: dict[str, Record | None] = {}
+        self._rows: dict[str, Row | None] = {}
+        self._tally = Tally()
         self._left: set[str] = set()
         self.tasks: list[Task] = []
         self._chain = chain
@@ -69,11 +70,11 @@ class OpenShard:
     @property
     def ended(self) -> int:
         """Items that need nothing any more in this pass."""
-        return len(self._records) - len(self._left)
+        return len(self._rows) - len(self._left)
 
     @property
     def items(self) -> int:
-        return len(self._records)
+        return len(self._rows)
 
     @property
     def complete(self) -> bool:
@@ -82,9 +83,9 @@ class OpenShard:
     def moved(self, task: Task, ended: bool) -> None:
         """Journal what an answer did to an item. Raises DiskFull, StoreError."""
         record = task.item.to_record()
-        self._journal.append({**record, AT: [task.step, task.attempt, task.turn]})
+        rendered = self._journal.append(record, **{AT: [task.step, task.attempt, task.turn]})
         if ended:
-            self._records[record["id"]] = record
+            self._rows[record["id"]] = self._tally.row(record, rendered)
             self._left.discard(record["id"])
 
     def sync(self) -> None:
@@ -96,10 +97,10 @@ class OpenShard:
 
         False when another worker was first; its result stands. Raises DiskFull, StoreError.
         """
-        records = [record for record in self._records.values() if record is not None]
-        assert len(records) == len(self._records), f"{self.name} is not complete"
+        rows = [row for row in self._rows.values() if row is not None]
+        assert len(rows) == len(self._rows), f"{self.name} is not complete"
         path = self._run.result(self._pass, self.name)
-        first = write_result(path, records, self._header)
+        first = write_rows(path, rows, self._tally, self._header)
         self._journal.close()
         remove_journals(path.parent, self.name)
         return first
@@ -112,13 +113,13 @@ class OpenShard:
 
     def _place(self, anchor: Anchor, reached: Record | None, before: Record | None) -> None:
         if before is not None and not self._goes_on(before):
-            self._records[anchor.id] = before
+            self._rows[anchor.id] = self._tally.row(before)
             return
-        self._records[anchor.id] = None
+        self._rows[anchor.id] = None
         if reached is not None:
             step, attempt, turn = reached.pop(AT)
             if reached["status"] != "open" or step >= len(self._chain):
-                self._records[anchor.id] = reached
+                self._rows[anchor.id] = self._tally.row(reached)
                 return
             self.tasks.append(Task(Item.from_record(anchor, reached), self.name, step, attempt, turn))
         else:

@@ -154,6 +154,7 @@ class PassWorker:
         if shard.complete:
             self._complete.append(shard)
         scheduler.add(shard.tasks)
+        shard.tasks.clear()  # each is free as soon as it ends; what stays of it is its row
 
     def _start_engine(self) -> Scheduler | None:
         """The engine is started when there is something to do for it; None when we are stopped meanwhile."""

@@ -45,6 +45,9 @@ TOGETHER = 20.0
 # New objects between two searches for dead cycles (CPython: 700). Items make none, but the search goes
 # through the records of all open shards: 8 % of a worker's work (tools/bench_scheduler.py).
 GC_AFTER = 50_000
+# Bytes; a block of this size, given back, is glibc's measure: it then keeps twice as much free memory, about two
+# shards' results, instead of returning it to the kernel at each commit and asking for it again (8 % of the work).
+KEPT_FREE = 16 << 20
 
 
 Further = Callable[[RunFolder, RunConfig, Callable[[float], bool]], bool]
@@ -96,6 +99,7 @@ def _last_words(problem: BaseException, world: World) -> tuple[int, float]:
 
 def _run(folder: Path, world: World, wish: str | None, trust: bool, further: Further) -> None:
     gc.set_threshold(GC_AFTER)
+    bytes(KEPT_FREE)
     run, config = open_for_work(folder)
     _agree(run, world, trust)
     if not run.anchors.exists():

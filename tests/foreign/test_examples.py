@@ -32,7 +32,7 @@ from kgqa_hpc.engines.protocol import (
 )
 from kgqa_hpc.errors import StoreError
 from kgqa_hpc.status.snapshot import survey
-from kgqa_hpc.steps.answer_fields import Unparseable
+from kgqa_hpc.steps.answer_fields import Unparseable, fields_of
 from kgqa_hpc.steps.answer_json import parse_json
 from kgqa_hpc.store.origin import ResultOrigin
 from kgqa_hpc.store.partition import partition, read_shards_manifest
@@ -85,7 +85,7 @@ def test_a_models_text_is_an_answer_or_has_a_reason(parts: list[str]) -> None:
     text = "".join(parts)
     with watched(text):
         try:
-            value = parse_json(text, SCHEMA).value
+            value = parse_json(text, fields_of(SCHEMA)).value
         except Unparseable:
             return
     assert list(value) == ["question", "score", "valid"]

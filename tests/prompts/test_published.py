@@ -15,7 +15,8 @@ from kgqa_hpc.prompts.folders import shipped_prompts
 from kgqa_hpc.prompts.prompt import load_prompt
 from kgqa_hpc.prompts.templates import PUBLISHED, import_templates
 from kgqa_hpc.runs.chain import build_chain
-from kgqa_hpc.steps.answer_json import Unparseable, parse_last_object
+from kgqa_hpc.steps.answer_fields import Unparseable, fields_of
+from kgqa_hpc.steps.answer_json import parse_last_object
 from kgqa_hpc.steps.item import Item
 from kgqa_hpc.steps.step import Done
 
@@ -31,7 +32,7 @@ ANCHOR = Anchor(
     ),
     (Relation(1, 0, "acts_within"), Relation(1, 2, "acts_within"), Relation(2, 1, "other")),
 )
-SCHEMA = load_prompt("published_p5").schema
+FIELDS = fields_of(load_prompt("published_p5").schema)
 
 
 @pytest.mark.parametrize("name", [*NAMES, "published_filter"])
@@ -69,7 +70,7 @@ def test_our_own_prompts_keep_the_version_they_had_before_there_were_these_keys(
 
 def test_the_last_json_object_of_a_text_counts_whatever_was_drafted_before() -> None:
     text = '## First\n{"question": "a?", "answer": "b."}\n## Final\n```json\n{"question": "c?", "answer": "d."}\n```'
-    assert parse_last_object(text, SCHEMA).value == {"question": "c?", "answer": "d."}
+    assert parse_last_object(text, FIELDS).value == {"question": "c?", "answer": "d."}
 
 
 @pytest.mark.parametrize(
@@ -84,7 +85,7 @@ def test_the_last_json_object_of_a_text_counts_whatever_was_drafted_before() -> 
 )
 def test_a_text_without_such_an_object_is_refused_with_its_reason(text: str, reason: str) -> None:
     with pytest.raises(Unparseable) as caught:
-        parse_last_object(text, SCHEMA)
+        parse_last_object(text, FIELDS)
     assert caught.value.reason == reason
 
 

@@ -9,7 +9,7 @@ import time
 import pytest
 
 from kgqa_hpc.prompts.prompt import load_prompt
-from kgqa_hpc.steps.answer_fields import REASONS, Unparseable
+from kgqa_hpc.steps.answer_fields import REASONS, Unparseable, fields_of
 from kgqa_hpc.steps.answer_json import LARGEST, parse_json
 
 PAIR = {
@@ -29,7 +29,7 @@ EVIL = json.dumps({"question": "EVIL?", "answer": "EVIL!"})
 
 def reason_of(text: str, schema: dict = PAIR) -> str:
     with pytest.raises(Unparseable) as caught:
-        parse_json(text, schema)
+        parse_json(text, fields_of(schema))
     reason = caught.value.reason
     assert any(reason == known or (known.endswith(":") and reason.startswith(known)) for known in REASONS)
     return reason
@@ -51,7 +51,7 @@ def reason_of(text: str, schema: dict = PAIR) -> str:
     ],
 )
 def test_an_intact_object_is_read_through_thoughts_and_fences(text: str) -> None:
-    parsed = parse_json(text, PAIR)
+    parsed = parse_json(text, fields_of(PAIR))
     assert parsed.value == {"question": Q, "answer": A}
     assert not parsed.repaired
 
@@ -73,14 +73,15 @@ def test_an_intact_object_is_read_through_thoughts_and_fences(text: str) -> None
     ],
 )
 def test_a_flaw_that_leaves_no_doubt_is_mended_and_counted(text: str) -> None:
-    parsed = parse_json(text, PAIR)
+    parsed = parse_json(text, fields_of(PAIR))
     assert parsed.value == {"question": Q, "answer": A}
     assert parsed.repaired
 
 
 def test_bare_quotation_marks_and_line_breaks_within_a_string_are_mended() -> None:
     parsed = parse_json(
-        '{"question": "What is the "Warburg" effect?", "answer": "Glycolysis,\ndespite oxygen."}', PAIR
+        '{"question": "What is the "Warburg" effect?", "answer": "Glycolysis,\ndespite oxygen."}',
+        fields_of(PAIR),
     )
     assert parsed.value == {
         "question": 'What is the "Warburg" effect?',
@@ -174,8 +175,8 @@ def test_text_that_json_repair_would_drop_or_move_is_refused(text: str) -> None:
 
 def test_a_field_that_fills_its_bound_is_reported() -> None:
     text = json.dumps({"question": Q, "answer": "x" * 60})
-    assert parse_json(text, PAIR).filled == ("answer",)
-    assert parse_json(GOOD, PAIR).filled == ()
+    assert parse_json(text, fields_of(PAIR)).filled == ("answer",)
+    assert parse_json(GOOD, fields_of(PAIR)).filled == ()
 
 
 VERDICT = {
@@ -189,13 +190,13 @@ VERDICT = {
 
 def test_verdicts_are_booleans_and_nothing_else() -> None:
     schema = load_prompt("filter").schema
-    assert parse_json(json.dumps(VERDICT), schema).value == VERDICT
+    assert parse_json(json.dumps(VERDICT), fields_of(schema)).value == VERDICT
     for other in ("true", 1, None, "yes", [True]):
         assert (
             reason_of(json.dumps({**VERDICT, "valid_question": other}), schema) == "wrong_type:valid_question"
         )
     python_like = json.dumps(VERDICT).replace("true", "True").replace("false", "False")
-    assert parse_json(python_like, schema).value == VERDICT
+    assert parse_json(python_like, fields_of(schema)).value == VERDICT
 
 
 def test_numbers_and_choices_are_checked() -> None:
@@ -206,7 +207,7 @@ def test_numbers_and_choices_are_checked() -> None:
             "kind": {"type": "string", "enum": ["a", "b"]},
         }
     }
-    assert parse_json('{"score": 3, "share": 0.5, "kind": "a"}', schema).value == {
+    assert parse_json('{"score": 3, "share": 0.5, "kind": "a"}', fields_of(schema)).value == {
         "score": 3,
         "share": 0.5,
         "kind": "a",
@@ -219,7 +220,7 @@ def test_numbers_and_choices_are_checked() -> None:
 
 def test_a_string_without_a_bound_is_read_too() -> None:
     schema = {"properties": {"question": {"type": "string"}}}
-    assert parse_json('{"question": ""}', schema).value == {"question": ""}
+    assert parse_json('{"question": ""}', fields_of(schema)).value == {"question": ""}
 
 
 HUGE = {

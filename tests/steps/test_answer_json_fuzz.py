@@ -17,7 +17,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kgqa_hpc.steps.answer_fields import REASONS, Unparseable
+from kgqa_hpc.steps.answer_fields import REASONS, Unparseable, fields_of
 from kgqa_hpc.steps.answer_json import parse_json
 
 CASES = 100_000
@@ -143,7 +143,7 @@ def surrounds(longer: object, shorter: object) -> bool:
 def check(text: str, pair: Pair, kind: str) -> str:
     """The reason, or 'read'. Fails on anything wrong."""
     try:
-        value = parse_json(text, SCHEMA).value
+        value = parse_json(text, fields_of(SCHEMA)).value
     except Unparseable as problem:
         known = any(
             problem.reason == r or (r.endswith(":") and problem.reason.startswith(r)) for r in REASONS
@@ -207,7 +207,7 @@ json_like = st.recursive(
 def test_no_text_at_all_makes_the_parser_fail(parts: list[str]) -> None:
     text = "".join(parts)
     try:
-        value = parse_json(text, SCHEMA).value
+        value = parse_json(text, fields_of(SCHEMA)).value
     except Unparseable:
         return
     assert isinstance(value["question"], str)

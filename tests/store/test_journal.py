@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from kgqa_hpc.errors import DiskFull, NewerFormat, StoreError
-from kgqa_hpc.store import journal
+from kgqa_hpc.store import canonical, journal
 from kgqa_hpc.store.journal import Journal, journals_of, open_next, read_journal, remove_journals
 from tests.disk_watch import watch
 
@@ -73,10 +73,10 @@ def test_a_damaged_inner_line_costs_that_line_only(path: Path, make_record: Make
         b"00000000",
         b"deadbeef {}",
         b"zzzzzzzz {}",
-        journal._line({"no": "id"})[:-1],
+        journal._line(canonical.dumps({"no": "id"}))[:-1],
         b"%08x [1]" % journal.zlib.crc32(b"[1]"),
         b"%08x {" % journal.zlib.crc32(b"{"),
-        journal._line({"id": "x"}).upper()[:-1],
+        journal._line(canonical.dumps({"id": "x"})).upper()[:-1],
     ],
 )
 def test_lines_that_are_no_records_are_damage(path: Path, make_record: Make, line: bytes) -> None:
@@ -102,12 +102,12 @@ def test_a_damaged_header_refuses_the_whole_journal(path: Path, make_record: Mak
 
 
 def test_another_kind_of_file_is_refused(path: Path) -> None:
-    path.write_bytes(journal._line({"format": "kgqa-other", "version": 1}))
+    path.write_bytes(journal._line(canonical.dumps({"format": "kgqa-other", "version": 1})))
     assert "not a kgqa-journal" in read_journal(path, {})[1].refused
 
 
 def test_a_newer_journal_says_so(path: Path) -> None:
-    path.write_bytes(journal._line({"format": "kgqa-journal", "version": 2}))
+    path.write_bytes(journal._line(canonical.dumps({"format": "kgqa-journal", "version": 2})))
     with pytest.raises(NewerFormat, match="version 2 of kgqa-journal"):
         read_journal(path, {})
 

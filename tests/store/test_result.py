@@ -10,7 +10,7 @@ from typing import Any
 import h5py
 import pytest
 
-from kgqa_hpc.store.results import MOST, OTHER, read_result, read_summary, summary, write_result
+from kgqa_hpc.store.results import MOST, OTHER, Tally, read_result, read_summary, write_result
 
 Make = Callable[..., dict[str, Any]]
 
@@ -55,7 +55,9 @@ def test_a_flood_of_reasons_still_fits_and_still_adds_up(tmp_path: Path) -> None
 
 
 def test_a_record_without_tokens_or_trace_is_counted() -> None:
-    found = summary([{"id": "a", "status": "failed", "reason": None, "trace": [{"tokens": None}]}])
+    tally = Tally()
+    tally.row({"id": "a", "status": "failed", "reason": None, "trace": [{"tokens": None}]})
+    found = tally.summary()
     assert (found["requests"], found["counts"]) == (1, {"failed": 1})
 
 
