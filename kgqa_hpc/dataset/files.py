@@ -30,7 +30,7 @@ ROW_GROUP_ROWS = 2048
 ROW_GROUP_BYTES = 8 << 20
 # Of JSON lines, in one Parquet part. It stays far below 500 MB: no value takes more than four times its JSON in
 # Parquet (8 bytes for a digit and a comma in a list of integers), before compression.
-PART_BYTES = 50 * 1000 * 1000
+PART_BYTES = 100 * 1000 * 1000
 
 
 class Background:

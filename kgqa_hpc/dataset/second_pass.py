@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -48,10 +49,11 @@ def write_rows(
         tasks += [[name, place] for place in places]
     parts = DatasetParts.plan(found.folder, tasks, ordered=pieces is not None, **same)
     crew.share(parts, _per_shard(shard_done, len(found.rows.spools), len(tasks)))
-    if not crew.durable:
-        for path in found.rows.spools:
-            path.unlink()  # the disk holds what is left to do, not everything twice
-    return parts.assemble(folder, checked=crew.durable)
+    with ThreadPoolExecutor(1) as beside:  # the disk holds what is left to do, not everything twice
+        removed = beside.map(Path.unlink, () if crew.durable else found.rows.spools)
+        sums = parts.assemble(folder, checked=crew.durable)
+        list(removed)  # raises what the disk said
+    return sums
 
 
 def _per_shard(shard_done: Callable[[], None], shards: int, tasks: int) -> Callable[[], None]:
