@@ -81,6 +81,7 @@ def test_a_kernel_uses_helpers_that_its_cached_code_is_checked_against(path: Pat
     assert not helpers & imported
 
 
+@pytest.mark.slow
 def test_after_compiling_ahead_nothing_is_left_to_compile() -> None:
     """No kernel without machine code, and none that real work calls with other types."""
     found = kernels()

@@ -55,6 +55,7 @@ def test_documents_without_any_of_the_names_are_bad_input(tmp_path: Path, names:
         draw([jsonl(tmp_path / "a.jsonl", "Nothing.")], names)
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not SHARED.exists(), reason="NO REAL FILES: shared/data is not there")
 def test_the_real_sample_adds_up() -> None:
     """416 MEDLINE records, HGNC's names."""

@@ -141,7 +141,9 @@ def test_when_the_one_that_writes_is_killed_another_writes_and_no_other_task_is_
     assert contents(run.folder.dataset) == old
 
 
-@pytest.mark.parametrize("wish", [SETTINGS, {"order": "answer", "split": {"by": "group"}}])
+@pytest.mark.parametrize(
+    "wish", [SETTINGS, pytest.param({"order": "answer", "split": {"by": "group"}}, marks=pytest.mark.slow)]
+)
 def test_a_process_that_is_killed_in_the_middle_of_a_part_leaves_it_to_the_next(
     make_run: Any, wish: dict[str, Any]
 ) -> None:
@@ -160,7 +162,14 @@ def test_a_process_that_is_killed_in_the_middle_of_a_part_leaves_it_to_the_next(
     assert leftovers(run) == []
 
 
-@pytest.mark.parametrize("moment", [{"read": 2}, {"lines": 2}, {"end": 1}])
+@pytest.mark.parametrize(
+    "moment",
+    [
+        pytest.param({"read": 2}, marks=pytest.mark.slow),
+        {"lines": 2},
+        pytest.param({"end": 1}, marks=pytest.mark.slow),
+    ],
+)
 def test_a_process_that_was_stopped_until_the_others_had_finished_ends_quietly_and_leaves_the_dataset_alone(
     run: Any, moment: dict[str, int]
 ) -> None:
@@ -193,7 +202,12 @@ def test_a_result_that_is_done_anew_is_read_anew(run: Any) -> None:
 
 @pytest.mark.parametrize(
     ("made", "step"),
-    [("shard-*.spool", 24), ("shard-*.sketch", 24), ("parts/*/*.jsonl", 47), ("parts/*/*.parquet", 47)],
+    [
+        ("parts/*/*.jsonl", 47),
+        pytest.param("parts/*/*.parquet", 47, marks=pytest.mark.slow),
+        pytest.param("shard-*.spool", 24, marks=pytest.mark.slow),
+        pytest.param("shard-*.sketch", 24, marks=pytest.mark.slow),
+    ],
 )
 def test_what_another_process_made_is_checked_before_it_is_used(run: Any, made: str, step: int) -> None:
     merge(run.folder, part_bytes=PART_BYTES)

@@ -39,7 +39,9 @@ def variety(small_graphs):
     return np.concatenate(indptr), np.concatenate(indices)
 
 
-@pytest.mark.parametrize(("method", "seeds"), [("enumerate", 120), ("structure", 60)])
+@pytest.mark.parametrize(
+    ("method", "seeds"), [pytest.param("enumerate", 120, marks=pytest.mark.slow), ("structure", 60)]
+)
 def test_every_occurrence_is_equally_likely_to_be_in_a_sample(variety, occurrences, method, seeds):
     """Inclusion chi-square of all shapes over many seeds, with the finite-population correction."""
     exact = occurrences(variety)
