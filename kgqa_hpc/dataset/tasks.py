@@ -12,6 +12,7 @@ import hashlib
 import os
 import secrets
 import shutil
+from abc import ABC, abstractmethod
 from functools import cached_property
 from pathlib import Path
 from typing import Any, ClassVar, Protocol, Self
@@ -45,7 +46,7 @@ class Tasks(Protocol):
         """Do it. Raises StoreError, DiskFull."""
 
 
-class FolderTasks:
+class FolderTasks(ABC):
     """Tasks that make a folder of files each; a subclass says what is in it."""
 
     NAME: ClassVar[str]
@@ -95,9 +96,9 @@ class FolderTasks:
             finally:
                 shutil.rmtree(temp, ignore_errors=True)
 
+    @abstractmethod
     def make(self, task: Any, folder: Path) -> dict[str, str]:
         """Write the files of a task; returns the sha256 of those where it is known."""
-        raise NotImplementedError
 
     def files(self, task: int) -> Files | None:
         """What a task made; None while it is not done, or not as this plan wants it."""
