@@ -51,7 +51,7 @@ class RecordMaker:
     def record(
         self, anchor: Any, item: Mapping[str, Any], fields: Mapping[str, Any], number: int | None = None
     ) -> dict[str, Any]:
-        """The record of a pair without `accepted` and `reason`, which filters may change later.
+        """The record of a pair; `accepted` and `reason` are for the caller to fill in, and filters may change them.
 
         `anchor` is an Anchor, `item` its record in a result, `fields` the pair's own fields; `number`
         counts the records of an item that yields several, from 1.
@@ -64,6 +64,8 @@ class RecordMaker:
             "answer": fields["answer"],
             "kind": anchor.kind,
             "group": anchor.group,
+            "accepted": None,
+            "reason": None,
             "verdicts": item["verdicts"],
             "features": item["features"],
             "provenance": provenance(anchor, item["trace"], self.origin),

@@ -11,6 +11,7 @@ from typing import Any
 
 from kgqa_hpc.dataset.record import TOKENS
 
+_USELESS = {"stop": "unparseable", "length": "truncated"}
 _COUNTS = ("requests", "usable", "repaired", "unparseable", "truncated", "errors")
 
 
@@ -27,20 +28,18 @@ class RequestCounts:
         if item["status"] in ("invalid", "failed") and trace:
             del last[trace[-1]["step"]]  # the step that gave up had no usable answer
         for entry in trace:
-            self._count(entry, usable=last.get(entry["step"]) is entry)
-
-    def _count(self, entry: dict[str, Any], usable: bool) -> None:
-        row = self._row(entry)
-        row["requests"] += 1
-        if usable:
-            row["usable"] += 1
-            row["repaired"] += bool(entry["repaired"])
-        else:
-            row[{"stop": "unparseable", "length": "truncated"}.get(entry["finish"], "errors")] += 1
-        tokens, used = row["tokens"], entry["tokens"]
-        tokens["prompt"] += used["prompt"]
-        tokens["completion"] += used["completion"]
-        tokens["cached"] += used["cached"]
+            row = self._row(entry)
+            row["requests"] += 1
+            usable = last.get(entry["step"]) is entry
+            if usable:
+                row["usable"] += 1
+                row["repaired"] += bool(entry["repaired"])
+            else:
+                row[_USELESS.get(entry["finish"], "errors")] += 1
+            tokens, used = row["tokens"], entry["tokens"]
+            tokens["prompt"] += used["prompt"]
+            tokens["completion"] += used["completion"]
+            tokens["cached"] += used["cached"]
 
     def _row(self, entry: dict[str, Any]) -> dict[str, Any]:
         prompt, engine = entry["prompt"], entry["engine"]

@@ -15,7 +15,7 @@ from kgqa_hpc.dataset.read import FinishedWork
 from kgqa_hpc.dataset.record import RecordMaker, item_v2, lost_record, pair_of, record_maker
 from kgqa_hpc.dataset.requests import RequestCounts
 from kgqa_hpc.dataset.sketches import SketchMaker
-from kgqa_hpc.dataset.spool import STATUSES, SpoolWriter, cut_line, sampled_digest
+from kgqa_hpc.dataset.spool import STATUSES, SpoolWriter, sampled_digest
 from kgqa_hpc.errors import AccountingError
 from kgqa_hpc.steps.decision import Decision
 
@@ -43,16 +43,12 @@ class ShardReader:
             else:
                 rows.add(anchor, item_v2(stored_item))
         path = folder / f"{name}.spool"  # last, for where it is the sketch is
-        self._sketches.write(path, rows.accepted(), durable=self._durable)
-        rows.close().write(path, durable=self._durable)
-
-
-_Known = tuple[str, str, str | None, tuple[str, str] | None, bool]  # group, status, reason, pair, single
-_Row = tuple[_Known, int, bytes, bytes]  # and the record's form and line, and the line for lost.jsonl
+        self._sketches.write(path, rows.accepted, durable=self._durable)
+        rows.write(path, durable=self._durable)
 
 
 class _Rows:
-    """Collects the rows of one shard; which lines have all columns is known when all were seen."""
+    """Collects the rows of one shard; `accepted` are number and question of those that the judges accepted."""
 
     def __init__(self, maker: RecordMaker, rule: Decision) -> None:
         self._maker = maker
@@ -62,7 +58,8 @@ class _Rows:
         self._requests = RequestCounts()
         self._ids: list[str] = []
         self._groups: list[str] = []
-        self._rows: list[_Row] = []
+        self._number = 0
+        self.accepted: list[tuple[int, str]] = []
 
     def add(self, anchor: Any, item: dict[str, Any]) -> None:
         """All rows of one item: one record, one lost line, or its list of records."""
@@ -78,7 +75,7 @@ class _Rows:
             raise AccountingError(f"{anchor.id} is accepted and has no question", "please report it")
         record = self._maker.record(anchor, item, item["output"]) if pair else None
         lost = lost_record(anchor, item) if status in ("invalid", "failed") or not pair else None
-        self._row((anchor.group, status, reason, pair, True), record, lost)
+        self._row(anchor.group, status, reason, pair, True, record, lost)
 
     def wait(self, anchor: Anchor) -> None:
         """An item that has not ended."""
@@ -99,7 +96,7 @@ class _Rows:
     def _add_list(self, anchor: Any, item: dict[str, Any], status: str, reason: str | None) -> None:
         self._spool.head.lists.append((anchor.group, status, reason))
         if status in ("invalid", "failed"):
-            self._row((anchor.group, status, reason, None, False), None, lost_record(anchor, item))
+            self._row(anchor.group, status, reason, None, False, None, lost_record(anchor, item))
         for number, entry in enumerate(item["records"], start=1):
             pair = pair_of(entry)
             if pair is None:
@@ -107,26 +104,33 @@ class _Rows:
             record = self._maker.record(anchor, item, entry, number)
             why = entry.get("reason") or (reason if status == "rejected" else None)
             fate = "rejected" if why else "accepted"
-            self._row((anchor.group, fate, why, pair, False), record, None)
+            self._row(anchor.group, fate, why, pair, False, record, None)
 
-    def _row(self, known: _Known, record: dict[str, Any] | None, lost: dict[str, Any] | None) -> None:
+    def _row(
+        self,
+        group: str,
+        status: str,
+        reason: str | None,
+        pair: tuple[str, str] | None,
+        single: bool,
+        record: dict[str, Any] | None,
+        lost: dict[str, Any] | None,
+    ) -> None:
         form, line = -1, b""
+        accepted = status == "accepted"
         if record is not None:
+            record["accepted"], record["reason"] = accepted, None if accepted else reason
             form, line = self._columns.add(record), orjson.dumps(record, option=orjson.OPT_APPEND_NEWLINE)
-        self._rows.append((known, form, line, orjson.dumps(lost) + b"\n" if lost else b""))
+        if accepted and pair:
+            self.accepted.append((self._number, pair[0]))
+        self._number += 1
+        self._spool.add(
+            group, status, reason, pair, single, form, line, orjson.dumps(lost) + b"\n" if lost else b""
+        )
 
-    def accepted(self) -> list[tuple[int, str]]:
-        """Number and question of the rows that the judges accepted."""
-        known = enumerate(row[0] for row in self._rows)
-        return [
-            (number, pair[0]) for number, (_, status, _, pair, _) in known if pair and status == "accepted"
-        ]
-
-    def close(self) -> SpoolWriter:
-        """All rows, ready to be written."""
+    def write(self, path: Path, *, durable: bool) -> None:
+        """All rows as a spool; which lines have all columns is known now that all were seen."""
         head, columns = self._spool.head, self._columns
         head.sampled = sampled_digest(self._ids, self._groups)
         head.requests, head.columns = self._requests.rows(), columns.state()
-        for known, form, line, lost in self._rows:
-            self._spool.add(*known, columns.fits(form), *cut_line(line), lost)
-        return self._spool
+        self._spool.write(path, columns.fits, durable=durable)

@@ -9,15 +9,17 @@ from __future__ import annotations
 
 import hashlib
 import os
-import zlib
-from collections.abc import Iterator
+from array import array
+from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass, field
-from itertools import accumulate, pairwise
+from functools import reduce
+from itertools import accumulate, chain, pairwise
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import orjson
+from isal.isal_zlib import crc32
 
 from kgqa_hpc.errors import StoreError
 from kgqa_hpc.store.atomic import write_file
@@ -33,6 +35,9 @@ LOST_LINES = 3
 # `accepted` begins and what follows it, and of its line for lost.jsonl.
 FIELDS = ("group", "reason", "status", "question", "answer", "single", "fits", "line", "cut", "rest", "lost")
 _PLACE = {name: number for number, name in enumerate(FIELDS)}
+# What follows `accepted` and `reason` in a line. In front of it are texts alone, and within a text a quotation mark
+# has a backslash before it.
+BEHIND = b',"verdicts":'
 
 
 class Names:
@@ -76,7 +81,9 @@ class SpoolWriter:
     def __init__(self) -> None:
         self.head = Head()
         self._groups, self._reasons = Names(), Names()
-        self._rows: list[tuple[int, ...]] = []
+        self._outcomes: dict[tuple[str, str | None], tuple[int, int, int]] = {}
+        self._table = array("i")
+        self._forms: list[int] = []
         self._lines: tuple[list[bytes], ...] = ([], [], [])
         self._lost: list[bytes] = []
 
@@ -87,46 +94,48 @@ class SpoolWriter:
         reason: str | None,
         pair: tuple[str, str] | None,
         single: bool,
-        fits: bool,
-        head: bytes,
-        rest: bytes,
+        form: int,
+        line: bytes,
         lost: bytes,
     ) -> None:
-        """One row: the two pieces of its record's line (empty: none), and its line for lost.jsonl."""
-        number = STATUSES.index(status)
-        middle = verdict_member(reason if number else None, number) if head and number < LOST else b""
-        line = head + middle + rest
-        self._rows.append(
-            (
-                self._groups.number(group),
-                -1 if reason is None else self._reasons.number(reason),
-                number,
-                len(pair[0]) if pair else -1,
-                len(pair[1]) if pair else -1,
-                single,
-                fits,
-                len(line),
-                len(head),
-                len(head) + len(middle),
-                len(lost),
-            )
-        )
+        """One row: its record's line (empty: none) and the number of the record's form, its line for lost.jsonl."""
+        known = self._outcomes.get((status, reason))
+        if known is None:
+            known = self._outcomes[status, reason] = self._outcome(status, reason)
+        number, why, middle = known
+        rest = line.index(BEHIND) + 1 if line else 0
+        question, answer = (len(pair[0]), len(pair[1])) if pair else (-1, -1)
+        cut = rest - middle if line else 0
+        places = (single, False, len(line), cut, rest, len(lost))
+        self._table.extend((self._groups.number(group), why, number, question, answer, *places))
+        self._forms.append(form)
         if line:
             self._lines[min(number, LOST)].append(line)
         if lost:
             self._lost.append(lost)
 
-    def write(self, path: Path, *, durable: bool = False) -> None:
-        """Commit the file; `head` may be completed until then. `durable`: other machines will read it.
+    def _outcome(self, status: str, reason: str | None) -> tuple[int, int, int]:
+        """Numbers of a status and a reason, and the bytes that say so in a line."""
+        number = STATUSES.index(status)
+        why = -1 if reason is None else self._reasons.number(reason)
+        return number, why, len(verdict_member(reason, number))
 
-        Raises DiskFull, StoreError.
+    def write(self, path: Path, fits: Callable[[int], bool], *, durable: bool = False) -> None:
+        """Commit the file; `head` may be completed until then. `fits` says whether lines of a form have all columns.
+
+        `durable`: other machines will read it. Raises DiskFull, StoreError.
         """
-        self.head.rows = len(self._rows)
+        table = np.array(self._table, np.int32).reshape(-1, len(FIELDS))
+        fitting = {form: fits(form) for form in set(self._forms)}
+        table[:, _PLACE["fits"]] = [fitting[form] for form in self._forms]
+        self.head.rows = len(table)
         self.head.groups, self.head.reasons = self._groups.texts, self._reasons.texts
-        table = np.array(self._rows, np.int32).reshape(-1, len(FIELDS))
-        body = [table.tobytes(), *map(b"".join, (*self._lines, self._lost))]
-        self.head.sums = [zlib.crc32(part) for part in body] if durable else []
-        write_file(path, b"".join([orjson.dumps(asdict(self.head)), b"\n", *body]), durable=durable)
+        body = ([table.tobytes()], *self._lines, self._lost)
+        self.head.sums = (
+            [reduce(lambda sum, piece: crc32(piece, sum), part, 0) for part in body] if durable else []
+        )
+        pieces = chain([orjson.dumps(asdict(self.head)), b"\n"], *body)
+        write_file(path, b"".join(pieces), durable=durable)
 
 
 class Spool:
@@ -169,9 +178,9 @@ class Spool:
 
     def _is_whole(self, table: bytes, sizes: list[int], sections: range) -> bool:
         ends = [0, *accumulate(sizes)]
-        found = [zlib.crc32(self.bytes[start:end]) for start, end in pairwise(ends)]
+        found = [crc32(self.bytes[start:end]) for start, end in pairwise(ends)]
         expected = [self.head.sums[1 + section] for section in sections]
-        return [zlib.crc32(table), *found] == [self.head.sums[0], *expected]
+        return [crc32(table), *found] == [self.head.sums[0], *expected]
 
     def __len__(self) -> int:
         return len(self._table)
@@ -202,11 +211,8 @@ class Spool:
 
 
 def cut_line(line: bytes) -> tuple[bytes, bytes]:
-    """A record's line before and after the place of `accepted` and `reason`."""
-    if not line:
-        return b"", b""
-    # In front of it are texts alone, and within a text a quotation mark has a backslash before it.
-    cut = line.index(b',"verdicts":') + 1
+    """A record's line without `accepted` and `reason`, before and after their place."""
+    cut = line.index(BEHIND) + 1
     return line[:cut], line[cut:]
 
 

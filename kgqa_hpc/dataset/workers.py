@@ -13,7 +13,10 @@ import subprocess
 import sys
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from pathlib import Path
+from queue import SimpleQueue
 from types import TracebackType
 from typing import Any, Protocol
 
@@ -27,7 +30,7 @@ from kgqa_hpc.errors import CorruptFile, KgqaError, StoreError
 
 # Below so many items a worker's start costs more than it saves (0.3 s against about 20,000 items a second).
 FEW = 20_000
-AHEAD = 4  # requests in a worker's hands
+AHEAD = 2  # requests in a worker's hands: one in work, and the next
 
 
 def _nothing() -> None:
@@ -100,41 +103,38 @@ class LocalCrew:
 
     def _each(
         self, requests: Sequence[list[Any]], here: Callable[[list[Any]], None]
-    ) -> Iterator[KgqaError | None]:
-        """Request i goes to process i mod n, of which this is the first; the others always have a few in hand."""
-        hands: list[_Worker | _Here] = [_Here(here), *self._workers]
-        waiting: deque[_Worker | _Here] = deque()
-        for position, request in enumerate(requests):
-            hand = hands[position % len(hands)]
-            hand.give(request)
-            waiting.append(hand)
-            if len(waiting) > AHEAD * len(hands):
-                yield waiting.popleft().answer()
-        while waiting:
-            yield waiting.popleft().answer()
+    ) -> Iterator[Exception | None]:
+        """What became of each request, in the order in which they end: whoever is free does the next."""
+        waiting = deque(requests)
+        answers: SimpleQueue[Exception | None] = SimpleQueue()
+        with ThreadPoolExecutor(max(1, len(self._workers))) as threads:
+            for worker in self._workers:
+                threads.submit(worker.serve, waiting, answers.put)
+            try:
+                for _ in requests:
+                    request = None if answers.qsize() else _next(waiting)
+                    yield answers.get() if request is None else _done(here, request)
+            finally:
+                waiting.clear()
 
 
-class _Here:
-    """This process as a worker: it does what it was given when its answer is wanted."""
+def _next(waiting: deque[list[Any]]) -> list[Any] | None:
+    with suppress(IndexError):  # another thread may have taken the last
+        return waiting.popleft()
+    return None
 
-    def __init__(self, do: Callable[[list[Any]], None]) -> None:
-        self._do = do
-        self._requests: deque[list[Any]] = deque()
 
-    def give(self, request: list[Any]) -> None:
-        self._requests.append(request)
-
-    def answer(self) -> KgqaError | None:
-        watched = gc.isenabled()
-        gc.disable()  # a shard makes a million objects and no circle of them; looking for one took a third
-        try:
-            self._do(self._requests.popleft())
-        except KgqaError as problem:
-            return problem
-        finally:
-            if watched:
-                gc.enable()
-        return None
+def _done(do: Callable[[list[Any]], None], request: list[Any]) -> KgqaError | None:
+    watched = gc.isenabled()
+    gc.disable()  # a shard makes a million objects and no circle of them; looking for one took a third
+    try:
+        do(request)
+    except KgqaError as problem:
+        return problem
+    finally:
+        if watched:
+            gc.enable()
+    return None
 
 
 class _Worker:
@@ -147,6 +147,21 @@ class _Worker:
             stdout=subprocess.PIPE,
             env={**os.environ, "PYTHONPATH": path},
         )
+
+    def serve(self, waiting: deque[list[Any]], tell: Callable[[Exception | None], None]) -> None:
+        """Do requests as long as some are waiting, and tell what became of each; the last word is why it ended."""
+        in_hand = 0
+        try:
+            while True:
+                while in_hand < AHEAD and (request := _next(waiting)) is not None:
+                    self.give(request)
+                    in_hand += 1
+                if not in_hand:
+                    return
+                tell(self.answer())
+                in_hand -= 1
+        except Exception as problem:  # noqa: BLE001 - raised by who waits for the answers
+            tell(problem)
 
     def give(self, request: list[Any]) -> None:
         assert self._process.stdin
@@ -184,5 +199,5 @@ def _raise_together(corrupt: list[CorruptFile]) -> None:
     if len(corrupt) == 1:
         raise corrupt[0]
     if corrupt:
-        names = "\n       ".join(problem.message for problem in corrupt[:10])
+        names = "\n       ".join(sorted(problem.message for problem in corrupt)[:10])
         raise CorruptFile(f"{len(corrupt)} results are damaged\n       {names}", corrupt[0].cure)

@@ -9,7 +9,6 @@ Big datasets are chunked, shuffled (numbers), gzipped and carry fletcher32; smal
 
 from __future__ import annotations
 
-import zlib
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from itertools import pairwise
@@ -19,6 +18,8 @@ from typing import Any
 import h5py
 import numpy as np
 import numpy.typing as npt
+from isal.igzip_lib import IsalError
+from isal.isal_zlib import MAX_WBITS, decompressobj
 
 from kgqa_hpc.errors import CorruptFile
 from kgqa_hpc.store import canonical
@@ -161,14 +162,24 @@ def _chunk(data: h5py.Dataset, begin: int, size: int, ours: bool) -> bytes:
     """
     if ours:
         mask, packed = data.id.read_direct_chunk((begin,))
-        # zlib's header of two bytes, deflated bytes, and four bytes each of zlib's and HDF5's checksum
-        block = b"" if mask else zlib.decompressobj(-zlib.MAX_WBITS).decompress(packed[2:-8], size)
+        block = b"" if mask else _inflated(packed, size)
         if len(block) == size:
             return block
     values: bytes = data[
         begin : begin + size
     ].tobytes()  # stored otherwise: HDF5 knows how, or says what is wrong
     return values
+
+
+def _inflated(packed: bytes, size: int) -> bytes:
+    """At most `size` bytes of zlib's header of two bytes, deflated bytes, and four bytes each of zlib's and HDF5's
+    checksum; nothing where these are something else.
+    """
+    try:
+        block: bytes = decompressobj(-MAX_WBITS).decompress(packed[2:-8], size)
+    except IsalError:
+        return b""
+    return block
 
 
 class _TextColumn:

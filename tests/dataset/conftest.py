@@ -14,7 +14,7 @@ import pytest
 from kgqa_hpc.config import parse_config
 from kgqa_hpc.dataset.rows import Rows, RowsBuilder
 from kgqa_hpc.dataset.sketches import SketchMaker
-from kgqa_hpc.dataset.spool import Spool, SpoolWriter, cut_line
+from kgqa_hpc.dataset.spool import Spool, SpoolWriter
 from kgqa_hpc.store.partition import read_shards_manifest
 from kgqa_hpc.store.results import read_result, read_summary, write_result
 from kgqa_hpc.store.run_folder import RunFolder
@@ -88,7 +88,7 @@ def rows_of() -> Any:
             spool = SpoolWriter()
             for number, given in enumerate(records[start : start + shard], start):
                 common = {"id": f"r{number:05d}", "question": "Q?", "answer": "A.", "kind": "k", "group": "g"}
-                one = {**common, "verdicts": {}, **given}
+                one = {**common, "accepted": True, "reason": None, "verdicts": {}, **given}
                 pair = one["question"], one["answer"]
                 spool.add(
                     one["group"],
@@ -96,12 +96,12 @@ def rows_of() -> Any:
                     None,
                     pair,
                     True,
-                    True,
-                    *cut_line(orjson.dumps(one) + b"\n"),
+                    0,
+                    orjson.dumps(one) + b"\n",
                     b"",
                 )
             path = folder / f"{start:06d}.spool"
-            spool.write(path)
+            spool.write(path, lambda form: True)
             accepted = [
                 (i, one.get("question", "Q?")) for i, one in enumerate(records[start : start + shard])
             ]

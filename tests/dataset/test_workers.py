@@ -6,6 +6,7 @@ import os
 import signal
 import subprocess
 import sys
+import threading
 import time
 from pathlib import Path
 from typing import Any
@@ -14,6 +15,7 @@ import pytest
 
 from kgqa_hpc.dataset.merge import merge
 from kgqa_hpc.dataset.read import open_work
+from kgqa_hpc.dataset.shard_rows import ShardReader
 from kgqa_hpc.dataset.workers import _Worker
 from kgqa_hpc.errors import CorruptFile, StoreError
 from tests.dataset.conftest import contents
@@ -49,6 +51,32 @@ def test_a_worker_that_dies_is_an_error_and_no_dataset(make_run: Any, tmp_path: 
     worker.give(["spool", "shard-000000"])
     with pytest.raises(StoreError, match="a worker of merge ended"):
         worker.answer()
+
+
+def test_a_merge_whose_worker_died_says_so_and_leaves_the_dataset_alone(
+    make_run: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run = make_run()
+    run.finish()
+    merge(run.folder)
+    old = contents(run.folder.dataset)
+    give, write, given = _Worker.give, ShardReader.write, threading.Event()
+
+    def give_to_the_dead(self: _Worker, request: list[Any]) -> None:
+        self._process.kill()
+        self._process.wait()
+        give(self, request)
+        given.set()
+
+    def write_after(self: ShardReader, name: str, folder: Path) -> None:
+        assert given.wait(600)
+        write(self, name, folder)
+
+    monkeypatch.setattr(_Worker, "give", give_to_the_dead)
+    monkeypatch.setattr(ShardReader, "write", write_after)
+    with pytest.raises(StoreError, match=r"a worker of merge ended \(exit code -9\)"):
+        merge(run.folder, processes=2)
+    assert contents(run.folder.dataset) == old
 
 
 MERGE = """

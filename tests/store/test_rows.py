@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import zlib
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kgqa_hpc.errors import CorruptFile
+from kgqa_hpc.errors import CorruptFile, StoreError
 from kgqa_hpc.store import table as rows
 from kgqa_hpc.store.sealed import create_sealed
 from kgqa_hpc.store.table import TableWriter, open_table, write_table
@@ -65,6 +66,19 @@ def test_a_big_table_is_written_in_chunks_compressed_and_checked(
         for member, shuffled in (("name/bytes", False), ("name/offsets", True), ("size", True)):
             dataset = table._group[member]
             assert (dataset.compression, dataset.shuffle, dataset.fletcher32) == ("gzip", shuffled, True)
+
+
+@pytest.mark.parametrize(
+    "packed", [b"no deflated bytes" * 9, zlib.compress(b"fewer than declared" * 99) + b"sum " * 99]
+)
+def test_a_chunk_that_cannot_be_unpacked_is_one_error_although_the_checksum_is_its_authors(
+    tmp_path: Path, packed: bytes
+) -> None:
+    with create_sealed(tmp_path / "f.h5", "thing") as file:
+        write_table(file.create_group("t"), COLUMNS, [{"name": "n" * 30_000, "value": None, "size": 1}])
+        file["t/name/bytes"].id.write_direct_chunk((0,), packed)
+    with pytest.raises(StoreError, match=r"f\.h5"), open_table(tmp_path / "f.h5", "thing", "t") as table:
+        table.text("name")
 
 
 def test_small_datasets_are_plain(tmp_path: Path) -> None:
