@@ -65,13 +65,13 @@ def combine(
     columns, chosen = _look(runs, where, mixture)
     with replaced_folder(out) as folder:
         (folder / MARK).write_text("combine\n", encoding="utf-8")
-        told, sums = _write(folder, columns, _drawn(_fates(runs, where), chosen), len(runs))
+        told = _write(folder, columns, _drawn(_fates(runs, where), chosen), len(runs))
         by_run = [{"run": run.manifest().digest, **counts} for run, counts in zip(runs, told, strict=True)]
         total = {key: sum(one[key] for one in told) for key in COUNTS}
         wishes = {"where": where.plain(), "mixture": None if mixture is None else asdict(mixture)}
         document = {"program": __version__, **wishes, "runs": by_run, **total}
         (folder / "combined.json").write_bytes(pretty(document))
-        write_sums(folder, sums)
+        write_sums(folder, {})
     return document
 
 
@@ -134,10 +134,8 @@ def _look(
     return columns, [iter(drawn(one, count).tolist()) for one, count in zip(places, counts, strict=True)]
 
 
-def _write(
-    folder: Path, columns: Columns, fates: Iterator[Fate], runs: int
-) -> tuple[list[dict[str, int]], dict[str, str]]:
-    """Write what is kept; returns the counts of each run and the files' checksums."""
+def _write(folder: Path, columns: Columns, fates: Iterator[Fate], runs: int) -> list[dict[str, int]]:
+    """Write what is kept; returns the counts of each run."""
     schema = arrow_schema(columns.all())
     told = [dict.fromkeys(COUNTS, 0) for _ in range(runs)]
     with ExitStack() as stack:
@@ -149,8 +147,7 @@ def _write(
             if fate in files:
                 line = orjson.dumps(_in_order(columns, record), option=orjson.OPT_APPEND_NEWLINE)
                 files[fate].add(line, np.array([len(line)]))
-    sums = {name: digest for file in files.values() for name, digest in file.sums.items()}
-    return told, sums
+    return told
 
 
 def _require_alike(runs: Sequence[RunFolder]) -> None:

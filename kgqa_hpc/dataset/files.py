@@ -7,7 +7,6 @@ machine, so the same records give the same bytes.
 
 from __future__ import annotations
 
-import hashlib
 from collections import deque
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -20,6 +19,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.json as pj
 import pyarrow.parquet as pq
+from isal.isal_zlib import crc32
 
 from kgqa_hpc.store.canonical import sha256_of
 
@@ -56,11 +56,11 @@ class Background:
 
 
 class JsonLines:
-    """Finished lines in one file, hashed as they are written."""
+    """Finished lines in one file; `sum` is the CRC-32 of what was handed over, once the background is finished."""
 
     def __init__(self, path: Path, background: Background) -> None:
         self._file: BinaryIO = path.open("wb", buffering=0)
-        self._digest = hashlib.sha256()
+        self.sum = 0
         self._background = background
         self._lines: list[bytes] = []
         self._bytes = 0
@@ -82,12 +82,11 @@ class JsonLines:
             view = memoryview(data)
             while view:
                 view = view[self._file.write(view) :]
-            self._digest.update(data)
+            self.sum = crc32(data, self.sum)
 
-    def close(self) -> str:
-        """The sha256 of the whole, once the background is finished; durability is the folder's matter."""
+    def close(self) -> None:
+        """Once the background is finished; durability is the folder's matter."""
         self._file.close()
-        return self._digest.hexdigest()
 
 
 class ParquetParts:
@@ -163,7 +162,7 @@ class ParquetParts:
 class RecordFiles:
     """`name`.jsonl with all records of a file, and Parquet parts, one set for each part of a split.
 
-    Without `part_bytes` a set is one file.
+    Without `part_bytes` a set is one file. `lines` are the JSON lines.
     """
 
     def __init__(
@@ -175,15 +174,13 @@ class RecordFiles:
         part_bytes: int | None = None,
     ) -> None:
         self._background = Background()
-        self._name = f"{name}.jsonl"
-        self._lines = JsonLines(folder / self._name, self._background)
+        self.lines = JsonLines(folder / f"{name}.jsonl", self._background)
         stems = [f"{name}-{part}" for part in parts] or [name]
         self._parquet = [ParquetParts(folder, stem, schema, self._background, part_bytes) for stem in stems]
-        self.sums: dict[str, str] = {}
 
     def add(self, lines: bytes, lengths: np.ndarray, part: np.ndarray | None = None) -> None:
         """Append records to both: lines, the bytes of each, and the numbers of their parts where there are any."""
-        self._lines.add(lines)
+        self.lines.add(lines)
         if len(self._parquet) == 1 or part is None:
             self._parquet[0].add(lines, lengths)
             return
@@ -199,14 +196,14 @@ class RecordFiles:
     def __exit__(self, kind: type | None, error: BaseException | None, trace: TracebackType | None) -> None:
         try:
             if error is None:
-                self._lines.flush()
+                self.lines.flush()
                 for file in self._parquet:
                     file.flush()
         finally:
             try:
                 self._background.finish()
             finally:
-                self.sums[self._name] = self._lines.close()
+                self.lines.close()
                 for file in self._parquet:
                     file.close()
 

@@ -38,7 +38,7 @@ class SortedPieces(FolderTasks):
     NAME = "sorted"
     _final: FinalLines | None = None
 
-    def make(self, task: Any, folder: Path) -> dict[str, str]:
+    def make(self, task: Any, folder: Path) -> dict[str, int]:
         name, first, end = task
         if self._final is None:
             self._final = FinalLines(self.folder.parent / self.about["final"], self.about["digest"])

@@ -19,10 +19,8 @@ from kgqa_hpc.dataset.final_lines import ACCEPTED_FILE, LOST_FILE, REJECTED_FILE
 from kgqa_hpc.dataset.ordered import SortedPieces
 from kgqa_hpc.dataset.tasks import Files, FolderTasks
 from kgqa_hpc.store.atomic import link_new
-from kgqa_hpc.store.canonical import sha256_of
 
 FILES = (ACCEPTED_FILE, REJECTED_FILE, LOST_FILE)
-BLOCK = 1 << 20  # bytes that are copied at once
 _Made = tuple[int, Files]  # a task and what it made
 
 
@@ -32,7 +30,7 @@ class DatasetParts(FolderTasks):
     NAME = "parts"
     _final: FinalLines | None = None
 
-    def make(self, task: Any, folder: Path) -> dict[str, str]:
+    def make(self, task: Any, folder: Path) -> dict[str, int]:
         name, where = task
         if self._final is None:
             self._final = FinalLines(self.folder.parent / self.about["final"], self.about["digest"])
@@ -42,70 +40,64 @@ class DatasetParts(FolderTasks):
         with RecordFiles(folder, name, self._final.schema, parts) as files:
             for lines in self._lines(self._final, name, where):
                 files.add(*lines)
-        return files.sums
+        return {f"{name}.jsonl": files.lines.sum}
 
     def _lines(self, final: FinalLines, name: str, where: list[Any]) -> Iterator[Lines]:
         if self.about["ordered"]:
             return SortedPieces(self.folder.parent / SortedPieces.NAME).merged(name, where)
         return final.of(name, *where)
 
-    def assemble(self, folder: Path, checked: bool) -> dict[str, str]:
+    def assemble(self, folder: Path, keep: bool) -> dict[str, str]:
         """Put the finished parts into the dataset's folder; returns sha256 by name.
 
-        `checked`: other machines wrote them, so they are compared with their checksums; else they are removed as they
-        are taken. Raises StoreError when one is missing or not what was written; its task is then to be done again.
+        Unless they are to `keep`, JSON lines are removed as they are taken. Raises StoreError when a part is missing or
+        not what was written; its task is then to be done again.
         """
         made: dict[str, list[_Made]] = {name: [] for name in FILES}
         for task, (name, _) in enumerate(self.about["tasks"]):
             made[name].append((task, self.found(task)))
-        sums: dict[str, str] = {}
-        for name in (ACCEPTED_FILE, REJECTED_FILE):
-            sums |= self._take_parquet(made[name], folder, checked)
+        parquet = list(self._parquet(made[ACCEPTED_FILE] + made[REJECTED_FILE]))
+        for part, own, (task, _) in parquet:
+            link_new(self.place(task) / own, folder / part)
         with ThreadPoolExecutor(len(FILES)) as threads:
-            joined = {
-                name: threads.submit(self._join, name, pieces, folder, checked)
-                for name, pieces in ((f"{file}.jsonl", made[file]) for file in FILES)
+            sums = {
+                f"{name}.jsonl": threads.submit(self._join, f"{name}.jsonl", made[name], folder, keep)
+                for name in FILES
             }
-        return sums | {name: one.result() for name, one in joined.items()}
+            for part, own, (task, files) in parquet:
+                sums[part] = threads.submit(self._sha256, task, own, files[own]["crc32"])
+        return {name: one.result() for name, one in sums.items()}
 
-    def _join(self, name: str, pieces: list[_Made], folder: Path, checked: bool) -> str:
+    def _join(self, name: str, made: list[_Made], folder: Path, keep: bool) -> str:
         """The pieces of a file as one; returns its sha256."""
-        if len(pieces) == 1 and not checked:
-            task, files = pieces[0]
-            link_new(self.place(task) / name, folder / name)
-            return str(files[name]["sha256"])
         whole = hashlib.sha256()
         with (folder / name).open("wb", buffering=0) as out:
-            for task, files in pieces:
-                expected, own = files[name]["sha256"], hashlib.sha256()
-                with (self.place(task) / name).open("rb", buffering=0) as piece:
-                    while block := piece.read(BLOCK):
-                        whole.update(block)
-                        if checked:
-                            own.update(block)
-                        _write_all(out, block)
-                if checked and own.hexdigest() != expected:
-                    raise self.spoilt(task)
-                if not checked:
+            for task, files in made:
+                for block in self.blocks(task, name, files[name]["crc32"]):
+                    whole.update(block)
+                    _write_all(out, block)
+                if not keep:
                     (self.place(task) / name).unlink()
         return whole.hexdigest()
 
-    def _take_parquet(self, pieces: list[_Made], folder: Path, checked: bool) -> dict[str, str]:
-        """Parts that have rows under their final names, at least one of each set; returns sha256 by name."""
-        sums = {}
-        for own in sorted(name for name in pieces[0][1] if name.endswith(".parquet")):
-            found = [(task, self.place(task) / own, files[own]["sha256"]) for task, files in pieces]
-            filled = [one for one in found if pq.read_metadata(one[1]).num_rows] or found[:1]
-            for number, (task, path, digest) in enumerate(filled):
-                if checked and sha256_of(path) != digest:
-                    raise self.spoilt(task)
-                name = part_name(own.removesuffix(part_name("", 0, 1)), number, len(filled))
-                link_new(path, folder / name)
-                sums[name] = digest
-        return sums
+    def _parquet(self, made: list[_Made]) -> Iterator[tuple[str, str, _Made]]:
+        """(final name, name in the task, task) of every part that has rows, of at least one of each set."""
+        for own in sorted({name for _, files in made for name in files if name.endswith(".parquet")}):
+            found = [one for one in made if own in one[1]]
+            filled = [one for one in found if pq.read_metadata(self.place(one[0]) / own).num_rows] or found[
+                :1
+            ]
+            for number, one in enumerate(filled):
+                yield part_name(own.removesuffix(part_name("", 0, 1)), number, len(filled)), own, one
+
+    def _sha256(self, task: int, name: str, crc: int) -> str:
+        digest = hashlib.sha256()
+        for block in self.blocks(task, name, crc):
+            digest.update(block)
+        return digest.hexdigest()
 
 
-def _write_lost(lines: Iterator[Lines], folder: Path) -> dict[str, str]:
+def _write_lost(lines: Iterator[Lines], folder: Path) -> dict[str, int]:
     background = Background()
     name = f"{LOST_FILE}.jsonl"
     lost = JsonLines(folder / name, background)
@@ -113,10 +105,10 @@ def _write_lost(lines: Iterator[Lines], folder: Path) -> dict[str, str]:
         lost.add(data)
     lost.flush()
     background.finish()
-    return {name: lost.close()}
+    lost.close()
+    return {name: lost.sum}
 
 
-def _write_all(out: Any, block: bytes) -> None:
-    view = memoryview(block)
+def _write_all(out: Any, view: memoryview) -> None:
     while view:
         view = view[out.write(view) :]

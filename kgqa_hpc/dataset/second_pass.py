@@ -51,7 +51,7 @@ def write_rows(
     crew.share(parts, _per_shard(shard_done, len(found.rows.spools), len(tasks)))
     with ThreadPoolExecutor(1) as beside:  # the disk holds what is left to do, not everything twice
         removed = beside.map(Path.unlink, () if crew.durable else found.rows.spools)
-        sums = parts.assemble(folder, checked=crew.durable)
+        sums = parts.assemble(folder, keep=crew.durable)
         list(removed)  # raises what the disk said
     return sums
 

@@ -2,7 +2,7 @@
 which plan it is of.
 
 A task makes a folder of files under a temporary name and renames it when all are there, so it is done as a whole or
-not at all, whoever is killed, and doing it twice changes nothing. Its manifest has the size and the sha256 of every
+not at all, whoever is killed, and doing it twice changes nothing. Its manifest has the size and the CRC-32 of every
 file under a checksum that is bound to the plan and the task.
 """
 
@@ -13,20 +13,24 @@ import os
 import secrets
 import shutil
 from abc import ABC, abstractmethod
-from functools import cached_property
+from collections import deque
+from collections.abc import Iterator
+from functools import cached_property, reduce
 from pathlib import Path
 from typing import Any, ClassVar, Protocol, Self
 
 import orjson
+from isal.isal_zlib import crc32
 
 from kgqa_hpc.errors import StoreError
 from kgqa_hpc.store.atomic import TEMP_SUFFIX, disk_errors, exists, write_file
-from kgqa_hpc.store.canonical import sha256_of
 
 PLAN, MANIFEST = "plan", "manifest"
 _SUM = 32  # characters of the checksum before a manifest
 
-Files = dict[str, dict[str, Any]]  # by name: bytes and sha256
+BLOCK = 1 << 20  # bytes that are read at once
+
+Files = dict[str, dict[str, int]]  # by name: bytes and crc32
 
 
 class Tasks(Protocol):
@@ -97,8 +101,8 @@ class FolderTasks(ABC):
                 shutil.rmtree(temp, ignore_errors=True)
 
     @abstractmethod
-    def make(self, task: Any, folder: Path) -> dict[str, str]:
-        """Write the files of a task; returns the sha256 of those where it is known."""
+    def make(self, task: Any, folder: Path) -> dict[str, int]:
+        """Write the files of a task; returns the CRC-32 of those where it is known."""
 
     def files(self, task: int) -> Files | None:
         """What a task made; None while it is not done, or not as this plan wants it."""
@@ -124,20 +128,28 @@ class FolderTasks(ABC):
         """Compare all files with their checksums. Raises StoreError; the task is then to be done again."""
         for task in range(self.number):
             for name, one in self.found(task).items():
-                if sha256_of(self.place(task) / name) != one["sha256"]:
-                    raise self.spoilt(task)
+                deque(self.blocks(task, name, one["crc32"]), maxlen=0)
 
-    def spoilt(self, task: int) -> StoreError:
-        """The error of a file that is not what was written; its task is to be done again."""
-        place = self.place(task)
-        shutil.rmtree(place, ignore_errors=True)
-        return StoreError(f"{place}: was not what was written there and is removed", "merge again")
+    def blocks(self, task: int, name: str, crc: int) -> Iterator[memoryview]:
+        """The bytes of a file that a task made, each block until the next; `crc` is what its manifest says.
 
-    def _seal(self, temp: Path, task: int, known: dict[str, str]) -> None:
-        files = {
-            path.name: {"bytes": path.stat().st_size, "sha256": known.get(path.name) or sha256_of(path)}
-            for path in sorted(temp.iterdir())
-        }
+        Raises StoreError at the end when they are not what was written; the task is then to be done again.
+        """
+        place, found = self.place(task), 0
+        for block in _blocks(place / name):
+            found = crc32(block, found)
+            yield block
+        if found != crc:
+            (place / MANIFEST).unlink(missing_ok=True)  # the rest stays for who is reading it
+            raise StoreError(f"{place / name}: is not what was written there", "merge again")
+
+    def _seal(self, temp: Path, task: int, known: dict[str, int]) -> None:
+        files = {}
+        for path in sorted(temp.iterdir()):
+            found = known.get(path.name)
+            if found is None:
+                found = reduce(lambda sum, block: crc32(block, sum), _blocks(path), 0)
+            files[path.name] = {"bytes": path.stat().st_size, "crc32": found}
         body = orjson.dumps(files)
         (temp / MANIFEST).write_bytes(self._sum(task, body) + body)
 
@@ -164,3 +176,10 @@ class FolderTasks(ABC):
     @cached_property
     def _digest(self) -> bytes:
         return hashlib.blake2b(self._read).digest()
+
+
+def _blocks(path: Path) -> Iterator[memoryview]:
+    room = memoryview(bytearray(BLOCK))
+    with path.open("rb", buffering=0) as file:
+        while size := file.readinto(room):
+            yield room[:size]

@@ -177,7 +177,7 @@ def _inflated(packed: bytes, size: int) -> bytes:
     """
     try:
         block: bytes = decompressobj(-MAX_WBITS).decompress(packed[2:-8], size)
-    except IsalError:
+    except IsalError:  # type: ignore[misc]  # a class, whatever its stub says
         return b""
     return block
 
