@@ -26,6 +26,7 @@ def machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     programs = tmp_path / "programs"
     programs.mkdir()
     monkeypatch.setenv("PATH", str(programs))
+    monkeypatch.setattr("kgqa_hpc.doctor.gpu.LOOK_LIMIT_S", LIMIT)
     return programs
 
 
