@@ -30,7 +30,9 @@ from kgqa_hpc.errors import CorruptFile, KgqaError, StoreError
 
 # Below so many items a worker's start costs more than it saves (0.3 s against about 20,000 items a second).
 FEW = 20_000
-AHEAD = 2  # requests in a worker's hands: one in work, and the next
+# Requests in a worker's hands. A shard takes hundredths of a second, so the next one lies ready; of other tasks, which
+# take a second, the last ones go to whoever is free.
+SHARDS_AHEAD, TASKS_AHEAD = 2, 1
 
 
 def _nothing() -> None:
@@ -82,7 +84,7 @@ class LocalCrew:
         self._workers = [_Worker(work.run.path, scratch) for _ in range(number - 1)]
         corrupt: list[CorruptFile] = []
         requests = [["spool", name] for name in names]
-        for problem in self._each(requests, lambda request: reader.write(request[1], scratch)):
+        for problem in self._each(requests, SHARDS_AHEAD, lambda request: reader.write(request[1], scratch)):
             if isinstance(problem, CorruptFile):
                 corrupt.append(problem)
             elif problem is not None:
@@ -93,7 +95,7 @@ class LocalCrew:
 
     def share(self, tasks: Tasks, task_done: Callable[[], None] = _nothing) -> None:
         requests = [[str(tasks.folder), number] for number in range(tasks.number)]
-        for problem in self._each(requests, lambda request: tasks.do(request[1])):
+        for problem in self._each(requests, TASKS_AHEAD, lambda request: tasks.do(request[1])):
             if problem is not None:
                 raise problem
             task_done()
@@ -102,14 +104,14 @@ class LocalCrew:
         pass
 
     def _each(
-        self, requests: Sequence[list[Any]], here: Callable[[list[Any]], None]
+        self, requests: Sequence[list[Any]], ahead: int, here: Callable[[list[Any]], None]
     ) -> Iterator[Exception | None]:
         """What became of each request, in the order in which they end: whoever is free does the next."""
         waiting = deque(requests)
         answers: SimpleQueue[Exception | None] = SimpleQueue()
         with ThreadPoolExecutor(max(1, len(self._workers))) as threads:
             for worker in self._workers:
-                threads.submit(worker.serve, waiting, answers.put)
+                threads.submit(worker.serve, waiting, ahead, answers.put)
             try:
                 for _ in requests:
                     request = None if answers.qsize() else _next(waiting)
@@ -148,12 +150,12 @@ class _Worker:
             env={**os.environ, "PYTHONPATH": path},
         )
 
-    def serve(self, waiting: deque[list[Any]], tell: Callable[[Exception | None], None]) -> None:
+    def serve(self, waiting: deque[list[Any]], ahead: int, tell: Callable[[Exception | None], None]) -> None:
         """Do requests as long as some are waiting, and tell what became of each; the last word is why it ended."""
         in_hand = 0
         try:
             while True:
-                while in_hand < AHEAD and (request := _next(waiting)) is not None:
+                while in_hand < ahead and (request := _next(waiting)) is not None:
                     self.give(request)
                     in_hand += 1
                 if not in_hand:
