@@ -1,7 +1,7 @@
 """Starts `kgqa run` processes in a few milliseconds each: everything is imported once, then forked.
 
-Reads one line per process from standard input: RUN and LOG, separated by a tab; answers with its process
-id. When a child ends, prints "ended PID CODE" (minus the signal's number when it was killed). Ends with its
+Reads one line per process from standard input: RUN, LOG and FAULT, separated by tabs; answers with its process
+id. FAULT is empty, `ENOSPC@7` (the 7th call on the disk fails, see Fault) or `SIGSTOP@100` (see Strike). When a child ends, prints "ended PID CODE" (minus the signal's number when it was killed). Ends with its
 standard input.
 """
 
@@ -41,13 +41,40 @@ class Fault:
         raise OSError(getattr(errno, self.kind), os.strerror(getattr(errno, self.kind)))
 
 
+class Strike:
+    """A probe: sends this process a signal once its own journals hold so many bytes.
+
+    By itself, at its next write: whoever watched it from outside might look only when all is over.
+    """
+
+    def __init__(self, text: str) -> None:
+        name, _, size = text.partition("@")
+        self.signal: signal.Signals | None = signal.Signals[name]
+        self.bytes = int(size)
+        self.journals: list[Path] = []
+
+    def __call__(self, call: str, where: str) -> None:
+        if call == "open" and where.endswith(".journal"):
+            self.journals.append(Path(where))
+        if call == "write" and self.signal and self._written() >= self.bytes:
+            number, self.signal = self.signal, None
+            os.kill(os.getpid(), number)
+
+    def _written(self) -> int:
+        return sum(path.stat().st_size for path in self.journals if path.exists())
+
+
+def probe_of(text: str) -> Fault | Strike:
+    return Strike(text) if text.startswith("SIG") else Fault(text)
+
+
 def work(folder: str, log: str, fault: str) -> int:
     output = os.open(log, os.O_WRONLY | os.O_CREAT | os.O_APPEND)
     os.dup2(output, 1)
     os.dup2(output, 2)
     os.close(0)
     try:
-        with watch(Fault(fault)) if fault else nullcontext():
+        with watch(probe_of(fault)) if fault else nullcontext():
             kgqa_hpc.work.run.run_command(Path(folder))
     except KgqaError as problem:
         print(f"error: {problem}", file=sys.stderr)
