@@ -17,6 +17,7 @@ import pytest
 
 from kgqa_hpc.engines.cpu.engine import CpuSettings
 from kgqa_hpc.engines.engine import EngineInfo, Request, Response
+from kgqa_hpc.engines.last_words import exit_words
 from kgqa_hpc.engines.process import EngineProcess
 from kgqa_hpc.engines.protocol import Frames, frame, write_info, write_responses
 from kgqa_hpc.engines.scripted.engine import ScriptedSettings
@@ -107,6 +108,19 @@ def test_a_killed_engine_is_reported_with_its_signal_and_what_was_in_flight(log:
             engine.send([request(3)])
 
 
+def test_an_end_is_seen_also_when_both_were_suspended_meanwhile(monkeypatch: pytest.MonkeyPatch) -> None:
+    def suspended(seconds: float) -> None:
+        later = real() + 3600
+        monkeypatch.setattr(time, "monotonic", lambda: later)
+        child.kill()
+        os.waitid(os.P_PID, child.pid, os.WEXITED | os.WNOWAIT)
+
+    real = time.monotonic
+    with subprocess.Popen(["sleep", "600"]) as child:
+        monkeypatch.setattr(time, "sleep", suspended)
+        assert exit_words(child.pid) == "killed by SIGKILL"
+
+
 def test_an_engine_starts_again_after_its_death(engine: EngineProcess) -> None:
     os.kill(engine.pid or 0, signal.SIGKILL)
     with pytest.raises(EngineDied):
@@ -120,6 +134,10 @@ def test_a_hang_is_found_by_the_missing_answers_and_strikes_once(log: Path) -> N
     with EngineProcess(scripted(faults={"hang": 1.0}), log, stall_after=1.5) as engine:
         engine.start()
         engine.send([request(1)])
+        memory = log.with_suffix(".faults")
+        wait_for(
+            lambda: memory.exists() and memory.read_text().endswith("\n"), "it to hang, and to have noted it"
+        )
         with pytest.raises(EngineDied, match="answered nothing"):
             receive_all(engine, 1)
     with EngineProcess(scripted(faults={"hang": 1.0}), log, stall_after=PATIENCE_S) as engine:
@@ -140,8 +158,7 @@ def test_a_frozen_engine_is_found_by_its_missing_heartbeat(log: Path) -> None:
 def test_an_idle_engine_is_not_a_stalled_one(log: Path) -> None:
     with EngineProcess(scripted(), log, stall_after=PATIENCE_S) as engine:
         engine.start()
-        engine._stall_after = 30.0
-        engine._idle = 29.9  # as if it had had nothing to do for long
+        engine._idle = PATIENCE_S - 0.1  # as if it had had nothing to do for long
         for _ in range(5):
             assert engine.receive(0.1) == []
         engine.send([request(1)])
@@ -149,7 +166,7 @@ def test_an_idle_engine_is_not_a_stalled_one(log: Path) -> None:
 
 
 def test_a_worker_that_was_suspended_does_not_blame_its_engine(log: Path) -> None:
-    with EngineProcess(scripted(latency={"per_request_s": 0.2}), log, stall_after=20.0) as engine:
+    with EngineProcess(scripted(latency={"per_request_s": 0.2}), log, stall_after=PATIENCE_S) as engine:
         engine.start()
         engine.send([request(1)])
         engine._looked -= 3600.0  # as if we had not run for an hour

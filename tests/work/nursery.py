@@ -1,8 +1,9 @@
 """Starts `kgqa run` processes in a few milliseconds each: everything is imported once, then forked.
 
 Reads one line per process from standard input: RUN, LOG and FAULT, separated by tabs; answers with its process
-id. FAULT is empty, `ENOSPC@7` (the 7th call on the disk fails, see Fault) or `SIGSTOP@100` (see Strike). When a child ends, prints "ended PID CODE" (minus the signal's number when it was killed). Ends with its
-standard input.
+id. FAULT is empty, `ENOSPC@7` (the 7th call on the disk fails, see Fault) or `SIGSTOP@100` (see Strike). When
+a child ends, prints "ended PID CODE" (minus the signal's number when it was killed). Ends with its standard
+input.
 """
 
 from __future__ import annotations

@@ -148,7 +148,9 @@ class Nursery:
         """Wait until these have stopped themselves (`start` with the fault SIGSTOP@…)."""
         for pid in pids:
             process = psutil.Process(pid)
-            wait_for(lambda process=process: process.status() == psutil.STATUS_STOPPED, f"{pid} to stop itself")
+            wait_for(
+                lambda process=process: process.status() == psutil.STATUS_STOPPED, f"{pid} to stop itself"
+            )
 
     def code(self, pid: int) -> int:
         """Wait for a process to end; its exit code, minus the signal's number when it was killed."""
