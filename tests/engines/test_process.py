@@ -22,7 +22,7 @@ from kgqa_hpc.engines.process import EngineProcess
 from kgqa_hpc.engines.protocol import Frames, frame, write_info, write_responses
 from kgqa_hpc.engines.scripted.engine import ScriptedSettings
 from kgqa_hpc.errors import EngineConfigError, EngineDied
-from tests.waiting import wait_for
+from tests.waiting import gone, wait_for
 
 PATIENCE_S = 120.0
 QA = {
@@ -339,7 +339,7 @@ def test_the_engine_dies_with_its_worker_even_on_sigkill(log: Path) -> None:
         assert process.stdout is not None
         child = psutil.Process(int(process.stdout.readline()))
         process.kill()
-    wait_for(lambda: not child.is_running() or child.status() == psutil.STATUS_ZOMBIE, "its end")
+    wait_for(lambda: gone(child), "its end")
 
 
 def test_nothing_is_left_running_after_close(log: Path) -> None:
