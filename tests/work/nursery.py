@@ -1,7 +1,7 @@
 """Starts `kgqa run` processes in a few milliseconds each: everything is imported once, then forked.
 
 Reads one line per process from standard input: RUN, LOG and FAULT, separated by tabs; answers with its process
-id. FAULT is empty, `ENOSPC@7` (the 7th call on the disk fails, see Fault) or `SIGSTOP@100` (see Strike). When
+id. FAULT is empty, `ENOSPC@7` (the 7th call on the disk fails, see Fault) or `SIGTERM@100` (see Strike). When
 a child ends, prints "ended PID CODE" (minus the signal's number when it was killed). Ends with its standard
 input.
 """
@@ -13,6 +13,8 @@ import os
 import select
 import signal
 import sys
+import threading
+import time
 from contextlib import nullcontext
 from pathlib import Path
 
@@ -43,30 +45,36 @@ class Fault:
 
 
 class Strike:
-    """A probe: sends this process a signal once its own journals hold so many bytes.
+    """A probe: sends this process a signal, or holds its main thread, once its own journals hold so many bytes.
 
-    By itself, at its next write: whoever watched it from outside might look only when all is over.
+    By itself, at its next write: whoever watched it from outside might look only when all is over. A file
+    `struck-PID` beside the log says so; who is held goes on when there is a file `go`.
     """
 
-    def __init__(self, text: str) -> None:
-        name, _, size = text.partition("@")
-        self.signal: signal.Signals | None = signal.Signals[name]
+    def __init__(self, text: str, folder: Path) -> None:
+        self.what, _, size = text.partition("@")
         self.bytes = int(size)
+        self.folder = folder
         self.journals: list[Path] = []
 
     def __call__(self, call: str, where: str) -> None:
         if call == "open" and where.endswith(".journal"):
             self.journals.append(Path(where))
-        if call == "write" and self.signal and self._written() >= self.bytes:
-            number, self.signal = self.signal, None
-            os.kill(os.getpid(), number)
+        main = threading.current_thread() is threading.main_thread()
+        if call == "write" and main and self.what and self._written() >= self.bytes:
+            what, self.what = self.what, ""
+            (self.folder / f"struck-{os.getpid()}").touch()
+            if what != "HOLD":
+                os.kill(os.getpid(), signal.Signals[what])
+            while what == "HOLD" and not (self.folder / "go").exists():
+                time.sleep(0.01)
 
     def _written(self) -> int:
         return sum(path.stat().st_size for path in self.journals if path.exists())
 
 
-def probe_of(text: str) -> Fault | Strike:
-    return Strike(text) if text.startswith("SIG") else Fault(text)
+def probe_of(text: str, log: Path) -> Fault | Strike:
+    return Strike(text, log.parent) if text.startswith(("SIG", "HOLD")) else Fault(text)
 
 
 def work(folder: str, log: str, fault: str) -> int:
@@ -75,7 +83,7 @@ def work(folder: str, log: str, fault: str) -> int:
     os.dup2(output, 2)
     os.close(0)
     try:
-        with watch(probe_of(fault)) if fault else nullcontext():
+        with watch(probe_of(fault, Path(log))) if fault else nullcontext():
             kgqa_hpc.work.run.run_command(Path(folder))
     except KgqaError as problem:
         print(f"error: {problem}", file=sys.stderr)

@@ -144,13 +144,13 @@ class Nursery:
         with suppress(ProcessLookupError):
             os.kill(pid, number)
 
-    def await_stopped(self, *pids: int) -> None:
-        """Wait until these have stopped themselves (`start` with the fault SIGSTOP@…)."""
-        for pid in pids:
-            process = psutil.Process(pid)
-            wait_for(
-                lambda process=process: process.status() == psutil.STATUS_STOPPED, f"{pid} to stop itself"
-            )
+    def await_strike(self, pid: int) -> None:
+        """Wait until what `start` was told as `fault` has struck (nursery.py, Strike)."""
+        wait_for((self._log.parent / f"struck-{pid}").exists, f"the fault to strike {pid}")
+
+    def go(self) -> None:
+        """Let those go on that are held."""
+        (self._log.parent / "go").touch()
 
     def code(self, pid: int) -> int:
         """Wait for a process to end; its exit code, minus the signal's number when it was killed."""

@@ -138,7 +138,8 @@ def test_a_worker_that_slept_beyond_its_lease_harms_nothing_when_it_wakes_up(
 ) -> None:
     run = run_with(tmp_path / "run", SLOW, lease=2.0)
     sleeper = nursery.start(run, "SIGSTOP@30000")
-    nursery.await_stopped(sleeper)
+    nursery.await_strike(sleeper)
+    wait_for(lambda: psutil.Process(sleeper).status() == psutil.STATUS_STOPPED, "its sleep")
     reconfigure(run, engine={"latency": FAST})
     finish(nursery, run)
     nursery.kill(sleeper, signal.SIGCONT)

@@ -85,11 +85,11 @@ def test_processes_on_one_folder_split_the_work_and_do_no_shard_twice(
     tmp_path: Path, nursery: Nursery, number: int
 ) -> None:
     run = make_run(tmp_path / "run", 400, engine=slow(), runtime={"shard_size": 10, "lease": 3600})
-    # Each stops in its first shard: else one that is slow to start may find nothing left.
-    started = [nursery.start(run, "SIGSTOP@1") for _ in range(number)]
-    nursery.await_stopped(*started)
+    # Each is held in its first shard: else one that is slow to start may find nothing left.
+    started = [nursery.start(run, "HOLD@1") for _ in range(number)]
     for pid in started:
-        nursery.kill(pid, signal.SIGCONT)
+        nursery.await_strike(pid)
+    nursery.go()
     for pid in started:
         assert nursery.code(pid) == 0, nursery.output()
     done = Counter(entry["shard"] for entry in events(run, "shard-done"))
