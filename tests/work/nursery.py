@@ -21,6 +21,7 @@ from pathlib import Path
 import kgqa_hpc.work.run  # all rooms a worker needs, before the first fork
 from kgqa_hpc.errors import KgqaError
 from tests.disk_watch import watch
+from tests.work.rig import size_of
 
 
 class Fault:
@@ -61,16 +62,13 @@ class Strike:
         if call == "open" and where.endswith(".journal"):
             self.journals.append(Path(where))
         main = threading.current_thread() is threading.main_thread()
-        if call == "write" and main and self.what and self._written() >= self.bytes:
+        if call == "write" and main and self.what and size_of(self.journals) >= self.bytes:
             what, self.what = self.what, ""
             (self.folder / f"struck-{os.getpid()}").touch()
             if what != "HOLD":
                 os.kill(os.getpid(), signal.Signals[what])
             while what == "HOLD" and not (self.folder / "go").exists():
                 time.sleep(0.01)
-
-    def _written(self) -> int:
-        return sum(path.stat().st_size for path in self.journals if path.exists())
 
 
 def probe_of(text: str, log: Path) -> Fault | Strike:

@@ -10,6 +10,7 @@ import subprocess
 import sys
 import threading
 import time
+from collections.abc import Iterable
 from contextlib import suppress
 from pathlib import Path
 from queue import Queue
@@ -86,7 +87,7 @@ def kill_and_finish(run: RunFolder, processes: Processes, kills: int = 3) -> Non
     """Kill a worker as soon as it has written an answer, several times, and let the last one finish."""
 
     def written() -> int:
-        return sum(path.stat().st_size for path in run.path.glob("results/**/*") if path.is_file())
+        return size_of(path for path in run.path.glob("results/**/*") if path.is_file())
 
     for _ in range(kills):
         worker, before = processes.start(run), written()
@@ -218,8 +219,13 @@ def result_files(run: RunFolder, pass_name: str = "main") -> dict[str, bytes]:
 
 def answers_kept(run: RunFolder) -> int:
     """Grows with every answer that is journaled or in a result: bytes of both."""
+    return size_of(run.results("main").glob("*"))
+
+
+def size_of(paths: Iterable[Path]) -> int:
+    """Bytes of those that are still there."""
     total = 0
-    for path in run.results("main").glob("*"):
+    for path in paths:
         with suppress(FileNotFoundError):
             total += path.stat().st_size
     return total
