@@ -17,7 +17,6 @@ import pytest
 
 from kgqa_hpc.engines.cpu.engine import CpuSettings
 from kgqa_hpc.engines.engine import EngineInfo, Request, Response
-from kgqa_hpc.engines.last_words import exit_words
 from kgqa_hpc.engines.process import EngineProcess
 from kgqa_hpc.engines.protocol import Frames, frame, write_info, write_responses
 from kgqa_hpc.engines.scripted.engine import ScriptedSettings
@@ -106,19 +105,6 @@ def test_a_killed_engine_is_reported_with_its_signal_and_what_was_in_flight(log:
         assert engine.in_flight == {request(1).id, request(2).id}
         with pytest.raises(EngineDied, match="not running"):
             engine.send([request(3)])
-
-
-def test_an_end_is_seen_also_when_both_were_suspended_meanwhile(monkeypatch: pytest.MonkeyPatch) -> None:
-    def suspended(seconds: float) -> None:
-        later = real() + 3600
-        monkeypatch.setattr(time, "monotonic", lambda: later)
-        child.kill()
-        os.waitid(os.P_PID, child.pid, os.WEXITED | os.WNOWAIT)
-
-    real = time.monotonic
-    with subprocess.Popen(["sleep", "600"]) as child:
-        monkeypatch.setattr(time, "sleep", suspended)
-        assert exit_words(child.pid) == "killed by SIGKILL"
 
 
 def test_an_engine_starts_again_after_its_death(engine: EngineProcess) -> None:
