@@ -1,9 +1,11 @@
-"""Waiting for a condition, with a limit so long that only a fault reaches it."""
+"""Waiting for a condition, with a limit so long that only a fault reaches it; and whether a process is gone."""
 
 from __future__ import annotations
 
 import time
 from collections.abc import Callable
+
+import psutil
 
 PATIENCE = 420.0  # s; for what takes half a minute on an idle machine
 
@@ -13,3 +15,11 @@ def wait_for(condition: Callable[[], object], what: str, patience: float = PATIE
     while not condition():
         assert time.monotonic() < until, f"waited {patience:.0f} s in vain for {what}"
         time.sleep(0.02)
+
+
+def gone(process: psutil.Process) -> bool:
+    """It has ended, also when nobody asked for its exit code yet."""
+    try:
+        return not process.is_running() or process.status() == psutil.STATUS_ZOMBIE
+    except psutil.NoSuchProcess:  # between the two
+        return True

@@ -9,17 +9,21 @@ from pathlib import Path
 
 from kgqa_hpc.engines.clean import one_line
 
+LOOKS, PAUSE_S = 500, 0.01
 
-def exit_words(pid: int, patience: float = 5.0) -> str:
-    """How a child ended, without reaping it: its process group must not be reused before it is killed."""
-    deadline = time.monotonic() + patience
-    while time.monotonic() < deadline:
+
+def exit_words(pid: int) -> str:
+    """How a child ended, without reaping it: its process group must not be reused before it is killed.
+
+    Looks are counted and not seconds: when both were suspended, the child still gets its time to end.
+    """
+    for _ in range(LOOKS):
         state = os.waitid(os.P_PID, pid, os.WEXITED | os.WNOWAIT | os.WNOHANG)
         if state is not None:
             by_signal = state.si_code in (os.CLD_KILLED, os.CLD_DUMPED)
             name = signal.Signals(state.si_status).name if by_signal else ""
             return f"killed by {name}" if by_signal else f"exit code {state.si_status}"
-        time.sleep(0.01)
+        time.sleep(PAUSE_S)
     return ""
 
 

@@ -106,6 +106,8 @@ def test_a_key_that_a_server_echoes_reaches_neither_answers_nor_errors_nor_the_l
         while len(answers) < 2:
             answers |= {a.id: a for a in engine.receive(1.0)}
     assert json.loads(answers["hello"].text)["said"] == MASK
+    assert engine._copier is not None
+    engine._copier.join(PATIENCE_S)  # closing waits for the last output, but not for ever
     error = answers["please fail"].error or ""
     assert MASK in error
     assert error.isprintable()

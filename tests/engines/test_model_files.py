@@ -71,11 +71,13 @@ def test_several_ranks_of_a_node_stage_one_copy(model: Path, tmp_path: Path) -> 
     local.mkdir()
     context = multiprocessing.get_context("spawn")
     ready, results = context.Barrier(4), context.SimpleQueue()
-    ranks = [context.Process(target=_stage, args=(str(model), str(local), ready, results)) for _ in range(4)]
+    arguments = (str(model), str(local), ready, results)
+    ranks = [context.Process(target=_stage, args=arguments, daemon=True) for _ in range(4)]
     for rank in ranks:
         rank.start()
     for rank in ranks:
         rank.join(PATIENCE_S)
+    assert [rank.exitcode for rank in ranks] == [0] * 4
     places = {results.get() for _ in ranks}
     assert len(places) == 1
     copy = Path(places.pop())
@@ -99,7 +101,7 @@ def test_a_rank_killed_in_mid_copy_leaves_its_turn_and_nothing_else(model: Path,
     local.mkdir()
     context = multiprocessing.get_context("spawn")
     begun = context.Event()
-    rank = context.Process(target=_die_in_mid_copy, args=(str(model), str(local), begun))
+    rank = context.Process(target=_die_in_mid_copy, args=(str(model), str(local), begun), daemon=True)
     rank.start()
     assert begun.wait(PATIENCE_S)
     assert list(local.glob(".*.partial"))

@@ -21,7 +21,7 @@ from kgqa_hpc.engines.process import EngineProcess
 from kgqa_hpc.engines.protocol import Frames, frame, write_info, write_responses
 from kgqa_hpc.engines.scripted.engine import ScriptedSettings
 from kgqa_hpc.errors import EngineConfigError, EngineDied
-from tests.waiting import wait_for
+from tests.waiting import gone, wait_for
 
 PATIENCE_S = 120.0
 QA = {
@@ -120,6 +120,10 @@ def test_a_hang_is_found_by_the_missing_answers_and_strikes_once(log: Path) -> N
     with EngineProcess(scripted(faults={"hang": 1.0}), log, stall_after=1.5) as engine:
         engine.start()
         engine.send([request(1)])
+        memory = log.with_suffix(".faults")
+        wait_for(
+            lambda: memory.exists() and memory.read_text().endswith("\n"), "it to hang, and to have noted it"
+        )
         with pytest.raises(EngineDied, match="answered nothing"):
             receive_all(engine, 1)
     with EngineProcess(scripted(faults={"hang": 1.0}), log, stall_after=PATIENCE_S) as engine:
@@ -140,8 +144,7 @@ def test_a_frozen_engine_is_found_by_its_missing_heartbeat(log: Path) -> None:
 def test_an_idle_engine_is_not_a_stalled_one(log: Path) -> None:
     with EngineProcess(scripted(), log, stall_after=PATIENCE_S) as engine:
         engine.start()
-        engine._stall_after = 30.0
-        engine._idle = 29.9  # as if it had had nothing to do for long
+        engine._idle = PATIENCE_S - 0.1  # as if it had had nothing to do for long
         for _ in range(5):
             assert engine.receive(0.1) == []
         engine.send([request(1)])
@@ -149,7 +152,7 @@ def test_an_idle_engine_is_not_a_stalled_one(log: Path) -> None:
 
 
 def test_a_worker_that_was_suspended_does_not_blame_its_engine(log: Path) -> None:
-    with EngineProcess(scripted(latency={"per_request_s": 0.2}), log, stall_after=20.0) as engine:
+    with EngineProcess(scripted(latency={"per_request_s": 0.2}), log, stall_after=PATIENCE_S) as engine:
         engine.start()
         engine.send([request(1)])
         engine._looked -= 3600.0  # as if we had not run for an hour
@@ -322,7 +325,7 @@ def test_the_engine_dies_with_its_worker_even_on_sigkill(log: Path) -> None:
         assert process.stdout is not None
         child = psutil.Process(int(process.stdout.readline()))
         process.kill()
-    wait_for(lambda: not child.is_running() or child.status() == psutil.STATUS_ZOMBIE, "its end")
+    wait_for(lambda: gone(child), "its end")
 
 
 def test_nothing_is_left_running_after_close(log: Path) -> None:

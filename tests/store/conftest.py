@@ -13,6 +13,7 @@ import pytest
 
 from kgqa_hpc.config import parse_config
 from kgqa_hpc.engines.config import OPERATIONAL
+from kgqa_hpc.errors import StoreError
 from kgqa_hpc.store import atomic
 from kgqa_hpc.store.anchors import write_anchors
 from kgqa_hpc.store.config_digest import fingerprint
@@ -77,7 +78,7 @@ def work(run: RunFolder, worker: str, generated: Callable[[str], object], expiry
         header = run.origin("main").header(lease.shard, manifest.entry(lease.shard).sha256)
         anchors = load_shard(run, manifest, lease.shard)
         journal, before = open_next(run.results("main"), lease.shard, {**header, "worker": worker})
-        records = {r["id"]: r for path in before if path.exists() for r in read_journal(path, header)[0]}
+        records = {r["id"]: r for path in before for r in journaled(path, header)}
         for row in anchors:
             if row["id"] not in records:
                 records[row["id"]] = record(row["id"])
@@ -90,6 +91,15 @@ def work(run: RunFolder, worker: str, generated: Callable[[str], object], expiry
         remove_journals(run.results("main"), lease.shard)
         lease.release()
     queue.leases.close()
+
+
+def journaled(path: Path, header: Dict) -> list[Dict]:
+    """Records of another's journal; none when it was removed before or while we look, for there is a result."""
+    try:
+        return read_journal(path, header)[0]
+    except StoreError:
+        assert not path.exists()
+        return []
 
 
 def check_whole(run: RunFolder) -> None:

@@ -7,7 +7,6 @@ then is checked as it is, and a successor finishes the run.
 from __future__ import annotations
 
 import os
-import random
 import shutil
 import signal
 from collections.abc import Callable
@@ -20,6 +19,7 @@ from kgqa_hpc.store.anchors import write_anchors
 from kgqa_hpc.store.run_folder import RunFolder
 from kgqa_hpc.store.sweep import sweep
 from tests.disk_watch import Probe, watch
+from tests.work.rig import seeded
 
 
 @pytest.fixture
@@ -117,9 +117,7 @@ def test_creating_a_run_is_atomic_under_a_kill_at_every_call(
 @pytest.mark.slow
 @pytest.mark.timeout(3600)
 def test_workers_killed_again_and_again_finish_the_run(fresh: Any, life: Any) -> None:
-    seed = random.randrange(2**32)
-    print(f"seed {seed}")
-    chance = random.Random(seed)
+    chance = seeded()
     for attempt in range(8):
         run = fresh(f"soak-{attempt}", 6)
         for generation in range(60):

@@ -43,9 +43,10 @@ def test_a_dead_worker_with_a_clock_ahead_is_replaced_all_the_same(
     leases: Callable[..., Leases], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     owner, other = leases("w1"), leases("w2")
+    now = time.monotonic()
+    monkeypatch.setattr(time, "monotonic", lambda: now)
     assert owner.claim(NAME)
     age(owner.path(NAME), -1_000_000)
-    now = time.monotonic()
     assert other.claim(NAME) is None
     monkeypatch.setattr(time, "monotonic", lambda: now + 15_000)
     assert other.claim(NAME) is None
@@ -112,8 +113,9 @@ def test_a_first_look_at_another_machines_lease_never_takes_it(
     content = owner.path(NAME).read_bytes().replace(machine().encode(), b"another")
     owner.path(NAME).write_bytes(content)
     age(owner.path(NAME), 3720)
-    assert other.claim(NAME) is None
     now = time.monotonic()
+    monkeypatch.setattr(time, "monotonic", lambda: now)
+    assert other.claim(NAME) is None
     monkeypatch.setattr(time, "monotonic", lambda: now + 30)
     assert other.claim(NAME) is None
     age(owner.path(NAME), 3690)  # its heartbeat

@@ -11,7 +11,7 @@ import pytest
 from kgqa_hpc.errors import StoreError
 from kgqa_hpc.store.lease import Leases
 from kgqa_hpc.store.lease_renewal import Heartbeat
-from tests.work.rig import wait_for
+from tests.waiting import wait_for
 
 EXPIRY = 1.0
 

@@ -169,14 +169,17 @@ def test_missing_or_damaged_anchors_are_clear_errors(run: RunFolder, make_anchor
 
 def test_processes_that_cut_at_once_agree(run: RunFolder, make_anchor: Make) -> None:
     write_anchors(run.anchors, (make_anchor(number) for number in range(60)), {})
-    children = [os.fork() for _ in range(3)]
-    if 0 in children:
-        status = 1
-        try:
-            partition(run, 2)
-            status = 0
-        finally:
-            os._exit(status)
+    children = []
+    for _ in range(3):
+        child = os.fork()
+        if child == 0:  # it must not come to the next fork: nobody would wait for its children
+            status = 1
+            try:
+                partition(run, 2)
+                status = 0
+            finally:
+                os._exit(status)
+        children.append(child)
     assert [os.waitpid(child, 0)[1] for child in children] == [0, 0, 0]
     manifest = read_shards_manifest(run)
     assert len(manifest.shards) == 30

@@ -1,8 +1,9 @@
 """Starts `kgqa run` processes in a few milliseconds each: everything is imported once, then forked.
 
-Reads one line per process from standard input: RUN and LOG, separated by a tab; answers with its process
-id. When a child ends, prints "ended PID CODE" (minus the signal's number when it was killed). Ends with its
-standard input.
+Reads one line per process from standard input: RUN, LOG and FAULT, separated by tabs; answers with its process
+id. FAULT is empty, `ENOSPC@7` (the 7th call on the disk fails, see Fault) or `SIGTERM@100` (see Strike). When
+a child ends, prints "ended PID CODE" (minus the signal's number when it was killed). Ends with its standard
+input.
 """
 
 from __future__ import annotations
@@ -12,12 +13,15 @@ import os
 import select
 import signal
 import sys
+import threading
+import time
 from contextlib import nullcontext
 from pathlib import Path
 
 import kgqa_hpc.work.run  # all rooms a worker needs, before the first fork
 from kgqa_hpc.errors import KgqaError
 from tests.disk_watch import watch
+from tests.work.rig import size_of
 
 
 class Fault:
@@ -41,13 +45,43 @@ class Fault:
         raise OSError(getattr(errno, self.kind), os.strerror(getattr(errno, self.kind)))
 
 
+class Strike:
+    """A probe: sends this process a signal, or holds its main thread, once its own journals hold so many bytes.
+
+    By itself, at its next write: whoever watched it from outside might look only when all is over. A file
+    `struck-PID` beside the log says so; who is held goes on when there is a file `go`.
+    """
+
+    def __init__(self, text: str, folder: Path) -> None:
+        self.what, _, size = text.partition("@")
+        self.bytes = int(size)
+        self.folder = folder
+        self.journals: list[Path] = []
+
+    def __call__(self, call: str, where: str) -> None:
+        if call == "open" and where.endswith(".journal"):
+            self.journals.append(Path(where))
+        main = threading.current_thread() is threading.main_thread()
+        if call == "write" and main and self.what and size_of(self.journals) >= self.bytes:
+            what, self.what = self.what, ""
+            (self.folder / f"struck-{os.getpid()}").touch()
+            if what != "HOLD":
+                os.kill(os.getpid(), signal.Signals[what])
+            while what == "HOLD" and not (self.folder / "go").exists():
+                time.sleep(0.01)
+
+
+def probe_of(text: str, log: Path) -> Fault | Strike:
+    return Strike(text, log.parent) if text.startswith(("SIG", "HOLD")) else Fault(text)
+
+
 def work(folder: str, log: str, fault: str) -> int:
     output = os.open(log, os.O_WRONLY | os.O_CREAT | os.O_APPEND)
     os.dup2(output, 1)
     os.dup2(output, 2)
     os.close(0)
     try:
-        with watch(Fault(fault)) if fault else nullcontext():
+        with watch(probe_of(fault, Path(log))) if fault else nullcontext():
             kgqa_hpc.work.run.run_command(Path(folder))
     except KgqaError as problem:
         print(f"error: {problem}", file=sys.stderr)

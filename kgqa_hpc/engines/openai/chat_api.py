@@ -44,7 +44,9 @@ _FORMATS: dict[Mode, Callable[[Schema], dict[str, Any]]] = {
 
 
 class Trouble(Exception):
-    """No answer. `again`: another try may help; `fatal`: no request will ever be answered."""
+    """No answer. `again`: another try may help; `fatal`: no request will ever be answered; `unseen`: the server
+    never saw the request, so it cannot be the request's fault.
+    """
 
     def __init__(
         self,
@@ -53,11 +55,12 @@ class Trouble(Exception):
         again: bool = False,
         fatal: bool = False,
         overloaded: bool = False,
+        unseen: bool = False,
         retry_after: float | None = None,
         cure: str = "",
     ) -> None:
         super().__init__(words)
-        self.again, self.fatal, self.overloaded = again, fatal, overloaded
+        self.again, self.fatal, self.overloaded, self.unseen = again, fatal, overloaded, unseen
         self.retry_after, self.cure = retry_after, cure
 
 
@@ -101,7 +104,8 @@ class ChatApi:
             raise Trouble(self._clean(f"{self.url}: broken answer: {problem}"), again=True) from None
         except (aiohttp.ClientError, OSError, ValueError) as problem:
             name = type(problem).__name__
-            raise Trouble(self._clean(f"{self.url}: {problem or name}"), again=True) from None
+            unseen = isinstance(problem, aiohttp.ClientConnectorError)
+            raise Trouble(self._clean(f"{self.url}: {problem or name}"), again=True, unseen=unseen) from None
         words = self._words(data)
         if self._learns_from(status, words):
             return await self.ask(request, mode)

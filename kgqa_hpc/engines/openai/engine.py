@@ -3,9 +3,10 @@
 Each request is answered exactly once. What may be the server's fault (429, 5xx, timeouts, broken connections
 and bodies) is tried again with back-off, elsewhere if there are several servers. When the tries are used up, a
 small probe tells request and server apart: if the server answers the probe and the request fails once more,
-the request has failed; if not, the server is down and requests wait for it. A refused key, or a server that is
-down for too long, ends the engine. The key is read from the environment, and removed from every text that
-leaves here.
+the request has failed; if not, the server is down and requests wait for it. A server that cannot be reached
+says nothing of a request: where another one answers, it is asked as soon as it has room. A refused key, or a
+server that is down for too long, ends the engine. The key is read from the environment, and removed from every
+text that leaves here.
 """
 
 from __future__ import annotations
@@ -209,7 +210,7 @@ class OpenAIEngine:
             if failed.fatal:
                 raise EngineConfigError(str(failed), failed.cure)
             works = tries > self._config.max_retries and await self._works(time.monotonic())
-            if not failed.again or (works and worked):
+            if not failed.again or (works and worked and not failed.unseen):
                 return Response(request.id, "", "error", error=f"{failed} (try {tries})")
             worked = works
             await asyncio.sleep(pause)

@@ -8,6 +8,7 @@ died, all processes of the server's group are killed; a byte before the end asks
 from __future__ import annotations
 
 import http.client
+import itertools
 import os
 import select
 import signal
@@ -19,6 +20,9 @@ from contextlib import suppress
 
 from kgqa_hpc.errors import EngineConfigError
 
+# Below those that the kernel gives to whoever asks for any (from 32768 on, unless the machine was set up otherwise):
+# a server may load its model for minutes before it uses its port.
+PORTS = range(20_000, 32_768)
 LOOK_EVERY_S = 0.2
 GRACE_S = 10.0
 
@@ -84,10 +88,19 @@ class LocalServer:
             connection.close()
 
 
+_turns = itertools.count()
+
+
 def _free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
+    """A port nobody uses; each process begins elsewhere, so that no two of a machine get the same one."""
+    for _ in PORTS:
+        port = PORTS[(7919 * os.getpid() + next(_turns)) % len(PORTS)]
+        with socket.socket() as probe, suppress(OSError):
+            probe.bind(("", port))
+            return port
+    raise EngineConfigError(
+        f"engine.command: no port from {PORTS[0]} to {PORTS[-1]} is free", "stop what uses them"
+    )
 
 
 def main() -> None:

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import json
 import shutil
-import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -24,6 +23,7 @@ from kgqa_hpc.text.text_form import read_form
 pytest.importorskip("xllamacpp", reason="XLLAMACPP IS NOT INSTALLED: THE EMBEDDED ENGINE IS NOT TESTED")
 pytestmark = pytest.mark.slow
 
+PATIENCE_S = 120.0
 QA = {
     "type": "object",
     "properties": {
@@ -141,24 +141,23 @@ def test_a_schema_beyond_the_grammar_is_an_error_of_that_request_and_refused_in_
         engine.preflight([schema])
 
 
-def test_cancel_ends_a_long_answer_on_the_way(engine: CpuEngine) -> None:
-    asked = [request(f"{n}", schema=None, max_tokens=900) for n in range(5)]
-    start = engine.progress
-
-    def stop_soon() -> None:
-        while engine.progress < start + 3:
-            pause.wait(0.01)
-        mailbox.cancel()
-
+def test_cancel_ends_a_long_answer_on_the_way(engine: CpuEngine, monkeypatch: pytest.MonkeyPatch) -> None:
     mailbox = Mailbox()
-    mailbox.put(asked)
-    pause = threading.Event()
-    thread = threading.Thread(target=stop_soon)
-    thread.start()
+    mailbox.put([request(f"{n}", schema=None, max_tokens=900) for n in range(5)])
+    third, on_token = engine.progress + 3, engine._on_token
+
+    def stop_at_the_third() -> bool:
+        ended = on_token()
+        if engine.progress < third:
+            return ended
+        mailbox.cancel()
+        return engine._stopped.wait(PATIENCE_S)  # it says no more until it hears of the cancel
+
+    monkeypatch.setattr(engine, "_on_token", stop_at_the_third)
     answers = list(engine.generate(mailbox))
-    thread.join()
-    assert "abort" in {a.finish for a in answers}
-    assert len({a.id for a in answers}) == len(answers)
+    monkeypatch.undo()
+    assert sorted(a.id for a in answers) == ["0", "1", "2", "3", "4"]
+    assert {a.finish for a in answers} == {"abort"}
     assert one(engine, request("Ataxia")).finish == "stop"
 
 

@@ -177,7 +177,7 @@ def test_cancel_aborts_what_runs_and_what_waits_and_the_engine_serves_on(start: 
     assert {a.finish for a in answers} == {"abort"}
     assert len({a.id for a in answers}) == len(answers) >= 4
     assert ask(engine, [request("fine")])["fine"].finish == "stop"
-    assert not engine._engine.session_mgr.sessions
+    wait_until(lambda: not engine._engine.session_mgr.sessions)
 
 
 def test_no_session_is_left_behind(start: Start) -> None:
@@ -186,7 +186,7 @@ def test_no_session_is_left_behind(start: Start) -> None:
     wait_until(lambda: not engine._engine.session_mgr.sessions)
     assert len(answers) == 4
     assert len(native.calls) == 3, "all but the long one had a session in the native engine"
-    assert native.running == 0
+    wait_until(lambda: native.running == 0)
 
 
 def test_close_in_flight_comes_back_and_leaves_no_process(start: Start) -> None:

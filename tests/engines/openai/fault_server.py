@@ -30,6 +30,8 @@ class FaultServer(http.server.ThreadingHTTPServer):
         self.most_busy = 0
         self.room = 10**9
         self.down = False
+        self.gate = threading.Event()  # while it is closed, nobody is answered
+        self.gate.set()
         self.knows_schema = True
         self.knows_pattern = True
         self.obeys = True
@@ -69,6 +71,8 @@ class _Handler(http.server.BaseHTTPRequestHandler):
         with self.server.lock:
             self.server.seen[prompt] += 1
             count = self.server.seen[prompt]
+        if not crowded:
+            self.server.gate.wait(PATIENCE_S)
         if self.headers["Authorization"] != f"Bearer {self.server.key}":
             return self._send(401, {"error": {"message": f"bad key {self.headers['Authorization']}"}})
         if self.server.down:

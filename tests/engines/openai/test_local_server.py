@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import os
+import socket
 import subprocess
 import sys
 import textwrap
@@ -16,10 +18,11 @@ import pytest
 
 from kgqa_hpc.engines.engine import Request
 from kgqa_hpc.engines.mailbox import Mailbox
+from kgqa_hpc.engines.openai import local_server
 from kgqa_hpc.engines.openai.engine import OpenAIEngine
 from kgqa_hpc.engines.openai.settings import OpenAISettings
 from kgqa_hpc.errors import EngineConfigError
-from tests.waiting import wait_for
+from tests.waiting import gone, wait_for
 
 pytest.importorskip("xllamacpp", reason="XLLAMACPP IS NOT INSTALLED: NO REAL SERVER TO TEST AGAINST")
 
@@ -50,10 +53,6 @@ SCHEMA = {
 def config(command: list[str], **settings: Any) -> OpenAISettings:
     settings = {"model": "smol", "api_key_env": "TEST_KEY", "start_timeout_s": PATIENCE_S, **settings}
     return OpenAISettings(command=command, concurrency=2, **settings)
-
-
-def gone(process: psutil.Process) -> bool:
-    return not process.is_running() or process.status() == psutil.STATUS_ZOMBIE
 
 
 @pytest.fixture(scope="module")
@@ -103,6 +102,19 @@ def test_the_token_limit_is_a_length_not_data(engine: OpenAIEngine) -> None:
     assert (answer.finish, answer.completion_tokens) == ("length", 4)
 
 
+def test_a_port_is_given_once_and_one_in_use_is_passed_over(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Until a model is loaded, minutes may pass before its server uses the port."""
+    ports = [local_server._free_port() for _ in range(200)]
+    assert len(set(ports)) == 200
+    assert set(ports) <= set(local_server.PORTS)
+    with socket.socket() as other:
+        other.bind(("127.0.0.1", 0))
+        taken = other.getsockname()[1]
+        monkeypatch.setattr(local_server, "PORTS", range(taken, taken + 50))
+        monkeypatch.setattr(local_server, "_turns", itertools.count(-7919 * os.getpid()))
+        assert local_server._free_port() in range(taken + 1, taken + 50)
+
+
 def test_a_server_that_ends_before_it_is_ready_is_bad_input() -> None:
     with pytest.raises(EngineConfigError, match="ended with exit code 3"):
         OpenAIEngine(config([sys.executable, "-c", "raise SystemExit(3)"]))
@@ -120,9 +132,7 @@ def test_a_server_that_is_never_healthy_is_bad_input_and_taken_down() -> None:
     )
     with pytest.raises(EngineConfigError, match="was not ready within 1 s"):
         OpenAIEngine(config([sys.executable, "-c", code, "{port}"], start_timeout_s=1.0))
-    assert not [
-        p for p in psutil.Process().children(recursive=True) if "serve_forever" in " ".join(p.cmdline())
-    ]
+    assert not [p for p in psutil.Process().children(recursive=True) if not gone(p) and code in p.cmdline()]
 
 
 def test_the_server_dies_with_its_owner_even_on_sigkill(tmp_path: Path) -> None:
