@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import random
 import shutil
 import signal
 import subprocess
@@ -16,7 +15,7 @@ import pytest
 from kgqa_hpc.dataset.merge import merge
 from kgqa_hpc.errors import AccountingError, CorruptFile, FingerprintMismatch, InputError
 from tests.dataset.conftest import contents, rewrite
-from tests.work.rig import reconfigure
+from tests.work.rig import reconfigure, seeded
 
 
 def flip(path: Path, at: int) -> None:
@@ -193,9 +192,7 @@ def test_sigkill_at_any_moment_leaves_the_old_or_the_new_dataset(make_run: Any) 
         seconds = time.monotonic() - began
         datasets.append(contents(run.folder.dataset))
     assert sum(name.endswith(".parquet") for name in datasets[0]) > 4
-    seed = random.SystemRandom().randrange(2**32)
-    print("seed", seed)
-    moments = random.Random(seed)
+    moments = seeded()
     for number in range(6):
         reconfigure(run.folder, dataset=wishes[number % 2])
         assert in_child(TIMED, run.folder.path, moments.uniform(0, 1.5 * seconds)) in (0, -signal.SIGKILL)
