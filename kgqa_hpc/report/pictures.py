@@ -35,7 +35,7 @@ def pictures(findings: Findings, notes: Notes) -> dict[str, Any]:
         found["covered"] = covered_graph(findings.nodes)
     if pace(notes):
         points = [((at - notes[0][0]) / 60, float(ended)) for at, ended in notes]
-        found["pace"] = line(points, "Items ended over time", "minutes since the first note")
+        found["pace"] = line(points, "Items ended over time", "minutes since the start")
     if findings.graph:
         found |= graph_figures(findings.graph)
     return {name: Markup(svg) for name, svg in found.items()}
