@@ -128,6 +128,10 @@ def _front_matter(
 ) -> str:
     accepted = accounting.record_total.accepted
     configs = list(dict.fromkeys(file.config for file in files))
+    filled = {file.config for file in files if file.rows}
+    files = [
+        file for file in files if file.rows or file.config not in filled
+    ]  # no reader takes an empty part
     fields = {
         "pretty_name": facts.title,
         **licence_fields(facts.licence, facts.licence_url),

@@ -1,9 +1,9 @@
 """Several merged runs as one dataset: every id once, columns united, each run's records as they are.
 
 Records are taken as their runs published them: decided and filtered. `provenance.run` says which run one is of. The
-first run that has an id keeps it; later ones are counted as `combined`. What does not fit the conditions is counted as
-`filtered`, and where runs are mixed in shares, accepted records beyond a run's share as `not drawn`: every record of a
-run is counted once.
+first run that accepted an id gives its record, else the first that has it; the others are counted as `combined`. What
+does not fit the conditions is counted as `filtered`, and where runs are mixed in shares, accepted records beyond a
+run's share as `not drawn`: every record of a run is counted once.
 """
 
 from __future__ import annotations

@@ -28,7 +28,12 @@ def pictures(findings: Findings, notes: Notes) -> dict[str, Any]:
         "outcomes": _outcomes(findings.accounting["groups"]),
         "question": _lengths(findings, "question"),
         "answer": _lengths(findings, "answer"),
-        "usage": histogram([("acc", capped)], told, "accepted questions per node", logarithmic=True),
+        "usage": histogram(
+            [("acc", capped)],
+            told,
+            "accepted questions per node (across), nodes (up, logarithmic)",
+            logarithmic=True,
+        ),
     }
     if findings.nodes.links:
         found["ranks"] = _ranks(findings)
@@ -83,5 +88,8 @@ def _lengths(findings: Findings, field: str) -> str:
     every = [length for _, lengths in series for length in lengths]
     marks = [mark for mark in marks if every and min(every) <= mark <= max(every)]
     return histogram(
-        series, f"Lengths of {field}s in characters", f"length of the {field}, characters", marks
+        series,
+        f"Lengths of {field}s in characters: accepted, above them rejected",
+        f"length of the {field}, characters",
+        marks,
     )

@@ -72,6 +72,18 @@ def test_a_split_is_what_load_dataset_calls_a_split(make_run: Any, tmp_path: Pat
     assert sum(parts.values()) == accounting.total.accepted
 
 
+@pytest.mark.slow
+def test_a_part_without_records_is_no_split_and_merge_says_why(make_run: Any, tmp_path: Path) -> None:
+    """`datasets` loads nothing of a configuration that names an empty file."""
+    pytest.importorskip("datasets")
+    run = make_run(dataset={"split": {"by": "kind"}})
+    run.finish()
+    accounting = merge(run.folder)
+    accepted = accounting.total.accepted
+    assert "test: empty, for records that share kind stay together" in str(accounting)
+    assert rows(tmp_path / "cache", run.folder.dataset)[0] == f"accepted/train={accepted}"
+
+
 def test_pandas_polars_and_duckdb_give_the_same_rows(make_run: Any) -> None:
     polars, duckdb = pytest.importorskip("polars"), pytest.importorskip("duckdb")
     run = make_run()

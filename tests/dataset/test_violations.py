@@ -49,6 +49,12 @@ def forgotten(run: RunFolder, _: RunFolder) -> None:
     write_document(run.shards_manifest, document)
 
 
+def scribbled(run: RunFolder, _: RunFolder) -> None:
+    """A manifest of shards that somebody edited by hand."""
+    text = run.shards_manifest.read_text(encoding="utf-8")
+    run.shards_manifest.write_text(text.replace('"items": 8', '"items": 7', 1), encoding="utf-8")
+
+
 def missing(run: RunFolder, _: RunFolder) -> None:
     run.result("main", SHARD).unlink()
 
@@ -95,6 +101,7 @@ WAYS: dict[str, tuple[Callable[[RunFolder, RunFolder], None], type[KgqaError], s
     "a result of another run": (foreign, CorruptFile, SHARD),
     "a shard of another group": (regrouped, AccountingError, "holds other anchors than its slice"),
     "a shard is not listed": (forgotten, AccountingError, "holds 60 anchors, the shards together 56"),
+    "a shard's items edited": (scribbled, CorruptFile, "checksum does not match"),
     "anchors of another run": (other_anchors, FingerprintMismatch, "another anchors.h5"),
 }
 
