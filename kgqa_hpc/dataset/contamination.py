@@ -73,8 +73,9 @@ def _wanted(tests: list[EvaluationTexts], window: int, vocabulary: _Vocabulary) 
     found: dict[int, list[np.ndarray]] = {}
     for test in tests:
         if test.left_aside(window) == len(test.texts):
+            long = f" or {window} in {test.answer!r}" if test.answer else ""
             raise InputError(
-                f"{test.name}: no item has {SHORTEST} words in {test.question!r} or {window} in {test.answer!r}",
+                f"{test.name}: no item has {SHORTEST} words in {test.question!r}{long}",
                 "name its fields: dataset.decontaminate: [{path: …, question: NAME, answer: NAME}]",
             )
         for question, answer in test.texts:
