@@ -225,4 +225,16 @@ def render(accounting: Accounting) -> str:
         f"  {part:<9} {one['records']:>9,}  records"
         for part, one in accounting.splits.get("parts", {}).items()
     ]
+    lines += _empty_parts(accounting.splits)
     return "\n".join(lines)
+
+
+def _empty_parts(splits: Mapping[str, Any]) -> list[str]:
+    """Which parts of a split got nothing, and why: a group is never torn."""
+    empty = [name for name, one in splits.get("parts", {}).items() if not one["records"]]
+    if not empty:
+        return []
+    return [
+        f"  {', '.join(empty)}: empty, for records that share {splits['by']} stay together, and the largest of "
+        f"{splits['groups']:,} such groups has {splits['largest_group']:,}; divide by another column (dataset.split.by)"
+    ]

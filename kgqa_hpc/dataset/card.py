@@ -79,7 +79,7 @@ def render_card(
         keep_trailing_newline=True,
         autoescape=False,  # Markdown, not HTML; `cell` keeps foreign text in its place
     )
-    jinja.filters["cell"] = _cell
+    jinja.filters["cell"] = cell
     text = jinja.get_template("card.md.j2").render(
         front_matter=_front_matter(facts, accounting, files, sums),
         facts=facts,
@@ -127,7 +127,6 @@ def _front_matter(
     facts: Facts, accounting: Accounting, files: Sequence[DataFile], sums: dict[str, str]
 ) -> str:
     accepted = accounting.record_total.accepted
-    configs = list(dict.fromkeys(file.config for file in files))
     fields = {
         "pretty_name": facts.title,
         **licence_fields(facts.licence, facts.licence_url),
@@ -137,10 +136,21 @@ def _front_matter(
         "annotations_creators": ["machine-generated"],
         "language_creators": ["machine-generated"],
         "tags": ["knowledge-graph", facts.kind, "synthetic", "croissant"],
+        **configurations(files, sums),
+    }
+    return yaml.safe_dump(fields, sort_keys=False, allow_unicode=True, width=100)
+
+
+def configurations(files: Sequence[DataFile], sums: dict[str, str]) -> dict[str, Any]:
+    """What tells a reader which files are which configuration and split; `sums` are sha256 by file name."""
+    configs = list(dict.fromkeys(file.config for file in files))
+    filled = {file.config for file in files if file.rows}
+    # No reader takes an empty file beside others.
+    files = [file for file in files if file.rows or file.config not in filled]
+    return {
         "configs": [_config(name, files, sums) for name in configs],
         "dataset_info": [_info(name, files) for name in configs],
     }
-    return yaml.safe_dump(fields, sort_keys=False, allow_unicode=True, width=100)
 
 
 def _config(name: str, files: Sequence[DataFile], sums: dict[str, str]) -> dict[str, Any]:
@@ -204,7 +214,7 @@ def _models(accounting: Accounting) -> list[list[Any]]:
     return rows
 
 
-def _cell(value: object) -> str:
+def cell(value: object) -> str:
     """Text that stays within its table cell."""
     text = f"{value:,}" if isinstance(value, int) and not isinstance(value, bool) else str(value)
     return one_line(text).replace("|", "\\|")

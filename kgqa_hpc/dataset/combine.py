@@ -1,9 +1,9 @@
 """Several merged runs as one dataset: every id once, columns united, each run's records as they are.
 
 Records are taken as their runs published them: decided and filtered. `provenance.run` says which run one is of. The
-first run that has an id keeps it; later ones are counted as `combined`. What does not fit the conditions is counted as
-`filtered`, and where runs are mixed in shares, accepted records beyond a run's share as `not drawn`: every record of a
-run is counted once.
+first run that accepted an id gives its record, else the first that has it; the others are counted as `combined`. What
+does not fit the conditions is counted as `filtered`, and where runs are mixed in shares, accepted records beyond a
+run's share as `not drawn`: every record of a run is counted once.
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ import orjson
 
 from kgqa_hpc import __version__
 from kgqa_hpc.dataset.columns import COMMON, Columns, arrow_schema, without_json_text
+from kgqa_hpc.dataset.combined_card import write_combined_card
 from kgqa_hpc.dataset.exports.source import MARK, open_source, read_accounting, refuse_foreign
 from kgqa_hpc.dataset.files import PART_BYTES, RecordFiles, write_sums
 from kgqa_hpc.dataset.mixture import Mixture, counts_of, drawn, place
@@ -27,7 +28,7 @@ from kgqa_hpc.dataset.record import record_maker
 from kgqa_hpc.dataset.where import EVERY, Where
 from kgqa_hpc.errors import FingerprintMismatch, InputError
 from kgqa_hpc.runs import run_config
-from kgqa_hpc.store.canonical import pretty
+from kgqa_hpc.store.canonical import pretty, sha256_of
 from kgqa_hpc.store.replace_folder import replaced_folder
 from kgqa_hpc.store.run_folder import RunFolder
 
@@ -71,7 +72,9 @@ def combine(
         wishes = {"where": where.plain(), "mixture": None if mixture is None else asdict(mixture)}
         document = {"program": __version__, **wishes, "runs": by_run, **total}
         (folder / "combined.json").write_bytes(pretty(document))
-        write_sums(folder, {})
+        sums = {path.name: sha256_of(path) for path in folder.glob("*.parquet")}
+        write_combined_card(folder, runs, document, sums)
+        write_sums(folder, sums)
     return document
 
 

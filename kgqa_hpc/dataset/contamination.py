@@ -7,33 +7,41 @@ so text that was wrapped again hides nothing. Questions of one or two words are 
 
 from __future__ import annotations
 
+import io
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-import orjson
 
 from kgqa_hpc.config.dataset import EvaluationSet
 from kgqa_hpc.dataset.rows import Rows
 from kgqa_hpc.dataset.sketches import words
 from kgqa_hpc.errors import InputError
-from kgqa_hpc.text.bounded_json import json_lines
+from kgqa_hpc.kg.textfile import TextStream
+from kgqa_hpc.text.bounded_json import json_lines, loads
 
 SHORTEST = 3  # words of a question that is looked for whole
 QUESTION_FIELDS = ("question", "query", "prompt", "problem", "instruction", "input", "sentence", "text")
 ANSWER_FIELDS = ("long_answer", "answer", "output", "response", "completion", "target", "solution")
+_INVISIBLE = dict.fromkeys(map(ord, "\u00ad\u200b\u200c\u200d\u2060\ufeff"))
 _FACTOR = np.uint64(0x100000001B3)  # odd, so that every place in a window counts
 BATCH = 2000  # records looked at together
 
 
 @dataclass(frozen=True, slots=True)
 class EvaluationTexts:
-    """One test set: its file name, and (question words, answer words) of every item."""
+    """One test set: file name, the fields of question and answer, (question words, answer words) of every item."""
 
     name: str
+    question: str
+    answer: str | None
     texts: list[tuple[list[str], list[str]]]
+
+    def left_aside(self, window: int) -> int:
+        """Items of which nothing is looked for: no text in these fields, or too short a one."""
+        return sum(len(q) < SHORTEST and len(a) < window for q, a in self.texts)
 
 
 def read_test_sets(files: Iterable[str | EvaluationSet]) -> list[EvaluationTexts]:
@@ -42,13 +50,16 @@ def read_test_sets(files: Iterable[str | EvaluationSet]) -> list[EvaluationTexts
 
 
 def contaminated(rows: Rows, tests: list[EvaluationTexts], window: int) -> np.ndarray:
-    """Numbers of the accepted rows that contain a test item."""
+    """Numbers of the accepted rows that contain a test item.
+
+    Raises InputError for a test set that holds nothing to look for.
+    """
     vocabulary = _Vocabulary()
     wanted = _wanted(tests, window, vocabulary)
     hits: list[int] = []
     batch: list[tuple[int, np.ndarray]] = []
     for row, pair in rows.pairs(rows.accepted):
-        texts = (vocabulary.hashes(words(pair[name])) for name in ("question", "answer"))
+        texts = (vocabulary.hashes(_words(pair[name])) for name in ("question", "answer"))
         batch += [(row, text) for text in texts]
         if len(batch) >= BATCH:
             hits += _hits(batch, wanted)
@@ -61,6 +72,12 @@ def _wanted(tests: list[EvaluationTexts], window: int, vocabulary: _Vocabulary) 
     """By length in words the sorted hashes of what must not occur."""
     found: dict[int, list[np.ndarray]] = {}
     for test in tests:
+        if test.left_aside(window) == len(test.texts):
+            long = f" or {window} in {test.answer!r}" if test.answer else ""
+            raise InputError(
+                f"{test.name}: no item has {SHORTEST} words in {test.question!r}{long}",
+                "name its fields: dataset.decontaminate: [{path: …, question: NAME, answer: NAME}]",
+            )
         for question, answer in test.texts:
             if SHORTEST <= len(question) < window:
                 found.setdefault(len(question), []).append(
@@ -113,38 +130,52 @@ class _Vocabulary:
 
 def _read(test: EvaluationSet) -> EvaluationTexts:
     path = Path(test.path)
-    texts = []
-    names: tuple[str, str | None] | None = None
-    for number, item in enumerate(_items(path), start=1):
-        if not isinstance(item, dict):
-            raise InputError(f"{path} item {number:,}: is no object with fields", "give one object per line")
-        names = names or _fields(path, test, item)
-        question, answer = item.get(names[0]), item.get(names[1]) if names[1] else None
-        texts.append((_words(question), _words(answer)))
-    if not texts:
-        raise InputError(f"{path}: holds no test item", "remove it from dataset.decontaminate")
-    return EvaluationTexts(path.name, texts)
+    question, answer = _fields(path, test)
+    texts = [(_words(item.get(question)), _words(item.get(answer))) for item in _objects(path)]
+    return EvaluationTexts(path.name, question, answer, texts)
 
 
 def _words(value: Any) -> list[str]:
-    return words(value) if isinstance(value, str) else []
+    """The words of a text as a reader sees it: soft hyphens and blanks of no width are not there."""
+    if not isinstance(value, str):
+        return []
+    return words(value if value.isascii() else value.translate(_INVISIBLE))
 
 
-def _fields(path: Path, test: EvaluationSet, item: dict[str, Any]) -> tuple[str, str | None]:
-    question = test.question or _guess(item, QUESTION_FIELDS)
-    if question not in item:
-        raise InputError(
-            f"{path}: no field {test.question or 'for the question'} among {', '.join(map(str, item))}",
-            "name it: dataset.decontaminate: [{path: …, question: NAME}]",
-        )
-    if test.answer is not None and test.answer not in item:
-        raise InputError(f"{path}: no field {test.answer} among {', '.join(map(str, item))}")
-    return question, test.answer or _guess(item, ANSWER_FIELDS)
+def _fields(path: Path, test: EvaluationSet) -> tuple[str, str | None]:
+    """The names of question and answer, given or as the first items that have such texts call them."""
+    question = answer = None
+    known: dict[str, None] = {}
+    for item in _objects(path):
+        known |= dict.fromkeys(map(str, item))
+        question = question or _name(item, test.question, QUESTION_FIELDS)
+        answer = answer or _name(item, test.answer, ANSWER_FIELDS)
+        if question and answer:
+            break
+    if not known:
+        raise InputError(f"{path}: holds no test item", "remove it from dataset.decontaminate")
+    for found, given, what in ((question, test.question, "question"), (answer, test.answer, "answer")):
+        if found is None and (given or what == "question"):
+            raise InputError(
+                f"{path}: no field {given or f'for the {what}'} among {', '.join(list(known)[:20])}",
+                f"name it: dataset.decontaminate: [{{path: …, {what}: NAME}}]",
+            )
+    assert question is not None
+    return question, answer
 
 
-def _guess(item: dict[str, Any], names: tuple[str, ...]) -> str | None:
+def _name(item: dict[str, Any], given: str | None, names: tuple[str, ...]) -> str | None:
+    if given is not None:
+        return given if given in item else None
     known = {str(name).lower(): name for name in item if isinstance(item[name], str)}
     return next((known[name] for name in names if name in known), None)
+
+
+def _objects(path: Path) -> Iterator[dict[Any, Any]]:
+    for number, item in enumerate(_items(path), start=1):
+        if not isinstance(item, dict):
+            raise InputError(f"{path} item {number:,}: is no object with fields", "give one object per line")
+        yield item
 
 
 def _items(path: Path) -> Iterator[Any]:
@@ -153,17 +184,26 @@ def _items(path: Path) -> Iterator[Any]:
             f"{path}: no such file", "name a JSONL, JSON or Parquet file in dataset.decontaminate"
         )
     if path.suffix == ".parquet":
+        import pyarrow as pa
         import pyarrow.parquet as pq
 
-        for batch in pq.ParquetFile(path).iter_batches(1024):
-            yield from batch.to_pylist()
-        return
-    if path.suffix == ".json":
         try:
-            document = orjson.loads(path.read_bytes())
-        except ValueError as problem:
-            raise InputError(f"{path}: not JSON: {problem}", "mend or remove it") from None
-        yield from document.values() if isinstance(document, dict) else document
+            for batch in pq.ParquetFile(path).iter_batches(1024):
+                yield from batch.to_pylist()
+        except (pa.ArrowException, OSError) as problem:
+            raise InputError(f"{path}: not Parquet, or damaged: {problem}", "mend or remove it") from None
         return
-    with path.open("rb") as file:
-        yield from (item for _, item in json_lines(file, path))
+    with TextStream(path) as file:
+        kinds = [one for one in path.suffixes[-2:] if one in (".json", ".jsonl", ".ndjson")]  # .json.gz
+        if kinds[-1:] == [".json"]:
+            yield from _document(file.readall(), path)
+        else:
+            yield from (item for _, item in json_lines(io.BufferedReader(file), path))
+
+
+def _document(data: bytes, path: Path) -> Iterator[Any]:
+    try:
+        document = loads(data)
+    except ValueError as problem:
+        raise InputError(f"{path}: not JSON: {problem}", "mend or remove it") from None
+    yield from document.values() if isinstance(document, dict) else document

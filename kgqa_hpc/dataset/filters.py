@@ -97,7 +97,16 @@ def _contaminated(rows: Rows, settings: DatasetConfig) -> dict[str, Any]:
     rows.reject(hits, CONTAMINATED)
     return {
         "window": settings.window,
-        "test_sets": [{"file": one.name, "items": len(one.texts)} for one in tests],
+        "test_sets": [
+            {
+                "file": one.name,
+                "question": one.question,
+                "answer": one.answer,
+                "items": len(one.texts),
+                "left_aside": one.left_aside(settings.window),
+            }
+            for one in tests
+        ],
         CONTAMINATED: len(hits),
     }
 

@@ -41,10 +41,11 @@ def publish(run: RunFolder, folder: Path, formats: Sequence[str] = ()) -> Publis
     source = open_source(run)
     writers = [EXPORTS.get(name)() for name in formats]
     refuse_foreign(folder)
-    _verify(run.dataset)
+    names = _verified(run.dataset)
     with replaced_folder(folder) as growing:
-        shutil.copytree(run.dataset, growing, dirs_exist_ok=True)
-        (growing / "SHA256SUMS").unlink()
+        for name in names:
+            (growing / name).parent.mkdir(parents=True, exist_ok=True)
+            shutil.copyfile(run.dataset / name, growing / name)
         for writer in writers:
             target = growing / "exports" / writer.name
             target.mkdir(parents=True)
@@ -60,12 +61,16 @@ def publish(run: RunFolder, folder: Path, formats: Sequence[str] = ()) -> Publis
     return Published(str(folder), files, _missing(run, gather_facts(run, __version__)), upload)
 
 
-def _verify(dataset: Path) -> None:
+def _verified(dataset: Path) -> list[str]:
+    """The files that merge wrote, by name, each as it wrote it; none that was put beside them."""
+    names = []
     for line in (dataset / "SHA256SUMS").read_text(encoding="utf-8").splitlines():
         digest, name = line.split("  ", 1)
-        path = dataset / name
-        if not path.is_file() or sha256_of(path) != digest:
+        path, home = dataset / name, dataset.resolve()
+        if path.resolve() != home / name or not path.is_file() or sha256_of(path) != digest:
             raise CorruptFile(f"{path}: is not what merge wrote", f"kgqa merge {dataset.parent}")
+        names.append(name)
+    return names
 
 
 def _missing(run: RunFolder, facts: Facts) -> list[str]:
@@ -79,7 +84,7 @@ def _missing(run: RunFolder, facts: Facts) -> list[str]:
     if not facts.contact:
         found.append("whom to ask: dataset.contact")
     if counts["partial"]:
-        found.append(f"{counts['missing_shards']:,} shards are not done: kgqa run {run.path}")
+        found.append(f"{counts['missing_shards']:,} of {counts['shards']:,} shards: kgqa run {run.path}")
     if not counts.get("splits"):
         found.append("a split into train and test: dataset.split")
     if not (run.report / "index.html").is_file():

@@ -14,7 +14,7 @@ from typing import Any
 
 from kgqa_hpc.config import RunConfig
 from kgqa_hpc.dataset.open_items import ended_items
-from kgqa_hpc.errors import AccountingError, CorruptFile, FingerprintMismatch, InputError
+from kgqa_hpc.errors import AccountingError, CorruptFile, FingerprintMismatch, InputError, MissingFile
 from kgqa_hpc.runs import run_config
 from kgqa_hpc.store.anchors import GROUP
 from kgqa_hpc.store.anchors import KIND as ANCHORS
@@ -118,9 +118,12 @@ def open_work(run: RunFolder) -> FinishedWork:
 
 @contextmanager
 def _curable_anchors(run: RunFolder) -> Iterator[None]:
-    """Say how a damaged anchors.h5 is mended: the same seed gives the same file again."""
+    """Say how a damaged or lost anchors.h5 is mended: the same seed gives the same file again."""
     try:
         yield
+    except MissingFile as problem:
+        cure = f"`kgqa sample {run.path}` again: the same seed gives the same anchors"
+        raise MissingFile(problem.message, cure) from problem
     except CorruptFile as problem:
         cure = f"remove it and run `kgqa sample {run.path}` again: the same seed gives the same anchors"
         raise CorruptFile(problem.message, cure) from problem

@@ -82,7 +82,7 @@ def _told(use: NodeUse, drawn: int) -> str:
         if len(nodes) < every
         else f"all {every:,} nodes"
     )
-    most = ", ".join(f"{name} ({count:,})" for _, name, count in nodes[:3])
+    most = ", ".join(f"{_cut(name, 80)} ({count:,})" for _, name, count in nodes[:3])
     joined = len(use.sample.links)
     cut = f", {drawn:,} of them drawn" if drawn < joined else ""
     return (

@@ -121,14 +121,19 @@ function graph(record) {
 }
 const cut = (text, most) => text.length > most ? text.slice(0, most - 1) + "…" : text;
 
+// Lower case of the same length: only the Turkish İ would become two signs.
+const lower = (text) => text.replaceAll("\u0130", "i").toLowerCase();
+// Letters of scripts that part words by blanks: CAT is no name within indiCATion.
+const LETTER = /[\p{Script=Latin}\p{Script=Greek}\p{Script=Cyrillic}\p{N}]/u;
+const within = (text, at) => at > 0 && at < text.length && LETTER.test(text[at - 1]) && LETTER.test(text[at]);
+
 // The text with the names of nodes marked; longest names first, so that a name within another is not torn out.
 function marked(text, nodes) {
-  const line = make("p"), low = text.toLowerCase();
-  const names = nodes.map((n, i) => [n.name.toLowerCase(), i]).filter(([n]) => n.length > 1).sort((a, b) => b[0].length - a[0].length);
+  const line = make("p"), low = lower(text);
+  const names = nodes.map((n, i) => [lower(n.name), i]).filter(([n]) => n.length > 1).sort((a, b) => b[0].length - a[0].length);
   let at = 0, plain = 0;
-  if (low.length !== text.length) { line.append(text); return line; }
   while (at < text.length) {
-    const hit = names.find(([name]) => low.startsWith(name, at));
+    const hit = names.find(([name]) => low.startsWith(name, at) && !within(low, at) && !within(low, at + name.length));
     if (!hit) { at += 1; continue; }
     line.append(text.slice(plain, at), make("mark", { "data-node": hit[1], tabindex: "0" }, text.slice(at, at + hit[0].length)));
     plain = at += hit[0].length;
@@ -172,11 +177,11 @@ function body(record, card) {
   return inner;
 }
 
-// A value of any form in words.
-function told(value) {
-  if (Array.isArray(value)) return value.map(told).join("; ");
+// A value of any form in words; a list within a list (a triple) is one thing.
+function told(value, inner = false) {
+  if (Array.isArray(value)) return value.map((one) => told(one, true)).join(inner ? " – " : "; ");
   if (value === null || typeof value !== "object") return String(value);
-  return Object.entries(value).map(([key, one]) => key + ": " + told(one)).join(", ");
+  return Object.entries(value).map(([key, one]) => key + ": " + told(one, true)).join(", ");
 }
 
 function cardOf(record) {

@@ -28,14 +28,19 @@ def pictures(findings: Findings, notes: Notes) -> dict[str, Any]:
         "outcomes": _outcomes(findings.accounting["groups"]),
         "question": _lengths(findings, "question"),
         "answer": _lengths(findings, "answer"),
-        "usage": histogram([("acc", capped)], told, "accepted questions per node", logarithmic=True),
+        "usage": histogram(
+            [("acc", capped)],
+            told,
+            "accepted questions per node (across), nodes (up, logarithmic)",
+            logarithmic=True,
+        ),
     }
     if findings.nodes.links:
         found["ranks"] = _ranks(findings)
         found["covered"] = covered_graph(findings.nodes)
     if pace(notes):
         points = [((at - notes[0][0]) / 60, float(ended)) for at, ended in notes]
-        found["pace"] = line(points, "Items ended over time", "minutes since the first note")
+        found["pace"] = line(points, "Items ended over time", "minutes since the start")
     if findings.graph:
         found |= graph_figures(findings.graph)
     return {name: Markup(svg) for name, svg in found.items()}
@@ -83,5 +88,8 @@ def _lengths(findings: Findings, field: str) -> str:
     every = [length for _, lengths in series for length in lengths]
     marks = [mark for mark in marks if every and min(every) <= mark <= max(every)]
     return histogram(
-        series, f"Lengths of {field}s in characters", f"length of the {field}, characters", marks
+        series,
+        f"Lengths of {field}s in characters: accepted, above them rejected",
+        f"length of the {field}, characters",
+        marks,
     )

@@ -160,7 +160,11 @@ def partition(run: RunFolder, shard_size: int, stopped: Callable[[], bool] = lam
 
 def read_shards_manifest(run: RunFolder) -> ShardsManifest:
     """Raises CorruptFile, NewerFormat, or StoreError when it is missing (nothing is partitioned yet)."""
-    content = read_document(run.shards_manifest, KIND)
+    try:
+        content = read_document(run.shards_manifest, KIND)
+    except CorruptFile as problem:
+        cure = f"kgqa run {run.path} makes it anew; no result is lost"
+        raise CorruptFile(problem.message, cure) from problem
     try:
         shards = tuple(ShardEntry(**entry) for entry in content["shards"])
         return ShardsManifest(content["anchors_sha256"], content["shard_size"], content["items"], shards)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import json
 import random
 from pathlib import Path
@@ -92,14 +93,45 @@ def test_fields_are_guessed_or_named_and_parquet_is_read(tmp_path: Path, rows_of
     assert contaminated(rows_of(tmp_path, [{"question": LONG}]), [tests], 13).tolist() == [0]
 
 
+@pytest.mark.parametrize("name", ["test.jsonl", "test.jsonl.gz", "test.json", "test.json.gz"])
+def test_packed_files_and_byte_order_marks_are_read(tmp_path: Path, rows_of: Any, name: str) -> None:
+    items = [{"question": LONG}]
+    text = json.dumps(items) if ".json." in f"{name}." else "".join(f"{json.dumps(one)}\n" for one in items)
+    data = b"\xef\xbb\xbf" + text.encode()
+    (tmp_path / name).write_bytes(gzip.compress(data) if name.endswith(".gz") else data)
+    tests = read_test_sets([str(tmp_path / name)])
+    assert contaminated(rows_of(tmp_path, [{"question": LONG}]), tests, 13).tolist() == [0]
+
+
+def test_signs_that_nobody_sees_hide_nothing(tmp_path: Path, rows_of: Any) -> None:
+    records = [{"question": LONG.replace("a", "a\u00ad").replace("e", "\u200be")}]
+    assert hits(tmp_path, rows_of, records, [{"question": LONG}]) == [0]
+
+
+def test_items_without_a_text_are_counted_and_a_set_of_nothing_else_is_refused(
+    tmp_path: Path, rows_of: Any
+) -> None:
+    """Else a test set whose items are called otherwise than the first one would be searched for nothing."""
+    items = [{"question": None}, {"question": LONG}, {"query": LONG}, {"question": "Why so?"}]
+    (tests,) = read_test_sets([write(tmp_path / "test.jsonl", items)])
+    assert (tests.question, tests.answer, tests.left_aside(13)) == ("question", None, 3)
+    nested = write(tmp_path / "nested.jsonl", [{"question": {"stem": LONG}}] * 2)
+    (tests,) = read_test_sets([EvaluationSet(path=nested, question="question")])
+    with pytest.raises(InputError, match=r"nested.jsonl: no item has 3 words in 'question'"):
+        contaminated(rows_of(tmp_path, [{"question": LONG}]), [tests], 13)
+
+
 def test_what_cannot_be_read_is_named_with_its_line(tmp_path: Path) -> None:
     (tmp_path / "bad.jsonl").write_text('{"question": "A b c?"}\n{oops\n')
     with pytest.raises(InputError, match=r"bad.jsonl line 2: not JSON"):
         read_test_sets([str(tmp_path / "bad.jsonl")])
     with pytest.raises(InputError, match="no such file"):
         read_test_sets([str(tmp_path / "none.jsonl")])
+    (tmp_path / "bad.parquet").write_text("PAR1")
+    with pytest.raises(InputError, match=r"bad.parquet: not Parquet, or damaged"):
+        read_test_sets([str(tmp_path / "bad.parquet")])
     (tmp_path / "empty.jsonl").write_text("\n")
-    with pytest.raises(InputError, match="holds no test item"):
+    with pytest.raises(InputError, match="is empty"):
         read_test_sets([str(tmp_path / "empty.jsonl")])
 
 
@@ -111,4 +143,6 @@ def test_a_merge_rejects_them_under_their_reason(make_run: Any, tmp_path: Path) 
     assert accounting.total.rejected["contaminated"] == 1
     lines = (run.folder.dataset / "rejected.jsonl").read_text(encoding="utf-8").splitlines()
     assert [r["id"] for r in map(json.loads, lines) if r["reason"] == "contaminated"] == [run.ids[0]]
-    assert accounting.filters["decontaminate"]["test_sets"] == [{"file": "test.jsonl", "items": 1}]
+    assert accounting.filters["decontaminate"]["test_sets"] == [
+        {"file": "test.jsonl", "question": "question", "answer": None, "items": 1, "left_aside": 0}
+    ]

@@ -54,6 +54,15 @@ def test_exactly_the_accepted_pairs_are_exported_with_their_raw_answers(make_run
         assert json.loads(record["filtering_text"])["valid_question"] is True
 
 
+def test_a_dataset_in_the_order_of_a_column_is_exported_with_each_pairs_own_answers(make_run: Any) -> None:
+    plain = {record["question"]: record for record in exported(make_run())}
+    run = make_run(name="ordered", dataset={"order": "answer"})
+    records = exported(run)
+    assert [one["answer"] for one in records] == sorted(one["answer"] for one in records)
+    assert {record["question"]: record for record in records} == plain
+    assert [record["id"] for record in records] != sorted(record["id"] for record in records)
+
+
 def test_id_is_the_place_in_the_sample_and_index_the_ordinal_of_the_shape_within_its_size(
     make_run: Any,
 ) -> None:

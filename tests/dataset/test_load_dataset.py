@@ -12,6 +12,7 @@ import pandas
 import pytest
 import yaml
 
+from kgqa_hpc.dataset.combine import combine
 from kgqa_hpc.dataset.merge import merge
 
 LOAD = """
@@ -70,6 +71,32 @@ def test_a_split_is_what_load_dataset_calls_a_split(make_run: Any, tmp_path: Pat
     first = rows(tmp_path / "cache", run.folder.dataset)[0]
     assert first == " ".join(f"accepted/{name}={number}" for name, number in parts.items())
     assert sum(parts.values()) == accounting.total.accepted
+
+
+@pytest.mark.slow
+def test_a_part_without_records_is_no_split_and_merge_says_why(make_run: Any, tmp_path: Path) -> None:
+    """`datasets` loads nothing of a configuration that names an empty file."""
+    pytest.importorskip("datasets")
+    run = make_run(dataset={"split": {"by": "kind"}})
+    run.finish()
+    accounting = merge(run.folder)
+    accepted = accounting.total.accepted
+    assert "test: empty, for records that share kind stay together" in str(accounting)
+    assert rows(tmp_path / "cache", run.folder.dataset)[0] == f"accepted/train={accepted}"
+
+
+@pytest.mark.slow
+def test_rejected_records_of_a_combined_dataset_are_a_configuration_of_their_own(
+    make_run: Any, tmp_path: Path
+) -> None:
+    """Without its card `datasets` would give accepted and rejected records as one."""
+    pytest.importorskip("datasets")
+    runs = [make_run(name="one/run"), make_run(name="two/run", items=24, seed=8)]
+    for run in runs:
+        run.finish()
+        merge(run.folder)
+    combine(tmp_path / "out", [run.folder for run in runs])
+    assert rows(tmp_path / "cache", tmp_path / "out") == counts(tmp_path / "out")
 
 
 def test_pandas_polars_and_duckdb_give_the_same_rows(make_run: Any) -> None:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import errno
 import json
+import shutil
 import subprocess
 from pathlib import Path
 from typing import Any
@@ -13,7 +15,8 @@ from typer.testing import CliRunner
 from kgqa_hpc.cli import app
 from kgqa_hpc.dataset.merge import merge
 from kgqa_hpc.dataset.publish import publish
-from kgqa_hpc.errors import CorruptFile, InputError
+from kgqa_hpc.errors import CorruptFile, DiskFull, InputError
+from kgqa_hpc.store.canonical import sha256_of
 
 
 @pytest.fixture
@@ -45,7 +48,7 @@ def test_what_is_missing_is_said_with_the_key_that_states_it(make_run: Any, tmp_
     plain.finish("shard-000000")
     merge(plain.folder, partial=True)
     missing = " ".join(publish(plain.folder, tmp_path / "half").missing)
-    for key in ("dataset.licence", "dataset.citation", "dataset.contact", "dataset.split", "7 shards"):
+    for key in ("dataset.licence", "dataset.citation", "dataset.contact", "dataset.split", "7 of 8 shards"):
         assert key in missing
 
 
@@ -55,6 +58,32 @@ def test_a_file_that_merge_did_not_write_so_is_refused(run: Any, tmp_path: Path)
     with pytest.raises(CorruptFile, match=r"accepted.jsonl: is not what merge wrote"):
         publish(run.folder, tmp_path / "out")
     assert not (tmp_path / "out").exists()
+
+
+def test_nothing_that_was_put_beside_the_dataset_is_published(run: Any, tmp_path: Path) -> None:
+    """Whoever may write into the run could else publish any file of the one who publishes."""
+    secret = tmp_path / "secret"
+    secret.write_text("secret")
+    (run.folder.dataset / "notes.txt").symlink_to(secret)
+    out = tmp_path / "out"
+    publish(run.folder, out)
+    assert not (out / "notes.txt").exists()
+    with (run.folder.dataset / "SHA256SUMS").open("a") as sums:
+        sums.write(f"{sha256_of(secret)}  notes.txt\n")
+    with pytest.raises(CorruptFile, match=r"notes.txt: is not what merge wrote"):
+        publish(run.folder, out)
+
+
+def test_a_full_disk_is_told_in_one_line_and_leaves_nothing(
+    run: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(source: Path, target: Path) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(shutil, "copyfile", full)
+    with pytest.raises(DiskFull, match=r"out: No space left on device\n"):
+        publish(run.folder, tmp_path / "out")
+    assert [path.name for path in tmp_path.iterdir() if "out" in path.name] == []
 
 
 def test_a_folder_of_somebody_else_is_left_alone(run: Any, tmp_path: Path) -> None:

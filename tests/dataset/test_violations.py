@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from kgqa_hpc.dataset.merge import merge
-from kgqa_hpc.errors import AccountingError, CorruptFile, FingerprintMismatch, KgqaError
+from kgqa_hpc.errors import AccountingError, CorruptFile, FingerprintMismatch, KgqaError, MissingFile
 from kgqa_hpc.store.document import read_document, write_document
 from kgqa_hpc.store.results import read_result, read_summary, write_result
 from kgqa_hpc.store.run_folder import RunFolder
@@ -47,6 +47,16 @@ def forgotten(run: RunFolder, _: RunFolder) -> None:
     document = read_document(run.shards_manifest, "shards")
     document["shards"] = document["shards"][:-1]
     write_document(run.shards_manifest, document)
+
+
+def lost_anchors(run: RunFolder, _: RunFolder) -> None:
+    run.anchors.unlink()
+
+
+def scribbled(run: RunFolder, _: RunFolder) -> None:
+    """A manifest of shards that somebody edited by hand."""
+    text = run.shards_manifest.read_text(encoding="utf-8")
+    run.shards_manifest.write_text(text.replace('"items": 8', '"items": 7', 1), encoding="utf-8")
 
 
 def missing(run: RunFolder, _: RunFolder) -> None:
@@ -95,6 +105,8 @@ WAYS: dict[str, tuple[Callable[[RunFolder, RunFolder], None], type[KgqaError], s
     "a result of another run": (foreign, CorruptFile, SHARD),
     "a shard of another group": (regrouped, AccountingError, "holds other anchors than its slice"),
     "a shard is not listed": (forgotten, AccountingError, "holds 60 anchors, the shards together 56"),
+    "a shard's items edited": (scribbled, CorruptFile, "checksum does not match"),
+    "no anchors": (lost_anchors, MissingFile, "kgqa sample"),
     "anchors of another run": (other_anchors, FingerprintMismatch, "another anchors.h5"),
 }
 

@@ -145,6 +145,36 @@ def test_markup_in_a_name_is_text(browser: Any, page_file: Path) -> None:
     assert look.complaints == []
 
 
+@pytest.mark.parametrize(
+    ("text", "marks"),
+    [
+        ("An indication of CAT, a cat and CATs: CAT's", ["CAT", "cat", "CAT"]),
+        ("From İstanbul the İCAT to the CAT", ["İstanbul", "CAT"]),
+        ("TNF-α und TNF-αβ, 日本の名前です", ["TNF-α", "名前"]),
+    ],
+)
+def test_whole_names_are_marked_and_no_part_of_a_word(
+    browser: Any, page_file: Path, text: str, marks: list[str]
+) -> None:
+    page = Look(browser, page_file).page
+    nodes = [{"name": name} for name in ("CAT", "İSTANBUL", "tnf-Α", "名前")]
+    found = page.evaluate(
+        "([text, nodes]) => { const line = marked(text, nodes);"
+        " return [line.textContent, [...line.querySelectorAll('mark')].map(m => m.textContent)]; }",
+        [text, nodes],
+    )
+    assert found == [text, marks]
+
+
+def test_a_triple_is_told_as_one_thing(browser: Any, page_file: Path) -> None:
+    page = Look(browser, page_file).page
+    assert page.evaluate("told([['a', 'binds', 'b'], ['b', 'is', 'c']])") == "a – binds – b; b – is – c"
+
+
+def test_the_page_says_how_many_of_all_records_it_shows(browser: Any, page_file: Path) -> None:
+    assert "46 of 46 records" in Look(browser, page_file).page.inner_text("main")
+
+
 def test_the_explorer_filters_and_counts(browser: Any, page_file: Path) -> None:
     page = Look(browser, page_file).page
     assert page.inner_text("#accepted-count") == "34"

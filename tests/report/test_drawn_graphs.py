@@ -92,6 +92,11 @@ def test_the_picture_says_what_was_sampled_and_stays_small(
     assert few.count("L") - few.count("LL") >= 190
 
 
+def test_a_name_of_any_length_leaves_the_caption_readable(tmp_path: Path) -> None:
+    nodes = [{**node(n), "name": f"{n}" + "x" * 10_000} for n in range(3)]
+    assert len(covered_graph(count_nodes(parts(tmp_path, [(nodes, [[0, 1], [1, 2]])]), seed=1))) < 5_000
+
+
 def test_forces_keep_nodes_apart_and_what_is_joined_together() -> None:
     ring = np.array([(n, (n + 1) % 20) for n in range(20)] + [(20 + n, 20 + (n + 1) % 20) for n in range(20)])
     at = many_nodes(45, ring)  # two rings, and five nodes that nothing joins

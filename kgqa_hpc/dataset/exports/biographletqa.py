@@ -7,10 +7,13 @@ the authors' code numbers them. What cannot be the same is said in docs/dataset.
 
 from __future__ import annotations
 
+from array import array
 from collections.abc import Iterator
 from pathlib import Path
+from tempfile import TemporaryFile
 from typing import Any
 
+import numpy as np
 import orjson
 
 from kgqa_hpc.dataset.exports.source import ExportSource
@@ -35,28 +38,71 @@ class BioGraphletQA:
     def write(self, source: ExportSource, folder: Path) -> None:
         for split in source.splits:
             with (folder / f"{split}.jsonl").open("wb") as file:
-                for line in _lines(source.run, source.records(split)):
+                for line in _lines(source.run, source.records(split), folder):
                     file.write(line)
 
 
 def write_published(run: RunFolder, accepted: Path, target: Path) -> None:
     """The same in one file, from a file of accepted records."""
     with accepted.open("rb") as lines, target.open("wb") as file:
-        for line in _lines(run, (orjson.loads(line) for line in lines)):
+        for line in _lines(run, (orjson.loads(line) for line in lines), target.parent):
             file.write(line)
 
 
-def _lines(run: RunFolder, records: Iterator[dict[str, Any]]) -> Iterator[bytes]:
-    items = _items(open_work(run))
-    row, item = 0, {"id": None}
+def _lines(run: RunFolder, records: Iterator[dict[str, Any]], folder: Path) -> Iterator[bytes]:
+    work = open_work(run)
+    item_of = _InStep(work) if work.config.dataset.order is None else _ById(work, folder)
     for record in records:
         if "graphlet_id" not in record:
             raise InputError(f"{record['id']} is no graphlet", "this format is for graphlets alone")
-        wanted = record["provenance"]["anchor"]["id"]
-        # Records stand in the order of the items, so that one stream over both is enough.
-        while item["id"] != wanted:
-            row, item = next(items)
+        row, item = item_of.find(record["provenance"]["anchor"]["id"])
         yield orjson.dumps(published_record(row, record, item)) + b"\n"
+
+
+class _InStep:
+    """Items for records that stand in the order of the items: one stream over both is enough."""
+
+    def __init__(self, work: FinishedWork) -> None:
+        self._items = _items(work)
+        self._row, self._item = 0, {"id": None}
+
+    def find(self, wanted: str) -> tuple[int, dict[str, Any]]:
+        """The item `wanted` and its row in anchors.h5; never one before the last."""
+        while self._item["id"] != wanted:
+            try:
+                self._row, self._item = next(self._items)
+            except StopIteration:
+                raise InputError(
+                    f"{wanted} does not stand in the order of the sample",
+                    "merge again, with dataset.order as it is",
+                ) from None
+        return self._row, self._item
+
+
+class _ById:
+    """Items for records in any order: ids and raw answers lie in a file in `folder`, in memory 24 bytes an item."""
+
+    def __init__(self, work: FinishedWork, folder: Path) -> None:
+        self._file = TemporaryFile(dir=folder)  # noqa: SIM115 - read as long as this lives
+        rows, keys, ends = array("q"), array("q"), array("q", [0])
+        for row, item in _items(work):
+            trace = [{"step": one["step"], "text": one["text"]} for one in item["trace"]]
+            rows.append(row)
+            keys.append(hash(item["id"]))
+            ends.append(ends[-1] + self._file.write(orjson.dumps({"id": item["id"], "trace": trace})))
+        self._rows, self._ends = rows, ends
+        self._order = np.argsort(np.array(keys, np.int64), kind="stable")
+        self._keys = np.array(keys, np.int64)[self._order]
+
+    def find(self, wanted: str) -> tuple[int, dict[str, Any]]:
+        """The item `wanted` and its row in anchors.h5."""
+        first, end = (np.searchsorted(self._keys, hash(wanted), side) for side in ("left", "right"))
+        for place in self._order[first:end].tolist():  # more than one where hashes are equal
+            self._file.seek(self._ends[place])
+            item = orjson.loads(self._file.read(self._ends[place + 1] - self._ends[place]))
+            if item["id"] == wanted:
+                return self._rows[place], item
+        raise InputError(f"{wanted} is none of this run's items", "merge again")
 
 
 def _items(work: FinishedWork) -> Iterator[tuple[int, dict[str, Any]]]:

@@ -1,0 +1,48 @@
+"""README.md of a combined dataset: which files are accepted and rejected records, and which runs they are of.
+
+Without it a reader that looks for data files by itself (`datasets`) takes accepted and rejected records together.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from kgqa_hpc.dataset.card import DataFile, cell, configurations
+from kgqa_hpc.dataset.facts import gather_facts
+from kgqa_hpc.store.run_folder import RunFolder
+
+
+def write_combined_card(
+    folder: Path, runs: Sequence[RunFolder], document: Mapping[str, Any], sums: dict[str, str]
+) -> None:
+    """Write folder/README.md; `document` is combined.json, `sums` are sha256 by file name."""
+    files = [
+        DataFile(name, "train", tuple(sorted(path.name for path in folder.glob(f"{name}-*.parquet"))), folder)
+        for name in ("accepted", "rejected")
+    ]
+    front = {
+        "pretty_name": "Questions and answers of several runs",
+        "language": ["en"],
+        "task_categories": ["question-answering", "text-generation"],
+        "tags": ["synthetic"],
+        **configurations(files, sums),
+    }
+    counts = [name for name in document["runs"][0] if name != "run"]
+    lines = [
+        "---",
+        yaml.safe_dump(front, sort_keys=False, allow_unicode=True, width=100) + "---",
+        "# Questions and answers of several runs\n",
+        f"{document['accepted']:,} accepted and {document['rejected']:,} rejected records, joined by kgqa_hpc "
+        f"{document['program']}. `provenance.run` says which run a record is of; `combined.json` has the counts.\n",
+        f"| run | source | licence | {' | '.join(counts)} |",
+        "|---|---|---|" + "---:|" * len(counts),
+    ]
+    for run, one in zip(runs, document["runs"], strict=True):
+        facts = gather_facts(run, document["program"])
+        about = [one["run"][:16], facts.graph["source"], facts.licence, *(one[name] for name in counts)]
+        lines.append(f"| {' | '.join(map(cell, about))} |")
+    (folder / "README.md").write_text("\n".join(lines) + "\n", encoding="utf-8")
