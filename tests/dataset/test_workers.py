@@ -19,6 +19,7 @@ from kgqa_hpc.dataset.shard_rows import ShardReader
 from kgqa_hpc.dataset.workers import _Worker
 from kgqa_hpc.errors import CorruptFile, StoreError
 from tests.dataset.conftest import contents
+from tests.waiting import wait_for
 
 
 def test_three_workers_give_the_bytes_of_one(make_run: Any) -> None:
@@ -110,10 +111,7 @@ def test_sigkill_leaves_the_old_dataset_and_the_next_merge_makes_the_new_one(
     assert contents(run.folder.dataset) == old
     merge(run.folder)
     assert contents(run.folder.dataset) == old
-    deadline = time.monotonic() + 60
-    while _workers_of(run.folder.path) and time.monotonic() < deadline:
-        time.sleep(0.1)
-    assert _workers_of(run.folder.path) == []
+    wait_for(lambda: not _workers_of(run.folder.path), "the end of its workers")
 
 
 def _workers_of(run: Path) -> list[str]:

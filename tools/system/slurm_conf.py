@@ -19,7 +19,7 @@ SlurmUser={user}
 SlurmdUser={user}
 AuthType=auth/munge
 # cred_expire: a requeued job may start again after 8 s; the default makes it wait 120 s.
-AuthInfo=socket={socket},cred_expire=5
+AuthInfo=socket={socket},cred_expire=60
 CredType=cred/munge
 StateSaveLocation={dir}/state
 SlurmdSpoolDir={dir}/spool.%n
@@ -43,6 +43,8 @@ PriorityType=priority/basic
 JobRequeue=1
 OverTimeLimit=0
 KillWait=3
+BatchStartTimeout=120
+UnkillableStepTimeout=600
 MinJobAge=3600
 InactiveLimit=0
 MessageTimeout=60
