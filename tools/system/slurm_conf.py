@@ -18,7 +18,8 @@ SlurmctldPort={port}
 SlurmUser={user}
 SlurmdUser={user}
 AuthType=auth/munge
-# cred_expire: a requeued job may start again after 8 s; the default makes it wait 120 s.
+# cred_expire: the node of a busy machine may take so long to start a step. A requeued job waits as long before it
+# starts again, unless it is told to: scontrol update jobid=JOB starttime=now.
 AuthInfo=socket={socket},cred_expire=60
 CredType=cred/munge
 StateSaveLocation={dir}/state
