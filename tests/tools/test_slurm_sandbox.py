@@ -92,7 +92,7 @@ def test_a_job_that_requeues_itself_runs_again(cluster: Cluster) -> None:
     job = cluster.submit(script, "--requeue")
     wait_for(lambda: cluster.state(job, "%T %r") in ("PENDING BeginTime", "COMPLETED None"), "the requeue")
     subprocess.run(
-        ["scontrol", "update", f"jobid={job}", "starttime=now"], env=cluster.env, capture_output=True
+        ["scontrol", "update", f"jobid={job}", "starttime=now+3"], env=cluster.env, capture_output=True
     )
     wait_for(lambda: cluster.state(job) == "COMPLETED", "the requeued job completes")
     assert cluster.log(job).splitlines()[0] == "run 0"

@@ -19,7 +19,7 @@ SlurmUser={user}
 SlurmdUser={user}
 AuthType=auth/munge
 # cred_expire: the node of a busy machine may take so long to start a step. A requeued job waits as long before it
-# starts again, unless it is told to: scontrol update jobid=JOB starttime=now.
+# starts again, unless it is told to: scontrol update jobid=JOB starttime=now+3.
 AuthInfo=socket={socket},cred_expire=60
 CredType=cred/munge
 StateSaveLocation={dir}/state
