@@ -21,7 +21,7 @@ if "run" in sys.orig_argv:
     commit = PassWorker._commit
     def held(self, shard):
         PassWorker._commit = commit
-        while self._engine._process.poll() is None:
+        while not self._scheduler.counters.deaths and self._engine._process.poll() is None:
             time.sleep(0.05)
         commit(self, shard)
     PassWorker._commit = held
