@@ -10,9 +10,11 @@ import io
 import os
 import subprocess
 import sys
-from contextlib import redirect_stderr, redirect_stdout
+from contextlib import redirect_stderr, redirect_stdout, suppress
 from typing import Any
 from unittest import mock
+
+import psutil
 
 from kgqa_hpc.cli import main
 from kgqa_hpc.terminal import set_up
@@ -55,6 +57,16 @@ def program(
         line, capture_output=True, text=True, timeout=900, env=environment(**variables), **(more or {})
     )
     return _as_expected(done, code)
+
+
+def end_tree(process: subprocess.Popen[Any]) -> None:
+    """Kill a process that may still live, with all that it started."""
+    with suppress(psutil.NoSuchProcess):
+        for child in psutil.Process(process.pid).children(recursive=True) if process.poll() is None else ():
+            with suppress(psutil.NoSuchProcess):
+                child.kill()
+    process.kill()
+    process.communicate()
 
 
 def _as_expected(done: Done, code: int | None) -> Done:

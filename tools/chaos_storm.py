@@ -68,12 +68,11 @@ class Storm:
             subprocess.Popen([*KGQA, "run", self._run], env=environment(), stdout=self._log, stderr=self._log)
             for _ in range(2)
         ]
+        self._others += [("finishing", process) for process in finishing]  # for `end`, should one not hold
         for process in finishing:
             try:
                 code = process.wait(LONGEST_FINISH)
             except subprocess.TimeoutExpired:
-                for each in finishing:
-                    each.kill()
                 raise Broken(
                     f"it hangs: not complete after {LONGEST_FINISH:.0f} s without any disturbance"
                 ) from None
@@ -213,7 +212,7 @@ class Storm:
 
     def _look(self, env: dict[str, str]) -> None:
         answer = subprocess.run(
-            [*KGQA, "status", "--json", self._run], env=env, capture_output=True, timeout=120
+            [*KGQA, "status", "--json", self._run], env=env, capture_output=True, timeout=LONGEST_FINISH
         )
         if answer.returncode != 0:
             raise Broken(f"status ended with {answer.returncode}: {answer.stderr.decode()[-500:]}")

@@ -44,9 +44,10 @@ def test_jobs_of_dask_do_the_tasks_and_the_bytes_are_those_of_one_process(place:
     assert dataset(run) == alone
     queue = ("squeue", "--states=all", "--noheader", f"--name={NAME}", "--format=%T")
     assert slurm(*queue), "Slurm was asked for workers"
-    # One that Dask sent home may end by itself before it is cancelled.
+    # One that Dask sent home may end by itself before it is cancelled, and one that had just begun finds nobody.
     wait_for(
-        lambda: set(slurm(*queue).split()) <= {"CANCELLED", "COMPLETED"}, "the jobs to end with the merge"
+        lambda: set(slurm(*queue).split()) <= {"CANCELLED", "COMPLETED", "FAILED"},
+        "the jobs to end with the merge",
     )
 
 

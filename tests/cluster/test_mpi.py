@@ -1,8 +1,8 @@
 """Four real MPI ranks: any of them may die, and nothing is lost.
 
 With `--with-ft ulfm` the survivors finish the run. Without it the launcher ends them all, and the same
-command goes on where they stopped. Ranks are killed by their ids; the moments are numbers of answers, not
-times.
+command goes on where they stopped. Ranks are killed by their ids, while each is held before its first result
+(tests/held.py).
 """
 
 from __future__ import annotations
@@ -33,22 +33,14 @@ from tests.cluster.conftest import (
     quicken,
     wait_for,
 )
+from tests.command import end_tree
+from tests.held import held
 from tests.work.rig import answers_kept, events, records
 
 pytestmark = [needs_mpi, pytest.mark.cluster, pytest.mark.slow]
 
 AS_ROOT = {f"{name}_ALLOW_RUN_AS_ROOT{more}": "1" for name in ("OMPI", "PRTE") for more in ("", "_CONFIRM")}
 FAULT_TOLERANT = ["--with-ft", "ulfm"]
-# Python reads this file at its start: one rank then raises what nobody expects, after its first shard.
-SABOTAGE = """\
-import os
-from tests.waiting import wait_for
-if os.environ.get("OMPI_COMM_WORLD_RANK") == os.environ.get("SABOTAGED_RANK"):
-    import kgqa_hpc.work.pass_worker as worker
-    def fail(self, shard):
-        raise RuntimeError("nobody expects this")
-    worker.PassWorker._commit = fail
-"""
 
 
 def test_no_rank_of_a_job_is_tied_to_one_core() -> None:
@@ -92,11 +84,8 @@ class Ranks:
         return self.process.returncode, output
 
     def end(self) -> None:
-        if self.process is not None and self.process.poll() is None:
-            for child in psutil.Process(self.process.pid).children(recursive=True):
-                child.kill()
-            self.process.kill()
-            self.process.wait()
+        if self.process is not None:
+            end_tree(self.process)
 
 
 @pytest.fixture
@@ -118,6 +107,11 @@ def pids(run: RunFolder) -> dict[int, int]:
     return {entry["rank"]: entry["pid"] for entry in events(run, "started")}
 
 
+def go_on(place: Place) -> None:
+    """Let ranks that are held commit."""
+    (place.folder / "hold" / "go").touch()
+
+
 def answers_of(run: RunFolder) -> Counter[str]:
     return Counter(entry["shard"] for entry in events(run, "shard-done"))
 
@@ -126,7 +120,9 @@ def test_four_ranks_share_a_run_and_end_together(
     place: Place, ranks: Ranks, undisturbed: dict[str, bytes]
 ) -> None:
     run = place.prepared(0.02)
-    ranks.start(*FAULT_TOLERANT)
+    ranks.start(*FAULT_TOLERANT, **held(place.folder / "hold"))
+    pids(run)
+    go_on(place)
     code, output = ranks.finish()
     assert code == 0, output
     place.kgqa("merge", "oregano")
@@ -139,11 +135,12 @@ def test_four_ranks_share_a_run_and_end_together(
 def test_the_survivors_of_killed_ranks_finish_the_run(
     place: Place, ranks: Ranks, undisturbed: dict[str, bytes], victims: list[int]
 ) -> None:
-    run = place.prepared(0.2, lease=2)
-    ranks.start(*FAULT_TOLERANT)
+    run = place.prepared(0.05, lease=2)
+    ranks.start(*FAULT_TOLERANT, **held(place.folder / "hold"))
     ids = pids(run)
     for rank in victims:
         os.kill(ids[rank], signal.SIGKILL)
+    go_on(place)
     code, output = ranks.finish()
     assert len(records(run)) == total(run), f"exit code {code}: {output}"
     place.kgqa("merge", "oregano")
@@ -154,7 +151,9 @@ def test_a_rank_that_raises_harms_nobody_where_ranks_may_die(
     place: Place, ranks: Ranks, undisturbed: dict[str, bytes]
 ) -> None:
     run = place.prepared(0.05, lease=2)
-    ranks.start(*FAULT_TOLERANT, **sabotage(place, rank=2))
+    ranks.start(*FAULT_TOLERANT, **held(place.folder / "hold", SABOTAGED_RANK="2"))
+    wait_for((place.folder / "hold" / "raised").exists, "the failure")
+    go_on(place)
     code, output = ranks.finish()
     assert code != 0, "the failure is told"
     assert "nobody expects this" in output
@@ -167,8 +166,8 @@ def test_a_rank_that_raises_harms_nobody_where_ranks_may_die(
 def test_without_fault_tolerance_all_end_soon_and_the_next_start_completes_the_run(
     place: Place, ranks: Ranks, undisturbed: dict[str, bytes], how: str
 ) -> None:
-    run = place.prepared(0.3, lease=2)
-    ranks.start(**(sabotage(place, rank=1) if how == "raised" else {}))
+    run = place.prepared(0.05, lease=2)
+    ranks.start(**held(place.folder / "hold", **({"SABOTAGED_RANK": "1"} if how == "raised" else {})))
     if how == "killed":
         os.kill(pids(run)[1], signal.SIGKILL)
     began = time.monotonic()
@@ -187,11 +186,10 @@ def test_without_fault_tolerance_all_end_soon_and_the_next_start_completes_the_r
 
 
 def test_a_warning_to_mpiexec_reaches_every_rank_and_all_drain(place: Place, ranks: Ranks) -> None:
-    run = place.prepared(0.3)
-    ranks.start(*FAULT_TOLERANT)
+    run = place.prepared(0.05)
+    ranks.start(*FAULT_TOLERANT, **held(place.folder / "hold"))
     pids(run)
-    kept = answers_kept(run)
-    wait_for(lambda: answers_kept(run) != kept, "answers")
+    wait_for(lambda: answers_kept(run) > 20_000, "answers")
     assert ranks.process is not None
     ranks.process.send_signal(signal.SIGUSR1)
     code, output = ranks.finish()
@@ -220,13 +218,6 @@ def test_ranks_that_see_different_folders_are_refused(place: Place, ranks: Ranks
     assert code == 2, output
     assert "do not see the same folder" in output
     assert not run.shards.exists()
-
-
-def sabotage(place: Place, rank: int) -> dict[str, str]:
-    folder = place.folder / "sabotage"
-    folder.mkdir()
-    (folder / "sitecustomize.py").write_text(SABOTAGE)
-    return {"PYTHONPATH": str(folder), "SABOTAGED_RANK": str(rank)}
 
 
 def total(run: RunFolder) -> int:

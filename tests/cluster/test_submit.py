@@ -5,9 +5,11 @@ from __future__ import annotations
 import os
 import re
 import sys
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
+import psutil
 import pytest
 
 from kgqa_hpc.cluster import slurm
@@ -171,6 +173,13 @@ def test_on_this_machine_the_run_is_worked_through_and_the_job_recorded(tmp_path
     assert slurm.recorded_jobs(run.logs) == [job["job"] for job in jobs]
     # Without a graph the dataset cannot be merged here; the work itself is what is waited for.
     wait_for(lambda: len(records(run)) == 60, "the work of both jobs")
+    wait_for(lambda: not any(lives(int(job["job"])) for job in jobs), "their end, before the next test")
+
+
+def lives(pid: int) -> bool:
+    with suppress(psutil.NoSuchProcess):
+        return psutil.Process(pid).status() != psutil.STATUS_ZOMBIE
+    return False
 
 
 def test_a_command_that_fails_fails_the_job(run: RunFolder) -> None:

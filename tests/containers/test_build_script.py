@@ -40,7 +40,7 @@ def refusal(env: dict[str, str], *arguments: str) -> str:
         env=env,
         capture_output=True,
         text=True,
-        timeout=120,
+        timeout=300,
     )
     assert done.returncode == 2, done.stdout + done.stderr
     assert done.stderr.startswith("error: ")
@@ -93,7 +93,7 @@ def test_a_missing_lock_file_is_refused(tmp_path: Path) -> None:
 
 
 def test_help_is_the_header() -> None:
-    done = subprocess.run([BUILD, "--help"], capture_output=True, text=True, timeout=60)
+    done = subprocess.run([BUILD, "--help"], capture_output=True, text=True, timeout=300)
     assert done.returncode == 0
     assert "containers/build.sh ci" in done.stdout
     assert "--lock FILE" in done.stdout

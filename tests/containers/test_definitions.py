@@ -165,7 +165,7 @@ def test_no_file_names_a_registry() -> None:
 @pytest.mark.parametrize("script", SCRIPTS, ids=lambda path: path.name)
 def test_the_scripts_are_clean_and_say_what_they_do(script: Path) -> None:
     shellcheck = shutil.which("shellcheck") or str(ROOT / ".venv" / "bin" / "shellcheck")
-    done = subprocess.run([shellcheck, script], capture_output=True, text=True, timeout=120)
+    done = subprocess.run([shellcheck, script], capture_output=True, text=True, timeout=300)
     assert done.returncode == 0, done.stdout
     lines = script.read_text().splitlines()
     if lines[0].startswith("#!"):

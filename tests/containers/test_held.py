@@ -6,6 +6,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+from tests.waiting import PATIENCE
+
 CONTAINERS = Path(__file__).resolve().parents[2] / "containers"
 
 
@@ -13,7 +15,9 @@ def held(tmp_path: Path, brought: str, pinned: str, mpi: str = "5.0.11") -> list
     pins = tmp_path / "constraints.txt"
     pins.write_text(pinned)
     command = [sys.executable, CONTAINERS / "post" / "held.py", pins, mpi]
-    done = subprocess.run(command, input=brought, capture_output=True, text=True, timeout=60, check=True)
+    done = subprocess.run(
+        command, input=brought, capture_output=True, text=True, timeout=PATIENCE, check=True
+    )
     return done.stdout.splitlines()
 
 

@@ -16,10 +16,16 @@ from typing import Any
 
 import pytest
 
+from kgqa_hpc.store.run_folder import RunFolder
+from tests.command import end_tree
+from tests.held import held
+from tests.waiting import wait_for
+from tests.work.rig import events
+
 ROOT = Path(__file__).resolve().parents[2]
 pytestmark = [pytest.mark.container, pytest.mark.slow, pytest.mark.timeout(3600)]
 
-# Slow enough to be killed in the middle (about 12 s alone, 3 s by four), and full of engine faults to retry.
+# Full of engine faults to retry.
 CONFIG = """
 seed: 7
 graph: {source: csv, nodes: nodes.csv, edges: edges.csv, min_degree: 0, max_degree: 100}
@@ -28,7 +34,7 @@ engine:
   kind: scripted
   accept: 0.5
   faults: {garbage: 0.05, truncate: 0.02, error: 0.02}
-  latency: {batch: 5, per_request_s: 0.15}
+  latency: {batch: 5, per_request_s: 0.05}
 runtime: {shard_size: 12, commit_every: 1s, lease: 10s}
 """
 EMBEDDED = """
@@ -158,55 +164,24 @@ def test_a_killed_rank_of_four_costs_nothing(
         "mpiexec", "--with-ft", "ulfm", "--map-by", ":OVERSUBSCRIBE", "-n", "4",
         "apptainer", "--quiet", "exec", *options, str(image.path), "kgqa", "run", "run",
     ]  # fmt: skip
+    env, run = {**environment, **held(work / "hold")}, RunFolder(work / "run")
     with open(work / "mpi.log", "w") as log:
-        job = subprocess.Popen(
-            command, env=environment, stdout=log, stderr=log, stdin=subprocess.DEVNULL, cwd=work
-        )
+        job = subprocess.Popen(command, env=env, stdout=log, stderr=log, stdin=subprocess.DEVNULL, cwd=work)
         try:
-            victim = wait_for(lambda: rank_at_work(work, 2), "rank 2 is at work", job, log.name)
+            opened = lambda: len({entry["worker"] for entry in events(run, "shard-opened")})  # noqa: E731
+            wait_for(lambda: opened() == 4 or job.poll() is not None, "work for every rank")
+            assert job.poll() is None, Path(log.name).read_text()
+            (victim,) = (entry["pid"] for entry in events(run, "started") if entry["rank"] == 2)
             os.kill(victim, signal.SIGKILL)
+            (work / "hold" / "go").touch()
             job.wait(timeout=900)
         finally:
-            job.kill()
-            job.wait()
+            end_tree(job)
     text = (work / "mpi.log").read_text()
     status = json.loads(image.exec("kgqa", "status", "run", "--json", options=options).stdout)
     assert status["complete"], text
     assert image.exec("kgqa", "merge", "run", options=options).returncode == 0
     assert_same_dataset(work / "run", outside)
-
-
-def rank_at_work(folder: Path, rank: int) -> int | None:
-    """Process id of the rank's kgqa once a journal in the run says that answers are being written."""
-    if not list((folder / "run").rglob("*.journal")):
-        return None
-    wanted = f"OMPI_COMM_WORLD_RANK={rank}".encode()
-    for entry in Path("/proc").iterdir():
-        if not entry.name.isdigit():
-            continue
-        try:
-            words = (entry / "cmdline").read_bytes().split(b"\0")
-            variables = (entry / "environ").read_bytes().split(b"\0")
-            here = (entry / "cwd").resolve() == folder.resolve()
-        except OSError:
-            continue
-        if (
-            here
-            and wanted in variables
-            and [w for w in words if w][-2:] == [b"run", b"run"]
-            and b"exec" not in words
-        ):
-            return int(entry.name)
-    return None
-
-
-def wait_for(condition: Callable[[], int | None], what: str, job: subprocess.Popen[Any], log: str) -> int:
-    end = time.monotonic() + 600
-    while not (found := condition()):
-        assert job.poll() is None, f"ended before {what}:\n{Path(log).read_text()}"
-        assert time.monotonic() < end, f"not within 600 s: {what}"
-        time.sleep(0.05)
-    return found
 
 
 def test_an_mpiexec_of_another_mpi_is_refused_with_the_reason_and_does_not_hang(
@@ -247,15 +222,15 @@ def cluster(
         pytest.skip("SKIPPED: SLURM IS NOT INSTALLED (tools/install_system.sh slurm)")
     tool, folder = ROOT / "tools" / "slurm_sandbox", tmp_path_factory.mktemp("slurm")
     started = subprocess.run(
-        [tool, "start", folder], env=environment, capture_output=True, text=True, timeout=600
+        [tool, "start", folder], env=environment, capture_output=True, text=True, timeout=900
     )
     assert started.returncode == 0, started.stderr
     try:
         script = f'eval "$({tool} env {folder})" && env -0'
-        out = subprocess.run(["bash", "-c", script], env=environment, capture_output=True, timeout=60).stdout
+        out = subprocess.run(["bash", "-c", script], env=environment, capture_output=True, timeout=600).stdout
         yield dict(item.split("=", 1) for item in out.decode().split("\0") if "=" in item)
     finally:
-        subprocess.run([tool, "stop", folder], capture_output=True, timeout=300)
+        subprocess.run([tool, "stop", folder], capture_output=True, timeout=600)
 
 
 def test_the_projects_own_scripts_run_each_stage_in_its_image_under_slurm(
@@ -284,7 +259,7 @@ def test_the_projects_own_scripts_run_each_stage_in_its_image_under_slurm(
         for name, job in jobs.items():
             command = ["squeue", "--states=all", "-h", "-j", job, "-o", "%T"]
             states[name] = subprocess.run(
-                command, env=env, capture_output=True, text=True, timeout=120
+                command, env=env, capture_output=True, text=True, timeout=600
             ).stdout.strip()
     assert set(states.values()) == {"COMPLETED"}, f"{states}\n{logs(work)}"
     assert_same_dataset(work / "run", outside)

@@ -123,3 +123,16 @@ def rewrite(path: Path, change: Any) -> None:
     records, header = read_result(path), read_summary(path)
     path.unlink()
     write_result(path, change(records), {key: header[key] for key in ("made_by", "pass", "shard")})
+
+
+def workers_of(run: Path) -> list[str]:
+    """Command lines of the programs that do tasks of a merge of the run."""
+    found = []
+    for process in Path("/proc").glob("[0-9]*"):
+        try:
+            line = (process / "cmdline").read_bytes().decode("utf-8", "replace")
+        except OSError:
+            continue
+        if "dataset.worker" in line and str(run) in line:
+            found.append(line)
+    return found

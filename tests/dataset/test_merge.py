@@ -246,7 +246,11 @@ def test_the_last_pass_counts_and_carries_what_earlier_ones_did(make_run: Any) -
     )
 
 
-@settings(max_examples=15, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(
+    max_examples=15,
+    deadline=None,
+    suppress_health_check=[HealthCheck.too_slow, HealthCheck.function_scoped_fixture],
+)
 @given(fates=st.lists(st.sampled_from(OUTCOMES), min_size=9, max_size=9), data=st.data())
 def test_the_identity_holds_whatever_becomes_of_the_items(
     tmp_path_factory: pytest.TempPathFactory, fates: list[str], data: Any, template: Any

@@ -14,7 +14,8 @@ import pytest
 
 from kgqa_hpc.dataset.merge import merge
 from kgqa_hpc.errors import AccountingError, CorruptFile, FingerprintMismatch, InputError
-from tests.dataset.conftest import contents, rewrite
+from tests.dataset.conftest import contents, rewrite, workers_of
+from tests.waiting import wait_for
 from tests.work.rig import reconfigure, seeded
 
 
@@ -197,6 +198,7 @@ def test_sigkill_at_any_moment_leaves_the_old_or_the_new_dataset(make_run: Any) 
         reconfigure(run.folder, dataset=wishes[number % 2])
         assert in_child(TIMED, run.folder.path, moments.uniform(0, 1.5 * seconds)) in (0, -signal.SIGKILL)
         assert contents(run.folder.dataset) in datasets
+    wait_for(lambda: not workers_of(run.folder.path), "the end of their workers, which may still write")
     merge(run.folder, part_bytes=10_000)
     assert contents(run.folder.dataset) == datasets[1]
     assert not list(run.folder.path.glob(".dataset*"))

@@ -21,6 +21,7 @@ from kgqa_hpc.errors import AccountingError, CorruptFile, InputError, StoreError
 from kgqa_hpc.store.results import read_result, write_result
 from tests.dataset.conftest import contents
 from tests.waiting import wait_for
+from tests.work.rig import reconfigure
 
 SETTINGS = {"split": {"by": "nodes"}, "duplicates": {"exact": True, "near": 0.9}}
 BANDS = band_shape(0.9)[0]
@@ -109,6 +110,7 @@ def test_who_plans_the_search_for_near_duplicates_and_who_helps_may_be_killed(ru
 def test_a_process_that_waits_for_the_dataset_finds_bands_of_the_one_that_writes_it(
     run: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    reconfigure(run.folder, runtime={"lease": 600})  # nobody dies here, and nobody is to be taken for dead
     merge(run.folder, part_bytes=PART_BYTES)
     alone = contents(run.folder.dataset)
     helper: list[subprocess.Popen[str]] = []

@@ -18,7 +18,11 @@ from kgqa_hpc.errors import InputError
 NODES = st.lists(st.lists(st.integers(0, 30), min_size=1, max_size=4), max_size=60)
 
 
-@settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(
+    max_examples=40,
+    deadline=None,
+    suppress_health_check=[HealthCheck.too_slow, HealthCheck.function_scoped_fixture],
+)
 @given(nodes=NODES, seed=st.integers(0, 2**32))
 def test_no_node_is_in_two_parts(
     tmp_path_factory: pytest.TempPathFactory, rows_of: Any, nodes: list[list[int]], seed: int

@@ -7,7 +7,6 @@ import signal
 import subprocess
 import sys
 import threading
-import time
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +17,8 @@ from kgqa_hpc.dataset.read import open_work
 from kgqa_hpc.dataset.shard_rows import ShardReader
 from kgqa_hpc.dataset.workers import _Worker
 from kgqa_hpc.errors import CorruptFile, StoreError
-from tests.dataset.conftest import contents
+from tests.dataset.conftest import contents, workers_of
+from tests.waiting import wait_for
 
 
 def test_three_workers_give_the_bytes_of_one(make_run: Any) -> None:
@@ -110,19 +110,4 @@ def test_sigkill_leaves_the_old_dataset_and_the_next_merge_makes_the_new_one(
     assert contents(run.folder.dataset) == old
     merge(run.folder)
     assert contents(run.folder.dataset) == old
-    deadline = time.monotonic() + 60
-    while _workers_of(run.folder.path) and time.monotonic() < deadline:
-        time.sleep(0.1)
-    assert _workers_of(run.folder.path) == []
-
-
-def _workers_of(run: Path) -> list[str]:
-    found = []
-    for process in Path("/proc").glob("[0-9]*"):
-        try:
-            line = (process / "cmdline").read_bytes().decode("utf-8", "replace")
-        except OSError:
-            continue
-        if "dataset.worker" in line and str(run) in line:
-            found.append(line)
-    return found
+    wait_for(lambda: not workers_of(run.folder.path), "the end of its workers")

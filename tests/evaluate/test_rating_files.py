@@ -19,7 +19,9 @@ from kgqa_hpc.evaluate.records import records
 from kgqa_hpc.evaluate.scales import CRITERIA
 
 on_one_folder = settings(
-    max_examples=150, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+    max_examples=150,
+    deadline=None,
+    suppress_health_check=[HealthCheck.too_slow, HealthCheck.function_scoped_fixture],
 )
 HEADERS = [
     "ID",

@@ -28,12 +28,13 @@ pytestmark = pytest.mark.skipif(
 )
 LONG = "a-very-long-prompt-name-that-somebody-chose-without-thinking-of-tables"
 WIDTHS = (1400, 768, 400)
+PATIENCE = 300_000  # milliseconds: a loaded machine is slow, not wrong
 
 
 @pytest.fixture(scope="module")
 def browser() -> Iterator[Any]:
     with sync_playwright() as playwright:
-        opened = playwright.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
+        opened = playwright.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"], timeout=PATIENCE)
         yield opened
         opened.close()
 
@@ -67,6 +68,7 @@ class Look:
         self, browser: Any, file: Path, width: int = 1400, scheme: str = "light", hash: str = ""
     ) -> None:
         context = browser.new_context(viewport={"width": width, "height": 900}, color_scheme=scheme)
+        context.set_default_timeout(PATIENCE)
         self.page: Page = context.new_page()
         self.complaints: list[str] = []
         self.requests: list[str] = []

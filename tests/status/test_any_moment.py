@@ -18,13 +18,14 @@ from kgqa_hpc.dataset.merge import merge
 from kgqa_hpc.status.snapshot import survey
 from kgqa_hpc.store.run_folder import RunFolder
 from tests.runs import make_run
-from tests.work.rig import PATIENCE, Nursery, result_files
+from tests.work.rig import PATIENCE, Nursery, reconfigure, result_files
 
 SEED = 13
 KILLS = 5
-ENGINE = {
+ITEMS = 800
+ENGINE = {  # all of it would take two workers a minute and a half, so that none is ever done before it is killed
     "kind": "scripted",
-    "latency": {"batch": 4, "per_request_s": 0.05, "jitter": 0.5},
+    "latency": {"batch": 4, "per_request_s": 0.4, "jitter": 0.5},
     "faults": {"garbage": 0.2, "error": 0.1},
 }
 RUNTIME = {"shard_size": 20, "commit_every": 0.5, "lease": 3.0}
@@ -65,7 +66,7 @@ def test_a_run_with_kills_adds_up_at_any_moment_and_its_partial_merge_says_the_s
 ) -> None:
     print(f"seed {SEED}")
     chance = random.Random(SEED)
-    run = make_run(tmp_path / "run", 120, engine=ENGINE, runtime=RUNTIME, dataset={"z_score": None})
+    run = make_run(tmp_path / "run", ITEMS, engine=ENGINE, runtime=RUNTIME, dataset={"z_score": None})
     seen: dict[str, Any] | None = None
     left_open = 0
     for _ in range(KILLS):
@@ -84,6 +85,7 @@ def test_a_run_with_kills_adds_up_at_any_moment_and_its_partial_merge_says_the_s
         assert merged(run) == seen["verdicts"]
         left_open += seen["items"]["ended"] - 20 * seen["shards"]["done"]
     assert left_open > 0, "no kill left a journal behind, so nothing was tested"
+    reconfigure(run, engine={"latency": {"batch": 4}})
     assert nursery.code(nursery.start(run)) == 0, nursery.output()[-2000:]
     seen = look(run, seen)
     assert seen["complete"]

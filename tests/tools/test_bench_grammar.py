@@ -36,15 +36,14 @@ def bench(*arguments: str) -> list[dict[str, object]]:
 
 
 def test_every_shipped_schema_compiles_quickly_and_masks_cheaply_in_both_vocabularies() -> None:
-    # Of three runs the best: another process of a busy machine must not decide.
-    runs = [bench() for _ in range(3)]
-    for rows in zip(*runs, strict=True):
-        print(rows[0])
-        assert all(row["accepts"] for row in rows), "quotes, newlines and Greek letters must pass"
-        assert min(float(str(row["compile_s"])) for row in rows) <= COMPILE_S
-        assert min(float(str(row["mask_ms"])) for row in rows) <= MASK_MS
-    assert {row["vocabulary"] for row in runs[0]} == {49_152, 128_000}
-    assert len(runs[0]) >= 6
+    rows = bench()
+    for row in rows:
+        print(row)
+        assert row["accepts"], "quotes, newlines and Greek letters must pass"
+        assert float(str(row["compile_cpu_s"])) <= COMPILE_S
+        assert float(str(row["mask_ms"])) <= MASK_MS
+    assert {row["vocabulary"] for row in rows} == {49_152, 128_000}
+    assert len(rows) >= 6
 
 
 def test_with_lengths_the_same_text_is_refused_which_is_why_they_are_left_out() -> None:

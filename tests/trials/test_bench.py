@@ -44,7 +44,11 @@ def test_the_model_of_a_gpu_is_measured_at_what_it_was_told_to_be(tmp_path: Path
         # A busy machine makes it slower, nothing makes it faster than the model.
         assert 0 < row["share_of_roofline"] <= 1.01
         assert 0 < row["prefix_hit_share"] < 0.5
-        assert 0 <= row["first_token_s"]["median"] <= row["latency_s"]["max"]
+        assert (
+            0 < row["first_token_s"]["median"] <= row["first_token_s"]["p95"] <= row["first_token_s"]["max"]
+        )
+        # Nobody answers before the model has written: the quickest wrote half of the mean (engines/scripted).
+        assert row["latency_s"]["median"] >= 0.5 * row["mean_answer_tokens"] / speed["decode_tokens_per_s"]
         assert row["decode_tokens_per_s"] > 0
         assert row["prefill_tokens_per_s"] > 0
         assert row["latency_s"]["median"] <= row["latency_s"]["p95"] <= row["latency_s"]["max"]

@@ -18,8 +18,9 @@ SlurmctldPort={port}
 SlurmUser={user}
 SlurmdUser={user}
 AuthType=auth/munge
-# cred_expire: a requeued job may start again after 8 s; the default makes it wait 120 s.
-AuthInfo=socket={socket},cred_expire=5
+# cred_expire: the node of a busy machine may take so long to start a step. A requeued job waits as long before it
+# starts again, unless it is told to: scontrol update jobid=JOB starttime=now+3.
+AuthInfo=socket={socket},cred_expire=60
 CredType=cred/munge
 StateSaveLocation={dir}/state
 SlurmdSpoolDir={dir}/spool.%n
@@ -43,6 +44,8 @@ PriorityType=priority/basic
 JobRequeue=1
 OverTimeLimit=0
 KillWait=3
+BatchStartTimeout=120
+UnkillableStepTimeout=600
 MinJobAge=3600
 InactiveLimit=0
 MessageTimeout=60

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import contextlib
 import json
+import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import numpy as np
@@ -60,22 +61,24 @@ def tables(tmp_path: Path) -> Path:
 
 
 class Service:
-    """Answers /ID with {"id", "name"}; `mood` by id tells what it does instead."""
+    """Answers /ID with {"id", "name"}; `mood` by id tells what it does instead. `clock` is told with each asking."""
 
     def __init__(self) -> None:
         self.mood: dict[str, str] = {}
         self.asked: list[tuple[float, str]] = []
+        self.clock: Callable[[], float] = time.monotonic
+        self.over = threading.Event()  # what is silent until then
         self.url = ""
 
     def answer(self, handler: QuietHandler) -> None:
         key = handler.path[1:]
-        self.asked.append((time.monotonic(), key))
+        self.asked.append((self.clock(), key))
         mood = self.mood.get(key, self.mood.get("*", ""))
         if mood == "dies":
             handler.connection.close()
             return
-        if mood == "slow":
-            time.sleep(1.5)
+        if mood == "silent":
+            self.over.wait()
         status = {"fails": 503, "unknown": 404}.get(mood, 200)
         body = {
             "html": b"<html>no</html>",
@@ -94,3 +97,4 @@ def service() -> Iterator[Service]:
     ) as address:
         service.url = f"{address}/{{id}}"
         yield service
+        service.over.set()
