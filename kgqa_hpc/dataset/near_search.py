@@ -115,7 +115,7 @@ class NearSearch:
         grams = lru_cache(READ)(self._questions.grams)
 
         def similar(first: int, later: int) -> bool:
-            if first in self._known[later]:
+            if first in self._known[:, later]:
                 return True
             mine, theirs = grams(first), grams(later)
             common = len(mine & theirs)
@@ -124,7 +124,7 @@ class NearSearch:
         members, leaders = _sets(hashes, self._known, similar)
         later = leaders != members
         members, leaders = members[later], leaders[later]
-        self._known[members, self._turn] = leaders
+        self._known[self._turn, members] = leaders
         self._turn = (self._turn + 1) % KNOWN
         return members, leaders
 
@@ -132,8 +132,8 @@ class NearSearch:
 
     @cached_property
     def _known(self) -> np.ndarray:
-        """(questions, KNOWN): those that each was found to be similar to in the last bands; says the same sooner."""
-        return np.full((len(self._questions.rows), KNOWN), -1, np.int32)
+        """(KNOWN, questions): what each was found to be similar to in the last bands; says the same sooner."""
+        return np.full((KNOWN, len(self._questions.rows)), -1, np.int32)
 
     def _path(self, band: int) -> Path:
         return self.folder / f"band-{band:03d}"
@@ -182,17 +182,22 @@ def _sets(
     hashes: np.ndarray, known: np.ndarray, similar: Callable[[int, int], bool]
 ) -> tuple[np.ndarray, np.ndarray]:
     """Questions that share their hash with others, and for each the first of its similar set, perhaps itself."""
-    order = np.argsort(hashes, kind="stable")
+    order = np.argsort(hashes, kind="stable").astype(np.int32)
     hashes = hashes[order]
     begins, ends = np.ones((2, len(order)), bool)
     begins[1:] = ends[:-1] = hashes[1:] != hashes[:-1]
     shared = ~(begins & ends)
     members, begins = order[shared], begins[shared]
     leaders = members[begins][np.cumsum(begins) - 1]
-    left = np.flatnonzero((known[members] != leaders[:, None]).all(axis=1))
+    left = np.flatnonzero(~np.any([some[members] == leaders for some in known], axis=0))
     firsts: list[int] = []
-    for at, one, begin in zip(left.tolist(), members[left].tolist(), begins[left].tolist(), strict=True):
-        if begin:
+    columns = (
+        memoryview(left),
+        memoryview(members[left]),
+        memoryview(begins[left]),
+    )  # lists would hold objects
+    for at, one, begins_set in zip(*columns, strict=True):
+        if begins_set:
             firsts = []
         leader = next((first for first in firsts if similar(first, one)), one)
         if leader == one:
