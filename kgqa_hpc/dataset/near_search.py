@@ -191,12 +191,8 @@ def _sets(
     leaders = members[begins][np.cumsum(begins) - 1]
     left = np.flatnonzero(~np.any([some[members] == leaders for some in known], axis=0))
     firsts: list[int] = []
-    columns = (
-        memoryview(left),
-        memoryview(members[left]),
-        memoryview(begins[left]),
-    )  # lists would hold objects
-    for at, one, begins_set in zip(*columns, strict=True):
+    views = left.data, members[left].data, begins[left].data  # lists would hold objects
+    for at, one, begins_set in zip(*views, strict=True):
         if begins_set:
             firsts = []
         leader = next((first for first in firsts if similar(first, one)), one)
