@@ -4,7 +4,7 @@ A task takes one hash of every accepted question from the sketches, and compares
 Jaccard index of their character 5-grams: within a bucket, each with the first of every similar set so far. What it
 finds follows from the plan and the band alone, so it does not matter who does which, in which order, or twice.
 
-Memory: about 60 bytes a question; the words are read from the sketches when two are compared.
+Memory: about 80 bytes a question; the words are read from the sketches when two are compared.
 """
 
 from __future__ import annotations
