@@ -1,4 +1,4 @@
-"""All rows of a merge as arrays: what filters look at and mark. About 40 bytes a row."""
+"""All rows of a merge as arrays: what filters look at and mark. About 30 bytes a row."""
 
 from __future__ import annotations
 
