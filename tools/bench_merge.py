@@ -3,9 +3,12 @@
 
     tools/bench_merge.py --items 131223                 makes a run with texts as long as published, in a temp folder
     tools/bench_merge.py --items 1000000 --folder DIR   keeps it there for the next time
+    tools/bench_merge.py --near variants                near duplicates are looked for too
 
-Prints wall time, processor time (workers included) and peak memory of `kgqa merge` and of a plain rewrite of
-its records by pyarrow, each in a process of its own, and the ratio. On a busy machine look at processor time.
+Prints wall time, processor time (workers included) and peak memory (of the main process, and of its largest worker) of
+`kgqa merge` and of a plain rewrite of its records by pyarrow, each in a process of its own, and the ratio. On a busy
+machine look at processor time. Questions are copies of 3,000; with `--near variants` each copy has a number of its own
+at its end, with `--near distinct` no two are alike.
 """
 
 from __future__ import annotations
@@ -32,7 +35,9 @@ start = time.perf_counter()
 {code}
 usage = [resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)]
 cpu = sum(one.ru_utime + one.ru_stime for one in usage)
-print(json.dumps({{"seconds": time.perf_counter() - start, "cpu": cpu, "memory_mb": usage[0].ru_maxrss // 1024}}))
+main, worker = (one.ru_maxrss // 1024 for one in usage)
+seconds = time.perf_counter() - start
+print(json.dumps({{"seconds": seconds, "cpu": cpu, "memory_mb": main, "worker_mb": worker}}))
 """
 MERGE = """
 from kgqa_hpc.dataset.merge import merge
@@ -62,12 +67,15 @@ def main() -> None:
     )
     parser.add_argument("--items", type=int, default=131_223)
     parser.add_argument("--folder", type=Path, help="where the run is kept")
+    parser.add_argument(
+        "--near", choices=("copies", "variants", "distinct"), help="what the search has to do"
+    )
     parser.add_argument("--rounds", type=int, default=1, help="interleaved measurements")
     options = parser.parse_args()
     with tempfile.TemporaryDirectory() as scratch:
         run = (options.folder or Path(scratch)) / "run"
         if not run.exists():
-            make_run(run, options.items)
+            make_run(run, options.items, options.near)
         for _ in range(options.rounds):
             merged = measure(MERGE, run)
             plain = measure(REWRITE, run, Path(scratch))
@@ -86,7 +94,7 @@ def measure(code: str, *arguments: Path) -> dict[str, Any]:
     return found
 
 
-def make_run(path: Path, items: int) -> None:
+def make_run(path: Path, items: int, near: str | None = None) -> None:
     """A finished run with graphlets of three nodes and texts as long as published, half of them accepted."""
     from kgqa_hpc.config import parse_config
     from kgqa_hpc.runs import fingerprint
@@ -95,11 +103,12 @@ def make_run(path: Path, items: int) -> None:
     from kgqa_hpc.store.results import write_result
     from kgqa_hpc.store.run_folder import RunFolder
 
-    config = parse_config({"engine": {"kind": "scripted"}}, "bench")
+    search = {"dataset": {"duplicates": {"exact": False, "near": 0.9}}} if near else {}
+    config = parse_config({"engine": {"kind": "scripted"}} | search, "bench")
     run = RunFolder.create(path, config.model_dump(mode="json"), fingerprint(config))
     write_anchors(run.anchors, (anchor(number) for number in range(items)), run_header(run))
     run.results("main").mkdir(parents=True)
-    made = records(items)
+    made = records(items, near)
     for shard in partition(run, 512).shards:
         origin = run.origin("main").header(shard.name, shard.sha256)
         write_result(run.result("main", shard.name), [next(made) for _ in range(shard.items)], origin)
@@ -123,14 +132,18 @@ def anchor(number: int) -> dict[str, Any]:
     }
 
 
-def records(items: int) -> Iterator[dict[str, Any]]:
+def records(items: int, near: str | None) -> Iterator[dict[str, Any]]:
     rng = random.Random(1)
     vocabulary = [
         "".join(rng.choices("abcdefghijklmnopqrstuvwxyz", k=rng.randint(3, 9))) for _ in range(5000)
     ]
     texts = [" ".join(rng.choices(vocabulary, k=130)) for _ in range(3000)]
     for number in range(items):
-        pair = {"question": f"{rng.choice(texts)[:237]}?", "answer": f"{rng.choice(texts)[:527]}."}
+        question = rng.choice(texts)
+        if near == "distinct":
+            question = " ".join(random.Random(number).choices(vocabulary, k=40))
+        own = f" {number}" if near == "variants" else ""
+        pair = {"question": f"{question[: 237 - len(own)]}{own}?", "answer": f"{rng.choice(texts)[:527]}."}
         verdict = {
             name: rng.choice(texts)[:250] for name in ("question_reasoning", "my_answer", "answer_reasoning")
         }

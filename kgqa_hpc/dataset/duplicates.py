@@ -19,21 +19,22 @@ from kgqa_hpc.dataset.spool import ACCEPTED
 
 def exact_duplicates(rows: Rows) -> np.ndarray:
     """Numbers of accepted rows whose question has the words of an earlier accepted one."""
-    numbers, digests = [np.empty(0, np.int64)], [np.empty((0, 2), np.uint64)]
-    start = 0
+    number = len(rows.accepted)
+    numbers, digests = np.empty(number, np.uint32), np.empty((2, number), np.uint64)
+    start = end = 0
     for path, size in zip(rows.spools, rows.sizes, strict=True):
         sketch = Sketch(sketch_of(path))
         here = sketch.rows + start
         accepted = rows.status[here] == ACCEPTED
-        numbers.append(here[accepted])
-        digests.append(sketch.digests()[accepted])
+        begin, end = end, end + int(accepted.sum())
+        numbers[begin:end] = here[accepted]
+        digests[:, begin:end] = sketch.digests()[:, accepted]
         start += size
-    return _repeated(np.concatenate(numbers), np.concatenate(digests))
-
-
-def _repeated(numbers: np.ndarray, digests: np.ndarray) -> np.ndarray:
-    order = np.lexsort((numbers, digests[:, 1], digests[:, 0]))
-    repeated = (digests[order][1:] == digests[order][:-1]).all(axis=1)
+    order = np.lexsort(digests)  # stable: equal ones stay in the order of their rows
+    repeated = np.ones(max(number - 1, 0), bool)
+    for half in digests:
+        half = half[order]
+        repeated &= half[1:] == half[:-1]
     return np.sort(numbers[order[1:][repeated]])
 
 
@@ -50,24 +51,21 @@ def near_duplicates(rows: Rows, search: NearSearch, do: Callable[[NearSearch], N
 
 
 class _Groups:
-    """Union-find over rows; the first of a group is its root."""
+    """Union-find over rows, all links of a band at once; the first of a group is its root, and each row knows it."""
 
     def __init__(self, size: int) -> None:
-        self._parent = np.arange(size, dtype=np.int64)
-
-    def _root(self, one: int) -> int:
-        parent = self._parent
-        while parent[one] != one:
-            parent[one] = parent[parent[one]]
-            one = int(parent[one])
-        return one
+        self._root = np.arange(size, dtype=np.uint32)
 
     def join(self, links: np.ndarray) -> None:
-        """(n, 2) pairs of rows, the earlier one first; most bands say what others said before."""
-        for first, later in links[self._parent[links[:, 1]] != links[:, 0]].tolist():
-            one, other = self._root(first), self._root(later)
-            self._parent[max(one, other)] = min(one, other)
+        """(n, 2) pairs of rows."""
+        while len(links):
+            roots = np.sort(self._root[links], axis=1)
+            apart = roots[:, 0] != roots[:, 1]
+            links, roots = links[apart], roots[apart]
+            np.minimum.at(self._root, roots[:, 1], roots[:, 0])
+            while not np.array_equal(above := self._root[self._root], self._root):
+                self._root = above
 
     def later(self) -> np.ndarray:
         """Rows that are not the first of their group."""
-        return np.flatnonzero(self._parent != np.arange(len(self._parent)))
+        return np.flatnonzero(self._root != np.arange(len(self._root)))

@@ -73,19 +73,18 @@ def _duplicates(rows: Rows, settings: DatasetConfig, folder: Path, crew: Crew) -
 
     wish = settings.duplicates
     assert wish is not None
-    if wish.exact or wish.near is not None:
-        for path in rows.spools:
-            Sketch(sketch_of(path)).require_whole()
     found: dict[str, Any] = {"settings": wish.model_dump()}
-    if wish.exact:
-        exact = exact_duplicates(rows)
-        rows.reject(exact, EXACT)
-        found[EXACT] = len(exact)
+    if not wish.exact and wish.near is None:
+        return found
+    for path in rows.spools:
+        Sketch(sketch_of(path)).require_whole()
+    same, reason = exact_duplicates(rows), EXACT if wish.exact else NEAR
+    rows.reject(same, reason)  # first, so the search is spared them
+    found[reason] = len(same)
     if wish.near is not None:
-        search = NearSearch.plan(folder, rows, wish.near)
-        near = near_duplicates(rows, search, lambda found: crew.share(found))
+        near = near_duplicates(rows, NearSearch.plan(folder, rows, wish.near), crew.share)
         rows.reject(near, NEAR)
-        found[NEAR] = len(near)
+        found[NEAR] = found.get(NEAR, 0) + len(near)
     return found
 
 

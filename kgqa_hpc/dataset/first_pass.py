@@ -48,6 +48,7 @@ def first_pass(work: FinishedWork, scratch: Path, shard_done: Callable[[], None]
     columns, requests = Columns(record_maker(work.config, "").columns), RequestCounts()
     builder = RowsBuilder()
     layouts: list[bytes] = []
+    different: dict[bytes, bytes] = {}  # nearly all shards have the same
     for entry, ids, groups in work.sampled():
         for name, number in Counter(groups).items():
             accounting.group(name).sampled += number
@@ -66,7 +67,8 @@ def first_pass(work: FinishedWork, scratch: Path, shard_done: Callable[[], None]
         columns.take(spool.head.columns)
         own = Columns()
         own.take(spool.head.columns)
-        layouts.append(own.layout())
+        layout = own.layout()
+        layouts.append(different.setdefault(layout, layout))
         builder.add(path, spool)
     accounting.requests = requests.rows()
     accounting.json_text = columns.json_text()

@@ -47,6 +47,7 @@ def write_rows(
         if pieces is not None and name != LOST_FILE:
             places = pieces.parts(name, part_bytes)
         tasks += [[name, place] for place in places]
+    del sizes, own  # 12 bytes a row
     parts = DatasetParts.plan(found.folder, tasks, ordered=pieces is not None, **same)
     crew.share(parts, _per_shard(shard_done, len(found.rows.spools), len(tasks)))
     with ThreadPoolExecutor(1) as beside:  # the disk holds what is left to do, not everything twice

@@ -34,9 +34,9 @@ def open_tasks(folder: Path) -> Tasks:
     return tasks
 
 
-@lru_cache(len(KINDS))
+@lru_cache(1)
 def kept_tasks(folder: Path) -> Tasks:
-    """The same; what they read of the plan stays in memory. For merges that have folders of their own."""
+    """The same; what they read is kept until others are asked for. For merges that have folders of their own."""
     return open_tasks(folder)
 
 

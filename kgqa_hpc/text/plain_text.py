@@ -50,6 +50,8 @@ def normalized(form: Literal["NFC", "NFKC", "NFKD"], text: str) -> str:
     Python sorts a run of combining characters in quadratic time: 250,000 accents on one letter take half a
     minute. Runs of more than _LONGEST_RUN, which no writing has, are normalised in pieces.
     """
+    if text.isascii():
+        return text
     if _RUN.search(text) is None:
         return unicodedata.normalize(form, text)
     return "".join(unicodedata.normalize(form, piece) for piece in _pieces(text))

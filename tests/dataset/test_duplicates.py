@@ -3,18 +3,24 @@
 from __future__ import annotations
 
 import random
+import tracemalloc
 from functools import cache
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
-from kgqa_hpc.dataset.duplicates import exact_duplicates, near_duplicates
+from kgqa_hpc.config import parse_config
+from kgqa_hpc.dataset.accounting import Accounting
+from kgqa_hpc.dataset.duplicates import _Groups, exact_duplicates, near_duplicates
+from kgqa_hpc.dataset.filters import apply_filters
 from kgqa_hpc.dataset.merge import merge
-from kgqa_hpc.dataset.near_search import NearSearch
-from kgqa_hpc.dataset.sketches import band_shape, grams
+from kgqa_hpc.dataset.near_search import NearSearch, _Questions
+from kgqa_hpc.dataset.sketches import band_shape, grams, words
 from kgqa_hpc.dataset.workers import LocalCrew
 from kgqa_hpc.errors import StoreError
+from tests.runs import CONFIG
 
 SEED = 20261122
 
@@ -136,6 +142,68 @@ def test_findings_that_are_damaged_or_of_another_plan_are_not_believed(tmp_path:
     other = NearSearch.plan(search.folder, rows, 0.8)
     path.write_bytes(whole)
     assert other.links(3) is None
+
+
+def test_rows_that_links_connect_know_the_first_of_them() -> None:
+    rng = random.Random(SEED)
+    links = [sorted(rng.sample(range(500), 2)) for _ in range(350)]
+    expected = list(range(500))
+    for one, other in links:
+        first, second = sorted((expected[one], expected[other]))
+        expected = [first if root == second else root for root in expected]
+    groups = _Groups(500)
+    for some in (links[:120], [], links[120:]):
+        groups.join(np.array(some, np.uint32).reshape(-1, 2))
+    assert groups.later().tolist() == [row for row, root in enumerate(expected) if root != row]
+
+
+@pytest.mark.parametrize("text", ["", "a", "gene", "five!", "Ünïcödé 日本語の質問 𝔸𝔹𝔾 ñ", "tab\tand\nline"])
+def test_grams_are_the_slices_of_the_words(text: str) -> None:
+    plain = " ".join(words(text))
+    assert grams(text) == ({plain[i : i + 5] for i in range(len(plain) - 4)} or {plain})
+
+
+def test_a_band_holds_a_few_numbers_of_a_question_however_alike_they_are(
+    tmp_path: Path, rows_of: Any
+) -> None:
+    pytest.importorskip("rensa")
+    base = " ".join(sentence(random.Random(SEED)))
+    peaks = []
+    for size in (1000, 6000):
+        folder = tmp_path / str(size)
+        folder.mkdir()
+        rows = rows_of(folder, [{"question": f"{base} {i}"} for i in range(size)], shard=500, near=0.9)
+        search = NearSearch.plan(folder, rows, 0.9)
+        tracemalloc.start()
+        search.do(0)
+        peaks.append(tracemalloc.get_traced_memory()[1])
+        tracemalloc.stop()
+        assert len(search.found(0)) > size / 2
+    print(peaks)
+    assert peaks[1] - peaks[0] < 5000 * 100  # grams take 20,000 bytes of each
+
+
+@pytest.mark.parametrize("exact", [True, False])
+def test_the_search_is_spared_what_is_the_same_word_for_word(
+    tmp_path: Path, rows_of: Any, monkeypatch: pytest.MonkeyPatch, exact: bool
+) -> None:
+    pytest.importorskip("rensa")
+    texts = [" ".join(sentence(random.Random(number))) for number in range(3)]
+    questions = [*texts, texts[0].upper(), f"{texts[1]} x", texts[0], f"{texts[1]} x?", texts[0]]
+    rows = rows_of(tmp_path, [{"question": q} for q in questions], near=0.9)
+    compared: list[int] = []
+    hashes = _Questions.hashes
+    monkeypatch.setattr(
+        _Questions, "hashes", lambda of, band: compared.append(len(of.rows)) or hashes(of, band)
+    )
+    wish = {"duplicates": {"exact": exact, "near": 0.9}}
+    config = parse_config({**CONFIG, "dataset": wish}, "test")
+    accounting = Accounting(shards=1, missing_shards=0)
+    apply_filters(rows, config.dataset, 0, tmp_path, accounting, LocalCrew())
+    assert set(compared) == {4}
+    assert rows.accepted.tolist() == [0, 1, 2]
+    found = accounting.filters["duplicates"]
+    assert (found.get("duplicate"), found["near duplicate"]) == ((4, 1) if exact else (None, 5))
 
 
 def test_a_merge_counts_them_and_a_later_one_brings_them_back(make_run: Any) -> None:
