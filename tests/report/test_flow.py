@@ -72,6 +72,12 @@ def test_no_two_bands_and_no_two_rows_lie_on_each_other() -> None:
     svg = flow(COUNTS, "sampled", "items")
     tops = [float(y) for y in re.findall(r'<text[^>]* y="([\d.]+)"', svg)]
     assert all(later - earlier >= 12.9 for earlier, later in itertools.pairwise(tops))
+    # At the left the bands lie on each other without a gap, at the right apart.
+    starts = [float(y) for y in re.findall(r' d="M0 ([\d.]+)H', svg)]
+    counts = [band.count for band in reversed(bands(COUNTS))]
+    assert starts == pytest.approx(
+        [starts[0] + sum(counts[:i]) / 100_000 * DOWN for i in range(len(counts))], abs=0.02
+    )
     ends = re.findall(r" ([\d.]+)H1000V([\d.]+)H", svg)
     assert all(float(above[1]) < float(below[0]) for above, below in itertools.pairwise(ends))
 
