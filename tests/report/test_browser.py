@@ -120,7 +120,7 @@ def test_a_table_fits_a_wide_window_and_else_shows_that_there_is_more(browser: A
     assert _edges(page) == (True, False)
 
 
-@pytest.mark.parametrize("width", (*WIDTHS, 360))
+@pytest.mark.parametrize("width", [*WIDTHS, 360])
 def test_the_words_of_the_flow_stand_whole_beside_their_bands(
     browser: Any, page_file: Path, width: int
 ) -> None:
