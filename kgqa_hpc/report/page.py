@@ -49,7 +49,6 @@ def write_report(run: RunFolder) -> Path:
         facts=facts,
         counts=counts,
         headline=_acceptance(counts),
-        reasons=_reasons(counts),
         groups=groups,
         drawings=[Markup(svg) for svg in group_drawings(groups)],
         requests=[_rates(row) for row in counts["requests"]],
@@ -72,13 +71,6 @@ def _acceptance(counts: Counts) -> dict[str, Any]:
         accepted, rejected = counts["records"]["accepted"], sum(counts["records"]["rejected"].values())
     share = wilson(accepted, accepted + rejected)
     return {"accepted": accepted, "of": accepted + rejected, "share": share}
-
-
-def _reasons(counts: Counts) -> list[tuple[str, str, int]]:
-    found = [("accepted", "", counts["accepted"])]
-    for outcome in OUTCOMES[1:]:
-        found += [(outcome, reason, number) for reason, number in counts[outcome].items()]
-    return found
 
 
 def _groups(facts: Facts, counts: Counts) -> list[dict[str, Any]]:

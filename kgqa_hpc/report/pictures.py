@@ -10,6 +10,7 @@ from markupsafe import Markup
 
 from kgqa_hpc.report.drawn_graphs import covered_graph
 from kgqa_hpc.report.findings import Findings
+from kgqa_hpc.report.flow import flow
 from kgqa_hpc.report.graph_figures import graph_figures
 from kgqa_hpc.report.svg import density, histogram, line, stacked_bars
 from kgqa_hpc.status.history import Notes
@@ -24,8 +25,10 @@ def pictures(findings: Findings, notes: Notes) -> dict[str, Any]:
     above, most = int((usage > CAP).sum()), int(usage.max(initial=0))
     told = f"Accepted questions per node, cut at {CAP:,}: at most {most:,}, {above:,} nodes above {CAP:,}"
     capped = Counter(np.minimum(usage, CAP).tolist())
+    counts = findings.accounting
     found = {
-        "outcomes": _outcomes(findings.accounting["groups"]),
+        "item_flow": flow(counts, "sampled", "items"),
+        "outcomes": _outcomes(counts["groups"]),
         "question": _lengths(findings, "question"),
         "answer": _lengths(findings, "answer"),
         "usage": histogram(
@@ -35,6 +38,8 @@ def pictures(findings: Findings, notes: Notes) -> dict[str, Any]:
             logarithmic=True,
         ),
     }
+    if "records" in counts:
+        found["record_flow"] = flow(counts["records"], "records", "records")
     if findings.nodes.links:
         found["ranks"] = _ranks(findings)
         found["covered"] = covered_graph(findings.nodes)

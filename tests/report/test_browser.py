@@ -120,6 +120,23 @@ def test_a_table_fits_a_wide_window_and_else_shows_that_there_is_more(browser: A
     assert _edges(page) == (True, False)
 
 
+@pytest.mark.parametrize("width", [*WIDTHS, 360])
+def test_the_words_of_the_flow_stand_whole_beside_their_bands(
+    browser: Any, page_file: Path, width: int
+) -> None:
+    page = Look(browser, page_file, width).page
+    bands, words = page.evaluate(
+        "[...document.querySelectorAll('.flow svg')].map(svg => svg.getBoundingClientRect().toJSON())"
+    )
+    assert (bands["top"], bands["height"]) == (words["top"], words["height"])
+    assert 100 < bands["width"] <= words["left"] - bands["left"] + 0.5
+    rights = page.evaluate(
+        "[...document.querySelectorAll('.flow text')].map(text => text.getBoundingClientRect().right)"
+    )
+    assert len(rights) > 10
+    assert max(rights) <= words["right"] <= width
+
+
 def _edges(page: Page) -> tuple[bool, bool]:
     """Whether the left and the right edge of the table `hidden` are dark, below its last line."""
     page.evaluate("document.getElementById('hidden').style.paddingBottom = '40px'")

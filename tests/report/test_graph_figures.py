@@ -79,4 +79,4 @@ def test_the_page_has_them_where_the_run_read_a_graph(make_run: Any) -> None:
     (run.folder.stats / "graph.json").write_bytes(dump_profiles(Profiles(one, one)))
     page = write_report(run.folder).read_text()
     assert "The graph before and after reduction" in page
-    assert page.count('class="figure"') == 9 + 29
+    assert page.count('class="figure"') == 10 + 29

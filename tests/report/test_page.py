@@ -117,7 +117,7 @@ def test_the_page_loads_nothing_and_runs_only_its_own_script(make_run: Any) -> N
 def test_every_figure_has_a_text_alternative(make_run: Any) -> None:
     page = report(make_run())
     figures = re.findall(r'<svg class="figure"[^>]*role="img"><title>([^<]+)</title>', page.source)
-    assert len(figures) == page.source.count('class="figure"') == 6 + 29
+    assert len(figures) == page.source.count('class="figure"') == 7 + 29
 
 
 def test_the_reconstructed_graph_is_that_of_the_accepted_pairs(make_run: Any) -> None:

@@ -1,0 +1,169 @@
+"""What became of items or records, as a flow (Sankey): bands from all at the left to what each came to at the right.
+
+A band is as wide as its count. What is lost leaves the flow in the order in which a run and its merge lose it
+(dataset/filters.py), so the first lost lies at the bottom and `accepted` on top. The bands stretch with the window
+and the words beside them keep their size: they are two pictures of one height, side by side.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from html import escape
+from textwrap import wrap
+from typing import Any
+
+from kgqa_hpc.dataset.accounting import LENGTH
+from kgqa_hpc.dataset.filters import CONTAMINATED, EXACT, NEAR, NOT_DRAWN
+from kgqa_hpc.dataset.target import BEYOND
+
+STAGES = (
+    "not done yet",
+    "no usable answer",
+    "length filter",
+    "judges and checks",
+    "duplicates",
+    "contamination",
+    "balanced sample",
+    "target",
+    "accepted",
+)
+_FILTERS = {LENGTH: 2, EXACT: 4, NEAR: 4, CONTAMINATED: 5, NOT_DRAWN: 6, BEYOND: 7}  # reason: place in STAGES
+_JUDGES = 3
+OTHERS = "other reasons"
+REASONS = 8  # drawn each by itself; of the smaller ones, those of a stage together
+ACROSS, DOWN = 1000, 240  # units of the bands' picture, and how many of them all items are wide
+WORDS, LETTERS, CUT = 190, 30, 200  # width of the words' picture; letters of a line; letters told of a reason
+HAIRLINE = 0.8  # the least width of a band: one of 100,000 is still seen
+
+
+@dataclass(frozen=True, slots=True)
+class Band:
+    """What `count` items came to: the `stage` (place in STAGES) that took them, their class of colour."""
+
+    stage: int
+    kind: str
+    count: int
+    outcome: str
+    reason: str = ""
+
+    @property
+    def name(self) -> str:
+        """Outcome and reason, which is foreign text, in at most about CUT letters."""
+        words = " ".join(f"{self.outcome}: {self.reason[: 2 * CUT]}".split()) if self.reason else self.outcome
+        return words if len(words) <= CUT else f"{words[: CUT - 1]}…"
+
+
+def bands(counts: Mapping[str, Any]) -> list[Band]:
+    """What counts of accounting.json hold, none empty, in the order in which it leaves the flow."""
+    found = [Band(0, "wait", counts.get("waiting", 0), "waiting")]
+    for outcome in ("failed", "invalid"):
+        found += [Band(1, "lost", n, outcome, reason) for reason, n in counts.get(outcome, {}).items()]
+    for reason, number in counts["rejected"].items():
+        found.append(Band(_FILTERS.get(reason, _JUDGES), "rej", number, "rejected", reason))
+    found.append(Band(len(STAGES) - 1, "acc", counts["accepted"], "accepted"))
+    return sorted(
+        _summed([band for band in found if band.count]),
+        key=lambda band: (
+            band.stage,
+            band.outcome,
+            not band.reason.startswith(OTHERS),
+            band.count,
+            band.reason,
+        ),
+    )
+
+
+def _summed(found: Sequence[Band]) -> Iterator[Band]:
+    """Each of the REASONS largest reasons by itself, the others of a stage as one band for each outcome."""
+    reasons = sorted((band for band in found if band.reason), key=lambda band: (-band.count, band.reason))
+    yield from (band for band in found if not band.reason)
+    yield from reasons[:REASONS]
+    rest: dict[tuple[int, str, str], list[Band]] = {}
+    for band in reasons[REASONS:]:
+        rest.setdefault((band.stage, band.kind, band.outcome), []).append(band)
+    for (stage, kind, outcome), several in rest.items():
+        if len(several) == 1:
+            yield several[0]
+        else:
+            together = sum(band.count for band in several)
+            yield Band(stage, kind, together, outcome, f"{OTHERS} ({len(several):,})")
+
+
+def flow(counts: Mapping[str, Any], start: str, what: str) -> str:
+    """The figure: all items or records (`what`), which are `start`, and what became of them; "" of none.
+
+    What is `start` is the sum of what became of it: merge writes no accounting where the two differ.
+    """
+    found = bands(counts)
+    total = sum(band.count for band in found)
+    if not found:
+        return ""
+    rows = _rows(found, total)
+    height = rows[-1][0] + rows[-1][1]
+    told = [f"{STAGES[band.stage]}: {_share(band, total)} {band.name}" for band in found]
+    head = f'viewBox="0 0 {ACROSS} {height:.1f}" height="{height:.0f}" preserveAspectRatio="none" role="img"'
+    words = f'viewBox="0 0 {WORDS} {height:.1f}" width="{WORDS}" height="{height:.0f}" aria-hidden="true"'
+    cut = any(band.reason.startswith(OTHERS) for band in found)
+    note = "<figcaption>Every reason is in <code>dataset/accounting.json</code>.</figcaption>" if cut else ""
+    title = f"What became of the {what}: {total:,} {start}"
+    return (
+        f'<figure class="flow"><p aria-hidden="true"><b>{total:,}</b> {escape(start)}</p>'
+        f'<svg class="figure" {head}><title>{escape(title)}</title><desc>{escape("; ".join(told))}</desc>'
+        f"{''.join(_shapes(found, rows, total))}</svg>"
+        f"<svg {words}>{''.join(_labels(found, rows, total))}</svg>{note}</figure>"
+    )
+
+
+def _rows(found: Sequence[Band], total: int) -> list[tuple[float, float]]:
+    """Top and height of the words of each band, from the last (accepted) down to the first that leaves.
+
+    A row is as high as its band or its words, whichever is more; the first of a stage has its name above it.
+    """
+    rows, top, stage = [], 0.0, -1
+    for band in reversed(found):
+        head = 22.0 if band.stage != stage and band.outcome != "accepted" else 4.0
+        least = 18.0 + 13.0 * len(_lines(band))
+        high = max(band.count / total * DOWN, least)
+        rows.append((top + head, high))
+        top, stage = top + head + high, band.stage
+    return rows
+
+
+def _shapes(found: Sequence[Band], rows: Sequence[tuple[float, float]], total: int) -> Iterator[str]:
+    """A band each: along the others from the left, away from them where its stage is, on to its row."""
+    stages = sorted({band.stage for band in found})
+    left, last = rows[0][0], max(len(stages) - 1, 1)
+    for band, (top, _) in zip(reversed(found), rows, strict=True):
+        wide = max(band.count / total * DOWN, HAIRLINE)
+        x = 40 + 560 * stages.index(band.stage) / last  # where it leaves
+        bend = x + 150
+        upper = f"M0 {left:.2f}H{x:.0f}C{bend:.0f} {left:.2f} {bend:.0f} {top:.2f} {x + 300:.0f} {top:.2f}H{ACROSS}"
+        low, end = left + wide, top + wide
+        under = f"V{end:.2f}H{x + 300:.0f}C{bend:.0f} {end:.2f} {bend:.0f} {low:.2f} {x:.0f} {low:.2f}H0Z"
+        told = escape(f"{_share(band, total)} {band.name}")
+        thin = " hair" if wide < 2 else ""  # with a line around it, or it would fade where it is steep
+        yield f'<path class="{band.kind}{thin}" d="{upper}{under}"><title>{told}</title></path>'
+        left += band.count / total * DOWN
+
+
+def _labels(found: Sequence[Band], rows: Sequence[tuple[float, float]], total: int) -> Iterator[str]:
+    stage = len(STAGES) - 1  # `accepted` needs no heading
+    for band, (top, _) in zip(reversed(found), rows, strict=True):
+        if band.stage != stage:
+            yield f'<text class="stage" x="8" y="{top - 6:.1f}">{STAGES[band.stage]}</text>'
+        stage = band.stage
+        yield f'<text class="count" x="8" y="{top + 11:.1f}">{_share(band, total)}</text>'
+        for number, line in enumerate(_lines(band), 1):
+            yield f'<text x="8" y="{top + 12 + 13 * number:.1f}">{escape(line)}</text>'
+
+
+def _lines(band: Band) -> list[str]:
+    """The name in at most two lines."""
+    return wrap(band.name, LETTERS, max_lines=2, placeholder="…")
+
+
+def _share(band: Band, total: int) -> str:
+    """E.g. `1,234 (12.3 %)`; what is no tenth of a percent is said to be less."""
+    share = 100 * band.count / total
+    return f"{band.count:,} ({f'{share:.1f}' if share >= 0.1 else 'less than 0.1'} %)"
