@@ -126,6 +126,21 @@ def test_only_the_images_that_may_meet_a_gpu_test_one() -> None:
     assert all("/opt/kgqa/check/cpu.sh" in text for text in tests.values())
 
 
+@pytest.mark.parametrize("name", IMAGES)
+@pytest.mark.parametrize("failing", ["cpu.sh", "gpu.sh"])
+def test_an_image_whose_check_fails_fails_its_test(name: str, failing: str, tmp_path: Path) -> None:
+    lines = read(name).sections["test"]
+    called = [check for check in ("cpu.sh", "gpu.sh") if check in " ".join(lines)]
+    for script in ("environment.sh", "check/cpu.sh", "check/gpu.sh"):
+        path = tmp_path / script
+        path.parent.mkdir(exist_ok=True)
+        path.write_text(f"#!/bin/sh\n{'exit 1' if path.name == failing else ':'}\n")
+        path.chmod(0o755)
+    text = "\n".join(lines).replace("/opt/kgqa", str(tmp_path))
+    done = subprocess.run(["/bin/sh", "-c", text], check=False)
+    assert done.returncode == (failing in called)
+
+
 def test_the_llm_image_starts_from_a_pinned_official_lmdeploy() -> None:
     definition = read("llm")
     assert definition.header == {"Bootstrap": "docker", "From": "{{ FROM }}:{{ LMDEPLOY }}-{{ CUDA }}"}
