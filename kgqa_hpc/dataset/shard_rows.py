@@ -47,6 +47,9 @@ class ShardReader:
         rows.write(path, durable=self._durable)
 
 
+_Known = tuple[str, str, str | None, tuple[str, str] | None, bool]  # group, status, reason, pair, single
+
+
 class _Rows:
     """Collects the rows of one shard; `accepted` are number and question of those that the judges accepted."""
 
@@ -75,7 +78,7 @@ class _Rows:
             raise AccountingError(f"{anchor.id} is accepted and has no question", "please report it")
         record = self._maker.record(anchor, item, item["output"]) if pair else None
         lost = lost_record(anchor, item) if status in ("invalid", "failed") or not pair else None
-        self._row(anchor.group, status, reason, pair, True, record, lost)
+        self._row((anchor.group, status, reason, pair, True), record, lost)
 
     def wait(self, anchor: Anchor) -> None:
         """An item that has not ended."""
@@ -96,7 +99,7 @@ class _Rows:
     def _add_list(self, anchor: Any, item: dict[str, Any], status: str, reason: str | None) -> None:
         self._spool.head.lists.append((anchor.group, status, reason))
         if status in ("invalid", "failed"):
-            self._row(anchor.group, status, reason, None, False, None, lost_record(anchor, item))
+            self._row((anchor.group, status, reason, None, False), None, lost_record(anchor, item))
         for number, entry in enumerate(item["records"], start=1):
             pair = pair_of(entry)
             if pair is None:
@@ -104,18 +107,10 @@ class _Rows:
             record = self._maker.record(anchor, item, entry, number)
             why = entry.get("reason") or (reason if status == "rejected" else None)
             fate = "rejected" if why else "accepted"
-            self._row(anchor.group, fate, why, pair, False, record, None)
+            self._row((anchor.group, fate, why, pair, False), record, None)
 
-    def _row(
-        self,
-        group: str,
-        status: str,
-        reason: str | None,
-        pair: tuple[str, str] | None,
-        single: bool,
-        record: dict[str, Any] | None,
-        lost: dict[str, Any] | None,
-    ) -> None:
+    def _row(self, known: _Known, record: dict[str, Any] | None, lost: dict[str, Any] | None) -> None:
+        _, status, reason, pair, _ = known
         form, line = -1, b""
         accepted = status == "accepted"
         if record is not None:
@@ -124,9 +119,7 @@ class _Rows:
         if accepted and pair:
             self.accepted.append((self._number, pair[0]))
         self._number += 1
-        self._spool.add(
-            group, status, reason, pair, single, form, line, orjson.dumps(lost) + b"\n" if lost else b""
-        )
+        self._spool.add(*known, form, line, orjson.dumps(lost) + b"\n" if lost else b"")
 
     def write(self, path: Path, *, durable: bool) -> None:
         """All rows as a spool; which lines have all columns is known now that all were seen."""
