@@ -8,12 +8,12 @@ machine, so the same records give the same bytes.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from itertools import pairwise
 from pathlib import Path
 from types import TracebackType
-from typing import BinaryIO
+from typing import BinaryIO, Self
 
 import numpy as np
 import pyarrow as pa
@@ -33,6 +33,9 @@ ROW_GROUP_BYTES = 8 << 20
 PART_BYTES = 100 * 1000 * 1000
 
 
+Buffer = bytes | memoryview
+
+
 class Background:
     """One thread that does things in order; a caller that hands over too quickly waits."""
 
@@ -40,7 +43,7 @@ class Background:
         self._thread = ThreadPoolExecutor(1)
         self._pending: deque[Future[None]] = deque()
 
-    def do(self, work: Callable[[list[bytes]], None], data: list[bytes]) -> None:
+    def do(self, work: Callable[[list[Buffer]], None], data: list[Buffer]) -> None:
         """Do `work(data)` after all before it; at most a few wait. Raises what an earlier one raised."""
         while len(self._pending) >= WAITING:
             self._pending.popleft().result()
@@ -62,10 +65,10 @@ class JsonLines:
         self._file: BinaryIO = path.open("wb", buffering=0)
         self.sum = 0
         self._background = background
-        self._lines: list[bytes] = []
+        self._lines: list[Buffer] = []
         self._bytes = 0
 
-    def add(self, lines: bytes) -> None:
+    def add(self, lines: Buffer) -> None:
         """Append whole lines."""
         self._lines.append(lines)
         self._bytes += len(lines)
@@ -77,11 +80,9 @@ class JsonLines:
         self._background.do(self._write, self._lines)
         self._lines, self._bytes = [], 0
 
-    def _write(self, lines: list[bytes]) -> None:
+    def _write(self, lines: list[Buffer]) -> None:
         for data in lines:
-            view = memoryview(data)
-            while view:
-                view = view[self._file.write(view) :]
+            write_all(self._file, data)
             self.sum = crc32(data, self.sum)
 
     def close(self) -> None:
@@ -97,13 +98,13 @@ class ParquetParts:
     ) -> None:
         self._folder, self._stem, self._schema, self._limit = folder, stem, schema, part_bytes
         self._background = background
-        self._lines: list[bytes] = []
+        self._lines: list[Buffer] = []
         self._rows = self._bytes = self._part_bytes = 0
         self._parts: list[Path] = []
         self._sink: BinaryIO | None = None
         self._writer: pq.ParquetWriter | None = None
 
-    def add(self, lines: bytes, lengths: np.ndarray) -> None:
+    def add(self, lines: Buffer, lengths: np.ndarray) -> None:
         """Append records, given as lines and the bytes of each."""
         ends = np.cumsum(lengths)
         row = start = 0
@@ -135,7 +136,7 @@ class ParquetParts:
             final.append(part.rename(self._folder / name))
         return final
 
-    def _write(self, lines: list[bytes]) -> None:
+    def _write(self, lines: list[Buffer]) -> None:
         if self._writer is None:
             self._open()
         assert self._writer
@@ -159,11 +160,8 @@ class ParquetParts:
         self._part_bytes = 0
 
 
-class RecordFiles:
-    """`name`.jsonl with all records of a file, and Parquet parts, one set for each part of a split.
-
-    Without `part_bytes` a set is one file. `lines` are the JSON lines.
-    """
+class ParquetFiles:
+    """Parquet parts of one file, a set for each part of a split; without `part_bytes` a set is one Parquet file."""
 
     def __init__(
         self,
@@ -174,38 +172,67 @@ class RecordFiles:
         part_bytes: int | None = None,
     ) -> None:
         self._background = Background()
-        self.lines = JsonLines(folder / f"{name}.jsonl", self._background)
         stems = [f"{name}-{part}" for part in parts] or [name]
-        self._parquet = [ParquetParts(folder, stem, schema, self._background, part_bytes) for stem in stems]
+        self._sets = [ParquetParts(folder, stem, schema, self._background, part_bytes) for stem in stems]
 
-    def add(self, lines: bytes, lengths: np.ndarray, part: np.ndarray | None = None) -> None:
-        """Append records to both: lines, the bytes of each, and the numbers of their parts where there are any."""
-        self.lines.add(lines)
-        if len(self._parquet) == 1 or part is None:
-            self._parquet[0].add(lines, lengths)
+    def add(self, lines: Buffer, lengths: np.ndarray, part: np.ndarray | None = None) -> None:
+        """Append records: lines, the bytes of each, and the numbers of their parts where there are any."""
+        if len(self._sets) == 1 or part is None:
+            self._sets[0].add(lines, lengths)
             return
         ends = np.cumsum(lengths)
-        for number, parquet in enumerate(self._parquet):
+        for number, parquet in enumerate(self._sets):
             mine = np.flatnonzero(part == number)
             places = zip((ends - lengths)[mine].tolist(), ends[mine].tolist(), strict=True)
             parquet.add(b"".join([lines[start:end] for start, end in places]), lengths[mine])
 
-    def __enter__(self) -> RecordFiles:
+    def _files(self) -> Sequence[ParquetParts | JsonLines]:
+        return self._sets
+
+    def __enter__(self) -> Self:
         return self
 
     def __exit__(self, kind: type | None, error: BaseException | None, trace: TracebackType | None) -> None:
         try:
             if error is None:
-                self.lines.flush()
-                for file in self._parquet:
+                for file in self._files():
                     file.flush()
         finally:
             try:
                 self._background.finish()
             finally:
-                self.lines.close()
-                for file in self._parquet:
+                for file in self._files():
                     file.close()
+
+
+class RecordFiles(ParquetFiles):
+    """The same and `name`.jsonl with all records; `lines` are these."""
+
+    def __init__(
+        self,
+        folder: Path,
+        name: str,
+        schema: pa.Schema,
+        parts: tuple[str, ...] = (),
+        part_bytes: int | None = None,
+    ) -> None:
+        super().__init__(folder, name, schema, parts, part_bytes)
+        self.lines = JsonLines(folder / f"{name}.jsonl", self._background)
+
+    def add(self, lines: Buffer, lengths: np.ndarray, part: np.ndarray | None = None) -> None:
+        """Append records to both."""
+        self.lines.add(lines)
+        super().add(lines, lengths, part)
+
+    def _files(self) -> Sequence[ParquetParts | JsonLines]:
+        return (self.lines, *self._sets)
+
+
+def write_all(out: BinaryIO, data: Buffer) -> None:
+    """Write to an unbuffered file, which may take less than it is given."""
+    view = memoryview(data)
+    while view:
+        view = view[out.write(view) :]
 
 
 def part_name(stem: str, number: int, of: int) -> str:

@@ -33,7 +33,7 @@ from kgqa_hpc.errors import StoreError
 from kgqa_hpc.store.atomic import disk_errors, write_file
 
 ACCEPTED_FILE, REJECTED_FILE, LOST_FILE = "accepted", "rejected", "lost"
-Lines = tuple[bytes, np.ndarray, np.ndarray]  # lines, the bytes of each, the number of its part (-1 without)
+Lines = tuple[bytes | memoryview, np.ndarray, np.ndarray]  # lines, bytes of each, number of its part (-1 without)
 _ARRAYS = (("status", np.int8), ("reason", np.int32), ("part", np.int8), ("changed", np.bool_))
 
 
@@ -58,6 +58,7 @@ class FinalLines:
             "spools": [spool.name for spool in rows.spools],
             "sizes": rows.sizes,
             "alike": [own == layout for own in found.layouts],
+            "fits": found.fits,
             "parts": rows.parts,
             "reasons": rows.reasons.texts,
             "declared": [list(column) for column in found.columns.declared],
@@ -92,14 +93,26 @@ class FinalLines:
 
     def of(self, name: str, first: int, end: int) -> Iterator[Lines]:
         """What rows `first` to `end` put into a file, spool by spool. Raises StoreError for a damaged spool."""
+        about = self._about
+        for number, here, begin in self._spools(first, end):
+            path, alike = self._folder / about["spools"][number], about["alike"][number]
+            yield from _Stretch(self, path, alike, here, begin).of(name)
+
+    def lie_ready(self, name: str, first: int, end: int) -> bool:
+        """Whether all records that rows `first` to `end` put into a file stand in the spools as they are there."""
+        wanted = self.status[first:end] == (ACCEPTED if name == ACCEPTED_FILE else REJECTED)
+        if self.parts or (wanted & self.changed[first:end]).any():
+            return False
+        about = self._about
+        return all(about["alike"][one] and about["fits"][one] for one, _, _ in self._spools(first, end))
+
+    def _spools(self, first: int, end: int) -> Iterator[tuple[int, slice, int]]:
+        """Of every spool with some of these rows: its number, which rows these are, where they begin in it."""
         start = 0
-        for spool, size, alike in zip(
-            self._about["spools"], self._about["sizes"], self._about["alike"], strict=True
-        ):
+        for number, size in enumerate(self._about["sizes"]):
             here = slice(max(first, start), min(end, start + size))
             if here.start < here.stop:
-                stretch = _Stretch(self, self._folder / spool, alike, here, here.start - start)
-                yield from stretch.of(name)
+                yield number, here, here.start - start
             start += size
 
 
@@ -152,7 +165,7 @@ class _Stretch:
             at = int(np.searchsorted(rows, row))
             data.append(self._rewritten(spool, row, bool(fits[at])))
             lengths[at] = len(data[-1])
-        return b"".join(data), lengths, self._part[chosen]
+        return data[0] if len(data) == 1 else b"".join(data), lengths, self._part[chosen]
 
     def _rewritten(self, spool: Spool, row: int, fits: bool) -> bytes:
         """The line of a row that a filter or a split had a word on, or that lacks columns of others."""

@@ -27,11 +27,13 @@ class FirstPass:
     """`accounting` has everything but the outcomes of rows, which filters may still change.
 
     `layouts` are the layouts of the spools' own columns: a spool with another one than `columns` has now is
-    brought into form when it is written out. `folder` has the spools and sketches.
+    brought into form when it is written out, and so are the lines that do not fit the layout of their spool; `fits`
+    says of each spool whether all do. `folder` has the spools and sketches.
     """
 
     columns: Columns
     layouts: list[bytes]
+    fits: list[bool]
     rows: Rows
     accounting: Accounting
     folder: Path
@@ -48,6 +50,7 @@ def first_pass(work: FinishedWork, scratch: Path, shard_done: Callable[[], None]
     columns, requests = Columns(record_maker(work.config, "").columns), RequestCounts()
     builder = RowsBuilder()
     layouts: list[bytes] = []
+    fits: list[bool] = []
     different: dict[bytes, bytes] = {}  # nearly all shards have the same
     for entry, ids, groups in work.sampled():
         for name, number in Counter(groups).items():
@@ -69,7 +72,8 @@ def first_pass(work: FinishedWork, scratch: Path, shard_done: Callable[[], None]
         own.take(spool.head.columns)
         layout = own.layout()
         layouts.append(different.setdefault(layout, layout))
+        fits.append(bool(((spool["fits"] > 0) | (spool["line"] == 0)).all()))
         builder.add(path, spool)
     accounting.requests = requests.rows()
     accounting.json_text = columns.json_text()
-    return FirstPass(columns, layouts, builder.rows(), accounting, folder)
+    return FirstPass(columns, layouts, fits, builder.rows(), accounting, folder)

@@ -48,7 +48,7 @@ class SortedPieces(FolderTasks):
             for start, stop, part in zip(
                 (ends - lengths).tolist(), ends.tolist(), parts.tolist(), strict=True
             ):
-                line = lines[start:stop]
+                line = bytes(lines[start:stop])
                 records.append((key_of(orjson.loads(line), self.about["column"]), part, line))
         records.sort()
         with (folder / LINES).open("wb") as texts, (folder / KEYS).open("wb") as keys:

@@ -1,7 +1,8 @@
-"""The files of a dataset in parts, each a task of its own: a piece of a file's JSON lines, and its Parquet.
+"""The files of a dataset in parts, each a task of its own: a stretch of a file's JSON lines, and its Parquet.
 
 Where parts begin and end follows from the rows alone (`files.cuts`), before anything is written, so who writes which
-changes no byte. When all are there, JSON lines are joined and Parquet gets its final names.
+changes no byte. When all are there, JSON lines are joined and Parquet gets its final names. A task writes lines only
+where they differ from those in the spools; the others are joined from the spools themselves.
 """
 
 from __future__ import annotations
@@ -9,43 +10,57 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
 import pyarrow.parquet as pq
+from isal.isal_zlib import crc32
 
-from kgqa_hpc.dataset.files import Background, JsonLines, RecordFiles, part_name
+from kgqa_hpc.dataset.files import Buffer, ParquetFiles, RecordFiles, part_name, write_all
 from kgqa_hpc.dataset.final_lines import ACCEPTED_FILE, LOST_FILE, REJECTED_FILE, FinalLines, Lines
 from kgqa_hpc.dataset.ordered import SortedPieces
-from kgqa_hpc.dataset.tasks import Files, FolderTasks
+from kgqa_hpc.dataset.tasks import Files, FolderTasks, blocks_of
+from kgqa_hpc.errors import StoreError
 from kgqa_hpc.store.atomic import link_new
 
 FILES = (ACCEPTED_FILE, REJECTED_FILE, LOST_FILE)
+SUM = "crc32"  # a task's file: the checksum of its lines, which are those in the spools
 _Made = tuple[int, Files]  # a task and what it made
 
 
 class DatasetParts(FolderTasks):
-    """Tasks are (file, [first row, row behind the last]); where there is an order, (file, slices of sorted pieces)."""
+    """Tasks are (file, [first row, row behind the last]); where there is an order, (file, slices of sorted pieces).
+
+    There are none for lost.jsonl, whose lines all lie in the spools.
+    """
 
     NAME = "parts"
-    _final: FinalLines | None = None
+
+    @cached_property
+    def _final(self) -> FinalLines:
+        return FinalLines(self.folder.parent / self.about["final"], self.about["digest"])
 
     def make(self, task: Any, folder: Path) -> dict[str, int]:
         name, where = task
-        if self._final is None:
-            self._final = FinalLines(self.folder.parent / self.about["final"], self.about["digest"])
-        if name == LOST_FILE:
-            return _write_lost(self._final.of(name, *where), folder)
         parts = self._final.parts if name == ACCEPTED_FILE else ()
-        with RecordFiles(folder, name, self._final.schema, parts) as files:
-            for lines in self._lines(self._final, name, where):
-                files.add(*lines)
-        return {f"{name}.jsonl": files.lines.sum}
+        if self.about["ordered"] or not self._final.lie_ready(name, *where):
+            with RecordFiles(folder, name, self._final.schema, parts) as files:
+                for lines in self._lines(name, where):
+                    files.add(*lines)
+            return {f"{name}.jsonl": files.lines.sum}
+        found = 0
+        with ParquetFiles(folder, name, self._final.schema, parts) as parquet:
+            for lines in self._lines(name, where):
+                found = crc32(lines[0], found)
+                parquet.add(*lines)
+        (folder / SUM).write_text(str(found), encoding="ascii")
+        return {}
 
-    def _lines(self, final: FinalLines, name: str, where: list[Any]) -> Iterator[Lines]:
+    def _lines(self, name: str, where: list[Any]) -> Iterator[Lines]:
         if self.about["ordered"]:
             return SortedPieces(self.folder.parent / SortedPieces.NAME).merged(name, where)
-        return final.of(name, *where)
+        return self._final.of(name, *where)
 
     def assemble(self, folder: Path, keep: bool) -> dict[str, str]:
         """Put the finished parts into the dataset's folder; returns sha256 by name.
@@ -61,24 +76,35 @@ class DatasetParts(FolderTasks):
             link_new(self.place(task) / own, folder / part)
         with ThreadPoolExecutor(len(FILES)) as threads:
             sums = {
-                f"{name}.jsonl": threads.submit(self._join, f"{name}.jsonl", made[name], folder, keep)
-                for name in FILES
+                f"{name}.jsonl": threads.submit(_write, folder / f"{name}.jsonl", self._joined(name, tasks, keep))
+                for name, tasks in made.items()
             }
             for part, own, (task, files) in parquet:
-                sums[part] = threads.submit(self._sha256, task, own, files[own]["crc32"])
+                sums[part] = threads.submit(_sha256, self.blocks(task, own, files[own]["crc32"]))
         return {name: one.result() for name, one in sums.items()}
 
-    def _join(self, name: str, made: list[_Made], folder: Path, keep: bool) -> str:
-        """The pieces of a file as one; returns its sha256."""
-        whole = hashlib.sha256()
-        with (folder / name).open("wb", buffering=0) as out:
-            for task, files in made:
-                for block in self.blocks(task, name, files[name]["crc32"]):
-                    whole.update(block)
-                    _write_all(out, block)
-                if not keep:
-                    (self.place(task) / name).unlink()
-        return whole.hexdigest()
+    def _joined(self, name: str, made: list[_Made], keep: bool) -> Iterator[Buffer]:
+        """A whole file's lines, block by block; each block lasts until the next."""
+        if name == LOST_FILE:
+            yield from (lines for lines, *_ in self._final.of(name, 0, len(self._final.status)))
+        for task, files in made:
+            if SUM in files:
+                yield from self._ready(task)
+                continue
+            own = f"{name}.jsonl"
+            yield from self.blocks(task, own, files[own]["crc32"])
+            if not keep:
+                (self.place(task) / own).unlink()
+
+    def _ready(self, task: int) -> Iterator[Buffer]:
+        """The lines of a task that wrote none, from the spools. Raises StoreError when it saw other ones there."""
+        name, where = self.about["tasks"][task]
+        found = 0
+        for lines, *_ in self._final.of(name, *where):
+            found = crc32(lines, found)
+            yield lines
+        if found != int((self.place(task) / SUM).read_text(encoding="ascii")):
+            raise self.damaged(task, SUM)
 
     def _parquet(self, made: list[_Made]) -> Iterator[tuple[str, str, _Made]]:
         """(final name, name in the task, task) of every part that has rows, of at least one of each set."""
@@ -90,25 +116,25 @@ class DatasetParts(FolderTasks):
             for number, one in enumerate(filled):
                 yield part_name(own.removesuffix(part_name("", 0, 1)), number, len(filled)), own, one
 
-    def _sha256(self, task: int, name: str, crc: int) -> str:
-        digest = hashlib.sha256()
-        for block in self.blocks(task, name, crc):
-            digest.update(block)
-        return digest.hexdigest()
+
+def _write(path: Path, data: Iterator[Buffer]) -> str:
+    """Write a file and read it again; returns its sha256. Raises StoreError when it is not what was written."""
+    written = read = 0
+    with path.open("wb", buffering=0) as out:
+        for block in data:
+            write_all(out, block)
+            written = crc32(block, written)
+    digest = hashlib.sha256()
+    for block in blocks_of(path):
+        digest.update(block)
+        read = crc32(block, read)
+    if read != written:
+        raise StoreError(f"{path}: is not what was written there", "check the disk, then merge again")
+    return digest.hexdigest()
 
 
-def _write_lost(lines: Iterator[Lines], folder: Path) -> dict[str, int]:
-    background = Background()
-    name = f"{LOST_FILE}.jsonl"
-    lost = JsonLines(folder / name, background)
-    for data, _, _ in lines:
-        lost.add(data)
-    lost.flush()
-    background.finish()
-    lost.close()
-    return {name: lost.sum}
-
-
-def _write_all(out: Any, view: memoryview) -> None:
-    while view:
-        view = view[out.write(view) :]
+def _sha256(blocks: Iterator[Buffer]) -> str:
+    digest = hashlib.sha256()
+    for block in blocks:
+        digest.update(block)
+    return digest.hexdigest()

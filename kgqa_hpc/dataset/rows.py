@@ -30,9 +30,9 @@ class Rows:
 
     Arrays of shape (rows,): `group`, `reason` (numbers of `groups` and `reasons`), `status` (index of
     STATUSES), `question` and `answer` (characters, -1 without a pair), `single` (stands for its item),
-    `line` and `lost` (bytes of its record's line and of its line for lost.jsonl as they lie in the spool), `part`
-    (of `parts`, NO_PART without a split), `changed` (a filter rejected it: its line in the spool is not that of the
-    dataset). `spools` are the files with the bytes, `sizes` their rows.
+    `line` (bytes of its record's line as it lies in the spool), `part` (of `parts`, NO_PART without a split),
+    `changed` (a filter rejected it: its line in the spool is not that of the dataset). `spools` are the files with
+    the bytes, `sizes` their rows.
     """
 
     spools: list[Path]
@@ -46,7 +46,6 @@ class Rows:
     answer: np.ndarray
     single: np.ndarray
     line: np.ndarray
-    lost: np.ndarray
     part: np.ndarray
     changed: np.ndarray
     parts: tuple[str, ...] = ()
@@ -60,13 +59,12 @@ class Rows:
         return np.flatnonzero(self.status == ACCEPTED)
 
     def file_bytes(self) -> dict[str, np.ndarray]:
-        """By name of its file, the bytes that each row has to put there: shape (rows,), 0 for rows of other files."""
+        """By name, the bytes that each row puts into a file of records: shape (rows,), 0 for rows of other files."""
         accepted = self.status == ACCEPTED
         rejected = (self.status == REJECTED) & (self.line > 0)
         return {
             "accepted": np.where(accepted, self.line, 0),
             "rejected": np.where(rejected, self.line, 0),
-            "lost": np.where(accepted | rejected, 0, self.lost),
         }
 
     def reject(self, rows: np.ndarray, reason: str) -> None:
@@ -141,7 +139,7 @@ def _count_records(counts: RecordCounts, status: int, reason: str | None, number
 
 
 # In the order of the fields of Rows.
-_TYPES = (np.int32, np.int8, np.int32, np.int32, np.int32, np.bool_, np.int32, np.int32)
+_TYPES = (np.int32, np.int8, np.int32, np.int32, np.int32, np.bool_, np.int32)
 
 
 class RowsBuilder:
@@ -165,7 +163,7 @@ class RowsBuilder:
             groups[spool["group"]],
             spool["status"],
             reasons[spool["reason"]],  # -1 takes the last, which is -1
-            *(spool[name] for name in ("question", "answer", "single", "line", "lost")),
+            *(spool[name] for name in ("question", "answer", "single", "line")),
         )
         for column, kind, values in zip(self._columns, _TYPES, shard, strict=True):
             column += values.astype(kind).tobytes()
@@ -174,7 +172,7 @@ class RowsBuilder:
         """All of them."""
         found = zip(self._columns, _TYPES, strict=True)
         arrays: list[np.ndarray] = [np.frombuffer(column, kind) for column, kind in found]
-        group, status, reason, question, answer, single, line, lost = arrays
+        group, status, reason, question, answer, single, line = arrays
         size = len(status)
         return Rows(
             self._spools,
@@ -188,7 +186,6 @@ class RowsBuilder:
             answer,
             single,
             line,
-            lost,
             part=np.full(size, NO_PART, np.int8),
             changed=np.zeros(size, bool),
         )

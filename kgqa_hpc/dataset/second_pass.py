@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
 from kgqa_hpc.dataset.files import cuts
-from kgqa_hpc.dataset.final_lines import LOST_FILE, FinalLines
+from kgqa_hpc.dataset.final_lines import FinalLines
 from kgqa_hpc.dataset.first_pass import FirstPass
 from kgqa_hpc.dataset.ordered import PIECE_BYTES, SortedPieces
 from kgqa_hpc.dataset.parts import DatasetParts
@@ -35,26 +34,18 @@ def write_rows(
     tasks: list[Any] = []
     pieces = None
     if order is not None:
-        stretches = [
-            [name, *one] for name in sizes if name != LOST_FILE for one in cuts(sizes[name], PIECE_BYTES)
-        ]
+        stretches = [[name, *one] for name in sizes for one in cuts(sizes[name], PIECE_BYTES)]
         pieces = SortedPieces.plan(found.folder, stretches, column=order, **same)
         crew.share(pieces)
         if crew.durable:
             pieces.check()
     for name, own in sizes.items():
-        places: list[Any] = cuts(own, part_bytes)
-        if pieces is not None and name != LOST_FILE:
-            places = pieces.parts(name, part_bytes)
+        places: list[Any] = cuts(own, part_bytes) if pieces is None else pieces.parts(name, part_bytes)
         tasks += [[name, place] for place in places]
-    del sizes, own  # 12 bytes a row
+    del sizes, own  # 8 bytes a row
     parts = DatasetParts.plan(found.folder, tasks, ordered=pieces is not None, **same)
     crew.share(parts, _per_shard(shard_done, len(found.rows.spools), len(tasks)))
-    with ThreadPoolExecutor(1) as beside:  # the disk holds what is left to do, not everything twice
-        removed = beside.map(Path.unlink, () if crew.durable else found.rows.spools)
-        sums = parts.assemble(folder, keep=crew.durable)
-        list(removed)  # raises what the disk said
-    return sums
+    return parts.assemble(folder, keep=crew.durable)
 
 
 def _per_shard(shard_done: Callable[[], None], shards: int, tasks: int) -> Callable[[], None]:

@@ -135,20 +135,24 @@ class FolderTasks(ABC):
 
         Raises StoreError at the end when they are not what was written; the task is then to be done again.
         """
-        place, found = self.place(task), 0
-        for block in _blocks(place / name):
+        found = 0
+        for block in blocks_of(self.place(task) / name):
             found = crc32(block, found)
             yield block
         if found != crc:
-            (place / MANIFEST).unlink(missing_ok=True)  # the rest stays for who is reading it
-            raise StoreError(f"{place / name}: is not what was written there", "merge again")
+            raise self.damaged(task, name)
+
+    def damaged(self, task: int, name: str) -> StoreError:
+        """Have the task done again; returns the error that says why. Its files stay for who is reading them."""
+        (self.place(task) / MANIFEST).unlink(missing_ok=True)
+        return StoreError(f"{self.place(task) / name}: is not what was written there", "merge again")
 
     def _seal(self, temp: Path, task: int, known: dict[str, int]) -> None:
         files = {}
         for path in sorted(temp.iterdir()):
             found = known.get(path.name)
             if found is None:
-                found = reduce(lambda sum, block: crc32(block, sum), _blocks(path), 0)
+                found = reduce(lambda sum, block: crc32(block, sum), blocks_of(path), 0)
             files[path.name] = {"bytes": path.stat().st_size, "crc32": found}
         body = orjson.dumps(files)
         (temp / MANIFEST).write_bytes(self._sum(task, body) + body)
@@ -178,7 +182,8 @@ class FolderTasks(ABC):
         return hashlib.blake2b(self._read).digest()
 
 
-def _blocks(path: Path) -> Iterator[memoryview]:
+def blocks_of(path: Path) -> Iterator[memoryview]:
+    """The bytes of a file, each block until the next."""
     room = memoryview(bytearray(BLOCK))
     with path.open("rb", buffering=0) as file:
         while size := file.readinto(room):

@@ -1,7 +1,7 @@
 """A folder that is replaced as a whole: after `kill -9` at any moment it is the old one or the new one.
 
-The new folder grows under a random name beside the target, is written through to the disk, compared with its
-SHA256SUMS, and then changes places with the target in one system call (renameat2, RENAME_EXCHANGE). File
+The new folder grows under a random name beside the target, is written through to the disk, and then changes places
+with the target in one system call (renameat2, RENAME_EXCHANGE). File
 systems that cannot exchange get two renames; a kill between the two leaves the old folder complete beside the
 target, and `settle` puts it back. Any number may do so at once: the last one's folder stays, whole.
 
@@ -14,12 +14,10 @@ from __future__ import annotations
 import ctypes
 import errno
 import fcntl
-import hashlib
 import os
 import secrets
 import shutil
 from collections.abc import Iterator
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
@@ -28,7 +26,6 @@ from kgqa_hpc.store.atomic import TEMP_SUFFIX, disk_errors, sync_folder
 from kgqa_hpc.store.clock import machine
 from kgqa_hpc.store.litter import sweep_temps
 
-SUMS = "SHA256SUMS"
 _AT_FDCWD = -100
 _RENAME_EXCHANGE = 2
 _CANNOT_EXCHANGE = {errno.EINVAL, errno.ENOSYS, errno.ENOTSUP, errno.EPERM}
@@ -40,8 +37,7 @@ _TRIES = 100
 def replaced_folder(target: Path) -> Iterator[Path]:
     """Yield an empty folder that becomes `target` when the block ends well, and vanishes when it does not.
 
-    Raises DiskFull or StoreError when the operating system refuses, or when a file is not what the folder's
-    SHA256SUMS say; `target` is then what it was.
+    Raises DiskFull or StoreError when the operating system refuses; `target` is then what it was.
     """
     settle(target)
     with disk_errors(target):
@@ -49,10 +45,7 @@ def replaced_folder(target: Path) -> Iterator[Path]:
     try:
         with disk_errors(target):
             yield growing
-            with ThreadPoolExecutor(1) as beside:  # the disk writes while files are read again
-                synced = beside.submit(_sync, growing)
-                verify_sums(growing)
-                synced.result()
+            _sync(growing)
             _take_place(growing, target)
     finally:
         # Holds the unfinished new folder after a failure, and the old one after an exchange.
@@ -72,25 +65,6 @@ def settle(target: Path) -> None:
             _remove(leftover)
     # Of other machines: when they were not written for long.
     sweep_temps(target.parent, prefix=f".{target.name}.")
-
-
-def verify_sums(folder: Path) -> None:
-    """Raises StoreError for a file that is not what SHA256SUMS of the folder say, or is not there."""
-    sums = folder / SUMS
-    if not sums.exists():
-        return
-
-    def verify(line: str) -> None:
-        expected, _, name = line.partition("  ")
-        with (folder / name).open("rb") as file:
-            found = hashlib.file_digest(file, "sha256").hexdigest()
-        if found != expected:
-            raise StoreError(
-                f"{folder / name}: is not what was written there", "check the disk, then run it again"
-            )
-
-    with ThreadPoolExecutor(2) as side_by_side:  # two files are large: accepted and rejected
-        list(side_by_side.map(verify, sums.read_text(encoding="utf-8").splitlines()))
 
 
 def _new_folder(target: Path) -> tuple[Path, int]:
