@@ -127,13 +127,13 @@ class GraphletAnchors(AnchorKind):
         """`edges` and `edge_labels` are the relations as they stand in the graph, parallel ones each for
         itself.
         """
-        names = [node.name for node in anchor.nodes]
+        names = [name for _, name, _ in anchor.nodes]
         return {
             "graphlet_id": anchor.data["shape"],
-            "nodes": [{"id": n.id, "name": n.name, "type": n.type} for n in anchor.nodes],
-            "edges": [[r.source, r.target] for r in anchor.relations],
-            "edge_labels": [r.type for r in anchor.relations],
-            "triples": [[names[r.source], r.type, names[r.target]] for r in anchor.relations],
+            "nodes": [{"id": id, "name": name, "type": kind} for id, name, kind in anchor.nodes],
+            "edges": [[source, target] for source, target, _ in anchor.relations],
+            "edge_labels": [kind for *_, kind in anchor.relations],
+            "triples": [[names[source], kind, names[target]] for source, target, kind in anchor.relations],
             "question_entities": list(fields.get("question_entities", ())),
             "answer_entities": list(fields.get("answer_entities", ())),
             "num_nodes": len(anchor.nodes),

@@ -74,6 +74,11 @@ class FinalLines:
         return tuple(self._about["parts"])
 
     @property
+    def spools(self) -> list[Path]:
+        """The files with the lines."""
+        return [self._folder / name for name in self._about["spools"]]
+
+    @property
     def reasons(self) -> list[str]:
         """Texts by the numbers in `reason`."""
         reasons: list[str] = self._about["reasons"]

@@ -8,6 +8,7 @@ where they differ from those in the spools; the others are joined from the spool
 from __future__ import annotations
 
 import hashlib
+import os
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from functools import cached_property
@@ -63,10 +64,10 @@ class DatasetParts(FolderTasks):
         return self._final.of(name, *where)
 
     def assemble(self, folder: Path, keep: bool) -> dict[str, str]:
-        """Put the finished parts into the dataset's folder; returns sha256 by name.
+        """Put the finished parts into the dataset's folder, through to the disk; returns sha256 by name.
 
-        Unless they are to `keep`, JSON lines are removed as they are taken. Raises StoreError when a part is missing or
-        not what was written; its task is then to be done again.
+        Unless they are to `keep`, spools and what tasks wrote are removed when they are no longer needed. Raises
+        StoreError when a part is missing or not what was written; its task is then to be done again.
         """
         made: dict[str, list[_Made]] = {name: [] for name in FILES}
         for task, (name, _) in enumerate(self.about["tasks"]):
@@ -74,14 +75,18 @@ class DatasetParts(FolderTasks):
         parquet = list(self._parquet(made[ACCEPTED_FILE] + made[REJECTED_FILE]))
         for part, own, (task, _) in parquet:
             link_new(self.place(task) / own, folder / part)
-        with ThreadPoolExecutor(len(FILES)) as threads:
-            sums = {
-                f"{name}.jsonl": threads.submit(_write, folder / f"{name}.jsonl", self._joined(name, tasks, keep))
-                for name, tasks in made.items()
-            }
+        with ThreadPoolExecutor(2 * len(FILES)) as threads:
+            texts = {folder / f"{name}.jsonl": self._joined(name, tasks, keep) for name, tasks in made.items()}
+            written = dict(zip(texts, threads.map(_write, texts, texts.values()), strict=True))
+            # The disk writes, and gives back room, while what lies in memory is read once more.
+            synced = threads.map(_sync, texts)
+            sums = {path.name: threads.submit(_proven, path, crc) for path, crc in written.items()}
             for part, own, (task, files) in parquet:
                 sums[part] = threads.submit(_sha256, self.blocks(task, own, files[own]["crc32"]))
-        return {name: one.result() for name, one in sums.items()}
+            removed = threads.map(Path.unlink, () if keep else self._final.spools)
+            found = {name: one.result() for name, one in sums.items()}
+            list(synced), list(removed)  # raises what the disk said
+        return found
 
     def _joined(self, name: str, made: list[_Made], keep: bool) -> Iterator[Buffer]:
         """A whole file's lines, block by block; each block lasts until the next."""
@@ -117,18 +122,28 @@ class DatasetParts(FolderTasks):
                 yield part_name(own.removesuffix(part_name("", 0, 1)), number, len(filled)), own, one
 
 
-def _write(path: Path, data: Iterator[Buffer]) -> str:
-    """Write a file and read it again; returns its sha256. Raises StoreError when it is not what was written."""
-    written = read = 0
+def _write(path: Path, data: Iterator[Buffer]) -> int:
+    """Write a file; returns the CRC-32 of what was written."""
+    found = 0
     with path.open("wb", buffering=0) as out:
         for block in data:
             write_all(out, block)
-            written = crc32(block, written)
-    digest = hashlib.sha256()
+            found = crc32(block, found)
+    return found
+
+
+def _sync(path: Path) -> None:
+    with path.open("rb") as file:
+        os.fsync(file.fileno())
+
+
+def _proven(path: Path, written: int) -> str:
+    """sha256 of a file as it can be read. Raises StoreError when that is not what was written."""
+    found, digest = 0, hashlib.sha256()
     for block in blocks_of(path):
         digest.update(block)
-        read = crc32(block, read)
-    if read != written:
+        found = crc32(block, found)
+    if found != written:
         raise StoreError(f"{path}: is not what was written there", "check the disk, then merge again")
     return digest.hexdigest()
 

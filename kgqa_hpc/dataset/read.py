@@ -19,7 +19,7 @@ from kgqa_hpc.runs import run_config
 from kgqa_hpc.store.anchors import GROUP
 from kgqa_hpc.store.anchors import KIND as ANCHORS
 from kgqa_hpc.store.origin import anchors_origin, require_origin
-from kgqa_hpc.store.partition import ShardsManifest, load_shard, read_shards_manifest
+from kgqa_hpc.store.partition import ShardsManifest, read_shards_manifest, stream_shard
 from kgqa_hpc.store.quarantine import quarantine
 from kgqa_hpc.store.queue import done_shards
 from kgqa_hpc.store.results import iter_result
@@ -55,11 +55,14 @@ class FinishedWork:
 
         Raises CorruptFile, after the result was moved to quarantine, when it is damaged or not of this shard.
         """
-        anchors = load_shard(self.run, self.manifest, entry.name)
-        if entry.name not in self.done:
+        with stream_shard(self.run, self.manifest, entry.name) as anchors:
+            if entry.name in self.done:
+                yield from self._pairs(entry, anchors)
+                return
             ended = ended_items(self.run, self.config, entry)
             yield from ((anchor, ended.get(anchor["id"])) for anchor in anchors)
-            return
+
+    def _pairs(self, entry: ShardEntry, anchors: Iterator[dict[str, Any]]) -> Iterator[Pair]:
         path = self.run.result(self.pass_name, entry.name)
         try:
             records = iter_result(path, self.run.origin(self.pass_name))

@@ -83,12 +83,15 @@ def _look_up(column: Column, places: tuple[Mapping[str, Any], ...]) -> Any:
 
 def provenance(anchor: Any, trace: list[dict[str, Any]], origin: Origin) -> dict[str, Any]:
     """Per label the prompt, engine and parameters of its last request, and the tokens of all requests."""
-    last: dict[str, dict[str, Any]] = {}
+    prompts: dict[str, Any] = {}
+    engines: dict[str, Any] = {}
+    parameters: dict[str, dict[str, Any]] = {}
     counts: dict[str, int] = {}
     prompt = completion = cached = 0
     for entry in trace:
         label, used = entry["step"], entry["tokens"]
-        last[label] = entry
+        prompts[label], engines[label] = entry["prompt"], entry["engine"]
+        parameters[label] = {name: entry[name] for name in PARAMETERS if name in entry}
         counts[label] = counts.get(label, 0) + 1
         prompt += used["prompt"]
         completion += used["completion"]
@@ -98,12 +101,9 @@ def provenance(anchor: Any, trace: list[dict[str, Any]], origin: Origin) -> dict
         "seed": origin.seed,
         "source": origin.source,
         "anchor": {"id": anchor.id, "kind": anchor.kind, "weight": anchor.weight},
-        "prompt": {label: entry["prompt"] for label, entry in last.items()},
-        "engine": {label: entry["engine"] for label, entry in last.items()},
-        "parameters": {
-            label: {name: entry[name] for name in PARAMETERS if name in entry}
-            for label, entry in last.items()
-        },
+        "prompt": prompts,
+        "engine": engines,
+        "parameters": parameters,
         "tokens": {"prompt": prompt, "completion": completion, "cached": cached},
         "attempts": counts,
     }

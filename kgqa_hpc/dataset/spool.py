@@ -12,8 +12,7 @@ import os
 from array import array
 from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass, field
-from functools import reduce
-from itertools import accumulate, chain, pairwise
+from itertools import accumulate, pairwise
 from pathlib import Path
 from typing import Any
 
@@ -84,8 +83,8 @@ class SpoolWriter:
         self._outcomes: dict[tuple[str, str | None], tuple[int, int, int]] = {}
         self._table = array("i")
         self._forms: list[int] = []
-        self._lines: tuple[list[bytes], ...] = ([], [], [])
-        self._lost: list[bytes] = []
+        self._lines = (bytearray(), bytearray(), bytearray())
+        self._lost = bytearray()
 
     def add(
         self,
@@ -110,9 +109,8 @@ class SpoolWriter:
         self._table.extend((self._groups.number(group), why, number, question, answer, *places))
         self._forms.append(form)
         if line:
-            self._lines[min(number, LOST)].append(line)
-        if lost:
-            self._lost.append(lost)
+            self._lines[min(number, LOST)].extend(line)
+        self._lost += lost
 
     def _outcome(self, status: str, reason: str | None) -> tuple[int, int, int]:
         """Numbers of a status and a reason, and the bytes that say so in a line."""
@@ -130,12 +128,9 @@ class SpoolWriter:
         table[:, _PLACE["fits"]] = [fitting[form] for form in self._forms]
         self.head.rows = len(table)
         self.head.groups, self.head.reasons = self._groups.texts, self._reasons.texts
-        body = ([table.tobytes()], *self._lines, self._lost)
-        self.head.sums = (
-            [reduce(lambda sum, piece: crc32(piece, sum), part, 0) for part in body] if durable else []
-        )
-        pieces = chain([orjson.dumps(asdict(self.head)), b"\n"], *body)
-        write_file(path, b"".join(pieces), durable=durable)
+        body = (table.tobytes(), *self._lines, self._lost)
+        self.head.sums = [crc32(part) for part in body] if durable else []
+        write_file(path, b"".join([orjson.dumps(asdict(self.head)), b"\n", *body]), durable=durable)
 
 
 class Spool:

@@ -12,6 +12,7 @@ import re
 from collections import deque
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -25,7 +26,7 @@ from kgqa_hpc.store.quarantine import quarantine
 from kgqa_hpc.store.run_folder import RunFolder
 from kgqa_hpc.store.sealed import read_header
 from kgqa_hpc.store.shard import KIND as SHARD
-from kgqa_hpc.store.shard import ShardEntry, read_shard, write_shard
+from kgqa_hpc.store.shard import ShardEntry, open_shard, write_shard
 
 KIND = "shards"
 # Threads that write shards: a file waits for the disk most of its time, HDF5 itself takes one at a time.
@@ -177,18 +178,29 @@ def load_shard(run: RunFolder, manifest: ShardsManifest, name: str) -> list[dict
 
     Raises KeyError for an unknown name; CorruptFile when anchors.h5 is damaged too; DiskFull, StoreError.
     """
-    path = run.shard(manifest.entry(name).name)
-    piece = _piece(run, manifest.shard_size, name)
+    with stream_shard(run, manifest, name) as anchors:
+        return list(anchors)
+
+
+@contextmanager
+def stream_shard(run: RunFolder, manifest: ShardsManifest, name: str) -> Iterator[Iterator[dict[str, Any]]]:
+    """The same, one anchor at a time in memory; every byte is verified before the first."""
+    with ExitStack() as stack:
+        yield _opened(run, _piece(run, manifest.shard_size, manifest.entry(name).name), stack)
+
+
+def _opened(run: RunFolder, piece: _Piece, stack: ExitStack) -> Iterator[dict[str, Any]]:
+    path = run.shard(piece.name)
     if _found(run, piece) is not None:
         try:
-            return read_shard(path)
+            return stack.enter_context(open_shard(path))
         except MissingFile:  # another process has just set it aside
             pass
         except CorruptFile as problem:
             quarantine(run.quarantine, path, problem.message)
     with AnchorsFile(run.anchors) as anchors:
         _write(run, piece, list(anchors.rows(piece.start, piece.stop)))
-    return read_shard(path)
+    return stack.enter_context(open_shard(path))
 
 
 def shard_name(position: int) -> str:

@@ -6,12 +6,14 @@ returns a single anchor. docs/format.md, section 5.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
 from kgqa_hpc.errors import CorruptFile
+from kgqa_hpc.store import canonical
 from kgqa_hpc.store.anchors import COLUMNS, GROUP, anchor_row
 from kgqa_hpc.store.sealed import create_sealed, read_header
 from kgqa_hpc.store.table import open_table, write_table
@@ -53,5 +55,12 @@ def read_shard(path: Path, sha256: str | None = None) -> list[dict[str, Any]]:
     """
     if sha256 is not None and read_header(path, KIND)["sha256"] != sha256:
         raise CorruptFile(f"{path}: is not the shard that the manifest lists")
+    with open_shard(path) as anchors:
+        return list(anchors)
+
+
+@contextmanager
+def open_shard(path: Path) -> Iterator[Iterator[dict[str, Any]]]:
+    """The same, one anchor at a time in memory; every byte is verified before the first."""
     with open_table(path, KIND, GROUP) as table:
-        return table.json("anchor")
+        yield map(canonical.loads, table.raw("anchor"))
