@@ -85,6 +85,7 @@ def main() -> None:
 
 def measure(code: str, *arguments: Path) -> dict[str, Any]:
     """Wall and processor seconds and peak megabytes of a piece of code in a process of its own."""
+    os.sync()  # what the one before left to be written is not this one's
     program = MEASURED.format(root=str(ROOT), code=code)
     # As a person starts it: make_run may have loaded the package here, which sets this for itself.
     clean = {name: value for name, value in os.environ.items() if name != "ARROW_DEFAULT_MEMORY_POOL"}

@@ -76,7 +76,9 @@ class DatasetParts(FolderTasks):
         for part, own, (task, _) in parquet:
             link_new(self.place(task) / own, folder / part)
         with ThreadPoolExecutor(2 * len(FILES)) as threads:
-            texts = {folder / f"{name}.jsonl": self._joined(name, tasks, keep) for name, tasks in made.items()}
+            texts = {
+                folder / f"{name}.jsonl": self._joined(name, tasks, keep) for name, tasks in made.items()
+            }
             written = dict(zip(texts, threads.map(_write, texts, texts.values()), strict=True))
             # The disk writes, and gives back room, while what lies in memory is read once more.
             synced = threads.map(_sync, texts)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from io import BytesIO
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +16,7 @@ from kgqa_hpc.dataset.read import FinishedWork
 from kgqa_hpc.dataset.record import RecordMaker, item_v2, lost_record, pair_of, record_maker
 from kgqa_hpc.dataset.requests import RequestCounts
 from kgqa_hpc.dataset.sketches import SketchMaker
-from kgqa_hpc.dataset.spool import STATUSES, SpoolWriter, sampled_digest
+from kgqa_hpc.dataset.spool import SECTIONS, STATUSES, SpoolWriter, sampled_digest
 from kgqa_hpc.errors import AccountingError
 from kgqa_hpc.steps.decision import Decision
 
@@ -32,10 +33,11 @@ class ShardReader:
         self._maker = record_maker(work.config, work.run.manifest().digest)
         self._decision = decision_of(work.config)
         self._sketches = SketchMaker(work.config)
+        self._rooms = [BytesIO() for _ in SECTIONS]
 
     def write(self, name: str, folder: Path) -> None:
         """Write folder/`name`.spool. Raises CorruptFile (the result is then in quarantine), AccountingError."""
-        rows = _Rows(self._maker, self._decision)
+        rows = _Rows(self._maker, self._decision, SpoolWriter(self._rooms))
         for stored_anchor, stored_item in self._work.pairs(self._work.manifest.entry(name)):
             anchor = Anchor.from_dict(stored_anchor)
             if stored_item is None:
@@ -53,10 +55,10 @@ _Known = tuple[str, str, str | None, tuple[str, str] | None, bool]  # group, sta
 class _Rows:
     """Collects the rows of one shard; `accepted` are number and question of those that the judges accepted."""
 
-    def __init__(self, maker: RecordMaker, rule: Decision) -> None:
+    def __init__(self, maker: RecordMaker, rule: Decision, spool: SpoolWriter) -> None:
         self._maker = maker
         self._rule = rule
-        self._spool = SpoolWriter()
+        self._spool = spool
         self._columns = Columns(maker.columns)
         self._requests = RequestCounts()
         self._ids: list[str] = []

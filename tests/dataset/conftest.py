@@ -5,6 +5,7 @@ from __future__ import annotations
 import shutil
 from collections.abc import Callable
 from functools import partial
+from io import BytesIO
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +15,7 @@ import pytest
 from kgqa_hpc.config import parse_config
 from kgqa_hpc.dataset.rows import Rows, RowsBuilder
 from kgqa_hpc.dataset.sketches import SketchMaker
-from kgqa_hpc.dataset.spool import Spool, SpoolWriter
+from kgqa_hpc.dataset.spool import SECTIONS, Spool, SpoolWriter
 from kgqa_hpc.store.partition import read_shards_manifest
 from kgqa_hpc.store.results import read_result, read_summary, write_result
 from kgqa_hpc.store.run_folder import RunFolder
@@ -85,7 +86,7 @@ def rows_of() -> Any:
         builder = RowsBuilder()
         sketches = SketchMaker(parse_config({**CONFIG, "dataset": {"duplicates": {"near": near}}}, "test"))
         for start in range(0, max(len(records), 1), shard):
-            spool = SpoolWriter()
+            spool = SpoolWriter([BytesIO() for _ in SECTIONS])
             for number, given in enumerate(records[start : start + shard], start):
                 common = {"id": f"r{number:05d}", "question": "Q?", "answer": "A.", "kind": "k", "group": "g"}
                 one = {**common, "accepted": True, "reason": None, "verdicts": {}, **given}
