@@ -107,11 +107,13 @@ class FinalLines:
 
     def lie_ready(self, name: str, first: int, end: int) -> bool:
         """Whether all records that rows `first` to `end` put into a file stand in the spools as they are there."""
-        wanted = self.status[first:end] == (ACCEPTED if name == ACCEPTED_FILE else REJECTED)
-        if self.parts or (wanted & self.changed[first:end]).any():
+        status = ACCEPTED if name == ACCEPTED_FILE else REJECTED
+        if self.parts or (self.changed[first:end] & (self.status[first:end] == status)).any():
             return False
         about = self._about
-        return all(about["alike"][one] and about["fits"][one] for one, _, _ in self._spools(first, end))
+        return all(
+            about["alike"][one] and status in about["fits"][one] for one, _, _ in self._spools(first, end)
+        )
 
     def _spools(self, first: int, end: int) -> Iterator[tuple[int, slice, int]]:
         """Of every spool with some of these rows: its number, which rows these are, where they begin in it."""

@@ -17,7 +17,7 @@ from kgqa_hpc.dataset.read import FinishedWork
 from kgqa_hpc.dataset.record import record_maker
 from kgqa_hpc.dataset.requests import RequestCounts
 from kgqa_hpc.dataset.rows import Rows, RowsBuilder
-from kgqa_hpc.dataset.spool import Spool, sampled_digest
+from kgqa_hpc.dataset.spool import ACCEPTED, REJECTED, Spool, sampled_digest
 from kgqa_hpc.dataset.workers import Crew
 from kgqa_hpc.errors import AccountingError
 
@@ -28,12 +28,12 @@ class FirstPass:
 
     `layouts` are the layouts of the spools' own columns: a spool with another one than `columns` has now is
     brought into form when it is written out, and so are the lines that do not fit the layout of their spool; `fits`
-    says of each spool whether all do. `folder` has the spools and sketches.
+    has for each spool the numbers of the statuses whose lines all do. `folder` has the spools and sketches.
     """
 
     columns: Columns
     layouts: list[bytes]
-    fits: list[bool]
+    fits: list[list[int]]
     rows: Rows
     accounting: Accounting
     folder: Path
@@ -50,7 +50,7 @@ def first_pass(work: FinishedWork, scratch: Path, shard_done: Callable[[], None]
     columns, requests = Columns(record_maker(work.config, "").columns), RequestCounts()
     builder = RowsBuilder()
     layouts: list[bytes] = []
-    fits: list[bool] = []
+    fits: list[list[int]] = []
     different: dict[bytes, bytes] = {}  # nearly all shards have the same
     for entry, ids, groups in work.sampled():
         for name, number in Counter(groups).items():
@@ -72,7 +72,8 @@ def first_pass(work: FinishedWork, scratch: Path, shard_done: Callable[[], None]
         own.take(spool.head.columns)
         layout = own.layout()
         layouts.append(different.setdefault(layout, layout))
-        fits.append(bool(((spool["fits"] > 0) | (spool["line"] == 0)).all()))
+        unfit = spool["status"][(spool["fits"] == 0) & (spool["line"] > 0)]
+        fits.append([status for status in (ACCEPTED, REJECTED) if status not in unfit])
         builder.add(path, spool)
     accounting.requests = requests.rows()
     accounting.json_text = columns.json_text()

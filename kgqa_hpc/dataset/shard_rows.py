@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Mapping
 from io import BytesIO
 from pathlib import Path
@@ -21,6 +22,13 @@ from kgqa_hpc.errors import AccountingError
 from kgqa_hpc.steps.decision import Decision
 
 
+class _Rooms(threading.local):
+    """Of each thread that writes spools."""
+
+    def __init__(self) -> None:
+        self.rooms = [BytesIO() for _ in SECTIONS]
+
+
 class ShardReader:
     """Makes the spool and the sketch of any shard of a run; `durable`: for other machines.
 
@@ -33,11 +41,11 @@ class ShardReader:
         self._maker = record_maker(work.config, work.run.manifest().digest)
         self._decision = decision_of(work.config)
         self._sketches = SketchMaker(work.config)
-        self._rooms = [BytesIO() for _ in SECTIONS]
+        self._own = _Rooms()
 
     def write(self, name: str, folder: Path) -> None:
         """Write folder/`name`.spool. Raises CorruptFile (the result is then in quarantine), AccountingError."""
-        rows = _Rows(self._maker, self._decision, SpoolWriter(self._rooms))
+        rows = _Rows(self._maker, self._decision, SpoolWriter(self._own.rooms))
         for stored_anchor, stored_item in self._work.pairs(self._work.manifest.entry(name)):
             anchor = Anchor.from_dict(stored_anchor)
             if stored_item is None:

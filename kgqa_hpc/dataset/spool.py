@@ -108,8 +108,8 @@ class SpoolWriter:
         if known is None:
             known = self._outcomes[status, reason] = self._outcome(status, reason)
         number, why, middle = known
-        rest = line.index(BEHIND) + 1 if line else 0
         question, answer = (len(pair[0]), len(pair[1])) if pair else (-1, -1)
+        rest = line.index(BEHIND, max(question, 0) + max(answer, 0)) + 1 if line else 0  # behind these two
         cut = rest - middle if line else 0
         places = (single, False, len(line), cut, rest, len(lost))
         self._table.extend((self._groups.number(group), why, number, question, answer, *places))

@@ -8,12 +8,14 @@ import subprocess
 import sys
 import time
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 import pytest
 
+from kgqa_hpc.dataset import parts
 from kgqa_hpc.dataset.merge import merge
-from kgqa_hpc.errors import AccountingError, CorruptFile, FingerprintMismatch, InputError
+from kgqa_hpc.dataset.parts import DatasetParts
+from kgqa_hpc.errors import AccountingError, CorruptFile, FingerprintMismatch, InputError, StoreError
 from tests.dataset.conftest import contents, rewrite, workers_of
 from tests.waiting import wait_for
 from tests.work.rig import reconfigure, seeded
@@ -210,5 +212,46 @@ def test_a_full_disk_is_one_clear_error_and_leaves_the_old_dataset(make_run: Any
     merge(run.folder)
     before = contents(run.folder.dataset)
     assert in_child(FULL, run.folder.path) == 0
+    assert contents(run.folder.dataset) == before
+    assert not list(run.folder.path.glob(".dataset*"))
+
+
+def test_lines_that_changed_between_their_two_uses_never_get_into_the_dataset(
+    make_run: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Parquet is made from lines that are read a second time for the JSON lines."""
+    run = make_run()
+    run.finish()
+    merge(run.folder)
+    before = contents(run.folder.dataset)
+    assemble = DatasetParts.assemble
+
+    def damaged(made: DatasetParts, folder: Path, keep: bool) -> dict[str, str]:
+        spool = max(made.folder.parent.glob("*.spool"))
+        flip(spool, spool.read_bytes().index(b"What links"))
+        return assemble(made, folder, keep)
+
+    monkeypatch.setattr(DatasetParts, "assemble", damaged)
+    with pytest.raises(StoreError, match="is not what was written there"):
+        merge(run.folder)
+    assert contents(run.folder.dataset) == before
+    assert not list(run.folder.path.glob(".dataset*"))
+
+
+@pytest.mark.parametrize("lost", [1, 100])
+def test_a_file_that_is_not_what_was_written_never_gets_into_the_dataset(
+    make_run: Any, monkeypatch: pytest.MonkeyPatch, lost: int
+) -> None:
+    run = make_run()
+    run.finish()
+    merge(run.folder)
+    before = contents(run.folder.dataset)
+
+    def shortened(out: BinaryIO, data: bytes | memoryview) -> None:
+        out.write(data[:-lost])
+
+    monkeypatch.setattr(parts, "write_all", shortened)
+    with pytest.raises(StoreError, match=r"\.jsonl: is not what was written there"):
+        merge(run.folder)
     assert contents(run.folder.dataset) == before
     assert not list(run.folder.path.glob(".dataset*"))

@@ -14,6 +14,7 @@ import pytest
 
 from kgqa_hpc.dataset.merge import merge
 from kgqa_hpc.dataset.near_search import NearSearch
+from kgqa_hpc.dataset.parts import SUM
 from kgqa_hpc.dataset.shard_rows import ShardReader
 from kgqa_hpc.dataset.shared_merge import merge_shared
 from kgqa_hpc.dataset.sketches import band_shape
@@ -35,6 +36,7 @@ from kgqa_hpc.dataset import merge
 from kgqa_hpc.dataset.files import RecordFiles
 from kgqa_hpc.dataset.shared_merge import merge_shared
 from kgqa_hpc.dataset.near_search import NearSearch
+from kgqa_hpc.dataset.parts import SUM
 from kgqa_hpc.dataset.shard_rows import ShardReader
 from kgqa_hpc.store.run_folder import RunFolder
 fatal, met = json.loads(sys.argv[2]), Counter()
@@ -220,6 +222,27 @@ def test_what_another_process_made_is_checked_before_it_is_used(run: Any, made: 
     data[-40] ^= 1  # within a text
     path.write_bytes(data)
     with pytest.raises(StoreError, match=r": (is|was) not what was written there"):
+        merge_shared(run.folder, part_bytes=PART_BYTES)
+    assert contents(run.folder.dataset) == alone
+    assert merge_shared(run.folder, part_bytes=PART_BYTES) is not None  # made anew
+    assert contents(run.folder.dataset) == alone
+
+
+@pytest.mark.slow
+def test_lines_that_lie_ready_are_checked_when_they_are_joined(make_run: Any) -> None:
+    run = make_run(items=96, shard_size=4, runtime={"lease": 2})
+    run.finish()
+    merge(run.folder, part_bytes=PART_BYTES)
+    alone = contents(run.folder.dataset)
+    assert (
+        share(run.folder.path, step=47).wait(timeout=300) == -signal.SIGKILL
+    )  # all but the last part are made
+    assert list(run.folder.path.glob(f".dataset.shared-*/parts/*/{SUM}"))
+    path = min(run.folder.path.glob(".dataset.shared-*/shard-*.spool"))
+    data = bytearray(path.read_bytes())
+    data[data.index(b"What links")] ^= 1
+    path.write_bytes(data)
+    with pytest.raises(StoreError, match="was not what was written there"):
         merge_shared(run.folder, part_bytes=PART_BYTES)
     assert contents(run.folder.dataset) == alone
     assert merge_shared(run.folder, part_bytes=PART_BYTES) is not None  # made anew
