@@ -46,12 +46,22 @@ class ShardReader:
     def write(self, name: str, folder: Path) -> None:
         """Write folder/`name`.spool. Raises CorruptFile (the result is then in quarantine), AccountingError."""
         rows = _Rows(self._maker, self._decision, SpoolWriter(self._own.rooms))
-        for stored_anchor, stored_item in self._work.pairs(self._work.manifest.entry(name)):
-            anchor = Anchor.from_dict(stored_anchor)
-            if stored_item is None:
-                rows.wait(anchor)
-            else:
-                rows.add(anchor, item_v2(stored_item))
+        number = 1
+        try:
+            for stored_anchor, stored_item in self._work.pairs(self._work.manifest.entry(name)):
+                anchor = Anchor.from_dict(stored_anchor)
+                if stored_item is None:
+                    rows.wait(anchor)
+                else:
+                    rows.add(anchor, item_v2(stored_item))
+                number += 1
+        except (AttributeError, IndexError, KeyError, TypeError, ValueError) as problem:
+            raise AccountingError(
+                f"{name}: item {number} of {self._work.manifest.entry(name).items} is none that a worker writes: "
+                f"{type(problem).__name__}: {problem}",
+                f"move its result out of {self._work.run.results(self._work.pass_name)} and `kgqa run` redoes it; "
+                "please report it when nobody wrote there but kgqa",
+            ) from problem
         path = folder / f"{name}.spool"  # last, for where it is the sketch is
         self._sketches.write(path, rows.accepted, durable=self._durable)
         rows.write(path, durable=self._durable)

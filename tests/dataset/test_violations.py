@@ -80,6 +80,10 @@ def other_anchors(run: RunFolder, other: RunFolder) -> None:
     shutil.copy(other.anchors, run.anchors)
 
 
+def renamed(request: dict[str, Any]) -> dict[str, Any]:
+    return {**request, "engine": {**request["engine"], "version": 5}}
+
+
 WAYS: dict[str, tuple[Callable[[RunFolder, RunFolder], None], type[KgqaError], str]] = {
     "an item is missing": (changed(lambda items: items[1:]), CorruptFile, "holds other items than its shard"),
     "an item of nobody": (
@@ -97,6 +101,23 @@ WAYS: dict[str, tuple[Callable[[RunFolder, RunFolder], None], type[KgqaError], s
         changed(lambda items: [{**items[0], "status": "lost"}, *items[1:]]),
         AccountingError,
         "'lost'",
+    ),
+    "an item of half the fields": (
+        changed(lambda items: [*items[:-1], {key: items[-1][key] for key in ("id", "status", "reason")}]),
+        AccountingError,
+        f"{SHARD}: item 8 of 8 is none that a worker writes: KeyError",
+    ),
+    "verdicts that are no verdicts": (
+        changed(lambda items: [{**one, "verdicts": ["yes"]} for one in items]),
+        AccountingError,
+        f"{SHARD}: item . of 8 is none that a worker writes",
+    ),
+    "requests of engines that are numbers": (
+        changed(
+            lambda items: [{**one, "trace": [renamed(entry) for entry in one["trace"]]} for one in items]
+        ),
+        AccountingError,
+        f"{SHARD}: item 1 of 8 is none that a worker writes: .* engine of a request are texts",
     ),
     "a result is missing": (missing, AccountingError, "1 of 8 shards are not done"),
     "a result is cut": (torn, CorruptFile, SHARD),
