@@ -46,7 +46,9 @@ class RequestCounts:
         key = entry["step"], prompt["name"], prompt["sha256"], *engine.values()
         row = self._rows.get(key)
         if row is None:
-            if not all(isinstance(part, str) for part in key):
+            if not all(
+                part is None or isinstance(part, str) for part in key
+            ):  # an engine may not know its version
                 raise TypeError(f"step, prompt and engine of a request are texts, not {key}")
             identity = {"step": entry["step"], "prompt": prompt, "engine": engine}
             row = {**identity, **dict.fromkeys(_COUNTS, 0), "tokens": dict.fromkeys(TOKENS, 0)}
@@ -64,4 +66,5 @@ class RequestCounts:
 
     def rows(self) -> list[dict[str, Any]]:
         """One row per step, prompt and engine, in an order that depends on their names alone."""
-        return [row for _, row in sorted(self._rows.items())]
+        known = sorted(self._rows.items(), key=lambda pair: [part or "" for part in pair[0]])
+        return [row for _, row in known]

@@ -80,8 +80,8 @@ def other_anchors(run: RunFolder, other: RunFolder) -> None:
     shutil.copy(other.anchors, run.anchors)
 
 
-def renamed(request: dict[str, Any]) -> dict[str, Any]:
-    return {**request, "engine": {**request["engine"], "version": 5}}
+def renamed(request: dict[str, Any], version: int | None) -> dict[str, Any]:
+    return {**request, "engine": {**request["engine"], "version": version}}
 
 
 WAYS: dict[str, tuple[Callable[[RunFolder, RunFolder], None], type[KgqaError], str]] = {
@@ -114,7 +114,7 @@ WAYS: dict[str, tuple[Callable[[RunFolder, RunFolder], None], type[KgqaError], s
     ),
     "requests of engines that are numbers": (
         changed(
-            lambda items: [{**one, "trace": [renamed(entry) for entry in one["trace"]]} for one in items]
+            lambda items: [{**one, "trace": [renamed(entry, 5) for entry in one["trace"]]} for one in items]
         ),
         AccountingError,
         f"{SHARD}: item 1 of 8 is none that a worker writes: .* engine of a request are texts",
@@ -144,3 +144,16 @@ def test_what_does_not_add_up_is_refused_and_the_old_dataset_stays(way: str, mak
     with pytest.raises(error, match=reason):
         merge(run.folder)
     assert {path.name: path.read_bytes() for path in run.folder.dataset.iterdir()} == before
+
+
+def test_an_engine_that_does_not_know_its_version_is_no_violation(make_run: Any) -> None:
+    run = make_run()
+    run.finish()
+    changed(
+        lambda items: [{**one, "trace": [renamed(entry, None) for entry in one["trace"]]} for one in items]
+    )(run.folder, run.folder)
+    requests = merge(run.folder).to_dict()["requests"]
+    versions = [(row["step"], row["engine"]["version"]) for row in requests]
+    assert len(versions) == 4
+    assert versions == sorted(versions, key=lambda row: (row[0], row[1] or ""))
+    assert {version for _, version in versions} > {None}
