@@ -33,9 +33,8 @@ from kgqa_hpc.errors import StoreError
 from kgqa_hpc.store.atomic import disk_errors, write_file
 
 ACCEPTED_FILE, REJECTED_FILE, LOST_FILE = "accepted", "rejected", "lost"
-Lines = tuple[
-    bytes | memoryview, np.ndarray, np.ndarray
-]  # lines, bytes of each, number of its part (-1 without)
+# Lines, the bytes of each, and the number of its part (-1 without).
+Lines = tuple[bytes | memoryview, np.ndarray, np.ndarray]
 _ARRAYS = (("status", np.int8), ("reason", np.int32), ("part", np.int8), ("changed", np.bool_))
 
 

@@ -46,9 +46,8 @@ class RequestCounts:
         key = entry["step"], prompt["name"], prompt["sha256"], *engine.values()
         row = self._rows.get(key)
         if row is None:
-            if not all(
-                part is None or isinstance(part, str) for part in key
-            ):  # an engine may not know its version
+            # An engine may not know its version, or the digest of its model.
+            if not all(part is None or isinstance(part, str) for part in key):
                 raise TypeError(f"step, prompt and engine of a request are texts, not {key}")
             identity = {"step": entry["step"], "prompt": prompt, "engine": engine}
             row = {**identity, **dict.fromkeys(_COUNTS, 0), "tokens": dict.fromkeys(TOKENS, 0)}
