@@ -1,22 +1,26 @@
 """Small whole runs with the scripted engine, one a case: what the golden files are recorded from.
 
-A case is a function that gets an empty folder and returns the folder of the finished run, and beside it the
-commands whose answers are recorded. Everything is seeded; nothing depends on the folder or the machine.
+A case makes its run in an empty folder and names the commands whose answers are recorded. Everything is seeded;
+nothing depends on the folder or the machine.
 """
 
 from __future__ import annotations
 
 import json
 import random
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import yaml
 
-from tests.golden.command import kgqa
+import kgqa_hpc
+from tests.golden import commands as about
+from tests.golden.command import succeed
+from tests.golden.commands import Command
 
-Case = Callable[[Path], Path]
+Make = Callable[[Path], Path]
 FAULTS = {"garbage": 0.04, "truncate": 0.03, "error": 0.02}
 KINDS = ("drug", "gene", "disease")
 RELATIONS = ("hits", "causes")
@@ -46,7 +50,7 @@ def config(folder: Path, name: str = "run", **sections: Any) -> Path:
 def finished(folder: Path, name: str = "run", **sections: Any) -> Path:
     """The run of a configuration through all stages."""
     run = folder / "runs" / name
-    assert kgqa("all", config(folder, name, **sections), run).exit_code == 0
+    succeed("all", config(folder, name, **sections), run)
     return run
 
 
@@ -57,17 +61,21 @@ def graphlet(folder: Path) -> Path:
         "z_score": 2.0,
     }
     steps = [{"use": "generate", "prompt": "p5"}, "check", {"use": "judge", "prompt": "filter"}]
+    faults = {"garbage": 0.2, "truncate": 0.1, "error": 0.1}
     return finished(
         folder,
         graph=write_graph(folder),
-        anchors={"per_shape": 10},
+        anchors={"per_shape": 8},
+        engine={"kind": "scripted", "accept": 0.6, "faults": faults},
         passes=[{"name": "main", "steps": steps}],
         dataset=dataset,
     )
 
 
-def _family(kind: str, steps: list[Any], number: int = 150, **settings: Any) -> Case:
-    def case(folder: Path) -> Path:
+def family(kind: str, steps: list[Any], number: int = 150, **settings: Any) -> Make:
+    """A case whose anchors are of another kind than graphlets."""
+
+    def make(folder: Path) -> Path:
         return finished(
             folder,
             graph={**write_graph(folder), "min_degree": 0},
@@ -76,24 +84,24 @@ def _family(kind: str, steps: list[Any], number: int = 150, **settings: Any) -> 
             dataset={"z_score": None},
         )
 
-    return case
+    return make
 
 
 SCRIPT = "FIND nodes WITH id=<entity> AS one\nGRAPHWALK FROM one AS near\nCOUNT near AS answer"
-path = _family("path", [{"use": "word", "prompt": "path"}, "verify"], length=2, max_answers=5)
-fact = _family("fact", [{"use": "word", "prompt": "fact"}, "verify"], max_answers=3)
-hub = _family("hub", [{"use": "generate", "prompt": "hub"}, "verify"], number=100, min_degree=4)
-context = _family(
+path = family("path", [{"use": "word", "prompt": "path"}, "verify"], length=2, max_answers=5)
+fact = family("fact", [{"use": "word", "prompt": "fact"}, "verify"], max_answers=3)
+hub = family("hub", [{"use": "generate", "prompt": "hub"}, "verify"], number=100, min_degree=4)
+context = family(
     "context",
     ["options", "verify", {"use": "score", "as": "quality_score", "prompt": "quality", "minimum": 7}],
 )
-puzzle = _family(
+puzzle = family(
     "puzzle",
     [{"use": "word", "prompt": "puzzle"}, "verify"],
     length=2,
     effects={"hits": "raises", "causes": "lowers"},
 )
-script = _family(
+script = family(
     "script",
     [{"use": "word", "prompt": "script"}, "verify"],
     scripts=[
@@ -107,7 +115,7 @@ def abstract(folder: Path) -> Path:
     chance = random.Random(5)
     genes = [f"GEN{n}" for n in range(40)]
     with (folder / "docs.jsonl").open("w") as file:
-        for n in range(120):
+        for n in range(60):
             pair = chance.sample(genes, 2)
             text = (
                 f"{pair[0]} binds {pair[1]} in mice. Without {pair[0]} the cells of Mus musculus die early."
@@ -168,8 +176,8 @@ def study(folder: Path) -> Path:
         runtime={"shard_size": 40, "attempts": 1},
     )
     run = folder / "runs" / "run"
-    assert kgqa("study", file, run).exit_code == 0
-    assert kgqa("report", run).exit_code == 0
+    succeed("study", file, run)
+    succeed("report", run)
     return run
 
 
@@ -185,9 +193,9 @@ def panel(folder: Path) -> Path:
         anchors={"per_shape": 6},
         passes=[{"name": "main", "steps": ["generate", {"use": "judge", "prompt": "filter", "as": "a"}]}],
     )
-    assert kgqa("judge", run, "--prompt", "demo_filter", "--name", "b").exit_code == 0
-    assert kgqa("merge", run).exit_code == 0
-    assert kgqa("report", run).exit_code == 0
+    succeed("judge", run, "--prompt", "demo_filter", "--name", "b")
+    succeed("merge", run)
+    succeed("report", run)
     return run
 
 
@@ -204,25 +212,51 @@ def combined(folder: Path) -> Path:
         dataset={"z_score": None},
     )
     out = folder / "runs" / "joined"
-    assert kgqa("combine", out, one, two, "--mixed").exit_code == 0
+    succeed("combine", out, one, two, "--mixed")
     return out
 
 
+def unsampled(folder: Path) -> Path:
+    """A run without a graph, and a configuration whose graph has an edge to an unknown node."""
+    graph = write_graph(folder, nodes=30, edges=60)
+    (folder / "wrong.csv").write_text("source_id,target_id,type\nN1,N2,hits\nN1,N77,hits\n")
+    config(folder, "unknown", graph={**graph, "edges": "wrong.csv"})
+    run = folder / "runs" / "run"
+    succeed("init", config(folder, graph=graph, anchors={"per_shape": 2}), run)
+    return run
+
+
+@dataclass(frozen=True)
+class Case:
+    """`make` gets an empty folder and returns the finished run's; `needs` are modules of extras."""
+
+    make: Make
+    commands: Callable[[Path], Iterable[Command]] = about.about_a_run
+    plugin: str = ""
+    needs: tuple[str, ...] = ()
+
+
+def is_taken_out(plugin: str) -> bool:
+    """Whether the package has plugins, but not this one (or, of EVERY, not all)."""
+    plugins = Path(kgqa_hpc.__file__).parent / "plugins"
+    needed = PLUGINS if plugin == about.EVERY else {plugin} & PLUGINS
+    return plugins.is_dir() and not all((plugins / name).is_dir() for name in needed)
+
+
+PLUGINS = frozenset({"gasl", "evaluation", "literature", "biokg", "reasoning"})
 CASES: dict[str, Case] = {
-    each.__name__ if each.__name__ != "case" else name: each
-    for name, each in {
-        "graphlet": graphlet,
-        "path": path,
-        "fact": fact,
-        "hub": hub,
-        "context": context,
-        "puzzle": puzzle,
-        "script": script,
-        "abstract": abstract,
-        "records": records,
-        "study": study,
-        "target": target,
-        "panel": panel,
-        "combined": combined,
-    }.items()
+    "graphlet": Case(graphlet, about.about_graphlets, needs=("rensa",)),
+    "path": Case(path, about.about_questions_with_answers),
+    "fact": Case(fact, about.about_questions_with_answers),
+    "hub": Case(hub),
+    "context": Case(context, about.about_options, plugin="reasoning"),
+    "puzzle": Case(puzzle, plugin="reasoning", needs=("clingo",)),
+    "script": Case(script, about.about_scripts, plugin="gasl"),
+    "abstract": Case(abstract, about.about_documents, plugin="literature"),
+    "records": Case(records),
+    "study": Case(study, about.about_a_study, plugin="evaluation"),
+    "target": Case(target),
+    "panel": Case(panel, about.about_judges, plugin="evaluation"),
+    "combined": Case(combined, about.about_a_combination),
+    "mistakes": Case(unsampled, about.mistakes),
 }
