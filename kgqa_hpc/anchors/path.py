@@ -150,12 +150,16 @@ class PathAnchors(AnchorKind):
         }
 
 
+Question = tuple[int, tuple[WayStep, ...]]  # start and way, in the graph that answers are computed on
+
+
 class _Questions:
     """The questions of drawn paths, each once: a start, a chain of relations, and types."""
 
     def __init__(self, routes: Routes, settings: PathSettings) -> None:
         self.routes, self.settings = routes, settings
-        self._seen: set[tuple[int, tuple[WayStep, ...]]] = set()
+        self._asked: set[Question] = set()
+        self._answers: dict[Question, list[str]] = {}  # empty: not to be asked
 
     def anchor(self, path: tuple[int, ...]) -> Anchor | None:
         """The anchor of a path in the drawn graph; None where it does not fit, or its question was asked already."""
@@ -166,16 +170,12 @@ class _Questions:
             return None  # two bear one name: no question could tell them apart
         way = routes.way(at, settings.relations, settings.direction)
         question = (at[0], way)
-        if question in self._seen:
+        if question in self._asked or not (answers := self._answers_of(question)):
             return None
         shortcut = routes.distance_below(at[0], at[-1], settings.length)
         if shortcut and not settings.shortcuts:
             return None
-        self._seen.add(question)
-        ends = routes.ends(at[0], way, settings.max_answers)
-        answers = sorted({routes.whole.node(end).name for end in ends or ()})
-        if not answers or not askable(nodes[0].name, answers, routes.shared_names):
-            return None
+        self._asked.add(question)
         relations, types = routes.whole.edge_types, routes.whole.node_types
         return Anchor(
             id=content_id("path", *(node.id for node in nodes)),
@@ -194,6 +194,15 @@ class _Questions:
                 "unnamed": routes.answers.unnamed,
             },
         )
+
+    def _answers_of(self, question: Question) -> list[str]:
+        """Names of the answers, in order; none where there are too many, or none that tells them from the start."""
+        if question not in self._answers:
+            routes, start = self.routes, self.routes.whole.node(question[0]).name
+            ends = routes.ends(*question, self.settings.max_answers) or ()
+            names = sorted({routes.whole.node(end).name for end in ends})
+            self._answers[question] = names if askable(start, names, routes.shared_names) else []
+        return self._answers[question]
 
 
 def _edge(number: int, step: Mapping[str, Any]) -> tuple[int, int, str]:

@@ -6,7 +6,7 @@ answers are computed on. Nodes of these look-ups are positions in that graph.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -88,40 +88,45 @@ class Routes:
 
     def ends(self, start: int, way: Sequence[WayStep], most: int | None) -> list[int] | None:
         """All ends of simple paths from `start` with the types and directions of `way`; None for more than
-        `most`, or where finding them takes more than `LOOKS`.
+        `most`, or where finding them goes through more than `LOOKS` nodes.
         """
-        kinds = self.whole.node_type
         most = self.whole.num_nodes if most is None else most
         ends: set[int] = set()
-        stack: list[tuple[int, ...]] = [(start,)]
-        looks = 0
-        while stack:
-            path = stack.pop()
-            step = way[len(path) - 1]
-            others = self.incidence.step(path[-1], step.relation, step.out)
-            others = others[kinds[others] == step.kind]
-            looks += 1
-            if len(path) < len(way):
-                stack += [(*path, other) for other in others.tolist() if other not in path]
-            elif len(others) <= most + len(path):
-                ends.update(other for other in others.tolist() if other not in path)
-            else:
+        for looks, last in enumerate(self._last_nodes((start,), way), start=1):
+            if len(last) > most or looks > LOOKS:
                 return None
-            if len(ends) > most or looks + len(stack) > LOOKS:
+            ends.update(last.tolist())
+            if len(ends) > most:
                 return None
         return sorted(ends)
 
+    def _last_nodes(self, path: tuple[int, ...], way: Sequence[WayStep]) -> Iterator[npt.NDArray[np.int32]]:
+        """For each node gone through, from the last of `path` on, the ends of `way` that are next to it."""
+        step = way[len(path) - 1]
+        others = self.incidence.step(path[-1], step.relation, step.out)
+        fits = self.whole.node_type[others] == step.kind
+        for node in path:
+            fits &= others != node
+        others = others[fits]
+        if len(path) == len(way):
+            yield others
+        else:
+            yield others[:0]
+            for other in others.tolist():
+                yield from self._last_nodes((*path, other), way)
+
     def distance_below(self, a: int, b: int, length: int) -> bool:
         """Whether fewer than `length` edges, of any type and direction, join two nodes."""
-        return bool(np.isin(self._ball(a, length // 2), self._ball(b, (length - 1) // 2)).any())
+        return not self._ball(a, length // 2).isdisjoint(self._ball(b, (length - 1) // 2))
 
-    def _ball(self, node: int, radius: int) -> npt.NDArray[np.int32]:
-        """The nodes at most so many edges away; a node may stand there several times."""
-        ball = edge = np.array([node], np.int32)
+    def _ball(self, node: int, radius: int) -> set[int]:
+        ball = edge = {node}
         for _ in range(radius):
-            reached = np.unique(np.concatenate([self.incidence.around(one) for one in edge.tolist()]))
-            edge = np.setdiff1d(reached, ball)
-            ball = np.concatenate([ball, edge])
+            rows = [self.incidence.around(one) for one in edge]
+            edge = set((rows[0] if len(rows) == 1 else np.unique(np.concatenate(rows))).tolist()) - ball
+            ball = ball | edge
+            if not edge:
+                break
         return ball
 
     def _layer(self, types: Sequence[str | None] | None, relation: str | None, direction: str) -> Layer:
