@@ -15,7 +15,7 @@ from kgqa_hpc.anchors.anchor import Source, Tools
 from kgqa_hpc.anchors.records import RecordAnchors, RecordSettings
 from kgqa_hpc.errors import FingerprintMismatch, InputError
 from kgqa_hpc.runs import open_for_work
-from tests.documents.files import jsonl
+from tests.plugins.literature.documents.files import jsonl
 
 
 def pairs(number: int) -> list[dict[str, Any]]:

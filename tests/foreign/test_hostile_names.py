@@ -14,12 +14,12 @@ import pytest
 from kgqa_hpc.anchors.anchor import Anchor, Node, Relation, graph_variables
 from kgqa_hpc.anchors.names import plain as plain_name
 from kgqa_hpc.dataset.sketches import words
-from kgqa_hpc.documents.quotes import QuotableText
-from kgqa_hpc.documents.taxa import organism_key
 from kgqa_hpc.engines.clean import one_line
 from kgqa_hpc.errors import ScriptError
-from kgqa_hpc.gasl.parser import parse
-from kgqa_hpc.gasl.source import MAX_BYTES
+from kgqa_hpc.plugins.gasl.parser import parse
+from kgqa_hpc.plugins.gasl.source import MAX_BYTES
+from kgqa_hpc.plugins.literature.documents.quotes import QuotableText
+from kgqa_hpc.plugins.literature.documents.taxa import organism_key
 from kgqa_hpc.prompts.prompt import load_prompt
 from kgqa_hpc.prompts.safe_text import NAME_LENGTH, clean_text
 from kgqa_hpc.text.plain_text import plain, plain_json, plain_line

@@ -12,13 +12,13 @@ from typing import Any
 
 import pytest
 
-from kgqa_hpc.documents import opensearch
-from kgqa_hpc.documents.opensearch import OpenSearchIndex
 from kgqa_hpc.engines.engine import Request
 from kgqa_hpc.engines.openai.chat_api import ChatApi, Trouble
 from kgqa_hpc.engines.openai.reply import LARGEST_REPLY
 from kgqa_hpc.engines.openai.settings import OpenAISettings
 from kgqa_hpc.errors import InputError, StoreError
+from kgqa_hpc.plugins.literature.documents import opensearch
+from kgqa_hpc.plugins.literature.documents.opensearch import OpenSearchIndex
 from tests.foreign.watchdog import watched
 
 ASKED = Request("r", ({"role": "user", "content": "hello"},))

@@ -8,10 +8,10 @@ from pathlib import Path
 import pytest
 import yaml
 
-from kgqa_hpc.kg.hydrate.recipe import Recipe
 from kgqa_hpc.kg.load import load_graph
 from kgqa_hpc.kg.settings import GraphConfig, graph_config
 from kgqa_hpc.kg.sources import SOURCES
+from kgqa_hpc.plugins.biokg.hydrate.recipe import Recipe
 
 TEXT = (Path(__file__).parents[2] / "docs" / "sources.md").read_text(encoding="utf-8")
 BLOCKS = [yaml.safe_load(block) for block in re.findall(r"^```yaml\n(.*?)^```", TEXT, re.M | re.S)]

@@ -12,8 +12,8 @@ import pytest
 from kgqa_hpc import stages
 from kgqa_hpc.config import parse_config
 from kgqa_hpc.errors import ConfigError
-from kgqa_hpc.evaluate.records import records
-from tests.evaluate.pairs import write_lines
+from kgqa_hpc.plugins.evaluation.records import records
+from tests.plugins.evaluation.pairs import write_lines
 
 
 def configuration(source: Path, columns: list[str]) -> dict[str, Any]:
