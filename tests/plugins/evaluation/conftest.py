@@ -7,6 +7,9 @@ from pathlib import Path
 import pytest
 
 from tests.plugins.evaluation.pairs import record, write_lines
+from tests.steps.conftest import stop
+
+__all__ = ["merged_run", "stop"]
 
 
 @pytest.fixture
