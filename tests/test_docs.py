@@ -11,6 +11,7 @@ import typer
 
 from kgqa_hpc.cli import app
 
+pytestmark = pytest.mark.plugin("biokg", "evaluation", "gasl", "literature", "reasoning")
 ROOT = Path(__file__).parents[1]
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
 

@@ -15,6 +15,8 @@ from kgqa_hpc.errors import ConfigError
 from kgqa_hpc.plugins.evaluation.records import records
 from tests.plugins.evaluation.pairs import write_lines
 
+pytestmark = pytest.mark.plugin("literature")  # its step judge_support and its clusters of sequences
+
 
 def configuration(source: Path, columns: list[str]) -> dict[str, Any]:
     return {
