@@ -32,7 +32,7 @@ PLUGIN_OF = {
         ["ground", "literature", "literature_clean", "rephrase_medqa", "rephrase_pubmedqa"], "literature"
     ),
     **dict.fromkeys(["demo_medqa", "demo_pubmedqa", "abstract"], "literature"),
-    "judge_predictions": "evaluation",
+    **dict.fromkeys(["judge_predictions", "study"], "evaluation"),
 }
 
 
