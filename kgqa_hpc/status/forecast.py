@@ -214,5 +214,6 @@ def _ended(config: RunConfig, state: Status) -> float:
         / (variants if each.variant else 1)
         for each in config.passes
     ]
+    days = days if any(days) else [1.0] * len(days)  # steps of which no time is published
     ended = zip(days, state["passes"], strict=True)
     return float(sum(part * each["items"] for part, each in ended) / sum(days))
