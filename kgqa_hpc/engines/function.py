@@ -113,4 +113,4 @@ def _load(call: str) -> Function:
         raise EngineConfigError(
             f"engine.call: {call} is not a function", "name a function(messages, schema, seed)"
         )
-    return found  # type: ignore[no-any-return]
+    return found
