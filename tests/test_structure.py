@@ -57,7 +57,8 @@ MAY_KNOW = {
         "store",
         "target",
     },
-    "notebook": {"dataset", "runs", "stages", "store"},
+    "settings_objects": {"anchors", "engines", "kg", "steps"},
+    "run_inputs": {"settings_objects", "store"},
     "trials": {
         "anchors",
         "config",
@@ -67,6 +68,18 @@ MAY_KNOW = {
         "stages",
         "steps",
         "store",
+        "work",
+    },
+    "run": {
+        "config",
+        "dataset",
+        "run_inputs",
+        "runs",
+        "settings_objects",
+        "stages",
+        "status",
+        "store",
+        "trials",
         "work",
     },
 }
