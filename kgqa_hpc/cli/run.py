@@ -29,9 +29,9 @@ def init(
         return
     if run is None:
         raise InputError("which folder? kgqa init CONFIG RUN", "or kgqa init --example NAME FILE")
-    from kgqa_hpc import stages
+    from kgqa_hpc.run import Run as AnyRun
 
-    stages.init(config, run)
+    AnyRun.from_config(config, run).create()
     say(run)
 
 
@@ -150,20 +150,28 @@ def merge(
         str | None,
         typer.Option(help="Share the work with a Dask cluster: its scheduler's address, or slurm."),
     ] = None,
+    changes: Annotated[
+        list[str] | None,
+        typer.Option("--set", metavar="KEY=VALUE", help="Change a key of dataset: first, as split.by=nodes."),
+    ] = None,
+    config: Annotated[Path | None, typer.Option(help="Take dataset: from this configuration first.")] = None,
     as_json: AsJson = False,
 ) -> None:
     """Assemble RUN/dataset and check that every sampled item is accounted for."""
     from kgqa_hpc import stages
+    from kgqa_hpc.cli.options import dataset_changes
     from kgqa_hpc.dataset import accounting
     from kgqa_hpc.errors import InputError
+    from kgqa_hpc.run import Run as AnyRun
 
     counts: accounting.Accounting | None
     if shared and (dask or partial):
         raise InputError("--shared goes neither with --dask nor with --partial", "choose one of them")
+    AnyRun(run).change_dataset(dataset_changes(changes or [], config))
     if shared:
         counts = stages.merge_shared(run, published=format is not None)
     else:
-        counts = stages.merge(run, partial=partial, published=format is not None, dask=dask)
+        counts = AnyRun(run).merge(partial=partial, published=format is not None, dask=dask)
     if counts is None:
         say(f"{run / 'dataset'} was written by another process of this merge", aside=True)
     else:
@@ -181,9 +189,11 @@ def report(run: Run) -> None:
 @app.command(name="all")
 def all_(config: Config, run: Run, threads: Threads = None) -> None:
     """Everything on one machine, from the graph to the report; the same command resumes."""
-    from kgqa_hpc import stages
+    from kgqa_hpc.run import Run as AnyRun
+    from kgqa_hpc.store.run_folder import RunFolder
 
-    made = stages.all_stages(config, run, threads=threads)
+    AnyRun.from_config(config, run).all(threads)
+    made = RunFolder(run)
     say(f"dataset  {made.dataset}\nreport   {made.report / 'index.html'}\none item kgqa explain {run} ITEM")
 
 

@@ -7,7 +7,7 @@ every prompt it uses, all modules written out, in RUN/prompts.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -37,13 +37,13 @@ def fingerprint(config: RunConfig, prompts: Path | None = None) -> dict[str, dic
 def create_run(folder: Path, config: RunConfig) -> RunFolder:
     """Make the folder of a run, with the text of every prompt it will use, or compare one that is there.
 
-    One in which nothing was answered yet takes over another configuration; one that has grown towards its target
-    keeps its size.
+    One in which nothing was answered yet takes over another configuration; one that has grown keeps what was added.
 
     Raises PromptError, FingerprintMismatch, InputError, DiskFull, StoreError.
     """
+    written = {each.name for each in config.passes}
     config = _as_grown(folder, config)
-    prompts = run_prompts(config)
+    prompts = _prompts(folder, config, written)
     sections = _sections(config, prompts)
     try:
         run = RunFolder.create(folder, config.plain(), sections)
@@ -55,6 +55,16 @@ def create_run(folder: Path, config: RunConfig) -> RunFolder:
     for prompt in prompts.values():
         _keep(run, prompt)
     return run
+
+
+def _prompts(folder: Path, config: RunConfig, written: Collection[str]) -> dict[str, Prompt]:
+    """The prompts of a configuration; those of passes that the run itself has added are the run's own copies."""
+    if all(each.name in written for each in config.passes):
+        return run_prompts(config)
+    kept = RunFolder(folder).prompts
+    own = [name for each in config.passes if (name := each.name) in written]
+    added = run_prompts(config, kept)
+    return added | {key: p for name in own for key, p in run_prompts(config, only=name).items()}
 
 
 def open_run(folder: Path) -> tuple[RunFolder, RunConfig]:
@@ -149,19 +159,56 @@ def larger(config: RunConfig, size: int) -> RunConfig:
     return parse_config({**config.plain(), "anchors": {**anchors, key: size}}, "the larger sample")
 
 
+def change_dataset(folder: Path, changes: Mapping[str, Any]) -> RunConfig:
+    """Change keys of the run's `dataset:` section ("split.by", or "split" with a mapping).
+
+    Raises ConfigError when the section would be wrong; then the run keeps the old one.
+    """
+    run, config = open_run(folder)
+    data = config.plain()
+    for key, value in changes.items():
+        *outer, last = key.removeprefix("dataset.").split(".")
+        section = data["dataset"]
+        for name in outer:
+            section[name] = dict(section.get(name) or {})
+            section = section[name]
+        section[last] = value
+    changed = parse_config(data, "dataset")
+    RunFolder.create(folder, changed.plain(), run.manifest().sections)
+    return changed
+
+
 def _as_grown(folder: Path, config: RunConfig) -> RunConfig:
-    """The configuration with the number of anchors that the run in `folder` has grown to towards a target."""
-    if config.target is None or not RunFolder(folder).manifest_file.exists():
+    """The configuration with what `kgqa judge`, `kgqa extend` and a target added to the run in `folder`: passes behind
+    its own, and a larger sample. So the user's file stays valid for the run.
+    """
+    run = RunFolder(folder)
+    if not run.manifest_file.exists() or not run.config_file.exists() or run.untouched():
         return config
-    grown, anchors = (
-        RunFolder.open(folder).manifest().sections["sampling"]["values"],
-        config.plain()["anchors"],
-    )
+    data, recorded = config.plain(), run.config()
+    added = _added_passes(data["passes"], recorded.get("passes") or [])
+    sizes = _grown_size(config, run.manifest().sections["sampling"]["values"])
+    if not added and not sizes:
+        return config
+    data["passes"] += added
+    data["anchors"] |= sizes
+    return parse_config(data, str(run.config_file))
+
+
+def _added_passes(own: list[Any], recorded: list[Any]) -> list[Any]:
+    """The recorded passes that stand behind those of the configuration."""
+    names = [each["name"] for each in own]
+    same = [each.get("name") for each in recorded[: len(own)]] == names
+    return recorded[len(own) :] if same else []
+
+
+def _grown_size(config: RunConfig, sampling: Mapping[str, Any]) -> dict[str, Any]:
+    """The recorded number of anchors where it is larger than the configuration's, with the sizes before it."""
     key = type(config.anchors).size
-    if grown.get("kind") != anchors["kind"] or (grown.get(key) or 0) <= anchors[key]:
-        return config
-    sizes = {name: grown[name] for name in (key, "grown") if name in grown}
-    return parse_config({**config.plain(), "anchors": {**anchors, **sizes}}, "the run")
+    present = getattr(config.anchors, key, None)
+    if sampling.get("kind") != config.anchors.kind or present is None or (sampling.get(key) or 0) <= present:
+        return {}
+    return {name: sampling[name] for name in (key, "grown") if name in sampling}
 
 
 def _keep(run: RunFolder, prompt: Prompt) -> None:

@@ -1,8 +1,8 @@
 """The commands and servers that a run's configuration makes its workers use, and which users agreed to them.
 
-`engine.command` starts a program, `base_url` sends prompts to a server, `api_key_env` gives it a key. Whoever
-makes the run agrees: the manifest pins the values. Working on a run whose values were changed since, or that
-another user made, needs `--trust-config`, which shows and pins them anew. docs/security.md.
+`engine.command` starts a program, `call` runs a Python function, `base_url` sends prompts to a server, `api_key_env`
+gives it a key. Whoever makes the run agrees: the manifest pins the values. Working on a run whose values were changed
+since, or that another user made, needs `--trust-config`, which shows and pins them anew. docs/security.md.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from typing import Any
 
 from kgqa_hpc.errors import InputError
 
-KEYS = ("command", "base_url", "api_key_env")
+KEYS = ("command", "base_url", "api_key_env", "call")
 
 
 def effects(config: Mapping[str, Any]) -> dict[str, Any]:
