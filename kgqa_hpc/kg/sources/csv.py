@@ -32,6 +32,11 @@ SEPARATORS = (",", ";", "\t", "|")
 Separator = Annotated[str, Field(min_length=1, max_length=1)]
 
 
+def _is_unset(value: object) -> bool:
+    """Left out where it is not set, so that runs of versions without the key keep their fingerprint."""
+    return value is None
+
+
 class NodeColumns(Settings):
     """The columns of the node table."""
 
@@ -65,10 +70,16 @@ class CsvSettings(SourceSettings):
     )
     edges: Files = Field(description="Files with columns source_id,target_id,type.")
     delimiter: Separator | None = Field(
-        None, description="Between fields; default: comma, semicolon, tab or bar, as the first line has it."
+        None,
+        exclude_if=_is_unset,
+        description="Between fields; default: comma, semicolon, tab or bar, as the first line has it.",
     )
-    columns: NodeColumns | None = Field(None, description="Names of the columns in the node files.")
-    edge_columns: EdgeColumns | None = Field(None, description="Names of the columns in the edge files.")
+    columns: NodeColumns | None = Field(
+        None, exclude_if=_is_unset, description="Names of the columns in the node files."
+    )
+    edge_columns: EdgeColumns | None = Field(
+        None, exclude_if=_is_unset, description="Names of the columns in the edge files."
+    )
     paths = ("nodes", "edges")
 
 

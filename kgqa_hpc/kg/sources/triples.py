@@ -31,9 +31,13 @@ class TriplesSettings(SourceSettings):
     path: str = Field(description="The file: subject, predicate, object.")
     nodes: str | None = Field(None, description="A CSV file with id,name,type that declares the nodes.")
     delimiter: Separator | None = Field(
-        None, description="Between fields; default: tab, comma, semicolon or bar, as the first line has it."
+        None,
+        exclude_if=lambda value: value is None,
+        description="Between fields; default: tab, comma, semicolon or bar, as the first line has it.",
     )
-    columns: NodeColumns | None = Field(None, description="Names of the columns in the node file.")
+    columns: NodeColumns | None = Field(
+        None, exclude_if=lambda value: value is None, description="Names of the columns in the node file."
+    )
     paths = ("path", "nodes")
 
 
