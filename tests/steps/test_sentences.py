@@ -86,7 +86,7 @@ def test_what_is_wrong_with_a_template_is_said_before_a_run_is_made(tmp_path: Pa
         _run(tmp_path, template={"causes": "Which gene?"})
     with pytest.raises(ConfigError, match="takes no prompt"):
         _run(tmp_path, template="hpo", prompt="fact")
-    with pytest.raises(ConfigError, match="word has no prompt of its own"):
+    with pytest.raises(ConfigError, match="engine: is missing"):
         _run(tmp_path)
     config = {
         "anchors": {"kind": "hub", "number": 2},

@@ -17,8 +17,6 @@ EXPORTS = Registry(
         "standard": "kgqa_hpc.dataset.exports.families:Standard",
         "choices": "kgqa_hpc.dataset.exports.families:Choices",
         "chain-of-thought": "kgqa_hpc.dataset.exports.families:ChainOfThought",
-        "linkbert-medqa": "kgqa_hpc.dataset.exports.linkbert:LinkbertMedqa",
-        "linkbert-pubmedqa": "kgqa_hpc.dataset.exports.linkbert:LinkbertPubmedqa",
         "lm-eval": "kgqa_hpc.dataset.exports.lm_eval:LmEval",
         "lighteval": "kgqa_hpc.dataset.exports.lighteval:LightEval",
     },
