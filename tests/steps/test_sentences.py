@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from kgqa_hpc.errors import ConfigError, PromptError
+from kgqa_hpc.errors import ConfigError
 from kgqa_hpc.run import Run
 from kgqa_hpc.steps.generate import WordSettings
 from kgqa_hpc.steps.sentences import SHIPPED, question
@@ -88,9 +88,3 @@ def test_what_is_wrong_with_a_template_is_said_before_a_run_is_made(tmp_path: Pa
         _run(tmp_path, template="hpo", prompt="fact")
     with pytest.raises(ConfigError, match="engine: is missing"):
         _run(tmp_path)
-    config = {
-        "anchors": {"kind": "hub", "number": 2},
-        "passes": [{"name": "main", "steps": [{"use": "word", "template": "hpo"}]}],
-    }
-    with pytest.raises((ConfigError, PromptError), match="cannot be worded by a template"):
-        Run.from_config(config, tmp_path / "hub").create()
