@@ -18,6 +18,7 @@ from kgqa_hpc.anchors.family import (
     askable,
     content_id,
     difficulty,
+    in_turn,
     place,
     shared_names,
     wording,
@@ -91,7 +92,7 @@ class ScriptAnchors(AnchorKind):
         shares = [
             _questions(graph, own, shared, unnamed, template, settings, seed) for template in settings.scripts
         ]
-        anchors = list(_in_turn(shares, settings.number))
+        anchors = list(in_turn(shares, settings.number))
         if not anchors:
             raise EmptyGraphError("no script gave an answer", "try them with: kgqa gasl run")
         return Drawn(anchors, {}, notes=(f"{len(anchors):,} results of {len(shares)} scripts",))
@@ -99,7 +100,7 @@ class ScriptAnchors(AnchorKind):
     def variables(self, anchor: Anchor) -> dict[str, Any]:
         """Beside nodes and relations: the `given` node, what the script `asks`, the `script` and the `answers`."""
         shown, data = graph_variables(anchor), anchor.data
-        texts = {"asks": clean_name(data["asks"]), "script": clean_text(data["script"], TEXT_LENGTH)}
+        texts = {"asks": clean_name(data["asks"]), "script": _shown(data["script"])}
         answers = [clean_name(answer) for answer in data["answers"]]
         return {**shown, **texts, "given": shown["nodes"][:1], "answers": answers}
 
@@ -121,6 +122,11 @@ class ScriptAnchors(AnchorKind):
             QUERY.name: _query(data),
             **difficulty(data["steps"], nodes, data["degree"]),
         }
+
+
+def _shown(script: str) -> str:
+    """A script for a prompt, line by line."""
+    return "\n".join(clean_text(line, TEXT_LENGTH) for line in script.strip().splitlines())
 
 
 def _parsed(template: ScriptTemplate, node: str) -> tuple[str, Script]:
@@ -190,15 +196,3 @@ def answers_of(value: Any) -> list[str]:
     found = [next((item[key] for key in ("name", "key", "value") if key in item), None) for item in value]
     plain_ = [str(one) for one in found if isinstance(one, str | int | float) and not isinstance(one, bool)]
     return sorted(set(plain_)) if len(plain_) == len(value) else []
-
-
-def _in_turn(shares: list[Iterator[Anchor]], number: int) -> Iterator[Anchor]:
-    """One of each in turn, until there are `number` or nothing is left."""
-    while shares and number > 0:
-        for share in list(shares):
-            anchor = next(share, None)
-            if anchor is None:
-                shares.remove(share)
-            elif number > 0:
-                number -= 1
-                yield anchor
