@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Collection, Iterable, Sequence
 from typing import Any
 
 from kgqa_hpc.anchors.names import named, plain
@@ -22,6 +23,16 @@ _SOURCES = (
     *("the text", "the passage", "the figure", "the table", "the context", "the graph", "this graph"),
     *("the excerpt", "the document", "above information"),
 )
+
+
+def shared_names(names: Iterable[str]) -> frozenset[str]:
+    """Names that several nodes bear: a question that names one of them could mean any of these nodes."""
+    return frozenset(name for name, times in Counter(names).items() if times > 1)
+
+
+def askable(given: str, answers: Iterable[str], shared: Collection[str]) -> bool:
+    """Whether a question can name what is given: it means one node, and no answer bears the name as well."""
+    return given not in shared and plain(given) not in map(plain, answers)
 
 
 def content_id(kind: str, *content: Any) -> str:

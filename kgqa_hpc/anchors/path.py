@@ -1,8 +1,8 @@
 """Multi-hop: a simple path of the graph; the question names its start, the answer is where it ends.
 
-Paths are drawn uniformly (simple_paths.py). The answer set is everything that the same relations and types lead
-to from the same start, so a question with several answers asks for all of them; a path whose ends are also
-joined by fewer edges has a shortcut.
+Paths are drawn uniformly (simple_paths.py) on the reduced graph. The answer set is everything that the same
+relations and types lead to from the same start in the whole named graph, so a question with several answers asks
+for all of them, and is asked once; a path whose ends are also joined by fewer edges there has a shortcut.
 """
 
 from __future__ import annotations
@@ -14,9 +14,9 @@ from typing import Any, Literal
 from pydantic import Field, model_validator
 
 from kgqa_hpc.anchors.anchor import Anchor, AnchorKind, Drawn, Node, Relation, Source, Tools, graph_variables
-from kgqa_hpc.anchors.family import DIFFICULTY, answer_fields, content_id, difficulty, wording
+from kgqa_hpc.anchors.family import DIFFICULTY, answer_fields, askable, content_id, difficulty, wording
 from kgqa_hpc.anchors.names import plain
-from kgqa_hpc.anchors.routes import Routes
+from kgqa_hpc.anchors.routes import Routes, WayStep
 from kgqa_hpc.columns import Column
 from kgqa_hpc.errors import EmptyGraphError
 from kgqa_hpc.prompts.safe_text import clean_name
@@ -35,7 +35,9 @@ class PathSettings(KindSettings):
     pattern: list[str | None] | None = Field(None, description="Node types along the path; null: any.")
     relations: list[str | None] | None = Field(None, description="Edge types along it; null: any.")
     direction: Literal["either", "forward"] = Field("either", description="How steps may cross edges.")
-    max_answers: int | None = Field(5, ge=1, description="Only questions with at most so many answers.")
+    max_answers: int | None = Field(
+        5, ge=1, description="Only questions with at most so many answers; null: any number."
+    )
     shortcuts: bool = Field(False, description="Keep paths whose ends are also joined by fewer edges.")
 
     @model_validator(mode="after")
@@ -53,6 +55,7 @@ class PathAnchors(AnchorKind):
     name = "path"
     Settings = PathSettings
     group_word = "path"
+    whole_graph = True
     gives = ("answer", "answers")
     columns = (
         Column("steps", [STEP], "The path as edges of the graph, in the direction they have there."),
@@ -77,11 +80,10 @@ class PathAnchors(AnchorKind):
 
     def draw(self, source: Source, settings: PathSettings, seed: int, tools: Tools) -> Drawn:
         """Raises InputError for a type the graph has not, EmptyGraphError when no path fits."""
-        routes = Routes(source.graph)
+        routes = Routes(source.graph, source.answer_graph())
         space = routes.space(settings.length, settings.pattern, settings.relations, settings.direction)
-        anchors = list(
-            space.fitting(seed, settings.number, IN_VAIN, lambda path: _anchor(routes, path, settings))
-        )
+        make = _Questions(routes, settings).anchor
+        anchors = list(space.fitting(seed, settings.number, IN_VAIN, make))
         if not anchors:
             raise EmptyGraphError(
                 f"no path of {settings.length} edges fits anchors", "allow more answers, shortcuts or types"
@@ -96,7 +98,7 @@ class PathAnchors(AnchorKind):
         counts |= {"drawn": space.tried, "simple": space.kept, "kept": len(anchors)}
         name = _group(settings.length, settings.pattern)
         number = f"{total.low:,}" if counts["exact"] else f"{total.low:,} to {total.high:,} (95 %)"
-        note = f"{number} simple paths; {space.kept:,} drawn, {len(anchors):,} of them fit and differ"
+        note = f"{number} simple paths; {space.kept:,} drawn, {len(anchors):,} questions among them fit"
         return Drawn(
             anchors,
             {} if total.exact is None else {name: total.exact},
@@ -148,37 +150,59 @@ class PathAnchors(AnchorKind):
         }
 
 
-def _anchor(routes: Routes, path: tuple[int, ...], settings: PathSettings) -> Anchor | None:
-    graph = routes.graph
-    shortcut = routes.distance_below(path[0], path[-1], settings.length)
-    if shortcut and not settings.shortcuts:
-        return None
-    nodes = tuple(graph.node(node) for node in path)
-    if len({plain(node.name) for node in nodes}) < len(nodes) or nodes[0].name in routes.shared_names:
-        return None  # two bear one name: no question could tell them apart
-    way = routes.way(path, settings.relations, settings.direction)
-    limit = settings.max_answers
-    ends = [path[-1]] if limit is None else routes.ends(path[0], way, limit)
-    if ends is None:
-        return None
-    answers = sorted({graph.node(end).name for end in ends})
-    told = [
-        {"relation": graph.edge_types[arm.relation], "out": arm.out, "type": graph.node(arm.other).type}
-        for arm in way
-    ]
-    return Anchor(
-        id=content_id("path", *(node.id for node in nodes)),
-        kind="path",
-        group=_group(settings.length, settings.pattern),
-        nodes=nodes,
-        relations=graph.relations_between(path),
-        data={
-            "way": told,
-            "answers": answers,
-            "shortcut": shortcut,
-            "degree": int(graph.degrees()[path[-1]]),
-        },
-    )
+Question = tuple[int, tuple[WayStep, ...]]  # start and way, in the graph that answers are computed on
+
+
+class _Questions:
+    """The questions of drawn paths, each once: a start, a chain of relations, and types."""
+
+    def __init__(self, routes: Routes, settings: PathSettings) -> None:
+        self.routes, self.settings = routes, settings
+        self._asked: set[Question] = set()
+        self._answers: dict[Question, list[str]] = {}  # empty: not to be asked
+
+    def anchor(self, path: tuple[int, ...]) -> Anchor | None:
+        """The anchor of a path in the drawn graph; None where it does not fit, or its question was asked already."""
+        routes, settings = self.routes, self.settings
+        at = routes.answers.positions[list(path)].tolist()
+        nodes = tuple(routes.whole.node(node) for node in at)
+        if len({plain(node.name) for node in nodes}) < len(nodes):
+            return None  # two bear one name: no question could tell them apart
+        way = routes.way(at, settings.relations, settings.direction)
+        question = (at[0], way)
+        if question in self._asked or not (answers := self._answers_of(question)):
+            return None
+        shortcut = routes.distance_below(at[0], at[-1], settings.length)
+        if shortcut and not settings.shortcuts:
+            return None
+        self._asked.add(question)
+        relations, types = routes.whole.edge_types, routes.whole.node_types
+        return Anchor(
+            id=content_id("path", *(node.id for node in nodes)),
+            kind="path",
+            group=_group(settings.length, settings.pattern),
+            nodes=nodes,
+            relations=routes.graph.relations_between(path),
+            data={
+                "way": [
+                    {"relation": relations[step.relation], "out": step.out, "type": types[step.kind]}
+                    for step in way
+                ],
+                "answers": answers,
+                "shortcut": shortcut,
+                "degree": routes.degree(at[-1]),
+                "unnamed": routes.answers.unnamed,
+            },
+        )
+
+    def _answers_of(self, question: Question) -> list[str]:
+        """Names of the answers, in order; none where there are too many, or none that tells them from the start."""
+        if question not in self._answers:
+            routes, start = self.routes, self.routes.whole.node(question[0]).name
+            ends = routes.ends(*question, self.settings.max_answers) or ()
+            names = sorted({routes.whole.node(end).name for end in ends})
+            self._answers[question] = names if askable(start, names, routes.shared_names) else []
+        return self._answers[question]
 
 
 def _edge(number: int, step: Mapping[str, Any]) -> tuple[int, int, str]:

@@ -19,7 +19,7 @@ from kgqa_hpc.store.run_folder import RunFolder
 from kgqa_hpc.terminal import SHORT, note, stage_progress
 
 if TYPE_CHECKING:
-    from kgqa_hpc.kg.reduce import Reduction
+    from kgqa_hpc.kg.reduce import AnswerGraph, Reduction
 
 
 @dataclass(frozen=True)
@@ -53,11 +53,12 @@ def _draw(
 ) -> tuple[Any, dict[str, Any], tuple[str, ...]]:
     """What the kind drew, the facts for the header of anchors.h5, and the notes for a person."""
     from kgqa_hpc.anchors.anchor import Source, Tools
+    from kgqa_hpc.runs.chain import kind_of
 
     source, notes, files = Source(), list[str](), dict[str, bytes]()
     if config.graph is not None:
-        reduction, files = _reduced_and_profiles(run, config.graph)
-        source, notes = Source(reduction.graph, reduction.counts()), [str(reduction)]
+        reduction, answers, files = _reduced_and_profiles(run, config.graph, kind_of(config).whole_graph)
+        source, notes = Source(reduction.graph, reduction.counts(), answers), [str(reduction)]
     with stage_progress() as progress:
         drawn = _anchors(config, source, Tools(threads, progress, _announce))
     drawn = replace(drawn, files={**files, **drawn.files})
@@ -67,15 +68,21 @@ def _draw(
     return drawn, header, (*notes, *drawn.notes)
 
 
-def _reduced_and_profiles(run: RunFolder, config: GraphConfig) -> tuple[Reduction, dict[str, bytes]]:
-    """The graph to draw from, and what its figures before and after show; the whole graph is let go here."""
+def _reduced_and_profiles(
+    run: RunFolder, config: GraphConfig, whole: bool
+) -> tuple[Reduction, AnswerGraph | None, dict[str, bytes]]:
+    """The graph to draw from, the one to answer from (`whole`), and what the figures before and after show.
+
+    Without `whole` the imported graph is let go here.
+    """
     from kgqa_hpc.kg.file import read_graph
     from kgqa_hpc.kg.profile import FILE, Profiles, dump_profiles, profile
-    from kgqa_hpc.kg.reduce import Wanted, reduce_to
+    from kgqa_hpc.kg.reduce import AnswerGraph, Wanted, reduce_to
 
     graph = read_graph(run.kg)
     reduction = reduce_to(graph, Wanted.of(config))
-    return reduction, {FILE: dump_profiles(Profiles(profile(graph), profile(reduction.graph)))}
+    answers = AnswerGraph.of(graph, reduction) if whole else None
+    return reduction, answers, {FILE: dump_profiles(Profiles(profile(graph), profile(reduction.graph)))}
 
 
 def _anchors(config: RunConfig, source: Any, tools: Any) -> Any:

@@ -7,7 +7,7 @@ from functools import lru_cache
 from itertools import islice
 
 from kgqa_hpc.plugins.gasl.commands import Found
-from kgqa_hpc.plugins.gasl.filters import Predicate, predicate
+from kgqa_hpc.plugins.gasl.filters import Predicate, literal, predicate
 from kgqa_hpc.plugins.gasl.graph import Graph
 from kgqa_hpc.plugins.gasl.routes import Meter, route_items, routes, stepper
 from kgqa_hpc.plugins.gasl.values import ALIASES, MISSING, Item, look_up, unknown_field
@@ -52,7 +52,21 @@ def check_found_field(what: str, field: Field, graph: Graph) -> None:
 
 def _nodes(command: Found, world: World) -> Iterator[Item]:
     holds = predicate(command.where, world)
-    return (item for item in world.graph.nodes() if holds(item, item, item))
+    only = _id_of(command.where, world)
+    if only is None:
+        return (item for item in world.graph.nodes() if holds(item, item, item))
+    position = world.graph.position(only)
+    items = () if position is None else (world.graph.node(position),)
+    return (item for item in items if holds(item, item, item))
+
+
+def _id_of(condition: Condition | None, world: World) -> str | None:
+    """The only id a node can have for which the condition holds; None where several can."""
+    if isinstance(condition, All):
+        return next((only for part in condition.parts if (only := _id_of(part, world)) is not None), None)
+    if not isinstance(condition, Comparison) or (condition.field.steps, condition.op) != (("id",), "="):
+        return None
+    return literal(condition.values[0], world).text
 
 
 def _edges(command: Found, world: World) -> Iterator[Item]:

@@ -1,6 +1,6 @@
 """Graph scripts: a script of the language of docs/gasl.md, filled in with a node, and what its execution gave.
 
-The question carries its script; its answer is the variable `answer` after the script ran on the whole graph.
+The question carries its script; its answer is the variable `answer` after the script ran on the whole named graph.
 """
 
 from __future__ import annotations
@@ -12,7 +12,16 @@ from typing import Any, Literal
 from pydantic import Field
 
 from kgqa_hpc.anchors.anchor import Anchor, AnchorKind, Drawn, Node, Source, Tools, graph_variables
-from kgqa_hpc.anchors.family import DIFFICULTY, answer_fields, content_id, difficulty, place, wording
+from kgqa_hpc.anchors.family import (
+    DIFFICULTY,
+    answer_fields,
+    askable,
+    content_id,
+    difficulty,
+    place,
+    shared_names,
+    wording,
+)
 from kgqa_hpc.columns import Column
 from kgqa_hpc.errors import ConfigError, EmptyGraphError, ScriptError
 from kgqa_hpc.plugins.gasl.commands import Script
@@ -47,6 +56,7 @@ class ScriptAnchors(AnchorKind):
     name = "script"
     Settings = ScriptSettings
     group_word = "script"
+    whole_graph = True
     gives = ("answer", "answers")
     columns = (
         Column("script", "string", "The script that was run on the graph."),
@@ -71,12 +81,11 @@ class ScriptAnchors(AnchorKind):
         """Raises ConfigError for a script that cannot be read, EmptyGraphError when none gives an answer."""
         from kgqa_hpc.plugins.gasl.graph_files import from_run
 
-        graph = source.graph
-        assert graph is not None
+        graph, whole = source.graph, source.answer_graph().graph
         for template in settings.scripts:
             _parsed(template, "x")
-        own = from_run(graph, "")
-        shares = [_questions(graph, own, template, settings, seed) for template in settings.scripts]
+        own, shared = from_run(whole, ""), shared_names(whole.names)
+        shares = [_questions(graph, own, shared, template, settings, seed) for template in settings.scripts]
         anchors = list(_in_turn(shares, settings.number))
         if not anchors:
             raise EmptyGraphError("no script gave an answer", "try them with: kgqa gasl run")
@@ -121,9 +130,14 @@ def _parsed(template: ScriptTemplate, node: str) -> tuple[str, Script]:
 
 
 def _questions(
-    graph: Any, own: Any, template: ScriptTemplate, settings: ScriptSettings, seed: int
+    graph: Any,
+    own: Any,
+    shared: frozenset[str],
+    template: ScriptTemplate,
+    settings: ScriptSettings,
+    seed: int,
 ) -> Iterator[Anchor]:
-    """The template with each node of its type, in seeded order, where it gives an answer."""
+    """The template with each node of its type in `graph`, in seeded order, where it gives an answer in `own`."""
     from kgqa_hpc.plugins.gasl.execute import execute
     from kgqa_hpc.plugins.gasl.state import State
 
@@ -131,10 +145,12 @@ def _questions(
     nodes.sort(key=lambda node: place(seed, f"{template.name}/{graph.node_ids[node]}"))
     for position in nodes:
         node = graph.node(position)
+        if node.name in shared:
+            continue
         text, script = _parsed(template, node.id)
         result = execute(script, own, State(script.digest, own.digest))
         answers = answers_of(result.variables.get(ANSWER)) if result.status == "success" else []
-        if 1 <= len(answers) <= settings.max_answers:
+        if 1 <= len(answers) <= settings.max_answers and askable(node.name, answers, shared):
             data = {
                 "script": text,
                 "asks": template.asks,

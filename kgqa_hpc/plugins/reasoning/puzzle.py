@@ -2,7 +2,8 @@
 question.
 
 A puzzle is a few statements of the graph, one change, and the thing whose change is asked for. It is kept when
-all that follows from the statements agrees about that one thing (effects.py).
+all that follows from the statements agrees about that one thing (effects.py). Chains are drawn on the reduced
+graph; the statements about their things come from the whole named graph.
 """
 
 from __future__ import annotations
@@ -22,6 +23,7 @@ from kgqa_hpc.anchors.names import plain
 from kgqa_hpc.anchors.simple_paths import Layer, PathSpace
 from kgqa_hpc.columns import Column
 from kgqa_hpc.errors import EmptyGraphError
+from kgqa_hpc.kg.reduce import AnswerGraph
 from kgqa_hpc.plugins.reasoning.effects import Effect, conclusions, effect_ends
 from kgqa_hpc.prompts.safe_text import clean_name
 from kgqa_hpc.settings import KindSettings
@@ -55,6 +57,7 @@ class PuzzleAnchors(AnchorKind):
     name = "puzzle"
     Settings = PuzzleSettings
     group_word = "outcome"
+    whole_graph = True
     gives = ("answer",)
     columns = (
         Column("statements", ["string"], "What is given, one statement of the graph each."),
@@ -75,14 +78,12 @@ class PuzzleAnchors(AnchorKind):
 
     def draw(self, source: Source, settings: PuzzleSettings, seed: int, tools: Tools) -> Drawn:
         """Raises InputError without clingo, EmptyGraphError when no chain has one conclusion."""
-        graph = source.graph
-        assert graph is not None
-        edges = _signed(graph, settings.effects)
-        ends = [effect_ends(edge, settings.effects[edge[2]]) for edge in edges]
-        pairs = np.array(ends, np.int32).reshape(-1, 2)
-        layer = Layer.build(graph.num_nodes, pairs[:, 0], pairs[:, 1])
+        answers = source.answer_graph()
+        edges = _signed(answers.graph, settings.effects)
+        pairs = np.array([effect_ends(edge, settings.effects[edge[2]]) for edge in edges], np.int32)
+        layer = Layer.build(*_within(answers, pairs.reshape(-1, 2)))
         space = PathSpace([layer] * settings.length)
-        make = partial(_puzzle, graph, edges, settings=settings, seed=seed)
+        make = partial(_puzzle, answers, _by_node(edges), settings=settings, seed=seed)
         anchors = list(space.fitting(seed, settings.number, IN_VAIN, make))
         if not anchors:
             raise EmptyGraphError(
@@ -145,14 +146,38 @@ def _signed(graph: Any, effects: Mapping[str, Effect]) -> list[Edge]:
     return sorted({edge for edge in named if edge[2] in effects})
 
 
+def _within(answers: AnswerGraph, pairs: np.ndarray) -> tuple[int, np.ndarray, np.ndarray]:
+    """The pairs that lie in the reduced graph, as its number of nodes and the two columns of their numbers in it."""
+    place = np.full(answers.graph.num_nodes, -1, np.int32)
+    place[answers.positions] = np.arange(len(answers.positions))
+    kept = place[pairs]
+    kept = kept[(kept >= 0).all(axis=1)]
+    return len(answers.positions), kept[:, 0], kept[:, 1]
+
+
+def _by_node(edges: list[Edge]) -> dict[int, list[Edge]]:
+    around: dict[int, list[Edge]] = {}
+    for edge in edges:
+        around.setdefault(edge[0], []).append(edge)
+        around.setdefault(edge[1], []).append(edge)
+    return around
+
+
 def _puzzle(
-    graph: Any, edges: list[Edge], path: tuple[int, ...], settings: PuzzleSettings, seed: int
+    answers: AnswerGraph,
+    around: Mapping[int, list[Edge]],
+    drawn: tuple[int, ...],
+    settings: PuzzleSettings,
+    seed: int,
 ) -> Anchor | None:
     """The puzzle of a chain; None when it has several conclusions, or two things bear one name."""
+    graph = answers.graph
+    path = tuple(answers.positions[list(drawn)].tolist())
     ids = [str(graph.node_ids[node]) for node in path]
     chance = random.Random(f"{seed}/{ids}")
     change = chance.choice(list(CHANGES))
-    chosen = _chosen(edges, path, settings, chance)
+    touching = sorted({edge for node in path for edge in around[node]})
+    chosen = _chosen(touching, path, settings, chance)
     positions = {node: number for number, node in enumerate(path)}
     for source, target, _ in chosen:
         positions.setdefault(source, len(positions))
@@ -171,6 +196,7 @@ def _puzzle(
         "asked": len(path) - 1,
         "outcome": outcomes[0],
         "steps": len(path) - 1,
+        "unnamed": answers.unnamed,
     }
     content = [[node.id for node in nodes], [list(relation) for relation in relations], change]
     return Anchor(
@@ -179,11 +205,10 @@ def _puzzle(
 
 
 def _chosen(
-    edges: list[Edge], path: tuple[int, ...], settings: PuzzleSettings, chance: random.Random
+    touching: list[Edge], path: tuple[int, ...], settings: PuzzleSettings, chance: random.Random
 ) -> list[Edge]:
     """The chain's own edges and some others that touch it."""
     steps = set(pairwise(path))
-    touching = [edge for edge in edges if edge[0] in path or edge[1] in path]
     own = [edge for edge in touching if effect_ends(edge, settings.effects[edge[2]]) in steps]
     rest = [edge for edge in touching if edge not in own]
     return own + chance.sample(rest, min(settings.distractors, len(rest)))
