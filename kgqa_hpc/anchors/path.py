@@ -16,6 +16,7 @@ from pydantic import Field, model_validator
 from kgqa_hpc.anchors.anchor import Anchor, AnchorKind, Drawn, Node, Relation, Source, Tools, graph_variables
 from kgqa_hpc.anchors.family import DIFFICULTY, answer_fields, askable, content_id, difficulty, wording
 from kgqa_hpc.anchors.names import plain
+from kgqa_hpc.anchors.queries import CYPHER, QUERY, chain_queries
 from kgqa_hpc.anchors.routes import Routes, WayStep
 from kgqa_hpc.columns import Column
 from kgqa_hpc.errors import EmptyGraphError
@@ -61,6 +62,8 @@ class PathAnchors(AnchorKind):
         Column("steps", [STEP], "The path as edges of the graph, in the direction they have there."),
         Column("steps_hold", ["bool"], "For each step whether the graph has that edge."),
         Column("answers", ["string"], "Every answer the graph gives."),
+        QUERY,
+        CYPHER,
         Column("shortcut", "bool", "Whether fewer edges join the two ends."),
         *DIFFICULTY,
     )
@@ -145,6 +148,7 @@ class PathAnchors(AnchorKind):
             "steps": [{"entity": names[a], "relation": kind, "target": names[b]} for a, b, kind in edges],
             "steps_hold": [Relation(*edge) in anchor.relations for edge in edges],
             "answers": list(data["answers"]),
+            **chain_queries(anchor, data["way"]),
             "shortcut": data["shortcut"],
             **difficulty(len(edges), len(anchor.nodes), data["degree"]),
         }

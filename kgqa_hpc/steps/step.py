@@ -139,6 +139,11 @@ class Step:
         """The columns of a step with these settings; by default `columns`."""
         return cls.columns
 
+    @classmethod
+    def asks_with(cls, settings: Any) -> bool:
+        """Whether a step with these settings asks an engine, and so needs a prompt."""
+        return bool(cls.answer)
+
     # What the worker calls.
 
     @property

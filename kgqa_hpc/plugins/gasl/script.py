@@ -22,6 +22,7 @@ from kgqa_hpc.anchors.family import (
     shared_names,
     wording,
 )
+from kgqa_hpc.anchors.queries import QUERY
 from kgqa_hpc.columns import Column
 from kgqa_hpc.errors import ConfigError, EmptyGraphError, ScriptError
 from kgqa_hpc.plugins.gasl.commands import Script
@@ -61,6 +62,7 @@ class ScriptAnchors(AnchorKind):
     columns = (
         Column("script", "string", "The script that was run on the graph."),
         Column("answers", ["string"], "Every answer its execution gave."),
+        QUERY,
         *DIFFICULTY,
     )
     sample = Anchor(
@@ -85,7 +87,10 @@ class ScriptAnchors(AnchorKind):
         for template in settings.scripts:
             _parsed(template, "x")
         own, shared = from_run(whole, ""), shared_names(whole.names)
-        shares = [_questions(graph, own, shared, template, settings, seed) for template in settings.scripts]
+        unnamed = source.answer_graph().unnamed
+        shares = [
+            _questions(graph, own, shared, unnamed, template, settings, seed) for template in settings.scripts
+        ]
         anchors = list(_in_turn(shares, settings.number))
         if not anchors:
             raise EmptyGraphError("no script gave an answer", "try them with: kgqa gasl run")
@@ -113,6 +118,7 @@ class ScriptAnchors(AnchorKind):
         return {
             "script": data["script"],
             "answers": list(data["answers"]),
+            QUERY.name: _query(data),
             **difficulty(data["steps"], nodes, data["degree"]),
         }
 
@@ -129,10 +135,21 @@ def _parsed(template: ScriptTemplate, node: str) -> tuple[str, Script]:
         raise ConfigError(f"anchors.scripts {template.name}{where}: {problem}", "kgqa gasl check") from None
 
 
+def _query(data: Mapping[str, Any]) -> str | None:
+    """The script in SPARQL; None where it has no direct translation, or an older version ran it."""
+    from kgqa_hpc.plugins.gasl.parser import parse
+    from kgqa_hpc.plugins.gasl.sparql import sparql_of
+
+    if "unnamed" not in data:
+        return None
+    return sparql_of(parse(data["script"].encode()), ANSWER, data["unnamed"])
+
+
 def _questions(
     graph: Any,
     own: Any,
     shared: frozenset[str],
+    unnamed: bool,
     template: ScriptTemplate,
     settings: ScriptSettings,
     seed: int,
@@ -157,6 +174,7 @@ def _questions(
                 "answers": answers,
                 "steps": len(result.steps),
                 "degree": 0,
+                "unnamed": unnamed,
             }
             yield Anchor(content_id("script", node.id, text), "script", template.name, (node,), data=data)
 
