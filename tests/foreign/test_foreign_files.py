@@ -152,9 +152,7 @@ def test_a_signal_while_the_server_keeps_the_check_waiting_is_heard(tmp_path: Pa
         from kgqa_hpc.store.anchors import write_anchors
 
         parsed = parse_config(config, "the test")
-        run = RunFolder.create(
-            tmp_path / "run", parsed.plain(), fingerprint(parsed), effects(parsed.plain())
-        )
+        run = RunFolder.create(tmp_path / "run", parsed.plain(), fingerprint(parsed), effects(parsed.plain()))
         write_anchors(run.anchors, anchors(4), {"seed": 1})
         line = [sys.executable, "-m", "kgqa_hpc", "run", str(run.path)]
         worker = subprocess.Popen(line, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, env=environment())
