@@ -182,15 +182,15 @@ class Run:
         if engine is not None:
             settings["engine"] = run_inputs.with_folder(inputs.engine(engine), RunFolder(self.path).path)
             inputs.place(RunFolder.open(self.path))
-        add_pass(self.path, settings, file)
+        add_pass(self.path, settings, file, trust=trust)
         run_command(self.path, trust=trust)
         return self
 
-    def extend(self, size: int, threads: int | None = None) -> Run:
+    def extend(self, size: int, threads: int | None = None, *, trust: bool = False) -> Run:
         """Draw a larger sample that contains the one there is; answers are kept. Then work and merge."""
         from kgqa_hpc.runs.sampling import extend
 
-        extend(self.path, size, threads)
+        extend(self.path, size, threads, trust=trust)
         return self
 
     def report(self) -> Path:

@@ -40,7 +40,7 @@ POLL = 0.5  # s, at first; looks grow rarer
 
 def run_towards(folder: Path, worker: str | None = None, *, trust: bool = False) -> None:
     """Work on a run until it is complete and, where it has one, its target is reached; see work/run.py."""
-    finish_growth(folder)
+    finish_growth(folder, trust=trust)
     run_command(folder, worker, trust=trust, further=_further)
 
 
@@ -70,14 +70,14 @@ class _Unfinished(Exception):
     """Work is left in the sample, so nothing can be decided."""
 
 
-def finish_growth(folder: Path) -> None:
+def finish_growth(folder: Path, *, trust: bool = False) -> None:
     """Go on with the larger sample that a killed process had begun to draw, if any."""
     run, config = open_run(folder)
     if config.target is None or not _growth_pending(run):
         return
     with _alone(run, config, _wait):
         if _growth_pending(run):
-            extend(folder, _last(run)["next"])
+            extend(folder, _last(run)["next"], trust=trust)
 
 
 def _wait(seconds: float) -> bool:

@@ -18,10 +18,12 @@ from pydantic import Field
 from kgqa_hpc.anchors.anchor import Anchor, AnchorKind, Drawn, Node, Relation, Source, Tools, graph_variables
 from kgqa_hpc.anchors.family import DIFFICULTY, answer_fields, askable, content_id, difficulty, place, wording
 from kgqa_hpc.anchors.incidence import Incidence
+from kgqa_hpc.anchors.queries import CYPHER, QUERY, chain_queries, property_cypher, property_sparql
 from kgqa_hpc.anchors.routes import Routes, code_of
 from kgqa_hpc.columns import Column
 from kgqa_hpc.errors import EmptyGraphError
 from kgqa_hpc.kg.graph import Codes, Mask
+from kgqa_hpc.kg.iris import value_text
 from kgqa_hpc.prompts.safe_text import clean_name
 from kgqa_hpc.settings import KindSettings
 
@@ -54,6 +56,8 @@ class FactAnchors(AnchorKind):
     columns = (
         Column("answers", ["string"], "Every answer the graph gives."),
         Column("aliases", ["string"], "Other names of the answers that count as right."),
+        QUERY,
+        CYPHER,
         *DIFFICULTY,
     )
     sample = Anchor(
@@ -110,8 +114,17 @@ class FactAnchors(AnchorKind):
         return {
             "answers": list(data["answers"]),
             "aliases": list(data["aliases"]),
+            **self._queries(anchor),
             **difficulty(1, len(anchor.nodes), data["degree"]),
         }
+
+    def _queries(self, anchor: Anchor) -> dict[str, str | None]:
+        given, data = anchor.nodes[0], anchor.data
+        if len(anchor.nodes) > 1:
+            step = {"relation": data["relation"], "out": data["out"], "type": data["asked"]}
+            return chain_queries(anchor, [step])
+        name = data["relation"]
+        return {QUERY.name: property_sparql(given, name), CYPHER.name: property_cypher(given, name)}
 
 
 def _check_names(settings: FactSettings, graph: Any) -> None:
@@ -193,7 +206,7 @@ def _attributes(routes: Routes, settings: FactSettings) -> Iterator[Anchor]:
                 "relation": name,
                 "out": True,
                 "asked": name,
-                "answers": [str(value)],
+                "answers": [value_text(value)],
                 "aliases": [],
                 "degree": 0,
             }

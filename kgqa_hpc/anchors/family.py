@@ -5,12 +5,13 @@ from __future__ import annotations
 import hashlib
 import json
 from collections import Counter
-from collections.abc import Collection, Iterable, Sequence
-from typing import Any
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from typing import Any, TypeVar
 
 from kgqa_hpc.anchors.names import named, plain
 from kgqa_hpc.columns import Column
 
+T = TypeVar("T")
 DIFFICULTY = (
     Column("difficulty", "string", "easy, medium or hard, by the rule of docs/families.md."),
     Column("inference_steps", "int64", "Facts that must be put together to reach the answer."),
@@ -62,6 +63,18 @@ def difficulty(steps: int, nodes: int, degree: int) -> dict[str, Any]:
 def answer_fields(answers: Sequence[str]) -> dict[str, Any]:
     """The fields of an item whose answers are known before anybody is asked."""
     return {"answer": "; ".join(answers), "answers": list(answers)}
+
+
+def in_turn(shares: list[Iterator[T]], number: int) -> Iterator[T]:
+    """One of each in turn, until there are `number` or nothing is left."""
+    while shares and number > 0:
+        for share in list(shares):
+            item = next(share, None)
+            if item is None:
+                shares.remove(share)
+            elif number > 0:
+                number -= 1
+                yield item
 
 
 def own_words(text: str) -> str | None:

@@ -98,7 +98,7 @@ class PathSpace:
         share = wilson(self.kept, self.tried)
         return Total(int(self.walks * (share.low or 0)), int(self.walks * (share.high or 0)) + 1)
 
-    def draws(self, seed: int) -> Iterator[tuple[int, ...]]:
+    def draws(self, seed: int | str) -> Iterator[tuple[int, ...]]:
         """Uniform simple paths, independent of each other, without end; nothing when there are none to find."""
         if not self.walks:
             return
@@ -115,7 +115,7 @@ class PathSpace:
             yield walk
 
     def fitting(
-        self, seed: int, number: int, in_vain: int, make: Callable[[tuple[int, ...]], T | None]
+        self, seed: int | str, number: int, in_vain: int, make: Callable[[tuple[int, ...]], T | None]
     ) -> Iterator[T]:
         """What `make` makes of the first different paths for which it makes something, in the order of `draws`.
 

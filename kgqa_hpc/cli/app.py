@@ -85,6 +85,12 @@ Config = Annotated[
     Path, typer.Argument(metavar="CONFIG", help="A configuration; kgqa init --example writes one.")
 ]
 AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON document instead of text.")]
+TrustConfig = Annotated[
+    bool,
+    typer.Option(
+        "--trust-config", help="Agree to the commands and servers that the run's configuration names."
+    ),
+]
 Threads = Annotated[
     int | None, typer.Option("--threads", min=1, help="Default: the cores this process may use.")
 ]

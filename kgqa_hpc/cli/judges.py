@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from kgqa_hpc.cli.app import Run, app, say
+from kgqa_hpc.cli.app import Run, TrustConfig, app, say
 
 
 @app.command()
@@ -19,7 +19,7 @@ def judge(
         typer.Option(help="YAML with the keys of `engine:`, or a whole configuration; default: the run's."),
     ] = None,
     name: Annotated[str | None, typer.Option(help="Name of judge and pass; default: the prompt's.")] = None,
-    trust_config: Annotated[bool, typer.Option("--trust-config", help="As of `kgqa run`.")] = False,
+    trust_config: TrustConfig = False,
 ) -> None:
     """Ask one more judge about the pairs of a run; nothing is generated again. Then merge."""
     from kgqa_hpc.cli.options import engine_section

@@ -92,3 +92,23 @@ def find(
 
     document = look.find(_graph(run), text, kind, limit)
     print_result(document, look_text.found_text(document), as_json)
+
+
+@kg_app.command()
+def export(
+    run: Run,
+    file: Annotated[
+        Path, typer.Argument(metavar="FILE", help="Its ending names the form: .nt .ttl .graphml .csv")
+    ],
+    as_json: AsJson = False,
+) -> None:
+    """Write the imported graph, without excluded edge types, for other programs."""
+    from kgqa_hpc.kg.export import export_graph
+    from kgqa_hpc.runs import open_run
+
+    graph = _graph(run)
+    _, config = open_run(run)
+    excluded = [] if config.graph is None else list(config.graph.exclude_edge_types)
+    files = [str(path) for path in export_graph(graph, excluded, file)]
+    document = {"files": files, "nodes": graph.num_nodes, "excluded_edge_types": excluded}
+    print_result(document, "\n".join(files), as_json)

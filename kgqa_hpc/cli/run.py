@@ -7,7 +7,7 @@ from typing import Annotated, Literal
 
 import typer
 
-from kgqa_hpc.cli.app import AsJson, Config, Run, Threads, app, print_result, say, seconds
+from kgqa_hpc.cli.app import AsJson, Config, Run, Threads, TrustConfig, app, print_result, say, seconds
 
 
 @app.command()
@@ -57,10 +57,7 @@ def run_(
     worker: Annotated[
         str | None, typer.Option(help="Name of this worker in logs; default: from the launcher.")
     ] = None,
-    trust_config: Annotated[
-        bool,
-        typer.Option("--trust-config", help="Agree to the commands and servers of a run that was changed."),
-    ] = False,
+    trust_config: TrustConfig = False,
 ) -> None:
     """Generate and judge all shards. Alone, several at once, under mpiexec or srun, or in a job array."""
     from kgqa_hpc.target import run_towards
@@ -203,6 +200,7 @@ def extend(
     per_shape: Annotated[int | None, typer.Option(min=1, help="Graphlets of each shape, in all.")] = None,
     number: Annotated[int | None, typer.Option(min=1, help="Anchors of another kind, in all.")] = None,
     threads: Threads = None,
+    trust_config: TrustConfig = False,
 ) -> None:
     """Draw a larger sample that contains the old one; answers are kept. Then run and merge."""
     from kgqa_hpc.errors import InputError
@@ -210,5 +208,5 @@ def extend(
 
     if (per_shape is None) == (number is None):
         raise InputError("how many? --per-shape N for graphlets, --number N for other kinds")
-    say(draw_more(run, per_shape or number or 0, threads))
+    say(draw_more(run, per_shape or number or 0, threads, trust=trust_config))
     say(f"next: kgqa run {run}")

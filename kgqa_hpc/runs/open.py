@@ -20,6 +20,7 @@ from kgqa_hpc.kg.input_files import edited
 from kgqa_hpc.prompts.folders import Folders
 from kgqa_hpc.prompts.prompt import Prompt, load_prompt
 from kgqa_hpc.runs.chain import run_prompts
+from kgqa_hpc.runs.trust import effects, require_agreed
 from kgqa_hpc.store import config_digest as sections
 from kgqa_hpc.store.atomic import make_folder, write_file
 from kgqa_hpc.store.quarantine import quarantine
@@ -42,19 +43,32 @@ def create_run(folder: Path, config: RunConfig) -> RunFolder:
     Raises PromptError, FingerprintMismatch, InputError, DiskFull, StoreError.
     """
     written = {each.name for each in config.passes}
+    own = effects(config.plain())
     config = _as_grown(folder, config)
+    trusted = _agreed_growth(folder, config, own)
     prompts = _prompts(folder, config, written)
     sections = _sections(config, prompts)
     try:
-        run = RunFolder.create(folder, config.plain(), sections)
+        run = RunFolder.create(folder, config.plain(), sections, trusted)
     except FingerprintMismatch:
         run = RunFolder.open(folder)
         if not run.untouched():
             raise
-        run.remake(config.plain(), sections)
+        run.remake(config.plain(), sections, trusted)
     for prompt in prompts.values():
         _keep(run, prompt)
     return run
+
+
+def _agreed_growth(folder: Path, config: RunConfig, own: dict[str, Any]) -> dict[str, Any]:
+    """What the maker of a configuration agrees to: its `own` dangerous settings, and those of passes that the run
+    in `folder` has added, when they were agreed to before. Raises InputError.
+    """
+    added = {key: value for key, value in effects(config.plain()).items() if key not in own}
+    if added:
+        passes = [each for each in config.plain()["passes"] if any(each["name"] in key for key in added)]
+        require_agreed(RunFolder.open(folder), {"passes": passes})
+    return {**own, **added}
 
 
 def _prompts(folder: Path, config: RunConfig, written: Collection[str]) -> dict[str, Prompt]:
@@ -123,15 +137,17 @@ def kept_prompts(run: RunFolder) -> Path | None:
 
 
 def add_pass(
-    folder: Path, settings: Mapping[str, Any], prompt: Path | None = None
+    folder: Path, settings: Mapping[str, Any], prompt: Path | None = None, *, trust: bool = False
 ) -> tuple[RunFolder, RunConfig]:
     """Add one pass (plain data, as under `passes:`) to the end of a run; nothing that is there changes.
 
-    `prompt` is a file that a step of the pass names, and that the run then keeps. The same pass twice is the same
-    as once. Raises InputError for another pass of that name, FingerprintMismatch, ConfigError, PromptError.
+    `prompt` is a file that a step of the pass names, and that the run then keeps. The caller agrees to the engine
+    of the pass; the run's own must have been agreed to, or is with `trust` (runs/trust.py). The same pass twice is
+    the same as once. Raises InputError for another pass of that name, FingerprintMismatch, ConfigError, PromptError.
     """
     run, config = open_for_work(folder)
     data = run.config()
+    require_agreed(run, config.plain(), trust=trust)
     before = [each for each in config.plain()["passes"] if each["name"] != settings["name"]]
     grown = parse_config({**data, "passes": [*before, dict(settings)]}, "the new pass")
     same = [each for each in config.plain()["passes"] if each["name"] == settings["name"]]
@@ -139,7 +155,8 @@ def add_pass(
         raise InputError(f"{folder}: has another pass {settings['name']!r} already", "give it another --name")
     for one in run_prompts(grown, prompt.parent if prompt else None, only=settings["name"]).values():
         _keep(run, one)
-    run.grow(grown.plain(), fingerprint(grown, kept_prompts(run)))
+    own = effects({"passes": [{"name": settings["name"], "engine": settings.get("engine")}]})
+    run.grow(grown.plain(), fingerprint(grown, kept_prompts(run)), own)
     return run, grown
 
 

@@ -14,6 +14,7 @@ from kgqa_hpc.config import GraphConfig, RunConfig
 from kgqa_hpc.config.variants import share_anchors
 from kgqa_hpc.errors import InputError
 from kgqa_hpc.runs.open import fingerprint, kept_prompts, larger, open_for_work, open_run
+from kgqa_hpc.runs.trust import require_agreed
 from kgqa_hpc.store.origin import anchors_origin
 from kgqa_hpc.store.run_folder import RunFolder
 from kgqa_hpc.terminal import SHORT, note, stage_progress
@@ -110,16 +111,18 @@ def _anchors(config: RunConfig, source: Any, tools: Any) -> Any:
     return Drawn(anchors, totals, files, notes)
 
 
-def extend(folder: Path, size: int, threads: int | None = None) -> Sampled:
+def extend(folder: Path, size: int, threads: int | None = None, *, trust: bool = False) -> Sampled:
     """A larger sample that contains the one there is; every answer is kept, new anchors get new shards.
 
-    Repeating it after a kill at any moment goes on. Raises InputError when the larger sample does not begin with
+    Repeating it after a kill at any moment goes on. The manifest is written anew, so the run's engines must have been
+    agreed to, or are with `trust` (runs/trust.py). Raises InputError when the larger sample does not begin with
     the old one (balanced samples, studies whose variants draw their own), or is not larger.
     """
     from kgqa_hpc.store.anchors import AnchorsFile, write_anchors
     from kgqa_hpc.store.sealed import read_header
 
     run, config = open_run(folder)
+    require_agreed(run, config.plain(), trust=trust)
     if config.variants is not None and not share_anchors(config.variants):
         raise InputError(
             "this study's variants draw anchors of their own", "make a new run with more of each"

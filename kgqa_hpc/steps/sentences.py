@@ -25,7 +25,7 @@ Way = Sequence[tuple[str, str, bool, str]]  # from type, relation, whether the e
 SHIPPED: dict[str, dict[str, Any]] = {
     "hpo": {
         "associated_with": {
-            "forward": "Which disease is associated with the gene {given}?",
+            "forward": "Which disease is associated with {given}?",
             "backward": "Which gene is associated with {given}?",
         },
         "has_phenotype": {

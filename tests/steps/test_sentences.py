@@ -22,7 +22,7 @@ assert SENTENCES is not None
     ("way", "text"),
     [
         ([("disease", "associated_with", False, "gene")], "Which gene is associated with Ataxia?"),
-        ([("gene", "associated_with", True, "disease")], "Which disease is associated with the gene Ataxia?"),
+        ([("gene", "associated_with", True, "disease")], "Which disease is associated with Ataxia?"),
         ([("x", "near_to", True, "blood_vessel")], "Which blood vessel is near Ataxia?"),
         (
             [("phenotype", "has_phenotype", False, "disease"), ("disease", "associated_with", False, "gene")],

@@ -17,6 +17,7 @@ EXPORTS = Registry(
         "standard": "kgqa_hpc.dataset.exports.families:Standard",
         "choices": "kgqa_hpc.dataset.exports.families:Choices",
         "chain-of-thought": "kgqa_hpc.dataset.exports.families:ChainOfThought",
+        "text-to-query": "kgqa_hpc.dataset.exports.text_to_query:TextToQuery",
         "lm-eval": "kgqa_hpc.dataset.exports.lm_eval:LmEval",
         "lighteval": "kgqa_hpc.dataset.exports.lighteval:LightEval",
     },

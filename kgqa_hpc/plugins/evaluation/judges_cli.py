@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from kgqa_hpc.cli.app import AsJson, print_result
+from kgqa_hpc.cli.app import AsJson, TrustConfig, print_result
 
 Source = Annotated[Path, typer.Argument(metavar="SOURCE", help="A merged run, or JSON lines with verdicts.")]
 Seed = Annotated[int, typer.Option("--seed", min=0, help="Random seed.")]
@@ -48,6 +48,7 @@ def retest(
     judge: Annotated[list[str] | None, typer.Option(help="A judge's name; repeatable; default: all.")] = None,
     number: Annotated[int, typer.Option("-n", "--number", min=1, help="Pairs drawn.")] = 200,
     seed: Seed = 0,
+    trust_config: TrustConfig = False,
     as_json: AsJson = False,
 ) -> None:
     """Ask a run's judges again about the same pairs, as they were and perturbed: test-retest, position, verbosity."""
@@ -55,7 +56,9 @@ def retest(
     from kgqa_hpc.plugins.evaluation import studies
 
     names: list[str] = list(dict.fromkeys(perturb or room.PERTURBATIONS))
-    document = studies.retest(run, folder, perturb=names, judges=judge or [], number=number, seed=seed)
+    document = studies.retest(
+        run, folder, perturb=names, judges=judge or [], number=number, seed=seed, trust=trust_config
+    )
     print_result(document, room.render(document), as_json)
 
 

@@ -13,6 +13,7 @@ from typing import Any
 from kgqa_hpc.config import load_config, parse_config
 from kgqa_hpc.errors import ConfigError, InputError
 from kgqa_hpc.runs import create_run, open_run
+from kgqa_hpc.runs.trust import require_agreed
 from kgqa_hpc.stages import STAGES, init
 from kgqa_hpc.steps import STEPS
 from kgqa_hpc.store.atomic import make_folder, write_file
@@ -53,7 +54,14 @@ def ask_judges(config_file: Path, ratings: Any, folder: Path) -> Path:
 
 
 def retest(
-    source: Path, folder: Path, *, perturb: list[str], judges: list[str], number: int, seed: int
+    source: Path,
+    folder: Path,
+    *,
+    perturb: list[str],
+    judges: list[str],
+    number: int,
+    seed: int,
+    trust: bool = False,
 ) -> dict[str, Any]:
     """Ask judges of a merged run again about `number` of its pairs under each perturbation (evaluate/perturb.py).
 
@@ -67,6 +75,7 @@ def retest(
         raise InputError(f"there is no perturbation {unknown[0]!r}", f"there are {', '.join(PERTURBATIONS)}")
     run, config = open_run(source)
     plain = config.plain()
+    require_agreed(run, plain, trust=trust)
     known = [s.label for s in config.steps if STEPS.get(s.use).adds == "verdict"]
     if strangers := [name for name in judges if name not in known]:
         raise InputError(f"{source}: has no judge {strangers[0]!r}", f"it has: {', '.join(known) or 'none'}")

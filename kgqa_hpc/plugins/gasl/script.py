@@ -18,10 +18,12 @@ from kgqa_hpc.anchors.family import (
     askable,
     content_id,
     difficulty,
+    in_turn,
     place,
     shared_names,
     wording,
 )
+from kgqa_hpc.anchors.queries import QUERY
 from kgqa_hpc.columns import Column
 from kgqa_hpc.errors import ConfigError, EmptyGraphError, ScriptError
 from kgqa_hpc.plugins.gasl.commands import Script
@@ -61,6 +63,7 @@ class ScriptAnchors(AnchorKind):
     columns = (
         Column("script", "string", "The script that was run on the graph."),
         Column("answers", ["string"], "Every answer its execution gave."),
+        QUERY,
         *DIFFICULTY,
     )
     sample = Anchor(
@@ -85,8 +88,11 @@ class ScriptAnchors(AnchorKind):
         for template in settings.scripts:
             _parsed(template, "x")
         own, shared = from_run(whole, ""), shared_names(whole.names)
-        shares = [_questions(graph, own, shared, template, settings, seed) for template in settings.scripts]
-        anchors = list(_in_turn(shares, settings.number))
+        unnamed = source.answer_graph().unnamed
+        shares = [
+            _questions(graph, own, shared, unnamed, template, settings, seed) for template in settings.scripts
+        ]
+        anchors = list(in_turn(shares, settings.number))
         if not anchors:
             raise EmptyGraphError("no script gave an answer", "try them with: kgqa gasl run")
         return Drawn(anchors, {}, notes=(f"{len(anchors):,} results of {len(shares)} scripts",))
@@ -94,7 +100,7 @@ class ScriptAnchors(AnchorKind):
     def variables(self, anchor: Anchor) -> dict[str, Any]:
         """Beside nodes and relations: the `given` node, what the script `asks`, the `script` and the `answers`."""
         shown, data = graph_variables(anchor), anchor.data
-        texts = {"asks": clean_name(data["asks"]), "script": clean_text(data["script"], TEXT_LENGTH)}
+        texts = {"asks": clean_name(data["asks"]), "script": _shown(data["script"])}
         answers = [clean_name(answer) for answer in data["answers"]]
         return {**shown, **texts, "given": shown["nodes"][:1], "answers": answers}
 
@@ -113,8 +119,14 @@ class ScriptAnchors(AnchorKind):
         return {
             "script": data["script"],
             "answers": list(data["answers"]),
+            QUERY.name: _query(data),
             **difficulty(data["steps"], nodes, data["degree"]),
         }
+
+
+def _shown(script: str) -> str:
+    """A script for a prompt, line by line."""
+    return "\n".join(clean_text(line, TEXT_LENGTH) for line in script.strip().splitlines())
 
 
 def _parsed(template: ScriptTemplate, node: str) -> tuple[str, Script]:
@@ -129,10 +141,21 @@ def _parsed(template: ScriptTemplate, node: str) -> tuple[str, Script]:
         raise ConfigError(f"anchors.scripts {template.name}{where}: {problem}", "kgqa gasl check") from None
 
 
+def _query(data: Mapping[str, Any]) -> str | None:
+    """The script in SPARQL; None where it has no direct translation, or an older version ran it."""
+    from kgqa_hpc.plugins.gasl.parser import parse
+    from kgqa_hpc.plugins.gasl.sparql import sparql_of
+
+    if "unnamed" not in data:
+        return None
+    return sparql_of(parse(data["script"].encode()), ANSWER, data["unnamed"])
+
+
 def _questions(
     graph: Any,
     own: Any,
     shared: frozenset[str],
+    unnamed: bool,
     template: ScriptTemplate,
     settings: ScriptSettings,
     seed: int,
@@ -157,6 +180,7 @@ def _questions(
                 "answers": answers,
                 "steps": len(result.steps),
                 "degree": 0,
+                "unnamed": unnamed,
             }
             yield Anchor(content_id("script", node.id, text), "script", template.name, (node,), data=data)
 
@@ -172,15 +196,3 @@ def answers_of(value: Any) -> list[str]:
     found = [next((item[key] for key in ("name", "key", "value") if key in item), None) for item in value]
     plain_ = [str(one) for one in found if isinstance(one, str | int | float) and not isinstance(one, bool)]
     return sorted(set(plain_)) if len(plain_) == len(value) else []
-
-
-def _in_turn(shares: list[Iterator[Anchor]], number: int) -> Iterator[Anchor]:
-    """One of each in turn, until there are `number` or nothing is left."""
-    while shares and number > 0:
-        for share in list(shares):
-            anchor = next(share, None)
-            if anchor is None:
-                shares.remove(share)
-            elif number > 0:
-                number -= 1
-                yield anchor

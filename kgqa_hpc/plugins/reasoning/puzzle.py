@@ -20,6 +20,7 @@ from pydantic import Field
 from kgqa_hpc.anchors.anchor import Anchor, AnchorKind, Drawn, Node, Relation, Source, Tools, graph_variables
 from kgqa_hpc.anchors.family import DIFFICULTY, content_id, difficulty, place, wording
 from kgqa_hpc.anchors.names import plain
+from kgqa_hpc.anchors.queries import premises_sparql
 from kgqa_hpc.anchors.simple_paths import Layer, PathSpace
 from kgqa_hpc.columns import Column
 from kgqa_hpc.errors import EmptyGraphError
@@ -65,6 +66,9 @@ class PuzzleAnchors(AnchorKind):
         Column("asked", "string", "The thing whose change is asked for."),
         Column("outcome", "string", "What the solver found: rises, falls, or stays as it is."),
         Column("puzzle_type", "string", "Kind of puzzle."),
+        Column(
+            "query", "string", "SPARQL 1.1 that gives the thing asked for when the graph has all statements."
+        ),
         *DIFFICULTY,
     )
     sample = Anchor(
@@ -132,6 +136,7 @@ class PuzzleAnchors(AnchorKind):
             "asked": anchor.nodes[data["asked"]].name,
             "outcome": OUTCOMES[data["outcome"]],
             "puzzle_type": "signed chain",
+            "query": premises_sparql(anchor.nodes, anchor.relations, data["asked"]),
             **difficulty(data["steps"], len(anchor.nodes), into),
         }
 
@@ -196,7 +201,6 @@ def _puzzle(
         "asked": len(path) - 1,
         "outcome": outcomes[0],
         "steps": len(path) - 1,
-        "unnamed": answers.unnamed,
     }
     content = [[node.id for node in nodes], [list(relation) for relation in relations], change]
     return Anchor(

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from scipy.stats import mannwhitneyu, wilcoxon
 
-from kgqa_hpc.config import parse_config
+from kgqa_hpc.config import load_config, parse_config
 from kgqa_hpc.dataset.explain import explain
 from kgqa_hpc.engines.engine import Response
 from kgqa_hpc.errors import ConfigError, InputError
@@ -187,7 +187,7 @@ def test_an_unreadable_score_counts_as_it_is_told_or_loses_the_item() -> None:
 
 def test_a_preview_shows_items_through_all_steps_and_what_many_would_take(tmp_path: Path) -> None:
     config = write_config(tmp_path, variants=None, engine={"kind": "scripted"})
-    document = preview.preview(config, 3)
+    document = preview.preview(load_config(config), 3)
     assert len(document["items"]) == 3
     for item in document["items"]:
         assert item["status"] == "accepted"
