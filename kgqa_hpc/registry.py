@@ -26,7 +26,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-from kgqa_hpc.errors import ConfigError
+from kgqa_hpc.errors import ConfigError, ExtensionError
 
 
 def did_you_mean(word: str, known: Iterable[str]) -> str:
@@ -105,10 +105,17 @@ class Registry:
         if name not in self._foreign:
             raise ConfigError(self.unknown(name))
         try:
-            return self._foreign[name].load()
+            entry = self._foreign[name].load()
         except Exception as problem:
             raise ConfigError(
                 f"{self.what} {name!r} of {self.origin(name)} cannot be imported: "
                 f"{type(problem).__name__}: {problem}",
                 "mend or uninstall that package",
             ) from problem
+        own = getattr(entry, "name", name)
+        if isinstance(own, str) and own != name:
+            raise ExtensionError(
+                f"{self.what} {name!r} of {self.origin(name)} calls itself {own!r}",
+                "give its class and its entry point the same name",
+            )
+        return entry
