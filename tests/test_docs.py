@@ -13,7 +13,7 @@ from kgqa_hpc.cli import app
 
 pytestmark = pytest.mark.plugin("biokg", "evaluation", "gasl", "literature", "reasoning")
 ROOT = Path(__file__).parents[1]
-PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
 
 
 def _commands(group: Any, prefix: str = "") -> dict[str, Any]:

@@ -18,7 +18,7 @@ import numpy as np
 import yaml
 
 NODES, EDGES, NODE_TYPES, EDGE_TYPES = 47_031, 2_250_197, 11, 24  # Hetionet v1.0
-SCRIPT = "FIND nodes WITH id=<entity> AS one\nGRAPHWALK FROM one AS near\nSELECT near FIELDS name AS answer"
+SCRIPT = "FIND nodes WITH id=<entity> AS one\nGRAPHWALK FROM one AS near\nCOUNT near AS answer"
 GRAPHS: dict[str, dict[str, Any]] = {
     "hpo": {"entity": "gene", "effects": {"is_a": "raises", "associated_with": "lowers"}},
     "hetionet": {"entity": "T1", "effects": {"R1": "raises", "R2": "lowers"}},

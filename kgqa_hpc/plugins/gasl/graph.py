@@ -50,6 +50,11 @@ class PropertyGraph:
         return self.sources.tolist(), self.targets.tolist()
 
     @cached_property
+    def rows(self) -> dict[str, Rows]:
+        """Sorted neighbourhoods by direction, built when a search first needs them; every script shares them."""
+        return {}
+
+    @cached_property
     def known_types(self) -> tuple[frozenset[str], frozenset[str]]:
         """Types of nodes and of edges."""
         return frozenset(self.types), frozenset(self.edge_types)
@@ -64,7 +69,6 @@ class Graph:
     new_edges: list[Item] = field(default_factory=list)
 
     def __post_init__(self) -> None:
-        self._base_rows: dict[str, Rows] = {}
         self._index()
 
     def _index(self) -> None:
@@ -210,9 +214,10 @@ class Graph:
         """The other end and the position of each edge at a node, by both."""
         row: list[tuple[int, int]] = []
         if node < len(self.base.ids):
-            if direction not in self._base_rows:
-                self._base_rows[direction] = _rows(self.base, direction)
-            starts, others, edges = self._base_rows[direction]
+            rows = self.base.rows
+            if direction not in rows:
+                rows[direction] = _rows(self.base, direction)
+            starts, others, edges = rows[direction]
             part = slice(starts[node], starts[node + 1])
             row = list(zip(others[part].tolist(), edges[part].tolist(), strict=True))
         sides = (
