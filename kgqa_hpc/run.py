@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from kgqa_hpc import run_inputs, stages
 from kgqa_hpc.config import RunConfig, absolute_paths, parse_config, plain_config
+from kgqa_hpc.dataset.whole import require_whole
 from kgqa_hpc.errors import InputError
 from kgqa_hpc.runs import add_pass, change_dataset, open_run
 from kgqa_hpc.runs.checks import require_ready
@@ -251,6 +252,7 @@ class Dataset:
         path = self._run.dataset / name
         if not path.is_file():
             raise InputError(f"{path}: no such file", f"first: kgqa merge {self._run.path}")
+        require_whole(path.parent, name)
         return path
 
 

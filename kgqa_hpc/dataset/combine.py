@@ -26,6 +26,7 @@ from kgqa_hpc.dataset.files import PART_BYTES, RecordFiles, write_sums
 from kgqa_hpc.dataset.mixture import Mixture, counts_of, drawn, place
 from kgqa_hpc.dataset.record import record_maker
 from kgqa_hpc.dataset.where import EVERY, Where
+from kgqa_hpc.dataset.whole import require_whole
 from kgqa_hpc.errors import FingerprintMismatch, InputError
 from kgqa_hpc.runs import run_config
 from kgqa_hpc.store.canonical import pretty, sha256_of
@@ -194,6 +195,7 @@ def _records(runs: Sequence[RunFolder], name: str) -> Iterator[tuple[int, dict[s
     """Records as they were before their run made JSON text of a field: which fields are is for all runs to say."""
     for number, run in enumerate(runs):
         places = read_accounting(run).get("json_text", [])
+        require_whole(run.dataset, f"{name}.jsonl")
         with (run.dataset / f"{name}.jsonl").open("rb") as file:
             for line in file:
                 yield number, without_json_text(orjson.loads(line), places)

@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+from kgqa_hpc.dataset.whole import require_whole
 from kgqa_hpc.errors import InputError
 from kgqa_hpc.text.bounded_json import json_objects
 
@@ -27,6 +28,7 @@ def record_files(source: Path) -> list[Path]:
     files = [source / "dataset" / name for name in FILES]
     if missing := [path for path in files if not path.is_file()]:
         raise InputError(f"{missing[0]}: is not there", f"first: kgqa merge {source}")
+    require_whole(source / "dataset", *FILES)
     return files
 
 
