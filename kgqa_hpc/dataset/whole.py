@@ -7,7 +7,7 @@ from typing import Any
 
 import orjson
 
-from kgqa_hpc.errors import CorruptFile, MissingFile
+from kgqa_hpc.errors import CorruptFile
 from kgqa_hpc.store.atomic import disk_errors
 from kgqa_hpc.store.canonical import sha256_of
 from kgqa_hpc.store.regular import open_regular
@@ -34,12 +34,12 @@ def require_whole(dataset: Path, *names: str) -> None:
 def read_sums(dataset: Path) -> dict[str, str]:
     """sha256 by file name; empty where there is no SHA256SUMS. Raises CorruptFile when it cannot be read."""
     path = dataset / SUMS
+    if not path.exists():
+        return {}
     try:
         with disk_errors(path), open(open_regular(path), "rb") as file:
             lines = file.read().decode("utf-8").splitlines()
         return {name: digest for digest, name in (line.split("  ", 1) for line in lines)}
-    except (FileNotFoundError, MissingFile):
-        return {}
     except ValueError:
         raise damaged(path) from None
 

@@ -17,6 +17,7 @@ from kgqa_hpc.dataset.merge import merge
 from kgqa_hpc.dataset.mixture import Mixture, apportion, counts_of, largest
 from kgqa_hpc.errors import FingerprintMismatch, InputError
 from tests.dataset.conftest import rewrite
+from tests.sealed_dataset import seal
 
 
 def merged(make_run: Any, name: str, **options: Any) -> Any:
@@ -139,6 +140,7 @@ def renamed(run: Any) -> None:
     for name in ("accepted", "rejected"):
         path = run.dataset / f"{name}.jsonl"
         path.write_text(path.read_text().replace('{"id":"', '{"id":"second-'))
+    seal(run.dataset)
 
 
 @given(
