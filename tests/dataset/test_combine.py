@@ -37,11 +37,7 @@ def ids(folder: Path) -> list[str]:
     return found
 
 
-@pytest.mark.parametrize("waiting", [0, 5, 65_536])
-def test_every_id_stands_once_and_all_are_counted(
-    make_run: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, waiting: int
-) -> None:
-    monkeypatch.setattr("kgqa_hpc.dataset.combine.WAITING_IDS", waiting)
+def test_every_id_stands_once_and_all_are_counted(make_run: Any, tmp_path: Path) -> None:
     large, small = merged(make_run, "large/run"), merged(make_run, "small/run", items=24)
     told = combine(tmp_path / "out", [small.folder, large.folder])
     found = ids(tmp_path / "out")

@@ -18,7 +18,7 @@ from kgqa_hpc.kg.graph import KnowledgeGraph
 from kgqa_hpc.kg.settings import SourceSettings
 from kgqa_hpc.kg.sources.graphml import Document
 
-_QUOTES = "\"'` \t\r\n"
+_QUOTES = '"` \t\r\n'  # an apostrophe belongs to the name: 5'-3'
 
 
 class NanoGraphRagSettings(SourceSettings):

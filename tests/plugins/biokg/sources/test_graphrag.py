@@ -21,6 +21,11 @@ def test_graphrag_quotes_are_taken_off_names_and_types_but_not_off_ids(load, nod
     assert graph.edge_properties["weight"].to_pylist() == [2.0]
 
 
+def test_an_apostrophe_at_the_end_of_a_name_stays(load, write):
+    text = (GRAPHRAG % "").replace("DASWER``", "5'-3'&quot;")
+    assert "5'-3'" in load("nano-graphrag", path=write("g.graphml", text)).names.tolist()
+
+
 def test_graphrag_keywords_are_types_and_the_lack_of_one_can_be_named(load, write):
     path = write("g.graphml", GRAPHRAG % '<data key="d3">inhibits</data>')
     assert load("nano-graphrag", path=path).edge_types == ("inhibits",)
