@@ -16,7 +16,13 @@ help:
 
 demo:
 	@tools/setup_venv.sh cpu,hpo,report
+	@$(BIN)/kgqa -q all configs/fact.yaml runs/demo-facts
+	@$(BIN)/kgqa -q all configs/path.yaml runs/demo-paths
+	@$(BIN)/kgqa show runs/demo-facts -n 5
+	@echo "that was without a model; now graphlets, worded and judged by a demo model that shows the machinery, not knowledge"
 	@$(BIN)/kgqa all configs/demo.yaml runs/demo
+	@$(BIN)/kgqa show runs/demo-paths -n 5
+	@echo "pages    runs/demo-facts/report/index.html and runs/demo/report/index.html"
 
 system:
 	@tools/install_system.sh all
@@ -39,4 +45,4 @@ demo-kill:
 	@PATH="$(abspath $(BIN)):$$PATH" tools/demo_kill.sh
 
 clean:
-	rm -rf $(VENV) .venv-lmdeploy runs/demo
+	rm -rf $(VENV) .venv-lmdeploy runs/demo runs/demo-facts runs/demo-paths

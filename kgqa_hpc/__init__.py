@@ -1,7 +1,8 @@
 """From a knowledge graph to a judged, traceable question-answer dataset. See docs/architecture.md.
 
-For notebooks: `kgqa_hpc.open(RUN)`, `kgqa_hpc.count(graph)` and `kgqa_hpc.sample(graph, per_shape, seed)`, see
-docs/python.md. What they need is imported when they are first used.
+From Python: `kgqa_hpc.Run`, settings objects (`Csv`, `Graphlets`, `Generate`, `OpenAI` ...), `kgqa_hpc.open(RUN)`,
+`kgqa_hpc.count(graph)` and `kgqa_hpc.sample(graph, per_shape, seed)`; see docs/python.md. What they need is imported
+when they are first used.
 """
 
 from __future__ import annotations
@@ -13,9 +14,10 @@ __version__ = "0.2.0"
 
 # name -> module and attribute that hold it
 _LAZY = {
+    "Run": ("kgqa_hpc.run", "Run"),
     "count": ("kgqa_hpc.graphlets.from_libraries", "count"),
+    "open": ("kgqa_hpc.run", "Run"),
     "sample": ("kgqa_hpc.graphlets.from_libraries", "sample"),
-    "open": ("kgqa_hpc.notebook", "OpenRun"),
 }
 
 
@@ -23,8 +25,12 @@ def __getattr__(name: str) -> Any:
     if name in _LAZY:
         module, attribute = _LAZY[name]
         return getattr(importlib.import_module(module), attribute)
+    if name[:1].isupper():
+        settings_objects = importlib.import_module("kgqa_hpc.settings_objects")
+        if name in settings_objects.names():
+            return settings_objects.factory(name)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 
 def __dir__() -> list[str]:
-    return sorted([*globals(), *_LAZY])
+    return sorted([*globals(), *_LAZY, *importlib.import_module("kgqa_hpc.settings_objects").names()])

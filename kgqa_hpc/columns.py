@@ -6,10 +6,29 @@ names to types (a struct column).
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping
 from typing import Any, NamedTuple
+
+from kgqa_hpc.errors import ExtensionError
 
 Type = Any  # "string" | "int64" | "double" | "bool" | [Type] | {"field": Type}
 PLAIN = ("string", "int64", "double", "bool")
+# Members that every record has (dataset/columns.py): no column of an entry may take their place.
+COMMON_NAMES = frozenset(
+    [
+        "id",
+        "question",
+        "answer",
+        "kind",
+        "group",
+        "accepted",
+        "reason",
+        "verdicts",
+        "features",
+        "provenance",
+        "split",
+    ]
+)
 
 
 class Column(NamedTuple):
@@ -29,3 +48,39 @@ def check_type(kind: Type) -> None:
             check_type(inner)
     elif not (isinstance(kind, str) and kind in PLAIN):
         raise ValueError(f"{kind!r} is no column type: {', '.join(PLAIN)}, [type] or {{'field': type}}")
+
+
+def check_columns(columns: Iterable[Column], entry: str) -> None:
+    """Raises ExtensionError for a column that has no type, stands twice or shadows a member of every record.
+
+    `entry` names the step or kind that declares the columns, with its package.
+    """
+    names: set[str] = set()
+    for column in columns:
+        try:
+            check_type(column.type)
+        except ValueError as problem:
+            raise ExtensionError(
+                f"{entry}: column {column.name!r}: {problem}", "mend its `columns`"
+            ) from None
+        if column.name in COMMON_NAMES:
+            raise ExtensionError(
+                f"{entry}: column {column.name!r} is a member of every record", "give it another name"
+            )
+        if column.name in names:
+            raise ExtensionError(f"{entry}: declares column {column.name!r} twice", "give one another name")
+        names.add(column.name)
+
+
+def fits(value: Any, kind: Type) -> bool:
+    """Whether a value can stand in a column of this type; None stands everywhere, a whole number in a double."""
+    if value is None:
+        return True
+    if isinstance(kind, list):
+        return isinstance(value, list | tuple) and all(fits(member, kind[0]) for member in value)
+    if isinstance(kind, dict):
+        return isinstance(value, Mapping) and all(fits(value.get(name), kind[name]) for name in kind)
+    if kind == "bool":
+        return isinstance(value, bool)
+    number = {"string": str, "int64": int, "double": int | float}[kind]
+    return isinstance(value, number) and not isinstance(value, bool)

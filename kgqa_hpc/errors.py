@@ -7,6 +7,7 @@ KgqaError                        exit 1
 │   ├── DocumentFormatError               a file of documents or names: not XML, a missing column, damaged
 │   ├── ConfigError                       a key or value of the configuration
 │   ├── PromptError                       a prompt module: unknown name, undefined variable, bad front matter
+│   ├── ExtensionError                    an entry of a registry breaks its contract: names entry and package
 │   ├── EngineConfigError                 an engine that cannot start as configured: no model file, no key
 │   └── FingerprintMismatch               a run folder that was made with another configuration
 ├── StoreError                   exit 1   something on disk; the whole state is intact and resumable
@@ -62,6 +63,10 @@ class ConfigError(InputError):
 
 class PromptError(InputError):
     """A prompt module is unknown, malformed, or uses an undefined variable."""
+
+
+class ExtensionError(InputError):
+    """A step, kind or other entry breaks its contract; the message names the entry, its package and the item."""
 
 
 class EngineConfigError(InputError):

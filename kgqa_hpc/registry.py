@@ -1,8 +1,10 @@
-"""Everything that can be many is found by name: anchor kinds, steps, engines, graph sources, exports.
+"""Everything that can be many is found by name: anchor kinds, steps, engines, graph sources, exports, commands.
 
-A registry lists the entries the package ships, each as a module path that is imported only when the entry is
-asked for, and the entries of other packages, announced by an entry point `kgqa_hpc.<registry>`. An entry is
-one class with a `name` and, where it has settings, a pydantic model `Settings`; its docstring describes it.
+A registry joins three lists: the entries of the core, the tables of the plugins that ship with the package
+(kgqa_hpc/plugins), and the entries of other packages, announced by an entry point `kgqa_hpc.<registry>`. The
+module of an entry is imported only when the entry is asked for. An entry is one class with a `name` and, where it
+has settings, a pydantic model `Settings`; its docstring describes it. An entry of `commands` is a function or a
+typer application.
 
 A package of the user's own adds one with
 
@@ -15,13 +17,16 @@ A foreign entry may not take the name of a shipped one: `judge` must mean the sa
 from __future__ import annotations
 
 import difflib
+import pkgutil
 from collections.abc import Iterable, Mapping
-from functools import cached_property
+from functools import cache, cached_property
 from importlib import import_module
 from importlib.metadata import EntryPoint, entry_points
+from pathlib import Path
+from types import ModuleType
 from typing import Any
 
-from kgqa_hpc.errors import ConfigError
+from kgqa_hpc.errors import ConfigError, ExtensionError
 
 
 def did_you_mean(word: str, known: Iterable[str]) -> str:
@@ -30,17 +35,30 @@ def did_you_mean(word: str, known: Iterable[str]) -> str:
     return f", did you mean {near[0]}?" if near else ""
 
 
+@cache
+def shipped_plugins() -> dict[str, ModuleType]:
+    """The plugins of this package by name: their `__init__` modules, which hold tables and import nothing."""
+    return {
+        info.name: import_module(f"kgqa_hpc.plugins.{info.name}")
+        for info in pkgutil.iter_modules([str(Path(__file__).with_name("plugins"))])
+        if info.ispkg
+    }
+
+
 class Registry:
     """Named entries of one sort.
 
-    `group` is the last part of the entry-point group, `what` the word for messages ("step"), `shipped` maps
+    `group` is the last part of the entry-point group, `what` the word for messages ("step"), `core` maps
     a name to "module:Class".
     """
 
-    def __init__(self, group: str, what: str, shipped: Mapping[str, str]) -> None:
+    def __init__(self, group: str, what: str, core: Mapping[str, str]) -> None:
         self.group = group
         self.what = what
-        self._shipped = dict(shipped)
+        self._shipped = dict(core)
+        for plugin in shipped_plugins().values():
+            table = plugin.ENTRIES.get(group, {})
+            self._shipped |= {name: f"{plugin.__name__}.{path}" for name, path in table.items()}
         self._loaded: dict[str, Any] = {}
 
     @cached_property
@@ -87,10 +105,17 @@ class Registry:
         if name not in self._foreign:
             raise ConfigError(self.unknown(name))
         try:
-            return self._foreign[name].load()
+            entry = self._foreign[name].load()
         except Exception as problem:
             raise ConfigError(
                 f"{self.what} {name!r} of {self.origin(name)} cannot be imported: "
                 f"{type(problem).__name__}: {problem}",
                 "mend or uninstall that package",
             ) from problem
+        own = getattr(entry, "name", name)
+        if isinstance(own, str) and own != name:
+            raise ExtensionError(
+                f"{self.what} {name!r} of {self.origin(name)} calls itself {own!r}",
+                "give its class and its entry point the same name",
+            )
+        return entry

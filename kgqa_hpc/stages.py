@@ -7,7 +7,7 @@ can be repeated.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -22,6 +22,7 @@ from kgqa_hpc.store.run_folder import RunFolder
 from kgqa_hpc.terminal import note, stage_progress
 
 if TYPE_CHECKING:
+    from kgqa_hpc.config import RunConfig
     from kgqa_hpc.dataset.accounting import Accounting
     from kgqa_hpc.dataset.workers import Crew
 
@@ -52,12 +53,16 @@ class Imported:
         return f"{self.path}: {self.nodes:,} nodes of {self.node_types} types, {self.edges:,} edges"
 
 
-def init(config_file: Path, folder: Path) -> RunFolder:
-    """Check all that can be checked without work, then create the folder; a known one is only compared.
+def init(config_file: str | Path, folder: str | Path) -> RunFolder:
+    """Check a configuration file and what it names, then create the folder, or compare the one that is there.
 
     Raises ConfigError, PromptError, or FingerprintMismatch when the folder belongs to another configuration.
     """
-    config = load_ready(config_file)
+    return create(load_ready(Path(config_file)), Path(folder))
+
+
+def create(config: RunConfig, folder: Path) -> RunFolder:
+    """The same for a checked configuration; says what works elsewhere or later only."""
     run = create_run(folder, config)
     for line in notes(config):
         note(f"note: {line}")
@@ -183,14 +188,19 @@ def standing(folder: Path) -> dict[str, Any]:
     }
 
 
-def all_stages(config_file: Path, folder: Path, *, threads: int | None = None) -> RunFolder:
-    """Everything on this machine, resumable; what each stage found goes to stderr."""
+def all_stages(config_file: str | Path, folder: str | Path, *, threads: int | None = None) -> RunFolder:
+    """Everything on this machine, resumable."""
     run = init(config_file, folder)
-    for stage in STAGES:
-        found = stage.work(folder, threads)
-        for line in str("" if found is None else found).splitlines():
-            note(f"{stage.name:<7} {line}")
+    work_through(STAGES, Path(folder), threads)
     return run
+
+
+def work_through(chosen: Sequence[Stage], folder: Path, threads: int | None = None) -> None:
+    """Do stages in their order; the result of each goes to stderr."""
+    for stage in chosen:
+        result = stage.work(folder, threads)
+        for line in str("" if result is None else result).splitlines():
+            note(f"{stage.name:<7} {line}")
 
 
 def count(

@@ -16,8 +16,6 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-import orjson
-
 from kgqa_hpc.config import RunConfig
 from kgqa_hpc.config.dataset import Target
 from kgqa_hpc.dataset.target import Standing, next_size
@@ -29,18 +27,21 @@ from kgqa_hpc.store.atomic import exists, make_folder
 from kgqa_hpc.store.document import read_document, write_document
 from kgqa_hpc.store.lease import Leases
 from kgqa_hpc.store.lease_renewal import Heartbeat
+from kgqa_hpc.store.regular import read_if_there
 from kgqa_hpc.store.run_folder import RunFolder
 from kgqa_hpc.terminal import note
+from kgqa_hpc.text import bounded_json
 from kgqa_hpc.work.run import run_command
 
 KIND = "target"
 ROLE = ".target"  # no pass can have this name
+LONGEST_LOG = 1 << 28  # bytes of a log that are read, from its end
 POLL = 0.5  # s, at first; looks grow rarer
 
 
 def run_towards(folder: Path, worker: str | None = None, *, trust: bool = False) -> None:
     """Work on a run until it is complete and, where it has one, its target is reached; see work/run.py."""
-    finish_growth(folder)
+    finish_growth(folder, trust=trust)
     run_command(folder, worker, trust=trust, further=_further)
 
 
@@ -70,14 +71,14 @@ class _Unfinished(Exception):
     """Work is left in the sample, so nothing can be decided."""
 
 
-def finish_growth(folder: Path) -> None:
+def finish_growth(folder: Path, *, trust: bool = False) -> None:
     """Go on with the larger sample that a killed process had begun to draw, if any."""
     run, config = open_run(folder)
     if config.target is None or not _growth_pending(run):
         return
     with _alone(run, config, _wait):
         if _growth_pending(run):
-            extend(folder, _last(run)["next"])
+            extend(folder, _last(run)["next"], trust=trust)
 
 
 def _wait(seconds: float) -> bool:
@@ -169,20 +170,28 @@ def _gpu_hours(run: RunFolder, config: RunConfig) -> float:
     seconds = 0.0
     for path in sorted(run.logs.glob("*/*.jsonl")):
         began, gpus = 0.0, 0
-        for line in path.read_bytes().splitlines():
-            try:
-                entry = orjson.loads(line)
-            except orjson.JSONDecodeError:
-                continue  # the torn last line of a killed worker
+        for entry in _log_entries(path):
             if entry.get("event") == "started":
-                began, gpus = (
-                    entry["time"],
-                    len((entry.get("gpus") or "").split(",")) if entry.get("gpus") else least,
-                )
+                named = entry.get("gpus")
+                gpus = len(named.split(",")) if isinstance(named, str) and named else least
             elif began:
                 seconds += gpus * (entry["time"] - began)
-                began = entry["time"]
+            began = entry["time"]
     return seconds / 3600
+
+
+def _log_entries(path: Path) -> Iterator[dict[str, Any]]:
+    """The lines of a worker's log that tell a time, from the first start on; others may have written the file."""
+    started = False
+    for line in (read_if_there(path, LONGEST_LOG) or b"").splitlines():
+        try:
+            entry = bounded_json.loads(line)
+        except ValueError:
+            continue  # the torn last line of a killed worker
+        if isinstance(entry, dict) and isinstance(entry.get("time"), int | float):
+            started = started or entry.get("event") == "started"
+            if started:
+                yield entry
 
 
 def _identity(run: RunFolder, config: RunConfig) -> str:

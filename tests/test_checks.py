@@ -84,7 +84,7 @@ def test_a_package_that_workers_need_is_only_noted(
     assert len(notes(load_config(path))) == 2
     stages.init(path, tmp_path / "run")
     told = capsys.readouterr().err
-    assert "note: engine.kind openai: the package openai" in told
+    assert "note: engine.kind openai: the package aiohttp" in told
     assert "note: matplotlib" in told
 
 

@@ -52,7 +52,7 @@ def test_an_unknown_top_level_key_names_the_nearest_known_one() -> None:
 @pytest.mark.parametrize(
     ("graph", "message"),
     [
-        ({"source": "csv"}, "needs nodes and edges"),
+        ({"source": "csv"}, "needs edges"),
         ({"source": "graphml"}, "needs path"),
         ({"min_degree": 9, "max_degree": 3}, "min_degree 9 is above max_degree 3"),
     ],

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
+
 from kgqa_hpc.config import RunConfig, RuntimeConfig
 from kgqa_hpc.kg.sources import SOURCES
 from tests.by_path import load
 
+pytestmark = pytest.mark.plugin("biokg", "evaluation", "gasl", "literature", "reasoning")
 ROOT = Path(__file__).parents[1]
 PAGE = (ROOT / "docs" / "config.md").read_text(encoding="utf-8")
 

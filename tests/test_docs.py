@@ -11,14 +11,16 @@ import typer
 
 from kgqa_hpc.cli import app
 
+pytestmark = pytest.mark.plugin("biokg", "evaluation", "gasl", "literature", "reasoning")
 ROOT = Path(__file__).parents[1]
-PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
 
 
 def _commands(group: Any, prefix: str = "") -> dict[str, Any]:
     """Every command by its words: "status", "index build"."""
     found: dict[str, Any] = {}
-    for name, command in group.commands.items():
+    for name in group.list_commands(None):  # those of plugins, too
+        command = group.get_command(None, name)
         inner = hasattr(command, "commands")
         found |= _commands(command, f"{prefix}{name} ") if inner else {f"{prefix}{name}": command}
     return found

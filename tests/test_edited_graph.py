@@ -104,6 +104,7 @@ def test_a_file_that_is_gone_or_only_touched_or_put_back_does_not_matter(project
     stages.run_workers(run)
 
 
+@pytest.mark.plugin("biokg")
 def test_files_in_a_folder_and_the_recipe_are_looked_at_too(tmp_path: Path) -> None:
     folder = tmp_path / "graph"
     folder.mkdir()

@@ -30,7 +30,7 @@ def run(request: pytest.FixtureRequest, tmp_path: Path) -> Path:
 
 def test_it_is_looked_at_merged_and_reported(run: Path) -> None:
     opened = kgqa_hpc.open(run)
-    state = opened.status()
+    state = opened.status
     assert state["items"] == {"total": 9, "ended": 9}
     assert sum(state["verdicts"].values()) == 9
     counts = stages.merge(run)
@@ -38,7 +38,7 @@ def test_it_is_looked_at_merged_and_reported(run: Path) -> None:
     assert counts.total.accepted == state["verdicts"]["accepted"]
     assert sorted(counts.groups) == ["shape 1", "shape 2", "shape 4"]
     stages.report(run)
-    record = next(opened.records())
+    record = next(opened.dataset.records())
     assert record["triples"]
     assert record["graphlet_id"] in (1, 2, 4)
     story = opened.explain(record["id"])
@@ -58,7 +58,9 @@ def test_its_records_are_the_anchors_of_another_run(run: Path, tmp_path: Path) -
         )
     )
     made = stages.all_stages(tmp_path / "again.yaml", tmp_path / "next")
-    records = [*kgqa_hpc.open(made.path).records(), *kgqa_hpc.open(made.path).records("rejected")]
+    records = [
+        one for which in ("accepted", "rejected") for one in kgqa_hpc.open(made.path).dataset.records(which)
+    ]
     assert len(records) == accepted
     assert {tuple(record["verdicts"]) for record in records} == {("again",)}
 

@@ -18,6 +18,7 @@ from kgqa_hpc.errors import InputError
 from kgqa_hpc.store.run_folder import RunFolder
 from kgqa_hpc.trials.replay import render, replay
 
+pytestmark = pytest.mark.plugin("gasl")
 KINDS = ("gene", "disease", "phenotype")
 
 

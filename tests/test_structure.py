@@ -19,6 +19,7 @@ FILES = sorted(p for p in PACKAGE.rglob("*.py") if "_shipped" not in p.parts)
 # (docs/architecture.md, "The rooms"). A file of the package's top level is a room of one.
 MAY_KNOW = {
     "errors": set(),
+    "intervals": set(),
     "columns": set(),
     "jit": set(),
     "text": set(),
@@ -30,21 +31,18 @@ MAY_KNOW = {
     "store": set(),
     "kg": {"store"},
     "graphlets": {"drawing"},
-    "documents": {"store"},
-    "engines": {"documents", "store"},
-    "gasl": {"engines", "kg", "store"},
+    "engines": {"store"},
     "prompts": {"store"},
-    "anchors": {"documents", "gasl", "graphlets", "kg", "prompts"},
+    "anchors": {"graphlets", "kg", "prompts"},
     "compile_kernels": {"anchors", "graphlets", "kg"},
-    "steps": {"anchors", "documents", "engines", "gasl", "prompts"},
+    "steps": {"anchors", "engines", "prompts"},
     "config": {"anchors", "engines", "kg", "prompts", "steps", "store"},
     "runs": {"anchors", "config", "engines", "kg", "prompts", "steps", "store"},
     "status": {"config", "runs", "store"},
     "cluster": {"status", "store"},
     "work": {"anchors", "cluster", "config", "engines", "runs", "status", "steps", "store"},
     "dataset": {"anchors", "config", "kg", "runs", "steps", "store"},
-    "evaluate": {"config", "dataset", "drawing", "steps", "store"},
-    "report": {"dataset", "drawing", "evaluate", "kg", "runs", "status", "store"},
+    "report": {"dataset", "drawing", "kg", "runs", "status", "store"},
     "doctor": {"anchors", "cluster", "dataset", "engines", "kg", "steps"},
     "target": {"config", "dataset", "runs", "store", "work"},
     "stages": {
@@ -59,22 +57,47 @@ MAY_KNOW = {
         "store",
         "target",
     },
-    "notebook": {"dataset", "runs", "stages", "store"},
+    "settings_objects": {"anchors", "engines", "kg", "steps"},
+    "run_inputs": {"settings_objects", "store"},
     "trials": {
         "anchors",
         "config",
         "dataset",
         "engines",
-        "evaluate",
         "runs",
         "stages",
         "steps",
         "store",
         "work",
     },
+    "run": {
+        "config",
+        "dataset",
+        "run_inputs",
+        "runs",
+        "settings_objects",
+        "stages",
+        "status",
+        "store",
+        "trials",
+        "work",
+    },
 }
-KNOWN_TO_ALL = {"columns", "errors", "jit", "registry", "settings", "terminal", "text", "threads"}
+KNOWN_TO_ALL = {
+    "columns",
+    "errors",
+    "intervals",
+    "jit",
+    "registry",
+    "settings",
+    "terminal",
+    "text",
+    "threads",
+}
 TOP = {"cli", "__main__", "__init__"}  # they may know all rooms, and none knows them
+PLUGINS = (
+    "plugins"  # they may know the core and its cli/app.py; the core knows none of them, nor they each other
+)
 
 
 def _module(path: Path) -> str:
@@ -110,7 +133,7 @@ def _room(module: str) -> str:
 def _arrows() -> set[tuple[str, str]]:
     """(room, room it knows) of every import between two rooms."""
     rooms = {(_room_of(path), _room(module)) for path in FILES for module in _imports(path)}
-    return {(one, other) for one, other in rooms if one != other}
+    return {(one, other) for one, other in rooms if one != other and one != PLUGINS and other != PLUGINS}
 
 
 def _room_of(path: Path) -> str:
@@ -120,11 +143,26 @@ def _room_of(path: Path) -> str:
 @pytest.mark.parametrize("path", FILES, ids=_module)
 def test_a_room_knows_only_what_stands_before_it(path: Path) -> None:
     room = _room_of(path)
-    if room in TOP:
+    if room in TOP | {PLUGINS}:
         return
     assert room in MAY_KNOW, f"{room} is a new room: give it a place in the plan"
     strangers = {m for m in _imports(path) if _room(m) not in {room, *KNOWN_TO_ALL, *MAY_KNOW[room]}}
     assert not strangers, f"{_module(path)} must not know {sorted(strangers)}"
+
+
+@pytest.mark.parametrize("path", FILES, ids=_module)
+def test_the_core_imports_no_plugin_and_a_plugin_no_other(path: Path) -> None:
+    own = _plugin(_module(path))
+    imported = {name for name in map(_plugin, _imports(path)) if name}
+    assert imported <= {own}
+    if own:
+        assert {m for m in _imports(path) if m.startswith("kgqa_hpc.cli")} <= {"kgqa_hpc.cli.app"}
+
+
+def _plugin(module: str) -> str:
+    """The name of the plugin that a module belongs to; "" for the core."""
+    parts = module.split(".")
+    return ".".join(parts[2:3]) or PLUGINS if parts[1:2] == [PLUGINS] else ""
 
 
 def test_rooms_stand_in_an_order_and_none_knows_one_above_it() -> None:

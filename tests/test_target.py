@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import random
 from collections import Counter
 from pathlib import Path
@@ -17,9 +18,10 @@ from kgqa_hpc import stages
 from kgqa_hpc.config.dataset import Target
 from kgqa_hpc.dataset.target import BEYOND, Standing, next_size
 from kgqa_hpc.errors import ConfigError
+from kgqa_hpc.runs import run_config
 from kgqa_hpc.store.document import read_document
 from kgqa_hpc.store.run_folder import RunFolder
-from kgqa_hpc.target import run_towards
+from kgqa_hpc.target import _gpu_hours, run_towards
 from tests.waiting import wait_for
 from tests.work.rig import Processes, answers_kept, reconfigure
 
@@ -218,3 +220,24 @@ def test_a_next_sample_is_larger_and_within_the_budget(
     growing = {group for group, number in sampled.items() if number >= size} if even else set(sampled)
     ended = sum(number for group, number in sampled.items() if group not in growing)
     assert (found * len(growing) + ended if even else found) <= items
+
+
+def test_logs_that_others_wrote_are_read_without_harm(tmp_path: Path) -> None:
+    run = prepared(tmp_path / "a", {"accepted": 5})
+    config = run_config(run)
+    folder = run.logs / "x"
+    folder.mkdir(parents=True)
+    os.mkfifo(folder / "fifo.jsonl")
+    lines = [
+        "5",
+        "[]",
+        "null",
+        '{"event": "started"}',
+        '{"event": "started", "time": "now"}',
+        '{"event": "started", "time": 100, "gpus": 7}',
+        '{"event": "ended", "time": 460}',
+        "[" * 2000,
+        "torn",
+    ]
+    (folder / "hand.jsonl").write_text("\n".join(lines))
+    assert _gpu_hours(run, config) == pytest.approx(0.1 * config.engine.gpus_per_worker)

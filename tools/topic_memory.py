@@ -26,16 +26,16 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 import orjson
 
 from kgqa_hpc.anchors.anchor import Anchor, Source, Tools
-from kgqa_hpc.anchors.context import known_topics, topic_words
 from kgqa_hpc.anchors.names import named
 from kgqa_hpc.config import RunConfig, load_config, parse_config
 from kgqa_hpc.engines.engine import Request, Response
 from kgqa_hpc.engines.mailbox import Mailbox
 from kgqa_hpc.engines.registry import ENGINES
-from kgqa_hpc.evaluate.variety import measures
 from kgqa_hpc.kg.graph import KnowledgeGraph
 from kgqa_hpc.kg.load import load_graph
 from kgqa_hpc.kg.reduce import Wanted, reduce_to
+from kgqa_hpc.plugins.evaluation.variety import measures
+from kgqa_hpc.plugins.reasoning.context import known_topics, topic_words
 from kgqa_hpc.runs.chain import build_chain, kind_of
 from kgqa_hpc.steps.item import Item
 

@@ -10,10 +10,6 @@ KINDS = Registry(
         "path": "kgqa_hpc.anchors.path:PathAnchors",
         "fact": "kgqa_hpc.anchors.fact:FactAnchors",
         "hub": "kgqa_hpc.anchors.hub:HubAnchors",
-        "context": "kgqa_hpc.anchors.context:ContextAnchors",
-        "puzzle": "kgqa_hpc.anchors.puzzle:PuzzleAnchors",
-        "script": "kgqa_hpc.anchors.script:ScriptAnchors",
-        "abstract": "kgqa_hpc.anchors.abstract:AbstractAnchors",
         "records": "kgqa_hpc.anchors.records:RecordAnchors",
     },
 )

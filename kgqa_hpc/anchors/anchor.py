@@ -8,13 +8,16 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import starmap
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from kgqa_hpc.anchors.names import named
 from kgqa_hpc.columns import Column
 from kgqa_hpc.kg.relations import Node, Relation
 from kgqa_hpc.prompts.safe_text import clean_name
 from kgqa_hpc.settings import KindSettings
+
+if TYPE_CHECKING:
+    from kgqa_hpc.kg.reduce import AnswerGraph
 
 __all__ = ["Anchor", "AnchorKind", "Drawn", "Node", "Relation", "Source", "Tools", "graph_variables"]
 
@@ -66,14 +69,24 @@ class Anchor:
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """Where anchors are drawn from.
+    """Where anchors are drawn from, and the graph that their answers are read from.
 
     `graph` is the reduced KnowledgeGraph (kg/graph.py) and `reduction` its counts, both None for kinds
-    that read no graph.
+    that read no graph. `answers` is the graph that answers are computed on, for kinds with `whole_graph`;
+    without it that is `graph` itself.
     """
 
     graph: Any = None
     reduction: Mapping[str, Any] | None = None
+    answers: AnswerGraph | None = None
+
+    def answer_graph(self) -> AnswerGraph:
+        """The graph that answers are computed on. Raises ValueError for a source without a graph."""
+        from kgqa_hpc.kg.reduce import AnswerGraph
+
+        if self.graph is None:
+            raise ValueError("the source has no graph")
+        return self.answers or AnswerGraph.of_reduced(self.graph)
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,7 +119,7 @@ class AnchorKind:
 
     `columns` are what its records carry beside the common ones, `group_word` is the heading of its groups,
     `sample` an anchor on which prompts are tried when they are loaded, `gives` the fields its items begin
-    with.
+    with. A kind with `whole_graph` computes answers on the whole named graph (`Source.answers`).
     """
 
     name: ClassVar[str]
@@ -114,6 +127,7 @@ class AnchorKind:
     columns: ClassVar[tuple[Column, ...]] = ()
     group_word: ClassVar[str] = "group"
     needs_graph: ClassVar[bool] = True
+    whole_graph: ClassVar[bool] = False
     gives: ClassVar[tuple[str, ...]] = ()
     sample: ClassVar[Anchor]
 

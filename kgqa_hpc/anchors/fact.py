@@ -1,24 +1,29 @@
 """Short answer: one thing, one relation, and everything the graph says stands in it; or one attribute.
 
 A question is a node with a relation, a direction and a type of the other end; its answer set is all such
-neighbours. Drawn uniformly among the questions with at most `max_answers` answers.
+neighbours in the whole named graph. Drawn uniformly among the questions of the reduced graph (an edge of it has
+their relation) with at most `max_answers` answers.
 """
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Mapping
+from functools import lru_cache
 from typing import Any, Literal
 
 import numpy as np
 from pydantic import Field
 
 from kgqa_hpc.anchors.anchor import Anchor, AnchorKind, Drawn, Node, Relation, Source, Tools, graph_variables
-from kgqa_hpc.anchors.family import DIFFICULTY, answer_fields, content_id, difficulty, place, wording
+from kgqa_hpc.anchors.family import DIFFICULTY, answer_fields, askable, content_id, difficulty, place, wording
 from kgqa_hpc.anchors.incidence import Incidence
+from kgqa_hpc.anchors.queries import CYPHER, QUERY, chain_queries, property_cypher, property_sparql
 from kgqa_hpc.anchors.routes import Routes, code_of
 from kgqa_hpc.columns import Column
 from kgqa_hpc.errors import EmptyGraphError
+from kgqa_hpc.kg.graph import Codes, Mask
+from kgqa_hpc.kg.iris import value_text
 from kgqa_hpc.prompts.safe_text import clean_name
 from kgqa_hpc.settings import KindSettings
 
@@ -46,10 +51,13 @@ class FactAnchors(AnchorKind):
     name = "fact"
     Settings = FactSettings
     group_word = "relation"
+    whole_graph = True
     gives = ("answer", "answers")
     columns = (
         Column("answers", ["string"], "Every answer the graph gives."),
         Column("aliases", ["string"], "Other names of the answers that count as right."),
+        QUERY,
+        CYPHER,
         *DIFFICULTY,
     )
     sample = Anchor(
@@ -70,9 +78,9 @@ class FactAnchors(AnchorKind):
 
     def draw(self, source: Source, settings: FactSettings, seed: int, tools: Tools) -> Drawn:
         """Raises InputError for a relation or property the graph has not, EmptyGraphError without a question."""
-        routes = Routes(source.graph)
+        routes = Routes(source.graph, source.answer_graph())
         _check_names(settings, source.graph)
-        anchors = [*_facts(routes, settings, seed), *_attributes(routes, settings)]
+        anchors = [*_facts(routes, settings), *_attributes(routes, settings)]
         if not anchors:
             raise EmptyGraphError(
                 "the graph answers no question that fits anchors", "raise anchors.max_answers"
@@ -106,8 +114,17 @@ class FactAnchors(AnchorKind):
         return {
             "answers": list(data["answers"]),
             "aliases": list(data["aliases"]),
+            **self._queries(anchor),
             **difficulty(1, len(anchor.nodes), data["degree"]),
         }
+
+    def _queries(self, anchor: Anchor) -> dict[str, str | None]:
+        given, data = anchor.nodes[0], anchor.data
+        if len(anchor.nodes) > 1:
+            step = {"relation": data["relation"], "out": data["out"], "type": data["asked"]}
+            return chain_queries(anchor, [step])
+        name = data["relation"]
+        return {QUERY.name: property_sparql(given, name), CYPHER.name: property_cypher(given, name)}
 
 
 def _check_names(settings: FactSettings, graph: Any) -> None:
@@ -121,32 +138,43 @@ def _check_names(settings: FactSettings, graph: Any) -> None:
             code_of(name, known, what)
 
 
-def _queries(incidence: Incidence, kinds: np.ndarray, most: int) -> Iterator[tuple[Query, list[int]]]:
-    """Every question with at most `most` answers: the query and the nodes that answer it."""
-    node = np.repeat(np.arange(len(incidence.starts) - 1), np.diff(incidence.starts))
-    kind = kinds[incidence.other]
-    order = np.lexsort((incidence.other, kind, incidence.out, incidence.relation, node))
-    rows = np.stack([node[order], incidence.relation[order], incidence.out[order], kind[order]])
-    if not rows.shape[1]:
+def _queries(incidence: Incidence, kinds: Codes, kept: Mask, most: int) -> Iterator[tuple[Query, list[int]]]:
+    """Every question with at most `most` answers: the query and the nodes that answer it.
+
+    Asked are nodes that are `kept`, about which a kept node is among the answers.
+    """
+    node = np.repeat(np.arange(len(kept)), np.diff(incidence.starts))
+    rows = np.flatnonzero(kept[node])
+    other = incidence.other[rows]
+    parts = (node[rows], incidence.relation[rows], incidence.out[rows], kinds[other])
+    order = np.lexsort((other, *reversed(parts)))
+    if not len(order):
         return
-    first = np.flatnonzero(np.append(True, (rows[:, 1:] != rows[:, :-1]).any(axis=0))).tolist()
-    ends = [*first[1:], rows.shape[1]]
-    for begin, end in zip(first, ends, strict=True):
-        if end - begin <= most:
-            asked, relation, out, other = rows[:, begin].tolist()
-            yield (asked, relation, bool(out), other), incidence.other[order[begin:end]].tolist()
+    query, other = np.stack([part[order] for part in parts]), other[order]
+    first = np.flatnonzero(np.append(True, (query[:, 1:] != query[:, :-1]).any(axis=0)))
+    sizes = np.diff(np.append(first, len(other)))
+    fits = (sizes <= most) & np.logical_or.reduceat(kept[other], first)
+    for begin, size in zip(first[fits].tolist(), sizes[fits].tolist(), strict=True):
+        asked, relation, out, kind = query[:, begin].tolist()
+        yield (asked, relation, bool(out), kind), other[begin : begin + size].tolist()
 
 
-def _facts(routes: Routes, settings: FactSettings, seed: int) -> Iterator[Anchor]:
-    graph, degrees = routes.graph, routes.graph.degrees()
+def _facts(routes: Routes, settings: FactSettings) -> Iterator[Anchor]:
+    graph = routes.whole
     other_names = graph.node_properties[settings.aliases] if settings.aliases else None
+    kept = np.zeros(graph.num_nodes, bool)
+    kept[routes.answers.positions] = True
+    degree = lru_cache(maxsize=1 << 16)(routes.degree)
     for (asked, relation, out, kind), ends in _queries(
-        routes.incidence, graph.node_type, settings.max_answers
+        routes.incidence, graph.node_type, kept, settings.max_answers
     ):
         name = graph.edge_types[relation]
+        if settings.relations is not None and name not in settings.relations:
+            continue
         nodes = [graph.node(node) for node in (asked, *ends)]
-        doubled = len({node.name for node in nodes}) < len(nodes) or nodes[0].name in routes.shared_names
-        if doubled or (settings.relations is not None and name not in settings.relations):
+        answers = sorted(node.name for node in nodes[1:])
+        doubled = len(set(answers)) < len(answers)
+        if doubled or not askable(nodes[0].name, answers, routes.shared_names):
             continue
         aliases = [other_names[end].as_py() or "" for end in ends] if other_names is not None else []
         relations = tuple(Relation(*((0, i) if out else (i, 0)), name) for i in range(1, len(nodes)))
@@ -160,9 +188,10 @@ def _facts(routes: Routes, settings: FactSettings, seed: int) -> Iterator[Anchor
                 "relation": name,
                 "out": out,
                 "asked": graph.node_types[kind],
-                "answers": sorted(node.name for node in nodes[1:]),
+                "answers": answers,
                 "aliases": [alias for text in aliases for alias in text.split("|") if alias],
-                "degree": int(max(degrees[ends])),
+                "degree": max(map(degree, ends)),
+                "unnamed": routes.answers.unnamed,
             },
         )
 
@@ -177,7 +206,7 @@ def _attributes(routes: Routes, settings: FactSettings) -> Iterator[Anchor]:
                 "relation": name,
                 "out": True,
                 "asked": name,
-                "answers": [str(value)],
+                "answers": [value_text(value)],
                 "aliases": [],
                 "degree": 0,
             }

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Sequence
-from typing import Any
+from collections import Counter
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from typing import Any, TypeVar
 
 from kgqa_hpc.anchors.names import named, plain
 from kgqa_hpc.columns import Column
 
+T = TypeVar("T")
 DIFFICULTY = (
     Column("difficulty", "string", "easy, medium or hard, by the rule of docs/families.md."),
     Column("inference_steps", "int64", "Facts that must be put together to reach the answer."),
@@ -22,6 +24,16 @@ _SOURCES = (
     *("the text", "the passage", "the figure", "the table", "the context", "the graph", "this graph"),
     *("the excerpt", "the document", "above information"),
 )
+
+
+def shared_names(names: Iterable[str]) -> frozenset[str]:
+    """Names that several nodes bear: a question that names one of them could mean any of these nodes."""
+    return frozenset(name for name, times in Counter(names).items() if times > 1)
+
+
+def askable(given: str, answers: Iterable[str], shared: Collection[str]) -> bool:
+    """Whether a question can name what is given: it means one node, and no answer bears the name as well."""
+    return given not in shared and plain(given) not in map(plain, answers)
 
 
 def content_id(kind: str, *content: Any) -> str:
@@ -51,6 +63,18 @@ def difficulty(steps: int, nodes: int, degree: int) -> dict[str, Any]:
 def answer_fields(answers: Sequence[str]) -> dict[str, Any]:
     """The fields of an item whose answers are known before anybody is asked."""
     return {"answer": "; ".join(answers), "answers": list(answers)}
+
+
+def in_turn(shares: list[Iterator[T]], number: int) -> Iterator[T]:
+    """One of each in turn, until there are `number` or nothing is left."""
+    while shares and number > 0:
+        for share in list(shares):
+            item = next(share, None)
+            if item is None:
+                shares.remove(share)
+            elif number > 0:
+                number -= 1
+                yield item
 
 
 def own_words(text: str) -> str | None:

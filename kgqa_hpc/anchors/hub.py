@@ -14,7 +14,7 @@ import numpy as np
 from pydantic import Field
 
 from kgqa_hpc.anchors.anchor import Anchor, AnchorKind, Drawn, Node, Relation, Source, Tools, graph_variables
-from kgqa_hpc.anchors.family import DIFFICULTY, content_id, difficulty, own_words, place
+from kgqa_hpc.anchors.family import DIFFICULTY, content_id, difficulty, own_words, place, shared_names
 from kgqa_hpc.anchors.names import named
 from kgqa_hpc.columns import Column
 from kgqa_hpc.errors import EmptyGraphError
@@ -40,6 +40,7 @@ class HubAnchors(AnchorKind):
     name = "hub"
     Settings = HubSettings
     group_word = "type"
+    whole_graph = True
     columns = (
         Column("center_node", "string", "Name of the hub."),
         Column("num_connections", "int64", "Its neighbours in the graph."),
@@ -61,17 +62,21 @@ class HubAnchors(AnchorKind):
 
     def draw(self, source: Source, settings: HubSettings, seed: int, tools: Tools) -> Drawn:
         """Raises EmptyGraphError when no node has so many neighbours."""
-        graph = source.graph
-        assert graph is not None
+        graph, answers = source.graph, source.answer_graph()
         degrees = graph.degrees()
-        hubs = np.flatnonzero(degrees >= settings.min_degree).tolist()
+        shared = shared_names(answers.graph.names)
+        wide = np.flatnonzero(degrees >= settings.min_degree).tolist()
+        hubs = [hub for hub in wide if graph.names[hub] not in shared]
         if not hubs:
             raise EmptyGraphError(f"no node has {settings.min_degree} neighbours", "lower anchors.min_degree")
         totals = Counter(graph.node(hub).type for hub in hubs)
         by_seed = {hub: place(seed, str(graph.node_ids[hub])) for hub in hubs}
         largest = settings.first == "largest"
         hubs.sort(key=lambda hub: (-int(degrees[hub]) if largest else 0, by_seed[hub]))
-        chosen = (_anchor(graph, hub, settings, seed) for hub in hubs[: settings.number])
+        all_degrees = answers.graph.degrees()[answers.positions]
+        chosen = (
+            _anchor(graph, hub, int(all_degrees[hub]), settings, seed) for hub in hubs[: settings.number]
+        )
         return Drawn(chosen, totals, notes=(f"{len(hubs):,} hubs",))
 
     def variables(self, anchor: Anchor) -> dict[str, Any]:
@@ -103,7 +108,7 @@ class HubAnchors(AnchorKind):
         }
 
 
-def _anchor(graph: Any, hub: int, settings: HubSettings, seed: int) -> Anchor:
+def _anchor(graph: Any, hub: int, degree: int, settings: HubSettings, seed: int) -> Anchor:
     starts, others = graph.csr()
     around = others[starts[hub] : starts[hub + 1]].tolist()
     around.sort(key=lambda node: place(seed, f"{graph.node_ids[hub]}/{graph.node_ids[node]}"))
@@ -116,7 +121,7 @@ def _anchor(graph: Any, hub: int, settings: HubSettings, seed: int) -> Anchor:
         group=own.type,
         nodes=tuple(graph.node(node) for node in nodes),
         relations=relations,
-        data={"degree": len(around), "uses": min(settings.uses, len(nodes) - 1)},
+        data={"degree": degree, "uses": min(settings.uses, len(nodes) - 1)},
     )
 
 

@@ -7,10 +7,12 @@ once, self-loops not at all.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
+
+from kgqa_hpc.kg.relations import first_of_runs
 
 if TYPE_CHECKING:
     from kgqa_hpc.kg.graph import KnowledgeGraph
@@ -39,39 +41,41 @@ class Incidence:
 
     @classmethod
     def build(cls, graph: KnowledgeGraph) -> Incidence:
-        """Sort all edges once, O(m log m)."""
+        """Sort all edges once, as whole numbers. Raises ValueError beyond 2**63 of nodes squared times types."""
         real = graph.edge_source != graph.edge_target
         source, target, kind = graph.edge_source[real], graph.edge_target[real], graph.edge_type[real]
-        node = np.concatenate([source, target])
-        other = np.concatenate([target, source])
-        relation = np.concatenate([kind, kind])
-        back = np.concatenate([np.zeros(len(source), bool), np.ones(len(target), bool)])
-        order = np.lexsort((other, back, relation, node))
-        node, other, relation, back = node[order], other[order], relation[order], back[order]
-        same = np.zeros(len(node), bool)
-        same[1:] = (
-            (node[1:] == node[:-1])
-            & (other[1:] == other[:-1])
-            & (relation[1:] == relation[:-1])
-            & (back[1:] == back[:-1])
-        )
-        node = node[~same]
+        nodes, types = max(graph.num_nodes, 1), max(len(graph.edge_types), 1)
+        if nodes * nodes * types * 2 >= 2**63:
+            raise ValueError(f"{nodes:,} nodes with {types:,} edge types are too many for one table")
+        # An arm as one number: node, type, direction (outgoing first), other node.
+        away = (source.astype(np.int64) * types + kind) * 2 * nodes + target
+        back = ((target.astype(np.int64) * types + kind) * 2 + 1) * nodes + source
+        arms = np.concatenate([away, back])
+        arms.sort()
+        arms, other = np.divmod(arms[first_of_runs(arms)], nodes)
+        arms, back = np.divmod(arms, 2)
+        node, relation = np.divmod(arms, types)
         starts = np.searchsorted(node, np.arange(graph.num_nodes + 1))
-        return cls(starts.astype(np.int64), relation[~same], ~back[~same], other[~same])
+        return cls(starts.astype(np.int64), relation.astype(np.int32), back == 0, other.astype(np.int32))
 
-    def arms(self, node: int) -> list[Arm]:
-        """All arms of a node in their order."""
-        rows = slice(int(self.starts[node]), int(self.starts[node + 1]))
-        columns: tuple[list[Any], ...] = (
-            self.relation[rows].tolist(),
-            self.out[rows].tolist(),
-            self.other[rows].tolist(),
-        )
-        return [Arm(*arm) for arm in zip(*columns, strict=True)]
+    def around(self, node: int) -> npt.NDArray[np.int32]:
+        """The other ends of all arms of a node; a neighbour stands there once for each edge."""
+        return self.other[int(self.starts[node]) : int(self.starts[node + 1])]
 
-    def step(self, node: int, relation: int, out: bool) -> list[int]:
-        """The nodes one edge of this type and direction away."""
+    def arm(self, node: int, other: int, relation: int | None, forward: bool) -> Arm:
+        """The first arm from a node to another, of a type (None: any); `forward`: only outgoing ones."""
+        begin = int(self.starts[node])
+        rows = slice(begin, int(self.starts[node + 1]))
+        fits = self.other[rows] == other
+        if relation is not None:
+            fits &= self.relation[rows] == relation
+        if forward:
+            fits &= self.out[rows]
+        row = begin + int(np.argmax(fits))
+        return Arm(int(self.relation[row]), bool(self.out[row]), other)
+
+    def step(self, node: int, relation: int, out: bool) -> npt.NDArray[np.int32]:
+        """The nodes one edge of this type and direction away, ascending."""
         rows = slice(int(self.starts[node]), int(self.starts[node + 1]))
         fits = (self.relation[rows] == relation) & (self.out[rows] == out)
-        found: list[int] = self.other[rows][fits].tolist()
-        return found
+        return self.other[rows][fits]

@@ -1,28 +1,46 @@
 """Multi-hop: a simple path of the graph; the question names its start, the answer is where it ends.
 
-Paths are drawn uniformly (simple_paths.py). The answer set is everything that the same relations and types lead
-to from the same start, so a question with several answers asks for all of them; a path whose ends are also
-joined by fewer edges has a shortcut.
+Paths are drawn uniformly (simple_paths.py) on the reduced graph. The answer set is everything that the same
+relations and types lead to from the same start in the whole named graph, so a question with several answers asks
+for all of them, and is asked once; a path whose ends are also joined by fewer edges there has a shortcut.
 """
 
 from __future__ import annotations
 
 import json
+from collections import Counter
 from collections.abc import Mapping, Sequence
-from typing import Any, Literal
+from string import ascii_uppercase
+from typing import Annotated, Any, Literal
 
-from pydantic import Field, model_validator
+from pydantic import BeforeValidator, Field, model_validator
 
 from kgqa_hpc.anchors.anchor import Anchor, AnchorKind, Drawn, Node, Relation, Source, Tools, graph_variables
-from kgqa_hpc.anchors.family import DIFFICULTY, answer_fields, content_id, difficulty, wording
+from kgqa_hpc.anchors.family import (
+    DIFFICULTY,
+    answer_fields,
+    askable,
+    content_id,
+    difficulty,
+    in_turn,
+    wording,
+)
+from kgqa_hpc.anchors.metapaths import shipped_metapaths
 from kgqa_hpc.anchors.names import plain
-from kgqa_hpc.anchors.routes import Routes
+from kgqa_hpc.anchors.queries import CYPHER, QUERY, chain_queries
+from kgqa_hpc.anchors.routes import Routes, WayStep
 from kgqa_hpc.columns import Column
 from kgqa_hpc.errors import EmptyGraphError
 from kgqa_hpc.prompts.safe_text import clean_name
 from kgqa_hpc.settings import KindSettings
 
 IN_VAIN = 20_000  # draws in a row that gave nothing new before drawing ends
+Metapath = list[str | None]
+Metapaths = Annotated[
+    list[Annotated[Metapath, Field(min_length=2, max_length=9)]],
+    Field(min_length=1),
+    BeforeValidator(shipped_metapaths),
+]
 STEP = {"entity": "string", "relation": "string", "target": "string"}
 
 
@@ -33,13 +51,22 @@ class PathSettings(KindSettings):
     number: int = Field(1000, ge=1, description="Paths drawn; all where there are fewer.")
     length: int = Field(2, ge=1, le=8, description="Edges of a path.")
     pattern: list[str | None] | None = Field(None, description="Node types along the path; null: any.")
+    patterns: Metapaths | None = Field(
+        None, description="Several patterns of any length, drawn in turn; or the name of a shipped list."
+    )
     relations: list[str | None] | None = Field(None, description="Edge types along it; null: any.")
     direction: Literal["either", "forward"] = Field("either", description="How steps may cross edges.")
-    max_answers: int | None = Field(5, ge=1, description="Only questions with at most so many answers.")
+    max_answers: int | None = Field(
+        5, ge=1, description="Only questions with at most so many answers; null: any number."
+    )
     shortcuts: bool = Field(False, description="Keep paths whose ends are also joined by fewer edges.")
 
     @model_validator(mode="after")
     def _lengths(self) -> PathSettings:
+        own = ("length", "pattern", "relations")
+        given = [name for name in own if getattr(self, name) != type(self).model_fields[name].default]
+        if self.patterns is not None and given:
+            raise ValueError(f"patterns stands alone: remove {', '.join(given)}")
         if self.pattern is not None and len(self.pattern) != self.length + 1:
             raise ValueError(f"pattern needs {self.length + 1} node types for length {self.length}")
         if self.relations is not None and len(self.relations) != self.length:
@@ -53,11 +80,14 @@ class PathAnchors(AnchorKind):
     name = "path"
     Settings = PathSettings
     group_word = "path"
+    whole_graph = True
     gives = ("answer", "answers")
     columns = (
         Column("steps", [STEP], "The path as edges of the graph, in the direction they have there."),
         Column("steps_hold", ["bool"], "For each step whether the graph has that edge."),
         Column("answers", ["string"], "Every answer the graph gives."),
+        QUERY,
+        CYPHER,
         Column("shortcut", "bool", "Whether fewer edges join the two ends."),
         *DIFFICULTY,
     )
@@ -77,36 +107,36 @@ class PathAnchors(AnchorKind):
 
     def draw(self, source: Source, settings: PathSettings, seed: int, tools: Tools) -> Drawn:
         """Raises InputError for a type the graph has not, EmptyGraphError when no path fits."""
-        routes = Routes(source.graph)
-        space = routes.space(settings.length, settings.pattern, settings.relations, settings.direction)
-        anchors = list(
-            space.fitting(seed, settings.number, IN_VAIN, lambda path: _anchor(routes, path, settings))
-        )
+        routes = Routes(source.graph, source.answer_graph())
+        patterns: list[Metapath | None] = [settings.pattern]
+        if settings.patterns is not None:
+            patterns = [*settings.patterns]
+        draws = [
+            _Draw(routes, settings, pattern, seed if len(patterns) == 1 else f"{seed}/{_group(0, pattern)}")
+            for pattern in patterns
+        ]
+        anchors = list(in_turn([draw.anchors for draw in draws], settings.number))
         if not anchors:
+            lengths = " or ".join(str(length) for length in sorted({draw.length for draw in draws}))
             raise EmptyGraphError(
-                f"no path of {settings.length} edges fits anchors", "allow more answers, shortcuts or types"
+                f"no path of {lengths} edges fits anchors", "allow more answers, shortcuts or types"
             )
-        total = space.total()
-        counts = {
-            "walks": space.walks,
-            "low": total.low,
-            "high": total.high,
-            "exact": total.exact is not None,
-        }
-        counts |= {"drawn": space.tried, "simple": space.kept, "kept": len(anchors)}
-        name = _group(settings.length, settings.pattern)
-        number = f"{total.low:,}" if counts["exact"] else f"{total.low:,} to {total.high:,} (95 %)"
-        note = f"{number} simple paths; {space.kept:,} drawn, {len(anchors):,} of them fit and differ"
+        kept = Counter(anchor.group for anchor in anchors)
+        totals = {draw.group: draw.space.total() for draw in draws}
+        counts = {draw.group: draw.counts(kept[draw.group]) for draw in draws}
         return Drawn(
             anchors,
-            {} if total.exact is None else {name: total.exact},
-            {"paths.json": json.dumps({name: counts}, indent=1).encode()},
-            (note,),
+            {group: total.exact for group, total in totals.items() if total.exact is not None},
+            {"paths.json": json.dumps(counts, indent=1).encode()},
+            tuple(draw.note(kept[draw.group]) for draw in draws),
         )
 
     def variables(self, anchor: Anchor) -> dict[str, Any]:
-        """Beside nodes and relations: given and hidden nodes, and `way`: (from type, relation, points away, to
-        type).
+        """Beside nodes and relations: the `given` node, the type `asked` for and the `answers`.
+
+        `way`: (from type, relation, points away, to type) of each step. `chain` says the same with lettered things
+        and in the direction of each edge: ("disease B", "has_phenotype", "phenotype A"); `letters` names the given
+        thing and the one asked for.
         """
         nodes = graph_variables(anchor)["nodes"]
         types = [clean_name(anchor.nodes[0].type), *(clean_name(step["type"]) for step in anchor.data["way"])]
@@ -114,11 +144,18 @@ class PathAnchors(AnchorKind):
             (types[number], clean_name(step["relation"]), step["out"], types[number + 1])
             for number, step in enumerate(anchor.data["way"])
         ]
+        labels = [f"{kind} {letter}" for kind, letter in zip(types, ascii_uppercase, strict=False)]
+        chain = [
+            (labels[a], clean_name(kind), labels[b])
+            for a, b, kind in (_edge(number, step) for number, step in enumerate(anchor.data["way"]))
+        ]
         answers = [clean_name(answer) for answer in anchor.data["answers"]]
         return {
             **graph_variables(anchor),
             "given": nodes[:1],
             "way": way,
+            "chain": chain,
+            "letters": (labels[0], labels[-1]),
             "answers": answers,
             "asked": types[-1],
         }
@@ -143,42 +180,90 @@ class PathAnchors(AnchorKind):
             "steps": [{"entity": names[a], "relation": kind, "target": names[b]} for a, b, kind in edges],
             "steps_hold": [Relation(*edge) in anchor.relations for edge in edges],
             "answers": list(data["answers"]),
+            **chain_queries(anchor, data["way"]),
             "shortcut": data["shortcut"],
             **difficulty(len(edges), len(anchor.nodes), data["degree"]),
         }
 
 
-def _anchor(routes: Routes, path: tuple[int, ...], settings: PathSettings) -> Anchor | None:
-    graph = routes.graph
-    shortcut = routes.distance_below(path[0], path[-1], settings.length)
-    if shortcut and not settings.shortcuts:
-        return None
-    nodes = tuple(graph.node(node) for node in path)
-    if len({plain(node.name) for node in nodes}) < len(nodes) or nodes[0].name in routes.shared_names:
-        return None  # two bear one name: no question could tell them apart
-    way = routes.way(path, settings.relations, settings.direction)
-    limit = settings.max_answers
-    ends = [path[-1]] if limit is None else routes.ends(path[0], way, limit)
-    if ends is None:
-        return None
-    answers = sorted({graph.node(end).name for end in ends})
-    told = [
-        {"relation": graph.edge_types[arm.relation], "out": arm.out, "type": graph.node(arm.other).type}
-        for arm in way
-    ]
-    return Anchor(
-        id=content_id("path", *(node.id for node in nodes)),
-        kind="path",
-        group=_group(settings.length, settings.pattern),
-        nodes=nodes,
-        relations=graph.relations_between(path),
-        data={
-            "way": told,
-            "answers": answers,
-            "shortcut": shortcut,
-            "degree": int(graph.degrees()[path[-1]]),
-        },
-    )
+class _Draw:
+    """The questions of one pattern, drawn one after the other."""
+
+    def __init__(
+        self, routes: Routes, settings: PathSettings, pattern: Metapath | None, seed: int | str
+    ) -> None:
+        self.length = settings.length if settings.patterns is None or pattern is None else len(pattern) - 1
+        self.group = _group(self.length, pattern)
+        self.space = routes.space(self.length, pattern, settings.relations, settings.direction)
+        make = _Questions(routes, settings, self.length, self.group).anchor
+        self.anchors = self.space.fitting(seed, settings.number, IN_VAIN, make)
+
+    def counts(self, kept: int) -> dict[str, Any]:
+        """What stats/paths.json says of the pattern."""
+        space, total = self.space, self.space.total()
+        found = {"walks": space.walks, "low": total.low, "high": total.high, "exact": total.exact is not None}
+        return found | {"drawn": space.tried, "simple": space.kept, "kept": kept}
+
+    def note(self, kept: int) -> str:
+        total = self.space.total()
+        interval = f"{total.low:,} to {total.high:,} (95 %)"
+        number = f"{total.low:,}" if total.exact is not None else interval
+        return f"{number} simple paths; {self.space.kept:,} drawn, {kept:,} questions among them fit"
+
+
+Question = tuple[int, tuple[WayStep, ...]]  # start and way, in the graph that answers are computed on
+
+
+class _Questions:
+    """The questions of drawn paths, each once: a start, a chain of relations, and types."""
+
+    def __init__(self, routes: Routes, settings: PathSettings, length: int, group: str) -> None:
+        self.routes, self.settings, self.length, self.group = routes, settings, length, group
+        self._asked: set[Question] = set()
+        self._answers: dict[Question, list[str]] = {}  # empty: not to be asked
+
+    def anchor(self, path: tuple[int, ...]) -> Anchor | None:
+        """The anchor of a path in the drawn graph; None where it does not fit, or its question was asked already."""
+        routes, settings = self.routes, self.settings
+        at = routes.answers.positions[list(path)].tolist()
+        nodes = tuple(routes.whole.node(node) for node in at)
+        if len({plain(node.name) for node in nodes}) < len(nodes):
+            return None  # two bear one name: no question could tell them apart
+        way = routes.way(at, settings.relations, settings.direction)
+        question = (at[0], way)
+        if question in self._asked or not (answers := self._answers_of(question)):
+            return None
+        shortcut = routes.distance_below(at[0], at[-1], self.length)
+        if shortcut and not settings.shortcuts:
+            return None
+        self._asked.add(question)
+        relations, types = routes.whole.edge_types, routes.whole.node_types
+        return Anchor(
+            id=content_id("path", *(node.id for node in nodes)),
+            kind="path",
+            group=self.group,
+            nodes=nodes,
+            relations=routes.graph.relations_between(path),
+            data={
+                "way": [
+                    {"relation": relations[step.relation], "out": step.out, "type": types[step.kind]}
+                    for step in way
+                ],
+                "answers": answers,
+                "shortcut": shortcut,
+                "degree": routes.degree(at[-1]),
+                "unnamed": routes.answers.unnamed,
+            },
+        )
+
+    def _answers_of(self, question: Question) -> list[str]:
+        """Names of the answers, in order; none where there are too many, or none that tells them from the start."""
+        if question not in self._answers:
+            routes, start = self.routes, self.routes.whole.node(question[0]).name
+            ends = routes.ends(*question, self.settings.max_answers) or ()
+            names = sorted({routes.whole.node(end).name for end in ends})
+            self._answers[question] = names if askable(start, names, routes.shared_names) else []
+        return self._answers[question]
 
 
 def _edge(number: int, step: Mapping[str, Any]) -> tuple[int, int, str]:

@@ -1,36 +1,59 @@
-"""Ways through a graph: which steps a pattern allows, where the same way leads, and how near two nodes are."""
+"""Ways through a graph: which steps a pattern allows, where the same way leads, and how near two nodes are.
+
+Paths are drawn on the reduced graph; where a way leads and how near two nodes are is looked up in the graph that
+answers are computed on. Nodes of these look-ups are positions in that graph.
+"""
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from functools import cached_property
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
+import numpy.typing as npt
 
-from kgqa_hpc.anchors.incidence import Arm, Incidence
+from kgqa_hpc.anchors.family import shared_names
+from kgqa_hpc.anchors.incidence import Incidence
 from kgqa_hpc.anchors.simple_paths import Layer, PathSpace
 from kgqa_hpc.errors import InputError
+from kgqa_hpc.kg.reduce import AnswerGraph
 from kgqa_hpc.registry import did_you_mean
 
 if TYPE_CHECKING:
     from kgqa_hpc.kg.graph import KnowledgeGraph
 
-LOOKS = 5_000  # arms looked at for one answer set; beyond, the question has too many answers
+LOOKS = 5_000  # nodes gone through for one answer set; beyond, the question has too many answers
+
+
+class WayStep(NamedTuple):
+    """A step of a way: type code of the edge, whether it points away, type code of the node it leads to."""
+
+    relation: int
+    out: bool
+    kind: int
 
 
 class Routes:
-    """A graph with its typed edges around each node."""
+    """A graph to draw from, and the typed edges around each node of the one that answers are computed on."""
 
-    def __init__(self, graph: KnowledgeGraph) -> None:
+    def __init__(self, graph: KnowledgeGraph, answers: AnswerGraph | None = None) -> None:
         self.graph = graph
-        self.incidence = Incidence.build(graph)
+        self.answers = answers or AnswerGraph.of_reduced(graph)
+        self.whole = self.answers.graph
+
+    @cached_property
+    def incidence(self) -> Incidence:
+        """The edges of the graph that answers are computed on."""
+        return Incidence.build(self.whole)
 
     @cached_property
     def shared_names(self) -> frozenset[str]:
-        """Names that several nodes bear: a question that names one of them could mean any of these nodes."""
-        return frozenset(name for name, times in Counter(self.graph.names.tolist()).items() if times > 1)
+        return shared_names(self.whole.names)
+
+    def degree(self, node: int) -> int:
+        """Neighbours of a node."""
+        return len(np.unique(self.incidence.around(node)))
 
     def space(
         self,
@@ -54,51 +77,56 @@ class Routes:
 
     def way(
         self, path: Sequence[int], relations: Sequence[str | None] | None = None, direction: str = "either"
-    ) -> list[Arm]:
+    ) -> tuple[WayStep, ...]:
         """For each step its first edge that is allowed."""
-        wanted = [None if not name else self._type(name) for name in relations or [None] * (len(path) - 1)]
-        return [
-            next(
-                arm
-                for arm in self.incidence.arms(node)
-                if arm.other == after and kind in (None, arm.relation) and (arm.out or direction == "either")
-            )
-            for node, after, kind in zip(path, path[1:], wanted, strict=False)
+        types = [None if not name else self._type(name) for name in relations or [None] * (len(path) - 1)]
+        arms = [
+            self.incidence.arm(node, after, relation, direction == "forward")
+            for node, after, relation in zip(path, path[1:], types, strict=False)
         ]
+        return tuple(WayStep(arm.relation, arm.out, int(self.whole.node_type[arm.other])) for arm in arms)
 
-    def ends(self, start: int, way: Sequence[Arm], most: int) -> list[int] | None:
+    def ends(self, start: int, way: Sequence[WayStep], most: int | None) -> list[int] | None:
         """All ends of simple paths from `start` with the types and directions of `way`; None for more than
-        `most`.
+        `most`, or where finding them goes through more than `LOOKS` nodes.
         """
-        kinds = self.graph.node_type
-        found: set[int] = set()
-        looks = 0
-        stack: list[tuple[int, ...]] = [(start,)]
-        while stack:
-            path = stack.pop()
-            step = way[len(path) - 1]
-            for other in self.incidence.step(path[-1], step.relation, step.out):
-                looks += 1
-                if kinds[other] != kinds[step.other] or other in path:
-                    continue
-                if len(path) < len(way):
-                    stack.append((*path, other))
-                else:
-                    found.add(other)
-            if len(found) > most or looks > LOOKS:
+        most = self.whole.num_nodes if most is None else most
+        ends: set[int] = set()
+        for looks, last in enumerate(self._last_nodes((start,), way), start=1):
+            if len(last) > most or looks > LOOKS:
                 return None
-        return sorted(found)
+            ends.update(last.tolist())
+            if len(ends) > most:
+                return None
+        return sorted(ends)
+
+    def _last_nodes(self, path: tuple[int, ...], way: Sequence[WayStep]) -> Iterator[npt.NDArray[np.int32]]:
+        """For each node gone through, from the last of `path` on, the ends of `way` that are next to it."""
+        step = way[len(path) - 1]
+        others = self.incidence.step(path[-1], step.relation, step.out)
+        fits = self.whole.node_type[others] == step.kind
+        for node in path:
+            fits &= others != node
+        others = others[fits]
+        if len(path) == len(way):
+            yield others
+        else:
+            yield others[:0]
+            for other in others.tolist():
+                yield from self._last_nodes((*path, other), way)
 
     def distance_below(self, a: int, b: int, length: int) -> bool:
         """Whether fewer than `length` edges, of any type and direction, join two nodes."""
         return not self._ball(a, length // 2).isdisjoint(self._ball(b, (length - 1) // 2))
 
     def _ball(self, node: int, radius: int) -> set[int]:
-        starts, others = self.graph.csr()
         ball = edge = {node}
         for _ in range(radius):
-            edge = {other for one in edge for other in others[starts[one] : starts[one + 1]].tolist()} - ball
+            rows = [self.incidence.around(one) for one in edge]
+            edge = set((rows[0] if len(rows) == 1 else np.unique(np.concatenate(rows))).tolist()) - ball
             ball = ball | edge
+            if not edge:
+                break
         return ball
 
     def _layer(self, types: Sequence[str | None] | None, relation: str | None, direction: str) -> Layer:

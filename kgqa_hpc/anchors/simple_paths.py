@@ -13,11 +13,12 @@ import random
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from math import sqrt
 from typing import TypeVar
 
 import numpy as np
 import numpy.typing as npt
+
+from kgqa_hpc.intervals import wilson
 
 T = TypeVar("T")
 Int64 = npt.NDArray[np.int64]
@@ -94,10 +95,10 @@ class PathSpace:
             return Total(count, count)
         if not self.tried:
             return Total(0, self.walks)
-        low, high = _wilson(self.kept, self.tried)
-        return Total(int(self.walks * low), int(self.walks * high) + 1)
+        share = wilson(self.kept, self.tried)
+        return Total(int(self.walks * (share.low or 0)), int(self.walks * (share.high or 0)) + 1)
 
-    def draws(self, seed: int) -> Iterator[tuple[int, ...]]:
+    def draws(self, seed: int | str) -> Iterator[tuple[int, ...]]:
         """Uniform simple paths, independent of each other, without end; nothing when there are none to find."""
         if not self.walks:
             return
@@ -114,7 +115,7 @@ class PathSpace:
             yield walk
 
     def fitting(
-        self, seed: int, number: int, in_vain: int, make: Callable[[tuple[int, ...]], T | None]
+        self, seed: int | str, number: int, in_vain: int, make: Callable[[tuple[int, ...]], T | None]
     ) -> Iterator[T]:
         """What `make` makes of the first different paths for which it makes something, in the order of `draws`.
 
@@ -166,11 +167,3 @@ def _sums(values: npt.NDArray) -> npt.NDArray:
 
 def _per_node(layer: Layer, sums: npt.NDArray) -> npt.NDArray:
     return sums[layer.starts[1:]] - sums[layer.starts[:-1]]
-
-
-def _wilson(kept: int, tried: int) -> tuple[float, float]:
-    z = 1.959964
-    share, spread = kept / tried, z * z / tried
-    centre = (share + spread / 2) / (1 + spread)
-    half = z * sqrt(share * (1 - share) / tried + spread / (4 * tried)) / (1 + spread)
-    return max(centre - half, 0.0), min(centre + half, 1.0)

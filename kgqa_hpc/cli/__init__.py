@@ -2,22 +2,10 @@
 
 Results go to stdout, progress and messages to stderr. Exit codes: 0 done, 1 failed, 2 bad input, 75 stopped
 early (run the same command again). Rooms are imported inside their verb, so that `kgqa --help` is quick.
-A file is one group of verbs and registers them with `app`.
+A file is one group of verbs and registers them with `app`; the commands of plugins come from a registry.
 """
 
-from kgqa_hpc.cli import bench, dataset, documents, evaluate, gasl, judges, kg, look, run
+from kgqa_hpc.cli import bench, dataset, judges, kg, look, prompts, run
 from kgqa_hpc.cli.app import app, main
 
-__all__ = [
-    "app",
-    "bench",
-    "dataset",
-    "documents",
-    "evaluate",
-    "gasl",
-    "judges",
-    "kg",
-    "look",
-    "main",
-    "run",
-]
+__all__ = ["app", "bench", "dataset", "judges", "kg", "look", "main", "prompts", "run"]

@@ -13,30 +13,57 @@ from typer.core import TyperGroup
 
 from kgqa_hpc import __version__
 from kgqa_hpc.errors import InputError, KgqaError
+from kgqa_hpc.registry import Registry, shipped_plugins
 from kgqa_hpc.terminal import LOG, set_up
 from kgqa_hpc.text.plain_text import plain, plain_json
 
-# `kgqa --help` lists the commands in this order; what stands nowhere here comes last.
+COMMANDS = Registry("commands", "command", {})
+
+# `kgqa --help` lists the commands in this order, then those of the plugins, then all others.
 SECTIONS = {
-    "From a configuration to a dataset, in this order": "init import hydrate sample run merge report all",
+    "From a configuration to a dataset, in this order": "init import sample run merge report all",
     "On a cluster": "plan submit status requeue doctor bench",
     "Look": "preview show explain replay kg count",
-    "Judge and grow": "judge extend study panel retest hallucination calibrate human grounding score",
-    "Datasets": "combine export publish diversity",
-    "Documents, scripts, prompts": "index mentions gasl prompts",
+    "Judge and grow": "judge extend prompts",
+    "Datasets": "combine export publish",
 }
 
 
 class Verbs(TyperGroup):
-    """The commands under the titles of SECTIONS, each with its first sentence whole."""
+    """The commands of this package and of the registry, under the titles of SECTIONS and of the plugins.
+
+    A command of the registry is imported when it is called or listed.
+    """
+
+    def list_commands(self, ctx: Any) -> list[str]:
+        return [*super().list_commands(ctx), *COMMANDS.names()]
+
+    def get_command(self, ctx: Any, name: str) -> Any:
+        return super().get_command(ctx, name) or (_registered(name) if name in COMMANDS else None)
 
     def format_commands(self, ctx: Any, formatter: Any) -> None:
+        plugins = {
+            each.SECTION: " ".join(each.ENTRIES.get("commands", ())) for each in shipped_plugins().values()
+        }
         left = {name: command for name in self.list_commands(ctx) if (command := self.get_command(ctx, name))}
-        for title, names in {**SECTIONS, "Others": " ".join(left)}.items():
+        for title, names in {**SECTIONS, **plugins, "Others": " ".join(left)}.items():
             rows = [(name, _first_sentence(left.pop(name).help)) for name in names.split() if name in left]
             if rows:
                 with formatter.section(title):
                     formatter.write_dl(rows)
+
+
+def _registered(name: str) -> Any:
+    """The command of a registry entry: a function, or a typer application with commands of its own."""
+    entry = COMMANDS.get(name)
+    parent = typer.Typer(add_completion=False, rich_markup_mode=None)
+    if isinstance(entry, typer.Typer):
+        parent.add_typer(entry, name=name)
+    else:
+        parent.callback()(lambda: None)  # else typer takes a single command for the application itself
+        parent.command(name)(entry)
+    group: Any = typer.main.get_group(parent)
+    return group.commands[name]
 
 
 def _first_sentence(text: str | None) -> str:
@@ -58,6 +85,12 @@ Config = Annotated[
     Path, typer.Argument(metavar="CONFIG", help="A configuration; kgqa init --example writes one.")
 ]
 AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON document instead of text.")]
+TrustConfig = Annotated[
+    bool,
+    typer.Option(
+        "--trust-config", help="Agree to the commands and servers that the run's configuration names."
+    ),
+]
 Threads = Annotated[
     int | None, typer.Option("--threads", min=1, help="Default: the cores this process may use.")
 ]

@@ -45,7 +45,7 @@ def preview(
     as_json: AsJson = False,
 ) -> None:
     """A few items through all steps, with tokens and seconds each, before a run exists."""
-    from kgqa_hpc.trials import preview as room
+    from kgqa_hpc import run as room
 
-    document = room.preview(config, number)
-    print_result(document, room.render(document), as_json)
+    document = room.Run.from_config(config, "preview").preview(number)
+    print_result(document, document, as_json)

@@ -120,25 +120,3 @@ def publish(
 
     done = room.publish(RunFolder.open(run), folder, to or [])
     print_result(asdict(done), done, as_json)
-
-
-@app.command()
-def diversity(
-    run: Annotated[Path, typer.Argument(metavar="RUN", help="A merged run, or a file of JSON lines.")],
-    against: Annotated[Path | None, typer.Option(help="A second one, to compare with.")] = None,
-    field: Annotated[str, typer.Option(help="The text of a record that is looked at.")] = "question",
-    topics: Annotated[int, typer.Option(min=1, help="Topics to find.")] = 22,
-    model: Annotated[
-        Path | None,
-        typer.Option(
-            help="Folder of an embedding model, for topics and Vendi score (needs the extra embeddings)."
-        ),
-    ] = None,
-    seed: Annotated[int, typer.Option(help="Of samples and topics.")] = 0,
-    as_json: AsJson = False,
-) -> None:
-    """How varied the accepted questions are: distinct-n, self-BLEU, Vendi score, topics."""
-    from kgqa_hpc.evaluate import variety as room
-
-    document = room.variety(run, against, field=field, topics=topics, seed=seed, model=model)
-    print_result(document, room.render(document), as_json)

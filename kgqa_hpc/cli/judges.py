@@ -1,4 +1,4 @@
-"""The verbs about judges: one more of them, and how far they can be trusted without any rating by people."""
+"""The verb that adds a judge to a finished run."""
 
 from __future__ import annotations
 
@@ -7,10 +7,7 @@ from typing import Annotated
 
 import typer
 
-from kgqa_hpc.cli.app import AsJson, Run, app, print_result, say
-
-Source = Annotated[Path, typer.Argument(metavar="SOURCE", help="A merged run, or JSON lines with verdicts.")]
-Seed = Annotated[int, typer.Option("--seed", min=0, help="Of everything that is drawn.")]
+from kgqa_hpc.cli.app import Run, TrustConfig, app, say
 
 
 @app.command()
@@ -22,93 +19,11 @@ def judge(
         typer.Option(help="YAML with the keys of `engine:`, or a whole configuration; default: the run's."),
     ] = None,
     name: Annotated[str | None, typer.Option(help="Name of judge and pass; default: the prompt's.")] = None,
-    trust_config: Annotated[bool, typer.Option("--trust-config", help="As of `kgqa run`.")] = False,
+    trust_config: TrustConfig = False,
 ) -> None:
     """Ask one more judge about the pairs of a run; nothing is generated again. Then merge."""
-    from kgqa_hpc.errors import InputError
-    from kgqa_hpc.runs import add_pass
-    from kgqa_hpc.store.yaml_file import load_yaml
-    from kgqa_hpc.work.run import run_command
+    from kgqa_hpc.cli.options import engine_section
+    from kgqa_hpc.run import Run as AnyRun
 
-    file = Path(prompt) if prompt.endswith(".md") else None
-    if file is not None and not file.is_file():
-        raise InputError(f"{file}: no such prompt", "name a prompt of prompts/, or a file NAME.md")
-    label = name or (file.stem if file else prompt)
-    settings: dict[str, object] = {
-        "name": label,
-        "steps": [{"use": "judge", "prompt": file.stem if file else prompt, "as": label}],
-    }
-    if engine is not None:
-        try:
-            data = load_yaml(engine)
-        except FileNotFoundError:
-            raise InputError(f"{engine}: no such file", "name a YAML file with an engine") from None
-        settings["engine"] = data["engine"] if isinstance(data, dict) and "engine" in data else data
-    add_pass(run, settings, file)
-    run_command(run, trust=trust_config)
-    say(f"judged as {label}; next: kgqa merge {run}")
-
-
-@app.command()
-def panel(
-    source: Source,
-    column: Annotated[
-        list[str] | None,
-        typer.Option(help="Compare columns of labels (question_type) instead of verdicts; twice or more."),
-    ] = None,
-    seed: Seed = 0,
-    as_json: AsJson = False,
-) -> None:
-    """The judges of a run side by side: what each and each rule accepts, who decides alone, how they agree."""
-    from kgqa_hpc.evaluate import label_table, panel_table
-
-    if column:
-        document = label_table.label_table(source, column, seed=seed)
-        print_result(document, label_table.render(document), as_json)
-    else:
-        document = panel_table.panel_table(source, seed=seed)
-        print_result(document, panel_table.render(document), as_json)
-
-
-@app.command()
-def retest(
-    run: Annotated[Path, typer.Argument(metavar="RUN", help="A merged run with judges.")],
-    folder: Annotated[
-        Path, typer.Argument(metavar="FOLDER", help="What they say now is kept here; resumes.")
-    ],
-    perturb: Annotated[
-        list[str] | None,
-        typer.Option(
-            help="same: unchanged; order: options, documents or sentences in another order; longer: the answer said "
-            "twice. Repeatable; default: all three."
-        ),
-    ] = None,
-    judge: Annotated[list[str] | None, typer.Option(help="A judge's name; repeatable; default: all.")] = None,
-    number: Annotated[int, typer.Option("-n", "--number", min=1, help="Pairs drawn.")] = 200,
-    seed: Seed = 0,
-    as_json: AsJson = False,
-) -> None:
-    """Ask a run's judges again about the same pairs, as they were and perturbed: test-retest, position, verbosity."""
-    from kgqa_hpc.evaluate import perturb as room
-    from kgqa_hpc.trials import studies
-
-    names: list[str] = list(dict.fromkeys(perturb or room.PERTURBATIONS))
-    document = studies.retest(run, folder, perturb=names, judges=judge or [], number=number, seed=seed)
-    print_result(document, room.render(document), as_json)
-
-
-@app.command()
-def hallucination(
-    before: Annotated[Path, typer.Argument(metavar="BEFORE", help="An audit of the pairs before cleaning.")],
-    after: Annotated[Path, typer.Argument(metavar="AFTER", help="An audit of those that were kept.")],
-    panel: Annotated[
-        Path | None, typer.Option(help="The run that cleaned; none of its judges may be an auditor.")
-    ] = None,
-    seed: Seed = 0,
-    as_json: AsJson = False,
-) -> None:
-    """Hallucination rates before and after cleaning, by judge, with the mean of the factors and the ratio of means."""
-    from kgqa_hpc.evaluate import hallucination as room
-
-    document = room.audit(before, after, panel, seed=seed)
-    print_result(document, room.render(document), as_json)
+    AnyRun(run).judge(prompt, engine=engine_section(engine), name=name, trust=trust_config)
+    say(f"judged as {name or Path(prompt).stem}; next: kgqa merge {run}")

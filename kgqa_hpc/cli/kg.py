@@ -64,30 +64,6 @@ def stats(
     print_result(document, look_text.stats_text(document), as_json)
 
 
-@app.command()
-def hydrate(
-    run: Run,
-    recipe: Annotated[
-        Path | None, typer.Option(help="Which spaces name which class; default: graph.hydrate.")
-    ] = None,
-    web: Annotated[bool, typer.Option("--web", help="Ask the web services of the recipe, too.")] = False,
-    as_json: AsJson = False,
-) -> None:
-    """Name the nodes of an imported graph from tables and web services, by a recipe."""
-    from kgqa_hpc.errors import InputError
-    from kgqa_hpc.kg.hydrate.command import hydrate_run, render
-    from kgqa_hpc.kg.load import tables_folder
-    from kgqa_hpc.runs import open_for_work
-
-    folder, config = open_for_work(run)
-    own = None if config.graph is None or config.graph.hydrate is None else Path(config.graph.hydrate)
-    if (chosen := recipe or own) is None:
-        raise InputError("which recipe?", "--recipe FILE, or graph.hydrate in the configuration")
-    tables = None if config.graph is None else tables_folder(config.graph)
-    document = hydrate_run(folder, chosen, tables, web=web)
-    print_result(document, render(document), as_json)
-
-
 @kg_app.command()
 def show(
     run: Run,
@@ -116,3 +92,23 @@ def find(
 
     document = look.find(_graph(run), text, kind, limit)
     print_result(document, look_text.found_text(document), as_json)
+
+
+@kg_app.command()
+def export(
+    run: Run,
+    file: Annotated[
+        Path, typer.Argument(metavar="FILE", help="Its ending names the form: .nt .ttl .graphml .csv")
+    ],
+    as_json: AsJson = False,
+) -> None:
+    """Write the imported graph, without excluded edge types, for other programs."""
+    from kgqa_hpc.kg.export import export_graph
+    from kgqa_hpc.runs import open_run
+
+    graph = _graph(run)
+    _, config = open_run(run)
+    excluded = [] if config.graph is None else list(config.graph.exclude_edge_types)
+    files = [str(path) for path in export_graph(graph, excluded, file)]
+    document = {"files": files, "nodes": graph.num_nodes, "excluded_edge_types": excluded}
+    print_result(document, "\n".join(files), as_json)

@@ -7,7 +7,7 @@ from typing import Annotated, Literal
 
 import typer
 
-from kgqa_hpc.cli.app import AsJson, Run, Threads, app, print_result, seconds
+from kgqa_hpc.cli.app import AsJson, Run, Threads, TrustConfig, app, print_result, seconds
 
 
 @app.command()
@@ -72,12 +72,13 @@ def explain(
 def replay(
     run: Run,
     item: Annotated[str, typer.Argument(metavar="ITEM", help="The id of a record or anchor.")],
+    trust_config: TrustConfig = False,
     as_json: AsJson = False,
 ) -> None:
     """Ask the engine again what an item was asked, and show what differs. Nothing is written into the run."""
     from kgqa_hpc.trials import replay as room
 
-    document = room.replay(run, item)
+    document = room.replay(run, item, trust=trust_config)
     print_result(document, room.render(document), as_json)
 
 

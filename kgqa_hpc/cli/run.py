@@ -7,7 +7,7 @@ from typing import Annotated, Literal
 
 import typer
 
-from kgqa_hpc.cli.app import AsJson, Config, Run, Threads, app, print_result, say, seconds
+from kgqa_hpc.cli.app import AsJson, Config, Run, Threads, TrustConfig, app, print_result, say, seconds
 
 
 @app.command()
@@ -29,9 +29,9 @@ def init(
         return
     if run is None:
         raise InputError("which folder? kgqa init CONFIG RUN", "or kgqa init --example NAME FILE")
-    from kgqa_hpc import stages
+    from kgqa_hpc.run import Run as AnyRun
 
-    stages.init(config, run)
+    AnyRun.from_config(config, run).create()
     say(run)
 
 
@@ -57,10 +57,7 @@ def run_(
     worker: Annotated[
         str | None, typer.Option(help="Name of this worker in logs; default: from the launcher.")
     ] = None,
-    trust_config: Annotated[
-        bool,
-        typer.Option("--trust-config", help="Agree to the commands and servers of a run that was changed."),
-    ] = False,
+    trust_config: TrustConfig = False,
 ) -> None:
     """Generate and judge all shards. Alone, several at once, under mpiexec or srun, or in a job array."""
     from kgqa_hpc.target import run_towards
@@ -150,20 +147,28 @@ def merge(
         str | None,
         typer.Option(help="Share the work with a Dask cluster: its scheduler's address, or slurm."),
     ] = None,
+    changes: Annotated[
+        list[str] | None,
+        typer.Option("--set", metavar="KEY=VALUE", help="Change a key of dataset: first, as split.by=nodes."),
+    ] = None,
+    config: Annotated[Path | None, typer.Option(help="Take dataset: from this configuration first.")] = None,
     as_json: AsJson = False,
 ) -> None:
     """Assemble RUN/dataset and check that every sampled item is accounted for."""
     from kgqa_hpc import stages
+    from kgqa_hpc.cli.options import dataset_changes
     from kgqa_hpc.dataset import accounting
     from kgqa_hpc.errors import InputError
+    from kgqa_hpc.run import Run as AnyRun
 
     counts: accounting.Accounting | None
     if shared and (dask or partial):
         raise InputError("--shared goes neither with --dask nor with --partial", "choose one of them")
+    AnyRun(run).change_dataset(dataset_changes(changes or [], config))
     if shared:
         counts = stages.merge_shared(run, published=format is not None)
     else:
-        counts = stages.merge(run, partial=partial, published=format is not None, dask=dask)
+        counts = AnyRun(run).merge(partial=partial, published=format is not None, dask=dask)
     if counts is None:
         say(f"{run / 'dataset'} was written by another process of this merge", aside=True)
     else:
@@ -181,9 +186,11 @@ def report(run: Run) -> None:
 @app.command(name="all")
 def all_(config: Config, run: Run, threads: Threads = None) -> None:
     """Everything on one machine, from the graph to the report; the same command resumes."""
-    from kgqa_hpc import stages
+    from kgqa_hpc.run import Run as AnyRun
+    from kgqa_hpc.store.run_folder import RunFolder
 
-    made = stages.all_stages(config, run, threads=threads)
+    AnyRun.from_config(config, run).all(threads)
+    made = RunFolder(run)
     say(f"dataset  {made.dataset}\nreport   {made.report / 'index.html'}\none item kgqa explain {run} ITEM")
 
 
@@ -193,6 +200,7 @@ def extend(
     per_shape: Annotated[int | None, typer.Option(min=1, help="Graphlets of each shape, in all.")] = None,
     number: Annotated[int | None, typer.Option(min=1, help="Anchors of another kind, in all.")] = None,
     threads: Threads = None,
+    trust_config: TrustConfig = False,
 ) -> None:
     """Draw a larger sample that contains the old one; answers are kept. Then run and merge."""
     from kgqa_hpc.errors import InputError
@@ -200,5 +208,5 @@ def extend(
 
     if (per_shape is None) == (number is None):
         raise InputError("how many? --per-shape N for graphlets, --number N for other kinds")
-    say(draw_more(run, per_shape or number or 0, threads))
+    say(draw_more(run, per_shape or number or 0, threads, trust=trust_config))
     say(f"next: kgqa run {run}")

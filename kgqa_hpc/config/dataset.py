@@ -97,6 +97,12 @@ class DatasetConfig(Settings):
     order: str | None = Field(
         None, description="Record column in whose order the dataset stands; default: a seeded shuffle."
     )
+    title: str | None = Field(None, description="Title of the dataset; default: by its evidence.")
+    description: str | None = Field(None, description="What it is, for the card; default: by kind and steps.")
+    language: str | list[str] | None = Field(
+        None, description="Language code or codes of the texts, such as en or de; default: not stated."
+    )
+    authors: list[str] | None = Field(None, description="Who made the dataset.")
     licence: str | None = Field(None, description="Licence of the dataset; default: the graph source's.")
     citation: str | None = Field(None, description="How to cite the dataset; default: the graph's citation.")
     contact: str | None = Field(None, description="Whom to ask about the dataset.")

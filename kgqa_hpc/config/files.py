@@ -36,10 +36,11 @@ def plain_config(path: Path) -> dict[str, Any]:
         ) from None
     if not isinstance(data, dict):
         raise ConfigError(f"{path}: a configuration is a mapping of keys to values")
-    return _resolve_paths(data, path.resolve().parent)
+    return absolute_paths(data, path.resolve().parent)
 
 
-def _resolve_paths(data: dict[str, Any], base: Path) -> dict[str, Any]:
+def absolute_paths(data: dict[str, Any], base: Path) -> dict[str, Any]:
+    """Plain data of a configuration with the files that it names resolved against `base`."""
     data = with_paths(data, base)
     if "prompts" in data:
         data["prompts"] = resolved(data["prompts"], ("folder",), base)

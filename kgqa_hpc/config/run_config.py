@@ -145,6 +145,8 @@ def parse_config(data: dict[str, Any], where: str) -> RunConfig:
     if "graph" not in data and KINDS.get(data["anchors"].kind).needs_graph:
         data["graph"] = {}
     data["passes"] = _passes(data, problems)
+    if "engine" not in data and isinstance(data["passes"], list) and not any(map(_asks, data["passes"])):
+        data["engine"] = {"kind": "scripted"}  # never started
     try:
         config = RunConfig.model_validate(data)
     except ValidationError as problem:
@@ -170,6 +172,14 @@ def _passes(data: dict[str, Any], problems: Problems) -> Any:
         else each
         for number, each in enumerate(passes)
     ]
+
+
+def _asks(each: Any) -> bool:
+    """Whether a step of a pass asks an engine; a pass without a list of steps may."""
+    steps = each.get("steps") if isinstance(each, dict) else None
+    if not isinstance(steps, list):
+        return True
+    return any(s.use in STEPS and STEPS.get(s.use).asks_with(s) for s in steps)
 
 
 def _steps(steps: list[Any], data: dict[str, Any], key: Key, problems: Problems) -> list[Any]:
@@ -249,9 +259,10 @@ def _check_step(settings: StepSettings, given: set[str], key: Key, problems: Pro
     step = STEPS.get(settings.use)
     if missing := [name for name in step.needs if name not in given]:
         problems.add(key, f"{settings.use} reads {', '.join(missing)}, which nothing before it adds")
-    if step.answer and settings.prompt is None:
+    asks = step.asks_with(settings)
+    if asks and settings.prompt is None:
         problems.add((*key, "prompt"), f"is missing: step {settings.use} has no prompt of its own")
-    if not step.answer and settings.prompt is not None:
+    if not asks and settings.prompt is not None:
         problems.add((*key, "prompt"), f"step {settings.use} asks nobody and takes no prompt")
-    if not step.answer and settings.temperature is not None:
+    if not asks and settings.temperature is not None:
         problems.add((*key, "temperature"), f"step {settings.use} asks nobody and takes no temperature")

@@ -130,12 +130,17 @@ def _front_matter(
     fields = {
         "pretty_name": facts.title,
         **licence_fields(facts.licence, facts.licence_url),
-        "language": ["en"],
+        **({"language": list(facts.languages)} if facts.languages else {}),
         "task_categories": ["question-answering", "text-generation"],
         "size_categories": [next((name for limit, name in _SIZES.items() if accepted < limit), "n>10M")],
         "annotations_creators": ["machine-generated"],
         "language_creators": ["machine-generated"],
-        "tags": ["knowledge-graph", facts.kind, "synthetic", "croissant"],
+        "tags": [
+            *(["knowledge-graph"] if facts.evidence == "a knowledge graph" else []),
+            facts.kind,
+            "synthetic",
+            "croissant",
+        ],
         **configurations(files, sums),
     }
     return yaml.safe_dump(fields, sort_keys=False, allow_unicode=True, width=100)

@@ -44,6 +44,9 @@ COMMON = (
     Column("accepted", "bool", "Whether the pair passed the filters and the judges."),
     Column("reason", "string", "Why it did not; empty for accepted pairs."),
 )
+EXCLUDED = Column(
+    "excluded_edge_types", ["string"], "Edge types left out of the graph of anchors and answers."
+)
 SPLIT = Column("split", "string", "Part of the dataset; parts share nothing of what they were divided by.")
 
 Fields = dict[str, set[str]]
@@ -58,6 +61,7 @@ class Columns:
         self.declared = declared
         self._verdicts: dict[str, Fields] = {}
         self._features: Fields = {}
+        self._excluded = False  # whether the provenance of any record names edge types that were left out
         self._parameters: dict[str, Fields] = {}
         # Nearly all records look alike: what was gathered for one form need not be gathered again, and records
         # whose form is that of the dataset already need no change.
@@ -67,6 +71,7 @@ class Columns:
 
     def add(self, record: dict[str, Any]) -> int:
         """Take a record (record.py) into account; returns the number of its form, -1 when it has none."""
+        self._excluded |= EXCLUDED.name in record["provenance"]
         form = form_of(record)
         number = -1 if form is None else self._forms.get(form, -1)
         if number < 0:
@@ -96,11 +101,13 @@ class Columns:
             {label: _plain(fields) for label, fields in self._verdicts.items()},
             _plain(self._features),
             {label: _plain(fields) for label, fields in self._parameters.items()},
+            self._excluded,
         ]
 
     def take(self, state: list[Any]) -> None:
         """Add what another one gathered (`state()`)."""
-        verdicts, features, parameters = state
+        verdicts, features, parameters, excluded = state
+        self._excluded |= excluded
         for label, fields in verdicts.items():
             _unite(self._verdicts.setdefault(label, {}), fields)
         for label, fields in parameters.items():
@@ -148,6 +155,7 @@ class Columns:
             "run": "string",
             "seed": "int64",
             "source": "string",
+            **({EXCLUDED.name: EXCLUDED.type} if self._excluded else {}),
             "anchor": _ANCHOR,
             "prompt": dict.fromkeys(labels, _PROMPT),
             "engine": dict.fromkeys(labels, _ENGINE),

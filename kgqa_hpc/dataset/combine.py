@@ -8,6 +8,7 @@ run's share as `not drawn`: every record of a run is counted once.
 
 from __future__ import annotations
 
+import hashlib
 from array import array
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
@@ -26,6 +27,7 @@ from kgqa_hpc.dataset.files import PART_BYTES, RecordFiles, write_sums
 from kgqa_hpc.dataset.mixture import Mixture, counts_of, drawn, place
 from kgqa_hpc.dataset.record import record_maker
 from kgqa_hpc.dataset.where import EVERY, Where
+from kgqa_hpc.dataset.whole import require_whole
 from kgqa_hpc.errors import FingerprintMismatch, InputError
 from kgqa_hpc.runs import run_config
 from kgqa_hpc.store.canonical import pretty, sha256_of
@@ -34,7 +36,6 @@ from kgqa_hpc.store.run_folder import RunFolder
 
 FILES = ("accepted", "rejected")
 MUST_AGREE = ("prompts", "passes")  # sections of a fingerprint: what wrote and judged
-WAITING_IDS = 65_536  # ids that wait until they are sorted in
 COUNTS = (*FILES, "combined", "filtered", "not drawn")
 
 
@@ -83,34 +84,17 @@ Fate = tuple[int, str, dict[str, Any]]  # number of the run, the count it goes i
 
 def _fates(runs: Sequence[RunFolder], where: Where) -> Iterator[Fate]:
     """Every record of all runs, accepted ones first, with what becomes of it before any draw."""
-    ids = _Ids()
+    met: set[bytes] = set()  # 128-bit digests of the ids, 80 bytes each
     for name in FILES:
         for number, record in _records(runs, name):
             if not where.holds(record):
                 yield number, "filtered", record
             else:
-                yield number, "combined" if ids.met(record["id"]) else name, record
-
-
-class _Ids:
-    """The ids met so far by 64-bit hashes, 8 bytes each: of a million two fall together with a chance of 3 in 10^8."""
-
-    def __init__(self) -> None:
-        self._sorted = np.empty(0, np.int64)
-        self._new: set[int] = set()
-
-    def met(self, name: str) -> bool:
-        """Whether this id was met before; from now on it was."""
-        key = hash(name)
-        at = self._sorted.searchsorted(key)
-        if key in self._new or (at < len(self._sorted) and self._sorted[at] == key):
-            return True
-        self._new.add(key)
-        if len(self._new) > max(WAITING_IDS, len(self._sorted) // 8):
-            new = np.fromiter(self._new, np.int64, len(self._new))
-            self._sorted = np.sort(np.concatenate([self._sorted, new]))
-            self._new.clear()
-        return False
+                digest = hashlib.blake2b(
+                    record["id"].encode("utf-8", "surrogatepass"), digest_size=16
+                ).digest()
+                yield number, "combined" if digest in met else name, record
+                met.add(digest)
 
 
 def _drawn(fates: Iterator[Fate], chosen: Sequence[Iterator[bool]] | None) -> Iterator[Fate]:
@@ -194,6 +178,7 @@ def _records(runs: Sequence[RunFolder], name: str) -> Iterator[tuple[int, dict[s
     """Records as they were before their run made JSON text of a field: which fields are is for all runs to say."""
     for number, run in enumerate(runs):
         places = read_accounting(run).get("json_text", [])
+        require_whole(run.dataset, f"{name}.jsonl")
         with (run.dataset / f"{name}.jsonl").open("rb") as file:
             for line in file:
                 yield number, without_json_text(orjson.loads(line), places)

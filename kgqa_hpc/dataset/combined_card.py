@@ -26,7 +26,6 @@ def write_combined_card(
     ]
     front = {
         "pretty_name": "Questions and answers of several runs",
-        "language": ["en"],
         "task_categories": ["question-answering", "text-generation"],
         "tags": ["synthetic"],
         **configurations(files, sums),

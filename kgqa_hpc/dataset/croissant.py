@@ -50,18 +50,23 @@ def croissant(
         "@type": "sc:Dataset",
         "conformsTo": ["http://mlcommons.org/croissant/1.1", "http://mlcommons.org/croissant/RAI/1.0"],
         "name": f"kgqa-{facts.run[:16]}",
-        "description": f"{facts.title}: pairs grounded in anchors of kind {facts.kind}, written and judged by "
-        "language models.",
+        "description": facts.description
+        or f"{facts.title}: pairs grounded in anchors of kind {facts.kind}, {facts.making}.",
         "license": licence.get("license_link") or facts.licence,
         "version": "1.0.0",
         "datePublished": facts.date or _UNDATED,
         "citeAs": facts.citation
         or f"{facts.title}. Made with kgqa_hpc {facts.version}, run {facts.run[:16]}.",
-        "inLanguage": "en",
-        "creator": {"@type": "sc:Organization", "name": "made with kgqa_hpc"},
-        "rai:dataCollection": "Anchors sampled from a knowledge graph; text written by a language model.",
-        "rai:dataAnnotationProtocol": "Judged by language models; verdicts are kept with each record.",
-        "rai:dataLimitations": "Machine-generated and machine-judged; no human checked it.",
+        **({"inLanguage": list(facts.languages)} if facts.languages else {}),
+        "creator": [{"@type": "sc:Person", "name": name} for name in facts.authors]
+        or {"@type": "sc:Organization", "name": "made with kgqa_hpc"},
+        "rai:dataCollection": f"Anchors sampled from {facts.evidence}; pairs {facts.making}.",
+        **(
+            {"rai:dataAnnotationProtocol": "Judged by language models; verdicts are kept with each record."}
+            if facts.judged
+            else {}
+        ),
+        "rai:dataLimitations": "Machine-generated; no human checked it.",
         "distribution": list(_distribution(folder, files, sums)),
         "recordSet": [_record_set(name, columns) for name in dict.fromkeys(file.config for file in files)],
     }

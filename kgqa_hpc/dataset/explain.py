@@ -49,7 +49,8 @@ class _Place:
 
 
 def explain(folder: Path, item: str) -> dict[str, Any]:
-    """The story of one item as plain data; `item` is an id or a beginning that only one id has.
+    """The story of one item as plain data; `item` is an id, that of one of its records (ID.NUMBER), or a beginning
+    that only one id has. Of a record `record` holds its number and its own fields.
 
     Works while the run is going on. Raises InputError for an unknown id (with the nearest ones), CorruptFile.
     """
@@ -68,6 +69,7 @@ def explain(folder: Path, item: str) -> dict[str, Any]:
     status, reason = _outcome(run, config, record)
     return {
         "id": anchor.id,
+        **_record_of(item, anchor.id, record),
         "state": place.state,
         "status": status,
         "reason": reason,
@@ -97,9 +99,23 @@ def recorded(run: RunFolder, config: RunConfig, wanted: str) -> tuple[Anchor, di
     return anchor, _locate(run, config, row, anchor.id).record
 
 
+def _record_of(wanted: str, item: str, story: dict[str, Any]) -> dict[str, Any]:
+    """The record that an id ID.NUMBER names; nothing for the id of an item."""
+    number = wanted.removeprefix(f"{item}.")
+    if wanted == number:
+        return {}
+    records = story.get("records") or []
+    if not 1 <= int(number) <= len(records):
+        raise InputError(f"{wanted}: no such record", f"item {item} has {len(records):,} so far")
+    return {"record": {"number": int(number), **records[int(number) - 1]}}
+
+
 def _find(run: RunFolder, wanted: str) -> tuple[int, Anchor]:
+    item, _, number = wanted.rpartition(".")
     with AnchorsFile(run.anchors) as anchors:
         row = anchors.find(wanted)
+        if row is None and number.isdecimal():
+            row = anchors.find(item)
         if row is None:
             row = _only_beginning(run, wanted, [anchor["id"] for anchor in anchors.rows()])
         return row, Anchor.from_dict(next(iter(anchors.rows(row, row + 1))))

@@ -7,9 +7,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from kgqa_hpc.config import RunConfig
 from kgqa_hpc.kg.input_files import recorded
 from kgqa_hpc.runs import run_config
 from kgqa_hpc.runs.chain import kind_of
+from kgqa_hpc.steps import STEPS
 from kgqa_hpc.store.anchors import KIND as ANCHORS
 from kgqa_hpc.store.run_folder import RunFolder
 from kgqa_hpc.store.sealed import read_header
@@ -19,6 +21,12 @@ LISTED = 12  # files of a graph that a card lists
 UNKNOWN_LICENCE = "unknown"  # an identifier of the Hub; `dataset.licence` in the configuration states it
 # What graph sources say about themselves, in the order of the card.
 _ATTRIBUTES = ("title", "source", "version", "licence", "licence_url", "licence_terms", "citation")
+_OWN_FILES = ("csv", "triples", "graphml")  # sources that say nothing about the data
+_EVIDENCE = {"abstract": "abstracts of the literature", "records": "records of another dataset"}
+_METHODS = {
+    "graphlet": ", by the method of BioGraphletQA\n(*From Graphs to Questions*)",
+    "abstract": ", by the method of QAProt",
+}
 _COUNTS = {
     "nodes_before": "nodes",
     "edges_before": "edges",
@@ -50,12 +58,34 @@ class Facts:
     kind: str = "graphlet"
     group_word: str = "group"
     summary: list[dict[str, Any]] = field(default_factory=list)
+    own_title: str | None = None
+    description: str | None = None
+    languages: tuple[str, ...] = ()
+    authors: tuple[str, ...] = ()
+    evidence: str = "a knowledge graph"
+    written: bool = True  # by a language model
+    judged: bool = True
 
     @property
     def title(self) -> str:
         """The dataset's human name."""
-        name = self.graph.get("title") or self.graph.get("source", "a knowledge graph")
-        return one_line(f"Questions and answers from a knowledge graph ({name})")
+        name = self.graph.get("title") or self.graph.get("source", "")
+        bundled = name not in _OWN_FILES and self.evidence == "a knowledge graph"
+        return one_line(
+            self.own_title
+            or f"Questions and answers from {self.evidence}" + (f" ({name})" if name and bundled else "")
+        )
+
+    @property
+    def making(self) -> str:
+        """How the pairs came about: "written and judged by language models"."""
+        by = " and ".join(word for word, done in (("written", self.written), ("judged", self.judged)) if done)
+        return f"{by} by language models" if by else "worded without a language model"
+
+    @property
+    def method(self) -> str:
+        """The published method of the kind, as words to stand behind the run; empty for the others."""
+        return _METHODS.get(self.kind, "")
 
 
 def gather_facts(run: RunFolder, version: str) -> Facts:
@@ -86,7 +116,29 @@ def gather_facts(run: RunFolder, version: str) -> Facts:
         kind=kind.name,
         group_word=kind.group_word,
         summary=_summary(run, kind, header),
+        **_stated(config),
+        evidence=_EVIDENCE.get(kind.name, "a knowledge graph"),
+        written=_asks(config, "output"),
+        judged=_asks(config, "verdict"),
     )
+
+
+def _stated(config: RunConfig) -> dict[str, Any]:
+    """The fields that the configuration states about its dataset."""
+    stated = config.dataset
+    languages = [stated.language] if isinstance(stated.language, str) else stated.language or []
+    return {
+        "own_title": stated.title,
+        "description": stated.description,
+        "languages": tuple(languages),
+        "authors": tuple(stated.authors or ()),
+    }
+
+
+def _asks(config: RunConfig, adds: str) -> bool:
+    """Whether a step that adds this asks a model."""
+    steps = [(STEPS.get(settings.use), settings) for settings in config.steps if settings.use in STEPS]
+    return any(step.adds == adds and step.asks_with(settings) for step, settings in steps)
 
 
 def _files(run: RunFolder) -> dict[str, str]:

@@ -76,7 +76,7 @@ def _request(console: Console, request: dict[str, Any]) -> None:
 
 
 def _result(console: Console, story: dict[str, Any]) -> None:
-    for field, text in story["output"].items():
+    for field, text in (story["output"] | story.get("record", {})).items():
         console.print(Rule(plain_line(field)))
         console.print(Padding(_text(str(text)), (0, 2)))
     for step, verdict in story["verdicts"].items():

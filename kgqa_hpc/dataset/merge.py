@@ -7,6 +7,7 @@ the results and the `dataset:` section alone.
 
 from __future__ import annotations
 
+import json
 import shutil
 from collections.abc import Callable
 from contextlib import nullcontext
@@ -24,7 +25,7 @@ from kgqa_hpc.dataset.second_pass import write_rows
 from kgqa_hpc.dataset.splits import divide
 from kgqa_hpc.dataset.target import cut
 from kgqa_hpc.dataset.workers import Crew, LocalCrew
-from kgqa_hpc.errors import AccountingError
+from kgqa_hpc.errors import AccountingError, StoreError
 from kgqa_hpc.store.replace_folder import replaced_folder
 from kgqa_hpc.store.run_folder import RunFolder
 from kgqa_hpc.terminal import StageProgress
@@ -65,7 +66,13 @@ def merge_work(
     run, settings = work.run, work.config.dataset
     published = published or (run.dataset / PUBLISHED).exists()
     shard_done = _counter(2 * len(work.manifest.shards), progress)
-    with replaced_folder(run.dataset) as folder:
+    before = _identity(run.dataset)
+    found: FirstPass | None = None
+
+    def require(standing: Path) -> None:
+        _require_newest(work, standing, before, found)
+
+    with replaced_folder(run.dataset, require) as folder:
         scratch = folder / ".scratch"
         scratch.mkdir()
         found = filtered(work, scratch, shard_done, crew)
@@ -97,6 +104,34 @@ def filtered(
     found = first_pass(work, scratch, shard_done, crew)
     apply_filters(found.rows, work.config.dataset, work.config.seed, found.folder, found.accounting, crew)
     return found
+
+
+def _require_newest(
+    work: FinishedWork, standing: Path, before: tuple[int, ...] | None, found: FirstPass | None
+) -> None:
+    """Raise StoreError when the run has changed since the merge began, or another merge took in more meanwhile.
+
+    `standing` is the dataset that is about to be replaced, `before` the identity of the one at the beginning.
+    """
+    changed = open_work(work.run).state != work.state
+    if not changed and found is not None and found.accounting.partial and _identity(standing) != before:
+        accounting = standing / "accounting.json"
+        waiting = json.loads(accounting.read_bytes())["waiting"] if accounting.exists() else None
+        changed = waiting is not None and waiting < found.accounting.total.waiting
+    if changed:
+        raise StoreError(
+            f"{work.run.dataset}: the run was changed while this merge was at work; the dataset is what it was",
+            f"merge again: kgqa merge {work.run.path}",
+        )
+
+
+def _identity(folder: Path) -> tuple[int, ...] | None:
+    """What tells a dataset from every other that stood under its name; None where there is none."""
+    try:
+        found = (folder / "accounting.json").stat()
+    except OSError:
+        return None
+    return found.st_dev, found.st_ino, found.st_mtime_ns
 
 
 def require_finished(work: FinishedWork, partial: bool) -> None:

@@ -12,7 +12,7 @@ from kgqa_hpc.dataset.exports import EXPORTS
 from kgqa_hpc.dataset.exports.source import MARK, open_source, read_accounting, refuse_foreign
 from kgqa_hpc.dataset.facts import UNKNOWN_LICENCE, Facts, gather_facts
 from kgqa_hpc.dataset.files import write_sums
-from kgqa_hpc.errors import CorruptFile
+from kgqa_hpc.dataset.whole import damaged, read_sums
 from kgqa_hpc.store.canonical import sha256_of
 from kgqa_hpc.store.replace_folder import replaced_folder
 from kgqa_hpc.store.run_folder import RunFolder
@@ -64,11 +64,10 @@ def publish(run: RunFolder, folder: Path, formats: Sequence[str] = ()) -> Publis
 def _verified(dataset: Path) -> list[str]:
     """The files that merge wrote, by name, each as it wrote it; none that was put beside them."""
     names = []
-    for line in (dataset / "SHA256SUMS").read_text(encoding="utf-8").splitlines():
-        digest, name = line.split("  ", 1)
+    for name, digest in read_sums(dataset).items():
         path, home = dataset / name, dataset.resolve()
         if path.resolve() != home / name or not path.is_file() or sha256_of(path) != digest:
-            raise CorruptFile(f"{path}: is not what merge wrote", f"kgqa merge {dataset.parent}")
+            raise damaged(path)
         names.append(name)
     return names
 

@@ -18,6 +18,7 @@ from kgqa_hpc.errors import AccountingError, CorruptFile, FingerprintMismatch, I
 from kgqa_hpc.runs import run_config
 from kgqa_hpc.store.anchors import GROUP
 from kgqa_hpc.store.anchors import KIND as ANCHORS
+from kgqa_hpc.store.canonical import digest
 from kgqa_hpc.store.origin import anchors_origin, require_origin
 from kgqa_hpc.store.partition import ShardsManifest, read_shards_manifest, stream_shard
 from kgqa_hpc.store.quarantine import quarantine
@@ -34,9 +35,10 @@ Pair = tuple[dict[str, Any], dict[str, Any] | None]
 
 @dataclass(frozen=True, slots=True)
 class FinishedWork:
-    """The shards of a run whose last pass is done; `done` is fixed when it is opened.
+    """The shards of a run whose last pass is done; `done` and `state` are fixed when it is opened.
 
-    `pass_name` is the last pass: its records carry everything that earlier passes did.
+    `pass_name` is the last pass: its records carry everything that earlier passes did. `state` is a digest of
+    what a dataset follows from: the fingerprint, the anchors, and the settings that merge applies.
     """
 
     run: RunFolder
@@ -44,6 +46,7 @@ class FinishedWork:
     manifest: ShardsManifest
     done: frozenset[str]
     pass_name: str
+    state: str
 
     @property
     def missing(self) -> list[str]:
@@ -116,7 +119,10 @@ def open_work(run: RunFolder) -> FinishedWork:
         )
     last = config.passes[-1].name
     done = frozenset(done_shards(run, last)) & frozenset(manifest.names)
-    return FinishedWork(run, config, manifest, done, last)
+    plain = config.plain()
+    applied = {key: plain[key] for key in ("dataset", "target", "passes")}
+    state = digest([run.manifest().digest, anchors_sha256, applied])
+    return FinishedWork(run, config, manifest, done, last, state)
 
 
 @contextmanager

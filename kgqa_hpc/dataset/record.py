@@ -13,7 +13,7 @@ from typing import Any
 
 from kgqa_hpc.columns import Column
 from kgqa_hpc.config import RunConfig
-from kgqa_hpc.dataset.columns import fitting
+from kgqa_hpc.dataset.columns import EXCLUDED, fitting
 from kgqa_hpc.runs.chain import kind_of
 from kgqa_hpc.steps import STEPS
 
@@ -26,11 +26,12 @@ HEAD = ("id", "question", "answer", "kind", "group")  # members before `accepted
 
 @dataclass(frozen=True, slots=True)
 class Origin:
-    """What all records of a run share: fingerprint, seed, where the evidence comes from."""
+    """What all records of a run share: fingerprint, seed, where the evidence comes from, what was left out of it."""
 
     run: str
     seed: int
     source: str | None
+    excluded: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,6 +101,7 @@ def provenance(anchor: Any, trace: list[dict[str, Any]], origin: Origin) -> dict
         "run": origin.run,
         "seed": origin.seed,
         "source": origin.source,
+        **({EXCLUDED.name: list(origin.excluded)} if origin.excluded else {}),
         "anchor": {"id": anchor.id, "kind": anchor.kind, "weight": anchor.weight},
         "prompt": prompts,
         "engine": engines,
@@ -137,7 +139,8 @@ def lost_record(anchor: Any, item: Mapping[str, Any]) -> dict[str, Any]:
 
 def record_maker(config: RunConfig, run_digest: str) -> RecordMaker:
     """Builds the records of a run with this configuration. Raises ConfigError for an unknown kind or step."""
-    origin = Origin(run_digest, config.seed, _source(config))
+    excluded = config.graph.exclude_edge_types if config.graph is not None else ()
+    origin = Origin(run_digest, config.seed, _source(config), tuple(excluded))
     columns: dict[str, Column] = {VARIANT.name: VARIANT} if config.variants else {}
     for settings in config.steps:
         added = STEPS.get(settings.use).columns_for(settings)

@@ -10,6 +10,7 @@ import orjson
 
 from kgqa_hpc.dataset.exports.source import open_source, read_accounting
 from kgqa_hpc.dataset.where import EVERY, Where
+from kgqa_hpc.dataset.whole import require_whole
 from kgqa_hpc.errors import InputError
 from kgqa_hpc.store.atomic import disk_errors
 from kgqa_hpc.store.regular import open_regular
@@ -41,6 +42,7 @@ def show(
 
 
 def _records(path: Path, group: str | None) -> Iterator[dict[str, Any]]:
+    require_whole(path.parent, path.name)
     with disk_errors(path), open(open_regular(path), "rb") as file:
         for line in file:
             record = orjson.loads(line)

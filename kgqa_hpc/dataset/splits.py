@@ -18,9 +18,11 @@ import orjson
 
 from kgqa_hpc.config.dataset import Split
 from kgqa_hpc.dataset.rows import Rows
-from kgqa_hpc.dataset.sequence_clusters import cluster
 from kgqa_hpc.errors import InputError
+from kgqa_hpc.registry import Registry
 
+# Functions from sequences to clusters of similar ones (`labels`, `method`), by the name in `split.by`.
+CLUSTERINGS = Registry("clusterings", "clustering", {})
 NODES = "nodes"
 SEQUENCE, SEQUENCE_CLUSTER = "sequence", "sequence_cluster"
 
@@ -62,7 +64,7 @@ def _keys(rows: Rows, accepted: np.ndarray, by: str) -> list[list[str]]:
 def _clustered(keys: list[list[str]]) -> tuple[list[list[str]], str]:
     """The cluster of each record's sequence in its place, and how the clusters were made."""
     place = {sequence: number for number, sequence in enumerate(sorted({one for (one,) in keys}))}
-    found = cluster([orjson.loads(sequence) or "" for sequence in place])
+    found = CLUSTERINGS.get(SEQUENCE_CLUSTER)([orjson.loads(sequence) or "" for sequence in place])
     return [[str(found.labels[place[sequence]])] for (sequence,) in keys], found.method
 
 

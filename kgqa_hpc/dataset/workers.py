@@ -27,6 +27,7 @@ from kgqa_hpc.dataset.read import FinishedWork
 from kgqa_hpc.dataset.shard_rows import ShardReader
 from kgqa_hpc.dataset.tasks import Tasks
 from kgqa_hpc.errors import CorruptFile, KgqaError, StoreError
+from kgqa_hpc.threads import usable_cores
 
 # Below so many items a worker's start costs more than it saves (0.3 s against about 20,000 items a second).
 FEW = 20_000
@@ -80,7 +81,9 @@ class LocalCrew:
         reader = ShardReader(work)  # first: it says what the others could not do either
         number = self._processes
         if number is None:
-            number = min(_cores(), len(names)) if sum(one.items for one in work.manifest.shards) > FEW else 1
+            number = (
+                min(usable_cores(), len(names)) if sum(one.items for one in work.manifest.shards) > FEW else 1
+            )
         self._workers = [_Worker(work.run.path, scratch) for _ in range(number - 1)]
         corrupt: list[CorruptFile] = []
         requests = [["spool", name] for name in names]
@@ -191,10 +194,6 @@ class _Worker:
     def stop(self) -> None:
         self._process.kill()
         self._process.communicate()
-
-
-def _cores() -> int:
-    return len(os.sched_getaffinity(0))
 
 
 def _raise_together(corrupt: list[CorruptFile]) -> None:

@@ -12,7 +12,7 @@ from kgqa_hpc.dataset.exports import EXPORTS
 from kgqa_hpc.doctor.probes import Check, Probe, one, run, version_of
 from kgqa_hpc.engines.engine import Readiness
 from kgqa_hpc.engines.registry import ENGINES
-from kgqa_hpc.errors import ConfigError, KgqaError
+from kgqa_hpc.errors import ConfigError, InputError, KgqaError
 from kgqa_hpc.kg.sources import SOURCES
 from kgqa_hpc.registry import Registry
 from kgqa_hpc.steps import STEPS
@@ -61,21 +61,25 @@ def _graph_tool(timeout: float) -> Check:
 
 
 def _registries(timeout: float) -> list[Check]:
-    """One check for each registry; a foreign entry that cannot be imported is told with its package."""
-    return [_registry(each) for each in REGISTRIES]
+    """One check for each registry, and one for each entry of another package that cannot be used."""
+    return [check for each in REGISTRIES for check in _registry(each)]
 
 
-def _registry(registry: Registry) -> Check:
-    name = f"{registry.group} known"
+def _registry(registry: Registry) -> list[Check]:
+    label = f"{registry.group} known"
     try:
-        foreign = [each for each in registry.names() if registry.origin(each) != "kgqa_hpc"]
-        for each in foreign:
-            registry.get(each)
+        foreign = [name for name in registry.names() if registry.origin(name) != "kgqa_hpc"]
     except ConfigError as problem:
-        return Check(name, False, problem.message, problem.cure or "mend or uninstall that package")
-    own = ", ".join(each for each in registry.names() if each not in foreign)
-    others = "".join(f"; {each} of {registry.origin(each)}" for each in foreign)
-    return Check(name, True, f"{own}{others}")
+        return [Check(label, False, problem.message, problem.cure)]
+    broken = []
+    for name in foreign:
+        try:
+            registry.get(name)
+        except InputError as problem:
+            broken.append(Check(label, False, problem.message, problem.cure))
+    own = ", ".join(name for name in registry.names() if name not in foreign)
+    others = "".join(f"; {name} of {registry.origin(name)}" for name in foreign)
+    return broken or [Check(label, True, f"{own}{others}")]
 
 
 PROBES: dict[str, Probe] = {

@@ -42,7 +42,7 @@ ENGINES = Registry(
         "lmdeploy": "kgqa_hpc.engines.lmdeploy.engine:LmdeployEngine",
         "openai": "kgqa_hpc.engines.openai.engine:OpenAIEngine",
         "cpu": "kgqa_hpc.engines.cpu.engine:CpuEngine",
-        "index": "kgqa_hpc.engines.index.engine:IndexEngine",
+        "function": "kgqa_hpc.engines.function:FunctionEngine",
         "scripted": "kgqa_hpc.engines.scripted.engine:ScriptedEngine",
     },
 )

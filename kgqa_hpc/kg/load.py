@@ -7,9 +7,14 @@ from typing import TYPE_CHECKING
 
 from kgqa_hpc.kg.graph import KnowledgeGraph
 from kgqa_hpc.kg.sources import SOURCES
+from kgqa_hpc.registry import Registry
 
 if TYPE_CHECKING:
     from kgqa_hpc.kg.settings import GraphConfig
+
+
+# Functions (graph, recipe file, folder of tables) -> graph that name nodes without a name.
+HYDRATORS = Registry("hydrators", "hydrator", {})
 
 
 def load_graph(config: GraphConfig) -> KnowledgeGraph:
@@ -20,9 +25,8 @@ def load_graph(config: GraphConfig) -> KnowledgeGraph:
     graph: KnowledgeGraph = SOURCES.get(config.source)().read(config)
     if config.hydrate is None:
         return graph
-    from kgqa_hpc.kg.hydrate.command import hydrated
-
-    return hydrated(graph, Path(config.hydrate), tables_folder(config))
+    hydrated: KnowledgeGraph = HYDRATORS.get("recipe")(graph, Path(config.hydrate), tables_folder(config))
+    return hydrated
 
 
 def tables_folder(config: GraphConfig) -> Path | None:

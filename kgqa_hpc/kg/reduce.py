@@ -112,6 +112,32 @@ class Reduction:
         )
 
 
+@dataclass(frozen=True, eq=False)
+class AnswerGraph:
+    """The graph that answers are computed on: all named nodes of the imported graph, without excluded edge types.
+
+    `positions`: int64 (n',), where each node of the reduced graph stands in `graph`. `unnamed` says whether
+    nodes without a name were left out: a query on the exported graph has to leave them out as well.
+    """
+
+    graph: KnowledgeGraph
+    positions: npt.NDArray[np.int64]
+    unnamed: bool = False
+
+    @classmethod
+    def of_reduced(cls, graph: KnowledgeGraph) -> AnswerGraph:
+        """A graph that was not reduced: it is its own."""
+        return cls(graph, np.arange(graph.num_nodes))
+
+    @classmethod
+    def of(cls, graph: KnowledgeGraph, reduction: Reduction) -> AnswerGraph:
+        """From the imported graph and what it was reduced to."""
+        unwanted = [code for code, name in enumerate(graph.edge_types) if name in reduction.excluded_edges]
+        named = _named(graph)
+        whole = graph.with_edges(~np.isin(graph.edge_type, unwanted)).subgraph(named)
+        return cls(whole, (np.cumsum(named) - 1)[reduction.kept], not named.all())
+
+
 def reduce_to(graph: KnowledgeGraph, wanted: Wanted) -> Reduction:
     """The wanted part of a graph; the order of nodes and edges is preserved.
 

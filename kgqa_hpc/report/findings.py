@@ -14,6 +14,7 @@ import pyarrow.parquet as pq
 
 from kgqa_hpc.dataset.accounting import in_order
 from kgqa_hpc.dataset.exports.source import read_accounting
+from kgqa_hpc.dataset.whole import require_whole
 from kgqa_hpc.errors import AccountingError
 from kgqa_hpc.kg.profile import FILE as GRAPH
 from kgqa_hpc.kg.profile import Profiles, read_profiles
@@ -63,6 +64,8 @@ def read_findings(run: RunFolder) -> Findings:
     accounting = read_accounting(run)
     accounting["groups"] = dict(in_order(accounting["groups"]))
     parts = {name: sorted(run.dataset.glob(f"{name}-*.parquet")) for name in FILES}
+    used = [path.name for paths in parts.values() for path in paths] + [f"{name}.jsonl" for name in FILES]
+    require_whole(run.dataset, *used)
     lengths = {name: _lengths(paths) for name, paths in parts.items()}
     accepted = accounting.get("records", accounting)["accepted"]
     if lengths["accepted"]["question"].total() != accepted:

@@ -158,7 +158,8 @@ function light(card, node, on) {
 
 function body(record, card) {
   const inner = make("div");
-  inner.append(marked(record.question, nodesOf(record)), marked(record.answer, nodesOf(record)));
+  for (const [label, text] of [["Question", record.question], ["Answer", record.answer]])
+    inner.append(make("p", { class: "small label" }, label), marked(text, nodesOf(record)));
   if (record.nodes && record.edges) inner.append(graph(record), legend(record));
   for (const [judge, verdict] of Object.entries(record.verdicts || {})) {
     const list = make("dl", { "aria-label": "verdict of " + judge });
@@ -194,6 +195,7 @@ function cardOf(record) {
     if (open) card.lastElementChild.remove(); else card.append(body(record, card));
     question.hidden = !open; // the opened record shows it with its names marked
     button.setAttribute("aria-expanded", String(!open));
+    if (!open) history.replaceState(null, "", "#" + encodeURIComponent(record.id));
   });
   button.addEventListener("keydown", (e) => {
     const step = { ArrowDown: 1, ArrowUp: -1 }[e.key];
@@ -215,6 +217,8 @@ function show() {
     document.getElementById(side + "-more").hidden = found.length <= shown[side];
   }
 }
+// From the body the arrow keys scroll, until the records are in sight.
+const seen = (part) => part.getBoundingClientRect().top < innerHeight;
 function follow() {
   const id = decodeURIComponent(location.hash.slice(1)), record = data.records.find((r) => r.id === id);
   if (!record) return;
@@ -231,6 +235,10 @@ for (const side of ["accepted", "rejected"])
   document.getElementById(side + "-more").addEventListener("click", () => { shown[side] += PAGE; show(); });
 document.addEventListener("keydown", (e) => {
   if (e.key === "/" && !/^(INPUT|SELECT)$/.test(document.activeElement.tagName)) { form.elements.text.focus(); e.preventDefault(); }
+  if (e.key === "Escape" && document.activeElement.tagName === "INPUT") document.activeElement.blur();
+  const outside = document.activeElement === document.body || document.activeElement === form.elements.text;
+  const first = document.querySelector(".card > button");
+  if (e.key === "ArrowDown" && outside && first && (document.activeElement !== document.body || seen(first))) { first.focus(); e.preventDefault(); }
 });
 addEventListener("hashchange", follow);
 show();

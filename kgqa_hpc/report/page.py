@@ -14,7 +14,7 @@ from kgqa_hpc.dataset.facts import Facts, gather_facts
 from kgqa_hpc.dataset.group_table import group_rows
 from kgqa_hpc.drawing.web_page import json_block, render_page
 from kgqa_hpc.errors import InputError
-from kgqa_hpc.evaluate.judged import wilson
+from kgqa_hpc.intervals import wilson
 from kgqa_hpc.report.drawn_graphs import group_drawings
 from kgqa_hpc.report.findings import read_findings
 from kgqa_hpc.report.pictures import pace, pictures
@@ -24,6 +24,7 @@ from kgqa_hpc.store.run_folder import RunFolder
 
 Counts = dict[str, Any]
 GROUPS = 300  # rows of a table on the page
+PAIRS = 10  # accepted pairs at the top of the page
 
 
 def write_report(run: RunFolder) -> Path:
@@ -55,6 +56,8 @@ def write_report(run: RunFolder) -> Path:
         figures=pictures(findings, notes),
         pace=pace(notes),
         nodes=findings.nodes,
+        pairs=[record for record in findings.samples if record["accepted"]][:PAIRS],
+        demo=any(row["prompt"]["name"].startswith("demo") for row in counts["requests"]),
         data=json_block(orjson.dumps(data).decode()),
         shown=len(findings.samples),
     )

@@ -2,6 +2,7 @@
 
 from kgqa_hpc.runs.open import (
     add_pass,
+    change_dataset,
     create_run,
     fingerprint,
     kept_prompts,
@@ -14,6 +15,7 @@ from kgqa_hpc.runs.open import (
 
 __all__ = [
     "add_pass",
+    "change_dataset",
     "create_run",
     "fingerprint",
     "kept_prompts",

@@ -7,6 +7,7 @@ from typing import Any
 
 from kgqa_hpc.anchors import KINDS
 from kgqa_hpc.anchors.anchor import AnchorKind
+from kgqa_hpc.columns import check_columns
 from kgqa_hpc.config import RunConfig, decision_of
 from kgqa_hpc.engines.engine import EngineInfo
 from kgqa_hpc.errors import PromptError
@@ -32,6 +33,8 @@ def kind_of(config: RunConfig) -> AnchorKind:
     """The anchor kind of a run; the family of them where a study's variants have several."""
     names = dict.fromkeys(one.anchors.kind for one in (config, *config.variant_configs().values()))
     kinds: list[AnchorKind] = [KINDS.get(name)() for name in names]
+    for kind in kinds:
+        check_columns(kind.columns, f"anchor kind {kind.name} of {KINDS.origin(kind.name)}")
     return kinds[0] if len(kinds) == 1 else KindFamily(kinds)
 
 
@@ -109,6 +112,7 @@ def schemas_of(chain: list[Step]) -> list[dict[str, Any]]:
 
 def _step(settings: StepSettings, context: StepContext, folder: str | Path | None, domain: str) -> Step:
     made: type[Step] = STEPS.get(settings.use)
+    check_columns(made.columns_for(settings), f"step {settings.use} of {STEPS.origin(settings.use)}")
     return made(settings, None if settings.prompt is None else prompt_of(settings, folder, domain), context)
 
 

@@ -19,7 +19,7 @@ from kgqa_hpc.registry import Registry
 from kgqa_hpc.runs.chain import prompt_of, run_prompts
 
 # Packages that engines and pages need, by what asks for them; they come with extras of the same purpose.
-ENGINE_PACKAGES = {"cpu": "xllamacpp", "lmdeploy": "lmdeploy", "openai": "openai"}
+ENGINE_PACKAGES = {"cpu": "xllamacpp", "lmdeploy": "lmdeploy", "openai": "aiohttp"}
 
 
 def load_ready(path: Path) -> RunConfig:

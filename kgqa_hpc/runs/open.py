@@ -7,7 +7,7 @@ every prompt it uses, all modules written out, in RUN/prompts.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -20,6 +20,7 @@ from kgqa_hpc.kg.input_files import edited
 from kgqa_hpc.prompts.folders import Folders
 from kgqa_hpc.prompts.prompt import Prompt, load_prompt
 from kgqa_hpc.runs.chain import run_prompts
+from kgqa_hpc.runs.trust import effects, require_agreed
 from kgqa_hpc.store import config_digest as sections
 from kgqa_hpc.store.atomic import make_folder, write_file
 from kgqa_hpc.store.quarantine import quarantine
@@ -37,24 +38,47 @@ def fingerprint(config: RunConfig, prompts: Path | None = None) -> dict[str, dic
 def create_run(folder: Path, config: RunConfig) -> RunFolder:
     """Make the folder of a run, with the text of every prompt it will use, or compare one that is there.
 
-    One in which nothing was answered yet takes over another configuration; one that has grown towards its target
-    keeps its size.
+    One in which nothing was answered yet takes over another configuration; one that has grown keeps what was added.
 
     Raises PromptError, FingerprintMismatch, InputError, DiskFull, StoreError.
     """
+    written = {each.name for each in config.passes}
+    own = effects(config.plain())
     config = _as_grown(folder, config)
-    prompts = run_prompts(config)
+    trusted = _agreed_growth(folder, config, own)
+    prompts = _prompts(folder, config, written)
     sections = _sections(config, prompts)
     try:
-        run = RunFolder.create(folder, config.plain(), sections)
+        run = RunFolder.create(folder, config.plain(), sections, trusted)
     except FingerprintMismatch:
         run = RunFolder.open(folder)
         if not run.untouched():
             raise
-        run.remake(config.plain(), sections)
+        run.remake(config.plain(), sections, trusted)
     for prompt in prompts.values():
         _keep(run, prompt)
     return run
+
+
+def _agreed_growth(folder: Path, config: RunConfig, own: dict[str, Any]) -> dict[str, Any]:
+    """What the maker of a configuration agrees to: its `own` dangerous settings, and those of passes that the run
+    in `folder` has added, when they were agreed to before. Raises InputError.
+    """
+    added = {key: value for key, value in effects(config.plain()).items() if key not in own}
+    if added:
+        passes = [each for each in config.plain()["passes"] if any(each["name"] in key for key in added)]
+        require_agreed(RunFolder.open(folder), {"passes": passes})
+    return {**own, **added}
+
+
+def _prompts(folder: Path, config: RunConfig, written: Collection[str]) -> dict[str, Prompt]:
+    """The prompts of a configuration; those of passes that the run itself has added are the run's own copies."""
+    if all(each.name in written for each in config.passes):
+        return run_prompts(config)
+    kept = RunFolder(folder).prompts
+    own = [name for each in config.passes if (name := each.name) in written]
+    added = run_prompts(config, kept)
+    return added | {key: p for name in own for key, p in run_prompts(config, only=name).items()}
 
 
 def open_run(folder: Path) -> tuple[RunFolder, RunConfig]:
@@ -113,15 +137,17 @@ def kept_prompts(run: RunFolder) -> Path | None:
 
 
 def add_pass(
-    folder: Path, settings: Mapping[str, Any], prompt: Path | None = None
+    folder: Path, settings: Mapping[str, Any], prompt: Path | None = None, *, trust: bool = False
 ) -> tuple[RunFolder, RunConfig]:
     """Add one pass (plain data, as under `passes:`) to the end of a run; nothing that is there changes.
 
-    `prompt` is a file that a step of the pass names, and that the run then keeps. The same pass twice is the same
-    as once. Raises InputError for another pass of that name, FingerprintMismatch, ConfigError, PromptError.
+    `prompt` is a file that a step of the pass names, and that the run then keeps. The caller agrees to the engine
+    of the pass; the run's own must have been agreed to, or is with `trust` (runs/trust.py). The same pass twice is
+    the same as once. Raises InputError for another pass of that name, FingerprintMismatch, ConfigError, PromptError.
     """
     run, config = open_for_work(folder)
     data = run.config()
+    require_agreed(run, config.plain(), trust=trust)
     before = [each for each in config.plain()["passes"] if each["name"] != settings["name"]]
     grown = parse_config({**data, "passes": [*before, dict(settings)]}, "the new pass")
     same = [each for each in config.plain()["passes"] if each["name"] == settings["name"]]
@@ -129,7 +155,8 @@ def add_pass(
         raise InputError(f"{folder}: has another pass {settings['name']!r} already", "give it another --name")
     for one in run_prompts(grown, prompt.parent if prompt else None, only=settings["name"]).values():
         _keep(run, one)
-    run.grow(grown.plain(), fingerprint(grown, kept_prompts(run)))
+    own = effects({"passes": [{"name": settings["name"], "engine": settings.get("engine")}]})
+    run.grow(grown.plain(), fingerprint(grown, kept_prompts(run)), own)
     return run, grown
 
 
@@ -149,19 +176,56 @@ def larger(config: RunConfig, size: int) -> RunConfig:
     return parse_config({**config.plain(), "anchors": {**anchors, key: size}}, "the larger sample")
 
 
+def change_dataset(folder: Path, changes: Mapping[str, Any]) -> RunConfig:
+    """Change keys of the run's `dataset:` section ("split.by", or "split" with a mapping).
+
+    Raises ConfigError when the section would be wrong; then the run keeps the old one.
+    """
+    run, config = open_run(folder)
+    data = config.plain()
+    for key, value in changes.items():
+        *outer, last = key.removeprefix("dataset.").split(".")
+        section = data["dataset"]
+        for name in outer:
+            section[name] = dict(section.get(name) or {})
+            section = section[name]
+        section[last] = value
+    changed = parse_config(data, "dataset")
+    RunFolder.create(folder, changed.plain(), run.manifest().sections)
+    return changed
+
+
 def _as_grown(folder: Path, config: RunConfig) -> RunConfig:
-    """The configuration with the number of anchors that the run in `folder` has grown to towards a target."""
-    if config.target is None or not RunFolder(folder).manifest_file.exists():
+    """The configuration with what `kgqa judge`, `kgqa extend` and a target added to the run in `folder`: passes behind
+    its own, and a larger sample. So the user's file stays valid for the run.
+    """
+    run = RunFolder(folder)
+    if not run.manifest_file.exists() or not run.config_file.exists() or run.untouched():
         return config
-    grown, anchors = (
-        RunFolder.open(folder).manifest().sections["sampling"]["values"],
-        config.plain()["anchors"],
-    )
+    data, recorded = config.plain(), run.config()
+    added = _added_passes(data["passes"], recorded.get("passes") or [])
+    sizes = _grown_size(config, run.manifest().sections["sampling"]["values"])
+    if not added and not sizes:
+        return config
+    data["passes"] += added
+    data["anchors"] |= sizes
+    return parse_config(data, str(run.config_file))
+
+
+def _added_passes(own: list[Any], recorded: list[Any]) -> list[Any]:
+    """The recorded passes that stand behind those of the configuration."""
+    names = [each["name"] for each in own]
+    same = [each.get("name") for each in recorded[: len(own)]] == names
+    return recorded[len(own) :] if same else []
+
+
+def _grown_size(config: RunConfig, sampling: Mapping[str, Any]) -> dict[str, Any]:
+    """The recorded number of anchors where it is larger than the configuration's, with the sizes before it."""
     key = type(config.anchors).size
-    if grown.get("kind") != anchors["kind"] or (grown.get(key) or 0) <= anchors[key]:
-        return config
-    sizes = {name: grown[name] for name in (key, "grown") if name in grown}
-    return parse_config({**config.plain(), "anchors": {**anchors, **sizes}}, "the run")
+    present = getattr(config.anchors, key, None)
+    if sampling.get("kind") != config.anchors.kind or present is None or (sampling.get(key) or 0) <= present:
+        return {}
+    return {name: sampling[name] for name in (key, "grown") if name in sampling}
 
 
 def _keep(run: RunFolder, prompt: Prompt) -> None:

@@ -14,12 +14,13 @@ from kgqa_hpc.config import GraphConfig, RunConfig
 from kgqa_hpc.config.variants import share_anchors
 from kgqa_hpc.errors import InputError
 from kgqa_hpc.runs.open import fingerprint, kept_prompts, larger, open_for_work, open_run
+from kgqa_hpc.runs.trust import require_agreed
 from kgqa_hpc.store.origin import anchors_origin
 from kgqa_hpc.store.run_folder import RunFolder
 from kgqa_hpc.terminal import SHORT, note, stage_progress
 
 if TYPE_CHECKING:
-    from kgqa_hpc.kg.reduce import Reduction
+    from kgqa_hpc.kg.reduce import AnswerGraph, Reduction
 
 
 @dataclass(frozen=True)
@@ -53,11 +54,12 @@ def _draw(
 ) -> tuple[Any, dict[str, Any], tuple[str, ...]]:
     """What the kind drew, the facts for the header of anchors.h5, and the notes for a person."""
     from kgqa_hpc.anchors.anchor import Source, Tools
+    from kgqa_hpc.runs.chain import kind_of
 
     source, notes, files = Source(), list[str](), dict[str, bytes]()
     if config.graph is not None:
-        reduction, files = _reduced_and_profiles(run, config.graph)
-        source, notes = Source(reduction.graph, reduction.counts()), [str(reduction)]
+        reduction, answers, files = _reduced_and_profiles(run, config.graph, kind_of(config).whole_graph)
+        source, notes = Source(reduction.graph, reduction.counts(), answers), [str(reduction)]
     with stage_progress() as progress:
         drawn = _anchors(config, source, Tools(threads, progress, _announce))
     drawn = replace(drawn, files={**files, **drawn.files})
@@ -67,15 +69,21 @@ def _draw(
     return drawn, header, (*notes, *drawn.notes)
 
 
-def _reduced_and_profiles(run: RunFolder, config: GraphConfig) -> tuple[Reduction, dict[str, bytes]]:
-    """The graph to draw from, and what its figures before and after show; the whole graph is let go here."""
+def _reduced_and_profiles(
+    run: RunFolder, config: GraphConfig, whole: bool
+) -> tuple[Reduction, AnswerGraph | None, dict[str, bytes]]:
+    """The graph to draw from, the one to answer from (`whole`), and what the figures before and after show.
+
+    Without `whole` the imported graph is let go here.
+    """
     from kgqa_hpc.kg.file import read_graph
     from kgqa_hpc.kg.profile import FILE, Profiles, dump_profiles, profile
-    from kgqa_hpc.kg.reduce import Wanted, reduce_to
+    from kgqa_hpc.kg.reduce import AnswerGraph, Wanted, reduce_to
 
     graph = read_graph(run.kg)
     reduction = reduce_to(graph, Wanted.of(config))
-    return reduction, {FILE: dump_profiles(Profiles(profile(graph), profile(reduction.graph)))}
+    answers = AnswerGraph.of(graph, reduction) if whole else None
+    return reduction, answers, {FILE: dump_profiles(Profiles(profile(graph), profile(reduction.graph)))}
 
 
 def _anchors(config: RunConfig, source: Any, tools: Any) -> Any:
@@ -103,16 +111,18 @@ def _anchors(config: RunConfig, source: Any, tools: Any) -> Any:
     return Drawn(anchors, totals, files, notes)
 
 
-def extend(folder: Path, size: int, threads: int | None = None) -> Sampled:
+def extend(folder: Path, size: int, threads: int | None = None, *, trust: bool = False) -> Sampled:
     """A larger sample that contains the one there is; every answer is kept, new anchors get new shards.
 
-    Repeating it after a kill at any moment goes on. Raises InputError when the larger sample does not begin with
+    Repeating it after a kill at any moment goes on. The manifest is written anew, so the run's engines must have been
+    agreed to, or are with `trust` (runs/trust.py). Raises InputError when the larger sample does not begin with
     the old one (balanced samples, studies whose variants draw their own), or is not larger.
     """
     from kgqa_hpc.store.anchors import AnchorsFile, write_anchors
     from kgqa_hpc.store.sealed import read_header
 
     run, config = open_run(folder)
+    require_agreed(run, config.plain(), trust=trust)
     if config.variants is not None and not share_anchors(config.variants):
         raise InputError(
             "this study's variants draw anchors of their own", "make a new run with more of each"

@@ -6,20 +6,19 @@ was appended since the last look is read. Totals that were saved (in status.json
 
 from __future__ import annotations
 
-import math
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
 from kgqa_hpc.errors import CorruptFile, MissingFile, StoreError
+from kgqa_hpc.intervals import wilson
 from kgqa_hpc.status.open_journals import ENDED, JournalCounts, list_journals
 from kgqa_hpc.store.queue import done_shards
 from kgqa_hpc.store.results import count, read_summary
 from kgqa_hpc.store.run_folder import RunFolder
 
 _SUMS = ("counts", "reasons", "tokens")
-_Z = 1.96  # 95 %
 FEW = 1000  # judged items below which the interval of the acceptance is shown
 
 
@@ -155,11 +154,8 @@ def acceptance(verdicts: Mapping[str, int]) -> dict[str, Any] | None:
     judged = accepted + verdicts.get("rejected", 0)
     if not judged:
         return None
-    share = accepted / judged
-    spread = _Z * math.sqrt(share * (1 - share) / judged + _Z**2 / (4 * judged**2))
-    middle, scale = share + _Z**2 / (2 * judged), 1 + _Z**2 / judged
-    low, high = max((middle - spread) / scale, 0.0), min((middle + spread) / scale, 1.0)
-    return {"share": share, "low": low, "high": high, "judged": judged}
+    share = wilson(accepted, judged)
+    return {"share": share.value, "low": share.low, "high": share.high, "judged": judged}
 
 
 def acceptance_words(verdicts: Mapping[str, int]) -> str:

@@ -21,8 +21,9 @@ from functools import lru_cache
 from typing import Any, ClassVar, Literal
 
 from kgqa_hpc.anchors.anchor import AnchorKind
-from kgqa_hpc.columns import Column
+from kgqa_hpc.columns import Column, fits
 from kgqa_hpc.engines.engine import EngineInfo, Request, Response
+from kgqa_hpc.errors import ExtensionError
 from kgqa_hpc.prompts.prompt import Prompt
 from kgqa_hpc.settings import StepSettings
 from kgqa_hpc.steps.answer_fields import Fields, Parsed, Unparseable, fields_of
@@ -105,6 +106,7 @@ class Step:
         self.context = context
         self._prompt = prompt
         self._temperatures = () if prompt is None else _temperatures(settings, prompt)
+        self._columns = self.columns_for(settings)
         self._fields: Fields = {}
         if prompt is not None:
             self._fields = fields_of(_without_note_lengths(prompt.schema, {*self.gives, *self.answer}))
@@ -138,6 +140,11 @@ class Step:
     def columns_for(cls, settings: Any) -> tuple[Column, ...]:
         """The columns of a step with these settings; by default `columns`."""
         return cls.columns
+
+    @classmethod
+    def asks_with(cls, settings: Any) -> bool:
+        """Whether a step with these settings asks an engine, and so needs a prompt."""
+        return bool(cls.answer)
 
     # What the worker calls.
 
@@ -201,15 +208,39 @@ class Step:
         entry["repaired"] = parsed.repaired
         if cut := self._cut_off(parsed):
             return Retry(f"too_long:{cut}", lost_as="invalid")
-        outcome = self.accept(item, parsed.value)
+        outcome = self._checked(self.accept(item, parsed.value), item)
         if isinstance(outcome, Ask) and turn + 1 >= self.turns:
             return Reject(f"{self.label}: no end after {self.turns} turns")
         return self._decided(item) if isinstance(outcome, Done) else outcome
 
     def run(self, item: Item) -> Outcome:
         """Do a step without a prompt."""
-        outcome = self.compute(item)
+        outcome = self._checked(self.compute(item), item)
+        if isinstance(outcome, Ask):
+            raise ExtensionError(
+                f"{self.entry} asks on item {item.id}, but has no prompt", "give it `answer` and a prompt"
+            )
         return self._decided(item) if isinstance(outcome, Done) else outcome
+
+    @property
+    def entry(self) -> str:
+        """The step with its package, for messages."""
+        from kgqa_hpc.steps import STEPS
+
+        return f"step {self.name} of {STEPS.origin(self.name) if self.name in STEPS else '(unknown package)'}"
+
+    def _checked(self, outcome: Any, item: Item) -> Outcome:
+        """The outcome; a value that does not fit its column fails the item. Raises ExtensionError for no outcome."""
+        if not isinstance(outcome, Done | Ask | Retry | Reject):
+            raise ExtensionError(
+                f"{self.entry} returned {outcome!r:.80} on item {item.id}",
+                "return Done(), Ask(), Retry(reason, lost_as) or Reject(reason)",
+            )
+        for column in self._columns if isinstance(outcome, Done) else ():
+            for values in (item.annotations, item.output, *(item.records or ())):
+                if not fits(values.get(column.name), column.type):
+                    return Retry(f"column {column.name} is no {column.type}", lost_as="failed")
+        return outcome
 
     def _variables(self, item: Item) -> dict[str, Any]:
         """Its own variables, and the anchor's where the prompt names one (most judges are shown none)."""

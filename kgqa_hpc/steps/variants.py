@@ -73,6 +73,7 @@ class KindFamily(AnchorKind):
         self._by_name = {kind.name: kind for kind in members}
         first = members[0]
         self.name, self.gives, self.sample = "+".join(self._by_name), first.gives, first.sample  # type: ignore[misc]
+        self.whole_graph = any(kind.whole_graph for kind in members)  # type: ignore[misc]
         self.columns = tuple({c.name: c for kind in members for c in kind.columns}.values())  # type: ignore[misc]
 
     def _of(self, anchor: Anchor) -> AnchorKind:

@@ -12,7 +12,6 @@ from kgqa_hpc import __version__
 from kgqa_hpc.errors import CorruptFile
 from kgqa_hpc.store.config_digest import digest
 from kgqa_hpc.store.document import read_document, write_document
-from kgqa_hpc.store.trust import effects
 
 KIND = "run"
 Sections = Mapping[str, Mapping[str, Any]]
@@ -21,7 +20,7 @@ Sections = Mapping[str, Mapping[str, Any]]
 @dataclass(frozen=True, slots=True)
 class Manifest:
     """manifest.json: `sections` is the fingerprint, {name: {"sha256", "values"}}, `trusted` what the run's
-    maker lets it do beyond the run (store/trust.py).
+    maker lets it do beyond the run (runs/trust.py).
     """
 
     created: str
@@ -63,8 +62,8 @@ def read_manifest(path: Path) -> Manifest:
         raise CorruptFile(problem.message, cure) from None
 
 
-def new_manifest(sections: Sections, config: Mapping[str, Any]) -> Manifest:
+def new_manifest(sections: Sections, trusted: Mapping[str, Any]) -> Manifest:
     """The manifest of a run that is made now by this process."""
     created = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
     plain = {name: dict(section) for name, section in sections.items()}
-    return Manifest(created, f"kgqa_hpc {__version__}", plain, effects(config))
+    return Manifest(created, f"kgqa_hpc {__version__}", plain, dict(trusted))

@@ -17,7 +17,7 @@ import fcntl
 import os
 import secrets
 import shutil
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
@@ -34,8 +34,11 @@ _TRIES = 100
 
 
 @contextmanager
-def replaced_folder(target: Path) -> Iterator[Path]:
+def replaced_folder(target: Path, require: Callable[[Path], None] = lambda standing: None) -> Iterator[Path]:
     """Yield an empty folder that becomes `target` when the block ends well, and vanishes when it does not.
+
+    `require` raises when the folder that stands there must stay. It is called right before the exchange, and again
+    with the folder that was replaced, which then gets its place back: this process may have been stopped between.
 
     Raises DiskFull or StoreError when the operating system refuses; `target` is then what it was.
     """
@@ -46,11 +49,24 @@ def replaced_folder(target: Path) -> Iterator[Path]:
         with disk_errors(target):
             yield growing
             _sync(growing)
+            require(target)
             _take_place(growing, target)
+            _give_back(growing, target, require)
     finally:
         # Holds the unfinished new folder after a failure, and the old one after an exchange.
         _remove(growing)
         os.close(lock)
+
+
+def _give_back(replaced: Path, target: Path, require: Callable[[Path], None]) -> None:
+    try:
+        require(replaced)
+    except Exception:
+        if replaced.exists():
+            exchange(replaced, target)
+        else:
+            os.rename(target, replaced)
+        raise
 
 
 def settle(target: Path) -> None:

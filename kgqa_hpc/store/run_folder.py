@@ -26,7 +26,6 @@ from kgqa_hpc.store.manifest import Manifest, Sections, new_manifest, read_manif
 from kgqa_hpc.store.origin import ResultOrigin, anchors_origin, graph_origin, require_origin
 from kgqa_hpc.store.quarantine import quarantine
 from kgqa_hpc.store.regular import irregular
-from kgqa_hpc.store.trust import effects, require_trust
 from kgqa_hpc.store.yaml_file import load_yaml
 
 _CURE = "use another run folder for the new configuration, or undo the change"
@@ -82,21 +81,28 @@ class RunFolder:
         return self.path / "leases" / pass_name
 
     @classmethod
-    def create(cls, path: Path, config: Mapping[str, Any], sections: Sections) -> RunFolder:
+    def create(
+        cls,
+        path: Path,
+        config: Mapping[str, Any],
+        sections: Sections,
+        trusted: Mapping[str, Any] | None = None,
+    ) -> RunFolder:
         """Make the folder for a resolved configuration (plain data) and its fingerprint
         (store/config_digest.py).
 
+        `trusted` is what its maker agrees to (runs/trust.py); None leaves what was agreed to before.
         A run that is there already with the same fingerprint stays; its config.yaml takes over what may
         change (runtime, dataset). Raises FingerprintMismatch; InputError for a folder that holds something
         else; DiskFull, StoreError with nothing left behind.
         """
         run = cls(path)
         if atomic.exists(run.manifest_file):
-            run._update(config, sections)
+            run._update(config, sections, trusted)
             return run
         if run.holds_work():
-            run._mend(config, sections, "the manifest is missing")
-            run._update(config, sections)
+            run._mend(sections, trusted or {}, "the manifest is missing")
+            run._update(config, sections, trusted)
             return run
         place = path.resolve()
         atomic.make_folder(place.parent)
@@ -105,8 +111,8 @@ class RunFolder:
         try:
             atomic.make_folder(temp)
             atomic.write_file(temp / run.config_file.name, _yaml(config))
-            write_manifest(temp / run.manifest_file.name, new_manifest(sections, config))
-            run._take_place(temp, place, config, sections)
+            write_manifest(temp / run.manifest_file.name, new_manifest(sections, trusted or {}))
+            run._take_place(temp, place, config, sections, trusted)
         finally:
             shutil.rmtree(temp, ignore_errors=True)
         return run
@@ -181,17 +187,24 @@ class RunFolder:
                 raise CorruptFile(problem.message, cure) from None
             require_same(str(self.path), {name: recorded}, {name: dict(values)}, _CURE)
 
-    def _update(self, config: Mapping[str, Any], sections: Sections) -> None:
+    def _update(
+        self, config: Mapping[str, Any], sections: Sections, trusted: Mapping[str, Any] | None
+    ) -> None:
         try:
             self.check(sections)
         except CorruptFile as problem:
-            self._mend(config, sections, problem.message)
+            self._mend(sections, trusted or {}, problem.message)
         if not atomic.exists(self.config_file) or read_bytes(self.config_file) != _yaml(config):
             atomic.write_file(self.config_file, _yaml(config))
-        self.trust(config)
+        if trusted is not None:
+            self.pin_trust(trusted)
 
-    def grow(self, config: Mapping[str, Any], sections: Sections) -> None:
+    def grow(
+        self, config: Mapping[str, Any], sections: Sections, trusted: Mapping[str, Any] | None = None
+    ) -> None:
         """Take over a configuration that only adds to this run: more anchors, or passes after its own.
+
+        `trusted` is agreed to beside what was before: the settings of a pass that the caller adds.
 
         The manifest comes last, so the same call mends what a killed one left. Raises FingerprintMismatch when
         a result that is there would have become another.
@@ -203,7 +216,10 @@ class RunFolder:
                 self.check(sections)
         atomic.write_file(self.config_file, _yaml(config))
         grown = {name: dict(section) for name, section in sections.items()}
-        write_manifest(self.manifest_file, replace(manifest, sections=grown, trusted=effects(config)))
+        write_manifest(
+            self.manifest_file,
+            replace(manifest, sections=grown, trusted={**manifest.trusted, **(trusted or {})}),
+        )
 
     def untouched(self) -> bool:
         """Whether no work was done on it: no shards, no results; a graph and a sample are quickly made again."""
@@ -212,7 +228,7 @@ class RunFolder:
             for path in (self.shards_manifest, self.path / "results", self.path / "leases", self.dataset)
         )
 
-    def remake(self, config: Mapping[str, Any], sections: Sections) -> None:
+    def remake(self, config: Mapping[str, Any], sections: Sections, trusted: Mapping[str, Any]) -> None:
         """Take over another configuration where nothing was answered yet; graph and sample of the old one are
         set aside when they are made again. The manifest comes last.
         """
@@ -220,27 +236,17 @@ class RunFolder:
             self.check(sections)
         shutil.rmtree(self.prompts, ignore_errors=True)
         atomic.write_file(self.config_file, _yaml(config))
-        write_manifest(self.manifest_file, new_manifest(sections, config))
+        write_manifest(self.manifest_file, new_manifest(sections, trusted))
 
-    def require_trust(self) -> dict[str, Any]:
-        """What this run does beyond itself (store/trust.py). Raises InputError when no user has agreed to
-        it.
-        """
-        found = effects(self.config())
-        with atomic.disk_errors(self.manifest_file):
-            owner = os.stat(self.manifest_file).st_uid
-        require_trust(str(self.path), found, self.manifest().trusted, owner)
-        return found
-
-    def trust(self, config: Mapping[str, Any]) -> None:
-        """Agree to what a configuration does beyond the run, as the user who calls this."""
-        manifest, found = self.manifest(), effects(config)
+    def pin_trust(self, trusted: Mapping[str, Any]) -> None:
+        """Pin what the user who calls this agrees to; the owner of the manifest says who it was."""
+        manifest = self.manifest()
         with atomic.disk_errors(self.manifest_file):
             own = os.stat(self.manifest_file).st_uid == os.geteuid()
-        if manifest.trusted != found or not own:
-            write_manifest(self.manifest_file, replace(manifest, trusted=found))
+        if manifest.trusted != trusted or not own:
+            write_manifest(self.manifest_file, replace(manifest, trusted=dict(trusted)))
 
-    def _mend(self, config: Mapping[str, Any], sections: Sections, reason: str) -> None:
+    def _mend(self, sections: Sections, trusted: Mapping[str, Any], reason: str) -> None:
         """Make a damaged or deleted manifest again, when the files that are there fit this fingerprint."""
         try:
             self._require_own(sections)
@@ -249,7 +255,7 @@ class RunFolder:
             raise FingerprintMismatch(f"{where}: it was made with another configuration", _CURE) from None
         if atomic.exists(self.manifest_file):
             quarantine(self.quarantine, self.manifest_file, reason)
-        write_manifest(self.manifest_file, new_manifest(sections, config))
+        write_manifest(self.manifest_file, new_manifest(sections, trusted))
 
     def _require_own(self, sections: Sections) -> None:
         """Raises CorruptFile for the first file that something else has made; damaged ones tell nothing."""
@@ -273,7 +279,14 @@ class RunFolder:
             if header := header_of(path, "result"):
                 ResultOrigin.of(sections, name).require(path, header)
 
-    def _take_place(self, temp: Path, place: Path, config: Mapping[str, Any], sections: Sections) -> None:
+    def _take_place(
+        self,
+        temp: Path,
+        place: Path,
+        config: Mapping[str, Any],
+        sections: Sections,
+        trusted: Mapping[str, Any] | None,
+    ) -> None:
         with atomic.disk_errors(self.path):
             try:
                 disk.rename(temp, place)
@@ -287,7 +300,7 @@ class RunFolder:
             raise InputError(
                 f"{self.path}: exists and is not a run folder", "choose another folder, or empty this one"
             )
-        self._update(config, sections)  # another process was faster
+        self._update(config, sections, trusted)  # another process was faster
 
 
 def _yaml(config: Mapping[str, Any]) -> bytes:

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from kgqa_hpc.anchors.anchor import Anchor
-from kgqa_hpc.config import RunConfig, load_config
+from kgqa_hpc.config import RunConfig
 from kgqa_hpc.engines.engine import Request, Response
 from kgqa_hpc.engines.process import EngineProcess
 from kgqa_hpc.runs.chain import build_chain, kind_of, schemas_of, set_engine
@@ -51,12 +51,12 @@ class _Listening:
         self._engine.cancel()
 
 
-def preview(config_file: Path, number: int) -> dict[str, Any]:
+def preview(whole: RunConfig, number: int) -> dict[str, Any]:
     """A few items through all steps of a configuration, without a run: what happened to each, and what `MANY`
     would take, as plain data. Raises ConfigError, PromptError, EngineConfigError, EngineError.
     """
     with tempfile.TemporaryDirectory(prefix="kgqa-preview-") as scratch:
-        config, anchors = small_sample(load_config(config_file), number, Path(scratch, "run"))
+        config, anchors = small_sample(whole, number, Path(scratch, "run"))
         return _sent(config, some_anchors(anchors, number), Path(scratch, "engine.log"))
 
 

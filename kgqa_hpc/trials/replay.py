@@ -20,6 +20,7 @@ from kgqa_hpc.engines.process import EngineProcess
 from kgqa_hpc.errors import InputError
 from kgqa_hpc.runs import kept_prompts, open_run
 from kgqa_hpc.runs.chain import build_chain, schemas_of
+from kgqa_hpc.runs.trust import require_agreed
 from kgqa_hpc.steps.item import Item
 from kgqa_hpc.steps.retrace import retrace
 from kgqa_hpc.steps.step import Step, storable
@@ -28,14 +29,14 @@ from kgqa_hpc.text.plain_text import plain
 Sent = tuple[dict[str, Any], Request]  # an entry of the trace, and its request
 
 
-def replay(folder: Path, wanted: str) -> dict[str, Any]:
+def replay(folder: Path, wanted: str, *, trust: bool = False) -> dict[str, Any]:
     """Ask again; per request both answers and whether they are the same, as plain data.
 
     `wanted` is an id or a beginning that only one id has. Raises InputError for an unknown one, one that was asked
     nothing yet, or a run whose prompts have changed; EngineConfigError, EngineError.
     """
     run, config = open_run(folder)
-    run.require_trust()
+    require_agreed(run, config.plain(), trust=trust)
     anchor, record = recorded(run, config, wanted)
     if record is None or not record["trace"]:
         raise InputError(f"{anchor.id}: was asked nothing yet", f"kgqa run {folder}")

@@ -16,14 +16,16 @@ from collections import deque
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Protocol
+from typing import Protocol, TypeVar
 
 from kgqa_hpc.engines.engine import Request, Response
-from kgqa_hpc.errors import EngineDied, EngineError
+from kgqa_hpc.errors import EngineDied, EngineError, KgqaError
 from kgqa_hpc.steps.item import Item
 from kgqa_hpc.steps.step import Ask, Done, Outcome, Reject, Retry, Step, finish
+from kgqa_hpc.terminal import LOG
 from kgqa_hpc.work.engine_starts import bring_up
 
+Given = TypeVar("Given")
 CANCEL_GRACE = 2.0  # s that an engine has to acknowledge a cancel before it is not waited for any longer
 
 
@@ -111,6 +113,7 @@ class Scheduler:
         self._streak = 0  # errors since the last good answer
         self._fruitless = 0  # deaths since the last answer
         self._sending = True
+        self._reported: set[tuple[int, str]] = set()  # failures of a step's code that were logged
 
     @property
     def waiting(self) -> int:
@@ -128,7 +131,7 @@ class Scheduler:
             if self._chain[task.step].asks_about(task.item):
                 self._queues[task.step].append(task)
             else:
-                self._advance(task, self._chain[task.step].run(task.item))
+                self._advance(task, self._guarded(task, partial(self._chain[task.step].run, task.item)))
 
     def drop(self, shard: str) -> None:
         """Forget a shard's tasks: another worker has it now. Answers still to come are not looked at."""
@@ -207,11 +210,16 @@ class Scheduler:
         now = time.monotonic()
         for task in batch:
             step = self._chain[task.step]
-            request = step.request(task.item, task.attempt, self._run_seed, task.turn)
+            ask = partial(step.request, task.item, task.attempt, self._run_seed, task.turn)
+            request = self._guarded(task, ask)
+            if isinstance(request, Retry):
+                self._advance(task, request)
+                continue
             self._flight[request.id] = (task, now)
             requests.append(request)
         self.counters.requests += len(requests)
-        self._engine.send(requests)
+        if requests:
+            self._engine.send(requests)
 
     def _take(self, response: Response, now: float) -> None:
         entry = self._flight.pop(response.id, None)
@@ -232,7 +240,9 @@ class Scheduler:
             self._streak = 0
             if self._held:
                 self._release()
-        self._advance(task, self._chain[task.step].take(task.item, response, task.attempt, task.turn))
+        step = self._chain[task.step]
+        take = partial(step.take, task.item, response, task.attempt, task.turn)
+        self._advance(task, self._guarded(task, take))
 
     def _count(self, response: Response, duration: float) -> None:
         self._fruitless = 0
@@ -261,7 +271,7 @@ class Scheduler:
             task.step, task.attempt, task.turn, task.item.state = task.step + 1, 0, 0, {}
             if task.step == len(self._chain) or self._chain[task.step].asks_about(task.item):
                 break
-            outcome = self._chain[task.step].run(task.item)
+            outcome = self._guarded(task, partial(self._chain[task.step].run, task.item))
         match outcome:
             case Done() if task.step < len(self._chain):
                 self._queues[task.step].append(task)
@@ -270,16 +280,34 @@ class Scheduler:
             case Ask():
                 task.attempt, task.turn = 0, task.turn + 1
                 self._queues[task.step].appendleft(task)
-            case Retry() if task.attempt + 1 < (self._chain[task.step].attempts or self._limits.attempts):
+            case Retry() if self._may_ask_again(task):
                 task.attempt += 1
                 self.counters.retries += 1
                 self._queues[task.step].appendleft(task)
             case Retry() | Reject():
-                finish(task.item, outcome)
+                finish(task.item, outcome, self._chain[task.step].label)
         if task.item.status == "failed" and self._streak:
             self._held.append(task)
         else:
             self._moved(task, task.item.status != "open" or task.step == len(self._chain))
+
+    def _may_ask_again(self, task: Task) -> bool:
+        """Whether attempts are left; a step that asks nobody about the item would say the same again."""
+        step = self._chain[task.step]
+        return step.asks_about(task.item) and task.attempt + 1 < (step.attempts or self._limits.attempts)
+
+    def _guarded(self, task: Task, work: Callable[[], Given]) -> Given | Retry:
+        """What a step's code gives; an exception in it is a failure of this item and ends nothing else."""
+        try:
+            return work()
+        except KgqaError:
+            raise
+        except Exception as problem:  # noqa: BLE001  it may be the code of an extension
+            step, kind = self._chain[task.step], type(problem).__name__
+            if (task.step, kind) not in self._reported:
+                self._reported.add((task.step, kind))
+                LOG.warning("%s: item %s: %s: %s", step.entry, task.item.id, kind, problem, exc_info=True)
+            return Retry(kind, lost_as="failed")
 
     def _release(self) -> None:
         held, self._held = self._held, []

@@ -24,13 +24,13 @@ from kgqa_hpc.cluster.stop import Stop, deadline_of
 from kgqa_hpc.config import RunConfig
 from kgqa_hpc.errors import CorruptFile, InputError, KgqaError, StoppedEarly, StoreError
 from kgqa_hpc.runs import open_for_work
+from kgqa_hpc.runs.trust import require_agreed, shown
 from kgqa_hpc.status.worker_states import place
 from kgqa_hpc.store.clock import time_at
 from kgqa_hpc.store.lease_renewal import Heartbeat
 from kgqa_hpc.store.partition import ShardsManifest, read_shards_manifest
 from kgqa_hpc.store.run_folder import RunFolder
 from kgqa_hpc.store.sealed import read_header
-from kgqa_hpc.store.trust import effects, shown
 from kgqa_hpc.terminal import Progress, note
 from kgqa_hpc.text.plain_text import plain
 from kgqa_hpc.work.coordinator import Coordinator, record_own_job
@@ -62,7 +62,7 @@ def run_command(
 ) -> None:
     """Work on a run until it is complete. `worker` is the stem of this worker's name in logs.
 
-    `trust` agrees to what the configuration does beyond the run (store/trust.py). `further` is asked when every
+    `trust` agrees to what the configuration does beyond the run (runs/trust.py). `further` is asked when every
     shard is done: whether the run has grown meanwhile (kgqa_hpc/target.py).
 
     Raises StoppedEarly, or any KgqaError; under MPI it does not return but ends the process.
@@ -101,7 +101,7 @@ def _run(folder: Path, world: World, wish: str | None, trust: bool, further: Fur
     gc.set_threshold(GC_AFTER)
     bytes(KEPT_FREE)
     run, config = open_for_work(folder)
-    _agree(run, world, trust)
+    _agree(run, config, world, trust)
     if not run.anchors.exists():
         raise InputError(f"{run.anchors} is missing", f"first: kgqa sample {folder}")
     assign_gpus(world, _gpus_per_worker(config), os.environ)
@@ -119,6 +119,7 @@ def _run(folder: Path, world: World, wish: str | None, trust: bool, further: Fur
             _work_through(run, config, worker, world, stop, log, facts)
             while further(run, config, stop.wait):
                 run, config = open_for_work(folder)
+                _agree(run, config, world, False)
                 _work_through(run, config, worker, world, stop, log, facts)
         except BaseException as problem:
             text = problem.message if isinstance(problem, KgqaError) else repr(problem)
@@ -128,11 +129,11 @@ def _run(folder: Path, world: World, wish: str | None, trust: bool, further: Fur
         log.write("ended", error=None)
 
 
-def _agree(run: RunFolder, world: World, trust: bool) -> None:
+def _agree(run: RunFolder, config: RunConfig, world: World, trust: bool) -> None:
     """Nothing reaches beyond the run unseen: each value was agreed to, and rank 0 shows it."""
-    if trust and world.rank == 0:
-        run.trust(run.config())
-    found = effects(run.config()) if trust else run.require_trust()
+    if trust and world.rank != 0:
+        return  # rank 0 agrees and shows it
+    found = require_agreed(run, config.plain(), trust=trust)
     for key, value in found.items() if world.rank == 0 else ():
         note(f"run     {key}: {shown(value)}")
 

@@ -15,7 +15,11 @@ from kgqa_hpc.anchors.anchor import Source, Tools
 from kgqa_hpc.anchors.records import RecordAnchors, RecordSettings
 from kgqa_hpc.errors import FingerprintMismatch, InputError
 from kgqa_hpc.runs import open_for_work
-from tests.documents.files import jsonl
+
+
+def jsonl(path: Path, rows: list[dict[str, Any]]) -> Path:
+    path.write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
+    return path
 
 
 def pairs(number: int) -> list[dict[str, Any]]:

@@ -17,6 +17,7 @@ from kgqa_hpc.dataset.merge import merge
 from kgqa_hpc.dataset.mixture import Mixture, apportion, counts_of, largest
 from kgqa_hpc.errors import FingerprintMismatch, InputError
 from tests.dataset.conftest import rewrite
+from tests.sealed_dataset import seal
 
 
 def merged(make_run: Any, name: str, **options: Any) -> Any:
@@ -36,11 +37,7 @@ def ids(folder: Path) -> list[str]:
     return found
 
 
-@pytest.mark.parametrize("waiting", [0, 5, 65_536])
-def test_every_id_stands_once_and_all_are_counted(
-    make_run: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, waiting: int
-) -> None:
-    monkeypatch.setattr("kgqa_hpc.dataset.combine.WAITING_IDS", waiting)
+def test_every_id_stands_once_and_all_are_counted(make_run: Any, tmp_path: Path) -> None:
     large, small = merged(make_run, "large/run"), merged(make_run, "small/run", items=24)
     told = combine(tmp_path / "out", [small.folder, large.folder])
     found = ids(tmp_path / "out")
@@ -139,6 +136,7 @@ def renamed(run: Any) -> None:
     for name in ("accepted", "rejected"):
         path = run.dataset / f"{name}.jsonl"
         path.write_text(path.read_text().replace('{"id":"', '{"id":"second-'))
+    seal(run.dataset)
 
 
 @given(

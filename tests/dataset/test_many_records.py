@@ -7,8 +7,9 @@ from typing import Any
 
 import pytest
 
+from kgqa_hpc.dataset.explain import explain, render
 from kgqa_hpc.dataset.merge import merge
-from kgqa_hpc.errors import AccountingError
+from kgqa_hpc.errors import AccountingError, InputError
 from kgqa_hpc.store.results import read_result, write_result
 
 
@@ -67,6 +68,21 @@ def test_records_of_one_item_are_numbered_and_know_their_anchor(make_run: Any) -
     assert all(line["features"] == {"length": 3} for line in lines if line["id"] in mine)
     lost = (run.folder.dataset / "lost.jsonl").read_text(encoding="utf-8").splitlines()
     assert [json.loads(line)["reason"] for line in lost] == ["extract: not_json"] * 4
+
+
+def test_a_record_of_several_is_explained_by_its_own_id(make_run: Any) -> None:
+    run = make_run(items=32, dataset={"z_score": None})
+    finish_with_lists(run)
+    story = explain(run.folder.path, f"{run.ids[3]}.2")
+    assert story["id"] == run.ids[3]
+    assert story["record"]["number"] == 2
+    assert story["record"]["question"] == "Question 3.1?"
+    assert "Question 3.1?" in render(story)
+    assert "record" not in explain(run.folder.path, run.ids[3])
+    for wrong in (f"{run.ids[3]}.4", f"{run.ids[3]}.0"):
+        with pytest.raises(InputError, match="no such record") as refused:
+            explain(run.folder.path, wrong)
+        assert "has 3 so far" in str(refused.value.cure)
 
 
 def test_a_record_without_a_question_stops_the_merge(make_run: Any) -> None:

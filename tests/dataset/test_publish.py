@@ -55,7 +55,7 @@ def test_what_is_missing_is_said_with_the_key_that_states_it(make_run: Any, tmp_
 def test_a_file_that_merge_did_not_write_so_is_refused(run: Any, tmp_path: Path) -> None:
     path = run.folder.dataset / "accepted.jsonl"
     path.write_bytes(path.read_bytes()[:-10])
-    with pytest.raises(CorruptFile, match=r"accepted.jsonl: is not what merge wrote"):
+    with pytest.raises(CorruptFile, match=r"accepted.jsonl: is damaged"):
         publish(run.folder, tmp_path / "out")
     assert not (tmp_path / "out").exists()
 
@@ -70,7 +70,7 @@ def test_nothing_that_was_put_beside_the_dataset_is_published(run: Any, tmp_path
     assert not (out / "notes.txt").exists()
     with (run.folder.dataset / "SHA256SUMS").open("a") as sums:
         sums.write(f"{sha256_of(secret)}  notes.txt\n")
-    with pytest.raises(CorruptFile, match=r"notes.txt: is not what merge wrote"):
+    with pytest.raises(CorruptFile, match=r"notes.txt: is damaged"):
         publish(run.folder, out)
 
 

@@ -16,7 +16,7 @@ from kgqa_hpc.engines.process import EngineProcess
 from kgqa_hpc.engines.registry import ENGINES
 from kgqa_hpc.registry import Registry
 
-SMALLEST = {"lmdeploy": {"model": "a/b"}, "openai": {"model": "m"}}
+SMALLEST = {"function": {"call": "json:dumps"}, "lmdeploy": {"model": "a/b"}, "openai": {"model": "m"}}
 
 
 class Holder(BaseModel):

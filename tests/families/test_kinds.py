@@ -214,6 +214,7 @@ def test_a_how_or_why_question_brings_neighbours_together(
 # Contexts
 
 
+@pytest.mark.plugin("reasoning")
 def test_letters_and_types_are_balanced_and_rotated_by_the_seed(make_graph: Make) -> None:
     graph = make_graph(5, 1200, 4000)
     anchors = draw(graph, "context", number=1000)
@@ -234,6 +235,7 @@ def repetitive_graph() -> KnowledgeGraph:
     return graph_of(names, ["finding"] * 400, edges)
 
 
+@pytest.mark.plugin("reasoning")
 def test_topics_of_the_last_contexts_are_left_out() -> None:
     graph = repetitive_graph()
 
@@ -248,6 +250,7 @@ def test_topics_of_the_last_contexts_are_left_out() -> None:
     assert repeats(0) > 10
 
 
+@pytest.mark.plugin("reasoning")
 def test_a_prompt_names_the_topics_left_out_that_its_context_holds() -> None:
     anchors = draw(repetitive_graph(), "context", number=60, memory=10)
     prompt, made = load_prompt("context"), KINDS.get("context")()
@@ -262,6 +265,7 @@ def test_a_prompt_names_the_topics_left_out_that_its_context_holds() -> None:
     assert sum(bool(anchor.data["avoided"]) for anchor in anchors) > 20
 
 
+@pytest.mark.plugin("reasoning")
 @pytest.mark.parametrize(
     ("changes", "reason"),
     [

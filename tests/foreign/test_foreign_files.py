@@ -148,10 +148,11 @@ def test_a_signal_while_the_server_keeps_the_check_waiting_is_heard(tmp_path: Pa
         (tmp_path / "a.yaml").write_text(json.dumps({**config, "anchors": {"per_shape": 1}}))
         from kgqa_hpc.config import parse_config
         from kgqa_hpc.runs import fingerprint
+        from kgqa_hpc.runs.trust import effects
         from kgqa_hpc.store.anchors import write_anchors
 
         parsed = parse_config(config, "the test")
-        run = RunFolder.create(tmp_path / "run", parsed.plain(), fingerprint(parsed))
+        run = RunFolder.create(tmp_path / "run", parsed.plain(), fingerprint(parsed), effects(parsed.plain()))
         write_anchors(run.anchors, anchors(4), {"seed": 1})
         line = [sys.executable, "-m", "kgqa_hpc", "run", str(run.path)]
         worker = subprocess.Popen(line, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, env=environment())

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import resource
 from collections.abc import Callable
-from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -14,12 +13,7 @@ import pytest
 from kgqa_hpc.anchors.anchor import Anchor, Node, Relation, graph_variables
 from kgqa_hpc.anchors.names import plain as plain_name
 from kgqa_hpc.dataset.sketches import words
-from kgqa_hpc.documents.quotes import QuotableText
-from kgqa_hpc.documents.taxa import organism_key
 from kgqa_hpc.engines.clean import one_line
-from kgqa_hpc.errors import ScriptError
-from kgqa_hpc.gasl.parser import parse
-from kgqa_hpc.gasl.source import MAX_BYTES
 from kgqa_hpc.prompts.prompt import load_prompt
 from kgqa_hpc.prompts.safe_text import NAME_LENGTH, clean_text
 from kgqa_hpc.text.plain_text import plain, plain_json, plain_line
@@ -52,7 +46,6 @@ READERS: dict[str, Callable[[str], Any]] = {
     "plain_json": lambda name: plain_json(json.dumps(name, ensure_ascii=False)),
     "one_line": one_line,
     "a name to compare": plain_name,
-    "an organism": organism_key,
     "words of a question": words,
 }
 
@@ -63,19 +56,6 @@ def test_a_name_of_any_length_takes_linear_time(reader: str) -> None:
         name = piece * (LONGEST // len(piece))
         with watched(f"{piece!r} in {reader}"):
             READERS[reader](name)
-
-
-def test_a_letter_with_a_hundred_thousand_accents_is_quoted_in_linear_time() -> None:
-    with watched():
-        QuotableText("a" + "\u0301\u0316" * 50_000)
-
-
-@pytest.mark.parametrize("piece", ['"', '\\"', "{{", "a "])
-def test_a_script_of_a_model_is_read_in_linear_time(piece: str) -> None:
-    for beginning in ("", 'FIND "'):
-        script = (beginning + piece * (MAX_BYTES // len(piece)))[:MAX_BYTES]
-        with watched(piece), suppress(ScriptError):
-            parse(script.encode())
 
 
 def bounded() -> None:

@@ -12,6 +12,7 @@ import pytest
 
 from kgqa_hpc.config import parse_config
 from kgqa_hpc.runs import fingerprint
+from kgqa_hpc.runs.trust import effects
 from kgqa_hpc.store.anchors import write_anchors
 from kgqa_hpc.store.partition import read_shards_manifest
 from kgqa_hpc.store.results import read_result, write_result
@@ -107,7 +108,7 @@ def test_absurd_numbers_and_an_echoed_key_cost_no_run_and_reach_no_file(tmp_path
         "concurrency": 2,
     }
     config = parse_config({"engine": engine, "runtime": {"shard_size": 20}}, "the test")
-    run = RunFolder.create(tmp_path / "run", config.plain(), fingerprint(config))
+    run = RunFolder.create(tmp_path / "run", config.plain(), fingerprint(config), effects(config.plain()))
     write_anchors(run.anchors, anchors(ITEMS), {"seed": 1})
     kgqa("run", run.path, call=command.program)  # with what its engine prints
     for verb in ("status", "merge", "report", "status"):

@@ -102,6 +102,7 @@ def test_an_error_about_a_hostile_file_or_word_is_plain(
     say(*arguments.get(verb, [verb, tmp_path / EVIL.replace("\x00", "")]))
 
 
+@pytest.mark.plugin("literature")
 @pytest.mark.parametrize("form", [(), ("--json",)])
 def test_mentions_and_search_of_hostile_documents_are_plain(
     say: Callable[..., str], tmp_path: Path, form: tuple[str, ...]

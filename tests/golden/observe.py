@@ -141,7 +141,8 @@ def _status(document: dict[str, Any]) -> dict[str, Any]:
 
 def _plan(document: dict[str, Any]) -> dict[str, Any]:
     """The first two assumptions tell of the speed of this run, or of published speeds where it was too short."""
-    return {**document, "assumptions": document["assumptions"][2:]}
+    speeds = dict.fromkeys(("gpu_hours", "wall_seconds"), "VOLATILE")
+    return {**document, **speeds, "assumptions": document["assumptions"][2:]}
 
 
 def _without(*names: str) -> Callable[[Any], Any]:
@@ -159,7 +160,7 @@ def _without(*names: str) -> Callable[[Any], Any]:
 STEADY: dict[str, Callable[[Any], Any]] = {
     "status": _status,
     "plan": _plan,
-    "preview": _without("seconds"),
+    "preview": _without("seconds", "hours"),
     "index": _without(
         "indexing_cpu_seconds",
         "reading_cpu_seconds",

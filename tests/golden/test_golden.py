@@ -31,7 +31,7 @@ def differences(old: Any, new: Any, where: str = "") -> Iterator[str]:
                 yield from differences(old[key], new[key], f"{where}/{key}")
             else:
                 state, value = ("missing", old[key]) if key in old else ("new", new[key])
-                yield f"{where}/{key} is {state}: {str(value)[:200]}"
+                yield f"{where}/{key} is {state}: {str(value)[:200]!r}"
     elif isinstance(old, list) and isinstance(new, list) and len(old) == len(new):
         for number, (before, after) in enumerate(zip(old, new, strict=True)):
             yield from differences(before, after, f"{where}/{number}")
@@ -81,6 +81,6 @@ def test_a_difference_is_told_by_id_field_old_and_new_value() -> None:
     assert list(differences(old, new)) == [
         "/page: + y",
         "/records/accepted/g01/answer: 'a' became 'c'",
-        "/records/accepted/g02 is missing: {'answer': 'b'}",
+        "/records/accepted/g02 is missing: \"{'answer': 'b'}\"",
     ]
     assert "1 x /records/accepted/ID/answer" in summary(list(differences(old, new)))

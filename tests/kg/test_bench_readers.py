@@ -30,6 +30,7 @@ def test_all_formats_of_the_benchmark_hold_the_same_graph(bench, tmp_path):
         assert other.edge_type.tolist() == plain.edge_type.tolist()
 
 
+@pytest.mark.plugin("biokg")
 def test_every_reader_is_measured(bench, tmp_path):
     bench.write_files(tmp_path, 20, 60)
     for label, (_, beside) in bench.READERS.items():

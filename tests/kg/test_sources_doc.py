@@ -8,11 +8,11 @@ from pathlib import Path
 import pytest
 import yaml
 
-from kgqa_hpc.kg.hydrate.recipe import Recipe
 from kgqa_hpc.kg.load import load_graph
 from kgqa_hpc.kg.settings import GraphConfig, graph_config
 from kgqa_hpc.kg.sources import SOURCES
 
+pytestmark = pytest.mark.plugin("biokg")  # the page shows its sources, too
 TEXT = (Path(__file__).parents[2] / "docs" / "sources.md").read_text(encoding="utf-8")
 BLOCKS = [yaml.safe_load(block) for block in re.findall(r"^```yaml\n(.*?)^```", TEXT, re.M | re.S)]
 GRAPHS = [block["graph"] for block in BLOCKS if "graph" in block]
@@ -38,6 +38,8 @@ def test_each_common_key_is_documented():
 
 
 def test_the_recipe_of_the_page_is_accepted():
+    from kgqa_hpc.plugins.biokg.hydrate.recipe import Recipe
+
     (recipe,) = [block for block in BLOCKS if "classes" in block]
     recipe["spaces"]["pubchem"]["date"] = str(recipe["spaces"]["pubchem"]["date"])
     assert Recipe.model_validate(recipe).rules.longest == 150

@@ -16,6 +16,7 @@ from PIL import Image
 from kgqa_hpc.dataset.merge import merge
 from kgqa_hpc.report.page import write_report
 from tests.runs import synthetic
+from tests.sealed_dataset import seal
 
 CHROMIUM = os.environ.get("KGQA_CHROMIUM") or shutil.which("chromium") or shutil.which("google-chrome")
 try:
@@ -58,6 +59,7 @@ def page_file(tmp_path_factory: pytest.TempPathFactory) -> Path:
         row["prompt"]["name"] = LONG
         row |= {"requests": 1_234_567_890}
     counts.write_text(json.dumps(document))
+    seal(run.folder.dataset)
     return write_report(run.folder)
 
 
@@ -270,6 +272,7 @@ def test_a_path_is_drawn_from_its_steps_and_what_a_kind_adds_is_told(browser: An
         line["steps"] = [{"entity": one, "relation": "hits", "target": other} for one, other in hops]
         line["documents"] = ["y" * 9000]
     path.write_text("".join(json.dumps(line) + "\n" for line in lines), encoding="utf-8")
+    seal(run.folder.dataset)
     look = Look(browser, write_report(run.folder))
     look.page.click("#accepted-list .card > button")
     card = look.page.locator("#accepted-list .card").first

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from kgqa_hpc.drawing.graph_layout import many_nodes
-from kgqa_hpc.evaluate.judged import wilson
+from kgqa_hpc.intervals import wilson
 from kgqa_hpc.report import drawn_graphs, node_use
 from kgqa_hpc.report.drawn_graphs import covered_graph, group_drawings
 from kgqa_hpc.report.node_use import count_nodes

@@ -20,6 +20,7 @@ from kgqa_hpc.errors import AccountingError, InputError
 from kgqa_hpc.report.findings import read_findings
 from kgqa_hpc.report.page import write_report
 from kgqa_hpc.report.pictures import _ranks
+from tests.sealed_dataset import seal
 
 VOID = {"meta", "img", "br", "input"}
 EVIL = "</script></p><script>alert(1)</script><img src=x onerror=alert(2)>{{ 7 * 7 }}\" onload='x"
@@ -157,6 +158,7 @@ def test_nothing_foreign_becomes_markup(make_run: Any) -> None:
     document = json.loads(counts.read_text())
     document["rejected"] = {EVIL: sum(document["rejected"].values())}
     counts.write_text(json.dumps(document))
+    seal(run.folder.dataset)
     page = Page(write_report(run.folder).read_text(encoding="utf-8"))
     assert len(page.inside["script"]) == 2
     assert page.data["records"][0]["question"] == EVIL
@@ -181,6 +183,7 @@ def test_of_very_many_groups_the_largest_are_shown_and_all_are_counted(make_run:
     one = counts["groups"]["shape 1"]
     counts["groups"] |= {f"organism {number:05d}": {**one, "sampled": 5} for number in range(20_000)}
     path.write_text(json.dumps(counts))
+    seal(run.folder.dataset)
     page = Page(write_report(run.folder).read_text(encoding="utf-8"))
     assert len(page.source) < 1_000_000
     assert "The 300 largest of 20,003; all are in dataset/accounting.json" in page.words
@@ -208,6 +211,7 @@ def test_a_run_where_nothing_was_accepted_has_a_report(make_run: Any) -> None:
     path = run.folder.dataset
     merge(run.folder)
     (path / "accepted.jsonl").write_text("")
+    seal(path)
     assert write_report(run.folder).exists()
 
 
@@ -221,6 +225,7 @@ def test_files_that_do_not_belong_together_are_refused(make_run: Any) -> None:
     report(run)
     counts = run.folder.dataset / "accounting.json"
     counts.write_text(json.dumps({**json.loads(counts.read_text()), "accepted": 33}))
+    seal(run.folder.dataset)
     with pytest.raises(AccountingError, match="do not belong together"):
         read_findings(run.folder)
 

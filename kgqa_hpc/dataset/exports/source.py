@@ -11,6 +11,7 @@ import orjson
 
 from kgqa_hpc.dataset.exports import EXPORTS
 from kgqa_hpc.dataset.where import EVERY, Where
+from kgqa_hpc.dataset.whole import read_accounting_file, require_whole
 from kgqa_hpc.errors import InputError
 from kgqa_hpc.store.atomic import disk_errors
 from kgqa_hpc.store.regular import open_regular
@@ -35,7 +36,8 @@ class ExportSource:
         return self.run.dataset / "accepted.jsonl"
 
     def records(self, split: str | None = None) -> Iterator[dict[str, Any]]:
-        """Accepted records in their order, of one part or of all."""
+        """Accepted records in their order, of one part or of all. Raises CorruptFile for a damaged file."""
+        require_whole(self.run.dataset, self.accepted.name)
         with disk_errors(self.accepted), open(open_regular(self.accepted), "rb") as file:
             for line in file:
                 record = orjson.loads(line)
@@ -80,8 +82,7 @@ def read_accounting(run: RunFolder) -> dict[str, Any]:
     counts = run.dataset / "accounting.json"
     if not counts.exists():
         raise InputError(f"{run.path}: there is no dataset yet", f"first: kgqa merge {run.path}")
-    found: dict[str, Any] = orjson.loads(counts.read_bytes())
-    return found
+    return read_accounting_file(run.dataset)
 
 
 def write_lines(source: ExportSource, folder: Path, line: Callable[[dict[str, Any]], Line]) -> None:

@@ -1,71 +1,167 @@
-"""A graph as two comma-separated files: nodes (id,name,type) and edges (source_id,target_id,type).
+"""A graph as tables: nodes (id, name, type) and edges (source_id, target_id, type), or edges alone.
 
-The first line names the columns; their order is free, and further columns are properties. Ids, names and
-types are text: an id 007 or a gene called NA stays what it is. Plain or compressed, UTF-8, fields with commas
-or line ends in double quotes.
+The first line names the columns; their order is free, `columns` and `edge_columns` say which is which where they have
+other names, and further columns are properties. The separator is read off the first line. Ids, names and types are
+text: an id 007 or a gene called NA stays as it is. Plain or compressed, UTF-8, fields with separators or line ends in
+double quotes. Without a node table the nodes are the ends of the edges, named by their ids.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
+from typing import Annotated
 
+import pyarrow as pa
 from pydantic import Field
 
+from kgqa_hpc.errors import GraphFormatError
 from kgqa_hpc.kg.assemble import Assembly, Policy
-from kgqa_hpc.kg.delimited import CSV
+from kgqa_hpc.kg.delimited import DelimitedFile, Dialect
 from kgqa_hpc.kg.graph import KnowledgeGraph
 from kgqa_hpc.kg.settings import Files, SourceSettings, listed
-from kgqa_hpc.kg.tables import read_table
+from kgqa_hpc.kg.tables import Rows, constant, read_table
+from kgqa_hpc.registry import did_you_mean
+from kgqa_hpc.settings import Settings
 
 NODE_COLUMNS = ("id", "name", "type")
 EDGE_COLUMNS = ("source_id", "target_id", "type")
+NODE_TYPE = "entity"
+SEPARATORS = (",", ";", "\t", "|")
+Separator = Annotated[str, Field(min_length=1, max_length=1)]
+
+
+def _is_unset(value: object) -> bool:
+    """Left out where it is not set, so that runs of versions without the key keep their fingerprint."""
+    return value is None
+
+
+class NodeColumns(Settings):
+    """The columns of the node table."""
+
+    id: str = Field("id", description="The id that edges name.")
+    name: str = Field("name", description="The name a reader knows.")
+    type: str = Field("type", description="The type, such as gene.")
+
+    def mapping(self) -> dict[str, str]:
+        """Our name of each column -> its name in the file."""
+        return {"id": self.id, "name": self.name, "type": self.type}
+
+
+class EdgeColumns(Settings):
+    """The columns of the edge table."""
+
+    source: str = Field("source_id", description="The id of the node the edge leaves.")
+    target: str = Field("target_id", description="The id of the node it enters.")
+    type: str = Field("type", description="The relation.")
+
+    def mapping(self) -> dict[str, str]:
+        """Our name of each column -> its name in the file."""
+        return {"source_id": self.source, "target_id": self.target, "type": self.type}
 
 
 class CsvSettings(SourceSettings):
-    """Two tables, each in one file or several."""
+    """Tables of nodes and edges, each in one file or several."""
 
-    nodes: Files = Field(description="Files with columns id,name,type.")
+    nodes: Files | None = Field(
+        None,
+        description="Files with columns id,name,type; default: the ends of the edges, named by their ids.",
+    )
     edges: Files = Field(description="Files with columns source_id,target_id,type.")
+    delimiter: Separator | None = Field(
+        None,
+        exclude_if=_is_unset,
+        description="Between fields; default: comma, semicolon, tab or bar, as the first line has it.",
+    )
+    columns: NodeColumns | None = Field(
+        None, exclude_if=_is_unset, description="Names of the columns in the node files."
+    )
+    edge_columns: EdgeColumns | None = Field(
+        None, exclude_if=_is_unset, description="Names of the columns in the edge files."
+    )
     paths = ("nodes", "edges")
 
 
 class Csv:
-    """Two comma-separated tables."""
+    """Tables of nodes and edges."""
 
     name = "csv"
     licence = ""
-    description = "Two comma-separated tables: nodes (id,name,type) and edges (source_id,target_id,type)."
+    description = "Tables of nodes (id,name,type) and edges (source_id,target_id,type), or of edges alone."
     Settings = CsvSettings
 
     def read(self, settings: CsvSettings) -> KnowledgeGraph:
-        """The graph of the files of a configuration."""
-        return _read(listed(settings.nodes), listed(settings.edges), Policy.of(settings))
+        """The graph of the files of a configuration.
+
+        Raises GraphFormatError with file and line, EmptyGraphError, or InputError when a file cannot be read.
+        """
+        nodes, edges = listed(settings.nodes), listed(settings.edges)
+        assembly = Assembly(Policy.of(settings))
+        for path in nodes:
+            add_nodes(assembly, path, settings.columns, settings.delimiter)
+        mapping = (settings.edge_columns or EdgeColumns()).mapping()
+        for path in edges:
+            for rows in _read(path, mapping, "edge_columns", settings.delimiter):
+                ends = rows["source_id"], rows["target_id"]
+                assembly.edges(rows.file, *ends, rows["type"], rows.line_of, rows.properties)
+        files = ", ".join(path.name for path in (*nodes, *edges))
+        return assembly.finish({"source": "csv", "files": files}, declare=None if nodes else named_by_id)
 
 
 def read_csv(nodes: Path, edges: Path, policy: Policy = Policy()) -> KnowledgeGraph:  # noqa: B008 - frozen
-    """Read both files; nodes and edges keep the order of their lines.
-
-    Raises GraphFormatError with file and line, EmptyGraphError, or InputError when a file cannot be read.
-    """
-    return _read([nodes], [edges], policy)
+    """Read both files; nodes and edges keep the order of their lines. Raises as `Csv.read`."""
+    keys = {name: getattr(policy, name) for name in ("unknown_nodes", "unnamed_nodes", "duplicate_nodes")}
+    return Csv().read(CsvSettings(source="csv", nodes=str(nodes), edges=str(edges), **keys))
 
 
-def _read(nodes: Iterable[Path], edges: Iterable[Path], policy: Policy) -> KnowledgeGraph:
-    assembly = Assembly(policy)
-    names = []
-    for path in nodes:
-        names.append(path.name)
-        add_nodes(assembly, path)
-    for path in edges:
-        names.append(path.name)
-        for rows in read_table(path, CSV, EDGE_COLUMNS, properties=None):
-            ends = rows["source_id"], rows["target_id"]
-            assembly.edges(rows.file, *ends, rows["type"], rows.line_of, rows.properties)
-    return assembly.finish({"source": "csv", "files": ", ".join(names)})
-
-
-def add_nodes(assembly: Assembly, path: Path) -> None:
-    """Take in the nodes of a file with the columns id, name, type."""
-    for rows in read_table(path, CSV, NODE_COLUMNS, properties=None):
+def add_nodes(
+    assembly: Assembly,
+    path: Path,
+    columns: NodeColumns | None = None,
+    delimiter: str | None = None,
+) -> None:
+    """Take in the nodes of a file."""
+    for rows in _read(path, (columns or NodeColumns()).mapping(), "columns", delimiter):
         assembly.nodes(rows.file, rows["id"], rows["name"], rows["type"], rows.line_of, rows.properties)
+
+
+def named_by_id(ids: pa.Array) -> tuple[pa.Array, pa.Array]:
+    """Names and types of nodes that only edges mention."""
+    return ids, constant(NODE_TYPE, len(ids))
+
+
+def separator_of(path: Path, wanted: Sequence[str]) -> str:
+    """The separator with which the first line has all the wanted columns; else the one that splits it most.
+
+    Raises GraphFormatError.
+    """
+    fields = {each: _first(path, each) for each in SEPARATORS}
+    for each, names in fields.items():
+        if set(wanted) <= set(names):
+            return each
+    return max(fields, key=lambda each: len(fields[each]))
+
+
+def _first(path: Path, separator: str) -> list[str]:
+    return [name.strip() for name in DelimitedFile.open(path, Dialect(separator, '"')).first.fields]
+
+
+def _read(path: Path, mapping: dict[str, str], key: str, delimiter: str | None) -> Iterator[Rows]:
+    """The rows with our names of the columns. Raises GraphFormatError, for a missing column with the key to name it."""
+    wanted = list(mapping.values())
+    separator = delimiter or separator_of(path, wanted)
+    names = _first(path, separator)
+    for theirs in wanted:
+        if theirs not in names:
+            line = DelimitedFile.open(path, Dialect(separator, '"')).first.line
+            keys = ", ".join(
+                f"{part.removesuffix('_id') if key == 'edge_columns' else part}: …" for part in mapping
+            )
+            raise GraphFormatError(
+                f"{path.name} line {line:,}: column {theirs!r} is missing{did_you_mean(theirs, names)}",
+                f"the file has {','.join(names)[:200]}; name its columns: graph.{key}: {{{keys}}}"
+                + (", or set graph.delimiter" if len(names) == 1 else ""),
+            )
+    for rows in read_table(path, Dialect(separator, '"'), wanted, properties=None):
+        yield replace(rows, columns={ours: rows[theirs] for ours, theirs in mapping.items()})

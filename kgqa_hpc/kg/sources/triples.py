@@ -1,7 +1,8 @@
-"""A graph as one tab-separated file of triples: subject, predicate, object.
+"""A graph as one file of triples: subject, predicate, object, separated by tabs, commas, semicolons or bars.
 
-No quoting: a tab separates, a line end ends. A first line that names the columns (subject or head or source
-…) is skipped. Without a node file the nodes are the subjects and objects in order of appearance, each named
+Tabs: no quoting, a tab separates, a line end ends. Other separators: fields that hold one stand in double quotes. The
+separator is read off the first line, or set by `delimiter`. A first line that names the columns (subject or head or
+source …) is skipped. Without a node file the nodes are the subjects and objects in order of appearance, each named
 by its id and of type "entity"; with one (id,name,type as for `csv`) it declares them.
 """
 
@@ -9,18 +10,16 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import pyarrow as pa
 from pydantic import Field
 
 from kgqa_hpc.kg.assemble import Assembly, Policy
-from kgqa_hpc.kg.delimited import TSV, DelimitedFile
+from kgqa_hpc.kg.delimited import TSV, DelimitedFile, Dialect
 from kgqa_hpc.kg.graph import KnowledgeGraph
 from kgqa_hpc.kg.settings import SourceSettings
-from kgqa_hpc.kg.sources.csv import add_nodes
-from kgqa_hpc.kg.tables import constant, rows_of
+from kgqa_hpc.kg.sources.csv import NodeColumns, Separator, add_nodes, named_by_id
+from kgqa_hpc.kg.tables import rows_of
 
 COLUMNS = ("subject", "predicate", "object")
-NODE_TYPE = "entity"
 
 _FIRST_NAMES = {"subject", "head", "source", "source_id", "from", "s", "h", "x_id", "start"}
 _LAST_NAMES = {"object", "tail", "target", "target_id", "to", "o", "t", "y_id", "end"}
@@ -29,8 +28,16 @@ _LAST_NAMES = {"object", "tail", "target", "target_id", "to", "o", "t", "y_id", 
 class TriplesSettings(SourceSettings):
     """One file of triples, and nodes if they are named."""
 
-    path: str = Field(description="The file: subject, predicate, object, separated by tabs.")
+    path: str = Field(description="The file: subject, predicate, object.")
     nodes: str | None = Field(None, description="A CSV file with id,name,type that declares the nodes.")
+    delimiter: Separator | None = Field(
+        None,
+        exclude_if=lambda value: value is None,
+        description="Between fields; default: tab, comma, semicolon or bar, as the first line has it.",
+    )
+    columns: NodeColumns | None = Field(
+        None, exclude_if=lambda value: value is None, description="Names of the columns in the node file."
+    )
     paths = ("path", "nodes")
 
 
@@ -39,13 +46,19 @@ class Triples:
 
     name = "triples"
     licence = ""
-    description = "One tab-separated file: subject, predicate, object."
+    description = "One file of triples: subject, predicate, object."
     Settings = TriplesSettings
 
     def read(self, settings: TriplesSettings) -> KnowledgeGraph:
         """The graph of the files of a configuration."""
+        path, assembly = Path(settings.path), Assembly(Policy.of(settings))
         nodes = None if settings.nodes is None else Path(settings.nodes)
-        return read_triples(Path(settings.path), nodes, Policy.of(settings))
+        if nodes is not None:
+            add_nodes(assembly, nodes, settings.columns)
+        add_triples(assembly, path, dialect=_dialect(path, settings.delimiter))
+        files = path.name if nodes is None else f"{nodes.name}, {path.name}"
+        declare = named_by_id if nodes is None else None
+        return assembly.finish({"source": "triples", "files": files}, declare=declare)
 
 
 def read_triples(path: Path, nodes: Path | None = None, policy: Policy = Policy()) -> KnowledgeGraph:  # noqa: B008 - frozen
@@ -53,18 +66,25 @@ def read_triples(path: Path, nodes: Path | None = None, policy: Policy = Policy(
 
     Raises GraphFormatError with file and line, EmptyGraphError, or InputError when a file cannot be read.
     """
-    assembly = Assembly(policy)
-    if nodes is not None:
-        add_nodes(assembly, nodes)
-    add_triples(assembly, path)
-    files = path.name if nodes is None else f"{nodes.name}, {path.name}"
-    declare = _entities if nodes is None else None
-    return assembly.finish({"source": "triples", "files": files}, declare=declare)
+    keys = {name: getattr(policy, name) for name in ("unknown_nodes", "unnamed_nodes", "duplicate_nodes")}
+    named = None if nodes is None else str(nodes)
+    return Triples().read(TriplesSettings(source="triples", path=str(path), nodes=named, **keys))
 
 
-def add_triples(assembly: Assembly, path: Path, *, may_have_header: bool = True) -> None:
+def _dialect(path: Path, delimiter: str | None) -> Dialect:
+    """Tabs, unless the first line has three fields with another separator only."""
+    for separator in (delimiter,) if delimiter else ("\t", ",", ";", "|"):
+        dialect = TSV if separator == "\t" else Dialect(separator, quote='"')
+        if delimiter or len(DelimitedFile.open(path, dialect).first.fields) == len(COLUMNS):
+            return dialect
+    return TSV
+
+
+def add_triples(
+    assembly: Assembly, path: Path, *, may_have_header: bool = True, dialect: Dialect = TSV
+) -> None:
     """Take in the edges of a file of triples, its header left out if it may have and has one."""
-    file = DelimitedFile.open(path, TSV)
+    file = DelimitedFile.open(path, dialect)
     header = may_have_header and _is_header(file.first.fields)
     for rows in rows_of(file, COLUMNS, COLUMNS, header=header):
         assembly.edges(rows.file, rows["subject"], rows["object"], rows["predicate"], rows.line_of)
@@ -73,7 +93,3 @@ def add_triples(assembly: Assembly, path: Path, *, may_have_header: bool = True)
 def _is_header(fields: list[str]) -> bool:
     names = [name.strip().lstrip("#").lower() for name in fields]
     return len(names) == 3 and names[0] in _FIRST_NAMES and names[2] in _LAST_NAMES
-
-
-def _entities(ids: pa.Array) -> tuple[pa.Array, pa.Array]:
-    return ids, constant(NODE_TYPE, len(ids))

@@ -20,6 +20,7 @@ from kgqa_hpc.dataset.exports.source import export
 from kgqa_hpc.dataset.merge import merge
 from kgqa_hpc.errors import ConfigError, InputError
 from tests.runs import SyntheticRun, synthetic
+from tests.sealed_dataset import seal
 
 SPLIT = {"split": {"by": "id", "shares": {"train": 0.5, "test": 0.5}}}
 
@@ -74,6 +75,7 @@ def test_a_table_has_every_column_and_no_cell_is_a_formula(tmp_path: Path) -> No
     path = run.folder.dataset / "accepted.jsonl"
     text = path.read_text(encoding="utf-8").replace("What links", "=1+1", 1)
     path.write_text(text, encoding="utf-8")
+    seal(run.folder.dataset)
     export(run.folder, "csv", tmp_path / "out")
     rows = []
     for part in ("train", "test"):

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from kgqa_hpc.errors import EmptyGraphError, GraphFormatError, InputError
 from kgqa_hpc.kg.assemble import Policy
-from kgqa_hpc.kg.sources.csv import read_csv
+from kgqa_hpc.kg.sources.csv import Csv, CsvSettings, read_csv
 from kgqa_hpc.text.plain_text import normalized
 
 NODES = "id,name,type\nG1,BRCA1,gene\nD1,breast cancer,disease\n"
@@ -125,8 +125,7 @@ def test_an_id_that_only_differs_by_spaces_is_told(write):
         ("id,label,type\nG1,x,y\n", "nodes.csv line 1: column 'name' is missing"),
         ("\nid,nam,type\nG1,x,y\n", "nodes.csv line 2: column 'name' is missing, did you mean nam?"),
         ("id,name,type,id\nG1,x,y,z\n", "nodes.csv line 1: column 'id' stands twice"),
-        ("id;name;type\nG1;x;y\n", "the file is separated by semicolons"),
-        ("id\tname\ttype\nG1\tx\ty\n", "the file is separated by tabs"),
+        ("id:name:type\nG1:x:y\n", "or set graph.delimiter"),
         ("id,name,type\nG1,x,y\nG2,x\n", "nodes.csv line 3: expected 3 fields, found 2"),
         ("id,name,type\nG1,x,y\n\nG2,x, y,z\n", "nodes.csv line 4: expected 3 fields, found 4"),
         ('id,name,type\nG1,"x\ny",z,a\nG2,b,c\n', "nodes.csv lines 2 to 3: expected 3 fields, found 4"),
@@ -235,3 +234,56 @@ def test_a_name_with_a_long_run_of_accents_is_normalised_in_pieces_as_linear_tim
     nodes = write("n.csv", f"id,name,type\nG1,{name},gene\nD1,breast cancer,disease\n")
     found = read_csv(nodes, write("e.csv", EDGES)).names[0]
     assert found == normalized("NFC", name) != unicodedata.normalize("NFC", name)
+
+
+@pytest.mark.parametrize("separator", [",", ";", "\t", "|"])
+def test_the_separator_is_read_off_the_first_line(write, separator, edges_of):
+    nodes, edges = NODES.replace(",", separator), EDGES.replace(",", separator)
+    graph = read_csv(write("n.csv", nodes), write("e.csv.gz", gzip.compress(edges.encode())))
+    assert graph.names.tolist() == ["BRCA1", "breast cancer"]
+    assert edges_of(graph) == [("G1", "associates", "D1")]
+
+
+def _own(write, nodes=None, edges="from;to;rel;year\nG1;D1;r;1999\n", **keys):
+    files = {"edges": str(write("e.csv", edges))} | ({"nodes": str(write("n.csv", nodes))} if nodes else {})
+    return Csv().read(CsvSettings.model_validate({"source": "csv", **files, **keys}))
+
+
+OWN_EDGES = {"source": "from", "target": "to", "type": "rel"}
+
+
+def test_columns_may_have_other_names_and_all_others_stay_properties(write):
+    graph = _own(
+        write,
+        "category\tcui\tlabel\tid\ngene\tG1\tBRCA1\t7\ndisease\tD1\tcancer\t8\n",
+        columns={"id": "cui", "name": "label", "type": "category"},
+        edge_columns=OWN_EDGES,
+    )
+    assert graph.node_ids.tolist() == ["G1", "D1"]
+    assert graph.node_types == ("gene", "disease")
+    assert graph.node_properties["id"].to_pylist() == [7, 8]
+    assert graph.edge_properties["year"].to_pylist() == [1999]
+
+
+def test_edges_alone_make_a_graph_whose_nodes_are_named_by_their_ids(write, edges_of):
+    graph = _own(write, edge_columns=OWN_EDGES)
+    assert graph.names.tolist() == ["G1", "D1"]
+    assert graph.node_types == ("entity",)
+    assert edges_of(graph) == [("G1", "r", "D1")]
+
+
+def test_a_missing_column_is_told_with_the_keys_that_name_it(write):
+    with pytest.raises(GraphFormatError) as caught:
+        _own(write)
+    assert "e.csv line 1: column 'source_id' is missing" in caught.value.message
+    assert caught.value.cure is not None
+    assert caught.value.cure.startswith("the file has from,to,rel,year; ")
+    assert "graph.edge_columns: {source: …, target: …, type: …}" in caught.value.cure
+    with pytest.raises(GraphFormatError) as caught:
+        _own(write, "cui,name\nG1,x\n", edge_columns=OWN_EDGES)
+    assert "graph.columns: {id: …, name: …, type: …}" in str(caught.value)
+
+
+def test_a_delimiter_that_is_said_is_not_guessed(write):
+    graph = _own(write, edges="source_id/target_id/type\na,b/c;d/r\n", delimiter="/")
+    assert graph.node_ids.tolist() == ["a,b", "c;d"]

@@ -6,7 +6,7 @@ import pytest
 
 from kgqa_hpc.errors import EmptyGraphError, GraphFormatError
 from kgqa_hpc.kg.assemble import Policy
-from kgqa_hpc.kg.sources.triples import read_triples
+from kgqa_hpc.kg.sources.triples import Triples, TriplesSettings, read_triples
 
 
 def test_nodes_are_the_ends_in_order_of_appearance_named_by_their_ids(write, edges_of):
@@ -65,3 +65,14 @@ def test_a_bad_file_is_refused_with_its_line(write, text, message):
 def test_a_header_alone_is_an_empty_graph(write):
     with pytest.raises(EmptyGraphError):
         read_triples(write("t.tsv", "head\trelation\ttail\n"))
+
+
+@pytest.mark.parametrize("text", ['a,r,"b, c"\n', "head;rel;tail\na;r;b, c\n", "a|r|b, c\n", "a\tr\tb, c\n"])
+def test_the_separator_is_read_off_the_first_line(write, text, edges_of):
+    assert edges_of(read_triples(write("t.txt", text)))[-1] == ("a", "r", "b, c")
+
+
+def test_a_delimiter_that_is_said_is_not_guessed(write, edges_of):
+    path = str(write("t.txt", "a,x,y/r/b\n"))
+    graph = Triples().read(TriplesSettings(source="triples", path=path, delimiter="/"))
+    assert edges_of(graph) == [("a,x,y", "r", "b")]

@@ -1,0 +1,66 @@
+"""Metapaths of the bundled graph sources: rows of node types along which a question makes sense.
+
+Chosen by hand, one scientific question each (symptom to disease to drug: "what treats what shows this?"); any other
+row, such as gene, process, gene, gives paths that nobody asks about. `anchors.patterns: NAME` takes a list.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from kgqa_hpc.registry import did_you_mean
+
+METAPATHS: dict[str, list[list[str]]] = {
+    "hpo": [
+        ["phenotype", "disease", "gene"],
+        ["gene", "disease", "phenotype"],
+        ["disease", "gene", "disease"],
+        ["gene", "disease", "gene"],
+        ["phenotype", "disease", "gene", "disease"],
+    ],
+    "hetionet": [
+        ["Compound", "Gene", "Disease"],
+        ["Compound", "Gene", "Pathway"],
+        ["Disease", "Gene", "Compound"],
+        ["Disease", "Gene", "Pathway"],
+        ["Symptom", "Disease", "Compound"],
+        ["Compound", "Disease", "Symptom"],
+        ["Side Effect", "Compound", "Disease"],
+        ["Pharmacologic Class", "Compound", "Disease"],
+        ["Symptom", "Disease", "Gene"],
+        ["Pathway", "Gene", "Disease"],
+        ["Symptom", "Disease", "Gene", "Compound"],
+    ],
+    "primekg": [
+        ["drug", "gene/protein", "disease"],
+        ["drug", "gene/protein", "pathway"],
+        ["disease", "gene/protein", "drug"],
+        ["disease", "gene/protein", "pathway"],
+        ["effect/phenotype", "disease", "drug"],
+        ["effect/phenotype", "disease", "gene/protein"],
+        ["drug", "disease", "effect/phenotype"],
+        ["exposure", "disease", "gene/protein"],
+        ["effect/phenotype", "disease", "gene/protein", "drug"],
+    ],
+    "oregano": [
+        ["compound", "protein", "gene"],
+        ["compound", "gene", "disease"],
+        ["compound", "gene", "pathway"],
+        ["disease", "gene", "compound"],
+        ["disease", "gene", "pathway"],
+        ["disease", "compound", "protein"],
+        ["gene", "protein", "compound"],
+        ["pathway", "gene", "disease"],
+        ["compound", "protein", "gene", "disease"],
+    ],
+}
+
+
+def shipped_metapaths(value: Any) -> Any:
+    """The metapaths of a source by its name; anything else as it is. Raises ValueError for an unknown name."""
+    if isinstance(value, str) and value not in METAPATHS:
+        names = ", ".join(METAPATHS)
+        raise ValueError(
+            f"no metapaths are shipped for {value!r}{did_you_mean(value, METAPATHS)}; for {names}"
+        )
+    return METAPATHS[value] if isinstance(value, str) else value

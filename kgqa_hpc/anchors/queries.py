@@ -1,0 +1,91 @@
+"""Queries that give a question's answers on the exported graph (`kgqa kg export`): SPARQL 1.1 and Cypher.
+
+A query says what the answers were computed from: a start, a chain of relations with their directions and types,
+and that no node repeats. Names are asked for only where the graph has nodes without one, which no answer knows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from itertools import combinations
+from typing import Any
+
+from kgqa_hpc.anchors.anchor import Anchor
+from kgqa_hpc.columns import Column
+from kgqa_hpc.kg import iris
+from kgqa_hpc.kg.relations import Node, Relation
+
+QUERY = Column("query", "string", "SPARQL 1.1 that gives the answers on the graph of `kgqa kg export`.")
+CYPHER = Column("cypher", "string", "The same in Cypher: nodes with id and name, labelled by their type.")
+Step = Mapping[str, Any]  # relation, out, and the type of the node that the step leads to
+
+
+def select(patterns: Iterable[str]) -> str:
+    """A SPARQL query for `?answer`."""
+    return "SELECT DISTINCT ?answer WHERE {\n" + "".join(f"  {line}\n" for line in patterns) + "}"
+
+
+def chain_queries(anchor: Anchor, way: Sequence[Step]) -> dict[str, str | None]:
+    """The columns QUERY and CYPHER of an anchor whose first node is given; null where an older version drew it."""
+    if "unnamed" not in anchor.data:
+        return {QUERY.name: None, CYPHER.name: None}
+    given, unnamed = anchor.nodes[0], anchor.data["unnamed"]
+    return {QUERY.name: chain_sparql(given, way, unnamed), CYPHER.name: chain_cypher(given, way, unnamed)}
+
+
+def chain_sparql(given: Node, way: Sequence[Step], unnamed: bool) -> str:
+    """The ends of simple paths from a node along a chain of relations and types."""
+    terms = [iris.node_iri(given.id), *(f"?node{number}" for number in range(1, len(way))), "?answer"]
+    lines = []
+    for here, there, step in zip(terms, terms[1:], way, strict=False):
+        source, target = (here, there) if step["out"] else (there, here)
+        lines.append(f"{source} {iris.relation_iri(step['relation'])} {target} .")
+        lines.append(f"{there} a {iris.type_iri(step['type'])} .")
+        if unnamed:
+            lines.append(f"{there} {iris.LABEL} [] .")
+    return select([*lines, *(f"FILTER({terms[a]} != {terms[b]})" for a, b in _alike(given, way))])
+
+
+def chain_cypher(given: Node, way: Sequence[Step], unnamed: bool) -> str:
+    """The same in Cypher."""
+    names = ["given", *(f"node{number}" for number in range(1, len(way))), "answer"]
+    path = f"(given:{_quoted(given.type)} {{id: {_text(given.id)}}})"
+    for name, step in zip(names[1:], way, strict=True):
+        relation = f"[:{_quoted(step['relation'])}]"
+        path += f"-{relation}->" if step["out"] else f"<-{relation}-"
+        path += f"({name}:{_quoted(step['type'])})"
+    conditions = [f"{names[a]} <> {names[b]}" for a, b in _alike(given, way)]
+    conditions += [f"{name}.name IS NOT NULL" for name in names[1:] if unnamed]
+    where = f"\nWHERE {' AND '.join(conditions)}" if conditions else ""
+    return f"MATCH {path}{where}\nRETURN DISTINCT answer.id AS answer"
+
+
+def property_sparql(given: Node, name: str) -> str:
+    """The value of a property of a node."""
+    return select([f"{iris.node_iri(given.id)} {iris.property_iri(name)} ?answer ."])
+
+
+def property_cypher(given: Node, name: str) -> str:
+    match = f"MATCH (given:{_quoted(given.type)} {{id: {_text(given.id)}}})"
+    return f"{match}\nRETURN DISTINCT given.{_quoted(name)} AS answer"
+
+
+def premises_sparql(nodes: Sequence[Node], relations: Sequence[Relation], asked: int) -> str:
+    """The node that is asked for, when the graph has every statement."""
+    terms = [iris.node_iri(node.id) for node in nodes]
+    edges = [f"{terms[r.source]} {iris.relation_iri(r.type)} {terms[r.target]} ." for r in relations]
+    return select([f"VALUES ?answer {{ {terms[asked]} }}", *edges])
+
+
+def _alike(given: Node, way: Sequence[Step]) -> list[tuple[int, int]]:
+    """Pairs of positions on a path of which only a condition says that they are different nodes."""
+    types = [given.type, *(step["type"] for step in way)]
+    return [(a, b) for a, b in combinations(range(len(types)), 2) if types[a] == types[b]]
+
+
+def _quoted(name: str) -> str:
+    return "`" + name.replace("`", "``") + "`"
+
+
+def _text(value: str) -> str:
+    return "'" + value.replace("\\", "\\\\").replace("'", "\\'") + "'"

@@ -1,0 +1,25 @@
+"""The verbs about prompts: import the texts of the published pipeline."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from kgqa_hpc.cli.app import app
+
+prompts_app = typer.Typer(help="Bring prompts from elsewhere.", no_args_is_help=True)
+app.add_typer(prompts_app, name="prompts")
+
+
+@prompts_app.command(name="import")
+def prompts_import(
+    file: Annotated[Path, typer.Argument(metavar="FILE", help="JSON: an object of prompt texts.")],
+    to: Annotated[Path, typer.Option(help="The folder of prompts to write.")] = Path("my_prompts"),
+) -> None:
+    """Turn a template file of the published pipeline into prompts, their texts as they stand."""
+    from kgqa_hpc.prompts.templates import import_templates
+
+    for path in import_templates(file, to):
+        print(path)

@@ -1,0 +1,67 @@
+"""The files of a dataset are what merge wrote: each is held against SHA256SUMS before a verb uses it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import orjson
+
+from kgqa_hpc.errors import CorruptFile
+from kgqa_hpc.store.atomic import disk_errors
+from kgqa_hpc.store.canonical import sha256_of
+from kgqa_hpc.store.regular import open_regular
+
+SUMS = "SHA256SUMS"
+_TRIES = 3  # another merge may exchange the folder between our two looks
+
+
+def require_whole(dataset: Path, *names: str) -> None:
+    """Raises CorruptFile for a file of the dataset that is not what SHA256SUMS says.
+
+    Folders without SHA256SUMS (made by hand) and files that it does not name are taken as they are.
+    """
+    for attempt in range(_TRIES):
+        sums = read_sums(dataset)
+        wrong = [name for name in names if name in sums and _digest(dataset / name) != sums[name]]
+        if not wrong:
+            return
+        if attempt and read_sums(dataset) == sums:
+            break
+    raise damaged(dataset / wrong[0])
+
+
+def read_sums(dataset: Path) -> dict[str, str]:
+    """sha256 by file name; empty where there is no SHA256SUMS. Raises CorruptFile when it cannot be read."""
+    path = dataset / SUMS
+    if not path.exists():
+        return {}
+    try:
+        with disk_errors(path), open(open_regular(path), "rb") as file:
+            lines = file.read().decode("utf-8").splitlines()
+        return {name: digest for digest, name in (line.split("  ", 1) for line in lines)}
+    except ValueError:
+        raise damaged(path) from None
+
+
+def read_accounting_file(dataset: Path) -> dict[str, Any]:
+    """accounting.json, which must be there. Raises CorruptFile when it is not what merge wrote."""
+    require_whole(dataset, "accounting.json")
+    path = dataset / "accounting.json"
+    try:
+        with disk_errors(path), open(open_regular(path), "rb") as file:
+            found = orjson.loads(file.read())
+    except ValueError:
+        raise damaged(path) from None
+    if not isinstance(found, dict) or not isinstance(found.get("groups"), dict):
+        raise damaged(path)
+    return found
+
+
+def damaged(path: Path) -> CorruptFile:
+    """The error for a file of a dataset that is not what merge wrote."""
+    return CorruptFile(f"{path}: is damaged", f"merge again: kgqa merge {path.parent.parent}")
+
+
+def _digest(path: Path) -> str | None:
+    return sha256_of(path) if path.is_file() else None

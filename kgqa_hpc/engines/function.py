@@ -1,0 +1,116 @@
+"""A Python function as an engine: `engine: {kind: function, call: "module:function"}`.
+
+    def answer(messages, schema, seed):
+        return {"question": "...", "answer": "..."}
+
+`messages` are the prompt's {"role", "content"} objects, `schema` is the JSON schema that the answer must follow, `seed`
+is that of this attempt. The function returns a text, or an object that is written as JSON. It is called from
+`concurrency` threads; an exception fails that request alone and is counted with it.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import importlib
+import importlib.util
+import json
+import pickle
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any, ClassVar, Literal
+
+from pydantic import Field
+
+from kgqa_hpc.engines.engine import EngineInfo, EngineSettings, Readiness, Request, Response
+from kgqa_hpc.engines.mailbox import Mailbox, serve
+from kgqa_hpc.errors import EngineConfigError
+
+Function = Callable[[Sequence[Mapping[str, str]], Mapping[str, Any] | None, int], Any]
+SAVED = ".pickle"  # ending of a function that kgqa_hpc.Run has saved
+
+
+class FunctionSettings(EngineSettings):
+    """A Python function `function(messages, schema, seed)` that returns a text or an object."""
+
+    operational: ClassVar = frozenset({"concurrency"})
+    dangerous: ClassVar = frozenset({"call"})
+
+    kind: Literal["function"] = "function"
+    call: str = Field(
+        pattern=rf"^([\w.]+:[\w.]+|/.*\{SAVED})$",
+        description='The function as "module:function"; the module is imported by each worker.',
+    )
+    model: str | None = Field(None, description="Name of the model in the provenance; default: the call's.")
+    concurrency: int = Field(8, ge=1, description="Calls at the same time.")
+
+    def contents(self) -> dict[str, str]:
+        """The digest of the module's file. A saved function has the digest of its source in its name."""
+        if self.call.endswith(SAVED):
+            return {}
+        try:
+            spec = importlib.util.find_spec(self.call.partition(":")[0])
+        except ImportError:
+            spec = None
+        if spec is None or spec.origin is None or not Path(spec.origin).is_file():
+            return {}  # another machine has it; a worker without it refuses to start
+        return {"call": hashlib.sha256(Path(spec.origin).read_bytes()).hexdigest()}
+
+
+class FunctionEngine:
+    """Implements `Engine`."""
+
+    name = "function"
+    Settings = FunctionSettings
+
+    def __init__(self, settings: FunctionSettings, memory: Path | None = None) -> None:
+        self._function = _load(settings.call)
+        self._pool = ThreadPoolExecutor(settings.concurrency)
+        label = Path(settings.call).stem if settings.call.endswith(SAVED) else settings.call
+        self.info = EngineInfo("function", "1", settings.model or label, max_batch=settings.concurrency)
+
+    def preflight(self, schemas: Sequence[Mapping[str, Any]]) -> None:
+        """A function may serve any schema."""
+
+    def generate(self, mailbox: Mailbox) -> Iterator[Response]:
+        def begin(request: Request) -> None:
+            self._pool.submit(lambda: mailbox.answer(self._answer(request)))
+
+        return serve(mailbox, self.info.max_batch, begin, lambda: None)
+
+    def close(self) -> None:
+        self._pool.shutdown(wait=False, cancel_futures=True)
+
+    @classmethod
+    def probe(cls) -> Readiness:
+        return Readiness(True, "calls a Python function")
+
+    def _answer(self, request: Request) -> Response:
+        try:
+            value = self._function(request.messages, request.schema, request.seed)
+            text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+        except Exception as problem:  # noqa: BLE001  the user's function: this request fails, with its words
+            return Response(request.id, "", "error", error=f"{type(problem).__name__}: {problem}")
+        return Response(request.id, text, "stop")
+
+
+def _load(call: str) -> Function:
+    """Raises EngineConfigError when it cannot be imported, or is no function."""
+    try:
+        if call.endswith(SAVED):
+            found = pickle.loads(Path(call).read_bytes())
+        else:
+            module, _, name = call.partition(":")
+            found = importlib.import_module(module)
+            for part in name.split("."):
+                found = getattr(found, part)
+    except Exception as problem:
+        raise EngineConfigError(
+            f"engine.call: {call} cannot be imported: {type(problem).__name__}: {problem}",
+            "the module must lie in the working folder, on PYTHONPATH, or in an installed package",
+        ) from problem
+    if not callable(found):
+        raise EngineConfigError(
+            f"engine.call: {call} is not a function", "name a function(messages, schema, seed)"
+        )
+    return found

@@ -1,1 +1,0 @@
-"""An index that answers queries, as the engine of the step `retrieve`."""

@@ -1,0 +1,26 @@
+"""Confidence intervals of shares."""
+
+from __future__ import annotations
+
+from math import sqrt
+from typing import NamedTuple
+
+Z95 = 1.959963984540054  # two-sided 95 % quantile of the standard normal distribution
+
+
+class Share(NamedTuple):
+    """A share with its interval; all None where nothing was counted."""
+
+    value: float | None
+    low: float | None
+    high: float | None
+
+
+def wilson(part: int, whole: int, z: float = Z95) -> Share:
+    """The share `part / whole` with Wilson's score interval (Wilson 1927), cut to [0, 1]."""
+    if not whole:
+        return Share(None, None, None)
+    share, spread = part / whole, z * z / whole
+    centre = (share + spread / 2) / (1 + spread)
+    half = z * sqrt(share * (1 - share) / whole + spread / (4 * whole)) / (1 + spread)
+    return Share(share, max(centre - half, 0.0), min(centre + half, 1.0))

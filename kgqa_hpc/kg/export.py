@@ -1,0 +1,177 @@
+"""A knowledge graph as a file for other programs: N-Triples, Turtle, GraphML, or two CSV tables.
+
+RDF holds types, names, relations and the properties of nodes (`urn:kgqa:property:…`); the other forms hold the
+properties of edges as well, and can be read again (sources csv and graphml).
+"""
+
+from __future__ import annotations
+
+import csv
+import os
+import re
+from collections.abc import Callable, Iterable, Iterator
+from itertools import groupby
+from pathlib import Path
+from typing import Any
+from xml.sax.saxutils import escape, quoteattr
+
+import numpy as np
+
+from kgqa_hpc.errors import InputError
+from kgqa_hpc.kg import iris
+from kgqa_hpc.kg.graph import KnowledgeGraph, Properties
+from kgqa_hpc.kg.properties import type_name
+from kgqa_hpc.kg.sources.csv import EDGE_COLUMNS, NODE_COLUMNS
+from kgqa_hpc.store.atomic import commit, disk_errors, temp_file
+
+_NOT_XML = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
+_GRAPHML_TYPES = {"integer": "long", "decimal": "double", "boolean": "boolean", "text": "string"}
+
+
+def export_graph(graph: KnowledgeGraph, excluded: Iterable[str], path: Path) -> list[Path]:
+    """Write the graph without edges of the `excluded` types, in the form that the file's ending names.
+
+    `.csv` gives two files, NAME.nodes.csv and NAME.edges.csv. Returns the files. Raises InputError for
+    another ending, DiskFull or StoreError; a file appears whole or not at all.
+    """
+    codes = [code for code, name in enumerate(graph.edge_types) if name in set(excluded)]
+    graph = graph.with_edges(~np.isin(graph.edge_type, codes))
+    writers = _WRITERS.get(path.suffix)
+    if writers is None:
+        raise InputError(f"{path}: no form of a graph ends in {path.suffix!r}", f"use {', '.join(_WRITERS)}")
+    files = []
+    for part, lines in writers.items():
+        file = path.with_suffix(f"{part}{path.suffix}")
+        _write(file, lines(graph))
+        files.append(file)
+    return files
+
+
+def _write(path: Path, lines: Iterator[str]) -> None:
+    with temp_file(path) as (fd, temp), disk_errors(path):
+        with open(os.dup(fd), "w", encoding="utf-8", newline="") as file:
+            file.writelines(lines)
+        commit(fd, temp, path, exclusive=False)
+
+
+def _triples(graph: KnowledgeGraph) -> Iterator[tuple[str, str, str]]:
+    """Subject, predicate and object in RDF's notation, by subject, each once."""
+    types = [iris.type_iri(kind) for kind in graph.node_types]
+    relations = [iris.relation_iri(kind) for kind in graph.edge_types]
+    nodes = [iris.node_iri(node) for node in graph.node_ids]
+    columns = [
+        (iris.property_iri(name), column.to_pylist()) for name, column in graph.node_properties.items()
+    ]
+    edges = np.unique(np.stack([graph.edge_source, graph.edge_type, graph.edge_target]), axis=1).T.tolist()
+    rows = {source: list(group) for source, group in groupby(edges, key=lambda edge: edge[0])}
+    for position, node in enumerate(nodes):
+        yield node, iris.RDF_TYPE, types[graph.node_type[position]]
+        if graph.names[position].strip():
+            yield node, iris.LABEL, iris.literal(graph.names[position])
+        for name, values in columns:
+            if values[position] is not None:
+                yield node, name, iris.literal(values[position])
+        for _, kind, target in rows.get(position, ()):
+            yield node, relations[kind], nodes[target]
+
+
+def _n_triples(graph: KnowledgeGraph) -> Iterator[str]:
+    return (f"{subject} {predicate} {object_} .\n" for subject, predicate, object_ in _triples(graph))
+
+
+def _turtle(graph: KnowledgeGraph) -> Iterator[str]:
+    for subject, group in groupby(_triples(graph), key=lambda triple: triple[0]):
+        lines = [f"{predicate} {object_}" for _, predicate, object_ in group]
+        yield f"{subject} " + " ;\n    ".join(lines) + " .\n"
+
+
+def _graphml(graph: KnowledgeGraph) -> Iterator[str]:
+    yield '<?xml version="1.0" encoding="UTF-8"?>\n<graphml xmlns="http://graphml.graphdrawing.org/xmlns">\n'
+    keys = {"node": ("name", "type"), "edge": ("type",)}
+    for domain, properties in (("node", graph.node_properties), ("edge", graph.edge_properties)):
+        for name in keys[domain]:
+            yield f'<key id="{domain}.{name}" for="{domain}" attr.name="{name}" attr.type="string"/>\n'
+        for number, (name, column) in enumerate(properties.items()):
+            kind = _GRAPHML_TYPES[type_name(column)]
+            yield f'<key id="{domain}{number}" for="{domain}" attr.name={_quoted(name)} attr.type="{kind}"/>\n'
+    yield '<graph edgedefault="directed">\n'
+    nodes = [_quoted(node) for node in graph.node_ids]
+    for position, cells in enumerate(_rows(graph.node_properties, graph.num_nodes)):
+        data = [
+            ("node.name", graph.names[position]),
+            ("node.type", graph.node_types[graph.node_type[position]]),
+        ]
+        yield f"<node id={nodes[position]}>{_data(data, 'node', cells)}</node>\n"
+    ends = zip(graph.edge_source, graph.edge_target, graph.edge_type, strict=True)
+    cells_of = _rows(graph.edge_properties, graph.num_edges)
+    for (source, target, code), cells in zip(ends, cells_of, strict=True):
+        data = [("edge.type", graph.edge_types[code])]
+        yield f"<edge source={nodes[source]} target={nodes[target]}>{_data(data, 'edge', cells)}</edge>\n"
+    yield "</graph>\n</graphml>\n"
+
+
+def _data(own: list[tuple[str, str]], domain: str, cells: tuple[Any, ...]) -> str:
+    further = [(f"{domain}{k}", iris.value_text(cell)) for k, cell in enumerate(cells) if cell is not None]
+    return "".join(f'<data key="{key}">{escape(_xml(text))}</data>' for key, text in (*own, *further))
+
+
+def _quoted(text: str) -> str:
+    return quoteattr(_xml(text))
+
+
+def _xml(text: str) -> str:
+    """Without the characters that XML cannot hold."""
+    return _NOT_XML.sub("\ufffd", text)
+
+
+def _node_table(graph: KnowledgeGraph) -> Iterator[str]:
+    types = (graph.node_types[code] for code in graph.node_type)
+    rows = zip(graph.node_ids, graph.names, types, strict=True)
+    return _table(
+        (*NODE_COLUMNS, *graph.node_properties), rows, _rows(graph.node_properties, graph.num_nodes)
+    )
+
+
+def _edge_table(graph: KnowledgeGraph) -> Iterator[str]:
+    ids = graph.node_ids
+    types = (graph.edge_types[code] for code in graph.edge_type)
+    rows = zip(ids[graph.edge_source], ids[graph.edge_target], types, strict=True)
+    return _table(
+        (*EDGE_COLUMNS, *graph.edge_properties), rows, _rows(graph.edge_properties, graph.num_edges)
+    )
+
+
+def _table(
+    head: tuple[str, ...], rows: Iterable[tuple[str, ...]], cells_of: Iterable[tuple[Any, ...]]
+) -> Iterator[str]:
+    lines: list[str] = []
+    writer = csv.writer(_Lines(lines.append), lineterminator="\n")
+    writer.writerow(head)
+    for row, cells in zip(rows, cells_of, strict=True):
+        writer.writerow([*row, *("" if cell is None else iris.value_text(cell) for cell in cells)])
+        yield from lines
+        lines.clear()
+    yield from lines
+
+
+class _Lines:
+    """A file for the csv writer that hands each line on."""
+
+    def __init__(self, write: Callable[[str], None]) -> None:
+        self.write = write
+
+
+def _rows(columns: Properties, size: int) -> Iterator[tuple[Any, ...]]:
+    """The properties of each node or edge."""
+    if not columns:
+        return iter([()] * size)
+    return zip(*(column.to_pylist() for column in columns.values()), strict=True)
+
+
+# By ending: what stands before it, and what is written there.
+_WRITERS: dict[str, dict[str, Callable[[KnowledgeGraph], Iterator[str]]]] = {
+    ".nt": {"": _n_triples},
+    ".ttl": {"": _turtle},
+    ".graphml": {"": _graphml},
+    ".csv": {".nodes": _node_table, ".edges": _edge_table},
+}

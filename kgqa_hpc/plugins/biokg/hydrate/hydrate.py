@@ -1,0 +1,217 @@
+"""Give names to the nodes of a graph by a recipe, and say of each name where it comes from.
+
+Each node is named by the first space of its class's order that has a name for it. The graph gets the node
+properties name_space, name_id, name_table and name_date, and given_name where a name of the input was
+replaced; so hydrating twice is the same as once. BioGraphletQA, section 3.1.1 and Appendix B.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections import Counter
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from kgqa_hpc.kg.graph import KnowledgeGraph
+from kgqa_hpc.kg.tables import read_columns
+from kgqa_hpc.plugins.biokg.hydrate.clean import cleaned
+from kgqa_hpc.plugins.biokg.hydrate.recipe import GIVEN, EntityClass, Recipe, Source
+from kgqa_hpc.plugins.biokg.hydrate.spaces import Spaces
+
+_COLUMNS = ("name_space", "name_id", "name_table", "name_date")
+
+
+@dataclass
+class Report:
+    """What became of each class, as plain data: `classes` by name, `spaces` by name."""
+
+    classes: dict[str, dict[str, Any]] = field(default_factory=dict)
+    spaces: dict[str, dict[str, Any]] = field(default_factory=dict)
+    unreachable: int = 0
+
+
+def hydrate(
+    graph: KnowledgeGraph,
+    recipe: Recipe,
+    *,
+    folder: Path | None = None,
+    cache: Path | None = None,
+    web: bool = False,
+) -> tuple[KnowledgeGraph, Report]:
+    """The graph with names, and the report.
+
+    `folder`: where class tables lie unless the recipe names another; `cache`: where answers of web services
+    are kept; they are only asked with `web`. Raises GraphFormatError for a table that cannot be read.
+    """
+    work = _Work(graph, recipe, recipe.path(recipe.folder) if recipe.folder else folder)
+    spaces = Spaces(recipe, recipe.path(recipe.cache) if recipe.cache else cache, web=web)
+    classes = {kind: recipe.class_of(kind) for kind in graph.node_types}
+    for kind, entity in classes.items():
+        if entity is not None:
+            work.collect(kind, entity, spaces)
+    report = Report()
+    for kind, entity in classes.items():
+        named = work.leave(kind) if entity is None else work.name_class(kind, entity, spaces)
+        report.classes[kind] = named
+    report.spaces = spaces.report()
+    report.unreachable = sum(each["unreachable"] for each in report.spaces.values())
+    return work.result(), report
+
+
+class _Work:
+    """The names so far, and the ids each node has in each space."""
+
+    def __init__(self, graph: KnowledgeGraph, recipe: Recipe, folder: Path | None) -> None:
+        self._graph, self._recipe, self._folder = graph, recipe, folder
+        self._given = _given_names(graph)
+        self._names = np.array([""] * graph.num_nodes, dtype=object)
+        self._origin: list[list[str]] = [[""] * graph.num_nodes for _ in _COLUMNS]
+        self._ids: dict[tuple[str, int], dict[int, str]] = {}  # class and place of the source -> node -> id
+
+    def _members(self, kind: str) -> list[int]:
+        return np.flatnonzero(self._graph.node_type == self._graph.node_types.index(kind)).tolist()
+
+    def collect(self, kind: str, entity: EntityClass, spaces: Spaces) -> None:
+        """Find out which ids the nodes of a class have, and tell the spaces which are wanted."""
+        members = self._members(kind)
+        cells = self._cells(entity, members)
+        for number, source in enumerate(entity.names):
+            if source.space == GIVEN:
+                continue
+            found = {}
+            for node in members:
+                text = self._cell(source, node, cells)
+                first = text if source.is_name else text.split(source.separator)[0].strip()
+                if first:
+                    found[node] = first if source.is_name else self._recipe.spaces[source.space].local(first)
+            self._ids[kind, number] = found
+            if not source.is_name:
+                spaces.want(source.space, found.values())
+
+    def _cells(self, entity: EntityClass, members: list[int]) -> dict[str, dict[str, str]]:
+        columns = list(dict.fromkeys(source.column for source in entity.names if source.column))
+        if entity.table is None or not columns:
+            return {}
+        path = (self._folder or self._recipe.home) / entity.table
+        wanted = {self._graph.node_ids[node] for node in members}
+        return {node: values for node, values in read_columns(path, columns) if node in wanted}
+
+    def _cell(self, source: Source, node: int, cells: dict[str, dict[str, str]]) -> str:
+        key = str(self._graph.node_ids[node])
+        if source.column:
+            return cells.get(key, {}).get(source.column, "")
+        if source.property:
+            column = self._graph.node_properties.get(source.property)
+            value = None if column is None else column[node].as_py()
+            return "" if value is None else str(value)
+        return key.partition(source.after)[2] if source.after else key
+
+    def name_class(self, kind: str, entity: EntityClass, spaces: Spaces) -> dict[str, Any]:
+        """Go through the order of a class; returns its coverage."""
+        left, counts, by_space = self._members(kind), Counter[str](), Counter[str]()
+        total = len(left)
+        order = list(enumerate(entity.names))
+        if not any(source.space == GIVEN for source in entity.names):
+            order.insert(0, (-1, Source(space=GIVEN)))
+        for number, source in order:
+            left = self._take(kind, number, source, left, spaces, counts)
+            by_space[source.space] += total - len(left) - sum(by_space.values())
+        return self._coverage(kind, by_space, counts)
+
+    def _take(
+        self, kind: str, number: int, source: Source, left: list[int], spaces: Spaces, counts: Counter[str]
+    ) -> list[int]:
+        """Name what can be named by one source; returns the nodes that are left."""
+        ids = self._ids.get((kind, number), {})
+        if source.space != GIVEN and not source.is_name:
+            spaces.ask(source.space, [ids[node] for node in left if node in ids])
+        still = []
+        for node in left:
+            name, origin = self._name(source, node, ids.get(node, ""), spaces, counts)
+            if not name:
+                still.append(node)
+                continue
+            self._names[node] = name
+            for column, value in zip(self._origin, origin, strict=True):
+                column[node] = value
+        return still
+
+    def _name(
+        self, source: Source, node: int, key: str, spaces: Spaces, counts: Counter[str]
+    ) -> tuple[str, tuple[str, str, str, str]]:
+        rules, own = self._recipe.rules, str(self._graph.node_ids[node])
+        if source.space == GIVEN:
+            return cleaned(str(self._given[node]), [own], rules, counts), (GIVEN, "", "", "")
+        if source.is_name:
+            name = cleaned(key, [own], rules, counts, underscores=source.underscores)
+            return name, (source.space, "", source.column or source.property or "", "")
+        found = spaces.name(source.space, key) if key else None
+        if found is None:
+            counts["no_identifier" if not key else "identifier_without_name"] += 1
+            return "", ("", "", "", "")
+        text, table, date = found
+        space = self._recipe.spaces[source.space]
+        name = cleaned(
+            text, [own, key], rules, counts, underscores=space.underscores, suffixes=space.suffixes
+        )
+        return name, (source.space, key, table, date)
+
+    def _coverage(self, kind: str, by_space: Counter[str], counts: Counter[str]) -> dict[str, Any]:
+        members = self._members(kind)
+        names = Counter(self._names[node] for node in members if self._names[node])
+        repeated = {name for name, count in names.items() if count > 1}
+        if self._recipe.rules.duplicates == "add_id":
+            for node in members:
+                if self._names[node] in repeated:
+                    self._names[node] = f"{self._names[node]} ({self._graph.node_ids[node]})"
+        named = sum(names.values())
+        return {
+            "nodes": len(members),
+            "named": named,
+            "unnamed": len(members) - named,
+            "by_space": {space: count for space, count in by_space.items() if count},
+            "distinct_names": len(names),
+            "duplicates": sum(names[name] for name in repeated),
+            **{key: counts[key] for key in sorted(counts)},
+        }
+
+    def leave(self, kind: str) -> dict[str, Any]:
+        """A class the recipe does not name keeps its names as they are."""
+        for node in self._members(kind):
+            self._names[node] = self._given[node]
+            self._origin[0][node] = GIVEN if self._given[node] else ""
+        return self._coverage(
+            kind, Counter({GIVEN: sum(bool(self._given[n]) for n in self._members(kind))}), Counter()
+        )
+
+    def result(self) -> KnowledgeGraph:
+        """The graph with its names and their origin."""
+        replaced = [g if g and g != n else "" for g, n in zip(self._given, self._names, strict=True)]
+        columns = {**dict(zip(_COLUMNS, self._origin, strict=True)), "given_name": replaced}
+        arrays = {name: _column(values) for name, values in columns.items() if any(values)}
+        others = {k: c for k, c in self._graph.node_properties.items() if k not in columns}
+        attributes = {**self._graph.attributes, "hydration_recipe_sha256": self._recipe.sha256}
+        return dataclasses.replace(
+            self._graph, names=self._names, node_properties={**others, **arrays}, attributes=attributes
+        )
+
+
+def _given_names(graph: KnowledgeGraph) -> list[str]:
+    """The names of the input, also of a graph that was hydrated before."""
+    names = [str(name) for name in graph.names]
+    space, given = graph.node_properties.get("name_space"), graph.node_properties.get("given_name")
+    if space is None:
+        return names
+    before = [None] * len(names) if given is None else given.to_pylist()
+    return [
+        old if old is not None else name if origin in (GIVEN, None) else ""
+        for name, origin, old in zip(names, space.to_pylist(), before, strict=True)
+    ]
+
+
+def _column(values: list[str]) -> pa.Array:
+    return pa.array([value or None for value in values], pa.large_string())

@@ -1,0 +1,1 @@
+"""Graph sources of biomedical projects and of exchange formats: one file a format."""

@@ -1,0 +1,257 @@
+"""Neo4j graphs as files: neo4j-admin's import CSV, BioCypher's, APOC's exports (CSV and JSON Lines), CKG's
+import tables, and the query export that kgw writes.
+
+The layout is told by the header, separator and quote by the text, unless they are given. Headers may stand in
+files of their own (`X-header.csv` for `X.csv.gz`, `X-part000.csv` …). With id spaces, ids are unique within
+their space only, so a node's id is `Space/id`. Labels and types stay as written; several labels are one type
+unless `labels` says otherwise. A file without labels or types is named after them (`Disease_has_parent.tsv`).
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+import pyarrow as pa
+import pyarrow.compute as pc
+from pydantic import Field, model_validator
+
+from kgqa_hpc.errors import GraphFormatError, InputError
+from kgqa_hpc.kg.assemble import Assembly, Policy
+from kgqa_hpc.kg.delimited import DelimitedFile
+from kgqa_hpc.kg.graph import KnowledgeGraph
+from kgqa_hpc.kg.jsonfile import json_lines
+from kgqa_hpc.kg.rows import Buffer, first_of, members
+from kgqa_hpc.kg.settings import Files, SourceSettings, listed
+from kgqa_hpc.kg.tables import Rows, constant, rows_of
+from kgqa_hpc.plugins.biokg.sources.kgw import NAMES, json_names
+from kgqa_hpc.plugins.biokg.sources.neo4j_layout import (
+    Layout,
+    first_line,
+    guess_dialect,
+    header_for,
+    is_header_file,
+    layout_of,
+    require_layout,
+)
+
+
+class Neo4jSettings(SourceSettings):
+    """Either `path`, or `nodes` and `edges`; the separators where they cannot be detected."""
+
+    path: str | None = Field(None, description="A file that holds all, or a folder of files.")
+    nodes: Files | None = Field(None, description="Files of nodes, and of their headers.")
+    edges: Files | None = Field(None, description="Files of relationships, and of their headers.")
+    delimiter: str | None = Field(None, description="Between fields: one character, or TAB.")
+    quote: str | None = Field(None, description="Around fields.")
+    array_delimiter: str | None = Field(None, max_length=1, description="Between several labels.")
+    labels: Literal["all", "first", "last"] = Field(
+        "all", description="Of several labels, which are the type."
+    )
+    name: list[str] = Field(NAMES, min_length=1, description="The name: the first property that is there.")
+    properties: list[str] = Field(default_factory=list, description="Properties to keep.")
+    paths = ("path", "nodes", "edges")
+
+    @model_validator(mode="after")
+    def _files(self) -> Neo4jSettings:
+        tables = self.nodes is not None and self.edges is not None
+        if (self.path is None) != tables or (self.path and (self.nodes or self.edges)):
+            raise ValueError("source neo4j needs path, or nodes and edges")
+        if not _is_sign(self.delimiter) and self.delimiter not in (None, "TAB"):
+            raise ValueError("delimiter is one ASCII character, or TAB")
+        if not _is_sign(self.quote) and self.quote:
+            raise ValueError("quote is one ASCII character, or empty for none")
+        return self
+
+
+def _is_sign(text: str | None) -> bool:
+    return text is not None and len(text) == 1 and text.isascii() and (text.isprintable() or text == "\t")
+
+
+@dataclass(frozen=True)
+class Source:
+    """One file of rows; without a layout it is JSON Lines."""
+
+    path: Path
+    layout: Layout | None
+    own_header: bool = True
+
+
+def open_tables(files: Sequence[Path], settings: Neo4jSettings) -> list[Source]:
+    """The files of rows among `files`, each with its header, wherever that stands."""
+    headers = [path for path in files if is_header_file(path)]
+    found = []
+    for path in files:
+        if path in headers:
+            continue
+        line = first_line(path)
+        if line.lstrip().startswith("{"):
+            found.append(Source(path, None))
+            continue
+        header = header_for(path, headers)
+        names = line if header is None else first_line(header)
+        dialect = guess_dialect(path, names, settings.delimiter, settings.quote)
+        layout = require_layout(header or path, names, layout_of(names, dialect))
+        found.append(Source(path, layout, header is None))
+    return found
+
+
+class Tables:
+    """Passes the rows of files to an assembly."""
+
+    def __init__(self, assembly: Assembly, settings: Neo4jSettings) -> None:
+        self._assembly, self._settings = assembly, settings
+
+    def nodes(self, source: Source) -> None:
+        """The nodes of a file, if it has any. Raises GraphFormatError with the line."""
+        if source.layout is None:
+            self._json(source.path, "node")
+        elif source.layout.has_nodes:
+            for rows in _rows(source, self._wanted(source.layout), "ID"):
+                self._add_nodes(source, source.layout, rows)
+
+    def edges(self, source: Source) -> None:
+        """The relationships of a file, if it has any. Raises GraphFormatError with the line."""
+        if source.layout is None:
+            self._json(source.path, "relationship")
+        elif source.layout.has_edges:
+            for rows in _rows(source, self._wanted(source.layout), "START_ID"):
+                self._add_edges(source, source.layout, rows)
+
+    def _wanted(self, layout: Layout) -> list[str]:
+        names = [*self._settings.name, *self._settings.properties]
+        found = [*layout.roles.values(), *(layout.names[name] for name in names if name in layout.names)]
+        return list(dict.fromkeys(found))
+
+    def _add_nodes(self, source: Source, layout: Layout, rows: Rows) -> None:
+        if "LABEL" in layout.roles:
+            kinds = rows[layout.roles["LABEL"]]
+        else:
+            kinds = constant(layout.label or _stem(source.path), len(rows))
+        self._assembly.nodes(
+            rows.file,
+            _spaced(rows[layout.roles["ID"]], layout.spaces["ID"]),
+            self._names(layout, rows),
+            self._labels(kinds, layout),
+            rows.line_of,
+            self._properties(layout, rows),
+        )
+
+    def _add_edges(self, source: Source, layout: Layout, rows: Rows) -> None:
+        start, end = (_spaced(rows[layout.roles[r]], layout.spaces[r]) for r in ("START_ID", "END_ID"))
+        if "TYPE" in layout.roles:
+            kinds = rows[layout.roles["TYPE"]]
+        else:
+            kinds = constant(_stem(source.path), len(rows))
+        self._assembly.edges(rows.file, start, end, kinds, rows.line_of, self._properties(layout, rows))
+
+    def _names(self, layout: Layout, rows: Rows) -> pa.Array:
+        if "JSON" in layout.roles:
+            return json_names(rows, rows[layout.roles["JSON"]], self._settings.name)
+        names = constant("", len(rows))
+        for name in reversed([name for name in self._settings.name if name in layout.names]):
+            column = rows[layout.names[name]]
+            names = pc.if_else(pc.equal(column, ""), names, column)
+        return names
+
+    def _labels(self, kinds: pa.Array, layout: Layout) -> pa.Array:
+        which = self._settings.labels
+        if which == "all":
+            return kinds
+        between = self._settings.array_delimiter or ("|" if layout.dialect.separator == ";" else ";")
+        kinds = pc.utf8_trim(kinds, characters=":")
+        signs = re.escape(between) + ":"
+        pattern = rf"(?s)[{signs}].*$" if which == "first" else rf"(?s)^.*[{signs}]"
+        return pc.replace_substring_regex(kinds, pattern, "")
+
+    def _properties(self, layout: Layout, rows: Rows) -> dict[str, pa.Array]:
+        return {n: rows[layout.names[n]] for n in self._settings.properties if n in layout.names}
+
+    def _json(self, path: Path, wanted: str) -> None:
+        """APOC's JSON Lines: nodes and relationships one after the other."""
+        buffer = Buffer(self._assembly, path.name)
+        for line, item in json_lines(path):
+            try:
+                if item["type"] != wanted:
+                    continue
+                properties = item.get("properties") or {}
+                kept = members(properties, self._settings.properties)
+                if wanted == "node":
+                    labels = self._of_labels([str(label) for label in item.get("labels", [])])
+                    buffer.node(line, item["id"], first_of(properties, self._settings.name), labels, kept)
+                else:
+                    buffer.edge(line, item["start"]["id"], item["end"]["id"], item["label"], kept)
+            except (AttributeError, KeyError, TypeError) as problem:
+                raise GraphFormatError(
+                    f"{path.name} line {line:,}: not a {wanted} as APOC writes it: {problem}",
+                    "export it again",
+                ) from None
+        buffer.flush()
+
+    def _of_labels(self, labels: list[str]) -> str:
+        which = self._settings.labels
+        return ":".join(labels if which == "all" else labels[:1] if which == "first" else labels[-1:])
+
+
+def _rows(source: Source, wanted: Sequence[str], role: str) -> Iterator[Rows]:
+    """The rows of a file; of a table that holds nodes and edges, those with a value in the role's column."""
+    layout = source.layout
+    assert layout is not None
+    file = DelimitedFile.open(source.path, layout.dialect)
+    mixed = layout.has_nodes and layout.has_edges
+    for rows in rows_of(file, layout.columns, wanted, header=source.own_header):
+        yield rows.where(pc.not_equal(rows[layout.roles[role]], "")) if mixed else rows
+
+
+def _spaced(ids: pa.Array, space: str) -> pa.Array:
+    if not space:
+        return ids
+    # An empty id stays empty, so that it is refused.
+    return pc.if_else(pc.equal(ids, ""), ids, pc.utf8_replace_slice(ids, 0, 0, f"{space}/"))
+
+
+def _stem(path: Path) -> str:
+    """What a file without labels or types is about: its name without ending and part number."""
+    return re.sub(r"[-_]?part[-_]?\d*$", "", path.name.split(".")[0])
+
+
+_ENDINGS = (".csv", ".tsv", ".txt", ".jsonl", ".json")
+
+
+class Neo4j:
+    """Exports of Neo4j data bases."""
+
+    name = "neo4j"
+    licence = ""
+    description = "Neo4j graphs as files of neo4j-admin, BioCypher, APOC, CKG or kgw."
+    Settings = Neo4jSettings
+
+    def read(self, settings: Neo4jSettings) -> KnowledgeGraph:
+        """The graph of all files: first all files of nodes, then of relationships, each by its name."""
+        tables = open_tables(_files(settings), settings)
+        if not tables:
+            where = settings.path or listed(settings.nodes)[0].parent
+            raise InputError(f"{where}: has no file of a Neo4j export", "is it the right folder?")
+        assembly = Assembly(Policy.of(settings))
+        reader = Tables(assembly, settings)
+        for table in tables:
+            reader.nodes(table)
+        for table in tables:
+            reader.edges(table)
+        names = [table.path.name for table in tables]
+        text = ", ".join(names[:10]) + (f" and {len(names) - 10} more" if len(names) > 10 else "")
+        return assembly.finish({"source": self.name, "files": text})
+
+
+def _files(settings: Neo4jSettings) -> list[Path]:
+    if settings.path is None:
+        return [*listed(settings.nodes), *listed(settings.edges)]
+    path = Path(settings.path)
+    if not path.is_dir():
+        return [path]
+    return [
+        p for p in sorted(path.iterdir()) if set(p.suffixes) & set(_ENDINGS) and not p.name.startswith(".")
+    ]

@@ -1,0 +1,132 @@
+"""RDF: Turtle, N-Triples, N-Quads, TriG or RDF/XML, told by the file's ending, packed or not.
+
+Two readings. `entities`, the default, gives what a person would call the graph:
+
+- triples between two IRIs are edges, literals are not; names by rdfs:label, skos:prefLabel or Biolink's name
+  in the wanted language, else without one, else the first by alphabet; types by rdf:type or Biolink's
+  category;
+- of OWL, a subclass restriction `X subClassOf [onProperty P; someValuesFrom Y]` is the edge X P Y; axioms,
+  other blank nodes, properties, the ontology itself and deprecated terms are left out;
+- an association (OBAN, Biolink, rdf:Statement) is the edge from its subject to its object, of its predicate.
+
+`plain` takes each triple at its word: every subject and every object that is no literal is a node. RDF is a
+set: a triple that stands twice is one edge.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+from typing import IO, Any, Literal, cast
+
+from pydantic import Field
+
+from kgqa_hpc.errors import GraphFormatError
+from kgqa_hpc.kg.assemble import Assembly, Policy
+from kgqa_hpc.kg.graph import KnowledgeGraph
+from kgqa_hpc.kg.rows import Buffer
+from kgqa_hpc.kg.settings import SourceSettings
+from kgqa_hpc.kg.textfile import TextStream, refuse_other_encodings
+from kgqa_hpc.plugins.biokg.sources.rdf_statements import KNOWN, Statements, last_part
+
+_FORMATS = {
+    ".nt": "N_TRIPLES", ".nq": "N_QUADS", ".ttl": "TURTLE", ".trig": "TRIG",
+    ".rdf": "RDF_XML", ".owl": "RDF_XML", ".xml": "RDF_XML",
+}  # fmt: skip
+_PACKED = (".gz", ".bz2", ".xz", ".zip")
+
+
+class RdfSettings(SourceSettings):
+    """One file, how to read it and how to write its IRIs."""
+
+    path: str = Field(description="The file: .nt, .ttl, .nq, .trig, .rdf, .owl, .xml, also packed.")
+    reading: Literal["entities", "plain"] = Field("entities", description="What is a node and an edge.")
+    language: str = Field("en", description="The language of names.")
+    deprecated: Literal["drop", "keep"] = Field("drop", description="Terms marked owl:deprecated.")
+    name_by_id: bool = Field(False, description="The last part of an IRI stands for a name it does not have.")
+    curies: bool = Field(False, description="Ids and types as CURIEs (GO:0008150) where a prefix is known.")
+    prefixes: dict[str, str] = Field(default_factory=dict, description="Further prefixes for CURIEs.")
+    properties: list[str] = Field(
+        default_factory=list, description="Predicates whose literals to keep: IRIs, or their last parts."
+    )
+    paths = ("path",)
+
+
+class Rdf:
+    """RDF graphs and OWL ontologies."""
+
+    name = "rdf"
+    licence = ""
+    description = "RDF and OWL as Turtle, N-Triples, N-Quads, TriG or RDF/XML."
+    Settings = RdfSettings
+
+    def read(self, settings: RdfSettings) -> KnowledgeGraph:
+        """The graph of the file; nodes and edges in the order in which it names them."""
+        path = Path(settings.path)
+        plain, wanted = settings.reading == "plain", frozenset(settings.properties)
+        statements = Statements(settings.language, plain=plain, properties=wanted)
+        parser = _parser(path)
+        prefixes: dict[str, str] = {}
+        for subject, predicate, value in _triples(path, parser, prefixes):
+            statements.add(subject, predicate, value)
+        shorten = _shortener(KNOWN | prefixes | settings.prefixes) if settings.curies else str
+        assembly = Assembly(Policy.of(settings))
+        buffer, counts = Buffer(assembly, path.name), Counter[str]()
+        nodes = statements.nodes(keep_deprecated=settings.deprecated == "keep", counts=counts)
+        for node, name, kind in nodes:
+            if settings.name_by_id and not name:
+                name = last_part(node)
+            kinds = " ".join(map(shorten, kind.split(" ")))
+            buffer.node(1, shorten(node), name, kinds, statements.properties.get(node, {}))
+        for source, target, kind in statements.edges(nodes, counts):
+            buffer.edge(1, shorten(source), shorten(target), shorten(kind))
+        buffer.flush()
+        return assembly.finish({"source": self.name, "files": path.name, **counts})
+
+
+def _parser(path: Path) -> Any:
+    import pyoxigraph
+
+    ending = next((each for each in reversed(path.suffixes) if each not in _PACKED), "")
+    if ending not in _FORMATS:
+        known = " ".join(_FORMATS)
+        raise GraphFormatError(f"{path.name}: no RDF format ends in {ending!r}", f"name it by one of {known}")
+    return getattr(pyoxigraph.RdfFormat, _FORMATS[ending])
+
+
+def _triples(path: Path, form: Any, prefixes: dict[str, str]) -> Iterator[tuple[Any, str, Any]]:
+    """Subject, predicate and object of each triple; `prefixes` is filled with those the file declares."""
+    import pyoxigraph
+
+    with TextStream(path) as stream:
+        parser = pyoxigraph.parse(cast(IO[bytes], stream), form)
+        try:
+            for quad in parser:
+                yield quad.subject, quad.predicate.value, quad.object
+            prefixes.update(getattr(parser, "prefixes", {}))
+        except SyntaxError as problem:
+            refuse_other_encodings(path)
+            line = f" line {problem.lineno:,}" if problem.lineno else ""
+            raise GraphFormatError(
+                f"{path.name}{line}: {problem.msg}", "export or download it again"
+            ) from None
+
+
+def _shortener(prefixes: dict[str, str]) -> Any:
+    """A function from an IRI to its CURIE, or to itself where no prefix fits."""
+    import curies
+
+    converter = curies.Converter([])
+    for prefix, base in prefixes.items():
+        if prefix and base:
+            converter.add_prefix(prefix, base, merge=True)
+
+    def shorten(iri: str) -> str:
+        rest = iri.removeprefix("http://purl.obolibrary.org/obo/")
+        space, underscore, number = rest.partition("_")
+        if rest != iri and underscore and space.isalpha() and number:
+            return f"{space}:{number}"  # the rule of all OBO ontologies
+        return converter.compress(iri) or iri
+
+    return shorten

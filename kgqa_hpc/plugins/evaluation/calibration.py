@@ -1,0 +1,290 @@
+"""Judges and panels compared with human ratings: accuracy of each judge and rule, with intervals.
+
+A pair is good when the minimum of its three answer scores is 3 or more (the measure of BioGraphletQA, section
+4.3); of several annotators the median minimum counts. What is fitted to the ratings (thresholds, weights) is
+measured on items it was not fitted to, by ten folds.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Sequence
+from math import ceil
+from typing import Any
+
+import numpy as np
+
+from kgqa_hpc.errors import InputError
+from kgqa_hpc.plugins.evaluation.agreement import MISSING, Votes, agreement_table
+from kgqa_hpc.plugins.evaluation.bias import length_preference
+from kgqa_hpc.plugins.evaluation.bootstrap import RESAMPLES, Floats, interval_text
+from kgqa_hpc.plugins.evaluation.judged import Truth, auc, kappa_gap, kappa_statistic, measure
+from kgqa_hpc.plugins.evaluation.panel import (
+    Codes,
+    confusion,
+    decides_alone,
+    log_odds_weights,
+    rules,
+    weighted,
+)
+from kgqa_hpc.plugins.evaluation.power import kappa_half_width, ratings_for_kappa
+from kgqa_hpc.plugins.evaluation.ratings import Ratings
+from kgqa_hpc.plugins.evaluation.scales import ACCEPTABLE, ANSWER_CRITERIA
+from kgqa_hpc.plugins.evaluation.verdicts import Verdicts
+from kgqa_hpc.text.plain_text import plain_line
+
+FOLDS = 10
+WIDTH = 0.10
+
+
+def good_items(ratings: Ratings) -> dict[str, bool]:
+    """Which rated items are good. Ratings without one of the three answer criteria do not tell.
+
+    Where the file has none of the three (own criteria), the minimum is over all its criteria.
+    """
+    needed = ANSWER_CRITERIA if any(c in ratings.criteria for c in ANSWER_CRITERIA) else ratings.criteria
+    lowest: dict[str, list[float]] = {}
+    for row in ratings.rated:
+        if all(name in row.scores for name in needed):
+            lowest.setdefault(row.id, []).append(min(row.scores[name] for name in needed))
+    return {item: bool(np.median(values) >= ACCEPTABLE) for item, values in lowest.items()}
+
+
+def calibrate(
+    ratings: Ratings, verdicts: Verdicts, *, width: float = WIDTH, resamples: int = RESAMPLES, seed: int = 0
+) -> dict[str, Any]:
+    """Everything about the judges as plain data. Raises InputError when no matched item is fully rated."""
+    good = good_items(ratings)
+    rows = [i for i, item in enumerate(verdicts.items) if item in good]
+    if not rows:
+        raise InputError("no pair with a verdict has all three answer scores", "rate more of this run")
+    truth = np.array([good[verdicts.items[i]] for i in rows])
+    votes, scores, decided = verdicts.votes[rows], verdicts.scores[rows], verdicts.decided[rows]
+    sure: dict[str, Any] = {"resamples": resamples, "seed": seed}
+    characters = {row.id: len(row.answer) for row in ratings.rows}
+    lengths = np.array([characters[verdicts.items[i]] for i in rows], dtype=np.float64)
+    judges = {
+        name: _judge(votes[:, j], scores[:, j], truth, lengths, sure)
+        for j, name in enumerate(verdicts.judges)
+    }
+    document: dict[str, Any] = {
+        "rated": len(good),
+        "calibrated_on": len(rows),
+        "matched": {"id": verdicts.by_id, "text": verdicts.by_text, "texts_differ": verdicts.texts_differ},
+        "good": int(truth.sum()),
+        "judges": judges,
+        "decision": measure(decided, truth, **sure) if (decided != MISSING).any() else None,
+        "panel": _panel(votes, verdicts.judges, truth, sure),
+    }
+    errors = {name: one["kappa_error"] for name, one in judges.items() if one["kappa_error"] is not None}
+    document["needed"] = needed(len(rows), errors, width)
+    return document
+
+
+def needed(ratings: int, errors: dict[str, float], width: float = WIDTH) -> dict[str, Any]:
+    """How sure kappa is from so many ratings, and how many a half width of `width` takes.
+
+    `half_width` and `needed` plan for the widest interval (balanced, agreement by chance); `judges` has the
+    same for the agreement each judge showed, `errors` being its kappa's error for one rating.
+    """
+    seen = {
+        name: {"half_width": kappa_half_width(ratings, error), "needed": ratings_for_kappa(width, error)}
+        for name, error in errors.items()
+    }
+    return {
+        "ratings": ratings,
+        "half_width": kappa_half_width(ratings),
+        "width": width,
+        "needed": ratings_for_kappa(width),
+        "judges": seen,
+    }
+
+
+def _judge(
+    votes: Codes, scores: Floats, truth: Truth, lengths: Floats, sure: dict[str, Any]
+) -> dict[str, Any]:
+    return {
+        **measure(votes, truth, **sure),
+        "auc": auc(scores, truth, **sure).to_dict(),
+        "threshold": _threshold(scores, truth, sure),
+        "prefers_longer": length_preference(votes, truth, lengths, **sure),
+    }
+
+
+def _threshold(scores: Floats, truth: Truth, sure: dict[str, Any]) -> dict[str, Any] | None:
+    """The score from which to accept, by kappa; None for a judge with fewer than three different scores."""
+    known = ~np.isnan(scores)
+    if len(np.unique(scores[known])) < 3:
+        return None
+
+    def fit(rows: np.ndarray) -> Callable[[np.ndarray], Codes]:
+        level = best_threshold(scores[rows], truth[rows])
+        return lambda others: _at(scores[others], level)
+
+    held_out = out_of_fold(fit, len(truth), sure["seed"])
+    return {"accept_from": best_threshold(scores, truth), **measure(held_out, truth, **sure)}
+
+
+def best_threshold(scores: Floats, truth: Truth) -> float:
+    """The score with the highest kappa when everything from it on is accepted; of equals the lowest."""
+    levels = np.unique(scores[~np.isnan(scores)])
+    ones = np.ones((1, len(truth)))
+    kappas = [float(kappa_statistic(_at(scores, level), truth)(ones)[0]) for level in levels]
+    return float(levels[int(np.nanargmax(kappas))]) if not np.isnan(kappas).all() else float(levels[0])
+
+
+def _at(scores: Floats, level: float) -> Codes:
+    return np.where(np.isnan(scores), MISSING, scores >= level).astype(np.int64)
+
+
+def out_of_fold(fit: Callable[[np.ndarray], Callable[[np.ndarray], Codes]], items: int, seed: int) -> Codes:
+    """Decide each item by what was fitted to the other folds. `fit(rows)` returns a rule for other rows."""
+    fold = np.random.default_rng(seed).permutation(items) % min(FOLDS, items)
+    decision = np.full(items, MISSING, dtype=np.int64)
+    for one in range(int(fold.max()) + 1):
+        inside, outside = np.flatnonzero(fold == one), np.flatnonzero(fold != one)
+        if len(outside):
+            decision[inside] = fit(outside)(inside)
+    return decision
+
+
+def _panel(
+    votes: Codes, judges: tuple[str, ...], truth: Truth, sure: dict[str, Any]
+) -> dict[str, Any] | None:
+    """Rules over several judges, each alone among them, and how the judges relate; None for one judge."""
+    voting = [j for j in range(len(judges)) if (votes[:, j] != MISSING).any()]
+    if len(voting) < 2:
+        return None
+    cast, names = votes[:, voting], tuple(judges[j] for j in voting)
+
+    def fit(rows: np.ndarray) -> Callable[[np.ndarray], Codes]:
+        weights = log_odds_weights(cast[rows], truth[rows])
+        return lambda others: weighted(cast[others], weights)
+
+    decisions = {**rules(cast), "weighted": out_of_fold(fit, len(truth), sure["seed"])}
+    decisions |= {f"{name} alone": cast[:, j] for j, name in enumerate(names)}
+    measured = {rule: measure(decision, truth, **sure) for rule, decision in decisions.items()}
+    weights = log_odds_weights(cast, truth)
+    return {
+        "rules": measured,
+        "weights": dict(zip(names, weights.tolist(), strict=True)),
+        **(best := _best(measured, decisions, truth, sure)),
+        "decide": None if best["best"] is None else decide_block(best["best"], names, weights.tolist()),
+        "confusion": confusion(cast, names),
+        "alone": decides_alone(cast, names),
+        "agreement": agreement_table(Votes(cast, names, (False, True)), **sure),
+    }
+
+
+def decide_block(rule: str, judges: Sequence[str], weights: Sequence[float]) -> dict[str, Any]:
+    """`dataset.decide` of a run's configuration for a rule of this room."""
+    if rule.endswith(" alone"):
+        return {"judges": [rule.removesuffix(" alone")], "rule": "all"}
+    if rule == "weighted":
+        return {
+            "judges": list(judges),
+            "rule": "weighted",
+            "weights": {name: round(weight, 3) for name, weight in zip(judges, weights, strict=True)},
+        }
+    if rule in ("all", "majority"):
+        return {"judges": list(judges), "rule": rule}
+    return {"judges": list(judges), "rule": "at_least", "at_least": int(rule.split()[0])}
+
+
+def _best(
+    measured: dict[str, Any], decisions: dict[str, Codes], truth: Truth, sure: dict[str, Any]
+) -> dict[str, Any]:
+    """The rule with the highest kappa, the next one that decides otherwise, and the gap between them."""
+    known = [rule for rule, one in measured.items() if one["kappa"]["value"] is not None]
+    if not known:
+        return {"best": None, "next": None, "gap": None}
+    ranked = sorted(known, key=lambda rule: -measured[rule]["kappa"]["value"])
+    best = ranked[0]
+    other = next((r for r in ranked[1:] if not np.array_equal(decisions[r], decisions[best])), None)
+    gap = None if other is None else kappa_gap(decisions[best], decisions[other], truth, **sure).to_dict()
+    return {"best": best, "next": other, "gap": gap}
+
+
+def render(document: dict[str, Any]) -> str:
+    """A page of text from what `calibrate` gave."""
+    lines = _head(document)
+    lines += [f"{'judge':<28}{'n':>5}  {'precision':<22}{'recall':<22}{'kappa':<24}AUC"]
+    rows = {
+        **document["judges"],
+        **({"(the run's decision)": document["decision"]} if document["decision"] else {}),
+    }
+    lines += [_row(name, one) for name, one in rows.items()]
+    for name, one in document["judges"].items():
+        if threshold := one["threshold"]:
+            lines.append(
+                f"{plain_line(name)}: best threshold is a score of {threshold['accept_from']:g} or more; "
+                f"kappa on items it was not fitted to {interval_text(threshold['kappa'])}"
+            )
+        longer = one["prefers_longer"]
+        if longer["judge"]["value"] is not None:
+            lines.append(
+                f"{plain_line(name)}: an accepted answer is longer than a rejected one with chance "
+                f"{interval_text(longer['judge'])}; a good one than a bad one {interval_text(longer['people'])}"
+            )
+    if document["panel"]:
+        lines += _panel_lines(document["panel"])
+    return "\n".join([*lines, "", *_needed(document["needed"])])
+
+
+def _head(document: dict[str, Any]) -> list[str]:
+    how = document["matched"]
+    lines = [
+        f"{document['calibrated_on']:,} of {document['rated']:,} rated pairs have a verdict "
+        f"(matched by id {how['id']:,}, by text {how['text']:,}); people find {document['good']:,} good "
+        "(minimum of the three answer scores >= 3)"
+    ]
+    if how["texts_differ"]:
+        lines.append(f"warning: {how['texts_differ']:,} have the id of a rated pair but another text")
+    return [*lines, ""]
+
+
+def _row(name: str, one: dict[str, Any]) -> str:
+    undecided = f"  ({one['undecided']} without a vote)" if one["undecided"] else ""
+    rank = interval_text(one["auc"]) if "auc" in one else ""
+    return (
+        f"{plain_line(name)[:27]:<28}{one['items']:>5}  {interval_text(one['precision']):<22}"
+        f"{interval_text(one['recall']):<22}{interval_text(one['kappa']):<24}{rank}{undecided}".rstrip()
+    )
+
+
+def _panel_lines(panel: dict[str, Any]) -> list[str]:
+    lines = ["", f"{'rule':<28}{'n':>5}  {'precision':<22}{'recall':<22}kappa"]
+    lines += [_row(name, one) for name, one in panel["rules"].items()]
+    if panel["best"]:
+        block = json.dumps(panel["decide"], ensure_ascii=True)
+        lines += ["", _recommendation(panel), f"In the run's configuration: dataset: {{decide: {block}}}"]
+    for name, one in panel["alone"].items():
+        alone = f"alone rejects {one['rejects_alone']:,}, alone accepts {one['accepts_alone']:,}"
+        lines.append(f"{plain_line(name)}: {alone}")
+    agreement = panel["agreement"]
+    parts = {"alpha": "krippendorff_alpha", "Fleiss' kappa": "fleiss_kappa", "AC1": "gwet_ac1"}
+    shown = ", ".join(f"{label} {interval_text(agreement[key])}" for label, key in parts.items())
+    return [*lines, f"agreement of the judges: {shown}"]
+
+
+def _recommendation(panel: dict[str, Any]) -> str:
+    best = plain_line(panel["best"])
+    if panel["next"] is None:
+        return f"Best rule: {best}; the others decide the same."
+    gap = panel["gap"]
+    noise = gap["low"] is None or gap["low"] <= 0
+    told = "which is noise at this number of ratings" if noise else "more than noise"
+    return f"Best rule: {best}; its kappa is {interval_text(gap)} above that of {plain_line(panel['next'])}, {told}."
+
+
+def _needed(need: dict[str, Any]) -> list[str]:
+    lines = [
+        f"{need['ratings']} ratings give kappa ± {need['half_width']:.2f}; ± {need['width']:.2f} needs about "
+        f"{ceil(need['needed'] / 10) * 10} (95 %, planned for balanced shares)."
+    ]
+    for name, one in need["judges"].items():
+        lines.append(
+            f"At the agreement of {plain_line(name)}: ± {one['half_width']:.2f} now, "
+            f"± {need['width']:.2f} with {one['needed']}."
+        )
+    return lines

@@ -1,0 +1,230 @@
+"""The verbs that say what a dataset, a judge or a model's answers are worth."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Literal
+
+import typer
+
+from kgqa_hpc.cli.app import AsJson, Config, Run, Threads, print_result, say
+from kgqa_hpc.terminal import note
+
+human = typer.Typer(
+    name="human", help="Have people rate a sample of the pairs, and read what they say.", no_args_is_help=True
+)
+
+RatingFiles = Annotated[
+    list[Path], typer.Argument(metavar="RATINGS.csv...", help="Ratings, wide or long; one file or more.")
+]
+Seed = Annotated[int, typer.Option("--seed", min=0, help="Of everything that is drawn.")]
+
+
+@human.command(name="analyse")
+def human_analyse(
+    ratings: RatingFiles,
+    key: Annotated[Path | None, typer.Option(help="The key that `kgqa human sample` wrote.")] = None,
+    llm: Annotated[
+        Path | None, typer.Option(help="Ratings by a language model: one more annotator, in no mean.")
+    ] = None,
+    out: Annotated[Path | None, typer.Option(help="Folder for the figures (needs the extra report).")] = None,
+    seed: Seed = 0,
+    as_json: AsJson = False,
+) -> None:
+    """Means, shares, distributions, accepted against rejected, and agreement."""
+    from kgqa_hpc.plugins.evaluation import analysis
+    from kgqa_hpc.plugins.evaluation.ratings import read_ratings, with_key
+
+    read = read_ratings(ratings)
+    read = with_key(read, key) if key else read
+    document = analysis.analyse(read, read_ratings([llm]) if llm else None, seed=seed)
+    if out:
+        from kgqa_hpc.plugins.evaluation.rating_figures import rating_figures
+
+        for path in rating_figures(read, out):
+            note(str(path))
+    print_result(document, analysis.render(document), as_json)
+
+
+@human.command(name="sample")
+def human_sample(
+    run: Annotated[Path, typer.Argument(metavar="RUN", help="A merged run, or a file of JSON lines.")],
+    sheet: Annotated[
+        Path, typer.Argument(metavar="OUT.csv", help="The sheet to rate; its key lies beside it.")
+    ],
+    number: Annotated[
+        int | None, typer.Option(min=1, help="Pairs in all; default: what the power calculation asks for.")
+    ] = None,
+    by: Annotated[str, typer.Option(help="Column whose values are represented evenly.")] = "group",
+    show: Annotated[
+        list[str] | None, typer.Option(help="A column that who rates may see (document_text); repeatable.")
+    ] = None,
+    expected: Annotated[float, typer.Option(help="Share of good pairs among the accepted.")] = 0.75,
+    difference: Annotated[float, typer.Option(help="How much lower a share should be told from it.")] = 0.2,
+    power: Annotated[float, typer.Option(min=0.01, max=0.999, help="Chance to see such a difference.")] = 0.8,
+    alpha: Annotated[
+        float, typer.Option(min=0.0001, max=0.5, help="Chance to see one that is not there.")
+    ] = 0.05,
+    seed: Seed = 0,
+    as_json: AsJson = False,
+) -> None:
+    """Draw accepted and rejected pairs to be rated: stratified, blinded, shuffled."""
+    from kgqa_hpc.plugins.evaluation.human_sample import draw_sample
+    from kgqa_hpc.plugins.evaluation.power import Aim
+
+    drawn = draw_sample(
+        run,
+        sheet,
+        number=number,
+        by=by,
+        show=show or (),
+        aim=Aim(expected, difference, power, alpha),
+        seed=seed,
+    )
+    where = f"{len(drawn.strata)} strata; sheet {drawn.sheet}, key {drawn.key} (keep it from who rates)"
+    print_result(drawn.to_dict(), f"{drawn.plan}\n{where}", as_json)
+
+
+@human.command(name="page")
+def human_page(
+    sheet: Annotated[Path, typer.Argument(metavar="OUT.csv", help="What `kgqa human sample` wrote.")],
+    page: Annotated[Path, typer.Argument(metavar="PAGE.html", help="The page to write.")],
+    title: Annotated[str, typer.Option(help="Heading of the page.")] = "Rating question-answer pairs",
+) -> None:
+    """Write one offline HTML page on which people rate the sheet and export their ratings."""
+    from kgqa_hpc.plugins.evaluation.human_page import write_page
+
+    say(f"{page}: {write_page(sheet, page, title=title):,} items")
+
+
+def study(
+    config: Config,
+    run: Run,
+    price: Annotated[
+        tuple[float, float] | None,
+        typer.Option(metavar="READ WRITTEN", help="Of a million tokens: tells what 1,000 pairs cost."),
+    ] = None,
+    threads: Threads = None,
+    as_json: AsJson = False,
+) -> None:
+    """Variants of a prompt, model or setting, scored and compared; the same command resumes."""
+    from kgqa_hpc.plugins.evaluation import studies
+    from kgqa_hpc.plugins.evaluation.study import render
+
+    document = studies.study(config, run, threads=threads, price=price)
+    print_result(document, f"{render(document)}\n\n{run / 'study'}", as_json)
+
+
+def calibrate(
+    ratings: RatingFiles,
+    judge: Annotated[
+        list[Path],
+        typer.Option(
+            help="A merged run, JSON lines with id and verdicts, or a configuration (.yaml) whose judges are asked "
+            "now; may be repeated: a panel."
+        ),
+    ],
+    keep: Annotated[
+        Path | None, typer.Option(help="Folder for what the judges of configurations answer; resumable.")
+    ] = None,
+    feature: Annotated[
+        list[str] | None,
+        typer.Option(help="A feature of the records to take for a judge's score; repeatable."),
+    ] = None,
+    width: Annotated[
+        float, typer.Option(min=0.005, max=1.0, help="Half width of kappa's interval that is wanted.")
+    ] = 0.10,
+    seed: Seed = 0,
+    as_json: AsJson = False,
+) -> None:
+    """Judges and panels against people's ratings: precision, recall, kappa, AUC, the best rule."""
+    import tempfile
+
+    from kgqa_hpc.plugins.evaluation import calibration, studies
+    from kgqa_hpc.plugins.evaluation.ratings import read_ratings
+    from kgqa_hpc.plugins.evaluation.verdicts import read_verdicts
+
+    read = read_ratings(ratings)
+    with tempfile.TemporaryDirectory(prefix="kgqa-calibrate-") as scratch:
+        sources = [
+            studies.ask_judges(path, read, (keep or Path(scratch)) / path.stem)
+            if path.suffix in (".yaml", ".yml")
+            else path
+            for path in judge
+        ]
+        verdicts = read_verdicts(read, sources, feature or ())
+    document = calibration.calibrate(read, verdicts, width=width, seed=seed)
+    print_result(document, calibration.render(document), as_json)
+
+
+def score(
+    predictions: Annotated[Path, typer.Argument(metavar="PREDICTIONS", help="JSON lines with id and text.")],
+    references: Annotated[
+        Path, typer.Argument(metavar="REFERENCES", help="JSON lines with id, text and any columns.")
+    ],
+    by: Annotated[
+        list[str] | None,
+        typer.Option(
+            help="Column to group by; may be repeated. Default: organism_group, functional_class, "
+            "taxonomy, functions, group."
+        ),
+    ] = None,
+    missing: Annotated[
+        Literal["error", "empty"], typer.Option(help="What a reference without a prediction is.")
+    ] = "error",
+    joined: Annotated[
+        Path | None, typer.Option(help="Write both beside each other, for a judge, and score nothing.")
+    ] = None,
+    judged: Annotated[
+        Path | None, typer.Option(help="A run of the step judge_prediction over what --joined wrote.")
+    ] = None,
+    resamples: Annotated[int, typer.Option(min=0, help="Of the bootstrap; 0: no intervals.")] = 1000,
+    seed: Seed = 0,
+    as_json: AsJson = False,
+) -> None:
+    """BLEU, ROUGE, a judge's scores and, where installed, METEOR and CIDEr, with intervals, in all and per group."""
+    from kgqa_hpc.plugins.evaluation import judged_answers
+    from kgqa_hpc.plugins.evaluation import score as room
+
+    pairs = room.read_pairs(predictions, references, missing=missing)
+    if joined:
+        judged_answers.write_joined(joined, pairs.rows, pairs.predictions)
+        print_result(
+            {"joined": str(joined), "pairs": len(pairs.rows)}, f"{joined}: {len(pairs.rows):,} pairs", as_json
+        )
+        return
+    document = room.score(pairs, by=by or None, judged=judged, resamples=resamples, seed=seed)
+    print_result(document, room.render(document), as_json)
+
+
+def grounding(
+    source: Annotated[Path, typer.Argument(metavar="RUN", help="A merged run, or a file of JSON lines.")],
+    as_json: AsJson = False,
+) -> None:
+    """How many documents support the pairs, and how many quotes were real."""
+    from kgqa_hpc.plugins.evaluation import grounding as room
+    from kgqa_hpc.plugins.evaluation.records import records
+
+    document = room.grounding(records(source), str(source))
+    print_result(document, room.render(document), as_json)
+
+
+def diversity(
+    run: Annotated[Path, typer.Argument(metavar="RUN", help="A merged run, or a file of JSON lines.")],
+    against: Annotated[Path | None, typer.Option(help="A second one, to compare with.")] = None,
+    field: Annotated[str, typer.Option(help="The text of a record that is looked at.")] = "question",
+    topics: Annotated[int, typer.Option(min=1, help="Topics to find.")] = 22,
+    model: Annotated[
+        Path | None,
+        typer.Option(
+            help="Folder of an embedding model, for topics and Vendi score (needs the extra embeddings)."
+        ),
+    ] = None,
+    seed: Annotated[int, typer.Option(help="Of samples and topics.")] = 0,
+    as_json: AsJson = False,
+) -> None:
+    """How varied the accepted questions are: distinct-n, self-BLEU, Vendi score, topics."""
+    from kgqa_hpc.plugins.evaluation import variety as room
+
+    document = room.variety(run, against, field=field, topics=topics, seed=seed, model=model)
+    print_result(document, room.render(document), as_json)

@@ -1,0 +1,160 @@
+"""Is one variant better than the others? Tests, effect sizes and a sentence that says when it is noise.
+
+As the published prompt study (BioGraphletQA, section 4.1): the variant with the best mean against each other
+one, Mann-Whitney two-sided; beside it Holm's correction, Cliff's delta and, where all variants answered the
+same anchors, Wilcoxon's signed rank test on the pairs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from kgqa_hpc.plugins.evaluation.bootstrap import estimate, mean_of
+
+ALPHA = 0.05
+
+
+@dataclass(frozen=True, slots=True)
+class Comparison:
+    """The best variant against another: unpaired and, for the same anchors, paired.
+
+    `u` is the best one's Mann-Whitney U, `delta` Cliff's delta in [-1, 1]; `p_holm` and `p_paired_holm` are
+    corrected over all comparisons. Paired values are None where the anchors are not the same.
+    """
+
+    best: str
+    other: str
+    u: float
+    p: float
+    p_holm: float
+    delta: float
+    difference: float
+    p_paired: float | None
+    p_paired_holm: float | None
+
+    def to_dict(self) -> dict[str, Any]:
+        return asdict(self)
+
+
+def summarise(name: str, scores: ArrayLike, *, seed: int = 0) -> dict[str, Any]:
+    """One variant's scores (n,): how many, mean with interval, population sd, and how often each occurs.
+
+    Raises ValueError when there are none.
+    """
+    values = np.asarray(scores, dtype=np.float64)
+    if not len(values):
+        raise ValueError(f"{name} has no scores")
+    levels, counts = np.unique(values, return_counts=True)
+    mean = estimate(mean_of(values), len(values), seed=seed)
+    return {
+        "items": len(values),
+        "mean": mean.value,
+        "low": mean.low,
+        "high": mean.high,
+        "sd": float(values.std()),
+        "histogram": {f"{level:g}": int(n) for level, n in zip(levels, counts, strict=True)},
+    }
+
+
+def mann_whitney(first: ArrayLike, second: ArrayLike) -> tuple[float, float]:
+    """U of the first sample and its two-sided p (normal approximation with ties and continuity)."""
+    from scipy.stats import mannwhitneyu
+
+    found = mannwhitneyu(first, second, alternative="two-sided", method="asymptotic")
+    # Without any difference between any two values there is nothing to test.
+    return float(found.statistic), 1.0 if np.isnan(found.pvalue) else float(found.pvalue)
+
+
+def cliffs_delta(first: ArrayLike, second: ArrayLike) -> float:
+    """P(first > second) - P(first < second) for a draw of each; O(n log n)."""
+    a, b = np.asarray(first, dtype=np.float64), np.sort(np.asarray(second, dtype=np.float64))
+    below = np.searchsorted(b, a, side="left")
+    above = len(b) - np.searchsorted(b, a, side="right")
+    return float((below - above).sum() / (len(a) * len(b)))
+
+
+def wilcoxon_signed_rank(first: ArrayLike, second: ArrayLike) -> float:
+    """Two-sided p of the paired differences; ties are kept by Pratt's rule. 1.0 when all pairs are equal."""
+    from scipy.stats import wilcoxon
+
+    a, b = np.asarray(first, dtype=np.float64), np.asarray(second, dtype=np.float64)
+    if np.array_equal(a, b):
+        return 1.0
+    return float(wilcoxon(a, b, zero_method="pratt", alternative="two-sided", method="asymptotic").pvalue)
+
+
+def holm(p_values: Sequence[float]) -> list[float]:
+    """Holm's (1979) step-down correction, in the order given."""
+    order = np.argsort(p_values, kind="stable")
+    corrected = np.empty(len(p_values))
+    highest = 0.0
+    for rank, position in enumerate(order):
+        highest = max(highest, min(1.0, (len(p_values) - rank) * p_values[position]))
+        corrected[position] = highest
+    return corrected.tolist()
+
+
+def compare(scores: Mapping[str, ArrayLike], *, paired: bool) -> list[Comparison]:
+    """The variant with the highest mean against each other one, the nearest first.
+
+    `scores` maps a variant to its scores; with `paired` row i of all is the same anchor. The first of equal
+    means is the best. Raises ValueError for fewer than two variants or rows that cannot be pairs.
+    """
+    values = {name: np.asarray(one, dtype=np.float64) for name, one in scores.items()}
+    if len(values) < 2 or not all(len(one) for one in values.values()):
+        raise ValueError("a comparison needs two variants with scores")
+    if paired and len({len(one) for one in values.values()}) > 1:
+        raise ValueError(
+            "paired scores need the same anchors, but the variants have different numbers of them"
+        )
+    ordered = sorted(values, key=lambda name: -values[name].mean())
+    best, others = ordered[0], ordered[1:]
+    tests = [mann_whitney(values[best], values[other]) for other in others]
+    pairs = [wilcoxon_signed_rank(values[best], values[other]) if paired else None for other in others]
+    corrected = holm([p for _, p in tests])
+    corrected_pairs = holm([p for p in pairs if p is not None]) if paired else [None] * len(others)
+    return [
+        Comparison(
+            best,
+            other,
+            *tests[i],
+            corrected[i],
+            cliffs_delta(values[best], values[other]),
+            float(values[best].mean() - values[other].mean()),
+            pairs[i],
+            corrected_pairs[i],
+        )
+        for i, other in enumerate(others)
+    ]
+
+
+def recommendation(comparisons: Sequence[Comparison]) -> str:
+    """One sentence: the variant to take, and which others cannot be told from it.
+
+    Paired tests decide where there are any, for they see more; p is Holm's.
+    """
+    best = comparisons[0].best
+    noise = [c for c in comparisons if _decisive(c) >= ALPHA]
+    nearest = comparisons[0]
+    if not noise:
+        return (
+            f"Take {best}: it is better than every other variant; nearest is {nearest.other}, lower by "
+            f"{nearest.difference:.3g} on average (p = {_decisive(nearest):.2g} after Holm, "
+            f"Cliff's delta {nearest.delta:.2f})."
+        )
+    names = ", ".join(c.other for c in noise)
+    rest = "no variant is told from it" if len(noise) == len(comparisons) else "the others are lower"
+    return (
+        f"{best} has the highest mean, but its difference from {names} is noise at this number of anchors "
+        f"(up to {max(c.difference for c in noise):.2g}; p >= {min(map(_decisive, noise)):.2g} after Holm): take "
+        f"whichever of them costs least, or compare them on more anchors; {rest}."
+    )
+
+
+def _decisive(comparison: Comparison) -> float:
+    return comparison.p_holm if comparison.p_paired_holm is None else comparison.p_paired_holm

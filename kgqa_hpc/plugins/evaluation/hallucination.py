@@ -1,0 +1,170 @@
+"""Hallucination rates before and after cleaning, by judges that did not clean, and both ways to sum them up.
+
+QAProt, section 4.1 and Table 3: a pair is a hallucination when it fails one criterion or more. The paper's
+"13-fold" is the mean of the judges' reduction factors; the ratio of the mean rates is 9.9. Both are named.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from kgqa_hpc.errors import InputError
+from kgqa_hpc.plugins.evaluation.agreement import MISSING
+from kgqa_hpc.plugins.evaluation.bootstrap import ENDS, RESAMPLES, Estimate, Floats
+from kgqa_hpc.plugins.evaluation.judged import wilson
+from kgqa_hpc.plugins.evaluation.panel import Codes
+from kgqa_hpc.plugins.evaluation.panel_table import read_votes
+from kgqa_hpc.plugins.evaluation.records import records
+
+
+def reduction(before: Mapping[str, float], after: Mapping[str, float]) -> dict[str, Any]:
+    """Rates and factor of each judge, and both summaries; a factor is None where the rate after is 0.
+
+    Rates are in any unit. Raises ValueError unless both are of the same judges, not none.
+    """
+    if before.keys() != after.keys() or not before:
+        raise ValueError("the rates before and after must be of the same judges")
+    factors = {judge: before[judge] / after[judge] if after[judge] else None for judge in before}
+    known = [factor for factor in factors.values() if factor is not None]
+    mean_before, mean_after = (sum(rates.values()) / len(rates) for rates in (before, after))
+    mean_of_factors = sum(known) / len(known) if len(known) == len(factors) else None
+    ratio_of_means = mean_before / mean_after if mean_after else None
+    return {
+        "before": dict(before),
+        "after": {judge: after[judge] for judge in before},
+        "factors": factors,
+        "mean_before": mean_before,
+        "mean_after": mean_after,
+        "mean_of_factors": mean_of_factors,
+        "ratio_of_means": ratio_of_means,
+        "text": f"hallucination rate {mean_before:.4g} before, {mean_after:.4g} after "
+        f"(mean of {len(before)} judges); mean of the judges' factors "
+        f"{_times(mean_of_factors)}, ratio of the mean rates {_times(ratio_of_means)}",
+    }
+
+
+def audit(
+    before: Path, after: Path, panel: Path | None = None, *, resamples: int = RESAMPLES, seed: int = 0
+) -> dict[str, Any]:
+    """Rates, factors and both summaries from two audits (merged runs, or JSON lines with verdicts), with intervals.
+
+    A verdict with a criterion that does not hold is a hallucination; records without a judge's vote are left out of
+    its rate. `panel` is the run that cleaned: none of its judges, by name and model, may be an auditor.
+    Raises InputError for audits by different judges, or a judge of the panel.
+    """
+    votes, judges = _both(before, after)
+    if panel is not None:
+        _require_others(judges, (before, after), panel)
+    first, second = (_rates(one, judges) for one in votes)
+    found = reduction(*({name: value.value or 0.0 for name, value in one.items()} for one in (first, second)))
+    intervals = _intervals(votes, resamples, seed)
+    return {
+        **found,
+        "pairs": {"before": len(votes[0]), "after": len(votes[1])},
+        "intervals": {
+            "before": {name: [one.low, one.high] for name, one in first.items()},
+            "after": {name: [one.low, one.high] for name, one in second.items()},
+            **intervals,
+        },
+        "panel_checked": panel is not None,
+    }
+
+
+def _both(before: Path, after: Path) -> tuple[tuple[Codes, Codes], tuple[str, ...]]:
+    """The votes of both audits, judges in the same order. Raises InputError when they are not the same judges."""
+    (first, judges), (second, others) = read_votes(before), read_votes(after)
+    if set(judges) != set(others):
+        raise InputError(
+            f"{before} was judged by {', '.join(judges)}, {after} by {', '.join(others)}",
+            "audit both with the same judges",
+        )
+    return (first, second[:, [others.index(name) for name in judges]]), judges
+
+
+def _rates(votes: Codes, judges: tuple[str, ...]) -> dict[str, Estimate]:
+    """The share of each judge's pairs that fail, with Wilson's interval."""
+    counts = ((int((v == 0).sum()), int((v != MISSING).sum())) for v in votes.T)
+    return {name: wilson(*count) for name, count in zip(judges, counts, strict=True)}
+
+
+def _require_others(judges: tuple[str, ...], audits: tuple[Path, Path], panel: Path) -> None:
+    """Raises InputError when a model that cleaned audits too: its rate would be of its own opinion."""
+    cleaners = _models(panel, None)
+    for audit_ in audits:
+        if shared := sorted(_models(audit_, judges) & cleaners):
+            raise InputError(
+                f"{audit_}: {shared[0]} is a judge of {panel}, which did the cleaning",
+                "audit with other models: a judge agrees with itself",
+            )
+
+
+def _models(source: Path, judges: tuple[str, ...] | None) -> set[str]:
+    """The models behind a source's verdicts; a judge's name where its records do not tell."""
+    found: set[str] = set()
+    for record in records(source):
+        engines = (record.get("provenance") or {}).get("engine") or {}
+        for name in record.get("verdicts") or {}:
+            if judges is None or name in judges:
+                found.add((engines.get(name) or {}).get("model") or name)
+    return found
+
+
+def _intervals(votes: tuple[Codes, Codes], resamples: int, seed: int) -> dict[str, list[float] | None]:
+    """95 % intervals of both summaries: pairs are drawn anew, with all their verdicts, in each audit by itself."""
+    rng = np.random.default_rng(seed)
+    drawn = [np.stack([_drawn_rates(one, rng) for _ in range(resamples)]) for one in votes]
+    with np.errstate(divide="ignore", invalid="ignore"):
+        summaries: dict[str, Callable[[Floats, Floats], Floats]] = {
+            "mean_of_factors": lambda a, b: (a / b).mean(axis=1),
+            "ratio_of_means": lambda a, b: a.mean(axis=1) / b.mean(axis=1),
+        }
+        values = {name: summary(*drawn) for name, summary in summaries.items()}
+    return {name: _quantiles(one) for name, one in values.items()}
+
+
+def _drawn_rates(votes: Codes, rng: np.random.Generator) -> Floats:
+    sample = votes[rng.integers(0, len(votes), len(votes))]
+    known = np.maximum((sample != MISSING).sum(axis=0), 1)
+    rates: Floats = (sample == 0).sum(axis=0) / known
+    return rates
+
+
+def _quantiles(values: Floats) -> list[float] | None:
+    """None where a resample has no hallucination left, for then the factor has no upper end."""
+    if not np.isfinite(values).all():
+        return None
+    return [float(one) for one in np.quantile(values, ENDS)]
+
+
+def render(document: dict[str, Any]) -> str:
+    """An audit as text."""
+    lines = [f"{'judge':<28}{'before':<26}{'after':<26}factor"]
+    for name in document["before"]:
+        cells = [
+            f"{100 * document[side][name]:.2f} % "
+            f"[{100 * document['intervals'][side][name][0]:.2f}, {100 * document['intervals'][side][name][1]:.2f}]"
+            for side in ("before", "after")
+        ]
+        lines.append(f"{name[:27]:<28}{cells[0]:<26}{cells[1]:<26}{_times(document['factors'][name])}")
+    for name, words in (
+        ("mean_of_factors", "mean of the judges' factors"),
+        ("ratio_of_means", "ratio of the mean rates"),
+    ):
+        interval = document["intervals"][name]
+        known = (
+            "no upper end: some resamples have none left"
+            if interval is None
+            else f"{interval[0]:.1f} to {interval[1]:.1f}"
+        )
+        lines.append(f"{words}: {_times(document[name])} (95 %: {known})")
+    if not document["panel_checked"]:
+        lines.append("Nobody checked that these judges did not clean: give the run that cleaned as --panel.")
+    return "\n".join(lines)
+
+
+def _times(factor: float | None) -> str:
+    return "undefined (a rate of 0)" if factor is None else f"{factor:.1f}"

@@ -1,0 +1,185 @@
+"""A sample of a run's pairs for people: stratified, blinded, shuffled, seeded, with its power shown.
+
+Half accepted, half rejected; each half spread evenly over the values of a column (a run's groups: the shapes
+of graphlets, as in BioGraphletQA, section 3.3.1). Raters see neither verdict nor stratum: these go to a key
+file, with the number of records that each sampled one stands for.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from kgqa_hpc.errors import InputError
+from kgqa_hpc.plugins.evaluation.cells import csv_bytes
+from kgqa_hpc.plugins.evaluation.power import Aim, Plan, plan
+from kgqa_hpc.plugins.evaluation.records import group_of, records
+from kgqa_hpc.plugins.evaluation.scales import CRITERIA
+from kgqa_hpc.store.atomic import make_folder, write_file
+
+Stratum = tuple[bool, str]  # accepted, value of the column
+
+SHEET = ("ID", "Question", "Answer", *CRITERIA, "not_qualified", "comment")
+KEY = ("ID", "accepted", "stratum", "population", "weight", "reason")
+
+
+@dataclass(frozen=True, slots=True)
+class Sample:
+    """What was written: the plan with its power, and for each stratum (sampled, population)."""
+
+    plan: Plan
+    strata: dict[Stratum, tuple[int, int]]
+    sheet: Path
+    key: Path
+
+    def to_dict(self) -> dict[str, Any]:
+        rows = [
+            {"accepted": accepted, "stratum": value, "sampled": sampled, "population": population}
+            for (accepted, value), (sampled, population) in self.strata.items()
+        ]
+        files = {"sheet": str(self.sheet), "key": str(self.key)}
+        return {**files, "power": self.plan.to_dict(), "strata": rows}
+
+
+def draw_sample(
+    source: Path,
+    sheet: Path,
+    *,
+    number: int | None = None,
+    by: str = "group",
+    show: Sequence[str] = (),
+    aim: Aim | None = None,
+    seed: int = 0,
+) -> Sample:
+    """Write the sheet to rate and its key (`NAME.key.csv` beside it).
+
+    `show`: columns of the records that stand behind the empty ones, as the text that a pair was made from.
+    `number` pairs in all; without it as many as the `aim` needs. Reads the source twice, keeping one number
+    a record. Raises InputError: nothing merged, no such column, too few pairs asked for.
+    """
+    aim = aim or Aim()
+    try:  # with a number, too: the plan tells what it comes to
+        needed = 2 * aim.pairs
+    except ValueError as problem:
+        raise InputError(f"power calculation: {problem}") from None
+    wanted = needed if number is None else number
+    names, codes = _strata(source, by)
+    if wanted < 1 or not len(codes):
+        raise InputError(f"{source}: nothing to sample", "ask for a pair or more, of a dataset that has some")
+    counts = np.bincount(codes, minlength=len(names))
+    population = Counter({name: int(n) for name, n in zip(names, counts, strict=True)})
+    rng = np.random.default_rng(seed)
+    quotas = _quotas(population, wanted, rng)
+    rows = list(_rows(source, set(_choose(codes, names, quotas, rng).tolist()), by))
+    drawn = [rows[i] for i in rng.permutation(len(rows))]
+    key = sheet.with_suffix(".key.csv")
+    _write_new(
+        {
+            key: csv_bytes(KEY, [_key_row(row, population, quotas) for row in drawn]),
+            sheet: csv_bytes((*SHEET, *show), [_sheet_row(record, show) for _, record in drawn]),
+        }
+    )
+    strata = {s: (quotas[s], population[s]) for s in sorted(population)}
+    accepted = sum(n for (side, _), n in quotas.items() if side)
+    return Sample(plan(accepted, sum(quotas.values()) - accepted, aim), strata, sheet, key)
+
+
+def _write_new(files: dict[Path, bytes]) -> None:
+    """Write the files, unless one of them is there already and is another one: it may hold ratings."""
+    for path, data in files.items():
+        if path.exists() and path.read_bytes() != data:
+            cure = "it may hold ratings: choose another name"
+            raise InputError(f"{path}: is there already and is another one", cure)
+    for path, data in files.items():
+        make_folder(path.parent)
+        write_file(path, data)
+
+
+def share_out(sizes: list[int], total: int) -> list[int]:
+    """Give `total` places to strata of these sizes as evenly as they allow; places left over go to the first.
+
+    Adds up to min(total, sum(sizes)).
+    """
+    left = min(total, sum(sizes))
+    level, places = 0, [0] * len(sizes)
+    while left:
+        open_ = [i for i, size in enumerate(sizes) if size > level]
+        step = min(left // len(open_), min(sizes[i] for i in open_) - level)
+        if step == 0:  # fewer places left than strata
+            return [place + (i in open_[:left]) for i, place in enumerate(places)]
+        level += step
+        left -= step * len(open_)
+        places = [min(size, level) for size in sizes]
+    return places
+
+
+def _strata(source: Path, by: str) -> tuple[list[Stratum], np.ndarray]:
+    """The strata there are, sorted, and the position of each record's stratum among them."""
+    found: dict[Stratum, int] = {}
+    codes = [found.setdefault(_stratum(record, by), len(found)) for record in records(source)]
+    names = sorted(found)
+    place = np.array([names.index(name) for name in found], dtype=np.int64)
+    return names, place[codes] if codes else np.empty(0, dtype=np.int64)
+
+
+def _stratum(record: dict[str, Any], by: str) -> Stratum:
+    for field in ("question", "answer"):
+        if not isinstance(record.get(field), str):
+            raise InputError(
+                f"record {record['id']!r} has no {field}", "people rate pairs of question and answer"
+            )
+    return bool(record.get("accepted", True)), group_of(record, by)
+
+
+def _quotas(population: Counter[Stratum], wanted: int, rng: np.random.Generator) -> dict[Stratum, int]:
+    """Halves for accepted and rejected (one gives way where the other has too few), evenly over the strata.
+
+    Which strata get a place more where it does not come out even is drawn.
+    """
+    sides = [[s for s in sorted(population) if s[0] is side] for side in (True, False)]
+    totals = [sum(population[s] for s in side) for side in sides]
+    quotas: dict[Stratum, int] = {}
+    for side, places in zip(sides, share_out(totals, wanted), strict=True):
+        side = [side[i] for i in rng.permutation(len(side))]
+        quotas |= dict(zip(side, share_out([population[s] for s in side], places), strict=True))
+    return quotas
+
+
+def _choose(
+    codes: np.ndarray, names: list[Stratum], quotas: dict[Stratum, int], rng: np.random.Generator
+) -> np.ndarray:
+    parts = [
+        rng.choice(np.flatnonzero(codes == code), size=quotas[name], replace=False)
+        for code, name in enumerate(names)
+    ]
+    return np.concatenate(parts)
+
+
+def _rows(source: Path, chosen: set[int], by: str) -> Iterator[tuple[Stratum, dict[str, Any]]]:
+    for position, record in enumerate(records(source)):
+        if position in chosen:
+            yield _stratum(record, by), record
+
+
+def _sheet_row(record: dict[str, Any], show: Sequence[str]) -> list[object]:
+    if missing := [column for column in show if column not in record]:
+        raise InputError(
+            f"record {record['id']!r} has no column {missing[0]!r}", f"it has: {', '.join(record)}"
+        )
+    empty = [""] * (len(SHEET) - 3)
+    shown = ["" if record[column] is None else str(record[column]) for column in show]
+    return [record["id"], record["question"], record["answer"], *empty, *shown]
+
+
+def _key_row(
+    row: tuple[Stratum, dict[str, Any]], population: Counter[Stratum], quotas: dict[Stratum, int]
+) -> list[object]:
+    stratum, record = row
+    size, taken = population[stratum], quotas[stratum]
+    accepted = "true" if stratum[0] else "false"
+    return [record["id"], accepted, stratum[1], size, f"{size / taken:.6g}", record.get("reason") or ""]

@@ -1,0 +1,78 @@
+"""Commands that tell how far judges can be trusted without ratings by people."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from kgqa_hpc.cli.app import AsJson, TrustConfig, print_result
+
+Source = Annotated[Path, typer.Argument(metavar="SOURCE", help="A merged run, or JSON lines with verdicts.")]
+Seed = Annotated[int, typer.Option("--seed", min=0, help="Random seed.")]
+
+
+def panel(
+    source: Source,
+    column: Annotated[
+        list[str] | None,
+        typer.Option(help="Compare columns of labels (question_type) instead of verdicts; twice or more."),
+    ] = None,
+    seed: Seed = 0,
+    as_json: AsJson = False,
+) -> None:
+    """The judges of a run side by side: what each and each rule accepts, who decides alone, how they agree."""
+    from kgqa_hpc.plugins.evaluation import label_table, panel_table
+
+    if column:
+        document = label_table.label_table(source, column, seed=seed)
+        print_result(document, label_table.render(document), as_json)
+    else:
+        document = panel_table.panel_table(source, seed=seed)
+        print_result(document, panel_table.render(document), as_json)
+
+
+def retest(
+    run: Annotated[Path, typer.Argument(metavar="RUN", help="A merged run with judges.")],
+    folder: Annotated[
+        Path, typer.Argument(metavar="FOLDER", help="What they say now is kept here; resumes.")
+    ],
+    perturb: Annotated[
+        list[str] | None,
+        typer.Option(
+            help="same: unchanged; order: options, documents or sentences in another order; longer: the answer said "
+            "twice. Repeatable; default: all three."
+        ),
+    ] = None,
+    judge: Annotated[list[str] | None, typer.Option(help="A judge's name; repeatable; default: all.")] = None,
+    number: Annotated[int, typer.Option("-n", "--number", min=1, help="Pairs drawn.")] = 200,
+    seed: Seed = 0,
+    trust_config: TrustConfig = False,
+    as_json: AsJson = False,
+) -> None:
+    """Ask a run's judges again about the same pairs, as they were and perturbed: test-retest, position, verbosity."""
+    from kgqa_hpc.plugins.evaluation import perturb as room
+    from kgqa_hpc.plugins.evaluation import studies
+
+    names: list[str] = list(dict.fromkeys(perturb or room.PERTURBATIONS))
+    document = studies.retest(
+        run, folder, perturb=names, judges=judge or [], number=number, seed=seed, trust=trust_config
+    )
+    print_result(document, room.render(document), as_json)
+
+
+def hallucination(
+    before: Annotated[Path, typer.Argument(metavar="BEFORE", help="An audit of the pairs before cleaning.")],
+    after: Annotated[Path, typer.Argument(metavar="AFTER", help="An audit of those that were kept.")],
+    panel: Annotated[
+        Path | None, typer.Option(help="The run that cleaned; none of its judges may be an auditor.")
+    ] = None,
+    seed: Seed = 0,
+    as_json: AsJson = False,
+) -> None:
+    """Hallucination rates before and after cleaning, by judge, with the mean of the factors and the ratio of means."""
+    from kgqa_hpc.plugins.evaluation import hallucination as room
+
+    document = room.audit(before, after, panel, seed=seed)
+    print_result(document, room.render(document), as_json)

@@ -1,0 +1,91 @@
+"""The same pairs with something changed that should not matter, to be judged again: test-retest, order, length.
+
+Order is Zheng et al.'s (2023, "Judging LLM-as-a-judge", section 3.3) position: options or documents in another order;
+without any, the answer's sentences. Length is their repetitive attack: the answer said twice, nothing new in it.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import numpy as np
+
+from kgqa_hpc.plugins.evaluation.bias import retest
+from kgqa_hpc.plugins.evaluation.verdicts import opinion
+
+Fields = Mapping[str, Any]
+MARK = "~"  # between a record's id and the perturbation
+LISTS = ("options", "documents")
+_SENTENCE_END = re.compile(r"(?<=[.!?])\s+(?=[A-Z0-9])")
+
+
+def _order(record: Fields) -> dict[str, Any] | None:
+    lists = {name: list(reversed(record[name])) for name in LISTS if len(record.get(name) or ()) > 1}
+    if lists:
+        return {**record, **lists}
+    sentences = _SENTENCE_END.split(record["answer"])
+    return {**record, "answer": " ".join([*sentences[1:], sentences[0]])} if len(sentences) > 1 else None
+
+
+PERTURBATIONS: dict[str, Callable[[Fields], dict[str, Any] | None]] = {
+    "same": dict,
+    "order": _order,
+    "longer": lambda record: {**record, "answer": f"{record['answer']} {record['answer']}"},
+}
+
+
+def perturbed(record: Fields, names: list[str]) -> list[dict[str, Any]]:
+    """The record under each perturbation, its id marked; without those that leave it as it is (one sentence)."""
+    made = ((name, PERTURBATIONS[name](record)) for name in names)
+    return [{**one, "id": f"{record['id']}{MARK}{name}"} for name, one in made if one is not None]
+
+
+def compare_rounds(
+    first: list[dict[str, Any]], second: list[dict[str, Any]], *, seed: int = 0
+) -> dict[str, Any]:
+    """By judge and perturbation, what the second round's verdicts on `ID~NAME` say against the first's on `ID`.
+
+    Both are dataset records with `verdicts`. An item that lacks one of the two votes is left out.
+    """
+    before = {record["id"]: record["verdicts"] for record in first}
+    pairs: dict[str, dict[str, list[tuple[int, int]]]] = {}
+    for record in second:
+        item, _, name = record["id"].rpartition(MARK)
+        for judge, verdict in record["verdicts"].items():
+            votes = opinion(before[item].get(judge)).code, opinion(verdict).code
+            pairs.setdefault(judge, {}).setdefault(name, []).append(votes)
+    return {
+        judge: {name: retest(*np.array(votes).T, seed=seed) for name, votes in by_name.items()}
+        for judge, by_name in pairs.items()
+    }
+
+
+def render(document: dict[str, Any]) -> str:
+    """The comparison as text: a line for each judge and perturbation."""
+    lines = [
+        f"{'judge':<22}{'asked again':<12}{'n':>6}  {'same verdict':<22}{'kappa':>6}  flips +/-   p       acceptance"
+    ]
+    for judge, by_name in document["judges"].items():
+        for name, one in by_name.items():
+            same, shift = one["same"], one["shift"]
+            kappa = "-" if one["kappa"] is None else f"{one['kappa']:.2f}"
+            lines.append(
+                f"{judge[:21]:<22}{name:<12}{one['items']:>6}  {_percent(same):<22}{kappa:>6}  "
+                f"{one['to_accept']:>4} / {one['to_reject']:<4} {one['p']:<7.2g} {_percent(shift, '+', 'points')}"
+            )
+    return "\n".join([*lines, "", document["reading"]])
+
+
+def _percent(one: dict[str, Any], sign: str = "", unit: str = "%") -> str:
+    if one["value"] is None or one["low"] is None:
+        return "undefined"
+    value, low, high = (f"{100 * one[key]:{sign}.1f}" for key in ("value", "low", "high"))
+    return f"{value} {unit} [{low}, {high}]"
+
+
+READING = (
+    "same: what flips is the judge's own unreliability. order, longer: a shift whose interval leaves out 0 is a taste "
+    "for position or length, p being McNemar's exact test; compare it with the flips of `same`."
+)

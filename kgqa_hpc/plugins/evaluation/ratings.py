@@ -1,0 +1,215 @@
+"""Ratings by people (or by a model in their place), from CSV in the wide or the long form.
+
+Wide: a row an item, a column a criterion, numbers 1 to 5. Long: a row a score, with `Evaluation Category` and
+`Score` as "5. words". Both may have `annotator`, `not_qualified`, `comment`, `accepted` and any other column.
+A row without scores is not rated. docs/evaluation.md, "Ratings".
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+from kgqa_hpc.errors import InputError
+from kgqa_hpc.plugins.evaluation.cells import read_csv
+from kgqa_hpc.plugins.evaluation.scales import CRITERIA, HIGHEST, LOWEST
+
+CATEGORY, SCORE = "evaluation category", "score"
+NOT_QUALIFIED = "not qualified to evaluate"
+_OURS = "id question answer annotator accepted not_qualified comment comments score"
+_OTHERS = "group shape kind graphlet_id num_nodes reason weight order seconds stratum population"
+_TEXT_COLUMNS = {CATEGORY, *_OURS.split()}
+# Columns that are never criteria, though some hold small numbers.
+_RESERVED = _TEXT_COLUMNS | {*_OTHERS.split()}
+_TRUE, _FALSE = {"true", "1", "yes", "accepted"}, {"false", "0", "no", "rejected"}
+_NUMBER = re.compile(r"\s*([0-9](?:\.[0-9]{1,6})?)(?![0-9])")
+
+
+@dataclass(frozen=True, slots=True)
+class Rating:
+    """What one annotator said of one item. `scores` is empty when the item was not rated."""
+
+    id: str
+    question: str
+    answer: str
+    annotator: str
+    scores: dict[str, float]
+    not_qualified: bool = False
+    comment: str = ""
+    accepted: bool | None = None
+    extra: dict[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Ratings:
+    """All ratings, with the criteria in the order of the scales or of the columns."""
+
+    criteria: tuple[str, ...]
+    rows: tuple[Rating, ...]
+
+    @property
+    def rated(self) -> tuple[Rating, ...]:
+        return tuple(row for row in self.rows if row.scores)
+
+    @property
+    def annotators(self) -> tuple[str, ...]:
+        return tuple(dict.fromkeys(row.annotator for row in self.rows))
+
+    @property
+    def items(self) -> tuple[str, ...]:
+        return tuple(dict.fromkeys(row.id for row in self.rows))
+
+
+def read_ratings(paths: Sequence[Path]) -> Ratings:
+    """All ratings of one or more files. A file without a column `annotator` is one annotator, by its name.
+
+    Raises InputError with file and line: a missing column, a score that is none, an item rated twice by one
+    annotator, no criterion.
+    """
+    files = [_read(path) for path in paths]
+    criteria = _ordered(name for found, _ in files for name in found)
+    rows = [row for _, found in files for row in found]
+    seen: set[tuple[str, str]] = set()
+    for row in rows:
+        if (row.annotator, row.id) in seen:
+            raise InputError(
+                f"item {row.id!r} is rated twice by {row.annotator!r}",
+                "several annotators need a column `annotator`, or a file of its own each",
+            )
+        seen.add((row.annotator, row.id))
+    return Ratings(criteria, tuple(rows))
+
+
+def with_key(ratings: Ratings, path: Path) -> Ratings:
+    """Add `accepted` and the other columns of the key that `kgqa human sample` wrote beside the sample.
+
+    Raises InputError when the key lacks `id` or a rated item.
+    """
+    known = {cells["id"]: cells for _, cells in read_csv(path, "id")[1]}
+    rows = []
+    for row in ratings.rows:
+        if row.id not in known:
+            raise InputError(f"{path}: has no item {row.id!r}", "give the key of the same sample")
+        cells = known[row.id]
+        accepted = row.accepted
+        if "accepted" in cells:
+            accepted = _truth(cells["accepted"], f"{path}, item {row.id}")
+        extra = {name: cell for name, cell in cells.items() if name not in ("id", "accepted")}
+        rows.append(replace(row, accepted=accepted, extra=row.extra | extra))
+    return Ratings(ratings.criteria, tuple(rows))
+
+
+def _read(path: Path) -> tuple[tuple[str, ...], list[Rating]]:
+    header, lines = read_csv(path, "id", "question", "answer")
+    if any(name.lower() == CATEGORY for name in header):
+        return _read_long(path, list(read_csv(path, SCORE)[1]))
+    return _read_wide(path, header, list(lines))
+
+
+_Rows = list[tuple[int, dict[str, str]]]
+
+
+def _read_wide(path: Path, header: list[str], rows: _Rows) -> tuple[tuple[str, ...], list[Rating]]:
+    criteria = [_canonical(name) for name in header if _is_criterion(name, rows)]
+    if not criteria:
+        raise InputError(
+            f"{path}: no column holds scores from {LOWEST} to {HIGHEST}",
+            f"one column a criterion, for instance {CRITERIA[0]!r}",
+        )
+    found = []
+    for line, cells in rows:
+        where = f"{path} line {line}"
+        given = {name: cells[name.lower()] for name in criteria}
+        scores = {name: _score(cell, name, where) for name, cell in given.items() if cell.strip()}
+        refused = _truth(cells.get("not_qualified", ""), where) or False
+        found.append(
+            _rating(path, cells, {} if refused else scores, refused, cells.get("comment", ""), where)
+        )
+    return tuple(criteria), found
+
+
+def _read_long(path: Path, rows: _Rows) -> tuple[tuple[str, ...], list[Rating]]:
+    found: dict[tuple[str, str], Rating] = {}
+    for line, cells in rows:
+        where = f"{path} line {line}"
+        fresh = _rating(path, cells, {}, False, "", where)
+        row = found.setdefault((fresh.annotator, fresh.id), fresh)
+        name, cell = cells[CATEGORY].strip(), cells[SCORE]
+        if name.lower() == NOT_QUALIFIED:
+            found[fresh.annotator, fresh.id] = replace(row, not_qualified=True)
+        elif name.lower() in ("comment", "comments"):
+            found[fresh.annotator, fresh.id] = replace(row, comment=cell)
+        elif cell.strip():
+            if (name := _canonical(name)) in row.scores:
+                raise InputError(
+                    f"{where}: item {row.id!r} has a second score for {name!r}", "keep one of them"
+                )
+            row.scores[name] = _score(cell, name, where)
+    rated = [replace(row, scores={}) if row.not_qualified else row for row in found.values()]
+    criteria = _ordered(name for row in rated for name in row.scores)
+    return criteria or CRITERIA, rated
+
+
+def _rating(
+    path: Path, cells: dict[str, str], scores: dict[str, float], refused: bool, comment: str, where: str
+) -> Rating:
+    identity = cells["id"].strip()
+    if not identity:
+        raise InputError(f"{where}: no id", "every rating names its item")
+    known = {name.lower() for name in CRITERIA} | {name.lower() for name in scores}
+    extra = {name: cell for name, cell in cells.items() if name not in known and name not in _TEXT_COLUMNS}
+    annotator = cells.get("annotator", "").strip() or path.stem
+    accepted = _truth(cells.get("accepted", ""), where)
+    return Rating(
+        identity, cells["question"], cells["answer"], annotator, scores, refused, comment, accepted, extra
+    )
+
+
+def _is_criterion(name: str, rows: _Rows) -> bool:
+    if name.lower() in _RESERVED:
+        return False
+    if _canonical(name) in CRITERIA:
+        return True
+    filled = [cell for _, cells in rows if (cell := cells[name.lower()].strip())]
+    return bool(filled) and all(_NUMBER.fullmatch(cell) and _level(cell) is not None for cell in filled)
+
+
+def _canonical(name: str) -> str:
+    published = {criterion.lower(): criterion for criterion in CRITERIA}
+    return published.get(name.strip().lower(), name.strip())
+
+
+def _ordered(names: Iterable[str]) -> tuple[str, ...]:
+    found = dict.fromkeys(names)
+    return tuple(name for name in CRITERIA if name in found) + tuple(n for n in found if n not in CRITERIA)
+
+
+def _level(cell: str) -> float | None:
+    match = _NUMBER.match(cell)
+    if not match:
+        return None
+    value = float(match[1])
+    return value if LOWEST <= value <= HIGHEST else None
+
+
+def _score(cell: str, name: str, where: str) -> float:
+    value = _level(cell)
+    if value is None:
+        shown = cell.strip()[:40]
+        raise InputError(
+            f"{where}: {shown!r} is no score for {name!r}", f"scores go from {LOWEST} to {HIGHEST}"
+        )
+    return value
+
+
+def _truth(cell: str, where: str) -> bool | None:
+    text = cell.strip().lower()
+    if not text:
+        return None
+    if text.endswith(".0"):  # a spreadsheet's or pandas' way to write 1
+        text = text[:-2]
+    if text in _TRUE or text in _FALSE:
+        return text in _TRUE
+    raise InputError(f"{where}: {cell[:40]!r} is neither true nor false", "write true, false or nothing")

@@ -1,0 +1,244 @@
+"""Predictions against references: BLEU and ROUGE, METEOR and CIDEr, in all and per group, with intervals.
+
+Each metric is its reference implementation's, on that one's scale: BLEU-2 and BLEU-4 of the corpus by
+sacrebleu (0 to 100), ROUGE-1, ROUGE-2 and ROUGE-L by rouge-score (mean F, no stemming, 0 to 1). The published
+tables (QAProt, Tables 4, 8 and 9) divide BLEU by 100.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+import numpy as np
+
+from kgqa_hpc.errors import InputError
+from kgqa_hpc.plugins.evaluation import caption_metrics
+from kgqa_hpc.plugins.evaluation.bootstrap import RESAMPLES, Estimate, Floats, Statistic, estimate, mean_of
+from kgqa_hpc.plugins.evaluation.judge_prediction import BEST
+from kgqa_hpc.plugins.evaluation.judged_answers import read_judged
+from kgqa_hpc.plugins.evaluation.records import json_lines
+from kgqa_hpc.text.plain_text import plain_line
+
+ROUGE = ("rouge1", "rouge2", "rougeL")
+SCALES = {"bleu2": 100, "bleu4": 100, **dict.fromkeys(ROUGE, 1), "meteor": 1, "cider": 10}
+GROUP_COLUMNS = ("organism_group", "functional_class", "taxonomy", "functions", "group")
+_ORDER = 4
+
+Row = dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Pairs:
+    """Predictions and references in the same order, and the references' own rows for their columns."""
+
+    predictions: tuple[str, ...]
+    references: tuple[str, ...]
+    rows: tuple[Row, ...]
+    missing: int
+
+
+def read_pairs(predictions: Path, references: Path, *, missing: Literal["error", "empty"] = "error") -> Pairs:
+    """Both files matched by id, in the order of the references. Columns of a prediction fill in where needed.
+
+    `missing` says what a reference without a prediction is: an error, or an empty prediction. Raises
+    InputError with file and line: no id, no text, an id twice, a prediction without a reference, no lines.
+    """
+    given, wanted = _read(predictions), _read(references)
+    if not wanted:
+        raise InputError(f"{references}: holds no references")
+    if strangers := given.keys() - wanted.keys():
+        raise InputError(
+            f"{predictions}: id {min(strangers)!r} has no reference", "are these the same items?"
+        )
+    lacking = [item for item in wanted if item not in given]
+    if lacking and missing == "error":
+        raise InputError(
+            f"{predictions}: {len(lacking):,} references have no prediction, the first is {lacking[0]!r}",
+            "predict them, or count them as empty with --missing empty",
+        )
+    texts = tuple(given[item]["text"] if item in given else "" for item in wanted)
+    rows = tuple({**given.get(item, {}), **row} for item, row in wanted.items())
+    return Pairs(texts, tuple(row["text"] for row in wanted.values()), rows, len(lacking))
+
+
+def score(
+    pairs: Pairs,
+    *,
+    by: Sequence[str] | None = None,
+    judged: Path | None = None,
+    resamples: int = RESAMPLES,
+    seed: int = 0,
+) -> dict[str, Any]:
+    """Every metric in all and per value of the columns `by` (default: GROUP_COLUMNS, where there are any).
+
+    `judged` is a run of the step `judge_prediction` over these pairs: the means of its scores are metrics, too.
+    A list in a column puts its item in each of the groups. Raises InputError for a column that no item has.
+    """
+    columns = _columns(pairs.rows, by)
+    metrics, absent = _metrics(pairs)
+    scores = read_judged(judged, [str(row["id"]) for row in pairs.rows]) if judged else {}
+    metrics |= {name: _mean_metric(values) for name, values in scores.items()}
+    everything = list(range(len(pairs.rows)))
+
+    def of(rows: list[int]) -> dict[str, Any]:
+        found = {name: metric(rows, resamples, seed) for name, metric in metrics.items()}
+        return {
+            "items": len(rows),
+            **{name: one.value for name, one in found.items()},
+            "intervals": {name: [one.low, one.high] for name, one in found.items()},
+        }
+
+    return {
+        **of(everything),
+        "scales": {name: BEST if name in scores else SCALES[name] for name in metrics},
+        "not_judged": {name: int(np.isnan(values).sum()) for name, values in scores.items()},
+        "missing_predictions": pairs.missing,
+        "not_computed": absent,
+        "groups": {
+            column: {value: of(rows) for value, rows in _groups(pairs.rows, column).items()}
+            for column in columns
+        },
+    }
+
+
+_Metric = Callable[[list[int], int, int], Estimate]
+
+
+def _metrics(pairs: Pairs) -> tuple[dict[str, _Metric], dict[str, str]]:
+    """What can be computed here, each from rows, resamples and seed, and why the others cannot."""
+    counts = bleu_counts(pairs.predictions, pairs.references)
+    metrics: dict[str, _Metric] = {
+        f"bleu{n}": lambda rows, resamples, seed, n=n: estimate(  # type: ignore[misc]
+            _bleu(counts[rows], n), len(rows), resamples=resamples, seed=seed
+        )
+        for n in (2, 4)
+    }
+    for name, values in rouge_scores(pairs.predictions, pairs.references).items():
+        metrics[name] = _mean_metric(values)
+    why = caption_metrics.missing()
+    if why is None:
+        try:
+            scorer = caption_metrics.caption_scorer(pairs.predictions, pairs.references)
+        except OSError as problem:
+            why = f"its tokenizer failed: {problem}"
+        else:
+            metrics["meteor"] = lambda rows, resamples, seed: Estimate(scorer.meteor(rows))
+            metrics["cider"] = _mean_metric(np.array(scorer.cider()))
+    return metrics, {} if why is None else dict.fromkeys(("meteor", "cider"), why)
+
+
+def _mean_metric(values: Floats) -> _Metric:
+    return lambda rows, resamples, seed: estimate(
+        mean_of(values[rows]), len(rows), resamples=resamples, seed=seed
+    )
+
+
+def bleu_counts(predictions: Sequence[str], references: Sequence[str]) -> Floats:
+    """For each pair its matching and all n-grams (1 to 4) and both lengths, (items, 10); they add up."""
+    from sacrebleu.metrics.bleu import BLEU
+
+    bleu = BLEU(max_ngram_order=_ORDER)
+    rows = []
+    for prediction, reference in zip(predictions, references, strict=True):
+        one = bleu.corpus_score([prediction], [[reference]])
+        rows.append([*one.counts, *one.totals, one.sys_len, one.ref_len])
+    return np.array(rows, dtype=np.float64).reshape(-1, 2 * _ORDER + 2)
+
+
+def _bleu(counts: Floats, order: int) -> Statistic:
+    """Corpus BLEU of weighted items, by sacrebleu's own formula (exponential smoothing, its default)."""
+    from sacrebleu.metrics.bleu import BLEU
+
+    def one(sums: Floats) -> float:
+        whole = [round(value) for value in sums]
+        found = BLEU.compute_bleu(
+            whole[:order],
+            whole[_ORDER : _ORDER + order],
+            whole[-2],
+            whole[-1],
+            smooth_method="exp",
+            max_ngram_order=order,
+        )
+        return float(found.score)
+
+    return lambda weights: np.array([one(sums) for sums in weights @ counts])
+
+
+def rouge_scores(predictions: Sequence[str], references: Sequence[str]) -> dict[str, Floats]:
+    """ROUGE-1, ROUGE-2 and ROUGE-L (F) of each pair."""
+    from rouge_score.rouge_scorer import RougeScorer
+
+    scorer = RougeScorer(list(ROUGE), use_stemmer=False)
+    found = [scorer.score(r, p) for p, r in zip(predictions, references, strict=True)]
+    return {name: np.array([one[name].fmeasure for one in found], dtype=np.float64) for name in ROUGE}
+
+
+def _read(path: Path) -> dict[str, Row]:
+    rows: dict[str, Row] = {}
+    for line, row in json_lines(path):
+        item, where = row.get("id"), f"{path} line {line}"
+        if not isinstance(item, str | int) or isinstance(item, bool):
+            raise InputError(f"{where}: no id", 'every line is {"id": …, "text": …}')
+        if not isinstance(row.setdefault("text", row.get("answer")), str):
+            raise InputError(f"{where}: no text", 'every line is {"id": …, "text": …}')
+        if str(item) in rows:
+            raise InputError(f"{where}: id {str(item)!r} was there before")
+        rows[str(item)] = row
+    return rows
+
+
+def _columns(rows: Sequence[Row], by: Sequence[str] | None) -> list[str]:
+    if by is None:
+        return [column for column in GROUP_COLUMNS if any(column in row for row in rows)]
+    for column in by:
+        if not any(column in row for row in rows):
+            raise InputError(f"no line has a column {column!r}", f"the first has: {', '.join(rows[0])}")
+    return list(by)
+
+
+def _groups(rows: Sequence[Row], column: str) -> dict[str, list[int]]:
+    found: dict[str, list[int]] = {}
+    for i, row in enumerate(rows):
+        value = row.get(column)
+        for one in value if isinstance(value, list) else [value]:
+            found.setdefault("none" if one is None else str(one), []).append(i)
+    return dict(sorted(found.items()))
+
+
+def render(document: dict[str, Any]) -> str:
+    """A table from what `score` gave: all items, then each group."""
+    names = list(document["scales"])
+    judged = list(document["not_judged"])
+    lines = _table(document, [name for name in names if name not in judged])
+    if judged:
+        lines += ["", "judged from 0 to 5:", *_table(document, judged)]
+        lines += [f"{name}: {n:,} were not judged" for name, n in document["not_judged"].items() if n]
+    if document["missing_predictions"]:
+        lines += ["", f"{document['missing_predictions']:,} without a prediction count as empty"]
+    lines += [f"{name} was not computed: {why}" for name, why in document["not_computed"].items()]
+    return "\n".join(lines)
+
+
+def _table(document: dict[str, Any], names: list[str]) -> list[str]:
+    widths = {name: max(10, len(name) + 2) for name in names}
+    heads = "".join(f"{name:>{width}}" for name, width in widths.items())
+    lines = [f"{'':<34}{'items':>8}{heads}", _row("all", document, widths)]
+    for label, end in (("  95 % from", 0), ("  95 % to", 1)):
+        ends = {name: document["intervals"][name][end] for name in names}
+        lines.append(f"{label:<42}" + _numbers(ends, widths))
+    for column, groups in document["groups"].items():
+        lines += ["", f"{plain_line(column)}:"]
+        lines += [_row(f"  {value}", one, widths) for value, one in groups.items()]
+    return lines
+
+
+def _row(label: str, one: dict[str, Any], widths: dict[str, int]) -> str:
+    return f"{plain_line(label)[:33]:<34}{one['items']:>8,}" + _numbers(one, widths)
+
+
+def _numbers(values: dict[str, Any], widths: dict[str, int]) -> str:
+    texts = ("-" if values[name] is None else f"{values[name]:.4f}" for name in widths)
+    return "".join(f"{text:>{width}}" for text, width in zip(texts, widths.values(), strict=True))

@@ -1,0 +1,119 @@
+"""Runs that are made to learn something: a study of variants, judges of rated pairs, judges asked again.
+
+Each is the ordinary stages (stages.py) over a configuration that is cut to the purpose.
+"""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Callable, Iterable
+from pathlib import Path
+from typing import Any
+
+from kgqa_hpc.config import load_config, parse_config
+from kgqa_hpc.errors import ConfigError, InputError
+from kgqa_hpc.runs import create_run, open_run
+from kgqa_hpc.runs.trust import require_agreed
+from kgqa_hpc.stages import STAGES, init
+from kgqa_hpc.steps import STEPS
+from kgqa_hpc.store.atomic import make_folder, write_file
+from kgqa_hpc.store.canonical import canonical
+from kgqa_hpc.store.canonical import digest as canonical_digest
+
+
+def study(
+    config_file: Path, folder: Path, *, threads: int | None = None, price: tuple[float, float] | None = None
+) -> dict[str, Any]:
+    """A study from its configuration to RUN/study, resumable; its result. `price`: evaluate/study.py."""
+    from kgqa_hpc.plugins.evaluation.study import write_study
+
+    config = load_config(config_file)
+    if config.variants is None:
+        raise InputError(
+            f"{config_file}: has no variants to compare", "kgqa init --example study FILE shows some"
+        )
+    run = init(config_file, folder)
+    for stage in STAGES:
+        if stage.name != "report":
+            stage.work(folder, threads)
+    return write_study(run, config, price=price, seed=config.seed)
+
+
+def ask_judges(config_file: Path, ratings: Any, folder: Path) -> Path:
+    """Have the judging and scoring steps of a configuration judge rated pairs, in a run of kind `records`.
+
+    `ratings` as evaluate/ratings.py reads them. Returns the merged run, resumable in its folder. Raises
+    ConfigError for a configuration without such steps.
+    """
+    plain = load_config(config_file).plain()
+    pairs = {row.id: {"id": row.id, "question": row.question, "answer": row.answer} for row in ratings.rated}
+    wanted = _asked(plain, lambda step: STEPS.get(step["use"]).adds == "verdict" or step["use"] == "score")
+    if not wanted["passes"]:
+        raise ConfigError(f"{config_file}: has no step that judges or scores", "add one: steps: [judge]")
+    return _judged(wanted, pairs.values(), folder, str(config_file))
+
+
+def retest(
+    source: Path,
+    folder: Path,
+    *,
+    perturb: list[str],
+    judges: list[str],
+    number: int,
+    seed: int,
+    trust: bool = False,
+) -> dict[str, Any]:
+    """Ask judges of a merged run again about `number` of its pairs under each perturbation (evaluate/perturb.py).
+
+    `judges` are labels; all where it is empty. What they say is kept in `folder`, which resumes. Raises InputError
+    for an unknown judge or perturbation, or a run without verdicts.
+    """
+    from kgqa_hpc.plugins.evaluation.perturb import PERTURBATIONS, READING, compare_rounds, perturbed
+    from kgqa_hpc.plugins.evaluation.records import records
+
+    if unknown := [name for name in perturb if name not in PERTURBATIONS]:
+        raise InputError(f"there is no perturbation {unknown[0]!r}", f"there are {', '.join(PERTURBATIONS)}")
+    run, config = open_run(source)
+    plain = config.plain()
+    require_agreed(run, plain, trust=trust)
+    known = [s.label for s in config.steps if STEPS.get(s.use).adds == "verdict"]
+    if strangers := [name for name in judges if name not in known]:
+        raise InputError(f"{source}: has no judge {strangers[0]!r}", f"it has: {', '.join(known) or 'none'}")
+    wanted = _asked(plain, lambda step: step["as"] in (judges or known))
+    judged = (one for one in records(source) if any(name in one["verdicts"] for name in judges or known))
+    chosen = heapq.nsmallest(number, judged, key=lambda one: canonical_digest([seed, one["id"]]))
+    if not chosen:
+        raise InputError(f"{source}: no record has a verdict", "kgqa judge RUN adds a judge")
+    wanted["prompts"] = {**plain["prompts"], "folder": str(run.prompts.resolve())}
+    again = _judged(
+        wanted, (one for record in chosen for one in perturbed(record, perturb)), folder, str(source)
+    )
+    found = compare_rounds(chosen, list(records(again)), seed=seed)
+    return {"pairs": len(chosen), "judges": found, "reading": READING}
+
+
+def _asked(plain: dict[str, Any], wanted: Callable[[dict[str, Any]], bool]) -> dict[str, Any]:
+    """The parts of a configuration that a run of its wanted steps alone needs."""
+    passes = [{**each, "steps": [s for s in each["steps"] if wanted(s)]} for each in plain["passes"]]
+    kept = {key: plain[key] for key in ("seed", "prompts", "engine", "runtime")}
+    labels = {step["as"] for each in passes for step in each["steps"]}
+    decide = plain["dataset"]["decide"]
+    whole = set(decide["judges"] or labels) <= labels
+    return {
+        **kept,
+        "passes": [each for each in passes if each["steps"]],
+        "dataset": {"decide": decide if whole else {}, "z_score": None},
+    }
+
+
+def _judged(plain: dict[str, Any], pairs: Iterable[dict[str, Any]], folder: Path, where: str) -> Path:
+    """A merged run of kind `records` over `pairs` by the configuration, in `folder`."""
+    make_folder(folder)
+    source = folder / "pairs.jsonl"
+    write_file(source, b"".join(canonical(pair) + b"\n" for pair in pairs))
+    anchors = {"kind": "records", "from": str(source.resolve()), "where": {}}
+    run = create_run(folder / folder.name, parse_config({**plain, "anchors": anchors}, where))
+    for stage in STAGES:
+        if stage.name not in ("import", "report"):
+            stage.work(run.path, None)
+    return run.path

@@ -1,0 +1,120 @@
+"""How varied the accepted questions of a dataset are, beside those of a second one: `kgqa diversity`.
+
+Measures that depend on how many texts there are (all of these do) are taken over equally many of each dataset.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from kgqa_hpc.errors import InputError
+from kgqa_hpc.plugins.evaluation.bootstrap import Floats
+from kgqa_hpc.plugins.evaluation.diversity import (
+    distinct_n,
+    drawn,
+    self_bleu,
+    type_token_curve,
+    vendi_score,
+    words,
+)
+from kgqa_hpc.plugins.evaluation.records import records
+from kgqa_hpc.plugins.evaluation.topics import find_topics, tf_idf
+from kgqa_hpc.terminal import stage_progress
+
+ORDERS = (1, 2, 3, 4)
+VENDI_TEXTS = 1000  # its matrix is as wide as it has texts
+
+
+def variety(
+    source: Path,
+    other: Path | None = None,
+    *,
+    field: str = "question",
+    topics: int = 22,
+    seed: int = 0,
+    model: Path | None = None,
+) -> dict[str, Any]:
+    """The measures of each source (a merged run, or a file of JSON lines), as plain data.
+
+    Topics and Vendi score are of TF-IDF vectors, or of embeddings where a `model`'s folder is given. Raises
+    InputError for a source without accepted records that have such a text, or a model that cannot be had.
+    """
+    texts = {str(one): _texts(one, field) for one in (source, other) if one is not None}
+    number = min(map(len, texts.values()))
+    told = {}
+    for name, found in texts.items():
+        chosen = [found[i] for i in drawn(len(found), number, seed)]
+        told[name] = measures(chosen, topics, seed, None if model is None else _embedded(model, chosen))
+    counts = {name: len(found) for name, found in texts.items()}
+    return {"field": field, "vectors": str(model or "TF-IDF"), "texts": counts, "measures": told}
+
+
+def measures(
+    texts: Sequence[str], topics: int = 22, seed: int = 0, embeddings: Floats | None = None
+) -> dict[str, Any]:
+    """distinct-n, type-token curve, self-BLEU, Vendi score and topics of `texts`.
+
+    The last two are of `embeddings` (n, d) where they are given, else of TF-IDF vectors.
+    """
+    tokens = [word for text in texts for word in words(text)]
+    found = find_topics(texts, topics, seed=seed, embeddings=embeddings)
+    few = drawn(len(texts), VENDI_TEXTS, seed)
+    if embeddings is None:
+        vectors = tf_idf([texts[i] for i in few], min_texts=1)[0].toarray()
+    else:
+        vectors = embeddings[few]
+    return {
+        "texts": len(texts),
+        "tokens": len(tokens),
+        "types": len(set(tokens)),
+        "distinct": {str(n): distinct_n(texts, n) for n in ORDERS},
+        "self_bleu": self_bleu(texts, seed=seed),
+        "vendi": vendi_score(vectors),
+        "type_token_curve": type_token_curve(texts, 20, seed),
+        "effective_topics": found.effective,
+        "topics": [
+            {"texts": size, "terms": list(terms)}
+            for size, terms in zip(found.sizes, found.terms, strict=True)
+        ],
+    }
+
+
+def _texts(source: Path, field: str) -> list[str]:
+    kept = (record.get(field) for record in records(source) if record.get("accepted", True))
+    texts = [text for text in kept if isinstance(text, str) and text.strip()]
+    if not texts:
+        raise InputError(f"{source}: no accepted record has a text {field!r}", "name another with --field")
+    return texts
+
+
+def _embedded(model: Path, texts: Sequence[str]) -> Floats:
+    from kgqa_hpc.plugins.evaluation.embeddings import embed
+
+    with stage_progress() as progress:
+        return embed(model, texts, progress)
+
+
+def render(document: dict[str, Any]) -> str:
+    """A table, one column a dataset, and the topics of each."""
+    columns = document["measures"]
+    rows = [
+        ("texts", [f"{one['texts']:,}" for one in columns.values()]),
+        ("words", [f"{one['tokens']:,}" for one in columns.values()]),
+        ("different words", [f"{one['types']:,}" for one in columns.values()]),
+        *((f"distinct-{n}", [_figure(one["distinct"][str(n)]) for one in columns.values()]) for n in ORDERS),
+        ("self-BLEU", [_figure(one["self_bleu"]) for one in columns.values()]),
+        ("Vendi score", [_figure(one["vendi"]) for one in columns.values()]),
+        ("effective topics", [_figure(one["effective_topics"]) for one in columns.values()]),
+    ]
+    lines = [f"{document['field']}s of {', '.join(columns)}; topics and Vendi score by {document['vectors']}"]
+    lines += [f"{name:<18}" + "".join(f"{cell:>12}" for cell in cells) for name, cells in rows]
+    for name, one in columns.items():
+        lines.append(f"topics of {name}")
+        lines += [f"{topic['texts']:>8,}  {' '.join(topic['terms'])}" for topic in one["topics"]]
+    return "\n".join(lines)
+
+
+def _figure(value: float | None) -> str:
+    return "none" if value is None else f"{value:.3f}" if value < 10 else f"{value:.1f}"

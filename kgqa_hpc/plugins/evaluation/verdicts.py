@@ -1,0 +1,150 @@
+"""What judges said of rated items: verdicts from dataset records, matched to ratings by id, else by text.
+
+A verdict holds booleans and numbers. It is a vote when it has booleans (all must be true, as where a run
+decides) and a score for ranking: the mean of its numbers, or without numbers the share of its booleans that
+are true. Text in a verdict is a reason and never counted.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from kgqa_hpc.errors import InputError
+from kgqa_hpc.plugins.evaluation.agreement import MISSING
+from kgqa_hpc.plugins.evaluation.bootstrap import Floats
+from kgqa_hpc.plugins.evaluation.panel import Codes
+from kgqa_hpc.plugins.evaluation.ratings import Ratings
+from kgqa_hpc.plugins.evaluation.records import records
+
+DECISION = "decision"  # the run's own accepted or rejected, beside its judges
+
+
+@dataclass(frozen=True, slots=True)
+class Opinion:
+    """One judge on one item: True, False or None where it cast no vote, and its score."""
+
+    vote: bool | None
+    score: float | None
+
+    @property
+    def code(self) -> int:
+        """The vote as 1, 0, or MISSING."""
+        return MISSING if self.vote is None else int(self.vote)
+
+
+@dataclass(frozen=True, slots=True)
+class Verdicts:
+    """Votes (items, judges; -1 missing) and scores (items, judges; NaN missing) of matched items.
+
+    `items` are the ids in the ratings; `decided` is what the run accepted. `by_id` and `by_text` say how the
+    items were matched, `texts_differ` how many have the id but another text.
+    """
+
+    items: tuple[str, ...]
+    judges: tuple[str, ...]
+    votes: Codes
+    scores: Floats
+    decided: Codes
+    by_id: int
+    by_text: int
+    texts_differ: int
+
+
+def opinion(verdict: Any) -> Opinion:
+    """The vote and the score in a verdict: an object, or a bare boolean or number."""
+    values = list(verdict.values()) if isinstance(verdict, dict) else [verdict]
+    booleans = [value for value in values if isinstance(value, bool)]
+    numbers = [float(v) for v in values if isinstance(v, int | float) and not isinstance(v, bool)]
+    vote = all(booleans) if booleans else None
+    if numbers:
+        return Opinion(vote, sum(numbers) / len(numbers))
+    return Opinion(vote, sum(booleans) / len(booleans) if booleans else None)
+
+
+def read_verdicts(ratings: Ratings, sources: Sequence[Path], features: Sequence[str] = ()) -> Verdicts:
+    """The verdicts of all sources (runs, or JSON lines with `id` and `verdicts`) on the rated items.
+
+    `features` are names in the records' `features` to be taken for judges too, as scores are that a step gave.
+
+    Judges of the same name in several sources are told apart by their source's name. Raises InputError when
+    no record matches a rating, or none has a verdict.
+    """
+    by_id = {row.id: row.id for row in ratings.rated}
+    texts = {row.id: _text(row.question, row.answer) for row in ratings.rated}
+    by_text = {text: item for item, text in texts.items()}
+    found: dict[str, dict[str, Opinion]] = {}
+    how: dict[str, str] = {}
+    differing: set[str] = set()
+    for source, label in zip(sources, _labels(sources), strict=True):
+        if source.suffix in (".yaml", ".yml"):
+            raise InputError(
+                f"{source}: is a configuration, not verdicts",
+                "ask the judge first, by a run or by `kgqa judge`, then give that run",
+            )
+        for record in records(source):
+            text = _text(record.get("question"), record.get("answer"))
+            item = by_id.get(record["id"]) or by_text.get(text)
+            if item is None:
+                continue
+            how.setdefault(item, "id" if record["id"] in by_id else "text")
+            if text and text != texts[item]:
+                differing.add(item)
+            found.setdefault(item, {}).update(_opinions(record, label, features))
+    if not found:
+        names = ", ".join(str(source) for source in sources)
+        raise InputError(f"{names}: no record is one of the rated pairs", "rate a sample of this run")
+    return _tabled(found, how, len(differing))
+
+
+def _opinions(record: dict[str, Any], label: str, features: Sequence[str]) -> dict[str, Opinion]:
+    verdicts = record.get("verdicts") or {}
+    if not isinstance(verdicts, dict):
+        raise InputError(
+            f"record {record['id']!r}: verdicts is not an object", "it maps a judge to its verdict"
+        )
+    named = {label + name: opinion(verdict) for name, verdict in verdicts.items()}
+    measured = record.get("features")
+    if isinstance(measured, dict):
+        named |= {label + name: opinion(measured[name]) for name in features if name in measured}
+    if isinstance(record.get("accepted"), bool):
+        named[DECISION] = opinion(record["accepted"])
+    return named
+
+
+def _tabled(found: dict[str, dict[str, Opinion]], how: dict[str, str], differing: int) -> Verdicts:
+    items = tuple(found)
+    judges = tuple(dict.fromkeys(name for one in found.values() for name in one if name != DECISION))
+    nothing = Opinion(None, None)
+    table = [[found[item].get(name, nothing) for name in judges] for item in items]
+    shape = (len(items), len(judges))
+    votes = np.array([[one.code for one in row] for row in table], dtype=np.int64).reshape(shape)
+    # None becomes NaN.
+    scores = np.array([[one.score for one in row] for row in table], dtype=np.float64).reshape(shape)
+    decided = np.array([found[item].get(DECISION, nothing).code for item in items], dtype=np.int64)
+    if not judges and (decided == MISSING).all():
+        raise InputError(
+            "the matched records hold no verdicts", "give a run with a judge, or records with verdicts"
+        )
+    by_id = sum(way == "id" for way in how.values())
+    return Verdicts(items, judges, votes, scores, decided, by_id, len(how) - by_id, differing)
+
+
+def _labels(sources: Sequence[Path]) -> list[str]:
+    """A prefix for each source's judges: nothing for a single source."""
+    if len(sources) == 1:
+        return [""]
+    names = [source.resolve().stem for source in sources]
+    pairs = zip(names, sources, strict=True)
+    return [f"{name if names.count(name) == 1 else source}/" for name, source in pairs]
+
+
+def _text(question: Any, answer: Any) -> str:
+    """A pair for comparison: blanks do not matter. Empty when there is none."""
+    if not (isinstance(question, str) and isinstance(answer, str)):
+        return ""
+    return " ".join(question.split()) + "\n" + " ".join(answer.split())

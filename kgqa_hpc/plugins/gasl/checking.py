@@ -1,0 +1,76 @@
+"""REQUIRE, ASSERT, SHOW, DEBUG and INSPECT: looking at a variable without changing any."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from kgqa_hpc.errors import ScriptError
+from kgqa_hpc.plugins.gasl.commands import Check, Inspect, Show
+from kgqa_hpc.plugins.gasl.filters import compare, literal
+from kgqa_hpc.plugins.gasl.values import Item, given, items_of, kind_of
+from kgqa_hpc.plugins.gasl.world import Outcome, World
+
+
+def check(command: Check, world: World) -> Outcome:
+    """Nothing when the test is met; else `partial`, for ASSERT an error."""
+    met = world.knows(command.ref) and _is_met(command, world)
+    if not met and command.verb == "ASSERT":
+        raise ScriptError("assert", f"{command.ref.text[:100]} is not as asserted")
+    return Outcome(stores=False, partial=not met)
+
+
+def _is_met(command: Check, world: World) -> bool:
+    value = world.value(command.ref)
+    if command.test == "compares":
+        assert command.value is not None
+        measured = len(value) if isinstance(value, list | dict) else value
+        return compare(command.comparison, literal(command.value, world))(measured)
+    if command.test == "has_field":
+        return _has_field(command, value, world)
+    if command.test == "exists":
+        return True
+    # Empty are null, 0 and what has nothing in it; false is a value.
+    return (not value and value is not False) == (command.test == "empty")
+
+
+def _has_field(command: Check, value: Any, world: World) -> bool:
+    field = command.field
+    assert field is not None
+    if isinstance(value, dict):
+        return field.text in value
+    items = world.items(command.ref)
+    return bool(items) and all(given(item, field) is not None for item in items)
+
+
+def show(command: Show, world: World) -> Outcome:
+    return Outcome(stores=False, notes={"output": shown(world.value(command.ref), command.limit)})
+
+
+def shown(value: Any, limit: int) -> dict[str, Any]:
+    """The first items of a value, or the value of one that has none."""
+    items = items_of(value)
+    if items is None:
+        return {"kind": kind_of(value), "value": value}
+    return {"kind": kind_of(value), "count": len(items), "items": items[:limit]}
+
+
+def inspect(command: Inspect, world: World) -> Outcome:
+    """Which fields a variable's items have, and how many of them."""
+    value = world.value(command.ref)
+    output = shown(value, 0)
+    if output.pop("items", None) is not None:
+        fields: dict[str, int] = {}
+        for item in items_of(value) or ():
+            for name, held in _fields(item).items():
+                fields[name] = fields.get(name, 0) + held
+        output["fields"] = fields
+    return Outcome(stores=False, notes={"output": output})
+
+
+def _fields(item: Item) -> dict[str, bool]:
+    """Each field's name and whether it is not missing; properties by their own names."""
+    properties = item.get("properties")
+    if not isinstance(properties, dict):
+        return {name: value is not None for name, value in item.items()}
+    names = {name: value is not None for name, value in item.items() if name != "properties"}
+    return {**{name: value is not None for name, value in properties.items()}, **names}

@@ -1,0 +1,187 @@
+"""JOIN, MERGE, COMPARE, SELECT, RANK, ADD_FIELD: lists from lists."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterable, Iterator, Sequence
+from itertools import islice
+from typing import Any
+
+from kgqa_hpc.errors import ScriptError
+from kgqa_hpc.plugins.gasl.arithmetic import evaluate
+from kgqa_hpc.plugins.gasl.commands import AddField, Compare, Join, Merge, Rank, Select
+from kgqa_hpc.plugins.gasl.literals import LARGEST
+from kgqa_hpc.plugins.gasl.values import (
+    ALIASES,
+    Item,
+    check_field,
+    given,
+    identity,
+    is_number,
+    names_in,
+    sameness,
+)
+from kgqa_hpc.plugins.gasl.words import Field
+from kgqa_hpc.plugins.gasl.world import Outcome, World
+
+
+def join(command: Join, world: World) -> Outcome:
+    """Each pair of items with an equal field, as one item."""
+    left, right = world.items(command.left), world.items(command.right)
+    if not left or not right:
+        return Outcome([])
+    f, g = _sides(left, right, command.field, command.other or command.field)
+    partners: dict[Hashable, list[Item]] = {}
+    for item in right:
+        if (value := given(item, g)) is not None:
+            partners.setdefault(identity(value), []).append(_without(item, g))
+    skipped = sum(given(item, f) is None for item in left) + sum(given(item, g) is None for item in right)
+
+    def pairs() -> Iterator[Item]:
+        for item in left:
+            if (value := given(item, f)) is not None:
+                yield from (_joined(item, other) for other in partners.get(identity(value), ()))
+
+    return Outcome(pairs(), skipped)
+
+
+def _sides(left: Sequence[Item], right: Sequence[Item], f: Field, g: Field) -> tuple[Field, Field]:
+    """The fields of both lists, swapped when they only fit that way. Raises ScriptError `name`."""
+    try:
+        check_field(left, f)
+        check_field(right, g)
+    except ScriptError as problem:
+        try:
+            check_field(left, g)
+            check_field(right, f)
+        except ScriptError:
+            raise problem from None
+        return g, f
+    return f, g
+
+
+def _without(item: Item, field: Field) -> Item:
+    """The item less the top-level field that a one-step field found."""
+    name = field.steps[0]
+    if len(field.steps) > 1:
+        return item
+    if name not in item:
+        properties = item.get("properties")
+        if isinstance(properties, dict) and name in properties:
+            return item
+        name = ALIASES.get(name, name)
+    return {key: value for key, value in item.items() if key != name}
+
+
+def _joined(left: Item, right: Item) -> Item:
+    made = dict(left)
+    for name, value in right.items():
+        made[free_name(name, made)] = value
+    return made
+
+
+def free_name(name: str, taken: Iterable[str]) -> str:
+    """The name, or name_1, name_2 … where it is taken. `taken` answers `in`."""
+    if name not in taken:
+        return name
+    number = 1
+    while f"{name}_{number}" in taken:
+        number += 1
+    return f"{name}_{number}"
+
+
+def merge(command: Merge, world: World) -> Outcome:
+    """All items of several lists, each once; all entries of several DICTs."""
+    values = [world.value(ref) for ref in command.refs]
+    if all(isinstance(value, dict) for value in values):
+        made: dict[str, Any] = {}
+        for value in values:
+            made.update((key, each) for key, each in value.items() if key not in made)
+        return Outcome(made)
+    lists = [world.items(ref) for ref in command.refs]
+    return Outcome(_distinct(item for items in lists for item in items))
+
+
+def _distinct(items: Iterable[Item]) -> Iterator[Item]:
+    seen: set[Hashable] = set()
+    for item in items:
+        mark = sameness(item)
+        if mark not in seen:
+            seen.add(mark)
+            yield item
+
+
+def compare(command: Compare, world: World) -> Outcome:
+    """Which values of a field two lists share, and which items changed it."""
+    left, right = world.items(command.left), world.items(command.right)
+    field = command.field
+    check_field(left, field)
+    check_field(right, field)
+    lefts, rights = _values(left, field), _values(right, field)
+    parts = {
+        "common": [value for mark, value in lefts.items() if mark in rights],
+        "only_left": [value for mark, value in lefts.items() if mark not in rights],
+        "only_right": [value for mark, value in rights.items() if mark not in lefts],
+        "changed": list(_changes(left, right, field)),
+    }
+    skipped = sum(given(item, field) is None for item in (*left, *right))
+    return Outcome(parts, skipped)
+
+
+def _values(items: Sequence[Item], field: Field) -> dict[Hashable, Any]:
+    found: dict[Hashable, Any] = {}
+    for item in items:
+        if (value := given(item, field)) is not None:
+            found.setdefault(identity(value), value)
+    return found
+
+
+def _changes(left: Sequence[Item], right: Sequence[Item], field: Field) -> Iterator[Item]:
+    others = _by_id(right)
+    for mark, item in _by_id(left).items():
+        before, after = given(item, field), given(others.get(mark, {}), field)
+        if before is None or after is None or identity(before) == identity(after):
+            continue
+        change = {"id": item["id"], "left": before, "right": after}
+        if is_number(before) and is_number(after) and abs(after - before) <= LARGEST:
+            change["difference"] = after - before
+        yield change
+
+
+def _by_id(items: Sequence[Item]) -> dict[Hashable, Item]:
+    """The first item of each id."""
+    found: dict[Hashable, Item] = {}
+    for item in items:
+        if item.get("id") is not None:
+            found.setdefault(identity(item["id"]), item)
+    return found
+
+
+def select(command: Select, world: World) -> Outcome:
+    """Items with some of their fields only."""
+    items = world.items(command.ref)
+    for field in command.fields:
+        check_field(items, field)
+    return Outcome({field.text: given(item, field) for field in command.fields} for item in items)
+
+
+def rank(command: Rank, world: World) -> Outcome:
+    """Items in the order of a field; those that miss it come last."""
+    items = world.items(command.ref)
+    check_field(items, command.by)
+    valued = [(given(item, command.by), item) for item in items]
+    values = [value for value, _ in valued if value is not None]
+    if not (all(map(is_number, values)) or all(isinstance(value, str) for value in values)):
+        raise ScriptError("type", f"RANK BY {command.by.text[:100]!r}: not all numbers and not all texts")
+    present = [pair for pair in valued if pair[0] is not None]
+    present.sort(key=lambda pair: pair[0], reverse=command.descending)
+    ranked = [item for _, item in present] + [item for value, item in valued if value is None]
+    return Outcome(islice(ranked, command.top))
+
+
+def add_field(command: AddField, world: World) -> Outcome:
+    """Each item with one more field."""
+    items = world.items(command.ref)
+    values, nothing = evaluate(command.value, items, world)
+    name = free_name(command.name, names_in(items))
+    made = ({**item, name: value} for item, value in zip(items, values, strict=True))
+    return Outcome(made, nothing, notes={"field": name})

@@ -1,0 +1,102 @@
+"""The questions of a script asked of one of the project's engines, batched as the engine can."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import orjson
+from pydantic import ValidationError
+
+from kgqa_hpc.engines.config import parse_engine, with_paths
+from kgqa_hpc.engines.engine import EngineSettings, Request, Response
+from kgqa_hpc.engines.mailbox import Mailbox
+from kgqa_hpc.engines.registry import ENGINES, Engine
+from kgqa_hpc.errors import ConfigError, InputError
+from kgqa_hpc.plugins.gasl.model import Ask, Prompt
+from kgqa_hpc.plugins.gasl.values import to_json
+from kgqa_hpc.settings import told
+from kgqa_hpc.store.yaml_file import load_yaml
+from kgqa_hpc.text import bounded_json
+
+# Characters of an item or variable that a model is shown; more may not fit into its context.
+MAX_SHOWN = 8000
+MAX_TOKENS = 500
+
+_MEMBER = {"PROCESS": "result", "CLASSIFY": "category", "GENERATE": "text"}
+_TASK = {
+    "PROCESS": "Apply the instruction to the item. Answer with the result alone.",
+    "CLASSIFY": "Put the item into one category, as the instruction says. Answer with the category alone.",
+    "GENERATE": "Write a text of the kind that is asked for from the data. Use nothing but the data.",
+}
+
+
+@contextmanager
+def asking(path: Path) -> Iterator[Ask]:
+    """An `ask` for the engine that a YAML file configures: the keys of a configuration's `engine:` section,
+    or a whole configuration. The engine is closed at the end.
+
+    Raises InputError, ConfigError, or EngineConfigError when it cannot start.
+    """
+    settings = _settings(path)
+    engine: Engine = ENGINES.get(settings.kind)(settings)
+    try:
+        yield ask_of(engine)
+    finally:
+        engine.close()
+
+
+def ask_of(engine: Engine) -> Ask:
+    """The function that asks a started engine. An answer that fails or does not parse is None."""
+
+    def ask(prompts: Sequence[Prompt]) -> Sequence[Any]:
+        members = {str(place): _MEMBER[prompt.verb] for place, prompt in enumerate(prompts)}
+        requests = [_request(str(place), prompt) for place, prompt in enumerate(prompts)]
+        answers: list[Any] = [None] * len(prompts)
+        for response in engine.generate(Mailbox.holding(requests)):
+            answers[int(response.id)] = _answer(response, members[response.id])
+        return answers
+
+    return ask
+
+
+def _settings(path: Path) -> EngineSettings:
+    try:
+        document = load_yaml(path)
+    except FileNotFoundError as problem:
+        raise InputError(f"{path}: cannot be read: {problem.strerror}") from None
+    section = document.get("engine", document) if isinstance(document, dict) else document
+    try:
+        return parse_engine(with_paths(section, path.parent) if isinstance(section, dict) else section)
+    except ValidationError as problem:
+        lines = [f"{'.'.join(map(str, one.place))}: {one.text}" for one in told(problem)]
+        raise ConfigError(f"{path}: not the settings of an engine: {'; '.join(lines)}") from None
+
+
+def _request(place: str, prompt: Prompt) -> Request:
+    member = _MEMBER[prompt.verb]
+    schema = {
+        "type": "object",
+        "properties": {member: {"type": "string"}},
+        "required": [member],
+        "additionalProperties": False,
+    }
+    # The same for all items of a command comes first: engines read it from their prefix cache.
+    system = f'{_TASK[prompt.verb]} Answer in JSON: {{"{member}": "…"}}'
+    content = to_json(prompt.content).decode("utf-8")[:MAX_SHOWN]
+    kind = f"Kind: {prompt.kind}\n" if prompt.kind else ""
+    user = f"Instruction: {prompt.instruction}\n{kind}\nData:\n{content}"
+    messages = ({"role": "system", "content": system}, {"role": "user", "content": user})
+    return Request(place, messages, MAX_TOKENS, schema=schema)
+
+
+def _answer(response: Response, member: str) -> Any:
+    if response.finish != "stop":
+        return None
+    try:
+        document = bounded_json.loads(response.text)
+    except orjson.JSONDecodeError:
+        return None
+    return document.get(member) if isinstance(document, dict) else None

@@ -1,0 +1,166 @@
+"""Conditions as functions of an item: docs/gasl.md, "Conditions"."""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any
+
+from kgqa_hpc.plugins.gasl.literals import number
+from kgqa_hpc.plugins.gasl.values import Item, check_field, given, is_number, text_of
+from kgqa_hpc.plugins.gasl.words import All, Any_, Comparison, Condition, Literal_, Not, comparisons
+from kgqa_hpc.plugins.gasl.world import World
+
+# A function of an item, and of the first and last node of an edge or path.
+Predicate = Callable[[Item, Item, Item], bool]
+Test = Callable[[Any], bool]
+
+_ORDERS: dict[str, Callable[[Any, Any], bool]] = {
+    "<": operator.lt,
+    "<=": operator.le,
+    ">": operator.gt,
+    ">=": operator.ge,
+}
+
+
+def _literal_of(value: Any) -> Literal_:
+    """A value as a text, a number and a truth value, whichever it can be taken for."""
+    text = text_of(value)
+    if isinstance(value, str):
+        return Literal_(text, number(text), {"true": True, "false": False}.get(text.lower()))
+    return Literal_(text, value) if is_number(value) else Literal_(text, truth=value)
+
+
+def check_fields(items: Sequence[Item], condition: Condition | None) -> None:
+    """Raises ScriptError `name` for a field that no item has, unless it is only asked whether it is null."""
+    for comparison in comparisons(condition):
+        if comparison.op not in ("is_null", "not_null"):
+            check_field(items, comparison.field)
+
+
+def select(items: Sequence[Item], condition: Condition | None, world: World) -> Sequence[Item]:
+    """The items for which a WHERE holds. Raises ScriptError `name` or `type`."""
+    if condition is None:
+        return items
+    check_fields(items, condition)
+    holds = predicate(condition, world)
+    return [item for item in items if holds(item, item, item)]
+
+
+def predicate(condition: Condition | None, world: World) -> Predicate:
+    """The condition as a function; `$` values are looked up now. Raises ScriptError `name` or `type`."""
+    if condition is None:
+        return lambda item, source, target: True
+    if isinstance(condition, Not):
+        part = predicate(condition.part, world)
+        return lambda item, source, target: not part(item, source, target)
+    if isinstance(condition, Comparison):
+        return _comparison(condition, world)
+    parts = [predicate(each, world) for each in condition.parts]
+    if isinstance(condition, Any_):
+        return lambda item, source, target: any(holds(item, source, target) for holds in parts)
+    assert isinstance(condition, All)
+    return lambda item, source, target: all(holds(item, source, target) for holds in parts)
+
+
+def _comparison(comparison: Comparison, world: World) -> Predicate:
+    test, field = _test(comparison, world), comparison.field
+    if comparison.end == "source":
+        return lambda item, source, target: test(given(source, field))
+    if comparison.end == "target":
+        return lambda item, source, target: test(given(target, field))
+    return lambda item, source, target: test(given(item, field))
+
+
+def _test(comparison: Comparison, world: World) -> Test:
+    op = comparison.op
+    if op == "is_null":
+        return lambda value: value is None
+    if op == "not_null":
+        return lambda value: value is not None
+    if op == "matches":
+        return _matches(comparison.values[0].text)
+    if op == "in_variable":
+        assert comparison.ref is not None
+        column = world.column(comparison.ref)
+        return one_of(_literal_of(each) for each in _scalars(column, comparison, world))
+    literals = [literal(each, world) for each in comparison.values]
+    if op == "in":
+        return one_of(literals)
+    if op == "contains":
+        return _contains(literals[0])
+    return compare(op, literals[0])
+
+
+def _scalars(column: list[Any] | None, comparison: Comparison, world: World) -> list[Any]:
+    if column is None:
+        assert comparison.ref is not None
+        return [world.single(comparison.ref)]
+    return [each for each in column if each is not None and not isinstance(each, list | dict)]
+
+
+def literal(written: Literal_, world: World) -> Literal_:
+    """A literal as it stands, or what its `$name` is worth."""
+    if written.ref is not None:
+        return _literal_of(world.single(written.ref))
+    known = written.number is not None or written.truth is not None
+    return written if known else _literal_of(written.text)
+
+
+def compare(op: str, wanted: Literal_) -> Test:
+    """A CMP against a literal; a missing value (None) fits nothing."""
+    if op == "=":
+        return lambda value: _equals(value, wanted)
+    if op == "!=":
+        return lambda value: value is not None and not _equals(value, wanted)
+    order = _ORDERS[op]
+
+    def ordered(value: Any) -> bool:
+        if isinstance(value, str):
+            return order(value, wanted.text)
+        return is_number(value) and wanted.number is not None and order(value, wanted.number)
+
+    return ordered
+
+
+def _equals(value: Any, wanted: Literal_) -> bool:
+    if isinstance(value, str):
+        return value == wanted.text
+    if isinstance(value, bool):
+        return value is wanted.truth
+    return is_number(value) and wanted.number is not None and value == wanted.number
+
+
+def one_of(literals: Iterable[Literal_]) -> Test:
+    """Equal to one of the literals, however many they are."""
+    known = list(literals)
+    texts = {each.text for each in known}
+    numbers = {each.number for each in known if each.number is not None}
+    truths = {each.truth for each in known if each.truth is not None}
+
+    def test(value: Any) -> bool:
+        if isinstance(value, str):
+            return value in texts
+        if isinstance(value, bool):
+            return value in truths
+        return is_number(value) and value in numbers
+
+    return test
+
+
+def _contains(wanted: Literal_) -> Test:
+    folded = wanted.text.casefold()
+
+    def test(value: Any) -> bool:
+        if isinstance(value, str):
+            return folded in value.casefold()
+        return isinstance(value, list) and any(_equals(member, wanted) for member in value)
+
+    return test
+
+
+def _matches(pattern: str) -> Test:
+    import re2
+
+    search = re2.compile(pattern).search
+    return lambda value: isinstance(value, str) and search(value) is not None

@@ -1,0 +1,207 @@
+"""From a text to commands: the grammar, and where a text stops being one.
+
+Lark's LALR parser is driven token by token, so that the first error of every faulty command is found: the
+state before that command is kept, a BROKEN token takes its place, and reading goes on behind it.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from functools import cache
+from importlib import resources
+from typing import TYPE_CHECKING
+
+from kgqa_hpc.errors import ScriptError
+from kgqa_hpc.plugins.gasl.build import Builder
+from kgqa_hpc.plugins.gasl.commands import Script
+from kgqa_hpc.plugins.gasl.source import MAX_NESTING, Source, read_source
+from kgqa_hpc.plugins.gasl.words import nearest
+
+if TYPE_CHECKING:
+    from lark import Lark, Tree
+    from lark.parsers.lalr_interactive_parser import InteractiveParser
+
+MAX_COMMANDS = 1000
+
+_WORD = re.compile(r"[A-Za-z0-9_]+")
+_STRING = re.compile(r""""(?:[^"\\\n]|\\[^\n])*"|'(?:[^'\\\n]|\\[^\n])*'""")
+_PREFIX = re.compile(r"(TRY|CATCH|FINALLY|ON)(?![A-Za-z0-9_])", re.IGNORECASE)
+_KEYWORD = re.compile(r'"([A-Z_]+)"')
+_NAMED = {"STATUS": ("SUCCESS", "ERROR", "EMPTY", "PARTIAL"), "DIR": ("OUT", "IN", "BOTH")}
+# A keyword ends where the word ends that it would otherwise be.
+_BESIDE_WORD = {"PLAN", "TRUE", "FALSE", "NULL"}
+_BESIDE_PATH = {"NOT", "SOURCE_FILTER", "TARGET_FILTER", "FIND"}
+
+
+def parse(data: bytes) -> Script:
+    """The script of a text or of a JSON plan. Raises ScriptError: the first that the text shows."""
+    script, problems = read_script(data)
+    if problems:
+        raise problems[0]
+    assert script is not None
+    return script
+
+
+def read_script(data: bytes) -> tuple[Script | None, list[ScriptError]]:
+    """The script, or the first error of every faulty command in the order of their places."""
+    try:
+        source = read_source(data)
+    except ScriptError as problem:
+        return None, [problem]
+    reading = _Reading(source)
+    reading.run()
+    builder = Builder(source)
+    statements = builder.statements(reading.tree) if reading.tree is not None else ()
+    problems = sorted([*reading.problems, *builder.problems], key=lambda problem: problem.place or (1, 1))
+    if problems:
+        return None, problems
+    return Script(statements, source.plan, hashlib.sha256(data).hexdigest()), []
+
+
+@cache
+def _grammar() -> Lark:
+    from lark import Lark
+
+    text = resources.files(__package__).joinpath("grammar.lark").read_text(encoding="utf-8")
+    keywords = sorted(set(_KEYWORD.findall(text)))
+    text = _KEYWORD.sub(r"_KW_\1", text)
+    text += "".join(f"\n_KW_{word}.9: /{word}{_end_of_word(word)}/i" for word in keywords)
+    return Lark(
+        text + "\n", parser="lalr", lexer="contextual", maybe_placeholders=False, propagate_positions=True
+    )
+
+
+def _end_of_word(keyword: str) -> str:
+    if keyword in _BESIDE_WORD:
+        return r"(?![A-Za-z0-9_:.-])"
+    if keyword in _BESIDE_PATH:
+        return r"(?![A-Za-z0-9_]|\.[A-Za-z0-9_])"
+    return r"(?![A-Za-z0-9_])"
+
+
+def _keywords(parser: InteractiveParser) -> list[str]:
+    found: list[str] = []
+    for terminal in parser.accepts():
+        if terminal.startswith("_KW_"):
+            found.append(terminal[4:])
+        elif terminal in ("TRY", "CATCH", "FINALLY"):
+            found.append(terminal)
+        found.extend(_NAMED.get(terminal, ()))
+    return found
+
+
+class _Reading:
+    """One pass over a text. Afterwards `tree` is its parse tree, None when it has no whole one."""
+
+    def __init__(self, source: Source) -> None:
+        self.source = source
+        self.text = source.text
+        self.tree: Tree | None = None
+        self.problems: list[ScriptError] = []
+        self._parser = _grammar().parse_interactive(self.text)
+        # For each open block the state where its latest command begins, and that place.
+        self._marks: list[tuple[InteractiveParser, int]] = []
+        self._end = 0  # where the last token ended
+        self._commands = 0
+        self._depth = 0
+
+    def run(self) -> None:
+        from lark.exceptions import UnexpectedCharacters, UnexpectedToken
+
+        try:
+            while True:
+                try:
+                    self._read_on()
+                    self.tree = self._parser.feed_eof()
+                    return
+                except UnexpectedCharacters as problem:
+                    at = int(problem.pos_in_stream or 0)
+                except UnexpectedToken as problem:
+                    at = int(problem.token.start_pos or 0) if problem.token.type != "$END" else len(self.text)
+                self._note(at)
+                if at >= len(self.text):
+                    return
+                self._resume(at)
+        except ScriptError as problem:
+            self.problems.append(problem)
+
+    def _read_on(self) -> None:
+        for token in self._parser.iter_parse():
+            if token.type == "_NL":
+                continue
+            self._mark(int(token.start_pos or 0))
+            if token.type in ("_OPEN", "LPAR", "LSQB"):
+                self._deeper()
+            elif token.type in ("_CLOSE", "RPAR", "RSQB"):
+                self._depth -= 1
+            self._end = int(token.end_pos or 0)
+
+    def _mark(self, offset: int) -> None:
+        """Keep the state if a command may begin here; too many commands are a `limit` error."""
+        if "BROKEN" not in self._parser.choices():
+            return
+        self._marks[_open_blocks(self._parser) :] = [(self._parser.copy(deepcopy_values=False), offset)]
+        self._commands += _PREFIX.match(self.text, offset) is None
+        if self._commands > MAX_COMMANDS:
+            place = self.source.place(offset)
+            raise ScriptError("limit", f"the script has more than {MAX_COMMANDS:,} commands", place)
+
+    def _deeper(self) -> None:
+        self._depth += 1
+        if self._depth > MAX_NESTING:
+            place = self.source.place(self._marks[-1][1])
+            raise ScriptError("limit", f"the command is nested more than {MAX_NESTING} deep", place)
+
+    def _note(self, at: int) -> None:
+        self._mark(at)
+        if at >= len(self.text) or self.text[at] in "\n;":
+            place = self.source.after(self._end)
+            self.problems.append(ScriptError("syntax", "the command is not finished", place))
+            return
+        word = _WORD.match(self.text, at)
+        guess = nearest(word[0], _keywords(self._parser)) if word else None
+        shown = word[0][:40] if word else self.text[at]
+        self.problems.append(
+            ScriptError("syntax", f"{shown!r} does not fit here", self.source.place(at), guess)
+        )
+
+    def _resume(self, at: int) -> None:
+        """Go on behind the faulty command, in the state that a faultless one would have left."""
+        from lark import Token
+        from lark.parsers.lalr_interactive_parser import InteractiveParser
+        from lark.utils import TextSlice
+
+        blocks = min(_open_blocks(self._parser), len(self._marks) - 1)
+        del self._marks[blocks + 1 :]
+        mark, begin = self._marks[blocks]
+        behind = self._behind_command(at, in_block=_open_blocks(mark) > 0)
+        fresh = _grammar().parse_interactive(TextSlice(self.text, behind, len(self.text)))
+        state = mark.copy(deepcopy_values=False).parser_state
+        self._parser = InteractiveParser(mark.parser, state, fresh.lexer_thread)
+        self._parser.feed_token(Token("BROKEN", "", begin))
+        self._depth = _open_blocks(self._parser)
+        self._end = behind
+
+    def _behind_command(self, at: int, in_block: bool) -> int:
+        """Where the faulty command ends: at a line end, a `;`, or the brace that closes its block."""
+        offset, unclosed = at, ""
+        while offset < len(self.text) and self.text[offset] not in "\n;":
+            if self.text[offset] == "}" and in_block:
+                break
+            if self.text[offset] == "#" and self.text[offset - 1 : offset] in ("", " ", "\t"):
+                end = self.text.find("\n", offset)
+                return end if end >= 0 else len(self.text)
+            mark = self.text[offset]
+            string = _STRING.match(self.text, offset) if mark in "\"'" and mark not in unclosed else None
+            if string is None and mark in "\"'":
+                # Then all later ones of its kind are escaped as seen from here, and begin nothing either:
+                # trying each would be quadratic.
+                unclosed += mark
+            offset = string.end() if string else offset + 1
+        return offset
+
+
+def _open_blocks(parser: InteractiveParser) -> int:
+    kinds = [getattr(value, "type", None) for value in parser.parser_state.value_stack]
+    return kinds.count("_OPEN") - kinds.count("_CLOSE")

@@ -1,0 +1,110 @@
+"""Find something out about the evidence with graph scripts: plan, execute, look whether that suffices, go on.
+
+In each turn the model writes a script (docs/gasl.md), which runs on the item's own nodes and relations, and sees
+what it gave; or it says that this suffices and words the question. The answer is what execution gave, never the
+model's text.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from typing import Any
+
+from kgqa_hpc.anchors.anchor import Anchor
+from kgqa_hpc.anchors.family import wording
+from kgqa_hpc.columns import Column
+from kgqa_hpc.errors import ScriptError
+from kgqa_hpc.plugins.gasl.execute import Result, execute, refused
+from kgqa_hpc.plugins.gasl.graph import PropertyGraph
+from kgqa_hpc.plugins.gasl.parser import parse
+from kgqa_hpc.plugins.gasl.script import answers_of
+from kgqa_hpc.plugins.gasl.state import State
+from kgqa_hpc.plugins.gasl.values import to_json
+from kgqa_hpc.prompts.safe_text import clean_text
+from kgqa_hpc.steps.item import Item
+from kgqa_hpc.steps.step import Ask, Done, Outcome, Reject, Step
+
+ROUNDS = 10
+SHOWN = 1500  # characters of a result that the model sees
+
+
+class PlanScript(Step):
+    """The loop: its answers hold `sufficient`, a `script`, and the `question` once it suffices.
+
+    Scripts that ran stay; each turn runs them all again and then the new one, so a kill loses nothing.
+    """
+
+    name = "plan"
+    default_prompt = "plan"
+    answer = {"sufficient": "boolean", "script": "string", "question": "string"}
+    adds = "output"
+    gives = ("question", "answer", "script")
+    turns = ROUNDS
+    columns = (
+        Column("script", "string", "The script whose execution gave the answer."),
+        Column("rounds", "int64", "Turns the plan took."),
+    )
+
+    def variables(self, item: Item) -> dict[str, Any]:
+        """`rounds`: (script, status, result) of each turn so far."""
+        told = item.state.get("rounds", [])
+        return {"rounds": [tuple(clean_text(part, 2 * SHOWN) for part in one) for one in told]}
+
+    def accept(self, item: Item, answer: dict[str, Any]) -> Outcome:
+        rounds, kept = item.state.get("rounds", []), item.state.get("kept", "")
+        # Whoever finds sufficient what nobody has executed yet sees it executed first.
+        if answer["sufficient"] and (_answers(item.anchor, kept) or not answer["script"].strip()):
+            return self._end(item, answer["question"], kept, len(rounds))
+        script = f"{kept}\n{answer['script']}" if kept else answer["script"]
+        result = run_on(item.anchor, script)
+        failed = result.status == "error"
+        told = [answer["script"], result.status, _told(result)]
+        item.state = {"rounds": [*rounds, told], "kept": kept if failed else script}
+        return Ask()
+
+    def _end(self, item: Item, question: str, script: str, rounds: int) -> Outcome:
+        answers = _answers(item.anchor, script)
+        if not answers:
+            return Reject(f"{self.label}: no script gave an answer")
+        if objection := wording(question, [], answers):
+            return Reject(f"{self.label}: {objection}")
+        item.output = {**item.output, "question": question, "answer": "; ".join(answers), "script": script}
+        item.annotations["rounds"] = rounds
+        return Done()
+
+
+def _answers(anchor: Anchor, script: str) -> list[str]:
+    """What a script leaves in its variable `answer`; none for an empty one."""
+    return answers_of(run_on(anchor, script).variables.get("answer")) if script else []
+
+
+def run_on(anchor: Anchor, script: str) -> Result:
+    """What a script gives on the nodes and relations of an anchor; never raises on what it says."""
+    try:
+        parsed = parse(script.encode("utf-8", "replace"))
+    except ScriptError as problem:
+        return refused(problem)
+    graph = _graph(anchor)
+    return execute(parsed, graph, State(parsed.digest, graph.digest))
+
+
+def _graph(anchor: Anchor) -> PropertyGraph:
+    import numpy as np
+
+    return PropertyGraph(
+        ids=[node.id for node in anchor.nodes],
+        names=[node.name for node in anchor.nodes],
+        types=[node.type for node in anchor.nodes],
+        node_properties={},
+        sources=np.array([relation.source for relation in anchor.relations], np.int32),
+        targets=np.array([relation.target for relation in anchor.relations], np.int32),
+        edge_types=[relation.type for relation in anchor.relations],
+        edge_properties={},
+        digest=hashlib.sha256(anchor.id.encode()).hexdigest(),
+    )
+
+
+def _told(result: Result) -> str:
+    """What the model is shown of a result: the error, or every variable, cut."""
+    shown = result.error if result.error is not None else result.variables
+    return to_json(shown).decode()[:SHOWN]

@@ -1,0 +1,116 @@
+"""Scripts as SPARQL, where every command has a direct translation: what a walk from one node reaches.
+
+Translated are FIND nodes WITH id, GRAPHWALK of depth 1, UPDATE with a filter on id or type, and COUNT or SELECT
+of names at the end. A set of nodes is a function from a variable to the lines that say it is in the set.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from itertools import count
+
+from kgqa_hpc.anchors.queries import select
+from kgqa_hpc.kg import iris
+from kgqa_hpc.plugins.gasl.commands import Count, Found, Script, Select, Simple, Update, Walk
+from kgqa_hpc.plugins.gasl.words import All, Comparison, Condition, Ref
+
+Pattern = Callable[[str], list[str]]
+_ANY = "any"
+
+
+def sparql_of(script: Script, answer: str, unnamed: bool) -> str | None:
+    """The query for what a script leaves in its variable `answer`; None where it has no direct translation."""
+    sets: dict[str, Pattern] = {}
+    numbers = count(1)
+    found: str | None = None
+    for statement in script.statements:
+        if not isinstance(statement, Simple):
+            return None
+        command, into = statement.command, statement.into.text if statement.into else None
+        base = _base(command, sets)
+        found = None
+        if isinstance(command, Found):
+            pattern = _start(command)
+        elif base is None:
+            return None
+        elif isinstance(command, Count) and not (command.field or command.where or command.by):
+            inner = " ".join(base("?node"))
+            found = select([f"{{ SELECT (COUNT(DISTINCT ?node) AS ?answer) WHERE {{ {inner} }} }}"])
+            pattern = None
+        elif isinstance(command, Select) and ("name",) in [field.steps for field in command.fields]:
+            pattern = base
+        elif isinstance(command, Walk) and command.depth == 1:
+            pattern = _walked(base, command, unnamed, numbers)
+        elif isinstance(command, Update) and command.operation in ("replace", "filter"):
+            pattern, into = _filtered(base, command.where), command.name.text
+        else:
+            return None
+        if into is None or (pattern is None and (found is None or into != answer)):
+            return None
+        if pattern is not None:
+            sets[into] = pattern
+            found = select(pattern("?answer")) if into == answer else None
+    return found
+
+
+def _base(command: object, sets: dict[str, Pattern]) -> Pattern | None:
+    ref = command.source if isinstance(command, Count) else getattr(command, "ref", None)
+    return sets.get(ref.name) if isinstance(ref, Ref) and not ref.entries else None
+
+
+def _start(command: Found) -> Pattern | None:
+    """FIND nodes WITH id = a text."""
+    where = command.where
+    if command.what != "nodes" or command.limit is not None or not isinstance(where, Comparison):
+        return None
+    if where.field.steps != ("id",) or where.op != "=" or where.values[0].ref is not None:
+        return None
+    node = iris.node_iri(where.values[0].text)
+    return lambda variable: [f"VALUES {variable} {{ {node} }}"]
+
+
+def _walked(base: Pattern, command: Walk, unnamed: bool, numbers: Iterator[int]) -> Pattern:
+    """Nodes one edge away from a set, and not in it."""
+    types = [word.text for word in command.follow]
+    some = [] if _ANY in types else [iris.relation_iri(kind) for kind in types]
+
+    def edge(source: str, target: str, variable: str) -> str:
+        if some:
+            return f"{source} {'|'.join(some) if len(some) > 1 else some[0]} {target} ."
+        return f'{source} {variable} {target} . FILTER(STRSTARTS(STR({variable}), "{iris.RELATIONS}"))'
+
+    def pattern(variable: str) -> list[str]:
+        number = next(numbers)
+        before, relation = f"?from{number}", f"?relation{number}"
+        ways = [edge(before, variable, relation), edge(variable, before, relation)]
+        ways = {"out": ways[:1], "in": ways[1:], "both": ways}[command.direction]
+        joined = ways[0] if len(ways) == 1 else " UNION ".join(f"{{ {way} }}" for way in ways)
+        name = [f"{variable} {iris.LABEL} [] ."] if unnamed else []
+        inside = " ".join(base(variable))
+        return [*base(before), joined, *name, f"FILTER NOT EXISTS {{ {inside} }}"]
+
+    return pattern
+
+
+def _filtered(base: Pattern, where: Condition | None) -> Pattern | None:
+    """A set with conditions on id and type."""
+    parts = where.parts if isinstance(where, All) else (where,) if where else ()
+    tests: list[tuple[str, str, str]] = []
+    for part in parts:
+        if not isinstance(part, Comparison) or part.op not in ("=", "!=") or part.values[0].ref is not None:
+            return None
+        if part.field.steps not in (("id",), ("type",)):
+            return None
+        tests.append((part.field.steps[0], part.op, part.values[0].text))
+
+    def pattern(variable: str) -> list[str]:
+        lines = base(variable)
+        for field, op, text in tests:
+            if field == "id":
+                lines.append(f"FILTER({variable} {op} {iris.node_iri(text)})")
+            else:
+                held = f"EXISTS {{ {variable} a {iris.type_iri(text)} }}"
+                lines.append(f"FILTER {held if op == '=' else f'NOT {held}'}")
+        return lines
+
+    return pattern

@@ -1,0 +1,183 @@
+"""The values of scripts: their kinds, fields, texts, when two are the same, and how large one is.
+
+A value is plain JSON: an array of objects is a LIST, an object a DICT, a number a COUNTER, anything else a
+VALUE. Nothing here is ever changed in place. docs/gasl.md, "Data".
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
+from typing import Any, Final
+
+import orjson
+
+from kgqa_hpc.errors import ScriptError
+from kgqa_hpc.plugins.gasl.words import Field, nearest
+
+Item = Mapping[str, Any]
+
+# Every JSON encoder can write so many levels.
+MAX_LEVELS = 200
+
+ALIASES = {
+    "entity_type": "type",
+    "relationship_name": "type",
+    "relation": "type",
+    "source_node": "source",
+    "source_id": "source",
+    "target_node": "target",
+    "target_id": "target",
+    "count": "value",
+}
+
+
+MISSING: Final = object()
+
+
+def kind_of(value: Any) -> str:
+    """LIST, DICT, COUNTER or VALUE."""
+    if isinstance(value, list):
+        return "LIST"
+    if isinstance(value, dict):
+        return "DICT"
+    return "COUNTER" if is_number(value) else "VALUE"
+
+
+def is_number(value: Any) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool)
+
+
+def as_item(value: Any) -> Item:
+    """A member of a LIST: an object as it is, anything else under `value`."""
+    return value if isinstance(value, dict) else {"value": value}
+
+
+def items_of(value: Any) -> list[Item] | None:
+    """The items of a LIST, the entries of a DICT as items; None for a COUNTER or VALUE."""
+    if isinstance(value, list):
+        return [as_item(each) for each in value]
+    if isinstance(value, dict):
+        return [{"key": key, "value": each} for key, each in value.items()]
+    return None
+
+
+def step(item: Any, name: str) -> Any:
+    """One step of a field: the item's own, else of its properties, else by another name; else MISSING."""
+    if not isinstance(item, dict):
+        return MISSING
+    found = _own(item, name)
+    if found is MISSING and name in ALIASES:
+        return _own(item, ALIASES[name])
+    return found
+
+
+def _own(item: Item, name: str) -> Any:
+    if name in item:
+        return item[name]
+    properties = item.get("properties")
+    return properties.get(name, MISSING) if isinstance(properties, dict) else MISSING
+
+
+def look_up(item: Any, steps: Sequence[str]) -> Any:
+    """What a field is worth in an item: its value (None for null), or MISSING."""
+    for name in steps:
+        item = step(item, name)
+    return item
+
+
+def given(item: Any, field: Field) -> Any:
+    """The field's value, None when it is missing."""
+    value = look_up(item, field.steps)
+    return None if value is MISSING else value
+
+
+def names_in(items: Iterable[Item]) -> set[str]:
+    """Every name that a first step can have: top-level fields and properties."""
+    names: set[str] = set()
+    for item in items:
+        names.update(item)
+        if isinstance(properties := item.get("properties"), dict):
+            names.update(properties)
+    return names
+
+
+def check_field(items: Sequence[Item], field: Field, also: Iterable[str] = ()) -> None:
+    """Raises ScriptError `name` when no item of a non-empty input has the field; null counts as had.
+
+    `also` are other names that may have been meant.
+    """
+    if items and not any(look_up(item, field.steps) is not MISSING for item in items):
+        raise unknown_field(field, names_in(items).union(also))
+
+
+def unknown_field(field: Field, names: Iterable[str]) -> ScriptError:
+    guess = nearest(field.steps[-1] if len(field.steps) > 1 else field.text, names)
+    return ScriptError("name", f"no item has a field {field.text[:100]!r}", field.place, guess)
+
+
+def text_of(value: Any) -> str:
+    """A value as a text: numbers in shortest form, whole ones without a point, the rest as compact JSON."""
+    if isinstance(value, str):
+        return value
+    if isinstance(value, float) and value.is_integer():
+        return str(int(value))
+    return json.dumps(value, ensure_ascii=False, separators=(",", ":"))
+
+
+def identity(value: Any) -> Hashable:
+    """Equal for equal values: 2 is 2.0, true is not 1, the order of an object's fields does not count."""
+    if isinstance(value, bool):
+        return ("truth", value)
+    if isinstance(value, list):
+        return ("list", tuple(identity(each) for each in value))
+    if isinstance(value, dict):
+        return ("object", frozenset((key, identity(each)) for key, each in value.items()))
+    return value if value is None or isinstance(value, str) else ("number", value)
+
+
+def sameness(item: Item) -> Hashable:
+    """Equal for two items that are the same: by `id` where they have one, else by all fields."""
+    own = item.get("id")
+    return ("id", identity(own)) if own is not None else ("fields", identity(item))
+
+
+def to_json(value: Any) -> bytes:
+    """Compact JSON; whole numbers of any size stay exact."""
+    try:
+        return orjson.dumps(value)
+    except TypeError:  # a whole number beyond 64 bits
+        return json.dumps(value, ensure_ascii=False, separators=(",", ":")).encode("utf-8")
+
+
+def item_bytes(value: Any) -> int:
+    """The size of a value as compact JSON. Raises ScriptError `limit` when it is nested too deep for any."""
+    try:
+        return len(orjson.dumps(value))
+    except TypeError:
+        check_levels(value)
+        return len(to_json(value))
+
+
+def check_levels(value: Any) -> None:
+    """Raises ScriptError `limit` when a value is nested more than 200 deep."""
+    if is_deeper(value, MAX_LEVELS):
+        raise ScriptError("limit", f"a value is nested more than {MAX_LEVELS} deep")
+
+
+def is_deeper(value: Any, levels: int) -> bool:
+    """Whether a value is nested more than so many levels deep."""
+    level: list[Any] = [value]
+    for _ in range(levels):
+        level = list(_inside(level))
+        if not level:
+            return False
+    return True
+
+
+def _inside(values: Iterable[Any]) -> Iterator[Any]:
+    for value in values:
+        if isinstance(value, list):
+            yield from value
+        elif isinstance(value, dict):
+            yield from value.values()

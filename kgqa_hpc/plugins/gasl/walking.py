@@ -1,0 +1,171 @@
+"""GRAPHWALK, GRAPHCONNECT, SUBGRAPH, GRAPHPATTERN and CLUSTER: what lies around the nodes of a variable."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from functools import partial
+from itertools import product
+from typing import Literal
+
+from kgqa_hpc.errors import ScriptError
+from kgqa_hpc.plugins.gasl.commands import Cluster, Connect, Pattern, PatternNode, Subgraph, Walk
+from kgqa_hpc.plugins.gasl.graph import Graph, Step
+from kgqa_hpc.plugins.gasl.routes import Meter, Route, Stepper, distances, route_items, routes, stepper
+from kgqa_hpc.plugins.gasl.values import Item
+from kgqa_hpc.plugins.gasl.words import Ref, Word, nearest
+from kgqa_hpc.plugins.gasl.world import Outcome, World
+
+_ANY = "any"
+_OPPOSITE = {"out": "in", "in": "out", "both": "both"}
+
+
+def nodes_of(ref: Ref, world: World) -> tuple[dict[int, Item], int]:
+    """The nodes of a variable, position to item in its order, and how many items are no nodes."""
+    found: dict[int, Item] = {}
+    skipped = 0
+    for item in world.items(ref):
+        position = world.graph.position(item.get("id"))
+        if position is None:
+            skipped += 1
+        else:
+            found.setdefault(position, item)
+    return found, skipped
+
+
+def walk(command: Walk, world: World) -> Outcome:
+    """Nodes reached over some types of edges, with their distance."""
+    graph = world.graph
+    starts, skipped = nodes_of(command.ref, world)
+    some = [word for word in command.follow if word.text != _ANY]
+    types = _known(some, "edges", graph) if len(some) == len(command.follow) else None
+    step = stepper(graph, Meter(), command.direction, types)
+    reached = sorted((depth, node) for node, depth in distances(list(starts), step, command.depth).items())
+    return Outcome(({**graph.node(node), "depth": depth} for depth, node in reached if depth), skipped)
+
+
+def connect(command: Connect, world: World) -> Outcome:
+    """All shortest paths between the nodes of two variables."""
+    graph, meter = world.graph, Meter()
+    (left, skipped), (right, more) = nodes_of(command.left, world), nodes_of(command.right, world)
+    types = _known(command.via, "edges", graph)
+    forth = stepper(graph, meter, command.direction, types)
+    back = stepper(graph, meter, _OPPOSITE[command.direction], types)
+    away: dict[int, dict[int, int]] = {}
+
+    def paths() -> Iterator[Item]:
+        for first in left:
+            for last in right:
+                if last not in away:
+                    away[last] = distances([last], back, command.depth)
+                if first != last and first in away[last]:
+                    for route in _shortest(first, away[last], forth):
+                        yield from route_items(graph, route)
+
+    return Outcome(paths(), skipped + more)
+
+
+def _shortest(first: int, away: dict[int, int], forth: Stepper) -> Iterator[Route]:
+    length = away[first]
+
+    def nearer(node: int, left: int) -> list[Step]:
+        return [step for step in forth(node) if away.get(step[0]) == left]
+
+    return routes([first], [partial(nearer, left=length - 1 - k) for k in range(length)])
+
+
+def subgraph(command: Subgraph, world: World) -> Outcome:
+    """Nodes within a radius and every edge between them."""
+    graph, meter = world.graph, Meter()
+    starts, skipped = nodes_of(command.ref, world)
+    types = _known(command.include, "nodes", graph)
+    step = stepper(graph, meter, "both", None, types)
+    inside = distances(list(starts), step, command.radius)
+    edges: list[int] = []
+    for node in inside:
+        row = graph.out_edges(node)
+        meter.count(len(row))
+        edges += [edge for edge in row if graph.ends(edge)[1] in inside]
+    parts = {"nodes": map(graph.node, sorted(inside)), "edges": map(graph.edge, sorted(edges))}
+    return Outcome(parts, skipped)
+
+
+def pattern(command: Pattern, world: World) -> Outcome:
+    """Every chain of different nodes that fits, as its nodes by label and the types of its edges."""
+    graph, meter = world.graph, Meter()
+    starts, skipped = nodes_of(command.within, world) if command.within else ({}, 0)
+    first, *others = command.nodes
+    allowed = _type(first.type, "nodes", graph)
+    steps = [
+        stepper(
+            graph, meter, edge.direction, _type(edge.type, "edges", graph), _type(node.type, "nodes", graph)
+        )
+        for edge, node in zip(command.edges, others, strict=True)
+    ]
+    candidates = sorted(starts) if command.within else range(graph.num_nodes)
+    fitting = (node for node in candidates if allowed is None or graph.node_type(node) in allowed)
+    labels = _labels(command.nodes)
+    return Outcome(
+        (item for route in routes(fitting, steps) for item in _matches(graph, labels, route)), skipped
+    )
+
+
+def _matches(graph: Graph, labels: Sequence[str], route: Route) -> Iterator[Item]:
+    nodes = {label: graph.node(node) for label, node in zip(labels, route.nodes, strict=True)}
+    for edges in product(*route.edges):
+        yield {**nodes, "relations": [graph.edge_type(edge) for edge in edges]}
+
+
+def _labels(nodes: Sequence[PatternNode]) -> list[str]:
+    """What stands before the colon, else the type, else `node`; _1, _2 … where it is taken."""
+    taken = {"relations": 0}
+    labels: list[str] = []
+    for node in nodes:
+        label = wanted = node.label or (node.type.text if node.type else "node")
+        while label in taken:
+            taken[wanted] = taken.get(wanted, 0) + 1
+            label = f"{wanted}_{taken[wanted]}"
+        taken[label] = 0
+        labels.append(label)
+    return labels
+
+
+def cluster(command: Cluster, world: World) -> Outcome:
+    """The nodes of a variable by the connected parts of the graph among them, larger parts first."""
+    graph = world.graph
+    nodes, skipped = nodes_of(command.ref, world)
+    step = stepper(graph, Meter(), "both", _known(command.via, "edges", graph))
+    place = {node: k for k, node in enumerate(nodes)}
+    parts: list[list[int]] = []
+    seen: set[int] = set()
+    for node in nodes:
+        if node in seen:
+            continue
+        part, waiting = [], [node]
+        seen.add(node)
+        while waiting:
+            part.append(waiting.pop())
+            near = [other for other, _ in step(part[-1]) if other in place and other not in seen]
+            seen.update(near)
+            waiting += near
+        parts.append(sorted(part, key=place.__getitem__))
+    parts.sort(key=lambda part: -len(part))
+    made = (
+        {"key": f"cluster_{k}", "count": len(part), "items": [nodes[node] for node in part]}
+        for k, part in enumerate(parts, 1)
+    )
+    return Outcome(made, skipped)
+
+
+def _type(word: Word | None, of: Literal["nodes", "edges"], graph: Graph) -> set[str] | None:
+    return _known([word] if word else [], of, graph)
+
+
+def _known(words: Sequence[Word], of: Literal["nodes", "edges"], graph: Graph) -> set[str] | None:
+    """The types named, None for all when none is. Raises ScriptError `name` for one the graph lacks."""
+    known = graph.types(of) if words else set()
+    for word in words:
+        if word.text not in known:
+            kind = "edge" if of == "edges" else "node"
+            message = f"the graph has no {kind} type {word.text[:100]!r}"
+            raise ScriptError("name", message, word.place, nearest(word.text, known))
+    return {word.text for word in words} or None

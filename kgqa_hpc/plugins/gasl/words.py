@@ -1,0 +1,177 @@
+"""What commands are made of, as data: names and literals, each with its place, conditions and expressions.
+
+filters.py makes functions of conditions, arithmetic.py of expressions; docs/gasl.md. `nearest` finds the word
+that may have been meant by an unknown one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import Literal, NamedTuple
+
+from kgqa_hpc.plugins.gasl.source import Place
+
+MAX_DISTANCE = 2
+
+
+class Word(NamedTuple):
+    """A name or a type."""
+
+    text: str
+    place: Place
+
+
+class Field(NamedTuple):
+    """A field as written and its steps; a quoted one is one step."""
+
+    text: str
+    steps: tuple[str, ...]
+    place: Place
+
+
+class Ref(NamedTuple):
+    """A variable, or an entry of a DICT by the names after the dots."""
+
+    text: str
+    name: str
+    entries: tuple[str, ...]
+    place: Place
+
+
+class Literal_(NamedTuple):
+    """A value in a condition: its characters and, unless it was a string, its number or truth value.
+
+    `ref` is set for `$name` instead.
+    """
+
+    text: str
+    number: int | float | None = None
+    truth: bool | None = None
+    ref: Ref | None = None
+
+
+End = Literal["item", "source", "target"]
+
+
+class Comparison(NamedTuple):
+    """One field against literals. `op` is a CMP, contains, matches, in, in_variable, is_null or not_null."""
+
+    field: Field
+    op: str
+    values: tuple[Literal_, ...] = ()
+    ref: Ref | None = None
+    end: End = "item"
+
+
+class Not(NamedTuple):
+    part: Condition
+
+
+class All(NamedTuple):
+    parts: tuple[Condition, ...]
+
+
+class Any_(NamedTuple):
+    parts: tuple[Condition, ...]
+
+
+Condition = Comparison | Not | All | Any_
+
+
+def comparisons(condition: Condition | None) -> Iterator[Comparison]:
+    """Every comparison in a condition, in the order of the text."""
+    if isinstance(condition, Comparison):
+        yield condition
+    elif isinstance(condition, Not):
+        yield from comparisons(condition.part)
+    elif condition is not None:
+        for part in condition.parts:
+            yield from comparisons(part)
+
+
+class Number(NamedTuple):
+    """None stands for a number beyond 1e308, which makes the whole value null."""
+
+    value: int | float | None
+
+
+class Template(NamedTuple):
+    """Texts and fields in turn: texts[0] fields[0] texts[1] … texts[n]."""
+
+    texts: tuple[str, ...]
+    fields: tuple[Field, ...]
+
+
+class Name(NamedTuple):
+    """A field; `alone` when it is the whole expression and has no dots: then a variable goes before."""
+
+    field: Field
+    alone: bool = False
+
+
+class Variable(NamedTuple):
+    ref: Ref
+
+
+class Call(NamedTuple):
+    """`function` is lower, upper or length."""
+
+    function: str
+    argument: Expression
+
+
+class Minus(NamedTuple):
+    part: Expression
+
+
+class Chain(NamedTuple):
+    """first, then (operator, operand) from left to right."""
+
+    first: Expression
+    rest: tuple[tuple[str, Expression], ...]
+
+
+Expression = Number | Template | Name | Variable | Call | Minus | Chain
+
+FUNCTIONS = ("lower", "upper", "length")
+
+
+def leaves(expression: Expression) -> Iterator[Template | Name | Variable]:
+    """Every part that reads something, in the order of the text."""
+    if isinstance(expression, Template | Name | Variable):
+        yield expression
+    elif isinstance(expression, Call):
+        yield from leaves(expression.argument)
+    elif isinstance(expression, Minus):
+        yield from leaves(expression.part)
+    elif isinstance(expression, Chain):
+        yield from leaves(expression.first)
+        for _, operand in expression.rest:
+            yield from leaves(operand)
+
+
+def nearest(word: str, candidates: Iterable[str]) -> str | None:
+    """The candidate at the smallest edit distance, case ignored: at most 2, less than the word's length."""
+    limit = min(MAX_DISTANCE, len(word) - 1)
+    ranked = ((distance(word.lower(), each.lower(), limit), each) for each in candidates)
+    best = min(((d, each) for d, each in ranked if d <= limit), default=None)
+    return best[1] if best else None
+
+
+def distance(left: str, right: str, limit: int) -> int:
+    """Edit distance (insert, delete, replace); limit + 1 when it is more than `limit`.
+
+    Only the band of 2 * limit + 1 cells a row that can matter is looked at: linear in the length.
+    """
+    if abs(len(left) - len(right)) > limit:
+        return limit + 1
+    far = limit + 1
+    row = {j: j for j in range(limit + 1)}
+    for i, a in enumerate(left, 1):
+        above, row = row, {}
+        for j in range(max(0, i - limit), min(len(right), i + limit) + 1):
+            best = min(above.get(j, far), row.get(j - 1, far)) + 1
+            if j:
+                best = min(best, above.get(j - 1, far) + (a != right[j - 1]))
+            row[j] = best
+    return min(row.get(len(right), far), far)

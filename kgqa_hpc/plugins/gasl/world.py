@@ -1,0 +1,174 @@
+"""What a command works on: the graph and the variables, with their kinds and bounds."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from kgqa_hpc.errors import ScriptError
+from kgqa_hpc.plugins.gasl.graph import Graph
+from kgqa_hpc.plugins.gasl.literals import MAX_ITEM_BYTES
+from kgqa_hpc.plugins.gasl.model import Ask
+from kgqa_hpc.plugins.gasl.values import (
+    MISSING,
+    Item,
+    as_item,
+    check_levels,
+    item_bytes,
+    items_of,
+    kind_of,
+    look_up,
+    to_json,
+)
+from kgqa_hpc.plugins.gasl.words import Ref, Word, nearest
+
+MAX_ITEMS = 100_000
+MAX_BYTES = 256 * 1024 * 1024
+MAX_LOOKS = 5_000_000
+
+_UNNAMED = ("result", "category", "value")
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What a command made. `value` is its result (an iterable of items becomes a LIST), None for none.
+
+    `skipped` counts items left out, `partial` says that something is missing, `empty` that there was nothing
+    to compute from; `notes` go into the step as they are.
+    """
+
+    value: Any = None
+    skipped: int = 0
+    partial: bool = False
+    empty: bool = False
+    stores: bool = True
+    notes: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass
+class World:
+    """The graph, the variables by name, and which of them were declared as what."""
+
+    graph: Graph
+    ask: Ask
+    variables: dict[str, Any] = field(default_factory=dict)
+    declared: dict[str, dict[str, str | None]] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        self._sizes = {name: len(to_json(value)) for name, value in self.variables.items()}
+        created = [*self.graph.new_nodes, *self.graph.new_edges]
+        self._created = sum(item_bytes(item) for item in created)
+
+    def value(self, ref: Ref) -> Any:
+        """What a name means. Raises ScriptError `name` when there is no such variable or entry."""
+        if ref.name not in self.variables:
+            message = f"no variable {ref.name[:100]!r}"
+            raise ScriptError("name", message, ref.place, nearest(ref.name, self.variables))
+        value = self.variables[ref.name]
+        for entry in ref.entries:
+            value = self._entry(ref, value, entry)
+        return [as_item(each) for each in value] if isinstance(value, list) else value
+
+    def knows(self, ref: Ref) -> bool:
+        value = self.variables.get(ref.name, MISSING)
+        for entry in ref.entries:
+            value = value.get(entry, MISSING) if isinstance(value, dict) else MISSING
+        return value is not MISSING
+
+    def items(self, ref: Ref) -> list[Item]:
+        """The items of a LIST or DICT. Raises ScriptError `name` or `type`."""
+        value = self.value(ref)
+        items = items_of(value)
+        if items is None:
+            raise ScriptError("type", f"{ref.text[:100]} is a {kind_of(value)}, not a LIST or DICT")
+        return items
+
+    def column(self, ref: Ref) -> list[Any] | None:
+        """The values of `$name` at the items of a LIST, None for a missing one; None for no LIST at all."""
+        value, rest = self._followed(ref)
+        if not isinstance(value, list):
+            return None
+        items = [as_item(each) for each in value]
+        steps = rest or next(
+            ((name,) for name in _UNNAMED if any(look_up(item, (name,)) is not MISSING for item in items)),
+            (_UNNAMED[0],),
+        )
+        values = [look_up(item, steps) for item in items]
+        if items and all(value is MISSING for value in values):
+            names = {name for item in items for name in item}
+            message = f"no item of ${ref.text[:100]} has {'.'.join(steps)!r}"
+            raise ScriptError("name", message, ref.place, nearest(steps[-1], names))
+        return [None if value is MISSING else value for value in values]
+
+    def single(self, ref: Ref) -> str | int | float | bool:
+        """The one number, text or boolean `$name` ends at. Raises ScriptError `name` or `type`."""
+        value, rest = self._followed(ref)
+        if rest or value is None or isinstance(value, list | dict):
+            kind = "null" if value is None else kind_of(value)
+            raise ScriptError("type", f"${ref.text[:100]} is {kind}, not a number, text or boolean")
+        assert isinstance(value, str | int | float | bool)
+        return value
+
+    def _followed(self, ref: Ref) -> tuple[Any, tuple[str, ...]]:
+        """What `$name` leads to through entries of DICTs; behind a LIST the rest is a field of its items."""
+        value = self.value(Ref(ref.name, ref.name, (), ref.place))
+        for position, entry in enumerate(ref.entries):
+            if isinstance(value, list):
+                return value, ref.entries[position:]
+            value = self._entry(ref, value, entry)
+        return value, ()
+
+    def _entry(self, ref: Ref, value: Any, entry: str) -> Any:
+        if isinstance(value, dict) and entry in value:
+            return value[entry]
+        guess = nearest(entry, value) if isinstance(value, dict) else None
+        raise ScriptError("name", f"{ref.text[:100]}: no entry {entry[:100]!r}", ref.place, guess)
+
+    def keep(self, items: Iterable[Any]) -> tuple[list[Item], bool]:
+        """The first 100,000 items, and whether there were more. Raises ScriptError `limit`."""
+        kept: list[Item] = []
+        room = MAX_BYTES - sum(self._sizes.values()) - self._created
+        for each in items:
+            if len(kept) == MAX_ITEMS:
+                return kept, True
+            item = as_item(each)
+            size = item_bytes(item)
+            if size > MAX_ITEM_BYTES:
+                raise ScriptError("limit", "an item of more than 64 KiB")
+            room -= size
+            if room < 0:
+                raise ScriptError("limit", "variables of more than 256 MiB in all")
+            kept.append(item)
+        return kept, False
+
+    def created(self, item: Item) -> None:
+        """Count a node or an edge that was created. Raises ScriptError `limit`."""
+        self._created += item_bytes(item)
+        if self._created + sum(self._sizes.values()) > MAX_BYTES:
+            raise ScriptError("limit", "variables and what was created take more than 256 MiB in all")
+
+    def mark(self) -> tuple[int, int, int, dict[str, dict[str, str | None]]]:
+        """What `forget` needs to take back a command that failed half-way."""
+        graph = self.graph
+        return len(graph.new_nodes), len(graph.new_edges), self._created, dict(self.declared)
+
+    def forget(self, mark: tuple[int, int, int, dict[str, dict[str, str | None]]]) -> None:
+        nodes, edges, self._created, declared = mark
+        self.graph.forget(nodes, edges)
+        self.declared.clear()
+        self.declared.update(declared)
+
+    def store(self, name: Word | str, value: Any) -> None:
+        """Create or replace a variable. Raises ScriptError `type` for a declared one of another kind."""
+        text = name.text if isinstance(name, Word) else name
+        declared = self.declared.get(text)
+        if declared and declared["kind"] != kind_of(value):
+            raise ScriptError("type", f"{text} is declared a {declared['kind']}, not a {kind_of(value)}")
+        check_levels(value)
+        size = len(to_json(value))
+        others = sum(self._sizes.values()) - self._sizes.get(text, 0)
+        if others + size + self._created > MAX_BYTES:
+            raise ScriptError("limit", "variables of more than 256 MiB in all")
+        self.variables[text] = value
+        self._sizes[text] = size

@@ -1,0 +1,25 @@
+"""Questions from literature: documents, BM25, names and proteins in text, QAProt's steps, grounding, rephrasing."""
+
+SECTION = "Documents"
+ENTRIES = {
+    "anchors": {"abstract": "abstract:AbstractAnchors"},
+    "steps": {
+        "retrieve": "steps.retrieve:Retrieve",
+        "ground": "steps.ground:Ground",
+        "rephrase_medqa": "steps.rephrase_medqa:RephraseMedqa",
+        "rephrase_pubmedqa": "steps.rephrase_pubmedqa:RephrasePubmedqa",
+        "extract": "steps.extract:Extract",
+        "organism": "steps.organism:Organism",
+        "map_protein": "steps.map_protein:MapProtein",
+        "prune": "steps.prune:Prune",
+        "delexicalise": "steps.prune:Delexicalise",
+        "question_type": "steps.question_type:QuestionType",
+        "judged_question_type": "steps.judged_question_type:JudgedQuestionType",
+        "judge_support": "steps.judge_support:JudgeSupport",
+        "judge_options": "steps.rephrase_medqa:JudgeOptions",
+    },
+    "engines": {"index": "engine:IndexEngine"},
+    "exports": {"linkbert-medqa": "linkbert:LinkbertMedqa", "linkbert-pubmedqa": "linkbert:LinkbertPubmedqa"},
+    "clusterings": {"sequence_cluster": "sequence_clusters:cluster"},
+    "commands": {"index": "cli:index", "mentions": "cli:mentions"},
+}

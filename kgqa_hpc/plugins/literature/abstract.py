@@ -1,0 +1,145 @@
+"""Documents that name a protein or gene: what questions from literature are grounded in (QAProt, 3.1).
+
+Documents are read by plugins/literature/documents (deletions and versions applied), names found by exact matching
+with word boundaries. Documents that are left out are counted in stats/abstracts.json: documents read = drawn or
+not + without text + retracted + without a name.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import heapq
+import json
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any, Literal
+
+from pydantic import Field
+
+from kgqa_hpc.anchors.anchor import Anchor, AnchorKind, Drawn, Source, Tools
+from kgqa_hpc.anchors.family import place
+from kgqa_hpc.columns import Column
+from kgqa_hpc.errors import InputError
+from kgqa_hpc.prompts.safe_text import clean_text
+from kgqa_hpc.settings import KindSettings
+
+TEXT = 20_000  # characters of a document that a prompt shows; an abstract has 2,000
+NAMES = 100  # different names that are kept of one document
+
+
+class AbstractSettings(KindSettings):
+    """Which documents, and which names they must have."""
+
+    kind: Literal["abstract"] = "abstract"
+    documents: list[str] = Field(min_length=1, description="Files or folders: MEDLINE, JATS, JSONL, Parquet.")
+    names: str | list[str] = Field(description="Tables of names of proteins or genes (docs/documents.md).")
+    number: int | None = Field(None, ge=1, description="How many, drawn by the seed; default: all.")
+    min_length: int = Field(3, ge=1, description="Letters and digits that a name has at least.")
+    retracted: bool = Field(False, description="Take retracted publications, too.")
+    paths = ("documents", "names")
+
+    def tables(self) -> list[Path]:
+        """The tables of names, one or several."""
+        return [Path(one) for one in ([self.names] if isinstance(self.names, str) else self.names)]
+
+
+class AbstractAnchors(AnchorKind):
+    """Documents with their mentions. Groups: by how many different names they have."""
+
+    name = "abstract"
+    Settings = AbstractSettings
+    needs_graph = False
+    group_word = "names"
+    columns = (
+        Column("document_id", "string", "Id of the document; of a MEDLINE record the PMID."),
+        Column("document_title", "string", "Its title."),
+        Column("document_text", "string", "Its text, from which the pair was made."),
+    )
+    sample = Anchor(
+        "sample",
+        "abstract",
+        "1 name",
+        data={
+            "document": {"id": "1", "title": "A title.", "text": "ATP7B carries copper."},
+            "mentions": [[0, 5, "ATP7B"]],
+            "names": ["ATP7B"],
+        },
+    )
+
+    def draw(self, source: Source, settings: AbstractSettings, seed: int, tools: Tools) -> Drawn:
+        """The documents with a name in seeded order; at most `number` are held in memory.
+
+        Raises DocumentFormatError, and InputError when no document has a name.
+        """
+        counts: Counter[str] = Counter()
+        groups: Counter[str] = Counter()
+        anchors = _counted(_anchors(settings, counts), groups)
+        keyed = ((place(seed, anchor.id), anchor.id, anchor) for anchor in anchors)
+        chosen = sorted(keyed) if settings.number is None else heapq.nsmallest(settings.number, keyed)
+        if not chosen:
+            raise InputError(
+                f"{settings.names}: none of its names stands in a document", "check names and documents"
+            )
+        counts["drawn"] = len(chosen)
+        file = json.dumps(dict(sorted(counts.items())), indent=1).encode() + b"\n"
+        note = ", ".join(f"{number:,} {what}" for what, number in sorted(counts.items()))
+        return Drawn((one for _, _, one in chosen), dict(groups), {"abstracts.json": file}, (note,))
+
+    def variables(self, anchor: Anchor) -> dict[str, Any]:
+        document = anchor.data["document"]
+        return {
+            "title": clean_text(document["title"], TEXT),
+            "text": clean_text(document["text"], TEXT),
+            "names": [clean_text(name) for name in anchor.data["names"]],
+        }
+
+    def record(self, anchor: Anchor, fields: Mapping[str, Any]) -> dict[str, Any]:
+        document = anchor.data["document"]
+        return {f"document_{name}": document[name] for name in ("id", "title", "text")}
+
+    def files(self, settings: AbstractSettings) -> list[Path]:
+        """Every document file, and the table of names."""
+        from kgqa_hpc.plugins.literature.documents.read import document_files
+
+        return [*document_files([Path(one) for one in settings.documents]), *settings.tables()]
+
+
+def _anchors(settings: AbstractSettings, counts: Counter[str]) -> Iterator[Anchor]:
+    from kgqa_hpc.plugins.literature.documents.mentions import NameFinder
+    from kgqa_hpc.plugins.literature.documents.names import read_names, searchable_names
+    from kgqa_hpc.plugins.literature.documents.read import document_files, read_documents
+
+    names = (name for table in settings.tables() for name in read_names(table))
+    finder = NameFinder(searchable_names(names, settings.min_length))
+    for document in read_documents(document_files([Path(one) for one in settings.documents])):
+        counts["read"] += 1
+        if not document.text:
+            counts["without text"] += 1
+        elif document.retracted and not settings.retracted:
+            counts["retracted"] += 1
+        elif mentions := finder.find(document.text):
+            counts["with a name"] += 1
+            plain = {"id": document.id, "title": document.title, "text": document.text}
+            found = [[one.start, one.end, one.text] for one in mentions]
+            different = list(dict.fromkeys(one.text for one in mentions))[:NAMES]
+            data = {"document": plain, "mentions": found, "names": different}
+            yield Anchor(_identifier(plain), AbstractAnchors.name, _group(len(different)), data=data)
+        else:
+            counts["without a name"] += 1
+
+
+def _counted(anchors: Iterator[Anchor], groups: Counter[str]) -> Iterator[Anchor]:
+    for anchor in anchors:
+        groups[anchor.group] += 1
+        yield anchor
+
+
+def _group(names: int) -> str:
+    return "1 name" if names == 1 else "2 to 4 names" if names < 5 else "5 names and more"
+
+
+def _identifier(document: Mapping[str, str]) -> str:
+    """Of the document's content: another version of a record is another anchor."""
+    content = json.dumps([document["id"], document["title"], document["text"]], ensure_ascii=False).encode()
+    return f"d-{hashlib.blake2b(content, digest_size=8).hexdigest()}"

@@ -1,0 +1,186 @@
+"""Build an index: the inputs are dealt out to parts, the parts become shards, the shards an index.
+
+The index is built in a hidden folder beside the target and renamed at the end, so after `kill -9` the target's
+name holds a whole index or nothing. Finished parts and shards stay, so the same command resumes. A build with
+other documents or parameters starts the hidden folder afresh. A lock keeps a second build of the index out.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import shutil
+from collections.abc import Callable, Iterator
+from concurrent.futures import ProcessPoolExecutor, as_completed
+from contextlib import contextmanager
+from multiprocessing import get_context, parent_process
+from multiprocessing.connection import wait
+from pathlib import Path
+from threading import Thread
+from typing import Any
+
+from kgqa_hpc.errors import InputError, StoreError
+from kgqa_hpc.plugins.literature.bm25 import manifest, shard, spool, terms
+from kgqa_hpc.plugins.literature.documents.read import document_files
+from kgqa_hpc.store.atomic import make_folder, sync_folder
+from kgqa_hpc.store.document import read_document, write_document
+from kgqa_hpc.terminal import StageProgress
+from kgqa_hpc.threads import usable_cores
+
+MAX_SHARDS = 1024
+_PLAN = "plan.json"
+_LOCK = "lock"
+# A job: a function of this room, its arguments, and the folder that is there when it is done.
+Job = tuple[Callable[..., None], tuple[Any, ...], Path]
+
+
+def build_index(
+    target: Path,
+    documents: list[Path],
+    *,
+    shards: int,
+    stem: bool,
+    workers: int,
+    progress: StageProgress,
+) -> dict[str, Any]:
+    """The manifest of the finished index at `target`; one that is there already is verified and kept.
+
+    Raises InputError (DocumentFormatError: a file; another index or other files are in the way), StoreError.
+    """
+    if not 1 <= shards <= MAX_SHARDS:
+        raise InputError(f"--shards {shards}: must be between 1 and {MAX_SHARDS}")
+    files, target = document_files(documents), target.absolute()
+    parameters = {**terms.parameters(stem), "shards": shards}
+    inputs = manifest.describe_inputs(files)
+    plan: dict[str, Any] = {
+        "fingerprint": manifest.fingerprint(parameters, inputs),
+        "parameters": parameters,
+        "inputs": inputs,
+    }
+    if target.exists() and (found := _standing(target, plan["fingerprint"])):
+        return found
+    make_folder(target.parent)
+    growing = target.with_name(f".{target.name}.building")
+    with _locked(growing, plan):
+        parts = [growing / "parts" / f"{n:06d}" for n in range(len(files))]
+        folders = [growing / "shards" / f"{n:04d}" for n in range(shards)]
+        reading: list[Job] = [
+            (spool.write_part, (file, part, shards), part) for file, part in zip(files, parts, strict=True)
+        ]
+        indexing: list[Job] = [
+            (shard.write_shard, (parts, n, folder, stem), folder) for n, folder in enumerate(folders)
+        ]
+        if not (growing / manifest.NAME).exists():
+            _work(reading, "reading", workers, progress)
+            _work(indexing, "indexing", workers, progress)
+            for leftover in set((growing / "shards").iterdir()) - set(folders):
+                _remove(leftover)  # of a process that was killed
+            manifest.write_manifest(growing, {**plan, **_summary(parts, folders)})
+        _publish(growing, target)
+    return manifest.read_manifest(target)
+
+
+def usual_workers() -> int:
+    """The cores this process may use, at most 8: each worker holds up to a quarter of a gigabyte."""
+    return min(8, usable_cores())
+
+
+def _standing(target: Path, fingerprint: str) -> dict[str, Any] | None:
+    """The manifest of the index that is there, if it is the one that is wanted; None for an empty folder."""
+    if target.is_dir() and not any(target.iterdir()):
+        return None
+    found = manifest.read_manifest(target)
+    if found["fingerprint"] != fingerprint:
+        raise InputError(
+            f"{target}: an index of other documents or with other parameters is there",
+            "choose another folder, or remove that one",
+        )
+    manifest.verify(target, found, every_byte=True)
+    return found
+
+
+@contextmanager
+def _locked(growing: Path, plan: dict[str, Any]) -> Iterator[None]:
+    """The hidden folder, ours alone; begun afresh when what it holds belongs to another plan."""
+    make_folder(growing)
+    with open(growing / _LOCK, "w") as lock:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise StoreError(f"{growing}: another build of this index is under way", "wait for it") from None
+        if not (growing / _PLAN).exists() or read_document(growing / _PLAN) != plan:
+            for name in (manifest.NAME, "parts", "shards"):
+                _remove(growing / name)
+            write_document(growing / _PLAN, plan)
+        make_folder(growing / "parts")
+        make_folder(growing / "shards")
+        yield
+
+
+def _work(jobs: list[Job], label: str, workers: int, progress: StageProgress) -> None:
+    """Do the jobs whose folder is not there yet; in this process, or in several."""
+    left = [job for job in jobs if not job[2].exists()]
+    done = len(jobs) - len(left)
+    progress(done, len(jobs), label)
+    if min(workers, len(left)) <= 1:
+        for function, arguments, _ in left:
+            function(*arguments)
+            progress(done := done + 1, len(jobs), label)
+        return
+    pool_size, context = min(workers, len(left)), get_context("spawn")
+    with ProcessPoolExecutor(pool_size, mp_context=context, initializer=_end_with_parent) as pool:
+        futures = [pool.submit(function, *arguments) for function, arguments, _ in left]
+        try:
+            for future in as_completed(futures):
+                future.result()
+                progress(done := done + 1, len(jobs), label)
+        finally:
+            pool.shutdown(cancel_futures=True)
+
+
+def _end_with_parent() -> None:
+    """In a worker process: end it when the command itself was killed."""
+
+    def watch() -> None:
+        parent = parent_process()
+        if parent is not None:
+            wait([parent.sentinel])
+            os._exit(1)
+
+    Thread(target=watch, daemon=True).start()
+
+
+def _summary(parts: list[Path], folders: list[Path]) -> dict[str, Any]:
+    read = [read_document(part / spool.FACTS) for part in parts]
+    built = [read_document(folder / shard.FACTS) for folder in folders]
+    counts = {key: sum(facts[key] for facts in read) for key in ("records", "deletions")}
+    counts |= {key: sum(facts[key] for facts in built) for key in ("documents", "replaced", "deleted")}
+    cost = {
+        "reading_cpu_seconds": round(sum(facts["cpu_seconds"] for facts in read), 3),
+        "indexing_cpu_seconds": round(sum(facts["cpu_seconds"] for facts in built), 3),
+        "text_bytes": sum(facts["text_bytes"] for facts in read),
+        "scratch_bytes": _size(parts),
+        "index_bytes": _size(folders),
+    }
+    lengths = [{key: facts[key] for key in ("documents", "terms")} for facts in built]
+    return {"counts": counts, "cost": cost, "shards": lengths}
+
+
+def _publish(growing: Path, target: Path) -> None:
+    """Give the finished folder its name. What only building needed is removed first."""
+    for name in ("parts", _PLAN, _LOCK):
+        _remove(growing / name)
+    sync_folder(growing)
+    os.rename(growing, target)
+    sync_folder(target.parent)
+
+
+def _size(folders: list[Path]) -> int:
+    return sum(path.stat().st_size for folder in folders for path in folder.rglob("*") if path.is_file())
+
+
+def _remove(path: Path) -> None:
+    if path.is_dir():
+        shutil.rmtree(path)
+    else:
+        path.unlink(missing_ok=True)

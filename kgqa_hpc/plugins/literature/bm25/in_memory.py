@@ -1,0 +1,50 @@
+"""A few thousand texts, searched in memory: examples like a given text, for a prompt.
+
+The same words and ranking as an index on disk, without its exactness over shards.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import tantivy
+
+from kgqa_hpc.plugins.literature.bm25 import terms
+
+
+class SmallIndex:
+    """Texts by their place in the sequence. Read only; the same texts give the same answers."""
+
+    def __init__(self, texts: Sequence[str]) -> None:
+        builder = tantivy.SchemaBuilder()
+        builder.add_text_field("terms", tokenizer_name=terms.TOKENIZER, index_option="freq")
+        builder.add_unsigned_field("place", stored=True)
+        self._analyzer = terms.analyzer(stem=False)
+        self._index = tantivy.Index(builder.build())
+        self._index.register_tokenizer(terms.TOKENIZER, self._analyzer)
+        writer = self._index.writer(heap_size=64 << 20, num_threads=1)
+        for place, text in enumerate(texts):
+            document = tantivy.Document()
+            document.add_text("terms", text)
+            document.add_unsigned("place", place)
+            writer.add_document(document)
+        writer.commit()
+        writer.wait_merging_threads()
+        self._index.reload()
+        self._searcher = self._index.searcher()
+
+    def search(self, query: str, k: int) -> list[int]:
+        """The places of the `k` texts most like the query, best first, equal ones in their order."""
+        words = sorted(set(self._analyzer.analyze(query)))
+        clauses = [
+            (
+                tantivy.Occur.Should,
+                tantivy.Query.term_query(self._index.schema, "terms", word, index_option="freq"),
+            )
+            for word in words
+        ]
+        if not clauses:
+            return []
+        hits = self._searcher.search(tantivy.Query.boolean_query(clauses), k, count=False).hits
+        found = [(-score, self._searcher.doc(address)["place"][0]) for score, address in hits]
+        return [place for _, place in sorted(found)]

@@ -1,0 +1,138 @@
+"""Search an index: the k best documents, exactly, whatever the number of shards.
+
+Inside a shard tantivy ranks by BM25 with the shard's own frequencies and with document lengths rounded down to
+a byte. Here each term is weighted so that its frequency counts as that of all shards together. A shard's score
+is then an upper bound of the exact one, up to a known factor of mean lengths. So documents are taken best
+first from all shards and scored exactly until no other can be among the k best (Fagin's threshold algorithm).
+Equal scores go by id.
+"""
+
+from __future__ import annotations
+
+import heapq
+from bisect import insort
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass
+from itertools import islice
+from pathlib import Path
+from typing import Any, Protocol
+
+import tantivy
+
+from kgqa_hpc.plugins.literature.bm25 import manifest, terms
+from kgqa_hpc.plugins.literature.bm25.shard import Shard
+from kgqa_hpc.plugins.literature.bm25.spool import shard_of
+from kgqa_hpc.plugins.literature.documents.document import Document
+
+# Distinct terms of a query that count; a longer query is a document, and its first terms tell enough.
+MAX_TERMS = 512
+# Documents that are scored exactly for one query before the rest is taken as ranked by the shards.
+MAX_CANDIDATES = 20_000
+# Scores are sums of a few logarithms: beyond this digit they depend on the order of adding.
+DIGITS = 6
+_STEP = 10.0**-DIGITS
+# tantivy adds in single precision.
+_ROUNDING = 1 + 1e-5
+
+
+@dataclass(frozen=True, slots=True)
+class Hit:
+    """A document found, with its BM25 score."""
+
+    id: str
+    score: float
+    document: Document
+
+
+class Retriever(Protocol):
+    """What answers queries: our own index, or a site's search service behind the same two questions."""
+
+    def search(self, query: str, k: int = 10) -> list[Hit]:
+        """The `k` best documents with any word of the query, best first; `query` is text, never syntax."""
+        ...
+
+    def document(self, name: str) -> Document | None:
+        """The document with this id."""
+        ...
+
+    def provenance(self) -> dict[str, Any]:
+        """What must be known to repeat a search: parameters and the fingerprint of the documents."""
+        ...
+
+
+class Bm25Index:
+    """A finished index, open for searching. Safe to share between processes: nothing is written.
+
+    `every_byte`: verify all of it now; None: when it is small. Raises InputError, CorruptFile, NewerFormat.
+    """
+
+    def __init__(self, folder: Path, every_byte: bool | None = None) -> None:
+        self._manifest = manifest.read_manifest(folder)
+        manifest.verify(folder, self._manifest, every_byte)
+        stem = self._manifest["parameters"]["stemmer"] is not None
+        self._analyzer = terms.analyzer(stem)
+        facts = self._manifest["shards"]
+        self._shards = [Shard(folder / "shards" / f"{n:04d}", stem) for n in range(len(facts))]
+        self.documents = sum(shard["documents"] for shard in facts)
+        words = sum(shard["terms"] for shard in facts)
+        self._average = words / self.documents if words else 1.0
+        # By what a shard's score may fall short of the exact one: its documents look longer in its own mean.
+        self._slack = [
+            _ROUNDING * max(1.0, self._average * shard["documents"] / max(shard["terms"], 1))
+            for shard in facts
+        ]
+
+    def search(self, query: str, k: int = 10) -> list[Hit]:
+        """The `k` best documents with any word of the query, best first, equal scores by id."""
+        wanted = dict(islice(Counter(self._analyzer.analyze(query)).items(), MAX_TERMS))
+        here = {term: [shard.containing(term) for shard in self._shards] for term in wanted}
+        weights = {
+            term: count * terms.idf(self.documents, sum(here[term]))
+            for term, count in wanted.items()
+            if sum(here[term])
+        }
+        best: list[tuple[float, str, Document]] = []  # (-score, id, document), ascending
+        for bound, document in islice(self._candidates(weights, here, k), MAX_CANDIDATES):
+            if len(best) == k and bound + _STEP < -best[-1][0]:
+                break
+            score = round(self._score(document, weights), DIGITS)
+            if len(best) < k or (-score, document.id) < best[-1][:2]:
+                insort(best, (-score, document.id, document), key=lambda hit: hit[:2])
+                del best[k:]
+        return [Hit(name, -negative, document) for negative, name, document in best]
+
+    def document(self, name: str) -> Document | None:
+        return self._shards[shard_of(name, len(self._shards))].find(name)
+
+    def provenance(self) -> dict[str, Any]:
+        return {key: self._manifest[key] for key in ("fingerprint", "parameters", "inputs", "counts")}
+
+    def _candidates(
+        self, weights: dict[str, float], here: dict[str, list[int]], k: int
+    ) -> Iterator[tuple[float, Document]]:
+        """(upper bound of the score, document) from all shards, highest bound first."""
+        streams = [self._shard_candidates(n, weights, here, k) for n in range(len(self._shards))]
+        for bound, number, address in heapq.merge(*streams, key=lambda found: -found[0]):
+            yield bound, self._shards[number].document(address)
+
+    def _shard_candidates(
+        self, number: int, weights: dict[str, float], here: dict[str, list[int]], k: int
+    ) -> Iterator[tuple[float, int, tantivy.DocAddress]]:
+        shard, slack = self._shards[number], self._slack[number]
+        own = {
+            term: weight / terms.idf(shard.documents, here[term][number])
+            for term, weight in weights.items()
+            if here[term][number]
+        }
+        if own:
+            for score, address in shard.ranked(own, limit=2 * k + 10):
+                yield score * slack, number, address
+
+    def _score(self, document: Document, weights: dict[str, float]) -> float:
+        found = self._analyzer.analyze(document.searchable)
+        counts = Counter(term for term in found if term in weights)
+        return sum(
+            weights[term] * terms.saturation(counts[term], len(found), self._average)
+            for term in sorted(counts)
+        )

@@ -1,0 +1,143 @@
+"""One shard of an index: a tantivy index of its own, with the documents themselves stored in it.
+
+Building resolves what stands, then adds it in one thread, so that memory stays at the writer's heap.
+Opening gives what an exact BM25 over many shards needs: document frequencies and the documents; the number
+of terms of all documents together stands in its facts.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from shutil import rmtree
+from tempfile import mkdtemp
+
+import orjson
+import tantivy
+
+from kgqa_hpc.plugins.literature.bm25 import terms
+from kgqa_hpc.plugins.literature.bm25.spool import content_of, load_document, read_changes
+from kgqa_hpc.plugins.literature.documents.document import Document
+from kgqa_hpc.plugins.literature.documents.read import Standing
+from kgqa_hpc.store.document import write_document
+from kgqa_hpc.store.replace_folder import replaced_folder
+
+FACTS = "shard.json"
+# What the writer gathers before it writes a segment; tools/bench_index.py measures what that comes to.
+HEAP_BYTES = 64 << 20
+# tantivy's own thread may add its lock file to a folder while that is removed, once.
+ATTEMPTS = 10
+
+
+def schema() -> tantivy.Schema:
+    builder = tantivy.SchemaBuilder()
+    builder.add_text_field("id", tokenizer_name="raw", index_option="basic")
+    builder.add_text_field("terms", tokenizer_name=terms.TOKENIZER, index_option="freq")
+    builder.add_bytes_field("document", stored=True)
+    return builder.build()
+
+
+def write_shard(parts: list[Path], number: int, target: Path, stem: bool) -> None:
+    """Build shard `number` from its share of the parts; `target` appears whole.
+
+    Raises DiskFull, StoreError.
+    """
+    began = time.process_time()
+    standing = Standing()
+    for name, version, content in read_changes(parts, number):
+        standing.add(name, version, content is None)
+    with replaced_folder(target) as folder:
+        index = tantivy.Index(schema(), path=str(folder))
+        index.register_tokenizer(terms.TOKENIZER, terms.analyzer(stem))
+        writer = index.writer(heap_size=HEAP_BYTES, num_threads=1)
+        analyzer, documents, words = terms.analyzer(stem), 0, 0
+        for change_number, (name, version, content) in enumerate(read_changes(parts, number)):
+            if content is not None and standing.stands(change_number):
+                document = load_document(name, version, content)
+                documents, words = documents + 1, words + len(analyzer.analyze(document.searchable))
+                writer.add_document(_entry(document))
+        writer.commit()
+        writer.wait_merging_threads()
+        del writer
+        for lock in folder.glob(".*.lock"):
+            lock.unlink()
+        facts = {
+            "documents": documents,
+            "terms": words,
+            "replaced": len(standing.replaced),
+            "deleted": len(standing.deleted),
+        }
+        write_document(folder / FACTS, {**facts, "cpu_seconds": round(time.process_time() - began, 3)})
+
+
+def _entry(document: Document) -> tantivy.Document:
+    entry = tantivy.Document()
+    entry.add_text("id", document.id)
+    entry.add_text("terms", document.searchable)
+    entry.add_bytes("document", orjson.dumps([document.id, document.version, content_of(document)]))
+    return entry
+
+
+@contextmanager
+def _linked(folder: Path) -> Iterator[Path]:
+    """A new folder of links to the files of `folder`, for a while."""
+    links = Path(mkdtemp(prefix="kgqa-shard-"))
+    try:
+        for path in folder.absolute().iterdir():
+            if path.suffix != ".lock":
+                (links / path.name).symlink_to(path)
+        yield links
+    finally:
+        for _ in range(ATTEMPTS):
+            if links.exists():
+                rmtree(links, ignore_errors=True)
+
+
+class Shard:
+    """An open shard. `documents`: how many it holds.
+
+    tantivy writes a lock file where it opens, which a read-only or foreign folder refuses; so it is given a
+    folder of links to the files. The links go as soon as the files are open, so that a process that is killed
+    leaves none behind.
+    """
+
+    def __init__(self, folder: Path, stem: bool) -> None:
+        with _linked(folder) as links:
+            index = tantivy.Index.open(str(links))
+            index.register_tokenizer(terms.TOKENIZER, terms.analyzer(stem))
+            self._schema = index.schema
+            self._searcher = index.searcher()
+        self.documents = self._searcher.num_docs
+
+    def containing(self, term: str) -> int:
+        """How many documents contain the term."""
+        return self._searcher.doc_freq("terms", term)
+
+    def ranked(self, weights: dict[str, float], limit: int) -> Iterator[tuple[float, tantivy.DocAddress]]:
+        """(score, address) of the documents with any of these terms, best first, fetched as they are needed.
+
+        `weights`: by what the shard's own score of the term is multiplied. `limit`: how many come first.
+        """
+        clauses = [(tantivy.Occur.Should, self._term(term, weight)) for term, weight in weights.items()]
+        query, offset = tantivy.Query.boolean_query(clauses), 0
+        while True:
+            hits = self._searcher.search(query, limit, count=False, offset=offset).hits
+            yield from hits
+            if len(hits) < limit:
+                return
+            offset, limit = offset + limit, 3 * (offset + limit)
+
+    def document(self, address: tantivy.DocAddress) -> Document:
+        return load_document(*orjson.loads(self._searcher.doc(address)["document"][0]))
+
+    def find(self, name: str) -> Document | None:
+        """The document with this id."""
+        query = tantivy.Query.term_query(self._schema, "id", name, index_option="basic")
+        hits = self._searcher.search(query, 1, count=False).hits
+        return self.document(hits[0][1]) if hits else None
+
+    def _term(self, term: str, weight: float = 1.0) -> tantivy.Query:
+        query = tantivy.Query.term_query(self._schema, "terms", term, index_option="freq")
+        return query if weight == 1.0 else tantivy.Query.boost_query(query, weight)

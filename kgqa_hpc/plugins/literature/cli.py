@@ -1,0 +1,151 @@
+"""Commands about documents: build and search an index, find names in text."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from kgqa_hpc.cli.app import AsJson, print_result
+from kgqa_hpc.text.plain_text import plain_json, printable
+
+if TYPE_CHECKING:
+    from kgqa_hpc.plugins.literature.bm25.search import Hit
+
+index = typer.Typer(help="Ranked search over documents (BM25).", no_args_is_help=True)
+
+Documents = Annotated[
+    list[Path],
+    typer.Argument(
+        metavar="DOCS…", help="MEDLINE or JATS XML, JSONL, Parquet, folders of them; in this order."
+    ),
+]
+Index = Annotated[Path, typer.Argument(metavar="INDEX", help="The folder of the index.")]
+
+
+@index.command(name="build")
+def index_build(
+    index: Index,
+    documents: Documents,
+    shards: Annotated[int, typer.Option(min=1, help="Parts that are built and searched apart.")] = 4,
+    stem: Annotated[bool, typer.Option("--stem", help="Cut English endings off the words.")] = False,
+    workers: Annotated[
+        int | None, typer.Option(min=1, help="Processes; default: the cores, at most 8.")
+    ] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Build a BM25 index of documents. The same command resumes."""
+    from kgqa_hpc.plugins.literature.bm25.build import build_index, usual_workers
+    from kgqa_hpc.plugins.literature.bm25.projection import render, summary
+    from kgqa_hpc.terminal import stage_progress
+
+    with stage_progress() as progress:
+        content = build_index(
+            index,
+            documents,
+            shards=shards,
+            stem=stem,
+            workers=workers or usual_workers(),
+            progress=progress,
+        )
+    found = summary(str(index), content)
+    print_result(found, render(found), as_json)
+
+
+@index.command(name="search")
+def index_search(
+    index: Index,
+    query: Annotated[str | None, typer.Argument(metavar="[QUERY]", help="Words; never a syntax.")] = None,
+    queries: Annotated[Path | None, typer.Option(help="JSONL with id and query, answered in order.")] = None,
+    k: Annotated[int, typer.Option("-k", min=1, max=1000, help="Documents for each query.")] = 10,
+    verify: Annotated[
+        bool, typer.Option("--verify", help="Verify every byte of a large index, too.")
+    ] = False,
+    as_json: AsJson = False,
+) -> None:
+    """The documents that fit a query best; with --json one line for each query."""
+    from kgqa_hpc.errors import InputError
+    from kgqa_hpc.plugins.literature.bm25.search import Bm25Index
+    from kgqa_hpc.plugins.literature.documents.tables import read_queries
+
+    if (query is None) == (queries is None):
+        raise InputError("one of QUERY and --queries FILE is needed", 'kgqa index search INDEX "some words"')
+    found = Bm25Index(index, every_byte=True if verify else None)
+    asked: Iterator[tuple[str | None, str]] = iter([(None, query or "")])
+    for name, text in read_queries(queries) if queries is not None else asked:
+        hits = found.search(text, k)
+        if as_json:
+            _print_line(_answer(name, text, hits))
+        else:
+            print("\n".join([*([f"# {printable(text)}"] if queries else []), *map(_row, hits)]))
+
+
+def _answer(name: str | None, text: str, hits: list[Hit]) -> dict[str, Any]:
+    answer: dict[str, Any] = {} if name is None else {"id": name}
+    return {**answer, "query": text, "hits": [{"id": hit.id, "score": hit.score} for hit in hits]}
+
+
+def _row(hit: Hit) -> str:
+    return f"{hit.score:9.4f}  {printable(hit.id)}  {printable(hit.document.title)[:100]}"
+
+
+def _print_line(document: dict[str, Any]) -> None:
+    import orjson
+
+    line = orjson.dumps(document, option=orjson.OPT_APPEND_NEWLINE)
+    # Nearly all lines are ASCII without DEL: orjson has escaped what else could steer a terminal.
+    steering = not line.isascii() or b"\x7f" in line
+    sys.stdout.buffer.write(plain_json(line.decode()).encode() if steering else line)
+
+
+def mentions(
+    documents: Documents,
+    names: Annotated[
+        list[Path],
+        typer.Option(help="TSV with protein_name and gene_names, or HGNC's table; again for more."),
+    ],
+    min_length: Annotated[int, typer.Option(min=1, help="Letters and digits that a name must have.")] = 3,
+    as_json: Annotated[bool, typer.Option("--json", help="Print the counts as JSON, too.")] = False,
+) -> None:
+    """Names found in documents: one JSON line for each, with offsets in code points."""
+    from dataclasses import asdict
+
+    from kgqa_hpc.plugins.literature.documents.mentions import NameFinder
+    from kgqa_hpc.plugins.literature.documents.names import NameCounts, read_names, searchable_names
+    from kgqa_hpc.plugins.literature.documents.read import ReadCounts, document_files, read_documents
+
+    document_files(documents)  # a missing file is said before anything else takes its time
+    known, read = NameCounts(), ReadCounts()
+    every = (name for table in names for name in read_names(table))
+    finder = NameFinder(searchable_names(every, min_length, known))
+    for document in read_documents(documents, read):
+        line = {
+            "id": document.id,
+            "mentions": [asdict(mention) for mention in finder.find(document.text)],
+            "title_mentions": [asdict(mention) for mention in finder.find(document.title)],
+        }
+        _print_line(line)
+    counts = {
+        "documents": read.documents,
+        "names": {"read": known.read, "kept": known.kept, "dropped": dict(known.dropped)},
+        "mentions": {"found": finder.found, "dropped": dict(finder.dropped)},
+    }
+    print(json.dumps(counts) if as_json else _told(counts), file=sys.stderr)
+
+
+def _told(counts: dict[str, Any]) -> str:
+    names, found = counts["names"], counts["mentions"]
+    return "\n".join(
+        [
+            f"names     {names['kept']:,} of {names['read']:,} looked for; dropped{_reasons(names)}",
+            f"mentions  {found['found']:,} in {counts['documents']:,} documents; dropped{_reasons(found)}",
+        ]
+    )
+
+
+def _reasons(counts: dict[str, Any]) -> str:
+    return "".join(f" · {reason} {n:,}" for reason, n in sorted(counts["dropped"].items())) or " none"

@@ -1,0 +1,130 @@
+"""From the name of a protein and its organism to one entry of Swiss-Prot, offline, or to the reason why not.
+
+A name is a recommended or alternative name, a gene, an entry name or an accession. It is compared as it
+stands, then without regard to case, hyphens and Greek letters' spelling; the first of these that finds
+anything decides. What is found more than once is `ambiguous`, never the first hit. QAProt, 2.3, asked
+UniProt's web service instead.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import defaultdict
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from enum import Enum
+from functools import lru_cache
+
+from kgqa_hpc.plugins.literature.documents.entries import Entries, NameIndex
+from kgqa_hpc.plugins.literature.documents.proteins import Protein
+from kgqa_hpc.plugins.literature.documents.spellings import spellings
+from kgqa_hpc.plugins.literature.documents.taxa import NO_ORGANISM, organism_key, strain_words
+
+_WITHDRAWN = re.compile(r"^(?:(?:deleted|obsolete)\.?|(?:de)?merged into\b.*|)$", re.IGNORECASE)
+_JOINTS = re.compile(r"[\s\u00a0\u2010-\u2015\u2212-]+")
+# Alternative names stand in brackets behind the recommended one: `Tumor antigen p53 (Antigen NY-CO-13)`.
+_ALTERNATIVE = re.compile(r"\s\(([^()]*(?:\([^()]*\)[^()]*)*)\)(?=\s\(|$)")
+
+
+class Outcome(Enum):
+    """What became of a name. Only `MAPPED` has a protein."""
+
+    MAPPED = "mapped"
+    AMBIGUOUS = "ambiguous"
+    HOMOLOGUE = "homologue"
+    OBSOLETE = "obsolete"
+    MISSING = "missing"
+    NO_ORGANISM = "no organism"
+
+
+@dataclass(frozen=True, slots=True)
+class Mapped:
+    """The outcome; the protein when there is one; else the accessions that stood for choice, sorted.
+
+    `HOMOLOGUE`: the name is known, of other organisms only. `OBSOLETE`: the entry was withdrawn or replaced.
+    """
+
+    outcome: Outcome
+    protein: Protein | None = None
+    candidates: tuple[str, ...] = ()
+
+
+class ProteinTable:
+    """Entries by their names. `replaced_by`: accessions that are no longer primary, and what stands for them
+    (UniProt's sec_ac.txt)."""
+
+    def __init__(self, proteins: Iterable[Protein], replaced_by: Mapping[str, str] | None = None) -> None:
+        self._replaced = dict(replaced_by or {})
+        self._withdrawn: set[str] = set()
+        self._entries, self._exact, self._folded = Entries(), NameIndex(), NameIndex()
+        self._species: defaultdict[str, set[str]] = defaultdict(set)
+        for protein in proteins:
+            if _WITHDRAWN.match(protein.name):
+                self._withdrawn.add(protein.accession)
+            else:
+                self._add(protein)
+        self._exact.close()
+        self._folded.close()
+
+    def map(self, name: str, organism: str) -> Mapped:
+        """The entry of this name in this organism, or why there is none. `organism`: a name or a taxon id."""
+        name = name.strip()
+        if name in self._withdrawn or name in self._replaced:
+            new = self._replaced.get(name)
+            return Mapped(Outcome.OBSOLETE, candidates=(new,) if new else ())
+        found = self._exact.find(name), self._folded.find(_fold(name))
+        everywhere = found[1] or found[0]
+        if not everywhere:
+            return Mapped(Outcome.MISSING)
+        if organism.strip().lower() in NO_ORGANISM:
+            return Mapped(Outcome.NO_ORGANISM, candidates=tuple(sorted(self._by_accession(everywhere))))
+        for numbers in found:
+            here = self._by_accession(self._in_organism(numbers, organism.strip()))
+            if len(here) == 1:
+                return Mapped(Outcome.MAPPED, self._entries[here.popitem()[1]])
+            if here:
+                return Mapped(Outcome.AMBIGUOUS, candidates=tuple(sorted(here)))
+        return Mapped(Outcome.HOMOLOGUE, candidates=tuple(sorted(self._by_accession(everywhere))))
+
+    def _add(self, protein: Protein) -> None:
+        number = self._entries.add(protein)
+        names = names_of(protein)
+        self._exact.add(names, number)
+        codes = (protein.entry_name, protein.accession)
+        ways = (_ways(name) if name not in codes else (_fold(name),) for name in names)
+        self._folded.add({way for one in ways for way in one}, number)
+        key = self._entries.taxon(number).key
+        if " " in key:
+            self._species[f"{key[0]}. {key.split(' ', 1)[1]}"].add(key)
+
+    def _by_accession(self, numbers: Iterable[int]) -> dict[str, int]:
+        """Accessions and their entries; of an accession that the file has twice, the last."""
+        return {self._entries.accession(number): number for number in numbers}
+
+    def _in_organism(self, numbers: list[int], organism: str) -> list[int]:
+        """Those of the organism; of one strain, where the organism names a strain that is among them."""
+        taxa = {number: self._entries.taxon(number) for number in numbers}
+        if organism.isdigit():
+            return [number for number, taxon in taxa.items() if taxon.id == organism]
+        key, strain = organism_key(organism), strain_words(organism)
+        full = self._species.get(key, set())
+        wanted = full if len(full) == 1 else {key}
+        here = [number for number, taxon in taxa.items() if taxon.key in wanted]
+        return [number for number in here if strain and strain <= taxa[number].strain] or here
+
+
+def names_of(protein: Protein) -> list[str]:
+    """All names by which the entry can be asked for: recommended, alternative, genes, entry, accession."""
+    recommended = _ALTERNATIVE.sub("", protein.name).strip()
+    alternative = _ALTERNATIVE.findall(protein.name)
+    names = [protein.name, recommended, *alternative, *protein.genes, protein.entry_name, protein.accession]
+    return [name for name in dict.fromkeys(names) if name]
+
+
+@lru_cache(maxsize=1 << 14)  # homologues bear one name
+def _ways(name: str) -> tuple[str, ...]:
+    return tuple(_fold(spelling) for spelling in spellings(name))
+
+
+def _fold(name: str) -> str:
+    return _JOINTS.sub(" ", name).strip().lower()

@@ -1,0 +1,154 @@
+"""Names found in text: where each stands, in code points, the longest where several overlap.
+
+All names are looked for at once (Aho-Corasick), between word boundaries: in text and names, letters and digits
+become lower case and everything else a blank. What is found is then compared with the text as it is written:
+its case and its signs. Only blanks and hyphens may stand for each other (`large T-antigen`), where the case is
+right or the name is a phrase.
+"""
+
+from __future__ import annotations
+
+import re
+from bisect import bisect_right
+from collections import Counter
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from functools import cache, lru_cache
+
+import ahocorasick_rs
+
+from kgqa_hpc.plugins.literature.documents.abbreviations import defined_otherwise
+from kgqa_hpc.plugins.literature.documents.names import Case
+from kgqa_hpc.plugins.literature.documents.spellings import LOOKALIKES
+from kgqa_hpc.plugins.literature.documents.stop_words import WORDS, is_stop_word
+
+_BLANKS = " \t\n\r\u00a0\u2009\u202f"
+_HYPHENS = "-\u00ad\u2010\u2011\u2012\u2013\u2212"
+# A heading of a structured abstract: `BACKGROUND AND AIM: …` at the beginning of a line; AIM is a gene, too.
+_LABEL = re.compile(r"^[A-Z][A-Z &/,-]{0,79}(?=:)", re.MULTILINE)
+# `insulin-like growth factor`, `Kv1.3`: the name of something else begins with this name.
+_GOES_ON = re.compile(
+    rf"[{_HYPHENS}]like\b|(?<=\d)\.\d| like (?:growth|peptide|protein|receptor|factor|kinase)"
+)
+# Most of what is found is the same few words again.
+_REMEMBERED = 1 << 16
+_PHRASE = re.compile(r" |[a-z]{5}")
+
+
+@dataclass(frozen=True, slots=True)
+class Mention:
+    """`text` is what stands at [start, end) of the text, in code points."""
+
+    start: int
+    end: int
+    text: str
+
+
+Noise = Callable[[str], Callable[[int, int], str | None]]
+
+
+def usual_noise(text: str) -> Callable[[int, int], str | None]:
+    """Headings, stop words, abbreviations that the text explains as something else, parts of other names."""
+    labels = cache(lambda: [match.span() for match in _LABEL.finditer(text)])
+    otherwise = cache(lambda: defined_otherwise(text))
+
+    def why_not(start: int, end: int) -> str | None:
+        name = text[start:end]
+        if name.lower() in WORDS and _within(labels(), start):
+            return "heading"
+        if name.isalpha() and name in otherwise():
+            return "abbreviation"
+        if _GOES_ON.match(text, end):
+            return "part of another name"
+        return "stop word" if is_stop_word(name) else None
+
+    return why_not
+
+
+class NameFinder:
+    """Finds names; made once, used for any number of texts.
+
+    `noise(text)` gives a function that says why what stands at [start, end) of this text is no name, or None.
+
+    `dropped` counts what was found between word boundaries and is no mention: `case`, `inside a longer name`, and
+    the reasons of `noise`: `heading`, `stop word`, `abbreviation`, `part of another name`; `found` counts the mentions.
+    """
+
+    def __init__(self, names: dict[str, Case], noise: Noise | None = None) -> None:
+        self._noise = noise or usual_noise
+        self.found = 0
+        self.dropped: Counter[str] = Counter()
+        self._exact: dict[str, set[str]] = {}
+        self._folded: dict[str, set[str]] = {}
+        for name, case in names.items():
+            plain = _plain(name)
+            self._exact.setdefault(plain, set()).add(name.translate(_JOINED))
+            if case is Case.ANY:
+                table = _JOINED if _PHRASE.search(name) else _HYPHENATED
+                self._folded.setdefault(plain, set()).add(name.translate(table).lower())
+        patterns = sorted(self._exact)
+        self._finder = ahocorasick_rs.AhoCorasick(
+            [f" {pattern} " for pattern in patterns],
+            matchkind=ahocorasick_rs.MatchKind.Standard,
+            store_patterns=False,
+        )
+        self._patterns = patterns
+        self._fits = lru_cache(_REMEMBERED)(self._is_written)
+
+    def find(self, text: str) -> list[Mention]:
+        """The mentions in the text, in order, none overlapping. Time linear in the text's length."""
+        hits = self._finder.find_matches_as_indexes(f" {_plain(text)} ", overlapping=True)
+        if not hits:
+            return []
+        valid = [(start, end - 2) for number, start, end in hits if self._fits(number, text[start : end - 2])]
+        self.dropped["case"] += len(hits) - len(valid)
+        mentions = self._longest(text, valid)
+        self.found += len(mentions)
+        return mentions
+
+    def _is_written(self, number: int, found: str) -> bool:
+        pattern, joined = self._patterns[number], found.translate(_JOINED)
+        if joined in self._exact[pattern]:
+            return True
+        folded = self._folded.get(pattern, ())
+        return joined.lower() in folded or found.translate(_HYPHENATED).lower() in folded
+
+    def _longest(self, text: str, spans: Iterable[tuple[int, int]]) -> list[Mention]:
+        why_not = self._noise(text)
+        mentions: list[Mention] = []
+        reached = 0
+        for start, end in sorted(set(spans), key=lambda span: (span[0], -span[1])):
+            if start < reached:
+                self.dropped["inside a longer name"] += 1
+            elif reason := why_not(start, end):
+                self.dropped[reason] += 1
+            else:
+                mentions.append(Mention(start, end, text[start:end]))
+                reached = end
+        return mentions
+
+
+def _within(spans: list[tuple[int, int]], position: int) -> bool:
+    before = bisect_right(spans, position, key=lambda span: span[0])
+    return before > 0 and position < spans[before - 1][1]
+
+
+class _PlainTable(dict[int, int]):
+    """For str.translate: lower case for letters and digits, a blank for all else; filled as it is asked."""
+
+    def __missing__(self, code: int) -> int:
+        character = LOOKALIKES.get(chr(code), chr(code))
+        lower = character.lower()
+        plain = ord(lower) if len(lower) == 1 else code
+        self[code] = plain if character.isalnum() else 32
+        return self[code]
+
+
+_PLAIN = _PlainTable()
+_JOINED = str.maketrans({**dict.fromkeys(_BLANKS + _HYPHENS, " "), **LOOKALIKES})
+_HYPHENATED = str.maketrans({**dict.fromkeys(_BLANKS, " "), **dict.fromkeys(_HYPHENS, "-"), **LOOKALIKES})
+
+
+def _plain(text: str) -> str:
+    """Of the same length in code points."""
+    return text.translate(_PLAIN)

@@ -1,0 +1,120 @@
+"""A site's OpenSearch (or Elasticsearch) in place of our own index: the same questions, answered by a
+service.
+
+Only the search API's `_search`, `_doc` and the root are used, over HTTP, with the standard library. The
+query goes as a `multi_match`, which takes text and knows no syntax; stop words, k1 and b are what the
+site's index was made with, so they are asked for and stand in the provenance. Equal scores go by id among
+the documents returned.
+"""
+
+from __future__ import annotations
+
+import base64
+import http.client
+import json
+import os
+import time
+import urllib.error
+import urllib.parse
+import urllib.request
+from typing import Any
+
+from kgqa_hpc.errors import InputError, StoreError
+from kgqa_hpc.plugins.literature.bm25.search import Hit
+from kgqa_hpc.plugins.literature.documents.document import Document
+from kgqa_hpc.text import bounded_json
+from kgqa_hpc.text.plain_text import plain_line
+
+# "user:password", so that it stands in no configuration.
+CREDENTIALS = "KGQA_OPENSEARCH_AUTH"
+FIELDS = ["title", "text"]
+ATTEMPTS = 4
+TIMEOUT = 60.0  # s until something comes
+LONGEST_ANSWER = 600.0  # s until all of it has come
+LARGEST_REPLY = 64 << 20  # bytes
+# 429 and the errors of a proxy or a node that is starting.
+_PASSING = {429, 502, 503, 504}
+
+
+class OpenSearchIndex:
+    """The index `name` of the service at `url`, whose documents have the fields `title` and `text`.
+
+    Answers as `Retriever` says. `pause`: seconds before the second attempt, doubled for each one more.
+    Raises InputError for what the service refuses, StoreError when it does not answer.
+    """
+
+    def __init__(self, url: str, name: str, pause: float = 1.0) -> None:
+        if not url.startswith(("http://", "https://")):
+            raise InputError(f"{url}: not the address of a search service", "http://host:9200")
+        self._base = f"{url.rstrip('/')}/{urllib.parse.quote(name, safe='')}"
+        self._root = f"{url.rstrip('/')}/"
+        self._pause = pause
+
+    def search(self, query: str, k: int = 10) -> list[Hit]:
+        """The `k` best documents with any word of the query, best first."""
+        match = {"query": query, "fields": FIELDS, "type": "cross_fields", "operator": "or"}
+        body = {"size": k, "_source": FIELDS, "query": {"multi_match": match}}
+        found = self._ask(f"{self._base}/_search", body)
+        try:
+            hits = [
+                Hit(str(hit["_id"]), float(hit["_score"]), self._document(hit))
+                for hit in found["hits"]["hits"][:k]
+            ]
+        except (KeyError, TypeError, ValueError, OverflowError, AttributeError) as problem:
+            raise StoreError(
+                f"{self._base}: no list of hits: {plain_line(repr(problem))}", "is it OpenSearch?"
+            ) from None
+        return sorted(hits, key=lambda hit: (-hit.score, hit.id))
+
+    def document(self, name: str) -> Document | None:
+        found = self._ask(f"{self._base}/_doc/{urllib.parse.quote(name, safe='')}", missing={"found": False})
+        return self._document(found) if found.get("found") else None
+
+    def provenance(self) -> dict[str, Any]:
+        """The service's version, and the index's settings (with its unique id) and mappings."""
+        return {
+            "service": self._ask(self._root).get("version", {}),
+            "settings": self._ask(f"{self._base}/_settings"),
+            "mappings": self._ask(f"{self._base}/_mapping"),
+            "fields": FIELDS,
+        }
+
+    def _document(self, hit: dict[str, Any]) -> Document:
+        title, text = (str(hit.get("_source", {}).get(field) or "") for field in FIELDS)
+        return Document(hit["_id"], title, text)
+
+    def _ask(self, url: str, body: Any = None, missing: dict[str, Any] | None = None) -> dict[str, Any]:
+        request = urllib.request.Request(url, None if body is None else json.dumps(body).encode())
+        request.add_header("Content-Type", "application/json")
+        if os.environ.get(CREDENTIALS):
+            secret = base64.b64encode(os.environ[CREDENTIALS].encode()).decode()
+            request.add_unredirected_header("Authorization", f"Basic {secret}")
+        for attempt in range(ATTEMPTS):
+            time.sleep(self._pause * 2 ** (attempt - 1) if attempt else 0)
+            try:
+                with urllib.request.urlopen(request, timeout=TIMEOUT) as answer:
+                    return dict(bounded_json.loads(_read(answer, url)))
+            except urllib.error.HTTPError as problem:
+                if problem.code == 404 and missing is not None:
+                    return missing
+                if problem.code not in _PASSING:
+                    raise InputError(f"{url}: {problem.code} {problem.reason}", "check the index") from None
+                said = f"{problem.code} {problem.reason}"
+            except (OSError, http.client.HTTPException, ValueError, TypeError) as problem:
+                said = plain_line(str(problem))
+        raise StoreError(f"{url}: no answer after {ATTEMPTS} attempts: {said}", "is the service up?")
+
+
+def _read(answer: http.client.HTTPResponse, url: str) -> bytes:
+    """The whole body. Raises StoreError when it is too large, TimeoutError when it trickles."""
+    parts, size, until = [], 0, time.monotonic() + LONGEST_ANSWER
+    while part := answer.read1(1 << 20):
+        parts.append(part)
+        size += len(part)
+        if size > LARGEST_REPLY:
+            raise StoreError(
+                f"{url}: answered more than {LARGEST_REPLY >> 20} MiB", "ask for fewer documents"
+            )
+        if time.monotonic() > until:
+            raise TimeoutError(f"no whole answer within {LONGEST_ANSWER:.0f} s")
+    return b"".join(parts)

@@ -1,0 +1,149 @@
+"""`read_documents`: one stream of documents from files of several formats, each id once.
+
+The first bytes of a file tell its format: Parquet, JSON Lines, or XML (MEDLINE or JATS by its elements), the
+last two plain or gzip. Files apply in the order given: a later record of an id replaces an earlier one unless
+its version is lower, and a deletion withdraws what came before it. The files are read twice, first to learn
+which records stand at the end; memory holds the ids (about 150 bytes each), never the texts.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from kgqa_hpc.errors import DocumentFormatError
+from kgqa_hpc.plugins.literature.documents.document import Change, Deletion, Document
+from kgqa_hpc.plugins.literature.documents.tables import jsonl_documents, parquet_documents
+from kgqa_hpc.plugins.literature.documents.xml import elements, open_bytes
+
+SUFFIXES = (".xml", ".xml.gz", ".nxml", ".nxml.gz", ".jsonl", ".jsonl.gz", ".ndjson", ".parquet")
+
+
+@dataclass
+class ReadCounts:
+    """What became of the records of the files: `records = documents + replaced + deleted`."""
+
+    records: int = 0
+    documents: int = 0
+    replaced: int = 0
+    deleted: int = 0
+    retracted: int = 0
+    without_text: int = 0
+
+
+class Standing:
+    """Which of a stream of changes stand at its end; a change is known by its number in the stream."""
+
+    def __init__(self) -> None:
+        self._last: dict[str, tuple[int, int]] = {}
+        self._number = 0
+        self.replaced: set[int] = set()
+        self.deleted: set[int] = set()
+
+    def add(self, name: str, version: int, deletion: bool) -> None:
+        last = self._last.get(name)
+        if deletion:
+            if last is not None and last[1] <= version:
+                self.deleted.add(last[0])
+                del self._last[name]
+        elif last is not None and last[1] > version:
+            self.replaced.add(self._number)
+        else:
+            if last is not None:
+                self.replaced.add(last[0])
+            self._last[name] = (self._number, version)
+        self._number += 1
+
+    def stands(self, number: int) -> bool:
+        return number not in self.replaced and number not in self.deleted
+
+
+def read_documents(paths: Iterable[str | Path], counts: ReadCounts | None = None) -> Iterator[Document]:
+    """Each document that stands once all files are applied in the order given.
+
+    `paths` may name folders: their document files, by name. `counts` is filled as the stream goes.
+    Raises DocumentFormatError (a file is missing, damaged, or of no known kind).
+    """
+    files = document_files(paths)
+    counts = counts if counts is not None else ReadCounts()
+    standing = Standing()
+    for path in files:
+        for name, version, deletion in _versions(path):
+            standing.add(name, version, deletion)
+    counts.replaced, counts.deleted = len(standing.replaced), len(standing.deleted)
+    for number, change in enumerate(change for path in files for change in changes(path)):
+        if isinstance(change, Document):
+            counts.records += 1
+            if standing.stands(number):
+                _count(counts, change)
+                yield change
+
+
+def document_files(paths: Iterable[str | Path]) -> list[Path]:
+    """The files themselves; a folder stands for the document files in it, by name.
+
+    Raises DocumentFormatError.
+    """
+    files: list[Path] = []
+    for path in map(Path, paths):
+        if path.is_dir():
+            inside = sorted(entry for entry in path.iterdir() if entry.name.lower().endswith(SUFFIXES))
+            if not inside:
+                raise DocumentFormatError(f"{path}: no document files in it", f"known: {', '.join(SUFFIXES)}")
+            files += inside
+        elif path.is_file():
+            files.append(path)
+        else:
+            raise DocumentFormatError(f"{path}: no such file")
+    return files
+
+
+def changes(path: Path) -> Iterator[Change]:
+    """Documents and deletions of one file, in its order. Raises DocumentFormatError."""
+    kind = _kind(path)
+    if kind == "xml":
+        return (change for form, element in _xml(path) for change in form.element_changes(path, element))
+    return parquet_documents(path) if kind == "parquet" else jsonl_documents(path)
+
+
+def _versions(path: Path) -> Iterator[tuple[str, int, bool]]:
+    """(id, version, is a deletion) of each change of one file, in its order; of MEDLINE without the texts."""
+    if _kind(path) == "xml":
+        return (version for form, element in _xml(path) for version in form.element_versions(path, element))
+    return ((change.id, change.version, isinstance(change, Deletion)) for change in changes(path))
+
+
+def _kind(path: Path) -> str:
+    with open_bytes(path) as file:
+        head = file.read(4096)
+    if head.startswith(b"PAR1"):
+        return "parquet"
+    start = head.removeprefix(b"\xef\xbb\xbf").lstrip()[:1]
+    if start == b"<" or head[:2] in (b"\xff\xfe", b"\xfe\xff"):
+        return "xml"
+    if start in (b"{", b""):
+        return "jsonl"
+    raise DocumentFormatError(
+        f"{path}: neither XML nor JSON Lines nor Parquet",
+        "documents are MEDLINE or JATS XML, or {id, title, text}",
+    )
+
+
+def _xml(path: Path) -> Iterator[tuple[Any, Any]]:
+    """The module that reads it, and the element, of each record or article."""
+    from kgqa_hpc.plugins.literature.documents import jats, medline
+
+    found = False
+    for element in elements(path, (*medline.TAGS, *jats.TAGS)):
+        found = True
+        yield (medline if element.tag in medline.TAGS else jats), element
+    if not found:
+        raise DocumentFormatError(f"{path}: no MEDLINE record and no JATS article in it")
+
+
+def _count(counts: ReadCounts, document: Document) -> None:
+    counts.documents += 1
+    counts.retracted += document.retracted
+    counts.without_text += not document.text

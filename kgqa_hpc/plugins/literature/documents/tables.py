@@ -1,0 +1,89 @@
+"""Documents from JSON Lines and Parquet (`id`, `title`, `text`; other columns are passed over), and files of queries.
+
+`id` is text or a whole number and must be there; a missing or null title or text is empty text.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from kgqa_hpc.errors import DocumentFormatError
+from kgqa_hpc.plugins.literature.documents.document import Document
+from kgqa_hpc.plugins.literature.documents.xml import open_bytes
+from kgqa_hpc.text.bounded_json import json_objects
+
+BATCH_ROWS = 1000
+LONGEST_ID = 1000
+
+
+def jsonl_rows(path: Path) -> Iterator[tuple[int, dict[str, Any]]]:
+    """(line number, object) of each line that is not blank. Raises DocumentFormatError."""
+    with open_bytes(path) as file:
+        yield from json_objects(file, path, DocumentFormatError)
+
+
+def jsonl_documents(path: Path) -> Iterator[Document]:
+    """One document a line. Raises DocumentFormatError with the line."""
+    for number, row in jsonl_rows(path):
+        if "text" not in row and "title" not in row:
+            raise DocumentFormatError(
+                f"{path} line {number:,}: neither 'text' nor 'title'", "a document is {id, title, text}"
+            )
+        yield _document(f"{path} line {number:,}", row)
+
+
+def parquet_documents(path: Path) -> Iterator[Document]:
+    """One document a row, read batch by batch. Raises DocumentFormatError with the row."""
+    import pyarrow
+    import pyarrow.parquet
+
+    try:
+        with pyarrow.parquet.ParquetFile(path) as file:
+            columns = [name for name in ("id", "title", "text") if name in file.schema_arrow.names]
+            if "id" not in columns or len(columns) < 2:
+                raise DocumentFormatError(
+                    f"{path}: has the columns {', '.join(file.schema_arrow.names)[:200]}",
+                    "documents need the columns id, title, text",
+                )
+            number = 0
+            for batch in file.iter_batches(batch_size=BATCH_ROWS, columns=columns):
+                for row in batch.to_pylist():
+                    number += 1
+                    yield _document(f"{path} row {number:,}", row)
+    except (pyarrow.ArrowException, OSError) as problem:
+        raise DocumentFormatError(f"{path}: not readable as Parquet: {str(problem)[:200]}") from None
+
+
+def document_id(where: str, value: Any) -> str:
+    """A document's id as text. Raises DocumentFormatError when it is neither text nor a whole number."""
+    if isinstance(value, bool) or not isinstance(value, str | int) or value == "":
+        raise DocumentFormatError(f"{where}: 'id' is missing or not text", "give each document an id")
+    if len(str(value)) > LONGEST_ID:
+        raise DocumentFormatError(f"{where}: 'id' is longer than {LONGEST_ID} characters")
+    return str(value)
+
+
+def _document(where: str, row: dict[str, Any]) -> Document:
+    return Document(document_id(where, row.get("id")), _text(where, row, "title"), _text(where, row, "text"))
+
+
+def _text(where: str, row: dict[str, Any], key: str) -> str:
+    value = row.get(key)
+    if value is None:
+        return ""
+    if not isinstance(value, str):
+        raise DocumentFormatError(f"{where}: '{key}' is not text")
+    return value
+
+
+def read_queries(path: Path) -> Iterator[tuple[str, str]]:
+    """(id, query) of each line of JSON Lines, in order; without `id` it has its number. Raises DocumentFormatError."""
+    if not path.is_file():
+        raise DocumentFormatError(f"{path}: no such file")
+    for number, row in jsonl_rows(path):
+        where = f"{path} line {number:,}"
+        if not isinstance(row.get("query"), str):
+            raise DocumentFormatError(f"{where}: 'query' is missing or not text", "a query is {id, query}")
+        yield (document_id(where, row["id"]) if "id" in row else str(number)), row["query"]

@@ -1,0 +1,117 @@
+"""A BM25 index as an engine: the request's last message is the query, the answer is what was found, as JSON.
+
+    {"documents": [{"id": "9", "score": 12.3, "title": "…", "text": "…"}, …]}
+
+The schema of the request says how many are wanted (maxItems of `documents`), which of the four fields, and
+how long their texts may be; a longer text is cut there, so that offsets into it stay those of the document.
+No model takes part: the same query gives the same answer, whatever seed and temperature are.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any, ClassVar, Literal
+
+import orjson
+from pydantic import Field
+
+from kgqa_hpc.engines.engine import EngineInfo, EngineSettings, Request, Response
+from kgqa_hpc.engines.mailbox import Mailbox
+from kgqa_hpc.errors import EngineConfigError
+from kgqa_hpc.plugins.literature.bm25.manifest import read_manifest
+from kgqa_hpc.plugins.literature.bm25.search import Bm25Index, Hit, Retriever
+
+FIELDS = ("id", "score", "title", "text")
+_BATCH = 16  # requests that lie ready while one is answered
+
+
+class IndexSettings(EngineSettings):
+    """An index that `kgqa index build` made, or a site's OpenSearch."""
+
+    paths = ("path",)
+    dangerous: ClassVar = frozenset({"url"})
+
+    kind: Literal["index"] = "index"
+    path: str | None = Field(None, description="The folder of the index.")
+    url: str | None = Field(None, description="Address of an OpenSearch service, instead of a folder.")
+    name: str | None = Field(None, description="The index in the service at `url`.")
+
+    def contents(self) -> dict[str, str]:
+        """The fingerprint of the index: documents and parameters. Raises InputError without an index."""
+        return {"index": str(read_manifest(Path(self.path))["fingerprint"])} if self.path else {}
+
+
+class IndexEngine:
+    """Implements `Engine`. Raises EngineConfigError without an index."""
+
+    name = "index"
+    Settings = IndexSettings
+
+    def __init__(self, settings: IndexSettings, memory: Path | None = None) -> None:
+        self._index = _open(settings)
+        known = self._index.provenance()
+        parameters = known.get("parameters") or {}
+        self.info = EngineInfo(
+            name="index",
+            version=str(parameters.get("engine", "")),
+            model=Path(settings.path).name if settings.path else str(settings.name),
+            digest=str(known.get("fingerprint", "")),
+            max_batch=_BATCH,
+            settings=orjson.dumps(parameters, option=orjson.OPT_SORT_KEYS).decode() if parameters else "",
+        )
+
+    def preflight(self, schemas: Sequence[Mapping[str, Any]]) -> None:
+        """Refuses every question that is not for documents."""
+        for schema in schemas:
+            fields = _fields(schema)
+            if not fields or fields.keys() - set(FIELDS) or set(schema["properties"]) != {"documents"}:
+                raise EngineConfigError(
+                    "engine index answers with a list `documents` of "
+                    f"{', '.join(FIELDS)}, and this prompt asks for something else",
+                    "give the step retrieve a pass of its own, and the other steps another engine",
+                )
+
+    def generate(self, mailbox: Mailbox) -> Iterator[Response]:
+        for request in mailbox:
+            yield self._answer(request)
+
+    def close(self) -> None:
+        """Nothing to free."""
+
+    def _answer(self, request: Request) -> Response:
+        schema = request.schema or {}
+        fields = _fields(schema)
+        if not fields:
+            return Response(request.id, "", "error", error="the index answers nothing but queries")
+        wanted = int(schema["properties"]["documents"]["maxItems"])
+        hits = self._index.search(request.messages[-1]["content"], wanted)
+        found = [_entry(hit, fields) for hit in hits]
+        return Response(request.id, orjson.dumps({"documents": found}).decode(), "stop")
+
+
+def _open(settings: IndexSettings) -> Retriever:
+    if settings.path and not settings.url:
+        return Bm25Index(Path(settings.path))
+    if settings.url and settings.name and not settings.path:
+        from kgqa_hpc.plugins.literature.documents.opensearch import OpenSearchIndex
+
+        return OpenSearchIndex(settings.url, settings.name)
+    raise EngineConfigError(
+        "engine index needs either `path`, or `url` and `name`", "make an index with: kgqa index build"
+    )
+
+
+def _fields(schema: Mapping[str, Any]) -> Mapping[str, Any]:
+    """The fields that the schema wants of each document; empty when it asks for no documents."""
+    documents = (schema.get("properties") or {}).get("documents") or {}
+    fields: Mapping[str, Any] = (documents.get("items") or {}).get("properties") or {}
+    return fields
+
+
+def _entry(hit: Hit, fields: Mapping[str, Any]) -> dict[str, Any]:
+    texts = {"id": hit.id, "title": hit.document.title, "text": hit.document.text}
+    return {
+        name: hit.score if name == "score" else texts[name][: field.get("maxLength")]
+        for name, field in fields.items()
+    }

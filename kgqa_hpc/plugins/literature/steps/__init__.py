@@ -1,0 +1,1 @@
+"""Steps over texts: QAProt's extraction and mapping, retrieval, grounding, rephrasing."""

@@ -1,0 +1,85 @@
+"""Questions of a benchmark that the user has, as examples in a prompt: those most like the pair, by BM25.
+
+MedQA: JSON Lines with `question`, `options` {"A": …} and `answer_idx`. PubMedQA: its own JSON object of items by
+PMID (`ori_pqal.json`) with `QUESTION`, `LONG_ANSWER` and `final_decision`. Plain or gzip. Give the training
+part: what stands in a prompt must not stand in the test.
+"""
+
+from __future__ import annotations
+
+import gzip
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import orjson
+
+from kgqa_hpc.errors import InputError
+from kgqa_hpc.prompts.safe_text import TEXT_LENGTH, clean_text
+from kgqa_hpc.text import bounded_json
+
+
+class Examples:
+    """The items of a benchmark file as texts of one line each. Raises InputError naming the file and the item."""
+
+    def __init__(self, path: Path) -> None:
+        from kgqa_hpc.plugins.literature.bm25.in_memory import SmallIndex
+
+        self._texts = [clean_text(text, TEXT_LENGTH) for text in _texts(path)]
+        if not self._texts:
+            raise InputError(f"{path}: holds no item", "name the benchmark's training file")
+        self._index = SmallIndex(self._texts)
+
+    def like(self, text: str, number: int) -> list[str]:
+        """The `number` items most like the text, best first."""
+        return [self._texts[place] for place in self._index.search(text, number)] if number else []
+
+
+def _texts(path: Path) -> Iterator[str]:
+    for where, item in _items(path):
+        text = _medqa(item) or _pubmedqa(item)
+        if text is None:
+            raise InputError(f"{path} {where}: is no item of MedQA or PubMedQA", "see docs/documents.md")
+        yield text
+
+
+def _items(path: Path) -> Iterator[tuple[str, Any]]:
+    try:
+        data = path.read_bytes()
+        data = gzip.decompress(data) if data[:2] == b"\x1f\x8b" else data
+    except (OSError, EOFError) as problem:
+        raise InputError(f"{path}: cannot be read: {problem}", "check the path") from None
+    try:
+        whole = bounded_json.loads(data)
+    except orjson.JSONDecodeError:
+        whole = None  # JSON Lines, or damage that the lines will tell
+    if isinstance(whole, dict) and "question" not in whole:
+        yield from ((f"item {key}", item) for key, item in whole.items())
+        return
+    for number, line in enumerate(data.splitlines(), start=1):
+        if line.strip():
+            try:
+                yield f"line {number:,}", bounded_json.loads(line)
+            except orjson.JSONDecodeError:
+                raise InputError(f"{path} line {number:,}: is not JSON", "mend or remove it") from None
+
+
+def _medqa(item: Any) -> str | None:
+    if not isinstance(item, dict) or not isinstance(item.get("options"), dict):
+        return None
+    options, right = item["options"], item.get("answer_idx")
+    if not isinstance(item.get("question"), str) or right not in options:
+        return None
+    listed = " ".join(f"({letter}) {text}" for letter, text in options.items())
+    return f"{item['question']} {listed} Right: ({right})"
+
+
+def _pubmedqa(item: Any) -> str | None:
+    fields = (
+        [item.get(name) for name in ("QUESTION", "LONG_ANSWER", "final_decision")]
+        if isinstance(item, dict)
+        else []
+    )
+    if not fields or not all(isinstance(field, str) for field in fields):
+        return None
+    return f"Question: {fields[0]} Long answer: {fields[1]} Decision: {fields[2]}"

@@ -1,0 +1,140 @@
+"""Read the documents of a pair, one after another: does it support the pair, and by which words?
+
+One question per pair and document (BioGraphletQA, 3.4). The model copies passages; each is looked for in the
+document, and one that does not stand there word for word is dropped and counted. Or, where the prompt's schema has
+numbers for `snippets`, it names sentences of the document by number; one that is not there is dropped and counted
+too. So a quote in a record is a quote, with its place in the document's text.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from pydantic import Field
+
+from kgqa_hpc.columns import Column
+from kgqa_hpc.engines.engine import Request
+from kgqa_hpc.plugins.literature.documents.quotes import QuotableText, Quote, sentences
+from kgqa_hpc.plugins.literature.steps.retrieve import MOST
+from kgqa_hpc.prompts.safe_text import TEXT_LENGTH, clean_text
+from kgqa_hpc.settings import StepSettings
+from kgqa_hpc.steps.item import Item
+from kgqa_hpc.steps.judge import PAIR, pair_variables
+from kgqa_hpc.steps.step import Ask, Done, Outcome, Reject, Step
+
+SENTENCES = 100  # of a document that are numbered, where the prompt does not say how many
+SNIPPET = {"text": "string", "start": "int64", "end": "int64"}
+
+
+class GroundSettings(StepSettings):
+    """How much is read, and how much support is enough."""
+
+    k: int = Field(10, ge=1, le=MOST, description="Documents that are read of each pair, best first.")
+    characters: int = Field(
+        TEXT_LENGTH, ge=200, le=20_000, description="Of a document's text that are shown."
+    )
+    minimum: int = Field(0, ge=0, description="Reject pairs with fewer relevant documents.")
+
+
+class Ground(Step):
+    """Marks each document as relevant or not, with verified quotes."""
+
+    name = "ground"
+    Settings = GroundSettings
+    default_prompt = "ground"
+    answer = {"relevant": "boolean", "snippets": "array"}
+    adds = "annotation"
+    needs = (*PAIR, "documents")
+    columns = (
+        Column(
+            "documents",
+            [{"id": "string", "rank": "int64", "score": "double", "relevant": "bool", "snippets": [SNIPPET]}],
+            "Documents found for the pair; whether each supports it, and its words that do, by their place.",
+        ),
+        Column("relevant_documents", "int64", "How many of the documents that were read support the pair."),
+        Column("quotes_kept", "int64", "Quotes that stand in their document word for word."),
+        Column("quotes_dropped", "int64", "Quotes that the model made up or altered; they are left out."),
+    )
+
+    def __init__(self, settings: Any, prompt: Any, context: Any) -> None:
+        super().__init__(settings, prompt, context)
+        self.turns = settings.k
+        snippets = prompt.schema["properties"]["snippets"]
+        self._by_number = snippets["items"]["type"] == "integer"
+        most = snippets["items"].get("maximum", SENTENCES) if self._by_number else 0
+        # By the number of sentences shown, each made once: engines compile a schema when they first see it.
+        self._schemas = [_for_sentences(prompt.schema, shown) for shown in range(most + 1)]
+
+    def asks_about(self, item: Item) -> bool:
+        return bool(item.output["documents"])
+
+    def compute(self, item: Item) -> Outcome:
+        """Of a pair for which nothing was found."""
+        return self._end(item)
+
+    def variables(self, item: Item) -> dict[str, Any]:
+        document = item.output["documents"][item.state.get("read", 0)]
+        return {
+            **pair_variables(item),
+            "title": clean_text(document["title"], TEXT_LENGTH),
+            "text": clean_text(document["text"], self.settings.characters),
+            "sentences": [clean_text(one.text, TEXT_LENGTH) for one in self._sentences(document["text"])],
+        }
+
+    def request(self, item: Item, attempt: int, run_seed: int, turn: int = 0) -> Request:
+        """Where passages are named by number: the prompt's request for the numbers that this document has."""
+        request = super().request(item, attempt, run_seed, turn)
+        if not self._by_number:
+            return request
+        text = item.output["documents"][item.state.get("read", 0)]["text"]
+        return request._replace(schema=self._schemas[len(self._sentences(text))])
+
+    def accept(self, item: Item, answer: dict[str, Any]) -> Outcome:
+        read = item.state.get("read", 0)
+        documents = list(item.output["documents"])
+        named = answer["snippets"] if answer["relevant"] else []
+        kept, dropped = _quotes(self._named(documents[read]["text"], named))
+        documents[read] = {**documents[read], "relevant": answer["relevant"], "snippets": kept}
+        item.output["documents"] = documents
+        counts = item.annotations
+        counts["quotes_kept"] = counts.get("quotes_kept", 0) + len(kept)
+        counts["quotes_dropped"] = counts.get("quotes_dropped", 0) + dropped
+        item.state["read"] = read + 1
+        return Ask() if read + 1 < min(len(documents), self.settings.k) else self._end(item)
+
+    def _sentences(self, text: str) -> list[Quote]:
+        """Those that are shown with their numbers."""
+        return sentences(text[: self.settings.characters])[: len(self._schemas) - 1]
+
+    def _named(self, text: str, snippets: list[Any]) -> list[Quote | None]:
+        """The places in the text that the answer copied or numbered; None for what is not there."""
+        if not self._by_number:
+            quotable = QuotableText(text)
+            return [quotable.find(snippet) for snippet in snippets]
+        shown = dict(enumerate(self._sentences(text), start=1))
+        return [shown.get(number) for number in snippets]
+
+    def _end(self, item: Item) -> Outcome:
+        relevant = sum(bool(document.get("relevant")) for document in item.output["documents"])
+        found = {"quotes_kept": 0, "quotes_dropped": 0, **item.annotations}
+        item.annotations |= {**found, "relevant_documents": relevant}
+        if relevant < self.settings.minimum:
+            return Reject(f"{self.label}: too few relevant documents")
+        return Done()
+
+
+def _quotes(found: Sequence[Quote | None]) -> tuple[list[dict[str, Any]], int]:
+    """The different quotes in the order of the text, and how many passages are none."""
+    quotes = sorted({(quote.start, quote.end, quote.text) for quote in found if quote is not None})
+    return [{"text": words, "start": start, "end": end} for start, end, words in quotes], list(found).count(
+        None
+    )
+
+
+def _for_sentences(schema: dict[str, Any], shown: int) -> dict[str, Any]:
+    """The schema of an answer that names some of the sentences 1 to `shown`."""
+    snippets = schema["properties"]["snippets"]
+    items = {**snippets["items"], "minimum": 1, "maximum": max(shown, 1)}
+    few = {"minItems": 0, "maxItems": min(shown, snippets["maxItems"]), "items": items}
+    return {**schema, "properties": {**schema["properties"], "snippets": {**snippets, **few}}}

@@ -1,0 +1,235 @@
+"""Logic puzzles: signed relations compose along chains, a solver finds the truth, the model only words the
+question.
+
+A puzzle is a few statements of the graph, one change, and the thing whose change is asked for. It is kept when
+all that follows from the statements agrees about that one thing (effects.py). Chains are drawn on the reduced
+graph; the statements about their things come from the whole named graph.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Mapping
+from functools import partial
+from itertools import pairwise
+from typing import Any, Literal
+
+import numpy as np
+from pydantic import Field
+
+from kgqa_hpc.anchors.anchor import Anchor, AnchorKind, Drawn, Node, Relation, Source, Tools, graph_variables
+from kgqa_hpc.anchors.family import DIFFICULTY, content_id, difficulty, place, wording
+from kgqa_hpc.anchors.names import plain
+from kgqa_hpc.anchors.queries import premises_sparql
+from kgqa_hpc.anchors.simple_paths import Layer, PathSpace
+from kgqa_hpc.columns import Column
+from kgqa_hpc.errors import EmptyGraphError
+from kgqa_hpc.kg.reduce import AnswerGraph
+from kgqa_hpc.plugins.reasoning.effects import Effect, conclusions, effect_ends
+from kgqa_hpc.prompts.safe_text import clean_name
+from kgqa_hpc.settings import KindSettings
+
+IN_VAIN = 5_000  # draws in a row that gave no puzzle before drawing ends
+CHANGES = {"up": "becomes more active", "down": "becomes less active"}
+OUTCOMES = {"up": "rises", "down": "falls", "same": "stays as it is"}
+_HINTS = (
+    *("rise", "fall", "increase", "decrease", "reduce", "more", "less"),
+    *("higher", "lower", "unchanged", "stays"),
+)
+
+
+class PuzzleSettings(KindSettings):
+    """Which relations have which effect, and how large a puzzle is."""
+
+    kind: Literal["puzzle"] = "puzzle"
+    number: int = Field(1000, ge=1, description="Puzzles drawn; all that are found where there are fewer.")
+    length: int = Field(3, ge=1, le=6, description="Statements between what changes and what is asked for.")
+    distractors: int = Field(2, ge=0, le=20, description="Further statements about the same things, at most.")
+    effects: dict[str, Effect] = Field(
+        default_factory=lambda: dict[str, Effect](activates="raises", inhibits="lowers", requires="needs"),
+        min_length=1,
+        description="Edge type: raises, lowers, or needs (the source needs the target).",
+    )
+
+
+class PuzzleAnchors(AnchorKind):
+    """Chains of signed relations with one conclusion."""
+
+    name = "puzzle"
+    Settings = PuzzleSettings
+    group_word = "outcome"
+    whole_graph = True
+    gives = ("answer",)
+    columns = (
+        Column("statements", ["string"], "What is given, one statement of the graph each."),
+        Column("change", "string", "What changes, and how."),
+        Column("asked", "string", "The thing whose change is asked for."),
+        Column("outcome", "string", "What the solver found: rises, falls, or stays as it is."),
+        Column("puzzle_type", "string", "Kind of puzzle."),
+        Column(
+            "query", "string", "SPARQL 1.1 that gives the thing asked for when the graph has all statements."
+        ),
+        *DIFFICULTY,
+    )
+    sample = Anchor(
+        "sample",
+        "puzzle",
+        "falls",
+        (Node("a", "First node", "protein"), Node("b", "Second node", "process")),
+        (Relation(0, 1, "inhibits"),),
+        data={"changed": 0, "change": "up", "asked": 1, "outcome": "down", "steps": 1},
+    )
+
+    def draw(self, source: Source, settings: PuzzleSettings, seed: int, tools: Tools) -> Drawn:
+        """Raises InputError without clingo, EmptyGraphError when no chain has one conclusion."""
+        answers = source.answer_graph()
+        edges = _signed(answers.graph, settings.effects)
+        pairs = np.array([effect_ends(edge, settings.effects[edge[2]]) for edge in edges], np.int32)
+        layer = Layer.build(*_within(answers, pairs.reshape(-1, 2)))
+        space = PathSpace([layer] * settings.length)
+        make = partial(_puzzle, answers, _by_node(edges), settings=settings, seed=seed)
+        anchors = list(space.fitting(seed, settings.number, IN_VAIN, make))
+        if not anchors:
+            raise EmptyGraphError(
+                "the graph gives no puzzle with one conclusion", "see anchors.effects and anchors.length"
+            )
+        note = f"{space.kept:,} chains drawn, {len(anchors):,} puzzles with one conclusion"
+        return Drawn(anchors, {}, notes=(note,))
+
+    def variables(self, anchor: Anchor) -> dict[str, Any]:
+        """Beside nodes and relations: the `statements`, the `change`, and the nodes `changed` and `asked`."""
+        shown, data = graph_variables(anchor), anchor.data
+        nodes = shown["nodes"]
+        statements = [clean_name(text) for text in _statements(anchor)]
+        ends = {"changed": nodes[data["changed"]], "asked": nodes[data["asked"]]}
+        return {**shown, **ends, "statements": statements, "change": clean_name(_change(anchor))}
+
+    def start(self, anchor: Anchor) -> dict[str, Any]:
+        asked = anchor.nodes[anchor.data["asked"]].name
+        return {"answer": f"{asked} {OUTCOMES[anchor.data['outcome']]}."}
+
+    def worded(self, anchor: Anchor, question: str) -> str:
+        """The statements and the change as they are, then the model's question."""
+        return _opening(anchor) + question
+
+    def objection(self, anchor: Anchor, fields: Mapping[str, Any]) -> str | None:
+        """The statements must be unchanged, and the question must not tell what follows."""
+        opening, names = _opening(anchor), [node.name for node in anchor.nodes]
+        if not fields["question"].startswith(opening):
+            return "changes the statements"
+        if fields["answer"] != self.start(anchor)["answer"]:
+            return "is not what follows"
+        question = fields["question"].removeprefix(opening)
+        asked, changed = anchor.data["asked"], anchor.data["changed"]
+        between = [name for number, name in enumerate(names) if number not in (asked, changed)]
+        if objection := wording(question, [names[asked]], [], between):
+            return objection
+        words = plain(question).split()
+        return "hints at the outcome" if any(word.startswith(_HINTS) for word in words) else None
+
+    def record(self, anchor: Anchor, fields: Mapping[str, Any]) -> dict[str, Any]:
+        data = anchor.data
+        into = sum(data["asked"] in (relation.source, relation.target) for relation in anchor.relations)
+        return {
+            "statements": _statements(anchor),
+            "change": _change(anchor),
+            "asked": anchor.nodes[data["asked"]].name,
+            "outcome": OUTCOMES[data["outcome"]],
+            "puzzle_type": "signed chain",
+            "query": premises_sparql(anchor.nodes, anchor.relations, data["asked"]),
+            **difficulty(data["steps"], len(anchor.nodes), into),
+        }
+
+
+Edge = tuple[int, int, str]
+
+
+def _signed(graph: Any, effects: Mapping[str, Effect]) -> list[Edge]:
+    """The edges with an effect, each once."""
+    rows = zip(graph.edge_source.tolist(), graph.edge_target.tolist(), graph.edge_type.tolist(), strict=True)
+    named = ((source, target, graph.edge_types[kind]) for source, target, kind in rows if source != target)
+    return sorted({edge for edge in named if edge[2] in effects})
+
+
+def _within(answers: AnswerGraph, pairs: np.ndarray) -> tuple[int, np.ndarray, np.ndarray]:
+    """The pairs that lie in the reduced graph, as its number of nodes and the two columns of their numbers in it."""
+    place = np.full(answers.graph.num_nodes, -1, np.int32)
+    place[answers.positions] = np.arange(len(answers.positions))
+    kept = place[pairs]
+    kept = kept[(kept >= 0).all(axis=1)]
+    return len(answers.positions), kept[:, 0], kept[:, 1]
+
+
+def _by_node(edges: list[Edge]) -> dict[int, list[Edge]]:
+    around: dict[int, list[Edge]] = {}
+    for edge in edges:
+        around.setdefault(edge[0], []).append(edge)
+        around.setdefault(edge[1], []).append(edge)
+    return around
+
+
+def _puzzle(
+    answers: AnswerGraph,
+    around: Mapping[int, list[Edge]],
+    drawn: tuple[int, ...],
+    settings: PuzzleSettings,
+    seed: int,
+) -> Anchor | None:
+    """The puzzle of a chain; None when it has several conclusions, or two things bear one name."""
+    graph = answers.graph
+    path = tuple(answers.positions[list(drawn)].tolist())
+    ids = [str(graph.node_ids[node]) for node in path]
+    chance = random.Random(f"{seed}/{ids}")
+    change = chance.choice(list(CHANGES))
+    touching = sorted({edge for node in path for edge in around[node]})
+    chosen = _chosen(touching, path, settings, chance)
+    positions = {node: number for number, node in enumerate(path)}
+    for source, target, _ in chosen:
+        positions.setdefault(source, len(positions))
+        positions.setdefault(target, len(positions))
+    nodes = tuple(graph.node(node) for node in positions)
+    if len({plain(node.name) for node in nodes}) < len(nodes):
+        return None
+    relations = [Relation(positions[source], positions[target], kind) for source, target, kind in chosen]
+    relations.sort(key=lambda one: place(seed, f"{ids}/{one}"))
+    outcomes = conclusions(relations, settings.effects, 0, change, len(path) - 1)
+    if len(outcomes) != 1:
+        return None
+    data = {
+        "changed": 0,
+        "change": change,
+        "asked": len(path) - 1,
+        "outcome": outcomes[0],
+        "steps": len(path) - 1,
+    }
+    content = [[node.id for node in nodes], [list(relation) for relation in relations], change]
+    return Anchor(
+        content_id("puzzle", *content), "puzzle", OUTCOMES[outcomes[0]], nodes, tuple(relations), data=data
+    )
+
+
+def _chosen(
+    touching: list[Edge], path: tuple[int, ...], settings: PuzzleSettings, chance: random.Random
+) -> list[Edge]:
+    """The chain's own edges and some others that touch it."""
+    steps = set(pairwise(path))
+    own = [edge for edge in touching if effect_ends(edge, settings.effects[edge[2]]) in steps]
+    rest = [edge for edge in touching if edge not in own]
+    return own + chance.sample(rest, min(settings.distractors, len(rest)))
+
+
+def _statements(anchor: Anchor) -> list[str]:
+    names = [node.name for node in anchor.nodes]
+    return [f"{names[r.source]} {r.type.replace('_', ' ')} {names[r.target]}." for r in anchor.relations]
+
+
+def _change(anchor: Anchor) -> str:
+    return f"{anchor.nodes[anchor.data['changed']].name} {CHANGES[anchor.data['change']]}."
+
+
+def _opening(anchor: Anchor) -> str:
+    """What a puzzle begins with: everything that is given, and nothing else bears on it."""
+    lines = [f"{number}. {text}" for number, text in enumerate(_statements(anchor), start=1)]
+    return "\n".join(
+        ["These statements hold, and nothing else has an influence:", *lines, _change(anchor), ""]
+    )

@@ -1,0 +1,277 @@
+"""A run as a Python object: graph, anchors, steps and engine as settings objects, and the stages as methods.
+
+    run = kgqa_hpc.Run("runs/mine", graph=kgqa_hpc.Csv(nodes="nodes.csv", edges="edges.csv"),
+                       anchors=kgqa_hpc.Graphlets(per_shape=100), steps=["generate", "check", "judge"],
+                       engine=kgqa_hpc.OpenAI(base_url="http://localhost:8000/v1", model="..."))
+    run.preview(3)
+    run.work().merge()
+    run.dataset.to_pandas()
+
+`Run("runs/mine")` alone opens a run that is there. The commands of `kgqa` call the same methods.
+"""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal
+
+from kgqa_hpc import run_inputs, stages
+from kgqa_hpc.config import RunConfig, absolute_paths, parse_config, plain_config
+from kgqa_hpc.dataset.whole import require_whole
+from kgqa_hpc.errors import InputError
+from kgqa_hpc.runs import add_pass, change_dataset, open_run
+from kgqa_hpc.runs.checks import require_ready
+from kgqa_hpc.settings_objects import plain
+from kgqa_hpc.store import canonical
+from kgqa_hpc.store.run_folder import RunFolder
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from kgqa_hpc.dataset.accounting import Accounting
+    from kgqa_hpc.dataset.publish import Published
+
+Which = Literal["accepted", "rejected", "lost"]
+
+
+class Run:
+    """One run folder: made by the first method that needs it, or compared with the one that is there.
+
+    `graph`: settings, a mapping, `(nodes, edges)` as pandas frames with the columns of CSV files, or a networkx graph.
+    `engine`: settings, a mapping, or a function `(messages, schema, seed) -> str or dict`. Further sections of a
+    configuration (`prompts`, `passes`, `dataset`, `runtime`, `target` ...) are keywords, as mappings.
+    Raises ConfigError with every problem; InputError when nothing is given and there is no run.
+    """
+
+    def __init__(
+        self,
+        folder: str | Path,
+        *,
+        graph: Any = None,
+        anchors: Any = None,
+        steps: Sequence[Any] | None = None,
+        engine: Any = None,
+        seed: int | None = None,
+        **sections: Any,
+    ) -> None:
+        self.path = Path(folder)
+        self._file: Path | None = None
+        self._inputs = run_inputs.Inputs()
+        data = {key: value for key, value in {**sections, "seed": seed}.items() if value is not None}
+        if graph is not None:
+            data["graph"] = self._inputs.graph(graph)
+        if anchors is not None:
+            data["anchors"] = plain("anchors", anchors)
+        if engine is not None:
+            data["engine"] = self._inputs.engine(engine)
+        if steps is not None:
+            data["passes"] = [{"name": "main", "steps": [plain("step", step) for step in steps]}]
+        self._data = absolute_paths(data, Path.cwd()) if data else None
+        if self._data is None:
+            open_run(self.path)
+        else:
+            self._parsed()
+
+    @classmethod
+    def from_config(cls, config: str | Path | Mapping[str, Any], folder: str | Path) -> Run:
+        """The run of a configuration: a file, or the same as a mapping. Raises ConfigError."""
+        if isinstance(config, Mapping):
+            return cls(folder, **dict(config))
+        run = cls.__new__(cls)
+        run.path, run._file, run._inputs = Path(folder), Path(config), run_inputs.Inputs()
+        run._data = plain_config(run._file)
+        return run
+
+    def __repr__(self) -> str:
+        return f"kgqa_hpc.Run({str(self.path)!r})"
+
+    def _repr_html_(self) -> str:
+        from html import escape
+
+        from kgqa_hpc.status.render import render
+
+        if not RunFolder(self.path).manifest_file.exists():
+            return f"<code>{escape(repr(self))}</code>, not made yet"
+        return f"<code>{escape(repr(self))}</code><pre>{escape(render(self.status))}</pre>"
+
+    @property
+    def config(self) -> RunConfig:
+        """The checked configuration: that of the folder, or the one to make it with."""
+        return open_run(self.path)[1] if RunFolder(self.path).manifest_file.exists() else self._parsed()
+
+    @property
+    def status(self) -> dict[str, Any]:
+        """The document of `kgqa status --json`. Raises InputError when there is no run."""
+        return stages.standing(self.path)
+
+    @property
+    def dataset(self) -> Dataset:
+        """The merged dataset. Raises InputError when there is no run."""
+        return Dataset(RunFolder.open(self.path))
+
+    def preview(self, number: int = 3) -> Preview:
+        """Send a few items through all steps, before a run exists; shows as a table in a notebook."""
+        from kgqa_hpc.trials.preview import preview
+
+        with tempfile.TemporaryDirectory(prefix="kgqa-inputs-") as scratch:
+            config = self.config if self._data is None else self._parsed(Path(scratch))
+            self._inputs.write(Path(scratch))
+            return Preview(preview(config, number))
+
+    def create(self) -> RunFolder:
+        """Check the configuration and what it names, and make the folder, or compare the one that is there.
+
+        Raises ConfigError, PromptError, FingerprintMismatch.
+        """
+        if self._data is None:
+            return RunFolder.open(self.path)
+        if self._file is not None:
+            return stages.init(self._file, self.path)
+        with tempfile.TemporaryDirectory(prefix="kgqa-inputs-") as scratch:
+            self._inputs.write(Path(scratch))
+            require_ready(self._parsed(Path(scratch)), "Run")
+        run = stages.create(self._parsed(), self.path)
+        self._inputs.place(run)
+        return run
+
+    def work(self, threads: int | None = None) -> Run:
+        """Import the graph, sample, and send every item through its steps; goes on where it stopped."""
+        self.create()
+        until = [stage.gpus for stage in stages.STAGES].index(True) + 1
+        stages.work_through(stages.STAGES[:until], self.path, threads)
+        return self
+
+    def all(self, threads: int | None = None) -> Run:
+        """Every stage from the graph to the report."""
+        self.create()
+        stages.work_through(stages.STAGES, self.path, threads)
+        return self
+
+    def merge(
+        self, *, partial: bool = False, published: bool = False, dask: str | None = None, **changes: Any
+    ) -> Accounting:
+        """Change the `dataset:` keys that are given, then assemble the dataset; returns its accounting.
+
+        Raises ConfigError when a change is wrong; then nothing is changed and nothing is merged.
+        """
+        self.change_dataset(changes)
+        return stages.merge(self.path, partial=partial, published=published, dask=dask)
+
+    def change_dataset(self, changes: Mapping[str, Any]) -> None:
+        """Change keys of `dataset:` for the next merge: {"split.by": "nodes"}. Raises ConfigError, changing nothing."""
+        if changes:
+            change_dataset(self.path, changes)
+
+    def judge(
+        self, prompt: str | Path, *, engine: Any = None, name: str | None = None, trust: bool = False
+    ) -> Run:
+        """Ask one more judge about the pairs of the run: a prompt by name, or a file NAME.md. Then merge."""
+        from kgqa_hpc.work.run import run_command
+
+        file = Path(prompt) if str(prompt).endswith(".md") else None
+        if file is not None and not file.is_file():
+            raise InputError(f"{file}: no such prompt", "name a prompt of prompts/, or a file NAME.md")
+        stem = file.stem if file else str(prompt)
+        label = name or stem
+        settings: dict[str, Any] = {
+            "name": label,
+            "steps": [{"use": "judge", "prompt": stem, "as": label}],
+        }
+        inputs = run_inputs.Inputs()
+        if engine is not None:
+            settings["engine"] = run_inputs.with_folder(inputs.engine(engine), RunFolder(self.path).path)
+            inputs.place(RunFolder.open(self.path))
+        add_pass(self.path, settings, file, trust=trust)
+        run_command(self.path, trust=trust)
+        return self
+
+    def extend(self, size: int, threads: int | None = None, *, trust: bool = False) -> Run:
+        """Draw a larger sample that contains the one there is; answers are kept. Then work and merge."""
+        from kgqa_hpc.runs.sampling import extend
+
+        extend(self.path, size, threads, trust=trust)
+        return self
+
+    def report(self) -> Path:
+        """Write the page report/index.html; returns its path."""
+        return stages.report(self.path)
+
+    def publish(self, folder: str | Path, to: Sequence[str] = ()) -> Published:
+        """Make a folder that can be uploaded as it is; says what is missing. Nothing is uploaded."""
+        from kgqa_hpc.dataset.publish import publish
+
+        return publish(RunFolder.open(self.path), Path(folder), list(to))
+
+    def explain(self, item: str) -> dict[str, Any]:
+        """The document of `kgqa explain --json`."""
+        from kgqa_hpc.dataset.explain import explain
+
+        return explain(self.path, item)
+
+    def _parsed(self, inputs: Path | None = None) -> RunConfig:
+        data = run_inputs.with_folder(self._data, inputs or self.path.resolve() / run_inputs.FOLDER)
+        return parse_config(data, "Run" if self._file is None else str(self._file))
+
+
+class Dataset:
+    """The dataset of a merged run."""
+
+    def __init__(self, run: RunFolder) -> None:
+        self._run = run
+
+    def __repr__(self) -> str:
+        return f"Dataset({str(self._run.dataset)!r})"
+
+    @property
+    def accounting(self) -> dict[str, Any]:
+        """dataset/accounting.json. Raises InputError before the first merge."""
+        accounting: dict[str, Any] = canonical.loads(self._file("accounting.json").read_bytes())
+        return accounting
+
+    def records(self, which: Which = "accepted") -> Iterator[dict[str, Any]]:
+        """The records as in the JSON lines, streamed. Raises InputError before the first merge."""
+        with self._file(f"{which}.jsonl").open("rb") as file:
+            for line in file:
+                yield canonical.loads(line)
+
+    def to_pandas(self, which: Which = "accepted") -> pd.DataFrame:
+        """The records as a DataFrame, one row each. Raises InputError before the first merge."""
+        import pandas as pd
+
+        return pd.DataFrame(self.records(which))
+
+    def _repr_html_(self) -> str:
+        frame = self.to_pandas()
+        shown = [name for name in ("question", "answer", "group", "id") if name in frame]
+        html: str = frame[shown].head(10).to_html(index=False)
+        return f"{len(frame):,} accepted records{html}"
+
+    def _file(self, name: str) -> Path:
+        path = self._run.dataset / name
+        if not path.is_file():
+            raise InputError(f"{path}: no such file", f"first: kgqa merge {self._run.path}")
+        require_whole(path.parent, name)
+        return path
+
+
+class Preview(dict[str, Any]):
+    """The document of `kgqa preview --json`; text in a terminal, a table in a notebook."""
+
+    def __str__(self) -> str:
+        from kgqa_hpc.trials.preview import render
+
+        return render(self)
+
+    def to_pandas(self) -> pd.DataFrame:
+        """One row an item: group, status, reason, and the fields of its record."""
+        import pandas as pd
+
+        keys = ("id", "group", "status", "reason", "seconds")
+        rows = [{**{key: item[key] for key in keys}, **item["output"]} for item in self["items"]]
+        return pd.DataFrame(rows)
+
+    def _repr_html_(self) -> str:
+        html: str = self.to_pandas().to_html(index=False)
+        return html

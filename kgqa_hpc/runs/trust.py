@@ -1,0 +1,80 @@
+"""Consent: the commands, servers and credentials that a run's configuration makes its workers use.
+
+Each engine declares its `dangerous` settings (engines/engine.py): a command starts a program, an address receives
+prompts, a variable holds a key. Whoever makes the run agrees: the manifest pins the values, and who owns the manifest
+says who agreed. A verb that is about to act on a run's engines, or that writes its manifest anew, calls
+`require_agreed` first: a run whose values were changed since, or that another user made, needs `--trust-config`,
+which shows and pins them. docs/security.md.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from typing import Any
+
+from kgqa_hpc.engines.registry import ENGINES
+from kgqa_hpc.errors import InputError
+from kgqa_hpc.store.atomic import disk_errors
+from kgqa_hpc.store.run_folder import RunFolder
+
+
+def effects(config: Mapping[str, Any]) -> dict[str, Any]:
+    """The dangerous settings of a resolved configuration by their key: {"engine.command": …}."""
+    engines = {"engine": config.get("engine")}
+    for each in config.get("passes") or ():
+        engines[f"passes.{each['name']}.engine"] = each.get("engine")
+    return {
+        f"{place}.{key}": engine[key]
+        for place, engine in engines.items()
+        if isinstance(engine, Mapping)
+        for key in sorted(_dangerous(engine.get("kind")))
+        if engine.get(key) not in (None, "", [])
+    }
+
+
+def _dangerous(kind: object) -> frozenset[str]:
+    if not isinstance(kind, str) or kind not in ENGINES:
+        return frozenset()
+    keys: frozenset[str] = ENGINES.get(kind).Settings.dangerous
+    return keys
+
+
+def require_agreed(run: RunFolder, config: Mapping[str, Any], *, trust: bool = False) -> dict[str, Any]:
+    """The dangerous settings of the configuration that is about to be used, which somebody has agreed to.
+
+    Raises InputError that shows every value when they are not the pinned ones, or another user's run has pinned
+    them; `trust` agrees as the user who calls this. Root may make runs for others.
+    """
+    found = effects(config)
+    if trust:
+        run.pin_trust(found)
+        return found
+    with disk_errors(run.manifest_file):
+        owner = os.stat(run.manifest_file).st_uid
+    same = all(run.manifest().trusted.get(key) == value for key, value in found.items())
+    if found and not (same and owner in (os.geteuid(), 0)):
+        reason = "another user made it" if same else "these are not the values it was made with"
+        values = [f"  {key}: {shown(value)}" for key, value in found.items()]
+        raise InputError(
+            "\n".join([f"{run.path}: {reason}:", *values]),
+            "if you want this machine to do that: repeat the command with --trust-config",
+        )
+    return found
+
+
+def require_own(run: RunFolder, value: str, *, trust: bool = False) -> None:
+    """Raises InputError when another user's run names `value`, which reaches beyond the run."""
+    with disk_errors(run.manifest_file):
+        owner = os.stat(run.manifest_file).st_uid
+    if not trust and owner not in (os.geteuid(), 0):
+        raise InputError(
+            f"{run.path}: another user made it:\n  {shown(value)}",
+            "if you want this machine to do that: repeat the command with --trust-config",
+        )
+
+
+def shown(value: object) -> str:
+    """On a terminal, in one line: foreign text without control characters."""
+    text = " ".join(map(str, value)) if isinstance(value, list | tuple) else str(value)
+    return "".join(character if character.isprintable() else "?" for character in text)[:500]

@@ -1,0 +1,251 @@
+"""Anchors are drawn on the reduced graph; what they say is recounted on the whole named graph."""
+
+from __future__ import annotations
+
+import random
+from typing import Any
+
+import numpy as np
+import pytest
+
+from kgqa_hpc.anchors import KINDS
+from kgqa_hpc.anchors.anchor import Anchor, Source, Tools
+from kgqa_hpc.kg.graph import KnowledgeGraph
+from kgqa_hpc.kg.reduce import AnswerGraph, Wanted, reduce_to
+from tests.families.graphs import graph_of
+
+SEED = 20
+EXCLUDED = "secret"
+Triple = tuple[str, str, str]
+
+
+def hub_graph(seed: int = SEED, nodes: int = 400, edges: int = 1500) -> KnowledgeGraph:
+    """Random edges with hubs, some nodes without a name, two of one name, loops, and a type to leave out."""
+    chance = random.Random(seed)
+    kinds = [chance.choice(["drug", "gene", "disease"]) for _ in range(nodes)]
+    names = [f"name {k}" if k % 29 else " " for k in range(nodes)]
+    names[1] = names[2]
+    weights = [1 / (k % 97 + 1) for k in range(nodes)]
+    ends = chance.choices(range(nodes), weights, k=2 * edges)
+    relations = ["hits", "causes", EXCLUDED]
+    rows = [(ends[2 * k], chance.choice(relations), ends[2 * k + 1]) for k in range(edges)]
+    return graph_of(names, kinds, rows)
+
+
+def source_of(graph: KnowledgeGraph, **wanted: Any) -> Source:
+    limits = {"min_degree": 2, "max_degree": 12, "exclude_edge_types": [EXCLUDED], **wanted}
+    reduction = reduce_to(graph, Wanted(**limits))
+    return Source(reduction.graph, reduction.counts(), AnswerGraph.of(graph, reduction))
+
+
+def draw(source: Source, kind: str, **settings: Any) -> list[Anchor]:
+    made = KINDS.get(kind)
+    return list(made().draw(source, made.Settings(**settings), 1, Tools()).anchors)
+
+
+@pytest.fixture(scope="module")
+def graph() -> KnowledgeGraph:
+    return hub_graph()
+
+
+@pytest.fixture(scope="module")
+def source(graph: KnowledgeGraph) -> Source:
+    return source_of(graph)
+
+
+class Recount:
+    """The imported graph read again: named nodes, edges without the excluded type."""
+
+    def __init__(self, graph: KnowledgeGraph) -> None:
+        self.name = dict(zip(graph.node_ids, graph.names, strict=True))
+        self.type = {node: graph.node(k).type for k, node in enumerate(graph.node_ids)}
+        named = {node for node, name in self.name.items() if name.strip()}
+        rows = zip(graph.edge_source, graph.edge_type, graph.edge_target, strict=True)
+        found = {(graph.node_ids[s], graph.edge_types[k], graph.node_ids[t]) for s, k, t in rows}
+        self.edges = {e for e in found if e[1] != EXCLUDED and {e[0], e[2]} <= named and e[0] != e[2]}
+        self.around: dict[str, set[tuple[str, bool, str]]] = {node: set() for node in named}
+        for a, relation, b in self.edges:
+            self.around[a].add((relation, True, b))
+            self.around[b].add((relation, False, a))
+
+    def ends(self, start: str, way: list[dict[str, Any]]) -> set[str]:
+        paths = [(start,)]
+        for step in way:
+            paths = [
+                (*path, other)
+                for path in paths
+                for relation, out, other in self.around[path[-1]]
+                if (relation, out, self.type[other]) == (step["relation"], step["out"], step["type"])
+                and other not in path
+            ]
+        return {self.name[path[-1]] for path in paths}
+
+    def near(self, node: str, radius: int) -> set[str]:
+        ball = {node}
+        for _ in range(radius):
+            ball |= {other for one in ball for _, _, other in self.around[one]}
+        return ball
+
+
+@pytest.mark.parametrize("length", [1, 2, 3, 4])
+def test_answers_shortcuts_and_degrees_of_paths_are_those_of_the_whole_graph(
+    graph: KnowledgeGraph, source: Source, length: int
+) -> None:
+    recount = Recount(graph)
+    anchors = draw(source, "path", number=400, length=length, max_answers=60, shortcuts=True)
+    assert len(anchors) > 300
+    reduced = set(source.graph.node_ids)
+    for anchor in anchors:
+        ids = [node.id for node in anchor.nodes]
+        assert set(ids) <= reduced
+        assert set(anchor.data["answers"]) == recount.ends(ids[0], anchor.data["way"])
+        assert anchor.data["shortcut"] == (ids[-1] in recount.near(ids[0], length - 1))
+        assert anchor.data["degree"] == len(recount.near(ids[-1], 1)) - 1
+    assert length == 1 or any(len(one.data["answers"]) > 5 for one in anchors)
+    few = draw(source, "path", number=400, length=length, max_answers=5, shortcuts=True)
+    assert max(len(one.data["answers"]) for one in few) <= 5
+    every = draw(source, "path", number=400, length=length, max_answers=None, shortcuts=True)
+    assert all(set(one.data["answers"]) == recount.ends(one.nodes[0].id, one.data["way"]) for one in every)
+
+
+def test_a_path_question_is_asked_once(source: Source) -> None:
+    anchors = draw(source, "path", number=5000, length=2, max_answers=None, shortcuts=True)
+    asked = [(one.nodes[0].id, repr(one.data["way"])) for one in anchors]
+    assert len(asked) > 500
+    assert len(set(asked)) == len(asked)
+
+
+def test_answers_of_facts_are_those_of_the_whole_graph(graph: KnowledgeGraph, source: Source) -> None:
+    recount, reduced = Recount(graph), set(source.graph.node_ids)
+    anchors = draw(source, "fact", number=10_000, max_answers=3)
+    asked = set()
+    for anchor in anchors:
+        way = [{"relation": anchor.data["relation"], "out": anchor.data["out"], "type": anchor.data["asked"]}]
+        assert set(anchor.data["answers"]) == recount.ends(anchor.nodes[0].id, way)
+        assert any(node.id in reduced for node in anchor.nodes[1:])
+        asked.add((anchor.nodes[0].id, *way[0].values()))
+    fitting = {
+        (node, relation, out, recount.type[other])
+        for node in reduced
+        for relation, out, other in recount.around[node]
+        if other in reduced and list(recount.name.values()).count(recount.name[node]) == 1
+    }
+    complete = {
+        (node, *step)
+        for node, *step in fitting
+        if len(recount.ends(node, [dict(zip(("relation", "out", "type"), step, strict=True))])) <= 3
+    }
+    assert asked == {question for question in complete if "name 2" not in _ends(recount, question)}
+    assert len(asked) > 100
+
+
+def _ends(recount: Recount, question: tuple[Any, ...]) -> set[str]:
+    """Two nodes are named `name 2`: a fact with both as its answers is left out."""
+    node, relation, out, kind = question
+    ends = [
+        recount.name[other]
+        for found, away, other in recount.around[node]
+        if (found, away, recount.type[other]) == (relation, out, kind)
+    ]
+    return {name for name in ends if ends.count(name) > 1}
+
+
+def test_scripts_run_on_the_whole_graph(graph: KnowledgeGraph, source: Source) -> None:
+    script = "FIND nodes WITH id=<entity> AS one\nGRAPHWALK FROM one FOLLOW hits DIRECTION out AS near\n"
+    templates = [
+        {"name": "names", "script": f"{script}SELECT near FIELDS name AS answer"},
+        {"name": "count", "script": f"{script}COUNT near AS answer"},
+    ]
+    settings = [{**one, "entity": "gene", "asks": "something"} for one in templates]
+    recount = Recount(graph)
+    anchors = draw(source, "script", number=60, scripts=settings, max_answers=30)
+    assert {anchor.group for anchor in anchors} == {"names", "count"}
+    for anchor in anchors:
+        ends = {
+            b for relation, out, b in recount.around[anchor.nodes[0].id] if (relation, out) == ("hits", True)
+        }
+        names = {recount.name[end] for end in ends}
+        expected = names if anchor.group == "names" else {str(len(ends))}
+        assert set(anchor.data["answers"]) == expected
+
+
+def test_statements_of_puzzles_come_from_the_whole_graph(graph: KnowledgeGraph, source: Source) -> None:
+    pytest.importorskip("clingo", reason="CLINGO IS NOT INSTALLED (extra: puzzles)")
+    edges, reduced = Recount(graph).edges, set(source.graph.node_ids)
+    effects = {"hits": "raises", "causes": "lowers"}
+    anchors = draw(source, "puzzle", number=100, length=2, distractors=8, effects=effects)
+    for anchor in anchors:
+        assert {node.id for node in anchor.nodes[:3]} <= reduced
+        ids = [node.id for node in anchor.nodes]
+        assert all((ids[one.source], one.type, ids[one.target]) in edges for one in anchor.relations)
+    assert any(node.id not in reduced for anchor in anchors for node in anchor.nodes)
+
+
+def test_hubs_are_drawn_on_the_reduced_graph_and_count_all_neighbours(
+    graph: KnowledgeGraph, source: Source
+) -> None:
+    recount = Recount(graph)
+    anchors = draw(source, "hub", number=1000, min_degree=3)
+    for anchor in anchors:
+        assert anchor.data["degree"] == len(recount.near(anchor.nodes[0].id, 1)) - 1
+
+
+TWINS = [
+    (0, "r", 3),
+    (1, "r", 3),
+    (2, "r", 3),
+    (3, "r", 4),
+    (4, "r", 5),
+    (0, "r", 5),
+    (2, "r", 4),
+    (2, "r", 5),
+]
+TEMPLATE = {
+    "name": "near",
+    "entity": "x",
+    "asks": "what is near",
+    "script": "FIND nodes WITH id=<entity> AS a\nGRAPHWALK FROM a AS b\nSELECT b FIELDS name AS answer",
+}
+
+
+@pytest.mark.parametrize(
+    ("kind", "settings"),
+    [
+        ("path", {"length": 1}),
+        ("fact", {"max_answers": 5}),
+        ("script", {"scripts": [TEMPLATE]}),
+        ("hub", {"min_degree": 2}),
+    ],
+)
+def test_a_name_that_two_nodes_of_the_whole_graph_bear_is_not_asked_about(
+    kind: str, settings: dict[str, Any]
+) -> None:
+    graph = graph_of(["Twin", "Twin", "Own", "B", "C", "D"], ["x"] * 6, TWINS)
+    source = source_of(graph, min_degree=2, exclude_edge_types=[])
+    assert "Twin" in source.graph.names  # the other twin has one neighbour: it is not in the reduced graph
+    given = {anchor.nodes[0].name for anchor in draw(source, kind, **settings)}
+    assert "Own" in given
+    assert "Twin" not in given
+
+
+def test_a_question_whose_answer_is_what_it_names_is_not_asked() -> None:
+    graph = graph_of(["Alpha", "alpha", "B"], ["x", "y", "y"], [(0, "r", 1), (0, "r", 2), (2, "r", 1)])
+    template = {**TEMPLATE, "entity": "x"}
+    source = source_of(graph, min_degree=0, exclude_edge_types=[])
+    asked = {one.nodes[0].name for one in draw(source, "fact", max_answers=5)}
+    assert "Alpha" not in asked
+    assert asked
+    with pytest.raises(Exception, match="no script gave an answer"):
+        draw(source, "script", scripts=[template])
+
+
+def test_the_graph_of_answers_is_named_and_without_excluded_types(graph: KnowledgeGraph) -> None:
+    reduction = reduce_to(
+        graph, Wanted(exclude_edge_types=[EXCLUDED], node_types=["gene", "drug"], max_degree=12)
+    )
+    answers = AnswerGraph.of(graph, reduction)
+    assert answers.unnamed
+    assert EXCLUDED not in {answers.graph.edge_types[kind] for kind in answers.graph.edge_type}
+    assert all(name.strip() for name in answers.graph.names)
+    assert "disease" in {answers.graph.node(k).type for k in range(answers.graph.num_nodes)}
+    assert np.array_equal(answers.graph.node_ids[answers.positions], reduction.graph.node_ids)

@@ -1,0 +1,21 @@
+"""A small merged run."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.plugins.evaluation.pairs import record, write_lines
+from tests.steps.conftest import stop
+
+__all__ = ["merged_run", "stop"]
+
+
+@pytest.fixture
+def merged_run(tmp_path: Path) -> Path:
+    """60 accepted and 40 rejected pairs of five shapes."""
+    run = tmp_path / "run"
+    write_lines(run / "dataset" / "accepted.jsonl", [record(i, accepted=True) for i in range(60)])
+    write_lines(run / "dataset" / "rejected.jsonl", [record(i, accepted=False) for i in range(60, 100)])
+    return run

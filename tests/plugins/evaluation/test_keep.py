@@ -1,0 +1,72 @@
+"""A run over records carries the columns it is told to, with their types."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pyarrow.parquet as pq
+import pytest
+
+from kgqa_hpc import stages
+from kgqa_hpc.config import parse_config
+from kgqa_hpc.errors import ConfigError
+from kgqa_hpc.plugins.evaluation.records import records
+from tests.plugins.evaluation.pairs import write_lines
+
+pytestmark = pytest.mark.plugin("literature")  # its step judge_support and its clusters of sequences
+
+
+def configuration(source: Path, columns: list[str]) -> dict[str, Any]:
+    return {
+        "anchors": {"kind": "records", "from": str(source)},
+        "engine": {"kind": "scripted"},
+        "passes": [{"name": "main", "steps": [{"use": "keep", "columns": columns}, "judge_support"]}],
+        "dataset": {
+            "z_score": None,
+            "split": {"by": "sequence_cluster", "shares": {"train": 0.5, "test": 0.5}},
+        },
+    }
+
+
+def test_columns_of_the_source_are_kept_and_a_cleaned_dataset_can_be_split_by_sequence(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PATH", str(tmp_path))  # without MMseqs2
+    made = [
+        {
+            "id": f"r{n}",
+            "question": f"What is {n}?",
+            "answer": "That.",
+            "document_text": "That is it.",
+            "accession": f"P{n}",
+            "sequence": "MKVLAW" * 5 if n % 2 else "GHTREP" * 5,
+            "taxonomy": ["human", "mammals"] if n % 3 else None,
+        }
+        for n in range(30)
+    ]
+    source = write_lines(tmp_path / "made.jsonl", made)
+    config = configuration(source, ["accession", "sequence", "taxonomy"])
+    (tmp_path / "run.yaml").write_text(json.dumps(config))
+    stages.all_stages(tmp_path / "run.yaml", tmp_path / "run")
+    found = list(records(tmp_path / "run"))
+    assert len(found) == 30
+    for record in found:
+        wanted = made[int(record["id"][1:])]
+        assert {name: record[name] for name in ("accession", "sequence", "taxonomy")} == {
+            name: wanted[name] for name in ("accession", "sequence", "taxonomy")
+        }
+        assert "document_text" not in record
+    accepted = [record for record in found if record["accepted"]]
+    parts = {(record["sequence"], record["split"]) for record in accepted}
+    assert len(parts) == 2
+    card = (tmp_path / "run" / "dataset" / "README.md").read_text(encoding="utf-8")
+    assert "(single linkage of Jaccard" in card
+    (file,) = (tmp_path / "run" / "dataset").glob("accepted-train-*.parquet")
+    assert str(pq.read_schema(file).field("taxonomy").type).startswith("list<")
+
+
+def test_a_column_that_nobody_adds_is_refused_at_once() -> None:
+    with pytest.raises(ConfigError, match="no step or anchor kind adds colour"):
+        parse_config(configuration(Path("made.jsonl"), ["accession", "colour"]), "the test")

@@ -1,0 +1,126 @@
+"""`kgqa gasl` as a user meets it: one JSON object on stdout, the right exit code, never a traceback."""
+
+from __future__ import annotations
+
+import json
+from functools import partial
+from pathlib import Path
+
+import pytest
+
+from kgqa_hpc.errors import ConfigError, InputError
+from kgqa_hpc.kg.file import write_graph
+from kgqa_hpc.kg.sources.csv import read_csv
+from kgqa_hpc.plugins.gasl import session
+from kgqa_hpc.plugins.gasl.engine_ask import asking
+from kgqa_hpc.plugins.gasl.graph_files import read_tables
+from kgqa_hpc.plugins.gasl.model import Prompt
+from tests import command
+
+kgqa = partial(command.kgqa, "gasl")
+
+
+@pytest.fixture
+def script(tmp_path: Path) -> Path:
+    path = tmp_path / "script.gasl"
+    path.write_text(
+        "FIND nodes WITH type=drug AS drugs\nGENERATE report FROM drugs AS story\n", encoding="utf-8"
+    )
+    return path
+
+
+def test_run_prints_one_object(script: Path, toy_files: Path) -> None:
+    graph = ("--nodes", toy_files / "nodes.csv", "--edges", toy_files / "edges.csv")
+    done = kgqa("run", script, *graph, "--answers", toy_files / "answers.json", "--json", code=0)
+    document = json.loads(done.stdout)
+    assert list(document) == ["status", "variables", "steps"]
+    assert document["variables"]["story"] == "12 nodes of 5 types"
+    failed = kgqa("run", script, *graph, "--json", code=1)
+    assert json.loads(failed.stdout)["error"]["kind"] == "model"
+    text = kgqa("run", script, *graph, code=1)
+    assert "line 2, column 1: model" in text.stderr
+    assert text.stdout.endswith("error\n")
+
+
+def test_check_prints_every_faulty_command(tmp_path: Path) -> None:
+    path = tmp_path / "script.gasl"
+    path.write_text("FNID nodes\nCOUNT x\nFIND nods\n", encoding="utf-8")
+    document = json.loads(kgqa("check", path, "--json", code=2).stdout)
+    assert document["status"] == "error"
+    assert [(e["line"], e["column"], e["nearest"]) for e in document["errors"]] == [
+        (1, 1, "FIND"),
+        (3, 6, "NODES"),
+    ]
+    path.write_text("COUNT x\n", encoding="utf-8")
+    assert json.loads(kgqa("check", path, "--json", code=0).stdout) == {"status": "success", "errors": []}
+
+
+def test_a_script_that_cannot_be_read_exits_2_with_its_error(tmp_path: Path, toy_files: Path) -> None:
+    path = tmp_path / "script.gasl"
+    path.write_text("SET a = 1\nFNID nodes\n", encoding="utf-8")
+    graph = {"nodes": toy_files / "nodes.csv", "edges": toy_files / "edges.csv"}
+    result, code = session.run(path, **graph)
+    assert code == 2
+    assert result.to_dict() == {"status": "error", "variables": {}, "steps": [], "error": result.error}
+
+
+def test_options_that_do_not_go_together_are_bad_input(script: Path, toy_files: Path) -> None:
+    nodes, edges = toy_files / "nodes.csv", toy_files / "edges.csv"
+    with pytest.raises(InputError, match="which graph"):
+        session.run(script)
+    with pytest.raises(InputError, match="which graph"):
+        session.run(script, nodes=nodes)
+    with pytest.raises(InputError, match="which graph"):
+        session.run(script, nodes=nodes, edges=edges, graph=toy_files)
+    with pytest.raises(InputError, match="do not go together"):
+        session.run(script, nodes=nodes, edges=edges, engine=nodes, answers=nodes)
+    with pytest.raises(InputError, match="cannot be read"):
+        session.run(toy_files / "nope.gasl", nodes=nodes, edges=edges)
+    with pytest.raises(InputError, match=r"kg\.h5"):
+        session.run(script, graph=toy_files)
+    (toy_files / "list.json").write_text("[1]")
+    with pytest.raises(InputError, match="must be an object"):
+        session.run(script, nodes=nodes, edges=edges, answers=toy_files / "list.json")
+
+
+def test_a_run_and_its_tables_are_one_graph(tmp_path: Path, toy_files: Path) -> None:
+    script = tmp_path / "script.gasl"
+    script.write_text("FIND nodes AS n; FIND edges AS e; COUNT FIND paths DEPTH 2 AS p", encoding="utf-8")
+    nodes, edges = toy_files / "nodes.csv", toy_files / "edges.csv"
+    write_graph(tmp_path / "kg.h5", read_csv(nodes, edges), {})
+    of_run, of_tables = (
+        session.run(script, graph=tmp_path)[0],
+        session.run(script, nodes=nodes, edges=edges)[0],
+    )
+    assert of_run.variables == of_tables.variables
+    assert of_run.variables["n"][0]["properties"]["year"] == 1975
+    assert read_tables(nodes, edges).digest == read_tables(nodes, edges).digest
+
+
+def test_an_engine_answers_each_prompt(tmp_path: Path) -> None:
+    settings = tmp_path / "engine.yaml"
+    settings.write_text("engine: {kind: scripted}\n", encoding="utf-8")
+    prompts = [
+        Prompt("PROCESS", "name it", "a", {"id": "a"}),
+        Prompt("CLASSIFY", "name it", "b", {"id": "b"}),
+        Prompt("GENERATE", "one sentence", "*", {"x": 1}, "report"),
+    ]
+    with asking(settings) as ask:
+        answers = ask(prompts)
+        assert all(isinstance(answer, str) and answer for answer in answers)
+        assert list(ask(prompts)) == list(answers)
+
+
+def test_what_an_engine_fails_to_answer_is_none(tmp_path: Path) -> None:
+    settings = tmp_path / "engine.yaml"
+    settings.write_text("kind: scripted\nfaults: {garbage: 1.0}\n", encoding="utf-8")
+    with asking(settings) as ask:
+        assert ask([Prompt("PROCESS", "name it", "a", {"id": "a"})]) == [None]
+
+
+@pytest.mark.parametrize("text", ["kind: nope", "- 1", "a: [", "engine: {kind: scripted, speed: 3}"])
+def test_settings_that_are_none_are_bad_input(tmp_path: Path, text: str) -> None:
+    settings = tmp_path / "engine.yaml"
+    settings.write_text(text, encoding="utf-8")
+    with pytest.raises(ConfigError, match=r"engine\.yaml"), asking(settings):
+        pass

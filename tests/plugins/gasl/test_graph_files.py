@@ -1,0 +1,140 @@
+"""The graph a script sees: typed columns of CSV files, a run's kg.h5, and what is wrong with a file."""
+
+from __future__ import annotations
+
+import gzip
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
+
+from kgqa_hpc.errors import GraphFormatError, InputError
+from kgqa_hpc.kg.graph import KnowledgeGraph
+from kgqa_hpc.plugins.gasl.graph import Graph, PropertyGraph
+from kgqa_hpc.plugins.gasl.graph_files import from_run, read_tables
+
+
+def read(folder: Path, nodes: str, edges: str = "source_id,target_id,type\n") -> PropertyGraph:
+    (folder / "nodes.csv").write_text(nodes, encoding="utf-8")
+    (folder / "edges.csv").write_text(edges, encoding="utf-8")
+    return read_tables(folder / "nodes.csv", folder / "edges.csv")
+
+
+@pytest.mark.parametrize(
+    ("cells", "values"),
+    [
+        (("1", "-20", ""), [1, -20, None]),
+        (("1", "2.0", "1e3"), [1.0, 2.0, 1000.0]),
+        (("true", "FALSE", ""), [True, False, None]),
+        (("1", "true", ""), ["1", "true", None]),
+        (("01", "2", ""), ["01", "2", None]),
+        (("+1", ".5", "1."), ["+1", ".5", "1."]),
+        (("NaN", "1", ""), ["NaN", "1", None]),
+        (("1e999", "1", ""), ["1e999", "1", None]),
+        ((" 1", "2", "3"), [" 1", "2", "3"]),
+        (("123456789012345678901234567890", "1", ""), [123456789012345678901234567890, 1, None]),
+        (("", "", ""), [None, None, None]),
+    ],
+)
+def test_a_column_is_typed_as_a_whole(tmp_path: Path, cells: tuple[str, ...], values: list[Any]) -> None:
+    rows = "".join(f"n{k},,t,{cell}\n" for k, cell in enumerate(cells))
+    graph = Graph(read(tmp_path, f"id,name,type,x\n{rows}"))
+    got = [node["properties"].get("x") for node in graph.nodes()]
+    assert got == values
+    assert [type(value) for value in got] == [type(value) for value in values]
+
+
+@given(st.lists(st.one_of(st.integers(), st.just(""), st.floats(allow_nan=False, allow_infinity=False))))
+@example([2**53 + 1, 0.5])
+def test_numbers_come_back_as_they_were_written(
+    tmp_path_factory: pytest.TempPathFactory, cells: list[Any]
+) -> None:
+    rows = "".join(f"n{k},,t,{cell}\n" for k, cell in enumerate(cells))
+    graph = Graph(read(tmp_path_factory.mktemp("cells"), f"id,name,type,x\n{rows}"))
+    if all(cell == "" or abs(cell) <= 1e308 for cell in cells):
+        # A column is typed as a whole: with one decimal, all are doubles, and a long whole number loses digits.
+        decimal = any(isinstance(cell, float) for cell in cells)
+        numbers = [None if cell == "" else float(cell) if decimal else cell for cell in cells]
+        assert [node["properties"].get("x") for node in graph.nodes()] == numbers
+
+
+def test_ids_names_and_types_stay_texts_in_any_order_of_columns(tmp_path: Path) -> None:
+    graph = Graph(
+        read(tmp_path, 'type,x,id,name\nt,5,007,"a, b"\nu,,1,\n', "type,target_id,source_id,w\ne,1,007,0.5\n")
+    )
+    assert list(graph.nodes()) == [
+        {"id": "007", "name": "a, b", "type": "t", "properties": {"x": 5}},
+        {"id": "1", "name": "", "type": "u", "properties": {}},
+    ]
+    assert list(graph.edges()) == [{"source": "007", "target": "1", "type": "e", "properties": {"w": 0.5}}]
+
+
+def test_a_graph_without_nodes_or_edges_is_one(tmp_path: Path) -> None:
+    graph = Graph(read(tmp_path, "id,name,type\n"))
+    assert (graph.num_nodes, graph.num_edges) == (0, 0)
+
+
+def test_gzip_is_read_and_the_digest_is_that_of_the_text(tmp_path: Path) -> None:
+    plain = read(tmp_path, "id,name,type\na,b,c\n")
+    packed = tmp_path / "nodes.csv.gz"
+    packed.write_bytes(gzip.compress((tmp_path / "nodes.csv").read_bytes()))
+    assert read_tables(packed, tmp_path / "edges.csv").digest == plain.digest
+    assert read(tmp_path, "id,name,type\na,b,d\n").digest != plain.digest
+
+
+@pytest.mark.parametrize(
+    ("nodes", "edges", "said"),
+    [
+        ("id,name\na,b\n", "source_id,target_id,type\n", "nodes.csv line 1: column 'type' is missing"),
+        ("id,name,type,x,x\na,b,c,1,2\n", "source_id,target_id,type\n", "column 'x' stands twice"),
+        ("id,name,type\na,b,c\na,d,e\n", "source_id,target_id,type\n", "nodes.csv line 3: node id 'a'"),
+        ("id,name,type\na,b,c\n", "source_id,target_id,type\na,z,e\n", "edges.csv line 2: 'z'"),
+        ("id,name,type\na,b\n", "source_id,target_id,type\n", "nodes.csv line 2"),
+    ],
+)
+def test_what_is_wrong_with_a_file_is_said_with_its_line(
+    tmp_path: Path, nodes: str, edges: str, said: str
+) -> None:
+    with pytest.raises(GraphFormatError, match=said):
+        read(tmp_path, nodes, edges)
+
+
+def test_a_missing_file_is_bad_input(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="no such file"):
+        read_tables(tmp_path / "nodes.csv", tmp_path / "edges.csv")
+
+
+def knowledge_graph() -> KnowledgeGraph:
+    codes = np.array([0, 1], np.int32)
+    return KnowledgeGraph(
+        node_ids=np.array(["a", "b"], object),
+        names=np.array(["A", ""], object),
+        node_type=codes,
+        node_types=("x", "y"),
+        edge_source=codes,
+        edge_target=codes[::-1],
+        edge_type=np.array([0, 0], np.int32),
+        edge_types=("e",),
+    )
+
+
+def test_a_run_gives_its_nodes_and_edges() -> None:
+    graph = Graph(from_run(knowledge_graph(), "digest"))
+    assert list(graph.nodes())[1] == {"id": "b", "name": "", "type": "y", "properties": {}}
+    assert list(graph.edges())[1] == {"source": "b", "target": "a", "type": "e", "properties": {}}
+
+
+def test_typed_properties_of_a_run_are_plain_values() -> None:
+    typed = replace(
+        knowledge_graph(),
+        node_properties={"year": pa.array([1999, None]), "never": pa.nulls(2, pa.large_string())},
+        edge_properties={"weight": pa.array([0.5, None])},
+    )
+    graph = Graph(from_run(typed, "digest"))
+    assert [node["properties"] for node in graph.nodes()] == [{"year": 1999}, {}]
+    assert [edge["properties"] for edge in graph.edges()] == [{"weight": 0.5}, {}]

@@ -1,0 +1,143 @@
+"""Steps and results are bounded: what is too large is cut and said, or is an error."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import pytest
+
+from kgqa_hpc.plugins.gasl import world
+from kgqa_hpc.plugins.gasl.execute import Result
+from kgqa_hpc.plugins.gasl.graph import PropertyGraph
+from kgqa_hpc.plugins.gasl.model import Prompt
+
+Run = Callable[..., Result]
+GraphOf = Callable[..., PropertyGraph]
+
+
+@pytest.fixture(scope="module")
+def crowd(graph_of: GraphOf) -> PropertyGraph:
+    """400 nodes, each with an edge to every other: 159,600 edges."""
+    nodes = [f"n{k},n{k},t" for k in range(400)]
+    edges = [f"n{a},n{b},e" for a in range(400) for b in range(400) if a != b]
+    return graph_of(["id,name,type", *nodes], ["source_id,target_id,type", *edges])
+
+
+def test_a_list_keeps_its_first_hundred_thousand_items_and_a_count_counts_all(
+    crowd: PropertyGraph, run: Run
+) -> None:
+    result = run("FIND edges AS e; COUNT FIND edges AS n", crowd)
+    assert len(result.variables["e"]) == 100_000
+    assert result.variables["e"][-1]["source"] == "n250"
+    assert result.steps[0]["truncated"] is True
+    assert (result.steps[0]["status"], result.status) == ("partial", "partial")
+    assert result.variables["n"] == 159_600
+
+
+def test_a_limit_of_ones_own_is_no_cut(crowd: PropertyGraph, run: Run) -> None:
+    step = run("FIND edges LIMIT 100000 AS e", crowd).steps[0]
+    assert (step["status"], step["count"]) == ("success", 100_000)
+    assert "truncated" not in step
+
+
+def test_a_list_within_a_dict_is_cut_too(crowd: PropertyGraph, run: Run) -> None:
+    result = run("FIND nodes LIMIT 1 AS one; SUBGRAPH AROUND one RADIUS 1 AS s", crowd)
+    assert [len(part) for part in result.variables["s"].values()] == [400, 100_000]
+    assert result.steps[1]["status"] == "partial"
+
+
+@pytest.mark.parametrize(
+    "script",
+    [
+        "COUNT FIND paths DEPTH 10",
+        "FIND paths WITH target=nowhere DEPTH 10",
+        "GRAPHWALK FROM e",
+    ],
+)
+def test_a_search_that_looks_at_too_much_is_a_limit_error(
+    crowd: PropertyGraph, run: Run, monkeypatch: pytest.MonkeyPatch, script: str
+) -> None:
+    monkeypatch.setattr("kgqa_hpc.plugins.gasl.routes.MAX_LOOKS", 100_000)
+    result = run(f"FIND nodes AS e; {script}", crowd)
+    assert result.error is not None
+    assert (result.error["kind"], result.error["column"]) == ("limit", 18)
+
+
+def test_an_item_may_have_64_kib_and_no_more(run: Run) -> None:
+    longest = "a" * (65536 - len('{"x":""}'))
+    assert run(f'SET v = [{{"x": "{longest}"}}]').status == "success"
+    result = run('SET w = [{"x": "' + "é" * 32764 + '"}]\nADD_FIELD w FIELD: y = upper(x)')
+    assert result.error is not None
+    assert (result.error["kind"], result.error["line"]) == ("limit", 2)
+    result = run(f'SET v = [{{"x": "{longest}"}}]; SET k = 1; ADD_FIELD v FIELD: y = 1')
+    assert result.error is not None
+    assert result.error["kind"] == "limit"
+    assert list(result.variables["v"][0]) == ["x"]
+
+
+def test_all_variables_together_are_bounded(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(world, "MAX_BYTES", 100_000)
+    doubling = "SET v = [1, 2, 3]\n" + "UPDATE v WITH v OPERATION: append\n" * 20
+    result = run(doubling)
+    assert result.error is not None
+    assert result.error["kind"] == "limit"
+    assert 1000 < len(result.variables["v"]) < 100_000
+
+
+def test_what_was_created_is_bounded_too(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(world, "MAX_BYTES", 5_000)
+    result = run("".join(f'SET v = ["n{k}"]; CREATE_NODES FROM v AS v\n' for k in range(150)))
+    assert result.error is not None
+    assert result.error["kind"] == "limit"
+    assert 10 < result.error["line"] < 100
+
+
+def test_a_value_is_never_nested_deeper_than_two_hundred_levels(run: Run) -> None:
+    result = run('SET v = [{"key": 1}]\n' + "GROUP v BY key AS v\n" * 300)
+    assert result.error is not None
+    assert result.error["kind"] == "limit"
+
+
+def test_values_within_two_hundred_levels_can_be_compared_and_counted(run: Run) -> None:
+    nested = "GROUP v BY key AS v\n" * 90
+    result = run(
+        f'SET v = [{{"key": 1}}]\n{nested}COUNT v UNIQUE AS n; MERGE v, v AS m; COUNT v FIELD items AS t'
+    )
+    assert result.error is None
+    assert result.variables["n"] == 1
+    assert len(result.variables["m"]) == 1
+
+
+def test_an_answer_nested_deeper_than_a_script_counts_as_none(run: Run) -> None:
+    def deep(prompts: Sequence[Prompt]) -> Sequence[Any]:
+        value: Any = 1
+        for _ in range(5000):
+            value = [value]
+        return [value for _ in prompts]
+
+    result = run("SET v = [1]; PROCESS v WITH x", ask=deep)
+    assert (result.status, result.variables["v"][0]["result"]) == ("partial", None)
+
+
+def test_a_pattern_that_would_backtrack_for_ever_takes_linear_time(graph_of: GraphOf, run: Run) -> None:
+    graph = graph_of(["id,name,type", f"n1,{'a' * 60000}!,t"], ["source_id,target_id,type"])
+    begin = time.process_time()
+    assert run('FIND nodes WITH name matches "(a+)+$" AS r', graph).variables["r"] == []
+    assert time.process_time() - begin < 30
+
+
+def test_numbers_stay_exact_and_finite(run: Run) -> None:
+    result = run(
+        "SET n = 123456789012345678901234567890\nSET v = [1, 1e308, 0.1]; ADD_FIELD v FIELD: x = $n + 1\n"
+        "AGGREGATE v BY value WITH sum AS s"
+    )
+    assert result.variables["v"][0]["x"] == 123456789012345678901234567891
+    assert result.variables["s"] == 1e308
+    overflow = run("SET v = [9e307, 9e307]; AGGREGATE v BY value WITH sum AS s")
+    assert overflow.error is not None
+    assert overflow.error["kind"] == "limit"
+    beyond = run("SET n = 1e999")
+    assert beyond.error is not None
+    assert beyond.error["kind"] == "limit"

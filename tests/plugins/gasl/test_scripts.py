@@ -1,0 +1,70 @@
+"""Questions from scripts carry the script, and their answer is what it gives when it is run again."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from kgqa_hpc.anchors.anchor import Source, Tools
+from kgqa_hpc.errors import ConfigError
+from kgqa_hpc.plugins.gasl.execute import execute
+from kgqa_hpc.plugins.gasl.graph_files import from_run
+from kgqa_hpc.plugins.gasl.parser import parse
+from kgqa_hpc.plugins.gasl.script import ScriptAnchors, ScriptSettings, answers_of
+from kgqa_hpc.plugins.gasl.state import State
+from tests.families.graphs import random_graph
+
+COUNT = "FIND nodes WITH id=<entity> AS one\nGRAPHWALK FROM one FOLLOW hits DIRECTION out AS near\nCOUNT near AS answer"
+NAMES = "FIND nodes WITH id=<entity> AS one\nGRAPHWALK FROM one AS near\nSELECT near FIELDS name AS answer"
+
+
+def template(name: str, script: str) -> dict[str, str]:
+    return {"name": name, "script": script, "entity": "gene", "asks": "something"}
+
+
+def draw(graph: Any, *templates: dict[str, str], number: int = 40) -> list[Any]:
+    settings = ScriptSettings.model_validate({"number": number, "scripts": list(templates)})
+    return list(ScriptAnchors().draw(Source(graph), settings, 1, Tools()).anchors)
+
+
+def test_every_answer_is_what_the_script_gives_and_what_the_graph_holds() -> None:
+    graph = random_graph(3, 80, 300)
+    anchors = draw(graph, template("count", COUNT), template("names", NAMES))
+    assert {anchor.group for anchor in anchors} == {"count", "names"}
+    own = from_run(graph, "")
+    hits = graph.edge_types.index("hits")
+    for anchor in anchors:
+        script = parse(anchor.data["script"].encode())
+        result = execute(script, own, State(script.digest, own.digest))
+        assert answers_of(result.variables["answer"]) == anchor.data["answers"]
+        me = int(anchor.nodes[0].id[1:])
+        if anchor.group == "count":
+            ends = set(graph.edge_target[(graph.edge_source == me) & (graph.edge_type == hits)].tolist())
+            assert anchor.data["answers"] == [str(len(ends - {me}))]
+        else:
+            rows, others = graph.csr()
+            names = {graph.names[other] for other in others[rows[me] : rows[me + 1]]}
+            assert set(anchor.data["answers"]) == names
+
+
+def test_a_script_that_cannot_be_read_is_refused_before_anything_is_drawn() -> None:
+    with pytest.raises(ConfigError, match=r"anchors\.scripts wrong line 1"):
+        draw(random_graph(3, 20, 40), template("wrong", "FIDN nodes AS answer"))
+
+
+@pytest.mark.parametrize(
+    ("value", "answers"),
+    [
+        (3, ["3"]),
+        ("gene", ["gene"]),
+        ([{"key": "b", "value": 2}, {"key": "a", "value": 1}], ["a", "b"]),
+        ([{"id": "N1"}], []),
+        ({"a": 1}, []),
+        (True, []),
+        (None, []),
+        ([], []),
+    ],
+)
+def test_numbers_texts_and_named_items_are_answers(value: Any, answers: list[str]) -> None:
+    assert answers_of(value) == answers

@@ -1,0 +1,157 @@
+"""Paths, walks, patterns and parts of random graphs are those that brute force finds, in the stated order."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable
+from itertools import pairwise, permutations, product
+from typing import Any
+
+import networkx as nx
+import pytest
+
+from kgqa_hpc.plugins.gasl.execute import Result
+from kgqa_hpc.plugins.gasl.graph import PropertyGraph
+
+Edge = tuple[str, str, str]
+Run = Callable[..., Result]
+GraphOf = Callable[..., PropertyGraph]
+
+
+def random_graph(seed: int, graph_of: GraphOf) -> tuple[list[str], list[Edge], PropertyGraph]:
+    """Seven nodes in an order that is not the alphabet's, with parallel edges and loops."""
+    print(f"seed {seed}")
+    chance = random.Random(seed)
+    nodes = [f"n{k}" for k in chance.sample(range(7), 7)]
+    edges = [(chance.choice(nodes), chance.choice(nodes), chance.choice("ab")) for _ in range(14)]
+    graph = graph_of(
+        ["id,name,type", *(f"{node},{node},{'even' if int(node[1]) % 2 == 0 else 'odd'}" for node in nodes)],
+        ["source_id,target_id,type", *(",".join(edge) for edge in edges)],
+    )
+    return nodes, edges, graph
+
+
+def choices(edges: list[Edge], first: str, last: str, direction: str) -> list[int]:
+    """Positions of the edges that lead from one node to another."""
+    return [
+        place
+        for place, (source, target, _) in enumerate(edges)
+        if (direction != "in" and (source, target) == (first, last))
+        or (direction != "out" and (source, target) == (last, first))
+    ]
+
+
+def all_paths(nodes: list[str], edges: list[Edge], length: int, direction: str) -> list[tuple[Any, ...]]:
+    """Nodes and types of every simple path of a length, by positions of nodes, then of edges."""
+    found = []
+    for path in permutations(range(len(nodes)), length + 1):
+        names = [nodes[place] for place in path]
+        steps = [choices(edges, a, b, direction) for a, b in pairwise(names)]
+        found += [(path, taken, names, [edges[e][2] for e in taken]) for taken in product(*steps)]
+    return [(names, types) for _, _, names, types in sorted(found)]
+
+
+@pytest.mark.parametrize("seed", range(6))
+@pytest.mark.parametrize("direction", ["out", "in", "both"])
+def test_all_simple_paths_are_found_in_their_order(
+    seed: int, direction: str, graph_of: GraphOf, run: Run
+) -> None:
+    nodes, edges, graph = random_graph(seed, graph_of)
+    result = run(f"FIND paths DIRECTION {direction} DEPTH 3 AS p", graph)
+    expected = [path for length in (1, 2, 3) for path in all_paths(nodes, edges, length, direction)]
+    assert [(p["nodes"], p["relations"]) for p in result.variables["p"]] == expected
+
+
+@pytest.mark.parametrize("seed", range(6))
+@pytest.mark.parametrize("direction", ["out", "in", "both"])
+def test_all_shortest_paths_are_found_in_their_order(
+    seed: int, direction: str, graph_of: GraphOf, run: Run
+) -> None:
+    nodes, edges, graph = random_graph(seed, graph_of)
+    script = f"FIND nodes AS n; RANK n BY id AS m; GRAPHCONNECT m TO n DIRECTION {direction} DEPTH 3 AS p"
+    expected = []
+    for first in sorted(nodes, reverse=True):
+        for last in nodes:
+            by_length = (
+                [
+                    p
+                    for p in all_paths(nodes, edges, length, direction)
+                    if (p[0][0], p[0][-1]) == (first, last)
+                ]
+                for length in (1, 2, 3)
+            )
+            expected += next((paths for paths in by_length if paths), []) if first != last else []
+    assert [(p["nodes"], p["relations"]) for p in run(script, graph).variables["p"]] == expected
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_a_pattern_matches_what_brute_force_matches(seed: int, graph_of: GraphOf, run: Run) -> None:
+    nodes, edges, graph = random_graph(seed, graph_of)
+    result = run("GRAPHPATTERN (even)-[a]->(x:)<-[b]-(even) AS p", graph)
+    expected = []
+    for a, b, c in permutations(range(len(nodes)), 3):
+        if int(nodes[a][1]) % 2 or int(nodes[c][1]) % 2:
+            continue
+        first = [e for e in choices(edges, nodes[a], nodes[b], "out") if edges[e][2] == "a"]
+        second = [e for e in choices(edges, nodes[b], nodes[c], "in") if edges[e][2] == "b"]
+        expected += [(nodes[a], nodes[b], nodes[c])] * (len(first) * len(second))
+    got = [(p["even"]["id"], p["x"]["id"], p["even_1"]["id"]) for p in result.variables["p"]]
+    assert got == expected
+    assert all(p["relations"] == ["a", "b"] for p in result.variables["p"])
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_walks_subgraphs_and_clusters_agree_with_networkx(seed: int, graph_of: GraphOf, run: Run) -> None:
+    nodes, edges, graph = random_graph(seed, graph_of)
+    script = (
+        f"FIND nodes WITH id={nodes[0]} AS v; FIND nodes AS n\n"
+        "GRAPHWALK FROM v FOLLOW a DIRECTION out DEPTH 2 AS w; SUBGRAPH AROUND v RADIUS 1 AS s\n"
+        "CLUSTER n VIA b AS c"
+    )
+    variables = run(script, graph).variables
+    way = nx.MultiDiGraph([(s, t) for s, t, kind in edges if kind == "a"])
+    way.add_nodes_from(nodes)
+    away = nx.single_source_shortest_path_length(way, nodes[0], cutoff=2)
+    expected = sorted((d, nodes.index(node), node) for node, d in away.items() if d)
+    assert [(x["depth"], x["id"]) for x in variables["w"]] == [(d, node) for d, _, node in expected]
+    near = {nodes[0]} | {t for s, t, _ in edges if s == nodes[0]} | {s for s, t, _ in edges if t == nodes[0]}
+    assert [x["id"] for x in variables["s"]["nodes"]] == [node for node in nodes if node in near]
+    inner = [(s, t) for s, t, _ in edges if s in near and t in near]
+    assert [(x["source"], x["target"]) for x in variables["s"]["edges"]] == inner
+    parts = nx.Graph([(s, t) for s, t, kind in edges if kind == "b"])
+    parts.add_nodes_from(nodes)
+    groups = [[node for node in nodes if node in part] for part in nx.connected_components(parts)]
+    groups.sort(key=lambda part: (-len(part), nodes.index(part[0])))
+    assert [[x["id"] for x in part["items"]] for part in variables["c"]] == groups
+
+
+def test_subgraph_enters_only_the_types_it_may(run: Run, short: Callable[[Any], Any]) -> None:
+    script = "FIND nodes WITH id=p2 AS v; SUBGRAPH AROUND v RADIUS 3 INCLUDE PERSON, drug AS s"
+    assert short(run(script).variables["s"]["nodes"]) == ["p1", "p2", "p3", "d1", "d2"]
+
+
+def test_what_was_created_is_searched_too(run: Run, short: Callable[[Any], Any]) -> None:
+    result = run(
+        'SET v = [{"id": "x", "name": "new", "type": "made", "n": 5, "properties": {"m": 6}}, '
+        '{"id": "p1"}, {}]\n'
+        "CREATE_NODES FROM v AS made\n"
+        'SET w = [{"source": "x", "target": "p1"}, {"source": "p1", "target": "x", "w": 1}, {"source": "x", '
+        '"target": "p1"}, {"source": "x", "target": "nope"}]\n'
+        "CREATE_EDGES FROM w AS linked\n"
+        "FIND paths WITH source=x DEPTH 1 AS p; GRAPHWALK FROM made FOLLOW related_to AS near\n"
+        "FIND nodes WITH n=5 AND m=6 AS found; FIND edges WITH SOURCE_FILTER type=made AS e\n"
+        "GRAPHPATTERN (made)-[related_to]-(PERSON) AS g"
+    )
+    assert result.error is None
+    assert [step["skipped"] for step in result.steps if step["command"].startswith("CREATE")] == [2, 2]
+    assert short(result.variables["linked"]) == ["x>p1", "p1>x"]
+    assert short(result.variables["p"]) == ["x>p1", "x>p1"]
+    assert short(result.variables["near"]) == ["p1"]
+    assert short(result.variables["found"]) == ["x"]
+    assert short(result.variables["e"]) == ["x>p1"]
+    assert len(result.variables["g"]) == 2
+
+
+def test_only_nodes_of_the_graph_count_as_nodes(run: Run) -> None:
+    result = run('SET v = [{"id": "p1"}, {"id": "nope"}, {"id": "p1"}, {"id": 5}]; GRAPHWALK FROM v')
+    assert result.steps[-1]["skipped"] == 2

@@ -1,0 +1,215 @@
+"""A script goes on from its state file after any kill, and from its state after an asking that was put off."""
+
+from __future__ import annotations
+
+import json
+import signal
+import subprocess
+import sys
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from kgqa_hpc.errors import InputError
+from kgqa_hpc.plugins.gasl import session
+from kgqa_hpc.plugins.gasl.execute import Result, execute
+from kgqa_hpc.plugins.gasl.graph import PropertyGraph
+from kgqa_hpc.plugins.gasl.model import Answers, Prompt
+from kgqa_hpc.plugins.gasl.parser import parse
+from kgqa_hpc.plugins.gasl.state import State
+
+SCRIPT = """\
+DECLARE total AS COUNTER WITH_DESCRIPTION "edges"
+FIND nodes WITH type=drug AS drugs
+FIND edges AS links
+TRY { COUNT links AS n; COUNT nope AS x; SET no = 1 }
+CATCH { UPDATE total WITH n OPERATION: append; UPDATE total WITH n OPERATION: append }
+FINALLY CREATE_NODES FROM drugs WITH TYPE: copy AS copies
+SET v = [{"id": "x1"}, {"id": "x2"}]
+CREATE_NODES FROM v AS made
+FIND nodes WITH type=nope AS none
+ON empty DO CREATE_EDGES FROM links WITH TYPE: again AS again
+ON error DO SET no = 2
+PROCESS made WITH instruction: report
+COUNT FIND edges AS edges
+COUNT FIND nodes AS nodes
+CANCEL
+SET no = 3
+"""
+ANSWERS = {"report": {"*": [1, {"é": None}]}}
+# Kills itself with its n-th state on the way to the disk: before a byte is written, or before it has its name.
+KILLED = """
+import os, signal, sys
+from kgqa_hpc.store import atomic
+from kgqa_hpc.cli import main
+where, left = sys.argv.pop(1), int(sys.argv.pop(1))
+function = getattr(atomic, where)
+def once_more(*arguments, **named):
+    global left
+    left -= 1
+    if left == 0:
+        os.kill(os.getpid(), signal.SIGKILL)
+    return function(*arguments, **named)
+setattr(atomic, where, once_more)
+main()
+"""
+
+
+@pytest.fixture
+def files(toy_files: Path, tmp_path: Path) -> dict[str, Path]:
+    (tmp_path / "script.gasl").write_text(SCRIPT, encoding="utf-8")
+    (tmp_path / "answers.json").write_text(json.dumps(ANSWERS), encoding="utf-8")
+    return {
+        "script": tmp_path / "script.gasl",
+        "nodes": toy_files / "nodes.csv",
+        "edges": toy_files / "edges.csv",
+        "answers": tmp_path / "answers.json",
+        "state": tmp_path / "state.json",
+    }
+
+
+def run(files: dict[str, Path]) -> dict[str, Any]:
+    return session.run(**files)[0].to_dict()  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("where", "time"), [("temp_file", 1), ("commit", 2), ("temp_file", 7), ("commit", 11)]
+)
+def test_a_killed_script_goes_on_to_the_same_end(files: dict[str, Path], where: str, time: int) -> None:
+    expected = run({**files, "state": files["state"].with_name("other.json")})
+    options = [
+        part for name in ("nodes", "edges", "answers", "state") for part in (f"--{name}", str(files[name]))
+    ]
+    command = [sys.executable, "-c", KILLED, where, str(time), "gasl", "run", str(files["script"]), *options]
+    killed = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert killed.returncode == -signal.SIGKILL, killed.stderr
+    assert files["state"].exists() == (time > 1)
+    assert run(files) == expected
+
+
+def test_each_command_is_done_once_however_often_it_is_stopped(
+    files: dict[str, Path], toy: PropertyGraph
+) -> None:
+    class Stop(Exception):
+        pass
+
+    script = parse(SCRIPT.encode())
+    plain = State(script.digest, toy.digest)
+    expected = execute(script, toy, plain, Answers(ANSWERS)).to_dict()
+    document = json.dumps(State(script.digest, toy.digest).to_dict())
+    rounds = 0
+    while True:
+        state = State.from_dict(json.loads(document))
+        rounds += 1
+
+        def stop(state: State) -> None:
+            nonlocal document
+            document = json.dumps(state.to_dict())
+            raise Stop
+
+        try:
+            result = execute(script, toy, state, Answers(ANSWERS), stop)
+        except Stop:
+            continue
+        break
+    assert rounds > 10
+    assert result.to_dict() == expected
+    assert state == plain
+
+
+def test_a_finished_script_gives_its_result_again(files: dict[str, Path]) -> None:
+    first = run(files)
+    kept = files["state"].read_bytes()
+    (files["answers"]).write_text("{}")
+    assert run(files) == first
+    assert files["state"].read_bytes() == kept
+    assert json.loads(kept)["declared"] == {"total": {"kind": "COUNTER", "description": "edges"}}
+
+
+def test_an_error_that_ended_a_script_may_be_mended_outside_of_it(files: dict[str, Path]) -> None:
+    (files["answers"]).write_text("{}")
+    failed = run(files)
+    assert failed["error"]["kind"] == "model"
+    (files["answers"]).write_text(json.dumps(ANSWERS))
+    assert run(files)["status"] == "cancelled"
+
+
+def test_another_script_or_graph_is_refused(files: dict[str, Path], tmp_path: Path) -> None:
+    run(files)
+    other = tmp_path / "other.gasl"
+    other.write_text(SCRIPT + "# more\n")
+    with pytest.raises(InputError, match="another script"):
+        run({**files, "script": other})
+    edges = tmp_path / "edges.csv"
+    edges.write_text(files["edges"].read_text().replace("0.9", "0.8"))
+    with pytest.raises(InputError, match="another graph"):
+        run({**files, "edges": edges})
+
+
+@pytest.mark.parametrize("text", ["", "[]", "{}", '{"format": 1}', '{"format": 2}', "[" * 5000])
+def test_a_file_that_is_no_state_is_refused(files: dict[str, Path], text: str) -> None:
+    files["state"].write_text(text)
+    with pytest.raises(InputError, match="is not the state of a script"):
+        run(files)
+    assert files["state"].read_text() == text
+
+
+def test_a_state_file_in_no_folder_is_refused_before_anything_runs(files: dict[str, Path]) -> None:
+    with pytest.raises(InputError, match="its folder does not exist"):
+        run({**files, "state": files["state"].parent / "nowhere" / "state.json"})
+
+
+class _Later(Exception):
+    def __init__(self, prompts: Sequence[Prompt]) -> None:
+        super().__init__()
+        self.prompts = prompts
+
+
+def test_a_step_may_put_off_an_asking_and_come_again_with_the_answers(toy: PropertyGraph) -> None:
+    script = parse(b"FIND nodes WITH type=drug AS d; TRY { PROCESS d WITH x; SET a = 1 }; FINALLY SET b = 1")
+    state = State(script.digest, toy.digest)
+    answers: dict[str, str] = {}
+
+    def ask(prompts: Sequence[Prompt]) -> Sequence[Any]:
+        if any(prompt.key not in answers for prompt in prompts):
+            raise _Later(prompts)
+        return [answers[prompt.key] for prompt in prompts]
+
+    with pytest.raises(_Later) as later:
+        execute(script, toy, state, ask)
+    assert "b" not in state.variables
+    assert len(state.steps) == 1
+    answers.update({prompt.key: f"about {prompt.content['name']}" for prompt in later.value.prompts})
+    state = State.from_dict(json.loads(json.dumps(state.to_dict())))
+    result = execute(script, toy, state, ask)
+    assert [item["result"] for item in result.variables["d"]] == ["about aspirin", "about warfarin"]
+    assert (result.variables["a"], result.variables["b"]) == (1, 1)
+
+
+def test_the_next_script_finds_what_the_last_one_left(toy: PropertyGraph, run: Callable[..., Result]) -> None:
+    first = parse(b'SET v = [{"id": "n", "type": "new"}]; CREATE_NODES FROM v; DECLARE k AS COUNTER')
+    second = parse(b"COUNT v AS c; FIND nodes WITH type=new AS f; SET k = text")
+    state = State(first.digest, toy.digest)
+    execute(first, toy, state)
+    result = execute(second, toy, state.after(second.digest))
+    assert result.variables["c"] == 1
+    assert [node["id"] for node in result.variables["f"]] == ["n"]
+    assert result.error is not None
+    assert result.error["kind"] == "type"
+    assert len(result.steps) == 3
+
+
+def test_items_are_asked_in_batches_with_their_ids_or_places(toy: PropertyGraph) -> None:
+    asked: list[list[str]] = []
+
+    def ask(prompts: Sequence[Prompt]) -> Sequence[Any]:
+        asked.append([prompt.key for prompt in prompts])
+        return [None if prompt.key == "2" else prompt.key for prompt in prompts]
+
+    script = parse(b'SET v = [{"id": "a"}, {}, {"id": 7}, 1]; ITERATE v BATCH_SIZE 3 WITH CLASSIFY x')
+    result = execute(script, toy, State(script.digest, toy.digest), ask)
+    assert asked == [["a", "2", "7"], ["4"]]
+    assert [item["category"] for item in result.variables["v"]] == ["a", None, "7", "4"]
+    assert (result.status, result.steps[-1]["unanswered"]) == ("partial", 1)

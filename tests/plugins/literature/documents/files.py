@@ -1,0 +1,45 @@
+"""Small document files for the tests of this room."""
+
+from __future__ import annotations
+
+import gzip
+import json
+from collections.abc import Iterable
+from pathlib import Path
+
+from kgqa_hpc.plugins.literature.bm25.build import build_index
+
+
+def record(pmid: int, title: str = "A title.", abstract: str = "", version: int = 1, more: str = "") -> str:
+    """One PubmedArticle; `abstract` is the inside of Abstract, or plain text for one AbstractText."""
+    inside = abstract if abstract.startswith("<AbstractText") else f"<AbstractText>{abstract}</AbstractText>"
+    body = f"<Abstract>{inside}</Abstract>" if abstract else ""
+    return (
+        f'<PubmedArticle><MedlineCitation Status="MEDLINE"><PMID Version="{version}">{pmid}</PMID>'
+        f"<Article><ArticleTitle>{title}</ArticleTitle>{body}</Article>{more}</MedlineCitation></PubmedArticle>"
+    )
+
+
+def deletion(*pmids: int) -> str:
+    inside = "".join(f'<PMID Version="1">{pmid}</PMID>' for pmid in pmids)
+    return f"<DeleteCitation>{inside}</DeleteCitation>"
+
+
+def medline(path: Path, *parts: str, prolog: str = "") -> Path:
+    text = (
+        f'<?xml version="1.0" encoding="utf-8"?>{prolog}<PubmedArticleSet>{"".join(parts)}</PubmedArticleSet>'
+    )
+    data = text.encode()
+    path.write_bytes(gzip.compress(data) if path.suffix == ".gz" else data)
+    return path
+
+
+def jsonl(path: Path, rows: Iterable[dict[str, object]]) -> Path:
+    path.write_text("".join(json.dumps(row, ensure_ascii=False) + "\n" for row in rows), encoding="utf-8")
+    return path
+
+
+def index(target: Path, *documents: Path, shards: int = 2, stem: bool = False, workers: int = 1) -> Path:
+    """A BM25 index of document files."""
+    build_index(target, list(documents), shards=shards, stem=stem, workers=workers, progress=lambda *_: None)
+    return target

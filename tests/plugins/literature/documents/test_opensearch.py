@@ -1,0 +1,93 @@
+"""A site's search service answers as our own index does."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from kgqa_hpc.errors import InputError, StoreError
+from kgqa_hpc.plugins.literature.bm25.search import Retriever
+from kgqa_hpc.plugins.literature.documents.opensearch import CREDENTIALS, OpenSearchIndex
+from tests.servers import QuietHandler, serving
+
+DOCUMENTS = {"a": ("Cats", "The cat."), "b": ("Dogs", "A dog, a cat."), "c/1": ("Birds", "A bird.")}
+
+
+class _Service(QuietHandler):
+    asked: list[tuple[str, str | None, Any]]
+    failures: list[int]
+
+    def _answer(self) -> None:
+        size = int(self.headers.get("Content-Length") or 0)
+        body = json.loads(self.rfile.read(size)) if size else None
+        self.asked.append((self.path, self.headers.get("Authorization"), body))
+        code, content = (self.failures.pop(0), {}) if self.failures else self._content(body)
+        self.reply(code, json.dumps(content).encode())
+
+    do_GET = do_POST = _answer
+
+    def _content(self, body: Any) -> tuple[int, dict[str, Any]]:
+        if self.path == "/pubmed/_search":
+            words = body["query"]["multi_match"]["query"].lower().split()
+            found = {
+                name: sum(word in " ".join(d).lower() for word in words) for name, d in DOCUMENTS.items()
+            }
+            hits = [_hit(name) | {"_score": score} for name, score in reversed(found.items()) if score]
+            return 200, {"hits": {"hits": hits[: body["size"]]}}
+        if self.path == "/pubmed/_doc/c%2F1":
+            return 200, {**_hit("c/1"), "found": True}
+        if self.path == "/":
+            return 200, {"version": {"number": "2.19.0"}}
+        return (200, {"pubmed": {}}) if self.path in ("/pubmed/_settings", "/pubmed/_mapping") else (404, {})
+
+
+def _hit(name: str) -> dict[str, Any]:
+    return {"_id": name, "_source": dict(zip(("title", "text"), DOCUMENTS[name], strict=True))}
+
+
+@pytest.fixture
+def service() -> Iterator[tuple[str, type[_Service]]]:
+    handler = type("Service", (_Service,), {"asked": [], "failures": []})
+    with serving(handler) as address:
+        yield address, handler
+
+
+def test_it_answers_queries_and_gives_documents(service) -> None:
+    url, handler = service
+    index: Retriever = OpenSearchIndex(url, "pubmed")
+    hits = index.search('"cat" AND dog:* cat', 2)
+    assert [hit.id for hit in index.search("cat")] == ["a", "b"]
+    assert len(hits) <= 2
+    assert handler.asked[0][2]["query"]["multi_match"]["query"] == '"cat" AND dog:* cat'
+    found = index.document("c/1")
+    assert found is not None
+    assert (found.id, found.title, found.text) == ("c/1", "Birds", "A bird.")
+    assert index.document("nobody") is None
+    assert index.provenance()["service"] == {"number": "2.19.0"}
+
+
+def test_a_service_that_is_busy_is_asked_again(service) -> None:
+    url, handler = service
+    handler.failures += [503, 429]
+    assert [hit.id for hit in OpenSearchIndex(url, "pubmed", pause=0).search("dog")] == ["b"]
+
+
+def test_a_service_that_stays_busy_is_a_failure_and_one_that_refuses_bad_input(service) -> None:
+    url, handler = service
+    handler.failures += [503] * 4
+    with pytest.raises(StoreError, match="503"):
+        OpenSearchIndex(url, "pubmed", pause=0).search("dog")
+    with pytest.raises(InputError, match="404"):
+        OpenSearchIndex(url, "missing", pause=0).search("dog")
+    with pytest.raises(InputError, match="not the address"):
+        OpenSearchIndex("file:///etc", "passwd")
+
+
+def test_credentials_come_from_the_environment_alone(service, monkeypatch: pytest.MonkeyPatch) -> None:
+    url, handler = service
+    monkeypatch.setenv(CREDENTIALS, "me:secret")
+    OpenSearchIndex(url, "pubmed").search("dog")
+    assert handler.asked[-1][1] == "Basic bWU6c2VjcmV0"

@@ -1,0 +1,112 @@
+"""A quote is in the document or it is not: planted true, altered and foreign snippets."""
+
+from __future__ import annotations
+
+import random
+from pathlib import Path
+
+import pytest
+from hypothesis import assume, given
+from hypothesis import strategies as st
+
+from kgqa_hpc.plugins.literature.documents.quotes import QuotableText, find_quote, sentences
+from kgqa_hpc.plugins.literature.documents.read import read_documents
+
+SEED = 20261122
+TEXT = "We found that TP53 – the ‘guardian’ –\nbinds  DNA (P<0.001). It is ﬁne in naïve cells; 10² times."
+
+
+@pytest.mark.parametrize(
+    ("snippet", "found"),
+    [
+        ("TP53 - the 'guardian' - binds DNA", "TP53 – the ‘guardian’ –\nbinds  DNA"),
+        ('"we found that tp53..."', "We found that TP53"),
+        ("P<0.001", "P<0.001"),
+        ("it is fine in nai\u0308ve cells", "It is ﬁne in naïve cells"),
+        ("binds DNA (P<0.01)", None),
+        ("P<0.00", None),
+        ("TP5", None),
+        ("P53", None),
+        ("binds RNA", None),
+        ("102 times", None),
+        ("binds DNA … in naïve cells", None),
+        ("", None),
+        (" ... ", None),
+    ],
+)
+def test_only_what_copying_changes_is_forgiven(snippet: str, found: str | None) -> None:
+    quote = find_quote(snippet, TEXT)
+    assert (quote.text if quote else None) == found
+    if quote:
+        assert TEXT[quote.start : quote.end] == quote.text
+
+
+@given(st.text(max_size=80), st.integers(0, 80), st.integers(0, 80))
+def test_whatever_is_cut_out_at_word_boundaries_is_found(text: str, start: int, end: int) -> None:
+    padded = f"{text} planted words {text}"
+    snippet = padded[start : len(text) + 14 + end]
+    assume(start <= len(text) and "planted words" in snippet)
+    quote = find_quote(" planted words ", padded)
+    assert quote is not None
+    assert quote.text.lower() == "planted words"
+    whole = find_quote(padded, padded)
+    assert whole is not None
+
+
+@given(st.text(max_size=60), st.text(min_size=1, max_size=20))
+def test_a_quote_says_where_it_stands(text: str, snippet: str) -> None:
+    quote = find_quote(snippet, text)
+    if quote is not None:
+        assert text[quote.start : quote.end] == quote.text
+        assert find_quote(quote.text, text) is not None
+
+
+def test_planted_snippets_of_real_abstracts_are_told_apart(sample: Path) -> None:
+    print("seed", SEED)
+    rng = random.Random(SEED)
+    texts = [document.text for document in read_documents([sample]) if len(document.text.split()) > 80]
+    assert len(texts) > 300
+    for number, text in enumerate(texts):
+        words, quotable = text.split(), QuotableText(text)
+        at = rng.randrange(len(words) - 20)
+        true = words[at : at + 15]
+        altered = [*true[:7], "nevertheless42", *true[8:]]
+        shuffled = [*true[8:], *true[:8]]
+        foreign = texts[number - 1].split()[5:20]
+        assert quotable.find(" ".join(true)), true
+        assert quotable.find(" ".join(true).upper().replace("-", "\u2011")), true
+        assert quotable.find(" ".join(altered)) is None
+        assert quotable.find(" ".join(shuffled)) is None
+        assert quotable.find(" ".join(foreign)) is None
+
+
+@pytest.mark.parametrize(
+    ("text", "found"),
+    [
+        ("ATP7B carries copper. It carries no iron!", ["ATP7B carries copper.", "It carries no iron!"]),
+        ("AIM: One.\nTwo (P < 0.05). 3 of 4.", ["AIM: One.", "Two (P < 0.05).", "3 of 4."]),
+        (
+            "We saw E. coli vs. S. Aureus (Fig. 2), e.g. Once. Twice",
+            ["We saw E. coli vs. S. Aureus (Fig. 2), e.g. Once.", "Twice"],
+        ),
+        (
+            "It is so (as said.) Then \u201cno.\u201d Later",
+            ["It is so (as said.)", "Then \u201cno.\u201d", "Later"],
+        ),
+        ("no full stop and\n\n no sentence ", ["no full stop and", "no sentence"]),
+        (" \n ", []),
+        ("", []),
+    ],
+)
+def test_a_text_is_cut_where_a_sentence_ends_and_at_no_abbreviation(text: str, found: list[str]) -> None:
+    assert [sentence.text for sentence in sentences(text)] == found
+
+
+@given(st.text(st.sampled_from(' \n.?)"aABé1'), max_size=80))
+def test_sentences_are_the_whole_text_in_order_each_where_it_says(text: str) -> None:
+    end = 0
+    for sentence in sentences(text):
+        assert not text[end : sentence.start].strip()
+        assert sentence.text == text[sentence.start : sentence.end] == sentence.text.strip() != ""
+        end = sentence.end
+    assert not text[end:].strip()

@@ -1,0 +1,123 @@
+"""Similar sequences are one cluster, no cluster is divided, and the threshold is stated."""
+
+from __future__ import annotations
+
+import random
+import shutil
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from kgqa_hpc.config.dataset import Split
+from kgqa_hpc.dataset.splits import divide
+from kgqa_hpc.errors import InputError, KgqaError
+from kgqa_hpc.plugins.literature.sequence_clusters import (
+    cluster,
+    cluster_by_kmers,
+    cluster_by_mmseqs,
+    highest_similarity_across,
+)
+
+AMINO = "ACDEFGHIKLMNPQRSTVWY"
+
+
+def families(number: int, members: int, rng: random.Random, changed: float = 0.05) -> list[str]:
+    """`number` unrelated sequences, each with mutated copies, family after family."""
+    found = []
+    for _ in range(number):
+        parent = "".join(rng.choices(AMINO, k=200))
+        found += [
+            "".join(rng.choice(AMINO) if rng.random() < changed else a for a in parent)
+            for _ in range(members)
+        ]
+    return found
+
+
+def jaccard(a: str, b: str, k: int = 5) -> float:
+    one, two = ({s[i : i + k] for i in range(max(1, len(s) - k + 1))} for s in (a, b))
+    return len(one & two) / len(one | two)
+
+
+def test_planted_families_are_the_clusters() -> None:
+    found = cluster_by_kmers(families(20, 5, random.Random(1)))
+    assert np.bincount(found.labels).tolist() == [5] * 20
+    assert all(len(set(found.labels[i : i + 5])) == 1 for i in range(0, 100, 5))
+    assert found.method == "single linkage of Jaccard >= 0.1 on 5-mers"
+
+
+def test_no_pair_across_clusters_reaches_the_threshold() -> None:
+    sequences = families(6, 6, random.Random(2), changed=0.25)
+    for threshold in (0.05, 0.1, 0.3):
+        labels = cluster_by_kmers(sequences, threshold=threshold).labels
+        across = [
+            jaccard(a, b)
+            for i, a in enumerate(sequences)
+            for j, b in enumerate(sequences)
+            if labels[i] != labels[j]
+        ]
+        assert max(across, default=0) < threshold
+
+
+def test_short_equal_and_empty_sequences_are_no_trouble() -> None:
+    assert cluster_by_kmers(["MK", "mk", "", "MKV"]).labels.tolist() == [0, 0, 1, 2]
+    assert cluster_by_kmers([]).labels.tolist() == []
+
+
+def test_a_dataset_split_by_clusters_has_no_similar_sequences_in_two_parts(
+    tmp_path: Path, rows_of: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PATH", str(tmp_path))  # without MMseqs2
+    rng = random.Random(3)
+    sequences = [s for _ in range(60) for s in families(1, rng.randint(1, 6), rng)]
+    rng.shuffle(sequences)
+    rows = rows_of(tmp_path, [{"sequence": sequence} for sequence in sequences])
+    shares = {"train": 0.8, "validation": 0.1, "test": 0.1}
+    told = divide(rows, Split(by="sequence_cluster", shares=shares), 4)
+    assert highest_similarity_across(sequences, rows.part.tolist()) < 0.1
+    assert told["method"] == "single linkage of Jaccard >= 0.1 on 5-mers"
+    assert (told["groups"], told["shared_values"]) == (60, 0)
+    for name, share in shares.items():
+        assert told["parts"][name]["share"] == pytest.approx(share, abs=0.03)
+
+
+def test_records_without_sequences_cannot_be_split_by_them(tmp_path: Path, rows_of: Any) -> None:
+    with pytest.raises(InputError, match="has no column 'sequence'"):
+        divide(rows_of(tmp_path, [{"taxon": "a"}]), Split(by="sequence_cluster"), 1)
+
+
+def test_a_random_split_leaks_and_the_measure_says_so() -> None:
+    sequences = families(10, 4, random.Random(5))
+    halves = ["train" if i % 2 else "test" for i in range(40)]
+    worst = max(
+        jaccard(a, b)
+        for i, a in enumerate(sequences)
+        for j, b in enumerate(sequences)
+        if halves[i] != halves[j]
+    )
+    assert highest_similarity_across(sequences, halves) == pytest.approx(worst)
+    assert worst > 0.5
+
+
+@pytest.mark.slow  # MMseqs2 has a dozen stages
+def test_mmseqs_finds_the_planted_families_too() -> None:
+    if not shutil.which("mmseqs"):
+        pytest.skip("SKIPPED: NO MMSEQS ON THE PATH, ITS CLUSTERS ARE NOT TESTED")
+    found = cluster_by_mmseqs(families(8, 4, random.Random(6)))
+    assert np.bincount(found.labels).tolist() == [4] * 8
+    assert found.method == "MMseqs2 easy-cluster, identity >= 0.3, coverage >= 0.8"
+
+
+def test_mmseqs_is_used_when_it_is_there_and_its_failure_is_told(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PATH", str(tmp_path))
+    assert cluster(["MKV", "MKV"]).method.startswith("single linkage")
+    fake = tmp_path / "mmseqs"
+    fake.write_text("#!/bin/sh\necho 'no space left' >&2\nexit 1\n", encoding="ascii")
+    fake.chmod(0o755)
+    with pytest.raises(KgqaError, match="no space left"):
+        cluster(["MKV", "MKV"])
+    fake.write_text("#!/bin/sh\nprintf '0\\t0\\n0\\t1\\n' > out_cluster.tsv\n", encoding="ascii")
+    assert cluster(["MKV", "MKV"]).labels.tolist() == [0, 0]

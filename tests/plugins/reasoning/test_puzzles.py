@@ -1,0 +1,134 @@
+"""Puzzles have one conclusion, the right one, and a wording that keeps it to itself."""
+
+from __future__ import annotations
+
+from itertools import product
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from kgqa_hpc.anchors.anchor import Anchor, Source, Tools
+from kgqa_hpc.kg.load import load_graph
+from kgqa_hpc.kg.relations import Relation
+from kgqa_hpc.kg.settings import graph_config
+from kgqa_hpc.plugins.reasoning.puzzle import PuzzleAnchors, PuzzleSettings
+
+pytest.importorskip("clingo", reason="CLINGO IS NOT INSTALLED (extra: puzzles)")
+FOLDER = Path(__file__).parents[3] / "configs" / "puzzle"
+EFFECTS = {"activates": "raises", "inhibits": "lowers", "requires": "needs"}
+FLIP = {"up": "down", "down": "up"}
+
+
+def pushes(one: Relation, levels: dict[int, str]) -> tuple[int, str] | None:
+    """What a statement does to a thing, where the others stand as in `levels`."""
+    level = levels[one.target] if one.type == "requires" else levels[one.source]
+    if level == "same" or (one.type == "requires" and level == "up"):
+        return None
+    if one.type == "requires":
+        return one.source, "down"
+    return one.target, FLIP[level] if one.type == "inhibits" else level
+
+
+def outcomes(relations: tuple[Relation, ...], changed: int, change: str, asked: int) -> set[str]:
+    """By trying every assignment: the rules of docs/families.md, without any solver."""
+    nodes = sorted({changed, asked, *(end for one in relations for end in (one.source, one.target))})
+    found = set()
+    for values in product(("up", "same", "down"), repeat=len(nodes)):
+        levels = dict(zip(nodes, values, strict=True))
+        if levels[changed] != change:
+            continue
+        into: dict[int, set[str]] = {node: set() for node in nodes}
+        for one in relations:
+            if push := pushes(one, levels):
+                into[push[0]].add(push[1])
+        fits = all(
+            node == changed
+            or (levels[node] in into[node] if levels[node] != "same" else len(into[node]) != 1)
+            for node in nodes
+        )
+        if fits and _founded(relations, levels, changed):
+            found.add(levels[asked])
+    return found
+
+
+def _founded(relations: tuple[Relation, ...], levels: dict[int, str], changed: int) -> bool:
+    """Whether every change leads back to the given one."""
+    reached = {changed}
+    while True:
+        known = {node: level if node in reached else "same" for node, level in levels.items()}
+        new = {p[0] for one in relations if (p := pushes(one, known)) and levels[p[0]] == p[1]} - reached
+        if not new:
+            return all(level == "same" or node in reached for node, level in levels.items())
+        reached |= new
+
+
+def puzzles(number: int, **settings: Any) -> list[Anchor]:
+    nodes, edges = str(FOLDER / "nodes.csv"), str(FOLDER / "edges.csv")
+    graph = load_graph(graph_config({"source": "csv", "nodes": nodes, "edges": edges, "min_degree": 0}))
+    settings_ = PuzzleSettings(number=number, effects=EFFECTS, **settings)
+    return list(PuzzleAnchors().draw(Source(graph), settings_, 3, Tools()).anchors)
+
+
+@pytest.fixture(scope="module")
+def thousand() -> list[Anchor]:
+    return puzzles(1000)
+
+
+def test_every_conclusion_of_1000_puzzles_is_the_only_one(thousand: list[Anchor]) -> None:
+    assert len(thousand) == 1000
+    for anchor in thousand:
+        data = anchor.data
+        assert outcomes(anchor.relations, data["changed"], data["change"], data["asked"]) == {data["outcome"]}
+
+
+def test_all_three_outcomes_occur(thousand: list[Anchor]) -> None:
+    assert {anchor.group for anchor in thousand} == {"rises", "falls", "stays as it is"}
+
+
+def test_a_puzzle_with_two_conclusions_is_not_made() -> None:
+    from kgqa_hpc.plugins.reasoning.effects import conclusions
+
+    both = [
+        Relation(0, 1, "activates"),
+        Relation(0, 2, "inhibits"),
+        Relation(1, 3, "activates"),
+        Relation(2, 3, "activates"),
+    ]
+    assert conclusions(both, EFFECTS, 0, "up", 3) == ["down", "same", "up"]
+    assert conclusions(both[:1] + both[2:3], EFFECTS, 0, "up", 3) == ["up"]
+
+
+def test_a_circle_does_not_hold_itself_up() -> None:
+    from kgqa_hpc.plugins.reasoning.effects import conclusions
+
+    circle = [Relation(1, 2, "activates"), Relation(2, 1, "activates"), Relation(2, 3, "activates")]
+    assert conclusions(circle, EFFECTS, 0, "up", 3) == ["same"]
+
+
+@pytest.mark.parametrize(
+    ("sentence", "reason"),
+    [
+        ("What happens to ASKED?", None),
+        ("What happens to ASKED when CHANGED changes?", None),
+        ("What happens then?", "does not name what is given"),
+        ("Does ASKED fall?", "hints at the outcome"),
+        ("Does BETWEEN act on ASKED?", "names what lies between"),
+        ("What happens to ASKED", "is no question"),
+    ],
+)
+def test_the_model_words_the_question_and_nothing_else(
+    thousand: list[Anchor], sentence: str, reason: str | None
+) -> None:
+    kind, anchor = PuzzleAnchors(), thousand[0]
+    names = {"ASKED": anchor.data["asked"], "CHANGED": anchor.data["changed"], "BETWEEN": 1}
+    for word, number in names.items():
+        sentence = sentence.replace(word, anchor.nodes[number].name)
+    fields = {**kind.start(anchor), "question": kind.worded(anchor, sentence)}
+    assert kind.objection(anchor, fields) == reason
+    if reason is None:
+        changed = {**fields, "question": fields["question"].replace("activates", "inhibits", 1)}
+        swapped = {**fields, "answer": "Something else."}
+        assert kind.objection(anchor, swapped) == "is not what follows"
+        if changed["question"] != fields["question"]:
+            assert kind.objection(anchor, changed) == "changes the statements"

@@ -1,0 +1,139 @@
+"""A mistake in the code of a step is told with its entry and item, or counted on its item; nothing hangs."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from kgqa_hpc.columns import Column, fits
+from kgqa_hpc.steps import STEPS
+from kgqa_hpc.steps.item import Item
+from kgqa_hpc.steps.step import Ask, Done, Outcome, Step
+from tests.golden.command import Done as Ended
+from tests.golden.command import kgqa
+from tests.project import write_graph
+
+CONFIG = """
+seed: 7
+graph: {source: csv, nodes: nodes.csv, edges: edges.csv}
+anchors: {kind: graphlet, per_shape: 2, shapes: [1, 3]}
+engine: {kind: scripted}
+passes: [{name: main, steps: [generate, readability]}]
+dataset: {z_score: null}
+"""
+Compute = Callable[[Item], Any]
+
+
+def use(monkeypatch: pytest.MonkeyPatch, compute: Compute, *columns: Column) -> None:
+    """Register a step `readability` that computes so and declares these columns."""
+
+    class Readability(Step):
+        """How readable a question is."""
+
+        name = "readability"
+        adds = "annotation"
+        needs = ("question",)
+
+        def compute(self, item: Item) -> Outcome:
+            return compute(item)  # type: ignore[no-any-return]
+
+    Readability.columns = columns
+    monkeypatch.setitem(STEPS._shipped, "readability", "tests.steps:Readability")
+    monkeypatch.setitem(STEPS._loaded, "readability", Readability)
+
+
+def command(verb: str, folder: Path) -> Ended:
+    write_graph(folder)
+    (folder / "run.yaml").write_text(CONFIG)
+    arguments = [folder / "run"] if verb in ("all", "init") else ["-n", "2"]
+    return kgqa(verb, folder / "run.yaml", *arguments)
+
+
+@pytest.mark.parametrize("verb", ["preview", "all"])
+@pytest.mark.parametrize("returned", [None, True, "done", {}])
+def test_a_step_that_returns_no_outcome_ends_with_its_name_and_the_item(
+    verb: str, returned: object, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    use(monkeypatch, lambda item: returned)
+    done = command(verb, tmp_path)
+    assert done.exit_code == 2
+    assert f"step readability of kgqa_hpc returned {returned!r} on item g" in done.message
+    assert "return Done()" in done.message
+
+
+def test_a_step_without_a_prompt_that_asks_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    use(monkeypatch, lambda item: Ask())
+    done = command("preview", tmp_path)
+    assert done.exit_code == 2
+    assert "has no prompt" in done.message
+
+
+@pytest.mark.parametrize(
+    ("column", "words"),
+    [
+        (Column("flesch", "float", "A score."), "'float' is no column type"),
+        (Column("question", "string", "Mine."), "is a member of every record"),
+    ],
+)
+def test_a_wrong_column_is_refused_before_anything_is_generated(
+    column: Column, words: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    use(monkeypatch, lambda item: Done(), column)
+    done = command("init", tmp_path)
+    assert done.exit_code == 2
+    assert "step readability of kgqa_hpc" in done.message
+    assert words in done.message
+    assert not (tmp_path / "run").exists()
+
+
+def some_fail(item: Item) -> Outcome:
+    if sum(item.id.encode()) % 2:
+        raise ZeroDivisionError("a sentence without words")
+    return Done()
+
+
+def some_are_text(item: Item) -> Outcome:
+    item.annotations["flesch"] = "34.2" if sum(item.id.encode()) % 2 else 34
+    return Done()
+
+
+@pytest.mark.parametrize(
+    ("compute", "reason"),
+    [
+        (some_fail, "readability: ZeroDivisionError"),
+        (some_are_text, "readability: column flesch is no double"),
+    ],
+)
+def test_an_item_on_which_a_step_fails_is_counted_and_the_others_go_on(
+    compute: Compute, reason: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    use(monkeypatch, compute, Column("flesch", "double", "A score."))
+    assert command("all", tmp_path).exit_code == 0
+    counts = json.loads((tmp_path / "run/dataset/accounting.json").read_text())
+    assert counts["failed"][reason] > 0
+    assert counts["accepted"] > 0
+    assert (
+        counts["accepted"] + counts["failed"][reason] + sum(counts["rejected"].values()) == counts["sampled"]
+    )
+
+
+@pytest.mark.parametrize(
+    ("value", "kind", "expected"),
+    [
+        (None, "int64", True),
+        (1, "double", True),
+        (1.5, "int64", False),
+        (True, "int64", False),
+        ("a", ["string"], False),
+        (["a", None], ["string"], True),
+        ({"a": 1}, {"a": "int64", "b": "string"}, True),
+        ({"a": "1"}, {"a": "int64"}, False),
+        (0, "bool", False),
+    ],
+)
+def test_a_value_fits_a_column_of_its_type_alone(value: Any, kind: Any, expected: bool) -> None:
+    assert fits(value, kind) is expected

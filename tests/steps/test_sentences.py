@@ -1,0 +1,90 @@
+"""Questions worded from sentences: by relation and direction, chained along a path, refused where they cannot be."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from kgqa_hpc.errors import ConfigError
+from kgqa_hpc.run import Run
+from kgqa_hpc.steps.generate import WordSettings
+from kgqa_hpc.steps.sentences import SHIPPED, question
+
+SENTENCES = WordSettings(
+    use="word", label="word", template={**SHIPPED["hpo"], "near_to": "Which {asked} is near {given}?"}
+).template
+assert SENTENCES is not None
+
+
+@pytest.mark.parametrize(
+    ("way", "text"),
+    [
+        ([("disease", "associated_with", False, "gene")], "Which gene is associated with Ataxia?"),
+        ([("gene", "associated_with", True, "disease")], "Which disease is associated with Ataxia?"),
+        ([("x", "near_to", True, "blood_vessel")], "Which blood vessel is near Ataxia?"),
+        (
+            [("phenotype", "has_phenotype", False, "disease"), ("disease", "associated_with", False, "gene")],
+            "Which gene is associated with a disease that has the phenotype Ataxia?",
+        ),
+        (
+            [
+                ("x", "near_to", True, "organ"),
+                ("organ", "near_to", False, "organ"),
+                ("organ", "near_to", True, "bone"),
+            ],
+            "Which bone is near an organ that is near an organ that is near Ataxia?",
+        ),
+        ([("x", "unheard_of", True, "y")], None),
+        ([("gene", "associated_with", False, "x"), ("x", "near_to", True, "y")], None),
+    ],
+)
+def test_a_way_is_worded_by_its_relations_and_directions(way: list[Any], text: str | None) -> None:
+    assert question(SENTENCES, "Ataxia", way) == text
+
+
+def _run(folder: Path, **word: Any) -> Run:
+    (folder / "nodes.csv").write_text(
+        "id,name,type\ng,BRCA {asked} 1,gene\nd,Ovarian cancer,disease\np,Pain,sign\n"
+    )
+    (folder / "edges.csv").write_text("source_id,target_id,type\ng,d,causes\nd,p,shows\n")
+    graph = {"source": "csv", "nodes": str(folder / "nodes.csv"), "edges": str(folder / "edges.csv")}
+    return Run.from_config(
+        {
+            "graph": {**graph, "min_degree": 0},
+            "anchors": {"kind": "fact", "number": 10},
+            "passes": [{"name": "main", "steps": [{"use": "word", **word}, "verify"]}],
+            "dataset": {"z_score": None},
+        },
+        folder / "run",
+    )
+
+
+def test_a_run_without_any_model_is_worded_and_verified(tmp_path: Path) -> None:
+    counts = _run(
+        tmp_path,
+        template={
+            "causes": {
+                "forward": "Which disease is caused by {given}?",
+                "backward": "Which gene causes {given}?",
+            }
+        },
+    ).all()
+    pairs = {record["question"]: record["answer"] for record in counts.dataset.records()}
+    assert pairs == {
+        "Which disease is caused by BRCA {asked} 1?": "Ovarian cancer",
+        "Which gene causes Ovarian cancer?": "BRCA {asked} 1",
+    }
+    assert counts.dataset.accounting["rejected"] == {"word: no sentence for its relation": 2}
+
+
+def test_what_is_wrong_with_a_template_is_said_before_a_run_is_made(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match="did you mean hpo"):
+        _run(tmp_path, template="hop")
+    with pytest.raises(ConfigError, match=r"template\.causes.*\{given\} once"):
+        _run(tmp_path, template={"causes": "Which gene?"})
+    with pytest.raises(ConfigError, match="takes no prompt"):
+        _run(tmp_path, template="hpo", prompt="fact")
+    with pytest.raises(ConfigError, match="engine: is missing"):
+        _run(tmp_path)

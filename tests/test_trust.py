@@ -1,0 +1,192 @@
+"""A run folder makes a machine do nothing that nobody has agreed to."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import typer
+
+from kgqa_hpc.cli import app
+from kgqa_hpc.config import parse_config
+from kgqa_hpc.engines.registry import ENGINES
+from kgqa_hpc.errors import InputError
+from kgqa_hpc.runs import create_run, fingerprint, kept_prompts
+from kgqa_hpc.runs.trust import effects, require_agreed, shown
+from kgqa_hpc.store import run_folder
+from kgqa_hpc.store.run_folder import RunFolder
+from kgqa_hpc.store.yaml_file import load_yaml
+from tests.golden.command import kgqa
+from tests.project import CONFIG, write_graph
+from tests.runs import make_run
+from tests.work.rig import Processes
+
+SERVER = {"kind": "openai", "model": "m", "base_url": "http://node1:8000/v1", "api_key_env": "MY_KEY"}
+Make = Callable[..., RunFolder]
+
+
+@pytest.fixture
+def make(tmp_path: Path) -> Make:
+    def make(engine: dict[str, Any]) -> RunFolder:
+        config = parse_config({"engine": engine}, "the test")
+        return create_run(tmp_path / "run", config)
+
+    return make
+
+
+def opened(run: RunFolder) -> tuple[RunFolder, dict[str, Any]]:
+    return run, run.config()
+
+
+def edit(run: RunFolder, old: str, new: str) -> None:
+    run.config_file.write_text(run.config_file.read_text().replace(old, new))
+
+
+def test_who_makes_a_run_agrees_to_its_servers_and_commands(make: Make) -> None:
+    assert require_agreed(*opened(make(SERVER))) == {
+        "engine.base_url": "http://node1:8000/v1",
+        "engine.api_key_env": "MY_KEY",
+    }
+
+
+@pytest.mark.parametrize(("old", "new"), [("node1", "evil"), ("MY_KEY", "AWS_SECRET_ACCESS_KEY")])
+def test_a_value_that_was_changed_since_is_shown_and_refused(make: Make, old: str, new: str) -> None:
+    run = make(SERVER)
+    edit(run, old, new)
+    with pytest.raises(InputError, match=new) as caught:
+        require_agreed(*opened(run))
+    assert "--trust-config" in caught.value.cure
+
+
+def test_agreeing_pins_the_new_values_for_later_jobs(make: Make) -> None:
+    run = make(SERVER)
+    edit(run, "node1", "node2")
+    require_agreed(*opened(run), trust=True)
+    assert require_agreed(*opened(run))["engine.base_url"] == "http://node2:8000/v1"
+
+
+def test_a_run_of_another_user_asks_even_with_the_values_it_was_made_with(
+    make: Make, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run = make(SERVER)
+    monkeypatch.setattr("kgqa_hpc.runs.trust.os.geteuid", lambda: 4711)
+    monkeypatch.setattr(
+        "kgqa_hpc.runs.trust.os.stat", lambda path: os.stat_result([0, 0, 0, 0, 815, 0, 0, 0, 0, 0])
+    )
+    with pytest.raises(InputError, match="another user made it"):
+        require_agreed(*opened(run))
+
+
+def test_an_engine_that_reaches_nowhere_needs_no_trust(make: Make) -> None:
+    assert require_agreed(*opened(make({"kind": "scripted"}))) == {}
+
+
+def test_engines_of_single_passes_are_looked_at_too() -> None:
+    passes = [
+        {"name": "a", "engine": {"kind": "openai", "command": "rm -rf /"}},
+        {"name": "b", "engine": None},
+    ]
+    assert effects({"engine": {"kind": "cpu"}, "passes": passes}) == {"passes.a.engine.command": "rm -rf /"}
+
+
+def test_what_is_shown_has_no_control_characters() -> None:
+    assert shown(["\x1b]0;evil\x07", "a\u202eb"]) == "?]0;evil? a?b"
+
+
+def planted(folder: Path, mark: Path) -> Path:
+    """A finished run into whose configuration another user has put a command; the manifest says that they agreed."""
+    run = finished_run(folder)
+    config = load_yaml(run.config_file)
+    config["engine"] = {**SERVER, "command": ["touch", str(mark)]}
+    parsed = parse_config(config, "the test")
+    sections, pinned = fingerprint(parsed, kept_prompts(run)), effects(parsed.plain())
+    content = run_folder.replace(run.manifest(), sections=sections, trusted=pinned)
+    run_folder.write_manifest(run.manifest_file, content)
+    run.config_file.write_bytes(run_folder._yaml(parsed.plain()))
+    os.chown(run.manifest_file, OTHER, -1)
+    return run.path
+
+
+def finished_run(folder: Path) -> RunFolder:
+    write_graph(folder)
+    (folder / "run.yaml").write_text(CONFIG)
+    assert kgqa("all", folder / "run.yaml", folder / "run").exit_code == 0
+    return RunFolder.open(folder / "run")
+
+
+OTHER = 5001  # a user id that is not ours
+VERBS: dict[str, list[str]] = {
+    "run": ["run", "RUN"],
+    "judge": ["judge", "RUN", "--prompt", "demo_filter", "--name", "second"],
+    "extend": ["extend", "RUN", "--per-shape", "9"],
+    "retest": ["retest", "RUN", "OUT", "-n", "5"],
+    "replay": ["replay", "RUN", "ID"],
+}
+
+
+@pytest.mark.plugin("evaluation")
+@pytest.mark.skipif(os.geteuid() != 0, reason="ONLY ROOT CAN GIVE A FILE AWAY")
+@pytest.mark.parametrize("verb", VERBS)
+def test_no_verb_runs_a_command_of_another_users_run(
+    verb: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(
+        "kgqa_hpc.runs.trust.os.geteuid", lambda: 4711
+    )  # root is never asked about its own files
+    mark = tmp_path / "mark"
+    run = planted(tmp_path, mark)
+    item = json.loads((run / "dataset" / "accepted.jsonl").read_text().splitlines()[0])["id"]
+    words = {"RUN": str(run), "OUT": str(tmp_path / "out"), "ID": item}
+    before = (run / "manifest.json").read_bytes()
+    done = kgqa(*[words.get(word, word) for word in VERBS[verb]])
+    assert done.exit_code == 2
+    assert "engine.command: touch" in done.message
+    assert "--trust-config" in done.message
+    assert not mark.exists()
+    assert (run / "manifest.json").read_bytes() == before
+    assert (run / "manifest.json").stat().st_uid == OTHER
+
+
+def test_every_verb_that_can_agree_is_in_the_list_above() -> None:
+    def verbs(group: Any) -> Iterator[str]:
+        for name in group.list_commands(None):
+            command = group.get_command(None, name)
+            if any(parameter.name == "trust_config" for parameter in command.params):
+                yield name
+
+    assert set(verbs(typer.main.get_command(app))) == {*VERBS, "hydrate"}
+
+
+@pytest.mark.parametrize("kind", ENGINES.names())
+def test_each_dangerous_key_of_each_engine_is_an_effect(kind: str) -> None:
+    for key in ENGINES.get(kind).Settings.dangerous:
+        assert effects({"engine": {"kind": kind, key: "value"}}) == {f"engine.{key}": "value"}
+
+
+def test_growing_pins_nothing_that_was_not_agreed_to(tmp_path: Path) -> None:
+    run = finished_run(tmp_path)
+    edit(run, "kind: scripted", "kind: openai\n  model: m\n  base_url: http://evil:8000/v1")
+    done = kgqa("extend", run.path, "--per-shape", 9)
+    assert done.exit_code != 0
+    assert run.manifest().trusted == {}
+
+
+def test_a_command_that_was_put_into_a_run_is_never_started(tmp_path: Path, processes: Processes) -> None:
+    run = make_run(tmp_path / "run", 4)
+    config = load_yaml(run.config_file)
+    planted = tmp_path / "planted"
+    config["engine"] = {**SERVER, "command": ["touch", str(planted)]}
+    parsed = parse_config(config, "the test")
+    run_folder.write_manifest(
+        run.manifest_file,
+        run_folder.replace(run.manifest(), sections=fingerprint(parsed)),
+    )
+    run.config_file.write_bytes(run_folder._yaml(parsed.model_dump(mode="json")))
+    code, output = processes.finish(processes.start(run))
+    assert code == 2
+    assert "engine.command: touch" in output
+    assert not planted.exists()

@@ -1,0 +1,60 @@
+"""The core works without any of the plugins: deleting a plugin's folder removes its entries and nothing else."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from kgqa_hpc.registry import shipped_plugins
+
+ROOT = Path(__file__).parents[1]
+COPIED = ("kgqa_hpc", "prompts", "configs", "tests", "tools", "docs", "pyproject.toml", "README.md")
+# Tests of the core at its outer doors, and the whole runs.
+CORE = ("tests/golden", "tests/anchors")
+CORE_FILES = ("config", "stages", "examples", "structure")
+
+
+def copy_without(plugin: str, folder: Path) -> None:
+    """The project without one plugin and its tests."""
+    ignore = shutil.ignore_patterns("__pycache__", ".pytest_cache", "*.nbc", "*.nbi")
+    for name in COPIED:
+        source = ROOT / name
+        if source.is_dir():
+            shutil.copytree(source, folder / name, ignore=ignore)
+        else:
+            shutil.copy(source, folder / name)
+    shutil.rmtree(folder / "kgqa_hpc" / "plugins" / plugin)
+    shutil.rmtree(folder / "tests" / "plugins" / plugin)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("plugin", sorted(shipped_plugins()))
+def test_the_core_and_its_whole_runs_need_no_plugin(plugin: str, tmp_path: Path) -> None:
+    folder = tmp_path / "project"
+    folder.mkdir()
+    copy_without(plugin, folder)
+    files = [f"tests/test_{name}.py" for name in CORE_FILES]
+    command = [sys.executable, "-m", "pytest", "-q", "-x", "-p", "no:cacheprovider", "-m", "not slow"]
+    done = subprocess.run(
+        [*command, *CORE, *files],
+        cwd=folder,
+        env={**os.environ, "PYTHONPATH": str(folder), "PYTHONDONTWRITEBYTECODE": "1"},
+        capture_output=True,
+        text=True,
+        timeout=1000,
+    )
+    assert done.returncode == 0, done.stdout[-4000:]
+    assert " passed" in done.stdout
+
+
+def test_each_plugin_has_a_table_of_entries_of_known_registries() -> None:
+    groups = {"anchors", "steps", "engines", "sources", "exports", "commands", "hydrators", "clusterings"}
+    for plugin in shipped_plugins().values():
+        assert plugin.SECTION
+        assert plugin.ENTRIES.keys() <= groups
+        assert all(plugin.ENTRIES.values())
