@@ -114,7 +114,7 @@ def planted(folder: Path, mark: Path) -> Path:
 def finished_run(folder: Path) -> RunFolder:
     write_graph(folder)
     (folder / "run.yaml").write_text(CONFIG)
-    assert kgqa("all", folder / "run.yaml", folder / "run").exit_code == 0
+    assert kgqa("all", folder / "run.yaml", folder / "run").code == 0
     return RunFolder.open(folder / "run")
 
 
@@ -143,9 +143,9 @@ def test_no_verb_runs_a_command_of_another_users_run(
     words = {"RUN": str(run), "OUT": str(tmp_path / "out"), "ID": item}
     before = (run / "manifest.json").read_bytes()
     done = kgqa(*[words.get(word, word) for word in VERBS[verb]])
-    assert done.exit_code == 2
-    assert "engine.command: touch" in done.message
-    assert "--trust-config" in done.message
+    assert done.code == 2
+    assert "engine.command: touch" in done.error
+    assert "--trust-config" in done.error
     assert not mark.exists()
     assert (run / "manifest.json").read_bytes() == before
     assert (run / "manifest.json").stat().st_uid == OTHER
@@ -171,7 +171,7 @@ def test_growing_pins_nothing_that_was_not_agreed_to(tmp_path: Path) -> None:
     run = finished_run(tmp_path)
     edit(run, "kind: scripted", "kind: openai\n  model: m\n  base_url: http://evil:8000/v1")
     done = kgqa("extend", run.path, "--per-shape", 9)
-    assert done.exit_code != 0
+    assert done.code != 0
     assert run.manifest().trusted == {}
 
 

@@ -19,7 +19,7 @@ def merged(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("merged")
     write_graph(folder)
     (folder / "run.yaml").write_text(CONFIG + DATASET)
-    assert kgqa("all", folder / "run.yaml", folder / "run").exit_code == 0
+    assert kgqa("all", folder / "run.yaml", folder / "run").code == 0
     return folder / "run"
 
 
@@ -68,11 +68,11 @@ def test_damage_is_told_by_every_verb(
     damage(run / "dataset" / name)
     words = {"RUN": run, "RUN2": other, "OUT": tmp_path / "out", "OUT.csv": tmp_path / "out.csv"}
     done = kgqa(*[words.get(word, word) for word in VERBS[verb]])
-    if name == "SHA256SUMS" and damage in (cut_at_a_line, one_letter) and done.exit_code == 0:
+    if name == "SHA256SUMS" and damage in (cut_at_a_line, one_letter) and done.code == 0:
         return  # the damaged line is of a file that this verb does not read
-    assert done.exit_code == 1
-    assert "damaged" in done.message
-    assert "merge again" in done.message
+    assert done.code == 1
+    assert "damaged" in done.error
+    assert "merge again" in done.error
     assert not (tmp_path / "out").exists()
 
 
@@ -82,4 +82,4 @@ def test_a_whole_dataset_is_read(verb: str, merged: Path, tmp_path: Path) -> Non
     if verb == "combine":
         pytest.skip("a run cannot be combined with its own copy")
     words = {"RUN": merged, "OUT": tmp_path / "out", "OUT.csv": tmp_path / "out.csv"}
-    assert kgqa(*[words.get(word, word) for word in VERBS[verb]]).exit_code == 0
+    assert kgqa(*[words.get(word, word) for word in VERBS[verb]]).code == 0

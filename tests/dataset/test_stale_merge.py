@@ -11,23 +11,23 @@ import pytest
 
 from kgqa_hpc.dataset import merge as merge_room
 from kgqa_hpc.store import replace_folder
-from tests.golden.command import Done, kgqa
+from tests.golden.command import Ended, kgqa
 from tests.project import CONFIG, write_graph
 
 Change = Callable[[Path], None]
 
 
 def extend(run: Path) -> None:
-    assert kgqa("extend", run, "--per-shape", 9).exit_code == 0
-    assert kgqa("run", run).exit_code == 0
+    assert kgqa("extend", run, "--per-shape", 9).code == 0
+    assert kgqa("run", run).code == 0
 
 
 def judge(run: Path) -> None:
-    assert kgqa("judge", run, "--prompt", "demo_filter", "--name", "second").exit_code == 0
+    assert kgqa("judge", run, "--prompt", "demo_filter", "--name", "second").code == 0
 
 
 def other_settings(run: Path) -> None:
-    assert kgqa("merge", run, "--set", "dataset.z_score=1.5").exit_code == 0
+    assert kgqa("merge", run, "--set", "dataset.z_score=1.5").code == 0
 
 
 CHANGES: dict[str, Change] = {"extend": extend, "judge": judge, "settings": other_settings}
@@ -35,7 +35,7 @@ CHANGES: dict[str, Change] = {"extend": extend, "judge": judge, "settings": othe
 
 def merged_meanwhile(
     run: Path, change: Change, stopped_at: tuple[Any, str], monkeypatch: pytest.MonkeyPatch
-) -> tuple[Done, bytes]:
+) -> tuple[Ended, bytes]:
     """A merge during which, at this function, another process changes the run and merges it; the newer accounting."""
     room, name = stopped_at
     original = getattr(room, name)
@@ -45,7 +45,7 @@ def merged_meanwhile(
         if not newer:
             monkeypatch.setattr(room, name, original)
             change(run)
-            assert kgqa("merge", run).exit_code == 0
+            assert kgqa("merge", run).code == 0
             newer.append((run / "dataset/accounting.json").read_bytes())
         return original(*arguments)
 
@@ -63,13 +63,13 @@ def test_a_merge_that_was_overtaken_leaves_the_newer_dataset(
     (tmp_path / "run.yaml").write_text(CONFIG)
     run = tmp_path / "run"
     for verb in ("init", "import", "sample", "run"):
-        assert kgqa(verb, *([tmp_path / "run.yaml"] if verb == "init" else []), run).exit_code == 0
+        assert kgqa(verb, *([tmp_path / "run.yaml"] if verb == "init" else []), run).code == 0
     if merged_before:
-        assert kgqa("merge", run).exit_code == 0
+        assert kgqa("merge", run).code == 0
     done, newer = merged_meanwhile(run, CHANGES[change], place, monkeypatch)
-    assert done.exit_code == 1
-    assert "merge again" in done.message
+    assert done.code == 1
+    assert "merge again" in done.error
     assert (run / "dataset/accounting.json").read_bytes() == newer
-    assert kgqa("merge", run).exit_code == 0
+    assert kgqa("merge", run).code == 0
     assert json.loads((run / "dataset/accounting.json").read_bytes()) == json.loads(newer)
     assert sorted(path.name for path in run.glob(".dataset*")) == []

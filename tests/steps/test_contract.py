@@ -13,8 +13,7 @@ from kgqa_hpc.columns import Column, fits
 from kgqa_hpc.steps import STEPS
 from kgqa_hpc.steps.item import Item
 from kgqa_hpc.steps.step import Ask, Done, Outcome, Step
-from tests.golden.command import Done as Ended
-from tests.golden.command import kgqa
+from tests.golden.command import Ended, kgqa
 from tests.project import write_graph
 
 CONFIG = """
@@ -60,16 +59,16 @@ def test_a_step_that_returns_no_outcome_ends_with_its_name_and_the_item(
 ) -> None:
     use(monkeypatch, lambda item: returned)
     done = command(verb, tmp_path)
-    assert done.exit_code == 2
-    assert f"step readability of kgqa_hpc returned {returned!r} on item g" in done.message
-    assert "return Done()" in done.message
+    assert done.code == 2
+    assert f"step readability of kgqa_hpc returned {returned!r} on item g" in done.error
+    assert "return Done()" in done.error
 
 
 def test_a_step_without_a_prompt_that_asks_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     use(monkeypatch, lambda item: Ask())
     done = command("preview", tmp_path)
-    assert done.exit_code == 2
-    assert "has no prompt" in done.message
+    assert done.code == 2
+    assert "has no prompt" in done.error
 
 
 @pytest.mark.parametrize(
@@ -84,9 +83,9 @@ def test_a_wrong_column_is_refused_before_anything_is_generated(
 ) -> None:
     use(monkeypatch, lambda item: Done(), column)
     done = command("init", tmp_path)
-    assert done.exit_code == 2
-    assert "step readability of kgqa_hpc" in done.message
-    assert words in done.message
+    assert done.code == 2
+    assert "step readability of kgqa_hpc" in done.error
+    assert words in done.error
     assert not (tmp_path / "run").exists()
 
 
@@ -112,7 +111,7 @@ def test_an_item_on_which_a_step_fails_is_counted_and_the_others_go_on(
     compute: Compute, reason: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     use(monkeypatch, compute, Column("flesch", "double", "A score."))
-    assert command("all", tmp_path).exit_code == 0
+    assert command("all", tmp_path).code == 0
     counts = json.loads((tmp_path / "run/dataset/accounting.json").read_text())
     assert counts["failed"][reason] > 0
     assert counts["accepted"] > 0
