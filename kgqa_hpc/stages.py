@@ -24,7 +24,7 @@ from kgqa_hpc.terminal import note, stage_progress
 if TYPE_CHECKING:
     from kgqa_hpc.config import RunConfig
     from kgqa_hpc.dataset.accounting import Accounting
-    from kgqa_hpc.dataset.workers import Crew
+    from kgqa_hpc.dataset.workers import Stage as Staging
 
 
 class Stage(NamedTuple):
@@ -127,19 +127,19 @@ def merge(
     from kgqa_hpc.dataset.merge import merge as merge_results
 
     run, _ = open_run(folder)
-    with stage_progress() as progress, _crew(dask) as crew:
-        return merge_results(run, partial=partial, published=published, progress=progress, crew=crew)
+    with stage_progress() as progress, _staging(dask) as stage:
+        return merge_results(run, partial=partial, published=published, progress=progress, stage=stage)
 
 
 @contextmanager
-def _crew(dask: str | None) -> Iterator[Crew | None]:
+def _staging(dask: str | None) -> Iterator[Staging | None]:
     if dask is None:
         yield None
         return
-    from kgqa_hpc.dataset.dask_crew import dask_crew
+    from kgqa_hpc.dataset.dask_map import stage_by_dask
 
-    with dask_crew(dask) as crew:
-        yield crew
+    with stage_by_dask(dask) as stage:
+        yield stage
 
 
 def merge_shared(folder: Path, *, published: bool = False) -> Accounting | None:

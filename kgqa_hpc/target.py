@@ -137,8 +137,6 @@ def _decide(run: RunFolder, config: RunConfig) -> dict[str, Any]:
 
 def _standing(run: RunFolder, config: RunConfig) -> Standing:
     """The finished sample as merge sees it, after every filter."""
-    import numpy as np
-
     from kgqa_hpc.dataset.merge import filtered
     from kgqa_hpc.dataset.read import open_work
 
@@ -149,19 +147,19 @@ def _standing(run: RunFolder, config: RunConfig) -> Standing:
     shutil.rmtree(scratch, ignore_errors=True)
     make_folder(scratch)
     try:
-        found = filtered(work, scratch)
-        groups, rows = found.rows.groups.texts, found.rows
-        accepted = np.bincount(rows.group[rows.accepted], minlength=len(groups)).tolist()
+        with filtered(work, scratch) as (candidates, accounting):
+            query = (
+                "SELECT grp, count(*) FILTER (status = 'accepted') FROM candidate GROUP BY grp ORDER BY grp"
+            )
+            accepted = dict(candidates.database.execute(query).fetchall())
     finally:
         shutil.rmtree(scratch, ignore_errors=True)
-    sampled = {name: counts.sampled for name, counts in found.accounting.groups.items()}
-    tokens = sum(
-        row["tokens"][kind] for row in found.accounting.requests for kind in ("prompt", "completion")
-    )
+    sampled = {name: counts.sampled for name, counts in accounting.groups.items()}
+    tokens = sum(row["tokens"][kind] for row in accounting.requests for kind in ("prompt", "completion"))
     hours = round(_gpu_hours(run, config), 4)
     spent = {"items": sum(sampled.values()), "tokens": tokens, "gpu_hours": hours}
     even = type(config.anchors).size == "per_shape"
-    return Standing(size_of(config) or 0, even, sampled, dict(zip(groups, accepted, strict=True)), spent)
+    return Standing(size_of(config) or 0, even, sampled, accepted, spent)
 
 
 def _gpu_hours(run: RunFolder, config: RunConfig) -> float:

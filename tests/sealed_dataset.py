@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from kgqa_hpc.dataset.files import write_sums
+from kgqa_hpc.dataset.whole import write_sums
 
 
 def seal(dataset: Path) -> None:

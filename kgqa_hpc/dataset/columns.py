@@ -8,7 +8,6 @@ fields of `verdicts` (from the prompts of the judges), of `features`, and the pa
 
 from __future__ import annotations
 
-from functools import lru_cache
 from math import isfinite
 from typing import TYPE_CHECKING, Any
 
@@ -23,7 +22,6 @@ _ENGINE = dict.fromkeys(("name", "version", "model", "digest", "quantisation"), 
 _PROMPT = {"name": "string", "sha256": "string"}
 _ANCHOR = {"id": "string", "kind": "string", "weight": "double"}
 _TOKENS = dict.fromkeys(("prompt", "completion", "cached"), "int64")
-_HUGE = 2**63
 _INT64 = range(-(2**63), 2**63)
 _TYPES: dict[str, Type] = {
     "bool": "bool",
@@ -41,6 +39,8 @@ COMMON = (
     Column("answer", "string", "Its answer."),
     Column("kind", "string", "Kind of anchor the question is grounded in."),
     Column("group", "string", "Group of the anchor that counts are given by."),
+)
+DECIDED = (
     Column("accepted", "bool", "Whether the pair passed the filters and the judges."),
     Column("reason", "string", "Why it did not; empty for accepted pairs."),
 )
@@ -50,8 +50,6 @@ EXCLUDED = Column(
 SPLIT = Column("split", "string", "Part of the dataset; parts share nothing of what they were divided by.")
 
 Fields = dict[str, set[str]]
-Form = tuple[Any, ...]  # labels, names and types of values
-_PLAIN = {bool, int, float, str, type(None)}
 
 
 class Columns:
@@ -63,37 +61,15 @@ class Columns:
         self._features: Fields = {}
         self._excluded = False  # whether the provenance of any record names edge types that were left out
         self._parameters: dict[str, Fields] = {}
-        # Nearly all records look alike: what was gathered for one form need not be gathered again, and records
-        # whose form is that of the dataset already need no change.
-        self._forms: dict[Form, int] = {}
-        self._samples: list[dict[str, Any]] = []
-        self._fitting: dict[int, bool] = {}
 
-    def add(self, record: dict[str, Any]) -> int:
-        """Take a record (record.py) into account; returns the number of its form, -1 when it has none."""
+    def add(self, record: dict[str, Any]) -> None:
+        """Take a record (record.py) into account."""
         self._excluded |= EXCLUDED.name in record["provenance"]
-        form = form_of(record)
-        number = -1 if form is None else self._forms.get(form, -1)
-        if number < 0:
-            for label, verdict in record["verdicts"].items():
-                _gather(self._verdicts.setdefault(label, {}), verdict)
-            for label, values in record["provenance"]["parameters"].items():
-                _gather(self._parameters.setdefault(label, {}), values)
-            _gather(self._features, record["features"])
-            self._fitting.clear()
-            if form is not None:
-                number = self._forms[form] = len(self._samples)
-                self._samples.append(record)
-        return number
-
-    def fits(self, form: int) -> bool:
-        """Whether added records of this form are as `conform` gives them."""
-        known = self._fitting.get(form)
-        if known is None:
-            sample = self._samples[form] if form >= 0 else None
-            known = sample is not None and orjson.dumps(self.conform(sample)) == orjson.dumps(sample)
-            self._fitting[form] = known
-        return known
+        for label, verdict in record["verdicts"].items():
+            _gather(self._verdicts.setdefault(label, {}), verdict)
+        for label, values in record["provenance"]["parameters"].items():
+            _gather(self._parameters.setdefault(label, {}), values)
+        _gather(self._features, record["features"])
 
     def state(self) -> list[Any]:
         """What was gathered, as plain data."""
@@ -113,7 +89,6 @@ class Columns:
         for label, fields in parameters.items():
             _unite(self._parameters.setdefault(label, {}), fields)
         _unite(self._features, features)
-        self._fitting.clear()
 
     def layout(self) -> bytes:
         """Equal layouts give equal forms: the gathered names in their order, and whether each is text or JSON text."""
@@ -168,7 +143,7 @@ class Columns:
             Column("features", _plain_types(self._features), "What was measured of the pair."),
             Column("provenance", provenance, "Run, anchor, prompts, engines, parameters and tokens."),
         )
-        columns = [*COMMON, *((SPLIT,) if split else ()), *made, *self.declared]
+        columns = [*COMMON, *made, *self.declared, *DECIDED, *((SPLIT,) if split else ())]
         trimmed = (column._replace(type=_trimmed(column.type)) for column in columns)
         return tuple(column for column in trimmed if column.type)
 
@@ -226,35 +201,6 @@ def without_json_text(record: dict[str, Any], places: list[list[str]]) -> dict[s
 def is_nothing(value: Any) -> bool:
     """null, and the numbers JSON does not have: both files hold null for them."""
     return value is None or (isinstance(value, float) and not isfinite(value))
-
-
-def form_of(record: dict[str, Any]) -> Form | None:
-    """Labels, names and types of what is gathered; None where these do not tell of what kind each value is:
-    with lists, and integers too large.
-    """
-    verdicts, features = record["verdicts"], record["features"]
-    parameters = record["provenance"]["parameters"]
-    form: list[Any] = [tuple(verdicts), tuple(parameters)]
-    for values in (*verdicts.values(), *parameters.values(), features):
-        types = tuple(map(type, values.values()))
-        numeric = _numeric(types)
-        if numeric is None:
-            return None
-        if numeric:
-            for value in values.values():
-                if value.__class__ is int:
-                    if not -_HUGE <= value < _HUGE:
-                        return None
-                elif value.__class__ is float and not isfinite(value):
-                    return None
-        form += tuple(values), types
-    return tuple(form)
-
-
-@lru_cache(1024)
-def _numeric(types: tuple[type, ...]) -> bool | None:
-    """Whether numbers are among values of these types; None where one is more than a plain value."""
-    return int in types or float in types if _PLAIN.issuperset(types) else None
 
 
 def _fill(fields: Fields, values: dict[str, Any] | None) -> dict[str, Any] | None:

@@ -9,31 +9,36 @@ run's share as `not drawn`: every record of a run is counted once.
 from __future__ import annotations
 
 import hashlib
-from array import array
+import shutil
 from collections.abc import Iterator, Sequence
-from contextlib import ExitStack
 from dataclasses import asdict
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import orjson
+import pyarrow as pa
+import pyarrow.parquet as pq
 
 from kgqa_hpc import __version__
-from kgqa_hpc.dataset.columns import COMMON, Columns, arrow_schema, without_json_text
+from kgqa_hpc.dataset.candidates import Candidates, open_candidates
+from kgqa_hpc.dataset.columns import COMMON, Columns, without_json_text
 from kgqa_hpc.dataset.combined_card import write_combined_card
 from kgqa_hpc.dataset.exports.source import MARK, open_source, read_accounting, refuse_foreign
-from kgqa_hpc.dataset.files import PART_BYTES, RecordFiles, write_sums
 from kgqa_hpc.dataset.mixture import Mixture, counts_of, drawn, place
 from kgqa_hpc.dataset.record import record_maker
+from kgqa_hpc.dataset.stage import SCHEMA, SUFFIX, write_lines
+from kgqa_hpc.dataset.staged import Staged, StagedFile
 from kgqa_hpc.dataset.where import EVERY, Where
-from kgqa_hpc.dataset.whole import require_whole
+from kgqa_hpc.dataset.whole import require_whole, write_sums
+from kgqa_hpc.dataset.write import fate_of, write_dataset
 from kgqa_hpc.errors import FingerprintMismatch, InputError
 from kgqa_hpc.runs import run_config
 from kgqa_hpc.store.canonical import pretty, sha256_of
 from kgqa_hpc.store.replace_folder import replaced_folder
 from kgqa_hpc.store.run_folder import RunFolder
 
+CHUNK = 1000  # records of a staged file
 FILES = ("accepted", "rejected")
 MUST_AGREE = ("prompts", "passes")  # sections of a fingerprint: what wrote and judged
 COUNTS = (*FILES, "combined", "filtered", "not drawn")
@@ -64,12 +69,11 @@ def combine(
     if not mixed:
         _require_alike(runs)
     refuse_foreign(out)
-    columns, chosen = _look(runs, where, mixture)
     with replaced_folder(out) as folder:
         (folder / MARK).write_text("combine\n", encoding="utf-8")
-        told = _write(folder, columns, _drawn(_fates(runs, where), chosen), len(runs))
-        by_run = [{"run": run.manifest().digest, **counts} for run, counts in zip(runs, told, strict=True)]
-        total = {key: sum(one[key] for one in told) for key in COUNTS}
+        counts = _write(folder, runs, where, mixture)
+        by_run = [{"run": run.manifest().digest, **count} for run, count in zip(runs, counts, strict=True)]
+        total = {key: sum(count[key] for count in counts) for key in COUNTS}
         wishes = {"where": where.plain(), "mixture": None if mixture is None else asdict(mixture)}
         document = {"program": __version__, **wishes, "runs": by_run, **total}
         (folder / "combined.json").write_bytes(pretty(document))
@@ -79,62 +83,89 @@ def combine(
     return document
 
 
-Fate = tuple[int, str, dict[str, Any]]  # number of the run, the count it goes into, record
-
-
-def _fates(runs: Sequence[RunFolder], where: Where) -> Iterator[Fate]:
-    """Every record of all runs, accepted ones first, with what becomes of it before any draw."""
-    met: set[bytes] = set()  # 128-bit digests of the ids, 80 bytes each
-    for name in FILES:
-        for number, record in _records(runs, name):
-            if not where.holds(record):
-                yield number, "filtered", record
-            else:
-                digest = hashlib.blake2b(
-                    record["id"].encode("utf-8", "surrogatepass"), digest_size=16
-                ).digest()
-                yield number, "combined" if digest in met else name, record
-                met.add(digest)
-
-
-def _drawn(fates: Iterator[Fate], chosen: Sequence[Iterator[bool]] | None) -> Iterator[Fate]:
-    """The same after the draw, `chosen` being for each run which of its accepted records are drawn."""
-    for number, fate, record in fates:
-        out = chosen is not None and fate == "accepted" and not next(chosen[number])
-        yield number, "not drawn" if out else fate, record
-
-
-def _look(
-    runs: Sequence[RunFolder], where: Where, mixture: Mixture | None
-) -> tuple[Columns, Sequence[Iterator[bool]] | None]:
-    """The columns of all that may be kept, and which accepted records are drawn."""
-    columns = _declared(runs)
-    places: list[array[int]] = [array("Q") for _ in runs]
-    for number, fate, record in _fates(runs, where):
-        if fate in FILES:
-            columns.add(_without_nulls(record))
-        if fate == "accepted" and mixture is not None:
-            places[number].append(place(mixture.seed, record["id"]))
-    if mixture is None:
-        return columns, None
-    counts = counts_of([len(one) for one in places], mixture.shares, mixture.number)
-    return columns, [iter(drawn(one, count).tolist()) for one, count in zip(places, counts, strict=True)]
-
-
-def _write(folder: Path, columns: Columns, fates: Iterator[Fate], runs: int) -> list[dict[str, int]]:
+def _write(
+    folder: Path, runs: Sequence[RunFolder], where: Where, mixture: Mixture | None
+) -> list[dict[str, int]]:
     """Write what is kept; returns the counts of each run."""
-    schema = arrow_schema(columns.all())
-    told = [dict.fromkeys(COUNTS, 0) for _ in range(runs)]
-    with ExitStack() as stack:
-        files = {
-            name: stack.enter_context(RecordFiles(folder, name, schema, (), PART_BYTES)) for name in FILES
-        }
-        for number, fate, record in fates:
-            told[number][fate] += 1
-            if fate in files:
-                line = orjson.dumps(_in_order(columns, record), option=orjson.OPT_APPEND_NEWLINE)
-                files[fate].add(line, np.array([len(line)]))
-    return told
+    scratch = folder / ".scratch"
+    scratch.mkdir()
+    staged = _stage(runs, where, scratch)
+    with open_candidates(staged, scratch) as candidates:
+        candidates.database.execute(f"UPDATE candidate SET status = 'combined' WHERE {_REPEATED}")
+        if mixture is not None:
+            _draw(candidates, mixture)
+        counts = [dict.fromkeys(COUNTS, 0) for _ in runs]
+        query = "SELECT grp, status, count(*) FROM candidate GROUP BY ALL"
+        for number, status, count in candidates.database.execute(query).fetchall():
+            counts[int(number)][status] = count
+        fate = fate_of(candidates)
+    write_dataset(folder, staged, fate, files=FILES)
+    shutil.rmtree(scratch)
+    return counts
+
+
+def _stage(runs: Sequence[RunFolder], where: Where, scratch: Path) -> Staged:
+    """All records of all runs, accepted ones first, in staged files whose `grp` is the number of the run.
+
+    `status` is that of the record in its run, or `filtered`; `same` a digest of its id.
+    """
+    columns = _declared(runs)
+    files: list[StagedFile] = []
+    names = (
+        *(column.name for column in COMMON),
+        "verdicts",
+        "features",
+        "provenance",
+        *(c.name for c in columns.declared),
+    )
+    for name in FILES:
+        for run_number, run in enumerate(runs):
+            records = _records(run, name)
+            while chunk := list(islice(records, CHUNK)):
+                path = scratch / f"records-{len(files):05d}{SUFFIX}"
+                files.append(_write_chunk(path, chunk, where, str(run_number), name, names))
+                columns.take(files[-1].columns.state())
+    return Staged(files, columns)
+
+
+def _write_chunk(
+    path: Path, records: Sequence[dict[str, Any]], where: Where, run: str, file: str, names: Sequence[str]
+) -> StagedFile:
+    """Stage records of a file of a run; all have these members, null where their run has none."""
+    columns, rows = Columns(), []
+    for record in records:
+        kept = where.holds(record)
+        digest = hashlib.blake2b(record["id"].encode("utf-8", "surrogatepass"), digest_size=16).digest()
+        row = {"id": record["id"], "grp": run, "single": True, "reason": record["reason"], "same": digest}
+        record = {name: record.get(name) for name in names}
+        if kept:
+            columns.add(_without_nulls(record))
+        rows.append(row | {"status": file if kept else "filtered", "record": record if kept else None})
+    write_lines(rows, columns)
+    pq.write_table(pa.Table.from_pylist(rows, SCHEMA), path, compression="zstd", write_page_checksum=True)
+    return StagedFile(path, len(rows), columns)
+
+
+# Records whose id an earlier record that fits the conditions has.
+_REPEATED = """row IN (
+  SELECT row FROM candidate WHERE status <> 'filtered'
+  QUALIFY row_number() OVER (PARTITION BY same ORDER BY row) > 1
+)"""
+
+
+def _draw(candidates: Candidates, mixture: Mixture) -> None:
+    """Mark the accepted records beyond each run's share as not drawn. Raises InputError for shares that cannot be met."""
+    rows = [candidates.rows(f"status = 'accepted' AND grp = '{n}'") for n in range(len(mixture.shares))]
+    counts = counts_of([len(one) for one in rows], mixture.shares, mixture.number)
+    for own, count in zip(rows, counts, strict=True):
+        places = [
+            place(mixture.seed, record)
+            for _, table in candidates.staged.read(["id"], own)
+            for record in table["id"].to_pylist()
+        ]
+        with candidates.table("left_out", {"row": own[~drawn(places, count)]}):
+            update = "UPDATE candidate SET status = 'not drawn' WHERE row IN (SELECT row FROM left_out)"
+            candidates.database.execute(update)
 
 
 def _require_alike(runs: Sequence[RunFolder]) -> None:
@@ -166,19 +197,10 @@ def _without_nulls(record: dict[str, Any]) -> dict[str, Any]:
     return {**record, "verdicts": verdicts, "provenance": {**record["provenance"], "parameters": parameters}}
 
 
-def _in_order(columns: Columns, record: dict[str, Any]) -> dict[str, Any]:
-    """The record with all columns of any run, in one order; null where its run has none."""
-    record = columns.conform(record)
-    made = ("verdicts", "features", "provenance")
-    names = [*(c.name for c in COMMON), *made, *(c.name for c in columns.declared)]
-    return {name: record.get(name) for name in names}
-
-
-def _records(runs: Sequence[RunFolder], name: str) -> Iterator[tuple[int, dict[str, Any]]]:
+def _records(run: RunFolder, name: str) -> Iterator[dict[str, Any]]:
     """Records as they were before their run made JSON text of a field: which fields are is for all runs to say."""
-    for number, run in enumerate(runs):
-        places = read_accounting(run).get("json_text", [])
-        require_whole(run.dataset, f"{name}.jsonl")
-        with (run.dataset / f"{name}.jsonl").open("rb") as file:
-            for line in file:
-                yield number, without_json_text(orjson.loads(line), places)
+    places = read_accounting(run).get("json_text", [])
+    require_whole(run.dataset, f"{name}.jsonl")
+    with (run.dataset / f"{name}.jsonl").open("rb") as file:
+        for line in file:
+            yield without_json_text(orjson.loads(line), places)

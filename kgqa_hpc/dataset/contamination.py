@@ -16,8 +16,8 @@ from typing import Any
 import numpy as np
 
 from kgqa_hpc.config.dataset import EvaluationSet
-from kgqa_hpc.dataset.rows import Rows
-from kgqa_hpc.dataset.sketches import words
+from kgqa_hpc.dataset.candidates import Candidates
+from kgqa_hpc.dataset.words import words
 from kgqa_hpc.errors import InputError
 from kgqa_hpc.kg.textfile import TextStream
 from kgqa_hpc.text.bounded_json import json_lines, loads
@@ -27,7 +27,6 @@ QUESTION_FIELDS = ("question", "query", "prompt", "problem", "instruction", "inp
 ANSWER_FIELDS = ("long_answer", "answer", "output", "response", "completion", "target", "solution")
 _INVISIBLE = dict.fromkeys(map(ord, "\u00ad\u200b\u200c\u200d\u2060\ufeff"))
 _FACTOR = np.uint64(0x100000001B3)  # odd, so that every place in a window counts
-BATCH = 2000  # records looked at together
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,7 +48,7 @@ def read_test_sets(files: Iterable[str | EvaluationSet]) -> list[EvaluationTexts
     return [_read(EvaluationSet(path=one) if isinstance(one, str) else one) for one in files]
 
 
-def contaminated(rows: Rows, tests: list[EvaluationTexts], window: int) -> np.ndarray:
+def contaminated(candidates: Candidates, tests: list[EvaluationTexts], window: int) -> np.ndarray:
     """Numbers of the accepted rows that contain a test item.
 
     Raises InputError for a test set that holds nothing to look for.
@@ -57,14 +56,11 @@ def contaminated(rows: Rows, tests: list[EvaluationTexts], window: int) -> np.nd
     vocabulary = _Vocabulary()
     wanted = _wanted(tests, window, vocabulary)
     hits: list[int] = []
-    batch: list[tuple[int, np.ndarray]] = []
-    for row, pair in rows.pairs(rows.accepted):
-        texts = (vocabulary.hashes(_words(pair[name])) for name in ("question", "answer"))
-        batch += [(row, text) for text in texts]
-        if len(batch) >= BATCH:
-            hits += _hits(batch, wanted)
-            batch = []
-    hits += _hits(batch, wanted)
+    for rows, table in candidates.staged.read(("question", "answer"), candidates.accepted):
+        pairs = zip(rows.tolist(), table["question"].to_pylist(), table["answer"].to_pylist(), strict=True)
+        hits += _hits(
+            [(row, vocabulary.hashes(_words(text))) for row, *texts in pairs for text in texts], wanted
+        )
     return np.unique(np.array(hits, np.int64))
 
 

@@ -16,22 +16,22 @@ import numpy as np
 import orjson
 
 from kgqa_hpc.config.dataset import Debias
-from kgqa_hpc.dataset.rows import Rows
+from kgqa_hpc.dataset.candidates import Candidates
 from kgqa_hpc.errors import InputError
 
 SHOWN = 20  # values per column in the accounting
 Table = dict[str, dict[str, int]]
 
 
-def left_out(rows: Rows, settings: Debias, seed: int) -> tuple[np.ndarray, Table, Table]:
+def left_out(candidates: Candidates, settings: Debias, seed: int) -> tuple[np.ndarray, Table, Table]:
     """Numbers of the accepted rows that were not drawn, and the most frequent values before and after.
 
     Raises InputError when records have no such column.
     """
-    accepted = rows.accepted
+    accepted = candidates.accepted
     values: list[list[str]] = [[] for _ in settings.columns]
     ids: list[str] = []
-    for _, record in rows.records(accepted):
+    for _, record in candidates.staged.records(accepted):
         ids.append(record["id"])
         for column, found in zip(settings.columns, values, strict=True):
             found.append(_value(record, column))

@@ -7,33 +7,36 @@ from pathlib import Path
 
 import orjson
 
+from kgqa_hpc.dataset.accounting import Accounting
 from kgqa_hpc.dataset.card import DataFile, render_card
+from kgqa_hpc.dataset.columns import Columns
 from kgqa_hpc.dataset.croissant import croissant
 from kgqa_hpc.dataset.facts import Facts
-from kgqa_hpc.dataset.files import sha256_of, write_sums
-from kgqa_hpc.dataset.first_pass import FirstPass
 from kgqa_hpc.dataset.group_table import group_table, table_name
-from kgqa_hpc.store.canonical import pretty
+from kgqa_hpc.dataset.whole import write_sums
+from kgqa_hpc.store.canonical import pretty, sha256_of
 from kgqa_hpc.store.run_folder import RunFolder
 
 
 def write_documents(
-    folder: Path, run: RunFolder, facts: Facts, found: FirstPass, sums: dict[str, str]
+    folder: Path,
+    run: RunFolder,
+    facts: Facts,
+    accounting: Accounting,
+    columns: Columns,
+    parts: tuple[str, ...],
 ) -> None:
-    """Write all of them; `sums` are sha256 by name of files that are known already."""
-    accounting = found.accounting
+    """Write all of them beside the records; `parts` are those of the split."""
     (folder / "accounting.json").write_bytes(pretty(accounting.to_dict()))
     (folder / table_name(facts)).write_text(group_table(facts, accounting), encoding="utf-8")
     _copy_prompts(run, folder / "prompts")
-    sums = dict(sums)
-    for path in folder.rglob("*"):
-        name = path.relative_to(folder).as_posix()
-        if path.is_file() and name not in sums:
-            sums[name] = sha256_of(path)
-    columns = found.columns.all(split=bool(found.rows.parts))
-    files = data_files(folder, found.rows.parts, accounting)
-    (folder / "croissant.json").write_bytes(pretty(croissant(folder, facts, columns, files, sums)))
-    card = render_card(facts, accounting, columns, files, sums, first_record(folder / "accepted.jsonl"))
+    sums = {
+        path.relative_to(folder).as_posix(): sha256_of(path) for path in folder.rglob("*") if path.is_file()
+    }
+    all_columns = columns.all(split=bool(parts))
+    files = data_files(folder, parts, accounting)
+    (folder / "croissant.json").write_bytes(pretty(croissant(folder, facts, all_columns, files, sums)))
+    card = render_card(facts, accounting, all_columns, files, sums, first_record(folder / "accepted.jsonl"))
     (folder / "README.md").write_text(card, encoding="utf-8")
     write_sums(folder, sums)
 

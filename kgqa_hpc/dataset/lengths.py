@@ -14,7 +14,7 @@ from fractions import Fraction
 from math import isqrt, sqrt
 from typing import Any
 
-import numpy as np
+from kgqa_hpc.dataset.candidates import Candidates
 
 FIELDS = ("question", "answer")
 
@@ -26,13 +26,6 @@ class LengthSum:
     count: int = 0
     total: int = 0
     squares: int = 0
-
-    @classmethod
-    def of(cls, lengths: np.ndarray) -> LengthSum:
-        """Of an array of lengths in characters, each below 2^31."""
-        values, numbers = np.unique(lengths, return_counts=True)
-        pairs = list(zip(values.tolist(), numbers.tolist(), strict=True))
-        return cls(len(lengths), sum(v * n for v, n in pairs), sum(v * v * n for v, n in pairs))
 
     @property
     def mean(self) -> float:
@@ -65,6 +58,19 @@ class LengthSum:
         return max(low, 0), (q * self.total + reach) // step
 
 
+def length_limits(candidates: Candidates, z_score: float | None) -> LengthLimits:
+    """The limits over all pairs, whatever a judge said of them."""
+    return limits_of({field: _sums(candidates, field) for field in FIELDS}, z_score)
+
+
+def _sums(candidates: Candidates, field: str) -> LengthSum:
+    """Exact sums: DuckDB adds integers in 128 bits."""
+    length = f"{field}_length"
+    query = f"SELECT count({length}), sum({length}), sum({length}::HUGEINT * {length}) FROM candidate"
+    count, total, squares = candidates.database.execute(query).fetchall()[0]
+    return LengthSum(count, int(total or 0), int(squares or 0))
+
+
 def limits_of(sums: dict[str, LengthSum], z: float | None) -> LengthLimits:
     """What is kept at `z` standard deviations; everything when `z` is None."""
     return LengthLimits(z, {f: s.bounds(z) if z is not None else None for f, s in sums.items()}, sums)
@@ -77,6 +83,14 @@ class LengthLimits:
     z_score: float | None
     bounds: dict[str, tuple[int, int] | None]
     sums: dict[str, LengthSum]
+
+    def outside(self) -> str:
+        """The SQL condition of pairs with a text that is too long or too short."""
+        outside = [
+            f"{field}_length NOT BETWEEN {low} AND {high}"
+            for field, (low, high) in ((f, b) for f, b in self.bounds.items() if b is not None)
+        ]
+        return " OR ".join(outside) or "false"
 
     def to_dict(self) -> dict[str, Any]:
         """The form of accounting.json: how the limits came about, and what they are."""

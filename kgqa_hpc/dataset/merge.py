@@ -1,30 +1,33 @@
-"""From results to RUN/dataset: two passes, memory for a few row groups, counts that add up.
+"""From results to RUN/dataset in three phases: stage, decide, write.
 
-The first pass (first_pass.py) turns every shard into rows and gathers what needs all of them, filters and splits mark
-rows, the second pass writes. The folder changes as a whole (store/replace_folder.py), and its bytes follow from
-the results and the `dataset:` section alone.
+Staging (stage.py) turns every shard into a file of candidate records; rules (filters.py, target.py, splits.py) decide
+in one narrow table what becomes of each; writing (write.py) streams the staged lines with their decided fields last.
+The folder changes as a whole (store/replace_folder.py), and its bytes follow from the results and the `dataset:`
+section alone.
 """
 
 from __future__ import annotations
 
 import json
 import shutil
-from collections.abc import Callable
-from contextlib import nullcontext
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from functools import partial as bound
 from pathlib import Path
 
 from kgqa_hpc import __version__
 from kgqa_hpc.dataset.accounting import Accounting
+from kgqa_hpc.dataset.candidates import Candidates, open_candidates
 from kgqa_hpc.dataset.documents import write_documents
 from kgqa_hpc.dataset.facts import gather_facts
-from kgqa_hpc.dataset.files import PART_BYTES
 from kgqa_hpc.dataset.filters import apply_filters
-from kgqa_hpc.dataset.first_pass import FirstPass, first_pass
+from kgqa_hpc.dataset.order import ordered
 from kgqa_hpc.dataset.read import FinishedWork, open_work
-from kgqa_hpc.dataset.second_pass import write_rows
 from kgqa_hpc.dataset.splits import divide
+from kgqa_hpc.dataset.staged import survey
 from kgqa_hpc.dataset.target import cut
-from kgqa_hpc.dataset.workers import Crew, LocalCrew
+from kgqa_hpc.dataset.workers import Stage, stage_here
+from kgqa_hpc.dataset.write import PART_BYTES, fate_of, write_dataset
 from kgqa_hpc.errors import AccountingError, StoreError
 from kgqa_hpc.store.replace_folder import replaced_folder
 from kgqa_hpc.store.run_folder import RunFolder
@@ -43,81 +46,89 @@ def merge(
     progress: StageProgress | None = None,
     processes: int | None = None,
     part_bytes: int = PART_BYTES,
-    crew: Crew | None = None,
+    stage: Stage | None = None,
 ) -> Accounting:
     """Write RUN/dataset and return its accounting.
 
     `partial` merges an unfinished run, with what has ended in its open shards; `published` adds
-    biographletqa.jsonl, `progress(done, total, label)` is told of every shard, twice; `processes` work side by
-    side (default: one per core where there is enough to do), or `crew` does (dask_crew.py). Raises
+    biographletqa.jsonl; `progress(done, total, label)` counts every shard twice, staged and written; `processes`
+    stage side by side (default: one per core where there is enough to do), or `stage` does (dask_map.py). Raises
     AccountingError when work is left or counts do not add up, CorruptFile when a result is damaged (it is then
     in quarantine), InputError, DiskFull; RUN/dataset is what it was after each.
     """
     work = open_work(run)
     require_finished(work, partial)
-    with nullcontext(crew) if crew else LocalCrew(processes) as all_hands:
-        return merge_work(work, all_hands, published, progress, part_bytes)
+    stage = stage or bound(stage_here, processes=processes)
+    return merge_work(work, stage, published=published, progress=progress, part_bytes=part_bytes)
 
 
 def merge_work(
-    work: FinishedWork, crew: Crew, published: bool, progress: StageProgress | None, part_bytes: int
+    work: FinishedWork,
+    stage: Stage,
+    *,
+    published: bool,
+    progress: StageProgress | None,
+    part_bytes: int,
+    require_wanted: Callable[[], None] = lambda: None,
 ) -> Accounting:
-    """`merge` of opened work; `crew` does what can be shared out."""
+    """`merge` of opened work; `require_wanted` raises when another process has written the dataset meanwhile."""
     run, settings = work.run, work.config.dataset
     published = published or (run.dataset / PUBLISHED).exists()
-    shard_done = _counter(2 * len(work.manifest.shards), progress)
+    steps = _Progress(len(work.manifest.shards), progress)
     before = _identity(run.dataset)
-    found: FirstPass | None = None
+    accounting: Accounting | None = None
 
     def require(standing: Path) -> None:
-        _require_newest(work, standing, before, found)
+        _require_newest(work, standing, before, accounting)
 
     with replaced_folder(run.dataset, require) as folder:
         scratch = folder / ".scratch"
         scratch.mkdir()
-        found = filtered(work, scratch, shard_done, crew)
-        if work.config.target is not None:
-            found.accounting.filters["target"] = cut(found.rows, work.config.target)
-        found.accounting.splits = divide(found.rows, settings.split, work.config.seed)
-        found.rows.count(found.accounting)
-        found.accounting.check()
-        sums = write_rows(folder, found, shard_done, part_bytes, settings.order, crew)
+        with filtered(work, scratch, stage, steps.staged) as (candidates, accounting):
+            if work.config.target is not None:
+                accounting.filters["target"] = cut(candidates, work.config.target)
+            accounting.splits = divide(candidates, settings.split, work.config.seed)
+            candidates.count(accounting)
+            accounting.check()
+            staged, fate = candidates.staged, fate_of(candidates)
+            if settings.order is not None:
+                staged, fate = ordered(candidates, fate, settings.order, scratch)
+        write_dataset(folder, staged, fate, part_bytes, steps.written)
         if published:
             _write_published(run, folder)
         shutil.rmtree(scratch)
         facts = gather_facts(run, __version__)
-        write_documents(folder, run, facts, found, sums)
-        crew.require_wanted()
-    return found.accounting
+        write_documents(folder, run, facts, accounting, staged.columns, fate.parts)
+        require_wanted()
+    return accounting
 
 
+@contextmanager
 def filtered(
     work: FinishedWork,
     scratch: Path,
+    stage: Stage = stage_here,
     shard_done: Callable[[], None] = lambda: None,
-    crew: Crew | None = None,
-) -> FirstPass:
-    """All rows with what decisions and filters make of them; `scratch` takes what they are read from."""
-    if crew is None:
-        with LocalCrew() as here:
-            return filtered(work, scratch, shard_done, here)
-    found = first_pass(work, scratch, shard_done, crew)
-    apply_filters(found.rows, work.config.dataset, work.config.seed, found.folder, found.accounting, crew)
-    return found
+) -> Iterator[tuple[Candidates, Accounting]]:
+    """All candidates after decisions and filters, and the accounting of all but their outcomes; files in `scratch`."""
+    staged, accounting = survey(work, stage(work, scratch, shard_done))
+    with open_candidates(staged, scratch) as candidates:
+        apply_filters(candidates, work.config.dataset, work.config.seed, scratch, accounting)
+        yield candidates, accounting
 
 
 def _require_newest(
-    work: FinishedWork, standing: Path, before: tuple[int, ...] | None, found: FirstPass | None
+    work: FinishedWork, standing: Path, before: tuple[int, ...] | None, accounting: Accounting | None
 ) -> None:
     """Raise StoreError when the run has changed since the merge began, or another merge took in more meanwhile.
 
     `standing` is the dataset that is about to be replaced, `before` the identity of the one at the beginning.
     """
     changed = open_work(work.run).state != work.state
-    if not changed and found is not None and found.accounting.partial and _identity(standing) != before:
-        accounting = standing / "accounting.json"
-        waiting = json.loads(accounting.read_bytes())["waiting"] if accounting.exists() else None
-        changed = waiting is not None and waiting < found.accounting.total.waiting
+    if not changed and accounting is not None and accounting.partial and _identity(standing) != before:
+        other = standing / "accounting.json"
+        waiting = json.loads(other.read_bytes())["waiting"] if other.exists() else None
+        changed = waiting is not None and waiting < accounting.total.waiting
     if changed:
         raise StoreError(
             f"{work.run.dataset}: the run was changed while this merge was at work; the dataset is what it was",
@@ -144,16 +155,25 @@ def require_finished(work: FinishedWork, partial: bool) -> None:
         )
 
 
-def _counter(total: int, progress: StageProgress | None) -> Callable[[], None]:
-    done = 0
+class _Progress:
+    """Counts every shard twice: when it is staged, and in step with the writing."""
 
-    def count() -> None:
-        nonlocal done
-        done += 1
-        if progress is not None:
-            progress(done, total, "merge")
+    def __init__(self, shards: int, progress: StageProgress | None) -> None:
+        self._shards = shards
+        self._progress = progress
+        self._done = 0
 
-    return count
+    def staged(self) -> None:
+        self._advance(self._done + 1)
+
+    def written(self, share: float) -> None:
+        """`share` of the bytes lie on disk, 0 to 1."""
+        self._advance(self._shards + round(self._shards * share))
+
+    def _advance(self, done: int) -> None:
+        self._done = done
+        if self._progress is not None:
+            self._progress(done, 2 * self._shards, "merge")
 
 
 def _write_published(run: RunFolder, folder: Path) -> None:

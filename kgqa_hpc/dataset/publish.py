@@ -11,8 +11,7 @@ from kgqa_hpc import __version__
 from kgqa_hpc.dataset.exports import EXPORTS
 from kgqa_hpc.dataset.exports.source import MARK, open_source, read_accounting, refuse_foreign
 from kgqa_hpc.dataset.facts import UNKNOWN_LICENCE, Facts, gather_facts
-from kgqa_hpc.dataset.files import write_sums
-from kgqa_hpc.dataset.whole import damaged, read_sums
+from kgqa_hpc.dataset.whole import damaged, read_sums, write_sums
 from kgqa_hpc.store.canonical import sha256_of
 from kgqa_hpc.store.replace_folder import replaced_folder
 from kgqa_hpc.store.run_folder import RunFolder

@@ -21,7 +21,6 @@ TOKENS = ("prompt", "completion", "cached")
 PARAMETERS = ("temperature", "max_tokens", "seed")  # of a request, as its trace entry holds them
 PAIR = ("question", "answer")
 VARIANT = Column("variant", "string", "Variant of the study this record is of.")
-HEAD = ("id", "question", "answer", "kind", "group")  # members before `accepted` and `reason`
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,7 +51,7 @@ class RecordMaker:
     def record(
         self, anchor: Any, item: Mapping[str, Any], fields: Mapping[str, Any], number: int | None = None
     ) -> dict[str, Any]:
-        """The record of a pair; `accepted` and `reason` are for the caller to fill in, and filters may change them.
+        """The record of a pair without `accepted`, `reason` and `split`, which are decided later and come last.
 
         `anchor` is an Anchor, `item` its record in a result, `fields` the pair's own fields; `number`
         counts the records of an item that yields several, from 1.
@@ -65,8 +64,6 @@ class RecordMaker:
             "answer": fields["answer"],
             "kind": anchor.kind,
             "group": anchor.group,
-            "accepted": None,
-            "reason": None,
             "verdicts": item["verdicts"],
             "features": item["features"],
             "provenance": provenance(anchor, item["trace"], self.origin),

@@ -10,10 +10,8 @@ from dataclasses import dataclass
 from math import ceil, floor
 from typing import Any
 
-import numpy as np
-
 from kgqa_hpc.config.dataset import Target
-from kgqa_hpc.dataset.rows import Rows
+from kgqa_hpc.dataset.candidates import Candidates
 
 BEYOND = "beyond target"
 ALL = "all"
@@ -45,14 +43,14 @@ class Standing:
         return {group: self.accepted.get(group, 0) for group in self.sampled}
 
 
-def cut(rows: Rows, target: Target) -> dict[str, Any]:
-    """Reject what is accepted beyond the target, as `beyond target`; returns what accounting says of it."""
-    accepted = rows.accepted
-    groups = rows.group[accepted] if target.per == "group" else np.zeros(len(accepted), np.int32)
-    beyond = [accepted[groups == group][target.accepted :] for group in np.unique(groups)]
-    out = np.sort(np.concatenate([np.empty(0, accepted.dtype), *beyond]))
-    rows.reject(out, BEYOND)
-    return {"settings": target.model_dump(), BEYOND: len(out)}
+def cut(candidates: Candidates, target: Target) -> dict[str, Any]:
+    """Reject accepted records beyond the target, as `beyond target`; returns the accounting of it."""
+    within = "PARTITION BY grp" if target.per == "group" else ""
+    beyond = f"""row IN (
+      SELECT row FROM candidate WHERE status = 'accepted'
+      QUALIFY row_number() OVER ({within} ORDER BY row) > {target.accepted}
+    )"""
+    return {"settings": target.model_dump(), BEYOND: candidates.reject_where(beyond, BEYOND)}
 
 
 def next_size(target: Target, now: Standing) -> tuple[int | None, str]:

@@ -44,6 +44,15 @@ def read_sums(dataset: Path) -> dict[str, str]:
         raise damaged(path) from None
 
 
+def write_sums(folder: Path, known: dict[str, str]) -> None:
+    """SHA256SUMS of all files of a folder, in the form `sha256sum --check` reads; `known` spares reading."""
+    files = sorted(
+        (path.relative_to(folder).as_posix(), path) for path in folder.rglob("*") if path.is_file()
+    )
+    lines = [f"{known.get(name) or sha256_of(path)}  {name}\n" for name, path in files]
+    (folder / SUMS).write_text("".join(lines), encoding="utf-8")
+
+
 def read_accounting_file(dataset: Path) -> dict[str, Any]:
     """accounting.json, which must be there. Raises CorruptFile when it is not what merge wrote."""
     require_whole(dataset, "accounting.json")
