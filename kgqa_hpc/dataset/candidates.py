@@ -1,0 +1,135 @@
+"""The narrow table that merge decides on: a row of DuckDB for each candidate record, and what became of it.
+
+Rules look at it in SQL, or at columns of the staged files, and mark rows as rejected. Wide columns (texts, records)
+stay in the staged files.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import duckdb
+import numpy as np
+import pyarrow as pa
+
+from kgqa_hpc.dataset.accounting import LENGTH, NO_REASON, Accounting, RecordCounts
+from kgqa_hpc.dataset.staged import Staged
+from kgqa_hpc.errors import StoreError
+from kgqa_hpc.threads import usable_cores
+
+MEMORY = "300MB"  # of the database; what is beyond lies in files beside it
+ROWS = 200_000  # that are handed to the database at once
+NARROW = ("grp", "status", "reason", "question_length", "answer_length", "single", "bytes", "same")
+# `file`: where the row stands in the dataset as it is decided so far.
+_TABLE = """
+CREATE TABLE candidate (row BIGINT, grp VARCHAR, status VARCHAR, reason VARCHAR, question_length INTEGER,
+  answer_length INTEGER, single BOOLEAN, bytes INTEGER, same BLOB, part VARCHAR,
+  file VARCHAR GENERATED ALWAYS AS (CASE WHEN status = 'accepted' THEN 'accepted'
+    WHEN status = 'rejected' AND bytes IS NOT NULL THEN 'rejected' ELSE 'lost' END))
+"""
+
+
+class Candidates:
+    """All candidates of a merge.
+
+    Columns of the table `candidate`: `row` (position in the dataset, from 0), NARROW as staged, `part` (of the split)
+    and `file` (accepted, rejected or lost).
+    """
+
+    def __init__(self, database: duckdb.DuckDBPyConnection, staged: Staged) -> None:
+        self.database = database
+        self.staged = staged
+        self.parts: tuple[str, ...] = ()  # of the split
+
+    def __len__(self) -> int:
+        return len(self.staged)
+
+    @property
+    def accepted(self) -> np.ndarray:
+        """Row numbers of what is accepted so far, ascending."""
+        return self.rows("status = 'accepted'")
+
+    def rows(self, condition: str) -> np.ndarray:
+        """Row numbers for which an SQL condition holds, ascending: int64, shape (n,)."""
+        query = f"SELECT row FROM candidate WHERE {condition} ORDER BY row"
+        return np.asarray(self.database.execute(query).fetchnumpy()["row"], np.int64)
+
+    def reject_where(self, condition: str, reason: str) -> int:
+        """Reject the rows for which an SQL condition holds; returns how many."""
+        query = f"UPDATE candidate SET status = 'rejected', reason = ? WHERE {condition}"
+        changed = self.database.execute(query, [reason]).fetchone()
+        return int(changed[0]) if changed else 0
+
+    def reject(self, rows: np.ndarray, reason: str) -> int:
+        """Reject rows by their numbers; returns how many."""
+        with self.table("rejected_rows", {"row": rows}):
+            return self.reject_where("row IN (SELECT row FROM rejected_rows)", reason)
+
+    @contextmanager
+    def table(self, name: str, columns: dict[str, Any]) -> Iterator[None]:
+        """Columns of equal length as a table of the database for the block."""
+        self.database.register(name, pa.table(columns))
+        try:
+            yield
+        finally:
+            self.database.unregister(name)
+
+    def count(self, accounting: Accounting) -> None:
+        """Add what became of every row to the accounting."""
+        outcomes = "SELECT grp, status, reason, single, count(*) FROM candidate GROUP BY ALL ORDER BY ALL"
+        for group, status, reason, single, number in self.database.execute(outcomes).fetchall():
+            if single:
+                accounting.group(group).add(status, reason, number)
+            elif status in ("accepted", "rejected"):
+                _count_records(accounting.records.setdefault(group, RecordCounts()), status, reason, number)
+        pairs = "SELECT grp, count(question_length), count(*) FILTER (reason = ?) FROM candidate GROUP BY grp"
+        for group, number, outliers in self.database.execute(pairs, [LENGTH]).fetchall():
+            counts = accounting.group(group)
+            counts.pairs, counts.outliers = number, outliers
+
+
+def _count_records(counts: RecordCounts, status: str, reason: str | None, number: int) -> None:
+    counts.records += number
+    if status == "accepted":
+        counts.accepted += number
+    else:
+        counts.rejected[reason or NO_REASON] += number
+
+
+@contextmanager
+def open_candidates(staged: Staged, scratch: Path) -> Iterator[Candidates]:
+    """The table of all staged rows, in a database file in `scratch`."""
+    database = duckdb.connect(str(scratch / "decide.duckdb"))
+    try:
+        database.execute(f"SET memory_limit = '{MEMORY}'; SET threads = {usable_cores()}")
+        database.execute("SET autoinstall_known_extensions = false; SET autoload_known_extensions = false")
+        database.execute(_TABLE)
+        first = 0
+        for chunk in _chunks(staged):
+            database.register("chunk", _narrow(chunk, first))
+            database.execute("INSERT INTO candidate SELECT *, NULL FROM chunk")
+            database.unregister("chunk")
+            first += len(chunk)
+        yield Candidates(database, staged)
+    except duckdb.Error as problem:
+        raise StoreError(f"{scratch}: {problem}", "is there room on the disk? Then merge again") from problem
+    finally:
+        database.close()
+
+
+def _chunks(staged: Staged) -> Iterator[pa.Table]:
+    tables: list[pa.Table] = []
+    for file in staged.files:
+        tables.append(file.read(NARROW))
+        if sum(map(len, tables)) >= ROWS:
+            yield pa.concat_tables(tables)
+            tables = []
+    if tables:
+        yield pa.concat_tables(tables)
+
+
+def _narrow(table: pa.Table, first: int) -> pa.Table:
+    return table.add_column(0, "row", pa.array(np.arange(first, first + len(table))))

@@ -1,0 +1,68 @@
+"""Staging on a Dask cluster that a site has anyway: a map over the names of the shards.
+
+The workers see the run under the same path (a shared file system) and have kgqa_hpc installed. Which worker stages
+which shard changes no byte. Needs the extra `dask`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from functools import lru_cache, partial
+from pathlib import Path
+from typing import Any
+
+from kgqa_hpc.dataset.dask_slurm import slurm_cluster
+from kgqa_hpc.dataset.read import FinishedWork, open_work
+from kgqa_hpc.dataset.stage import Stager, stage_some
+from kgqa_hpc.dataset.workers import Stage, raise_together
+from kgqa_hpc.errors import InputError, KgqaError, StoreError
+from kgqa_hpc.store.run_folder import RunFolder
+
+SLURM = "slurm"
+
+
+@contextmanager
+def stage_by_dask(address: str) -> Iterator[Stage]:
+    """Staging by the cluster at `address`, or by Slurm jobs of its own (`slurm`).
+
+    Raises InputError when Dask is not installed or Slurm refuses its jobs; StoreError when the cluster cannot be
+    reached.
+    """
+    try:
+        from distributed import Client
+    except ImportError:
+        raise InputError(
+            "--dask needs Dask, which is not installed", "pip install 'kgqa_hpc[dask]'"
+        ) from None
+    with ExitStack() as stack:
+        where = stack.enter_context(slurm_cluster()) if address == SLURM else address
+        try:
+            client = stack.enter_context(Client(where, timeout="30s"))
+        except (OSError, ValueError) as problem:
+            cure = "is its scheduler running?"
+            raise StoreError(f"no Dask cluster at {address}: {problem}", cure) from None
+        yield partial(_stage, client)
+
+
+def _stage(client: Any, work: FinishedWork, scratch: Path, shard_done: Callable[[], None]) -> Path:
+    from distributed import as_completed
+
+    same = {"run": str(work.run.path.resolve()), "folder": str(scratch.resolve())}
+    problems: list[KgqaError] = []
+    for future in as_completed(client.map(_stage_shard, work.manifest.names, pure=False, **same)):
+        problems += future.result()
+        shard_done()
+    raise_together(problems)
+    return scratch
+
+
+def _stage_shard(name: str, run: str, folder: str) -> list[KgqaError]:
+    """On a worker."""
+    return stage_some(_stager(run, folder), [name], Path(folder))
+
+
+@lru_cache(1)
+def _stager(run: str, folder: str) -> Stager:
+    """Opened once per worker and merge: every merge has a folder of its own."""
+    return Stager(open_work(RunFolder.open(Path(run))))

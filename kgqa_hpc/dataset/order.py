@@ -1,0 +1,124 @@
+"""Records in the order of a column, where the configuration asks for one: staged files with their rows sorted.
+
+The keys alone are sorted, by the database; each line is then copied once into the file that its rank belongs to, and
+each such file is put in order by itself. Records of the same value stand by their ids, so the order follows from the
+records alone. Items without a record keep their order and stand last.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import orjson
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from kgqa_hpc.dataset.candidates import Candidates
+from kgqa_hpc.dataset.stage import SUFFIX
+from kgqa_hpc.dataset.staged import Staged, StagedFile
+from kgqa_hpc.dataset.write import Fate
+from kgqa_hpc.errors import InputError
+
+FILES = 256  # at most; all are open at once
+ROWS = 4096  # of a file, where that gives fewer
+MEMORY = 64 << 20  # bytes of lines that are distributed at once
+COPIED = pa.schema([("rank", pa.int64()), ("record", pa.string()), ("lost", pa.string())])
+_KEYS = "kind TINYINT, number DOUBLE, text VARCHAR, id VARCHAR"
+
+Key = tuple[int, float, str, str]  # numbers before texts before null, then the id
+
+
+def ordered(candidates: Candidates, fate: Fate, column: str, scratch: Path) -> tuple[Staged, Fate]:
+    """The same rows in the order of a column. Raises InputError when records have no such column."""
+    rank = _ranks(candidates, column)
+    size = max(ROWS, -(-len(rank) // FILES))
+    paths = [scratch / f"ordered-{number:03d}.arrow" for number in range(-(-len(rank) // size))]
+    _distribute(candidates.staged, rank, size, paths)
+    files = [StagedFile(path.with_suffix(SUFFIX), _sort(path), candidates.staged.columns) for path in paths]
+    by_rank = np.argsort(rank)
+    moved = Fate(fate.outcomes, fate.codes[by_rank], fate.bytes[by_rank], fate.parts)
+    return Staged(files, candidates.staged.columns), moved
+
+
+def _ranks(candidates: Candidates, column: str) -> np.ndarray:
+    """The position of every row in the order: int64, shape (rows,)."""
+    database = candidates.database
+    database.execute(f"CREATE TABLE sort_key (row BIGINT, {_KEYS})")
+    for keys in _keys(candidates, column):
+        database.register("some_keys", keys)
+        database.execute("INSERT INTO sort_key SELECT * FROM some_keys")
+        database.unregister("some_keys")
+    query = """SELECT rank FROM (SELECT row, row_number() OVER (ORDER BY kind NULLS LAST, number, text, id, row) - 1
+               AS rank FROM candidate LEFT JOIN sort_key USING (row)) ORDER BY row"""
+    return np.asarray(database.execute(query).fetchnumpy()["rank"], np.int64)
+
+
+def _keys(candidates: Candidates, column: str) -> Iterator[pa.Table]:
+    """Row numbers and keys of all records that the dataset keeps."""
+    names = ["row", "kind", "number", "text", "id"]
+    keys: list[tuple[Any, ...]] = []
+    for row, record in candidates.staged.records(candidates.rows("file <> 'lost'")):
+        keys.append((row, *key_of(record, column)))
+        if len(keys) == 100_000:
+            yield pa.table(dict(zip(names, zip(*keys, strict=True), strict=True)))
+            keys = []
+    if keys:
+        yield pa.table(dict(zip(names, map(list, zip(*keys, strict=True)), strict=True)))
+
+
+def key_of(record: dict[str, Any], column: str) -> Key:
+    """The key that a record is ordered by; dots lead into a column. Raises InputError when it has no such column."""
+    value: Any = record
+    for name in column.split("."):
+        if value is None:
+            break
+        if not isinstance(value, dict) or name not in value:
+            raise InputError(
+                f"dataset.order: {record['id']} has no column {column!r}", f"its columns: {', '.join(record)}"
+            )
+        value = value[name]
+    if value is None:
+        return 2, 0.0, "", record["id"]
+    if isinstance(value, int | float):
+        return 0, float(value), "", record["id"]
+    return 1, 0.0, value if isinstance(value, str) else orjson.dumps(value).decode(), record["id"]
+
+
+def _distribute(staged: Staged, rank: np.ndarray, size: int, paths: list[Path]) -> None:
+    """Copy every line into the file that its rank belongs to, `size` rows a file."""
+    options = pa.ipc.IpcWriteOptions(compression="zstd")
+    with ExitStack() as stack:
+        files = [stack.enter_context(pa.ipc.new_file(path, COPIED, options=options)) for path in paths]
+        for lines in _in_memory(staged, rank):
+            target = lines["rank"].to_numpy() // size
+            for number in np.unique(target):
+                files[number].write_table(lines.filter(pa.array(target == number)))
+
+
+def _in_memory(staged: Staged, rank: np.ndarray) -> Iterator[pa.Table]:
+    """All rows with their ranks, about MEMORY bytes at a time: few writes for each of many files."""
+    tables: list[pa.Table] = []
+    start = 0
+    for file in staged.files:
+        table = file.read(["record", "lost"])
+        columns = [pa.array(rank[start : start + file.rows]), staged.lines(file, table), table["lost"]]
+        tables.append(pa.table(columns, schema=COPIED))
+        start += file.rows
+        if sum(table.nbytes for table in tables) >= MEMORY:
+            yield pa.concat_tables(tables).combine_chunks()
+            tables = []
+    if tables:
+        yield pa.concat_tables(tables).combine_chunks()
+
+
+def _sort(path: Path) -> int:
+    """Make a staged file of the same name, in order, of a copied one; returns its rows."""
+    with pa.memory_map(str(path)) as source:
+        table = pa.ipc.open_file(source).read_all().sort_by("rank")
+    pq.write_table(table, path.with_suffix(SUFFIX), compression="zstd", write_page_checksum=True)
+    path.unlink()
+    return len(table)

@@ -1,0 +1,91 @@
+"""MinHash signatures of accepted questions, cut into bands: columns that staging adds for the search of near duplicates.
+
+A signature of 128 permutations (rensa) is cut into bands; questions that agree in a whole band are compared
+(near.py). The height of a band follows from the threshold, so that a pair at it is missed in less than one of a
+thousand cases.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from kgqa_hpc.config import RunConfig
+from kgqa_hpc.dataset.words import grams_of_words
+from kgqa_hpc.errors import InputError
+
+PERMUTATIONS = 128
+MISSED = 1e-3  # share of pairs at the threshold that bands may miss
+BATCH = 64  # questions hashed at a time: their grams stay in the processor's cache
+
+
+def band_shape(threshold: float) -> tuple[int, int]:
+    """Bands and signature rows per band: the highest bands that miss few enough pairs at the threshold."""
+    for height in range(PERMUTATIONS, 1, -1):
+        bands = PERMUTATIONS // height
+        if (1 - threshold**height) ** bands <= MISSED:
+            return bands, height
+    return PERMUTATIONS, 1
+
+
+def band_name(number: int) -> str:
+    """The staged column of a band."""
+    return f"band_{number:03d}"
+
+
+class Signatures:
+    """Band hashes of questions for a run's threshold. Raises InputError when rensa is not installed."""
+
+    def __init__(self, config: RunConfig) -> None:
+        wish = config.dataset.duplicates
+        near = None if wish is None else wish.near
+        self._bands, self._height = (0, 0) if near is None else band_shape(near)
+        self._seed = config.seed % 2**32
+        self._hasher: Any = None if near is None else _rensa()
+
+    @property
+    def schema(self) -> list[pa.Field]:
+        """One uint64 column per band; none where no near duplicates are looked for."""
+        return [pa.field(band_name(number), pa.uint64()) for number in range(self._bands)]
+
+    def columns(self, texts: Sequence[str | None]) -> list[pa.Array]:
+        """The columns for words joined by spaces; null where there is no text."""
+        has = np.array([text is not None for text in texts], bool)
+        hashes = np.zeros((self._bands, len(texts)), np.uint64)
+        if self._bands and has.any():
+            hashes[:, has] = self._hashes([text for text in texts if text is not None]).T
+        return [pa.array(band, mask=~has) for band in hashes]
+
+    def _hashes(self, texts: list[str]) -> np.ndarray:
+        """(texts, bands) uint64."""
+        blocks = []
+        for start in range(0, len(texts), BATCH):
+            sets = [grams_of_words(text) for text in texts[start : start + BATCH]]
+            signatures = np.array(
+                self._hasher.digests_from_token_sets(sets, PERMUTATIONS, self._seed), np.uint32
+            )
+            used = signatures[:, : self._bands * self._height]
+            blocks.append(_band_hashes(used.reshape(-1, self._bands, self._height)))
+        return np.concatenate(blocks)
+
+
+def _rensa() -> Any:
+    try:
+        from rensa import RMinHash
+    except ImportError:
+        raise InputError(
+            "dataset.duplicates.near needs rensa, which is not installed", "pip install 'rensa>=0.5'"
+        ) from None
+    return RMinHash
+
+
+def _band_hashes(bands: np.ndarray) -> np.ndarray:
+    """64 bits of each band's values, (rows, bands) of (rows, bands, height); equal values have equal hashes."""
+    mixed = np.zeros(bands.shape[:2], np.uint64)
+    for height in range(bands.shape[2]):
+        mixed = (mixed ^ bands[:, :, height]) * np.uint64(0x9E3779B97F4A7C15)
+        mixed ^= mixed >> np.uint64(29)
+    return mixed

@@ -1,0 +1,275 @@
+"""Staging, the first phase of merge: a finished shard becomes one Parquet file of candidate records.
+
+Each candidate is a row: its outcome so far, its texts, and its record as a line of JSON without the fields that are
+decided later. What is known of the whole shard (`ShardFacts`) lies in the file's metadata. Staged files follow from
+the results and the configuration alone, so it does not matter which process makes them, or twice.
+
+Run as a program with RUN FOLDER FIRST STEP it stages every STEP-th shard from FIRST on.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import sys
+import threading
+from collections.abc import Callable, Mapping
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+
+import orjson
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from kgqa_hpc.anchors.anchor import Anchor
+from kgqa_hpc.config import decision_of
+from kgqa_hpc.dataset.columns import Columns
+from kgqa_hpc.dataset.read import FinishedWork, open_work
+from kgqa_hpc.dataset.record import item_v2, lost_record, pair_of, record_maker
+from kgqa_hpc.dataset.requests import RequestCounts
+from kgqa_hpc.dataset.signatures import Signatures
+from kgqa_hpc.dataset.words import words
+from kgqa_hpc.errors import AccountingError, CorruptFile, KgqaError
+from kgqa_hpc.store.atomic import write_file
+from kgqa_hpc.store.run_folder import RunFolder
+
+STATUSES = ("accepted", "rejected", "invalid", "failed")
+SUFFIX = ".parquet"
+FACTS = b"kgqa"  # the key of ShardFacts in a file's metadata
+# `question_length`, `answer_length`: characters (null: no pair). `record`: JSON of the record without its closing brace
+# (null: no pair), `bytes` its length. `lost`: the line for lost.jsonl (null: none). `single`: the row stands for its
+# item, else it is one of the item's list of records. `same`: digest of the question's words, and `words` these, of
+# rows that the judges accepted, where duplicates are looked for.
+SCHEMA = pa.schema(
+    [
+        ("id", pa.string()),
+        ("grp", pa.string()),
+        ("status", pa.string()),
+        ("reason", pa.string()),
+        ("question", pa.string()),
+        ("answer", pa.string()),
+        ("question_length", pa.int32()),
+        ("answer_length", pa.int32()),
+        ("single", pa.bool_()),
+        ("bytes", pa.int32()),
+        ("record", pa.string()),
+        ("lost", pa.string()),
+        ("same", pa.binary(16)),
+        ("words", pa.string()),
+    ]
+)
+
+
+@dataclass(slots=True)
+class ShardFacts:
+    """What is known of a shard beside its rows.
+
+    `sampled`: digest of ids and groups of its anchors; `waiting`: groups of the items that have not ended; `lists`:
+    (group, status, reason) of items that yielded a list of records; `requests`: RequestCounts.rows(); `columns`:
+    Columns.state(), the columns that its lines have.
+    """
+
+    sampled: str = ""
+    waiting: list[str] = field(default_factory=list)
+    lists: list[tuple[str, str, str | None]] = field(default_factory=list)
+    requests: list[dict[str, Any]] = field(default_factory=list)
+    columns: list[Any] = field(default_factory=list)
+
+
+class Stager:
+    """Stages any shard of a run. Raises InputError for near duplicates without rensa."""
+
+    def __init__(self, work: FinishedWork) -> None:
+        wish = work.config.dataset.duplicates
+        self._work = work
+        self._maker = record_maker(work.config, work.run.manifest().digest)
+        self._decision = decision_of(work.config)
+        self._signatures = Signatures(work.config)
+        self._compares = wish is not None and (wish.exact or wish.near is not None)
+
+    def write(self, name: str, folder: Path) -> None:
+        """Write folder/`name`.parquet whole or not at all.
+
+        Raises CorruptFile (the result is then in quarantine), AccountingError, DiskFull, StoreError.
+        """
+        sink = pa.BufferOutputStream()
+        pq.write_table(self.table(name), sink, compression="zstd", write_page_checksum=True)
+        write_file(folder / f"{name}{SUFFIX}", sink.getvalue())
+
+    def table(self, name: str) -> pa.Table:
+        """The rows of a shard, with its ShardFacts in the schema's metadata."""
+        entry = self._work.manifest.entry(name)
+        shard = _Shard(self._maker, self._decision)
+        try:
+            for anchor, item in self._work.pairs(entry):
+                shard.add(Anchor.from_dict(anchor), None if item is None else item_v2(item))
+        except (AttributeError, IndexError, KeyError, TypeError, ValueError) as problem:
+            raise AccountingError(
+                f"{name}: item {len(shard.ids)} of {entry.items} is none that a worker writes: "
+                f"{type(problem).__name__}: {problem}",
+                f"move its result out of {self._work.run.results(self._work.pass_name)} and `kgqa run` redoes it; "
+                "please report it when nobody wrote there but kgqa",
+            ) from problem
+        return self._table(shard)
+
+    def _table(self, shard: _Shard) -> pa.Table:
+        rows = shard.finished()
+        texts = [
+            " ".join(words(row["question"])) if self._compares and row["status"] == "accepted" else None
+            for row in rows
+        ]
+        for row, text in zip(rows, texts, strict=True):
+            row |= {"words": text, "same": None if text is None else _digest(text)}
+        facts = {FACTS: orjson.dumps(asdict(shard.facts))}
+        table = pa.Table.from_pylist(rows, SCHEMA)
+        for column, values in zip(self._signatures.schema, self._signatures.columns(texts), strict=True):
+            table = table.append_column(column, values)
+        return table.replace_schema_metadata(facts)
+
+
+class _Shard:
+    """Collects the rows and the facts of one shard."""
+
+    def __init__(self, maker: Any, decision: Any) -> None:
+        self._maker = maker
+        self._decision = decision
+        self._columns = Columns(maker.columns)
+        self._requests = RequestCounts()
+        self._groups: list[str] = []
+        self._rows: list[dict[str, Any]] = []
+        self.ids: list[str] = []
+        self.facts = ShardFacts()
+
+    def add(self, anchor: Anchor, item: dict[str, Any] | None) -> None:
+        """All rows of one item: one record, one lost line, or its list of records; None: it has not ended."""
+        self.ids.append(anchor.id)
+        self._groups.append(anchor.group)
+        if item is None:
+            self.facts.waiting.append(anchor.group)
+            return
+        self._requests.add(item)
+        status, reason = self._outcome(item)
+        if item["records"] is not None:
+            self._add_list(anchor, item, status, reason)
+            return
+        pair = pair_of(item["output"])
+        if pair is None and status == "accepted":
+            raise AccountingError(f"{anchor.id} is accepted and has no question", "please report it")
+        record = self._maker.record(anchor, item, item["output"]) if pair else None
+        lost = lost_record(anchor, item) if status in ("invalid", "failed") or not pair else None
+        self._row(anchor, status, reason, record, lost, single=True)
+
+    def _outcome(self, item: Mapping[str, Any]) -> tuple[str, str | None]:
+        """Status and reason by the rule of today's configuration; as a step left it where no verdict decided."""
+        if item["status"] not in STATUSES:
+            raise AccountingError(
+                f"an item ended with the status {item['status']!r}, which is no outcome", "please report it"
+            )
+        if not item["decided"]:
+            return item["status"], item["reason"]
+        reason = self._decision.reason(item["verdicts"])
+        return ("accepted", None) if reason is None else ("rejected", reason)
+
+    def _add_list(self, anchor: Anchor, item: dict[str, Any], status: str, reason: str | None) -> None:
+        self.facts.lists.append((anchor.group, status, reason))
+        if status in ("invalid", "failed"):
+            self._row(anchor, status, reason, None, lost_record(anchor, item), single=False)
+        for number, entry in enumerate(item["records"], start=1):
+            if pair_of(entry) is None:
+                raise AccountingError(f"{anchor.id}: record {number} has no question", "please report it")
+            record = self._maker.record(anchor, item, entry, number)
+            why = entry.get("reason") or (reason if status == "rejected" else None)
+            self._row(anchor, "rejected" if why else "accepted", why, record, None, single=False)
+
+    def _row(
+        self,
+        anchor: Anchor,
+        status: str,
+        reason: str | None,
+        record: dict[str, Any] | None,
+        lost: dict[str, Any] | None,
+        *,
+        single: bool,
+    ) -> None:
+        if record is not None:
+            self._columns.add(record)
+        self._rows.append(
+            {
+                "id": anchor.id if record is None else record["id"],
+                "grp": anchor.group,
+                "status": status,
+                "reason": reason,
+                **texts_of(record),
+                "single": single,
+                "record": record,
+                "lost": lost and orjson.dumps(lost).decode(),
+            }
+        )
+
+    def finished(self) -> list[dict[str, Any]]:
+        """All rows, every record a line of JSON with the columns of any, once all items were added."""
+        self.facts.sampled = sampled_digest(self.ids, self._groups)
+        self.facts.requests, self.facts.columns = self._requests.rows(), self._columns.state()
+        write_lines(self._rows, self._columns)
+        return self._rows
+
+
+def write_lines(rows: list[dict[str, Any]], columns: Columns) -> None:
+    """Turn the records of rows into staged lines of JSON with all columns, in place."""
+    for row in rows:
+        if row["record"] is not None:
+            line = orjson.dumps(columns.conform(row["record"]))[:-1]
+            row |= {"record": line, "bytes": len(line)}
+
+
+def texts_of(record: dict[str, Any] | None) -> dict[str, Any]:
+    """The staged columns of question and answer; none without a record."""
+    if record is None:
+        return {}
+    question, answer = record["question"], record["answer"]
+    return {
+        "question": question,
+        "answer": answer,
+        "question_length": len(question),
+        "answer_length": len(answer),
+    }
+
+
+def sampled_digest(ids: list[str], groups: list[str]) -> str:
+    """A digest of the anchors of a shard, given as they are stored."""
+    return hashlib.blake2b(orjson.dumps([ids, groups]), digest_size=16).hexdigest()
+
+
+def _digest(text: str) -> bytes:
+    return hashlib.blake2b(text.encode("utf-8", "replace"), digest_size=16).digest()
+
+
+def main() -> None:
+    """Stage a share of the shards; the output is a JSON list of the errors: class, message, cure."""
+    # This process ends with the merge that started it: its standard input is then closed.
+    threading.Thread(target=lambda: (sys.stdin.read(), os._exit(1)), daemon=True).start()
+    run, folder, first, step = Path(sys.argv[1]), Path(sys.argv[2]), int(sys.argv[3]), int(sys.argv[4])
+    work = open_work(RunFolder.open(run))
+    errors = stage_some(Stager(work), work.manifest.names[first::step], folder)
+    print(orjson.dumps([[type(one).__name__, one.message, one.cure] for one in errors]).decode())
+
+
+def stage_some(
+    stager: Stager, names: list[str], folder: Path, done: Callable[[], None] = lambda: None
+) -> list[KgqaError]:
+    """Stage these shards; the errors of all damaged results, or the first other error. `done()` follows each shard."""
+    errors: list[KgqaError] = []
+    for name in names:
+        try:
+            stager.write(name, folder)
+        except CorruptFile as problem:
+            errors.append(problem)
+        except KgqaError as problem:
+            return [problem]
+        done()
+    return errors
+
+
+if __name__ == "__main__":
+    main()

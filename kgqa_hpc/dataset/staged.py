@@ -1,0 +1,127 @@
+"""The staged files of a merge, in the order of the dataset: facts of all of them together, columns of their rows."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import orjson
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from kgqa_hpc.dataset.accounting import Accounting
+from kgqa_hpc.dataset.columns import Columns, without_json_text
+from kgqa_hpc.dataset.read import FinishedWork
+from kgqa_hpc.dataset.record import record_maker
+from kgqa_hpc.dataset.requests import RequestCounts
+from kgqa_hpc.dataset.stage import FACTS, SUFFIX, ShardFacts, sampled_digest
+from kgqa_hpc.errors import AccountingError, StoreError
+
+
+@dataclass(frozen=True, slots=True)
+class StagedFile:
+    """One staged file: its number of rows, and the columns that its lines have."""
+
+    path: Path
+    rows: int
+    columns: Columns
+
+    def read(self, names: Sequence[str]) -> pa.Table:
+        """Some columns of all rows. Raises StoreError, after the file was removed, when it is damaged."""
+        with _removed_if_damaged(self.path):
+            return pq.read_table(self.path, columns=list(names), page_checksum_verification=True)
+
+
+@dataclass(frozen=True, slots=True)
+class Staged:
+    """All staged files of a merge; row n of the dataset is the n-th row of these files."""
+
+    files: list[StagedFile]
+    columns: Columns
+
+    def __len__(self) -> int:
+        return sum(file.rows for file in self.files)
+
+    def read(self, names: Sequence[str], rows: np.ndarray) -> Iterator[tuple[np.ndarray, pa.Table]]:
+        """(row numbers, their columns) of the wanted rows, file by file; `rows` ascend, shape (n,)."""
+        start = 0
+        for file in self.files:
+            first, last = np.searchsorted(rows, [start, start + file.rows])
+            if first < last:
+                here = rows[first:last]
+                yield here, file.read(names).take(pa.array(here - start))
+            start += file.rows
+
+    def records(self, rows: np.ndarray) -> Iterator[tuple[int, dict[str, Any]]]:
+        """(row number, record without the decided fields) of the wanted rows."""
+        for numbers, table in self.read(["record"], rows):
+            for number, line in zip(numbers.tolist(), table["record"].to_pylist(), strict=True):
+                yield number, orjson.loads(f"{line}}}")
+
+    def lines(self, file: StagedFile, table: pa.Table) -> pa.Array:
+        """The `record` column of rows of a file with the columns of the whole dataset."""
+        lines: pa.Array = table["record"].combine_chunks()
+        if file.columns.layout() == self.columns.layout():
+            return lines
+        places = file.columns.json_text()
+        records = (without_json_text(orjson.loads(f"{line}}}"), places) for line in lines.to_pylist())
+        return pa.array([orjson.dumps(self.columns.conform(one))[:-1] for one in records], pa.string())
+
+
+def survey(work: FinishedWork, folder: Path) -> tuple[Staged, Accounting]:
+    """The staged files of a run, and the accounting of all that does not depend on filters.
+
+    Raises AccountingError when shards are not the anchors, StoreError for a damaged file.
+    """
+    accounting = Accounting(shards=len(work.manifest.shards), missing_shards=len(work.missing))
+    columns, requests = Columns(record_maker(work.config, "").columns), RequestCounts()
+    files = []
+    for entry, ids, groups in work.sampled():
+        file, facts = open_staged(folder / f"{entry.name}{SUFFIX}")
+        if facts.sampled != sampled_digest(ids, groups):
+            raise AccountingError(
+                f"{entry.name} holds other anchors than its slice of anchors.h5",
+                "restore anchors.h5, or run anew",
+            )
+        files.append(file)
+        columns.take(facts.columns)
+        requests.take(facts.requests)
+        _count(accounting, facts, groups)
+    accounting.requests = requests.rows()
+    accounting.json_text = columns.json_text()
+    return Staged(files, columns), accounting
+
+
+def _count(accounting: Accounting, facts: ShardFacts, groups: list[str]) -> None:
+    for name, number in Counter(groups).items():
+        accounting.group(name).sampled += number
+    for name in facts.waiting:
+        accounting.group(name).waiting += 1
+    for name, status, reason in facts.lists:
+        accounting.group(name).add(status, reason)
+
+
+def open_staged(path: Path) -> tuple[StagedFile, ShardFacts]:
+    """A staged file and what is known of its shard."""
+    with _removed_if_damaged(path):
+        metadata = pq.read_metadata(path)
+        facts = ShardFacts(**orjson.loads(metadata.metadata[FACTS]))
+    columns = Columns()
+    columns.take(facts.columns)
+    return StagedFile(path, metadata.num_rows, columns), facts
+
+
+@contextmanager
+def _removed_if_damaged(path: Path) -> Iterator[None]:
+    try:
+        yield
+    except (pa.ArrowException, OSError, KeyError, TypeError, ValueError) as problem:
+        path.unlink(missing_ok=True)
+        raise StoreError(
+            f"{path}: was not what was written there and is removed: {problem}", "merge again"
+        ) from problem

@@ -1,0 +1,221 @@
+"""The last phase of merge: staged lines with their decided fields, as JSON lines and as Parquet.
+
+Each output is written by one thread from the staged files in their order, in bounded memory: a file of JSON lines, or
+one part of a set of Parquet files, whose rows follow from the bytes of the lines. Parquet is made from the very lines
+by Arrow's JSON reader, so both hold the same by construction.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor, as_completed
+from dataclasses import dataclass
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import orjson
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.json as pj
+import pyarrow.parquet as pq
+
+from kgqa_hpc.dataset.candidates import Candidates
+from kgqa_hpc.dataset.columns import arrow_schema
+from kgqa_hpc.dataset.staged import Staged
+from kgqa_hpc.threads import usable_cores
+
+# A row group ends at whichever comes first; a thousand published records are about 4 MB of JSON.
+ROW_GROUP_ROWS = 2048
+ROW_GROUP_BYTES = 8 << 20
+# Of JSON lines, in one Parquet part. It stays far below 500 MB: no value takes more than four times its JSON in
+# Parquet (8 bytes for a digit and a comma in a list of integers), before compression.
+PART_BYTES = 100 * 1000 * 1000
+ACCEPTED, REJECTED, LOST = "accepted", "rejected", "lost"
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """What became of rows: the file they stand in, why, and their part of the split."""
+
+    file: str
+    reason: str | None
+    part: str | None
+
+    @property
+    def stem(self) -> str:
+        """The name of the Parquet files, without number."""
+        return f"{self.file}-{self.part}" if self.part and self.file == ACCEPTED else self.file
+
+    def ending(self, split: bool) -> str:
+        """The end of a record's line: the decided fields."""
+        decided: dict[str, Any] = {"accepted": self.file == ACCEPTED, "reason": self.reason}
+        if split:
+            decided["split"] = self.part
+        return f",{orjson.dumps(decided).decode()[1:]}\n"
+
+
+@dataclass(frozen=True, slots=True)
+class Fate:
+    """The outcome of every row: `codes` are positions in `outcomes`, int32, shape (rows,); `bytes` of the lines."""
+
+    outcomes: list[Outcome]
+    codes: np.ndarray
+    bytes: np.ndarray
+    parts: tuple[str, ...]
+
+    def rows(self, wanted: Callable[[Outcome], bool]) -> np.ndarray:
+        """Rows with a wanted outcome, ascending."""
+        return np.flatnonzero(np.array([wanted(outcome) for outcome in self.outcomes], bool)[self.codes])
+
+    def endings(self, rows: np.ndarray) -> pa.Array:
+        """The ends of the lines of these rows."""
+        endings = pa.array([outcome.ending(bool(self.parts)) for outcome in self.outcomes], pa.string())
+        return endings.take(pa.array(self.codes[rows]))
+
+
+def fate_of(candidates: Candidates) -> Fate:
+    """The outcomes as the rules left them."""
+    database = candidates.database
+    distinct = "SELECT DISTINCT file, reason, part FROM candidate ORDER BY ALL"
+    outcomes = [Outcome(*values) for values in database.execute(distinct).fetchall()]
+    named = {
+        "code": pa.array(range(len(outcomes)), pa.int32()),
+        **{
+            name: pa.array([getattr(one, name) for one in outcomes], pa.string())
+            for name in ("file", "reason", "part")
+        },
+    }
+    query = """SELECT code, coalesce(bytes, 0) AS bytes FROM candidate AS c JOIN outcome AS o
+               ON c.file = o.file AND c.reason IS NOT DISTINCT FROM o.reason AND c.part IS NOT DISTINCT FROM o.part
+               ORDER BY row"""
+    with candidates.table("outcome", named):
+        columns = database.execute(query).fetchnumpy()
+    codes, sizes = (np.asarray(columns[name], np.int32) for name in ("code", "bytes"))
+    return Fate(outcomes, codes, sizes, candidates.parts)
+
+
+def write_dataset(
+    folder: Path,
+    staged: Staged,
+    fate: Fate,
+    part_bytes: int = PART_BYTES,
+    progress: Callable[[float], None] = lambda share: None,
+    files: tuple[str, ...] = (ACCEPTED, REJECTED, LOST),
+) -> None:
+    """Write the files of records into `folder`; `progress` is called with the share that is done."""
+    schema = arrow_schema(staged.columns.all(split=bool(fate.parts)))
+    with ThreadPoolExecutor(usable_cores()) as pool:
+        futures = [
+            pool.submit(_write_lines, folder / f"{file}.jsonl", staged, fate, fate.rows(_in_file(file)))
+            for file in files
+        ]
+        accepted = [f"{ACCEPTED}-{part}" for part in fate.parts] or [ACCEPTED]
+        for stem in (*accepted, REJECTED):
+            rows = fate.rows(_with_stem(stem))
+            bounds = cuts(fate.bytes[rows], part_bytes)
+            for number, (first, end) in enumerate(bounds):
+                path = folder / part_name(stem, number, len(bounds))
+                futures.append(pool.submit(_write_parquet, path, schema, staged, fate, rows[first:end]))
+        for done, future in enumerate(as_completed(futures), start=1):
+            future.result()
+            progress(done / len(futures))
+
+
+def _in_file(file: str) -> Callable[[Outcome], bool]:
+    return lambda outcome: outcome.file == file
+
+
+def _with_stem(stem: str) -> Callable[[Outcome], bool]:
+    return lambda outcome: outcome.stem == stem
+
+
+def final_lines(staged: Staged, fate: Fate, rows: np.ndarray) -> Iterator[pa.Array]:
+    """The lines of records for these rows, with their decided fields, by staged file."""
+    start = 0
+    for file in staged.files:
+        first, last = np.searchsorted(rows, [start, start + file.rows])
+        if first < last:
+            here = rows[first:last]
+            table = file.read(["record"]).take(pa.array(here - start))
+            yield pc.binary_join_element_wise(staged.lines(file, table), fate.endings(here), "")
+        start += file.rows
+
+
+def _write_lines(path: Path, staged: Staged, fate: Fate, rows: np.ndarray) -> None:
+    """Write a file of JSON lines: records, or items that gave none."""
+    blocks = _lost_lines(staged, rows) if path.stem == LOST else final_lines(staged, fate, rows)
+    with path.open("wb") as out:
+        for lines in blocks:
+            out.write(_joined(lines))
+
+
+def _lost_lines(staged: Staged, rows: np.ndarray) -> Iterator[pa.Array]:
+    for _, table in staged.read(["lost"], rows):
+        yield pc.binary_join_element_wise(table["lost"].combine_chunks(), "\n", "")
+
+
+def _write_parquet(path: Path, schema: pa.Schema, staged: Staged, fate: Fate, rows: np.ndarray) -> None:
+    with pq.ParquetWriter(path, schema, compression="zstd") as writer:
+        for group in _row_groups(final_lines(staged, fate, rows)):
+            writer.write_table(table_of(group, schema))
+
+
+def _row_groups(blocks: Iterator[pa.Array]) -> Iterator[bytes]:
+    """Lines joined for each row group."""
+    lines: list[memoryview] = []
+    rows = size = 0
+    for block in blocks:
+        lengths = pc.binary_length(block).to_numpy()
+        data, ends = _joined(block), np.cumsum(lengths)
+        row = start = 0
+        while row < len(ends):
+            full = int(np.searchsorted(ends, start + ROW_GROUP_BYTES - size)) + 1
+            upto = min(len(ends), row + ROW_GROUP_ROWS - rows, full)
+            end = int(ends[upto - 1])
+            lines.append(data[start:end])
+            rows, size = rows + upto - row, size + end - start
+            row, start = upto, end
+            if size >= ROW_GROUP_BYTES or rows >= ROW_GROUP_ROWS:
+                yield b"".join(lines)
+                lines, rows, size = [], 0, 0
+    if lines:
+        yield b"".join(lines)
+
+
+def _joined(lines: pa.Array) -> memoryview:
+    """The lines of an array of texts as they lie in its buffer, one after the other."""
+    if not len(lines):
+        return memoryview(b"")
+    _, offsets, data = lines.buffers()
+    ends = np.frombuffer(offsets, np.int32)
+    return memoryview(data)[ends[lines.offset] : ends[lines.offset + len(lines)]]
+
+
+def table_of(lines: bytes, schema: pa.Schema) -> pa.Table:
+    """JSON lines as a table of this schema; members the schema does not have are left out."""
+    if not len(schema):
+        return schema.empty_table()
+    parse = pj.ParseOptions(explicit_schema=schema, unexpected_field_behavior="ignore")
+    read = pj.ReadOptions(block_size=len(lines) + 1, use_threads=False)
+    return pj.read_json(pa.BufferReader(lines), read_options=read, parse_options=parse)
+
+
+def part_name(stem: str, number: int, of: int) -> str:
+    """The name of a Parquet part."""
+    return f"{stem}-{number:05d}-of-{of:05d}.parquet"
+
+
+def cuts(sizes: np.ndarray, limit: int) -> list[tuple[int, int]]:
+    """Rows with these bytes, shape (rows,), in as few stretches as `limit` allows, of equal bytes as far as rows go.
+
+    No stretch is longer than `limit` and one row. Returns (first row, row behind the last) of each, at least one.
+    """
+    ends = np.cumsum(sizes, dtype=np.int64)
+    total = int(ends[-1]) if len(ends) else 0
+    number = -(-total // limit)
+    marks = np.arange(1, number, dtype=np.int64) * (total / max(number, 1))
+    inner = np.searchsorted(ends, marks, side="left") + 1
+    bounds = np.unique(np.r_[0, inner, len(ends)]).tolist()
+    return list(pairwise(bounds)) or [(0, 0)]
