@@ -17,10 +17,10 @@ import pyarrow as pa
 
 from kgqa_hpc.dataset.accounting import LENGTH, NO_REASON, Accounting, RecordCounts
 from kgqa_hpc.dataset.staged import Staged
-from kgqa_hpc.errors import StoreError
+from kgqa_hpc.errors import DiskFull
 from kgqa_hpc.threads import usable_cores
 
-MEMORY = "300MB"  # of the database; what is beyond lies in files beside it
+MEMORY = "300MB"  # of the database
 ROWS = 200_000  # that are handed to the database at once
 NARROW = ("grp", "status", "reason", "question_length", "answer_length", "single", "bytes", "same")
 # `file`: where the row stands in the dataset as it is decided so far.
@@ -101,23 +101,26 @@ def _count_records(counts: RecordCounts, status: str, reason: str | None, number
 
 @contextmanager
 def open_candidates(staged: Staged, scratch: Path) -> Iterator[Candidates]:
-    """The table of all staged rows, in a database file in `scratch`."""
-    database = duckdb.connect(str(scratch / "decide.duckdb"))
-    try:
-        database.execute(f"SET memory_limit = '{MEMORY}'; SET threads = {usable_cores()}")
-        database.execute("SET autoinstall_known_extensions = false; SET autoload_known_extensions = false")
-        database.execute(_TABLE)
-        first = 0
-        for chunk in _chunks(staged):
-            database.register("chunk", _narrow(chunk, first))
-            database.execute("INSERT INTO candidate SELECT *, NULL FROM chunk")
-            database.unregister("chunk")
-            first += len(chunk)
-        yield Candidates(database, staged)
-    except duckdb.Error as problem:
-        raise StoreError(f"{scratch}: {problem}", "is there room on the disk? Then merge again") from problem
-    finally:
-        database.close()
+    """The table of all staged rows; what exceeds MEMORY lies in `scratch`. Raises DiskFull."""
+    settings: dict[str, str | bool | int | float | list[str]] = {
+        "memory_limit": MEMORY,
+        "threads": usable_cores(),
+        "temp_directory": str(scratch),
+        "autoinstall_known_extensions": False,
+        "autoload_known_extensions": False,
+    }
+    with duckdb.connect(config=settings) as database:
+        try:
+            database.execute(_TABLE)
+            first = 0
+            for chunk in _chunks(staged):
+                database.register("chunk", _narrow(chunk, first))
+                database.execute("INSERT INTO candidate SELECT *, NULL FROM chunk")
+                database.unregister("chunk")
+                first += len(chunk)
+            yield Candidates(database, staged)
+        except (duckdb.IOException, duckdb.OutOfMemoryException) as problem:
+            raise DiskFull(f"{scratch}: {problem}", "free some space, then merge again") from problem
 
 
 def _chunks(staged: Staged) -> Iterator[pa.Table]:

@@ -22,6 +22,7 @@ _ENGINE = dict.fromkeys(("name", "version", "model", "digest", "quantisation"), 
 _PROMPT = {"name": "string", "sha256": "string"}
 _ANCHOR = {"id": "string", "kind": "string", "weight": "double"}
 _TOKENS = dict.fromkeys(("prompt", "completion", "cached"), "int64")
+_KINDS = {bool: "bool", str: "str", type(None): "null"}  # of values whose type says all
 _INT64 = range(-(2**63), 2**63)
 _TYPES: dict[str, Type] = {
     "bool": "bool",
@@ -101,6 +102,26 @@ class Columns:
         labelled = [((*at, label), fields) for at, one in groups.items() for label, fields in one.items()]
         places = [*labelled, (("features",), self._features)]
         return [[*at, name] for at, fields in places for name, kind in _resolved(fields) if kind == "json"]
+
+    def plain(self) -> bool:
+        """Whether every gathered field has one type that its values have already."""
+        groups = (self._features, *self._verdicts.values(), *self._parameters.values())
+        return all(
+            len(kinds - {"null"}) < 2 and "json" not in kinds for one in groups for kinds in one.values()
+        )
+
+    def complete(self, record: dict[str, Any]) -> bool:
+        """Whether a record has all labels and fields in their order: `conform` of plain columns leaves it."""
+        groups = (
+            ({"": record["features"]}, {"": self._features}),
+            (record["verdicts"], self._verdicts),
+            (record["provenance"]["parameters"], self._parameters),
+        )
+        return all(
+            list(values) == list(known)
+            and all(list(values[label] or ()) == list(fields) for label, fields in known.items())
+            for values, known in groups
+        )
 
     def conform(self, record: dict[str, Any]) -> dict[str, Any]:
         """The record with every label and field of any, each of one type; null where it has none."""
@@ -212,11 +233,12 @@ def _fill(fields: Fields, values: dict[str, Any] | None) -> dict[str, Any] | Non
 
 def _gather(fields: Fields, values: dict[str, Any]) -> None:
     for name, value in values.items():
+        kind = _KINDS.get(value.__class__) or _kind(value)
         kinds = fields.get(name)
         if kinds is None:
-            fields[name] = {_kind(value)}
+            fields[name] = {kind}
         else:
-            kinds.add(_kind(value))
+            kinds.add(kind)
 
 
 def _unite(fields: Fields, others: dict[str, list[str]]) -> None:

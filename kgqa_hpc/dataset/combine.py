@@ -18,7 +18,6 @@ from typing import Any
 
 import orjson
 import pyarrow as pa
-import pyarrow.parquet as pq
 
 from kgqa_hpc import __version__
 from kgqa_hpc.dataset.candidates import Candidates, open_candidates
@@ -27,7 +26,7 @@ from kgqa_hpc.dataset.combined_card import write_combined_card
 from kgqa_hpc.dataset.exports.source import MARK, open_source, read_accounting, refuse_foreign
 from kgqa_hpc.dataset.mixture import Mixture, counts_of, drawn, place
 from kgqa_hpc.dataset.record import record_maker
-from kgqa_hpc.dataset.stage import SCHEMA, SUFFIX, write_lines
+from kgqa_hpc.dataset.stage import SCHEMA, SUFFIX, write_lines, write_staged
 from kgqa_hpc.dataset.staged import Staged, StagedFile
 from kgqa_hpc.dataset.where import EVERY, Where
 from kgqa_hpc.dataset.whole import require_whole, write_sums
@@ -142,7 +141,7 @@ def _write_chunk(
             columns.add(_without_nulls(record))
         rows.append(row | {"status": file if kept else "filtered", "record": record if kept else None})
     write_lines(rows, columns)
-    pq.write_table(pa.Table.from_pylist(rows, SCHEMA), path, compression="zstd", write_page_checksum=True)
+    write_staged(path, pa.Table.from_pylist(rows, SCHEMA))
     return StagedFile(path, len(rows), columns)
 
 
@@ -154,7 +153,7 @@ _REPEATED = """row IN (
 
 
 def _draw(candidates: Candidates, mixture: Mixture) -> None:
-    """Mark the accepted records beyond each run's share as not drawn. Raises InputError for shares that cannot be met."""
+    """Mark accepted records beyond each run's share as not drawn. Raises InputError for shares that cannot be met."""
     rows = [candidates.rows(f"status = 'accepted' AND grp = '{n}'") for n in range(len(mixture.shares))]
     counts = counts_of([len(one) for one in rows], mixture.shares, mixture.number)
     for own, count in zip(rows, counts, strict=True):

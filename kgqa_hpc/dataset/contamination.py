@@ -10,6 +10,7 @@ from __future__ import annotations
 import io
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -27,6 +28,9 @@ QUESTION_FIELDS = ("question", "query", "prompt", "problem", "instruction", "inp
 ANSWER_FIELDS = ("long_answer", "answer", "output", "response", "completion", "target", "solution")
 _INVISIBLE = dict.fromkeys(map(ord, "\u00ad\u200b\u200c\u200d\u2060\ufeff"))
 _FACTOR = np.uint64(0x100000001B3)  # odd, so that every place in a window counts
+
+
+BATCH = 1000  # records looked at together
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,11 +60,10 @@ def contaminated(candidates: Candidates, tests: list[EvaluationTexts], window: i
     vocabulary = _Vocabulary()
     wanted = _wanted(tests, window, vocabulary)
     hits: list[int] = []
-    for rows, table in candidates.staged.read(("question", "answer"), candidates.accepted):
-        pairs = zip(rows.tolist(), table["question"].to_pylist(), table["answer"].to_pylist(), strict=True)
-        hits += _hits(
-            [(row, vocabulary.hashes(_words(text))) for row, *texts in pairs for text in texts], wanted
-        )
+    records = candidates.staged.records(candidates.accepted)
+    while batch := list(islice(records, BATCH)):
+        texts = [(row, record[name]) for row, record in batch for name in ("question", "answer")]
+        hits += _hits([(row, vocabulary.hashes(_words(text))) for row, text in texts], wanted)
     return np.unique(np.array(hits, np.int64))
 
 

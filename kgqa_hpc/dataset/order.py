@@ -15,10 +15,9 @@ from typing import Any
 import numpy as np
 import orjson
 import pyarrow as pa
-import pyarrow.parquet as pq
 
 from kgqa_hpc.dataset.candidates import Candidates
-from kgqa_hpc.dataset.stage import SUFFIX
+from kgqa_hpc.dataset.stage import SUFFIX, write_staged
 from kgqa_hpc.dataset.staged import Staged, StagedFile
 from kgqa_hpc.dataset.write import Fate
 from kgqa_hpc.errors import InputError
@@ -119,6 +118,6 @@ def _sort(path: Path) -> int:
     """Make a staged file of the same name, in order, of a copied one; returns its rows."""
     with pa.memory_map(str(path)) as source:
         table = pa.ipc.open_file(source).read_all().sort_by("rank")
-    pq.write_table(table, path.with_suffix(SUFFIX), compression="zstd", write_page_checksum=True)
+    write_staged(path.with_suffix(SUFFIX), table)
     path.unlink()
     return len(table)

@@ -152,9 +152,8 @@ def _describe(split: Split, values: _Values, group: np.ndarray, part: np.ndarray
 def _repeated(candidates: Candidates, rows: np.ndarray) -> int:
     """Questions whose exact words stand in more than one part."""
     digests = [
-        hashlib.blake2b(" ".join(text.lower().split()).encode(), digest_size=8).digest()
-        for _, table in candidates.staged.read(["question"], rows)
-        for text in table["question"].to_pylist()
+        hashlib.blake2b(" ".join(record["question"].lower().split()).encode(), digest_size=8).digest()
+        for _, record in candidates.staged.records(rows)
     ]
     with candidates.table("asked", {"row": rows, "question": pa.array(digests, pa.binary())}):
         query = """SELECT count(*) FROM (SELECT question FROM asked JOIN candidate USING (row)

@@ -9,11 +9,13 @@ Run as a program with RUN FOLDER FIRST STEP it stages every STEP-th shard from F
 
 from __future__ import annotations
 
+import gc
 import hashlib
 import os
 import sys
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
@@ -38,8 +40,8 @@ STATUSES = ("accepted", "rejected", "invalid", "failed")
 SUFFIX = ".parquet"
 FACTS = b"kgqa"  # the key of ShardFacts in a file's metadata
 # `question_length`, `answer_length`: characters (null: no pair). `record`: JSON of the record without its closing brace
-# (null: no pair), `bytes` its length. `lost`: the line for lost.jsonl (null: none). `single`: the row stands for its
-# item, else it is one of the item's list of records. `same`: digest of the question's words, and `words` these, of
+# (null: no pair), `bytes` about its length. `lost`: the line for lost.jsonl (null: none). `single`: the row stands for
+# its item, else it is one of the item's list of records. `same`: digest of the question's words, and `words` these, of
 # rows that the judges accepted, where duplicates are looked for.
 SCHEMA = pa.schema(
     [
@@ -47,8 +49,6 @@ SCHEMA = pa.schema(
         ("grp", pa.string()),
         ("status", pa.string()),
         ("reason", pa.string()),
-        ("question", pa.string()),
-        ("answer", pa.string()),
         ("question_length", pa.int32()),
         ("answer_length", pa.int32()),
         ("single", pa.bool_()),
@@ -93,20 +93,19 @@ class Stager:
 
         Raises CorruptFile (the result is then in quarantine), AccountingError, DiskFull, StoreError.
         """
-        sink = pa.BufferOutputStream()
-        pq.write_table(self.table(name), sink, compression="zstd", write_page_checksum=True)
-        write_file(folder / f"{name}{SUFFIX}", sink.getvalue())
+        write_staged(folder / f"{name}{SUFFIX}", self.table(name))
 
     def table(self, name: str) -> pa.Table:
         """The rows of a shard, with its ShardFacts in the schema's metadata."""
         entry = self._work.manifest.entry(name)
-        shard = _Shard(self._maker, self._decision)
+        shard, number = _Shard(self._maker, self._decision), 1
         try:
             for anchor, item in self._work.pairs(entry):
                 shard.add(Anchor.from_dict(anchor), None if item is None else item_v2(item))
+                number += 1
         except (AttributeError, IndexError, KeyError, TypeError, ValueError) as problem:
             raise AccountingError(
-                f"{name}: item {len(shard.ids)} of {entry.items} is none that a worker writes: "
+                f"{name}: item {number} of {entry.items} is none that a worker writes: "
                 f"{type(problem).__name__}: {problem}",
                 f"move its result out of {self._work.run.results(self._work.pass_name)} and `kgqa run` redoes it; "
                 "please report it when nobody wrote there but kgqa",
@@ -114,10 +113,11 @@ class Stager:
         return self._table(shard)
 
     def _table(self, shard: _Shard) -> pa.Table:
+        questions = shard.questions
         rows = shard.finished()
         texts = [
-            " ".join(words(row["question"])) if self._compares and row["status"] == "accepted" else None
-            for row in rows
+            " ".join(words(question)) if self._compares and row["status"] == "accepted" else None
+            for row, question in zip(rows, questions, strict=True)
         ]
         for row, text in zip(rows, texts, strict=True):
             row |= {"words": text, "same": None if text is None else _digest(text)}
@@ -126,6 +126,22 @@ class Stager:
         for column, values in zip(self._signatures.schema, self._signatures.columns(texts), strict=True):
             table = table.append_column(column, values)
         return table.replace_schema_metadata(facts)
+
+
+# What is read once or twice is compressed quickly.
+_FORMAT: dict[str, Any] = {
+    "compression": "lz4",
+    "use_dictionary": ["grp", "status", "reason"],
+    "write_statistics": False,
+    "write_page_checksum": True,
+}
+
+
+def write_staged(path: Path, table: pa.Table) -> None:
+    """Write a staged file whole or not at all, with checksums of its pages. Raises DiskFull, StoreError."""
+    sink = pa.BufferOutputStream()
+    pq.write_table(table, sink, **_FORMAT)
+    write_file(path, sink.getvalue(), durable=False)
 
 
 class _Shard:
@@ -139,6 +155,7 @@ class _Shard:
         self._groups: list[str] = []
         self._rows: list[dict[str, Any]] = []
         self.ids: list[str] = []
+        self.questions: list[str] = []
         self.facts = ShardFacts()
 
     def add(self, anchor: Anchor, item: dict[str, Any] | None) -> None:
@@ -194,13 +211,14 @@ class _Shard:
     ) -> None:
         if record is not None:
             self._columns.add(record)
+        self.questions.append("" if record is None else record["question"])
         self._rows.append(
             {
                 "id": anchor.id if record is None else record["id"],
                 "grp": anchor.group,
                 "status": status,
                 "reason": reason,
-                **texts_of(record),
+                **lengths_of(record),
                 "single": single,
                 "record": record,
                 "lost": lost and orjson.dumps(lost).decode(),
@@ -217,23 +235,21 @@ class _Shard:
 
 def write_lines(rows: list[dict[str, Any]], columns: Columns) -> None:
     """Turn the records of rows into staged lines of JSON with all columns, in place."""
+    plain = columns.plain()
     for row in rows:
-        if row["record"] is not None:
-            line = orjson.dumps(columns.conform(row["record"]))[:-1]
-            row |= {"record": line, "bytes": len(line)}
+        if (record := row["record"]) is not None:
+            line = orjson.dumps(record)
+            row["bytes"] = len(line)  # without nulls, whose number depends on the shard
+            if not (plain and columns.complete(record)):
+                line = orjson.dumps(columns.conform(record))
+            row["record"] = line[:-1]
 
 
-def texts_of(record: dict[str, Any] | None) -> dict[str, Any]:
-    """The staged columns of question and answer; none without a record."""
+def lengths_of(record: dict[str, Any] | None) -> dict[str, int]:
+    """The staged lengths of question and answer; none without a record."""
     if record is None:
         return {}
-    question, answer = record["question"], record["answer"]
-    return {
-        "question": question,
-        "answer": answer,
-        "question_length": len(question),
-        "answer_length": len(answer),
-    }
+    return {"question_length": len(record["question"]), "answer_length": len(record["answer"])}
 
 
 def sampled_digest(ids: list[str], groups: list[str]) -> str:
@@ -260,15 +276,28 @@ def stage_some(
 ) -> list[KgqaError]:
     """Stage these shards; the errors of all damaged results, or the first other error. `done()` follows each shard."""
     errors: list[KgqaError] = []
-    for name in names:
-        try:
-            stager.write(name, folder)
-        except CorruptFile as problem:
-            errors.append(problem)
-        except KgqaError as problem:
-            return [problem]
-        done()
+    with _no_garbage_collection():
+        for name in names:
+            try:
+                stager.write(name, folder)
+            except CorruptFile as problem:
+                errors.append(problem)
+            except KgqaError as problem:
+                return [problem]
+            done()
     return errors
+
+
+@contextmanager
+def _no_garbage_collection() -> Iterator[None]:
+    """A shard makes a million objects and no circle of them; looking for circles takes a third of the time."""
+    enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if enabled:
+            gc.enable()
 
 
 if __name__ == "__main__":

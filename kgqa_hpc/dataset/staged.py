@@ -33,8 +33,11 @@ class StagedFile:
 
     def read(self, names: Sequence[str]) -> pa.Table:
         """Some columns of all rows. Raises StoreError, after the file was removed, when it is damaged."""
-        with _removed_if_damaged(self.path):
-            return pq.read_table(self.path, columns=list(names), page_checksum_verification=True)
+        with (
+            _removed_if_damaged(self.path),
+            pq.ParquetFile(self.path, page_checksum_verification=True) as file,
+        ):
+            return file.read(list(names), use_threads=False)
 
 
 @dataclass(frozen=True, slots=True)

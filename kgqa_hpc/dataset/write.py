@@ -24,6 +24,7 @@ import pyarrow.parquet as pq
 from kgqa_hpc.dataset.candidates import Candidates
 from kgqa_hpc.dataset.columns import arrow_schema
 from kgqa_hpc.dataset.staged import Staged
+from kgqa_hpc.errors import StoreError
 from kgqa_hpc.threads import usable_cores
 
 # A row group ends at whichever comes first; a thousand published records are about 4 MB of JSON.
@@ -58,7 +59,10 @@ class Outcome:
 
 @dataclass(frozen=True, slots=True)
 class Fate:
-    """The outcome of every row: `codes` are positions in `outcomes`, int32, shape (rows,); `bytes` of the lines."""
+    """The outcome of every row: `codes`, positions in `outcomes`, and about how many `bytes` its line has.
+
+    Both are int32, shape (rows,).
+    """
 
     outcomes: list[Outcome]
     codes: np.ndarray
@@ -146,9 +150,12 @@ def final_lines(staged: Staged, fate: Fate, rows: np.ndarray) -> Iterator[pa.Arr
 def _write_lines(path: Path, staged: Staged, fate: Fate, rows: np.ndarray) -> None:
     """Write a file of JSON lines: records, or items that gave none."""
     blocks = _lost_lines(staged, rows) if path.stem == LOST else final_lines(staged, fate, rows)
+    size = 0
     with path.open("wb") as out:
         for lines in blocks:
+            size += int(pc.sum(pc.binary_length(lines)).as_py() or 0)
             out.write(_joined(lines))
+    _require_whole(path, path.stat().st_size == size)
 
 
 def _lost_lines(staged: Staged, rows: np.ndarray) -> Iterator[pa.Array]:
@@ -160,6 +167,12 @@ def _write_parquet(path: Path, schema: pa.Schema, staged: Staged, fate: Fate, ro
     with pq.ParquetWriter(path, schema, compression="zstd") as writer:
         for group in _row_groups(final_lines(staged, fate, rows)):
             writer.write_table(table_of(group, schema))
+    _require_whole(path, pq.read_metadata(path).num_rows == len(rows))
+
+
+def _require_whole(path: Path, whole: bool) -> None:
+    if not whole:
+        raise StoreError(f"{path}: is not what was written there", "check the disk, then merge again")
 
 
 def _row_groups(blocks: Iterator[pa.Array]) -> Iterator[bytes]:

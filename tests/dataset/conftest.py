@@ -1,21 +1,28 @@
-"""Finished runs (tests/runs.py), and rows without a run."""
+"""Finished runs (tests/runs.py), and candidates without a run."""
 
 from __future__ import annotations
 
+import hashlib
 import shutil
-from collections.abc import Callable
+import tempfile
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
 from functools import partial
-from io import BytesIO
 from pathlib import Path
 from typing import Any
 
 import orjson
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 from kgqa_hpc.config import parse_config
-from kgqa_hpc.dataset.rows import Rows, RowsBuilder
-from kgqa_hpc.dataset.sketches import SketchMaker
-from kgqa_hpc.dataset.spool import SECTIONS, Spool, SpoolWriter
+from kgqa_hpc.dataset.candidates import Candidates, open_candidates
+from kgqa_hpc.dataset.columns import Columns
+from kgqa_hpc.dataset.signatures import Signatures
+from kgqa_hpc.dataset.stage import SCHEMA, SUFFIX, lengths_of
+from kgqa_hpc.dataset.staged import Staged, StagedFile
+from kgqa_hpc.dataset.words import words
 from kgqa_hpc.store.partition import read_shards_manifest
 from kgqa_hpc.store.results import read_result, read_summary, write_result
 from kgqa_hpc.store.run_folder import RunFolder
@@ -76,41 +83,54 @@ def template(make_run: Any) -> Any:
 
 
 @pytest.fixture
-def rows_of() -> Any:
-    """rows_of(folder, records) makes rows that are all accepted, without a run; sketches are for `near`.
+def rows_of() -> Iterator[Callable[..., Candidates]]:
+    """rows_of(folder, records) makes candidates that are all accepted, without a run; signatures are for `near`.
 
     A record gets an id, a question, an answer, a kind and a group where it has none.
     """
+    with ExitStack() as stack:
 
-    def make(folder: Path, records: list[dict[str, Any]], shard: int = 7, near: float | None = None) -> Rows:
-        builder = RowsBuilder()
-        sketches = SketchMaker(parse_config({**CONFIG, "dataset": {"duplicates": {"near": near}}}, "test"))
-        for start in range(0, max(len(records), 1), shard):
-            spool = SpoolWriter([BytesIO() for _ in SECTIONS])
-            for number, given in enumerate(records[start : start + shard], start):
-                common = {"id": f"r{number:05d}", "question": "Q?", "answer": "A.", "kind": "k", "group": "g"}
-                one = {**common, "accepted": True, "reason": None, "verdicts": {}, **given}
-                pair = one["question"], one["answer"]
-                spool.add(
-                    one["group"],
-                    "accepted",
-                    None,
-                    pair,
-                    True,
-                    0,
-                    orjson.dumps(one) + b"\n",
-                    b"",
-                )
-            path = folder / f"{start:06d}.spool"
-            spool.write(path, lambda form: True)
-            accepted = [
-                (i, one.get("question", "Q?")) for i, one in enumerate(records[start : start + shard])
-            ]
-            sketches.write(path, accepted)
-            builder.add(path, Spool(path))
-        return builder.rows()
+        def make(
+            folder: Path, records: list[dict[str, Any]], shard: int = 7, near: float | None = None
+        ) -> Candidates:
+            own = Path(tempfile.mkdtemp(dir=folder))
+            config = parse_config({**CONFIG, "dataset": {"duplicates": {"near": near}}}, "test")
+            signatures, columns, files = Signatures(config), Columns(), []
+            for start in range(0, len(records), shard):
+                rows = [
+                    candidate(number, given)
+                    for number, given in enumerate(records[start : start + shard], start)
+                ]
+                table = pa.Table.from_pylist(rows, SCHEMA)
+                for field, values in zip(
+                    signatures.schema, signatures.columns([row["words"] for row in rows]), strict=True
+                ):
+                    table = table.append_column(field, values)
+                path = own / f"{start:06d}{SUFFIX}"
+                pq.write_table(table, path)
+                files.append(StagedFile(path, len(rows), columns))
+            return stack.enter_context(open_candidates(Staged(files, columns), own))
 
-    return make
+        yield make
+
+
+def candidate(number: int, given: dict[str, Any]) -> dict[str, Any]:
+    """The staged row of an accepted record."""
+    common = {"id": f"r{number:05d}", "question": "Q?", "answer": "A.", "kind": "k", "group": "g"}
+    record = {**common, "verdicts": {}, **given}
+    line = orjson.dumps(record).decode()[:-1]
+    plain = " ".join(words(record["question"]))
+    return {
+        "id": record["id"],
+        "grp": record["group"],
+        "status": "accepted",
+        "single": True,
+        "record": line,
+        "bytes": len(line),
+        "words": plain,
+        "same": hashlib.blake2b(plain.encode(), digest_size=16).digest(),
+        **lengths_of(record),
+    }
 
 
 def contents(folder: Path) -> dict[str, bytes]:
@@ -127,13 +147,13 @@ def rewrite(path: Path, change: Any) -> None:
 
 
 def workers_of(run: Path) -> list[str]:
-    """Command lines of the programs that do tasks of a merge of the run."""
+    """Command lines of the programs that stage shards of the run."""
     found = []
     for process in Path("/proc").glob("[0-9]*"):
         try:
             line = (process / "cmdline").read_bytes().decode("utf-8", "replace")
         except OSError:
             continue
-        if "dataset.worker" in line and str(run) in line:
+        if "dataset.stage" in line and str(run) in line:
             found.append(line)
     return found

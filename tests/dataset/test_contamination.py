@@ -14,7 +14,7 @@ import pytest
 from kgqa_hpc.config.dataset import EvaluationSet
 from kgqa_hpc.dataset.contamination import contaminated, read_test_sets
 from kgqa_hpc.dataset.merge import merge
-from kgqa_hpc.dataset.sketches import words
+from kgqa_hpc.dataset.words import words
 from kgqa_hpc.errors import InputError
 
 SEED = 7

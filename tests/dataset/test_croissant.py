@@ -13,8 +13,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from kgqa_hpc.dataset.files import sha256_of
 from kgqa_hpc.dataset.merge import merge
+from kgqa_hpc.store.canonical import sha256_of
 from kgqa_hpc.store.manifest import write_manifest
 
 

@@ -12,14 +12,14 @@ import numpy as np
 import pytest
 
 from kgqa_hpc.config import parse_config
+from kgqa_hpc.dataset import near as near_module
 from kgqa_hpc.dataset.accounting import Accounting
-from kgqa_hpc.dataset.duplicates import _Groups, exact_duplicates, near_duplicates
+from kgqa_hpc.dataset.duplicates import REPEATED
 from kgqa_hpc.dataset.filters import apply_filters
 from kgqa_hpc.dataset.merge import merge
-from kgqa_hpc.dataset.near_search import NearSearch, _Questions
-from kgqa_hpc.dataset.sketches import band_shape, grams, words
-from kgqa_hpc.dataset.workers import LocalCrew
-from kgqa_hpc.errors import StoreError
+from kgqa_hpc.dataset.near import _later, near_duplicates
+from kgqa_hpc.dataset.signatures import band_shape
+from kgqa_hpc.dataset.words import grams, words
 from tests.runs import CONFIG
 
 SEED = 20261122
@@ -38,14 +38,13 @@ def jaccard(one: str, other: str) -> float:
 
 def near(folder: Path, rows_of: Any, questions: list[str], threshold: float = 0.8) -> list[int]:
     rows = rows_of(folder, [{"question": q} for q in questions], near=threshold)
-    search = NearSearch.plan(folder, rows, threshold)
-    return near_duplicates(rows, search, LocalCrew().share).tolist()
+    return near_duplicates(rows, threshold, folder).tolist()
 
 
 def test_case_punctuation_and_line_breaks_hide_no_repetition(tmp_path: Path, rows_of: Any) -> None:
     questions = ["What is BRCA1?", "Which one?", "what  is\nbrca1", "WHAT IS “BRCA1” ?", "which two?"]
     rows = rows_of(tmp_path, [{"question": q} for q in questions], shard=2)
-    assert exact_duplicates(rows).tolist() == [2, 3]
+    assert rows.rows(REPEATED).tolist() == [2, 3]
 
 
 def planted(rng: random.Random) -> list[str]:
@@ -106,44 +105,6 @@ def test_no_question_is_its_own_duplicate_and_none_of_none(tmp_path: Path, rows_
     assert near(one, rows_of, ["?"]) == []
 
 
-def test_what_a_band_joins_is_the_same_whoever_looks_and_whatever_was_found_before(
-    tmp_path: Path, rows_of: Any
-) -> None:
-    pytest.importorskip("rensa")
-    rows = rows_of(tmp_path, [{"question": q} for q in planted(random.Random(SEED + 2))], near=0.8)
-    search = NearSearch.plan(tmp_path, rows, 0.8)
-    for band in range(search.number):
-        search.do(band)
-    together = [search.found(band).tolist() for band in range(search.number)]
-    assert sum(map(len, together)) > 40
-    for band in reversed(range(search.number)):
-        another = NearSearch(search.folder)
-        another.do(band)
-        assert another.found(band).tolist() == together[band]
-
-
-def test_findings_that_are_damaged_or_of_another_plan_are_not_believed(tmp_path: Path, rows_of: Any) -> None:
-    pytest.importorskip("rensa")
-    rows = rows_of(tmp_path, [{"question": q} for q in planted(random.Random(SEED))], near=0.8)
-    search = NearSearch.plan(tmp_path, rows, 0.8)
-    assert search.links(3) is None
-    search.do(3)
-    path = search.folder / "band-003"
-    whole = path.read_bytes()
-    assert len(search.found(3)) > 0
-    path.write_bytes(whole[:-16])
-    assert search.links(3) is None
-    with pytest.raises(StoreError, match="missing or not what was written"):
-        search.found(3)
-    path.write_bytes(whole)
-    path.rename(search.folder / "band-004")
-    assert search.links(4) is None
-    rows.reject(rows.accepted[:1], "length")
-    other = NearSearch.plan(search.folder, rows, 0.8)
-    path.write_bytes(whole)
-    assert other.links(3) is None
-
-
 def test_rows_that_links_connect_know_the_first_of_them() -> None:
     rng = random.Random(SEED)
     links = [sorted(rng.sample(range(500), 2)) for _ in range(350)]
@@ -151,10 +112,9 @@ def test_rows_that_links_connect_know_the_first_of_them() -> None:
     for one, other in links:
         first, second = sorted((expected[one], expected[other]))
         expected = [first if root == second else root for root in expected]
-    groups = _Groups(500)
-    for some in (links[:120], [], links[120:]):
-        groups.join(np.array(some, np.uint32).reshape(-1, 2))
-    assert groups.later().tolist() == [row for row, root in enumerate(expected) if root != row]
+    assert _later(np.array(links).T, 500).tolist() == [
+        row for row, root in enumerate(expected) if root != row
+    ]
 
 
 @pytest.mark.parametrize("text", ["", "a", "gene", "five!", "Ünïcödé 日本語の質問 𝔸𝔹𝔾 ñ", "tab\tand\nline"])
@@ -163,24 +123,21 @@ def test_grams_are_the_slices_of_the_words(text: str) -> None:
     assert grams(text) == ({plain[i : i + 5] for i in range(len(plain) - 4)} or {plain})
 
 
-def test_a_band_holds_a_few_numbers_of_a_question_however_alike_they_are(
+def test_the_search_holds_a_few_numbers_of_a_question_however_alike_they_are(
     tmp_path: Path, rows_of: Any
 ) -> None:
     pytest.importorskip("rensa")
     base = " ".join(sentence(random.Random(SEED)))
     peaks = []
     for size in (1000, 6000):
-        folder = tmp_path / str(size)
-        folder.mkdir()
-        rows = rows_of(folder, [{"question": f"{base} {i}"} for i in range(size)], shard=500, near=0.9)
-        search = NearSearch.plan(folder, rows, 0.9)
+        rows = rows_of(tmp_path, [{"question": f"{base} {i}"} for i in range(size)], shard=500, near=0.9)
         tracemalloc.start()
-        search.do(0)
+        found = near_duplicates(rows, 0.9, tmp_path)
         peaks.append(tracemalloc.get_traced_memory()[1])
         tracemalloc.stop()
-        assert len(search.found(0)) > size / 2
+        assert len(found) > size / 2
     print(peaks)
-    assert peaks[1] - peaks[0] < 5000 * 100  # grams take 20,000 bytes of each
+    assert peaks[1] - peaks[0] < 5000 * 600  # grams take 20,000 bytes of each
 
 
 @pytest.mark.parametrize("exact", [True, False])
@@ -192,14 +149,14 @@ def test_the_search_is_spared_what_is_the_same_word_for_word(
     questions = [*texts, texts[0].upper(), f"{texts[1]} x", texts[0], f"{texts[1]} x?", texts[0]]
     rows = rows_of(tmp_path, [{"question": q} for q in questions], near=0.9)
     compared: list[int] = []
-    hashes = _Questions.hashes
+    hashes = near_module._hashes
     monkeypatch.setattr(
-        _Questions, "hashes", lambda of, band: compared.append(len(of.rows)) or hashes(of, band)
+        near_module, "_hashes", lambda of, rows, band: compared.append(len(rows)) or hashes(of, rows, band)
     )
     wish = {"duplicates": {"exact": exact, "near": 0.9}}
     config = parse_config({**CONFIG, "dataset": wish}, "test")
     accounting = Accounting(shards=1, missing_shards=0)
-    apply_filters(rows, config.dataset, 0, tmp_path, accounting, LocalCrew())
+    apply_filters(rows, config.dataset, 0, tmp_path, accounting)
     assert set(compared) == {4}
     assert rows.accepted.tolist() == [0, 1, 2]
     found = accounting.filters["duplicates"]

@@ -8,15 +8,19 @@ from typing import Any
 
 import numpy as np
 import orjson
+import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from kgqa_hpc.columns import Column
-from kgqa_hpc.dataset import files
-from kgqa_hpc.dataset.columns import Columns, arrow_schema, fitting
-from kgqa_hpc.dataset.files import RecordFiles, write_sums
+from kgqa_hpc.dataset import write as writing
+from kgqa_hpc.dataset.columns import Columns, fitting
+from kgqa_hpc.dataset.stage import SCHEMA, write_lines
+from kgqa_hpc.dataset.staged import Staged, StagedFile
+from kgqa_hpc.dataset.whole import write_sums
+from kgqa_hpc.dataset.write import Fate, Outcome, write_dataset
 
 TEXT = st.text(st.characters(exclude_categories=["Cs"]), max_size=20)
 SCALAR = st.none() | st.booleans() | st.integers(-(2**63), 2**63 - 1) | st.floats() | TEXT
@@ -38,8 +42,6 @@ def record(
         "answer": "This one.\x00",
         "kind": "graphlet",
         "group": "shape 1",
-        "accepted": True,
-        "reason": None,
         "nodes": [{"id": f"N:{i}", "name": f"name {i}", "type": "T"} for i in range(3)],
         "edges": [[0, 1], [1, 2]],
         "edge_labels": ["is_a", "part_of"],
@@ -67,15 +69,28 @@ DECLARED = (
 PARQUET = "accepted-00000-of-00001.parquet"
 
 
-def write(folder: Path, records: list[dict[str, Any]], part_bytes: int = files.PART_BYTES) -> None:
+SHARD = 4  # records of a staged file
+
+
+def write(folder: Path, records: list[dict[str, Any]], part_bytes: int = writing.PART_BYTES) -> None:
+    """Accepted records as merge writes them, staged in files of SHARD records with columns of their own."""
     folder.mkdir(exist_ok=True)
-    columns = Columns(DECLARED)
-    for one in records:
-        columns.add(one)
-    with RecordFiles(folder, "accepted", arrow_schema(columns.all()), part_bytes=part_bytes) as out:
-        for one in records:
-            line = orjson.dumps(columns.conform(one)) + b"\n"
-            out.add(line, np.array([len(line)]))
+    columns, files, sizes = Columns(DECLARED), [], []
+    for start in range(0, len(records), SHARD):
+        rows, own = [{"record": one} for one in records[start : start + SHARD]], Columns(DECLARED)
+        for row in rows:
+            own.add(row["record"])
+        write_lines(rows, own)
+        columns.take(own.state())
+        path = folder / f".staged-{start:05d}"
+        pq.write_table(pa.Table.from_pylist(rows, SCHEMA), path)
+        files.append(StagedFile(path, len(rows), own))
+        sizes += [row["bytes"] for row in rows]
+    codes, outcomes = np.zeros(len(records), np.int32), [Outcome("accepted", None, None)]
+    fate = Fate(outcomes, codes, np.array(sizes, np.int32), ())
+    write_dataset(folder, Staged(files, columns), fate, part_bytes, files=("accepted",))
+    for file in files:
+        file.path.unlink()
 
 
 def read_both(folder: Path) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
@@ -109,7 +124,7 @@ def test_parquet_and_json_lines_hold_the_same(
 
 
 def test_row_groups_bound_what_is_held_in_memory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(files, "ROW_GROUP_ROWS", 10)
+    monkeypatch.setattr(writing, "ROW_GROUP_ROWS", 10)
     write(tmp_path, [record(i, {"judge": {"valid": True}}) for i in range(95)])
     metadata = pq.read_metadata(tmp_path / PARQUET)
     assert [metadata.row_group(i).num_rows for i in range(metadata.num_row_groups)] == [10] * 9 + [5]
@@ -117,7 +132,7 @@ def test_row_groups_bound_what_is_held_in_memory(tmp_path: Path, monkeypatch: py
 
 
 def test_long_texts_close_a_row_group_by_their_bytes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(files, "ROW_GROUP_BYTES", 5_000)
+    monkeypatch.setattr(writing, "ROW_GROUP_BYTES", 5_000)
     write(tmp_path, [record(i, {"judge": {"why": "x" * 3_000}}) for i in range(10)])
     assert pq.read_metadata(tmp_path / PARQUET).num_row_groups == 5
 
@@ -163,10 +178,12 @@ def test_sums_are_those_of_the_files(tmp_path: Path) -> None:
 def test_parts_hold_all_records_in_order_and_are_numbered_of_how_many(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(files, "ROW_GROUP_ROWS", 10)
+    monkeypatch.setattr(writing, "ROW_GROUP_ROWS", 10)
     write(tmp_path, [record(i, {}) for i in range(45)], part_bytes=1)
-    parts = sorted(tmp_path.glob("*.parquet"))
-    assert [part.name for part in parts] == [f"accepted-{i:05d}-of-00005.parquet" for i in range(5)]
+    parts = sorted(tmp_path.glob("accepted-*.parquet"))
+    names = [f"accepted-{i:05d}-of-{len(parts):05d}.parquet" for i in range(len(parts))]
+    assert [part.name for part in parts] == names
+    assert len(parts) > 4
     ids = [row["id"] for part in parts for row in pq.read_table(part).to_pylist()]
     assert ids == [f"g01-{i:016x}" for i in range(45)]
 

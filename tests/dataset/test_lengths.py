@@ -3,20 +3,22 @@
 from __future__ import annotations
 
 from fractions import Fraction
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kgqa_hpc.dataset.lengths import LengthSum, limits_of
+from kgqa_hpc.dataset.lengths import LengthSum, length_limits, limits_of
 from kgqa_hpc.dataset.record import pair_of
 
 LENGTHS = st.lists(st.integers(0, 5_000), min_size=1, max_size=200)
 
 
 def _sum(lengths: list[int]) -> LengthSum:
-    return LengthSum.of(np.array(lengths, np.int32))
+    return LengthSum(len(lengths), sum(lengths), sum(length * length for length in lengths))
 
 
 @given(LENGTHS)
@@ -69,8 +71,11 @@ def test_without_a_z_score_everything_is_kept() -> None:
     assert limits_of({"question": _sum([1]), "answer": _sum([1])}, None).bounds["question"] is None
 
 
-def test_sums_of_long_texts_are_exact() -> None:
-    assert _sum([2**31 - 1] * 3).squares == 3 * (2**31 - 1) ** 2
+def test_the_sums_of_the_table_are_exact(tmp_path: Path, rows_of: Any) -> None:
+    texts = ["é" * number for number in (1, 2, 30, 30, 700)]
+    limits = length_limits(rows_of(tmp_path, [{"question": text, "answer": "x"} for text in texts]), 3.0)
+    assert limits.sums["question"] == _sum([1, 2, 30, 30, 700])
+    assert limits.sums["answer"] == _sum([1] * 5)
 
 
 @pytest.mark.parametrize(

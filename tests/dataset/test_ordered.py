@@ -9,9 +9,9 @@ import orjson
 import pyarrow.parquet as pq
 import pytest
 
-from kgqa_hpc.dataset import ordered
+from kgqa_hpc.dataset import order
 from kgqa_hpc.dataset.merge import merge
-from kgqa_hpc.dataset.ordered import key_of
+from kgqa_hpc.dataset.order import key_of
 from kgqa_hpc.errors import InputError
 
 
@@ -19,11 +19,12 @@ def records(folder: Path, name: str = "accepted") -> list[dict[str, Any]]:
     return [orjson.loads(line) for line in (folder / f"{name}.jsonl").read_bytes().splitlines()]
 
 
-@pytest.mark.parametrize("piece", [1, 20_000, 1 << 30])
+@pytest.mark.parametrize("rows", [1, 7, 1 << 30])
 def test_all_records_stand_in_the_order_of_the_column_then_of_their_ids(
-    make_run: Any, monkeypatch: pytest.MonkeyPatch, piece: int
+    make_run: Any, monkeypatch: pytest.MonkeyPatch, rows: int
 ) -> None:
-    monkeypatch.setattr(ordered, "PIECE_BYTES", piece)  # a file a shard, several shards a file, no file
+    monkeypatch.setattr(order, "ROWS", rows)  # of a file that is put in order by itself
+    monkeypatch.setattr(order, "MEMORY", 20_000)
     plain = make_run(name="plain")
     plain.finish()
     merge(plain.folder)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import random
-from collections import Counter
 from pathlib import Path
 from typing import Any
 
@@ -15,10 +14,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kgqa_hpc.dataset.files import RecordFiles, cuts
 from kgqa_hpc.dataset.merge import merge
-from kgqa_hpc.dataset.parts import SUM, DatasetParts
-from tests.dataset.conftest import contents, rewrite
+from kgqa_hpc.dataset.write import cuts, table_of
+from tests.dataset.conftest import contents
 
 WISHES: list[dict[str, Any]] = [
     {},
@@ -27,7 +25,6 @@ WISHES: list[dict[str, Any]] = [
     {"order": "id", "split": {"by": "group", "shares": {"train": 0.7, "test": 0.3}}},
 ]
 PART_BYTES = 12_000
-LINES = ("accepted.jsonl", "rejected.jsonl", "lost.jsonl")
 
 
 def ids_in_parts(folder: Path, stem: str) -> list[str]:
@@ -63,37 +60,6 @@ def test_parts_have_the_records_of_the_lines_and_the_same_bytes_from_one_process
             assert ids_in_parts(folder, f"{name}-{part}" if part else name) == expected
     merge(run.folder, processes=2, part_bytes=PART_BYTES)
     assert contents(folder) == alone
-
-
-def test_only_parts_with_a_line_that_a_filter_changed_write_their_lines_a_second_time(
-    make_run: Any, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    run = make_run(dataset={"duplicates": {"exact": True}})
-    run.finish()
-    rewrite(run.folder.result("main", "shard-000003"), _with_a_question_twice)
-    assert merge(run.folder).total.rejected["duplicate"] == 1
-    whole = contents(run.folder.dataset)
-    made: list[str] = []
-
-    def watched(parts: DatasetParts, task: Any, folder: Path) -> dict[str, int]:
-        found = make(parts, task, folder)
-        made.extend(sorted(path.name for path in folder.iterdir() if path.suffix != ".parquet"))
-        return found
-
-    make = DatasetParts.make
-    monkeypatch.setattr(DatasetParts, "make", watched)
-    merge(run.folder, processes=1, part_bytes=PART_BYTES)
-    assert Counter(made)["rejected.jsonl"] == 2  # with the duplicate, and with the question that is too long
-    assert Counter(made)["accepted.jsonl"] == 0
-    assert Counter(made)[SUM] >= 3
-    again = contents(run.folder.dataset)
-    assert {name: again[name] for name in LINES} == {name: whole[name] for name in LINES}
-
-
-def _with_a_question_twice(records: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    first, second = [one for one in records if one["status"] == "accepted"][:2]
-    second["output"]["question"] = first["output"]["question"]
-    return records
 
 
 def test_where_parts_end_depends_on_no_shards(make_run: Any) -> None:
@@ -133,10 +99,8 @@ def test_parquet_is_never_four_times_as_large_as_its_lines(tmp_path: Path) -> No
         + b"\n"
         for _ in range(300)
     ]
-    with RecordFiles(tmp_path, "accepted", schema) as files:
-        for line in lines:
-            files.add(line, np.array([len(line)]))
-    (path,) = tmp_path.glob("*.parquet")
+    path = tmp_path / "accepted.parquet"
+    pq.write_table(table_of(b"".join(lines), schema), path, compression="zstd")
     assert path.stat().st_size < 4 * sum(map(len, lines))
     columns = [pq.read_metadata(path).row_group(0).column(i) for i in range(3)]
     assert sum(one.total_uncompressed_size for one in columns) < 4 * sum(map(len, lines))

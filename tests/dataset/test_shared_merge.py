@@ -10,34 +10,28 @@ import sys
 from pathlib import Path
 from typing import Any
 
+import pyarrow.parquet as pq
 import pytest
 
 from kgqa_hpc.dataset.merge import merge
-from kgqa_hpc.dataset.near_search import NearSearch
-from kgqa_hpc.dataset.parts import SUM
-from kgqa_hpc.dataset.shard_rows import ShardReader
 from kgqa_hpc.dataset.shared_merge import merge_shared
-from kgqa_hpc.dataset.sketches import band_shape
+from kgqa_hpc.dataset.stage import Stager
 from kgqa_hpc.errors import AccountingError, CorruptFile, InputError, StoreError
 from kgqa_hpc.store.results import read_result, write_result
 from tests.dataset.conftest import contents
-from tests.waiting import wait_for
-from tests.work.rig import reconfigure
 
 SETTINGS = {"split": {"by": "nodes"}, "duplicates": {"exact": True, "near": 0.9}}
-BANDS = band_shape(0.9)[0]
 PART_BYTES = 20_000
-# A process of a shared merge that kills or stops itself at its n-th shard, band, batch of lines or step of progress.
+# A process of a shared merge that kills or stops itself at its n-th shard, row group or step of progress, when filters
+# begin, or at the end.
 SHARE = """
 import json, os, signal, sys
 from collections import Counter
 from pathlib import Path
 from kgqa_hpc.dataset import merge
-from kgqa_hpc.dataset.files import RecordFiles
+from kgqa_hpc.dataset import write
 from kgqa_hpc.dataset.shared_merge import merge_shared
-from kgqa_hpc.dataset.near_search import NearSearch
-from kgqa_hpc.dataset.parts import SUM
-from kgqa_hpc.dataset.shard_rows import ShardReader
+from kgqa_hpc.dataset.stage import Stager
 from kgqa_hpc.store.run_folder import RunFolder
 fatal, met = json.loads(sys.argv[2]), Counter()
 def watch(what):
@@ -50,12 +44,12 @@ def watched(kind, method, what):
         watch(what)
         return original(*arguments)
     setattr(kind, method, replacement)
-watched(ShardReader, "write", "read")
-watched(NearSearch, "do", "band")
-watched(RecordFiles, "add", "lines")
+watched(Stager, "write", "read")
+watched(write, "table_of", "lines")
+watched(merge, "apply_filters", "filters")
 watched(merge, "gather_facts", "end")
 counts = merge_shared(RunFolder(Path(sys.argv[1])), progress=lambda *_: watch("step"), part_bytes=int(sys.argv[3]))
-print("wrote" if counts else "waited", met["band"])
+print("wrote" if counts else "waited")
 """
 
 
@@ -93,54 +87,15 @@ def test_five_processes_of_which_two_or_three_are_killed_give_the_bytes_of_one(r
     assert leftovers(run) == []
 
 
-@pytest.mark.slow
-def test_who_plans_the_search_for_near_duplicates_and_who_helps_may_be_killed(run: Any) -> None:
-    accounting = merge(run.folder, part_bytes=PART_BYTES)
-    assert accounting.total.rejected["near duplicate"] > 0
-    alone = contents(run.folder.dataset)
-    # The first plans and dies in its third band, the second takes over and dies in its fifth.
-    for band in (3, 5):
-        assert share(run.folder.path, band=band).wait(timeout=300) == -signal.SIGKILL
-        assert contents(run.folder.dataset) == alone
-    others = [share(run.folder.path) for _ in range(2)]
-    said = [process.communicate(timeout=300)[0].split() for process in others]
-    assert "wrote" in {verb for verb, _ in said}
-    assert contents(run.folder.dataset) == alone
-    assert leftovers(run) == []
-
-
-def test_a_process_that_waits_for_the_dataset_finds_bands_of_the_one_that_writes_it(
-    run: Any, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    reconfigure(run.folder, runtime={"lease": 600})  # nobody dies here, and nobody is to be taken for dead
-    merge(run.folder, part_bytes=PART_BYTES)
-    alone = contents(run.folder.dataset)
-    helper: list[subprocess.Popen[str]] = []
-    find = NearSearch.do
-
-    def slowly(search: NearSearch, band: int) -> None:
-        if not helper:  # what it is to help with is planned, and this band is leased to us
-            helper.append(share(run.folder.path))
-            wait_for(lambda: len(list(search.folder.glob("band-*"))) == BANDS - 1, "the help")
-        find(search, band)
-
-    monkeypatch.setattr(NearSearch, "do", slowly)
-    assert merge_shared(run.folder, part_bytes=PART_BYTES) is not None
-    assert helper[0].communicate(timeout=300)[0].split() == ["waited", str(BANDS - 1)]
-    assert contents(run.folder.dataset) == alone
-    assert leftovers(run) == []
-
-
 def test_when_the_one_that_writes_is_killed_another_writes_and_no_other_task_is_done_again(
     run: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     merge(run.folder, part_bytes=PART_BYTES)
     old = contents(run.folder.dataset)
-    # 24 spools taken over; the rest are the parts, of which most are written
-    assert share(run.folder.path, step=40).wait(timeout=300) == -signal.SIGKILL
+    # 24 shards are staged, and some of the dataset is written
+    assert share(run.folder.path, step=26).wait(timeout=300) == -signal.SIGKILL
     assert contents(run.folder.dataset) == old
-    monkeypatch.setattr(ShardReader, "write", lambda *_: pytest.fail("a shard was read again"))
-    monkeypatch.setattr(NearSearch, "do", lambda *_: pytest.fail("a band was compared again"))
+    monkeypatch.setattr(Stager, "write", lambda *_: pytest.fail("a shard was read again"))
     assert merge_shared(run.folder, part_bytes=PART_BYTES) is not None
     assert contents(run.folder.dataset) == old
 
@@ -159,7 +114,7 @@ def test_a_process_that_is_killed_in_the_middle_of_a_part_leaves_it_to_the_next(
     assert (
         share(run.folder.path, lines=3).wait(timeout=300) == -signal.SIGKILL
     )  # alone: certainly within a part
-    assert list(run.folder.path.glob(".dataset.shared-*/parts/.*/*.jsonl"))
+    assert list(run.folder.path.glob(".dataset.shared-*/shard-*.parquet"))
     assert contents(run.folder.dataset) == alone
     assert merge_shared(run.folder, part_bytes=PART_BYTES) is not None
     assert contents(run.folder.dataset) == alone
@@ -170,6 +125,7 @@ def test_a_process_that_is_killed_in_the_middle_of_a_part_leaves_it_to_the_next(
     "moment",
     [
         pytest.param({"read": 2}, marks=pytest.mark.slow),
+        {"filters": 1},
         {"lines": 2},
         pytest.param({"end": 1}, marks=pytest.mark.slow),
     ],
@@ -204,43 +160,17 @@ def test_a_result_that_is_done_anew_is_read_anew(run: Any) -> None:
     assert b"Another one." in shared["accepted.jsonl"] + shared["rejected.jsonl"]
 
 
-@pytest.mark.parametrize(
-    ("made", "step"),
-    [
-        ("parts/*/*.jsonl", 47),
-        pytest.param("parts/*/*.parquet", 47, marks=pytest.mark.slow),
-        pytest.param("shard-*.spool", 24, marks=pytest.mark.slow),
-        pytest.param("shard-*.sketch", 24, marks=pytest.mark.slow),
-    ],
-)
-def test_what_another_process_made_is_checked_before_it_is_used(run: Any, made: str, step: int) -> None:
+def test_a_staged_file_that_another_process_made_is_checked_before_it_is_used(run: Any) -> None:
     merge(run.folder, part_bytes=PART_BYTES)
     alone = contents(run.folder.dataset)
-    assert share(run.folder.path, step=step).wait(timeout=300) == -signal.SIGKILL
-    path = max(run.folder.path.glob(f".dataset.shared-*/{made}"), key=lambda one: one.stat().st_size)
+    assert share(run.folder.path, step=24).wait(timeout=300) == -signal.SIGKILL
+    path = max(run.folder.path.glob(".dataset.shared-*/shard-*.parquet"), key=lambda one: one.stat().st_size)
+    column = pq.read_metadata(path).row_group(0)
+    record = next(
+        c for c in (column.column(i) for i in range(column.num_columns)) if c.path_in_schema == "record"
+    )
     data = bytearray(path.read_bytes())
-    data[-40] ^= 1  # within a text
-    path.write_bytes(data)
-    with pytest.raises(StoreError, match=r": (is|was) not what was written there"):
-        merge_shared(run.folder, part_bytes=PART_BYTES)
-    assert contents(run.folder.dataset) == alone
-    assert merge_shared(run.folder, part_bytes=PART_BYTES) is not None  # made anew
-    assert contents(run.folder.dataset) == alone
-
-
-@pytest.mark.slow
-def test_lines_that_lie_ready_are_checked_when_they_are_joined(make_run: Any) -> None:
-    run = make_run(items=96, shard_size=4, runtime={"lease": 2})
-    run.finish()
-    merge(run.folder, part_bytes=PART_BYTES)
-    alone = contents(run.folder.dataset)
-    assert (
-        share(run.folder.path, step=47).wait(timeout=300) == -signal.SIGKILL
-    )  # all but the last part are made
-    assert list(run.folder.path.glob(f".dataset.shared-*/parts/*/{SUM}"))
-    path = min(run.folder.path.glob(".dataset.shared-*/shard-*.spool"))
-    data = bytearray(path.read_bytes())
-    data[data.index(b"What links")] ^= 1
+    data[record.data_page_offset + record.total_compressed_size // 2] ^= 1
     path.write_bytes(data)
     with pytest.raises(StoreError, match="was not what was written there"):
         merge_shared(run.folder, part_bytes=PART_BYTES)
@@ -258,33 +188,33 @@ def test_work_that_is_left_refuses_a_shared_merge_too(make_run: Any) -> None:
 
 def test_a_local_dask_cluster_gives_the_bytes_of_one_process(run: Any) -> None:
     distributed = pytest.importorskip("distributed", reason="DASK IS NOT INSTALLED")
-    from kgqa_hpc.dataset.dask_crew import dask_crew
+    from kgqa_hpc.dataset.dask_map import stage_by_dask
 
     merge(run.folder, part_bytes=PART_BYTES)
     alone = contents(run.folder.dataset)
     cluster = distributed.LocalCluster(
         n_workers=2, threads_per_worker=1, processes=False, dashboard_address=None
     )
-    with cluster, dask_crew(cluster.scheduler_address) as crew:
-        merge(run.folder, crew=crew, part_bytes=PART_BYTES)
+    with cluster, stage_by_dask(cluster.scheduler_address) as stage:
+        merge(run.folder, stage=stage, part_bytes=PART_BYTES)
         assert contents(run.folder.dataset) == alone
         damaged = run.folder.result("main", "shard-000005")
         damaged.write_bytes(damaged.read_bytes()[:-1])
         with pytest.raises(CorruptFile, match="shard-000005"):
-            merge(run.folder, crew=crew, part_bytes=PART_BYTES)
+            merge(run.folder, stage=stage, part_bytes=PART_BYTES)
     assert contents(run.folder.dataset) == alone
 
 
 def test_a_site_that_says_nothing_of_its_jobs_is_told_where_to() -> None:
     dask = pytest.importorskip("dask", reason="DASK IS NOT INSTALLED")
     pytest.importorskip("dask_jobqueue", reason="DASK-JOBQUEUE IS NOT INSTALLED")
-    from kgqa_hpc.dataset.dask_crew import dask_crew
+    from kgqa_hpc.dataset.dask_map import stage_by_dask
 
     nothing = {"jobqueue.slurm.cores": None, "jobqueue.slurm.memory": None}
     with (
         dask.config.set(nothing),
         pytest.raises(InputError, match="cores and memory") as told,
-        dask_crew("slurm"),
+        stage_by_dask("slurm"),
     ):
         pass
     assert "jobqueue.slurm" in told.value.cure

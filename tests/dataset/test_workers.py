@@ -6,16 +6,12 @@ import os
 import signal
 import subprocess
 import sys
-import threading
-from pathlib import Path
 from typing import Any
 
 import pytest
 
+from kgqa_hpc.dataset import workers
 from kgqa_hpc.dataset.merge import merge
-from kgqa_hpc.dataset.read import open_work
-from kgqa_hpc.dataset.shard_rows import ShardReader
-from kgqa_hpc.dataset.workers import _Worker
 from kgqa_hpc.errors import CorruptFile, StoreError
 from tests.dataset.conftest import contents, workers_of
 from tests.waiting import wait_for
@@ -42,17 +38,6 @@ def test_a_damaged_result_is_told_and_set_aside_by_whichever_worker_reads_it(mak
     assert len(list(run.folder.quarantine.glob("*.h5"))) == 2
 
 
-def test_a_worker_that_dies_is_an_error_and_no_dataset(make_run: Any, tmp_path: Path) -> None:
-    run = make_run()
-    run.finish()
-    worker = _Worker(open_work(run.folder).run.path, tmp_path)
-    worker._process.kill()
-    worker._process.wait()
-    worker.give(["spool", "shard-000000"])
-    with pytest.raises(StoreError, match="a worker of merge ended"):
-        worker.answer()
-
-
 def test_a_merge_whose_worker_died_says_so_and_leaves_the_dataset_alone(
     make_run: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -60,20 +45,13 @@ def test_a_merge_whose_worker_died_says_so_and_leaves_the_dataset_alone(
     run.finish()
     merge(run.folder)
     old = contents(run.folder.dataset)
-    give, write, given = _Worker.give, ShardReader.write, threading.Event()
+    entered = workers._Process.__enter__
 
-    def give_to_the_dead(self: _Worker, request: list[Any]) -> None:
+    def killed(self: Any) -> Any:
         self._process.kill()
-        self._process.wait()
-        give(self, request)
-        given.set()
+        return entered(self)
 
-    def write_after(self: ShardReader, name: str, folder: Path) -> None:
-        assert given.wait(600)
-        write(self, name, folder)
-
-    monkeypatch.setattr(_Worker, "give", give_to_the_dead)
-    monkeypatch.setattr(ShardReader, "write", write_after)
+    monkeypatch.setattr(workers._Process, "__enter__", killed)
     with pytest.raises(StoreError, match=r"a worker of merge ended \(exit code -9\)"):
         merge(run.folder, processes=2)
     assert contents(run.folder.dataset) == old
