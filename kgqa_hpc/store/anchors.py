@@ -14,7 +14,6 @@ from kgqa_hpc.store.table import JSON, TEXT, TableWriter, open_table
 
 KIND = "anchors"
 GROUP = "anchors"
-# Version 1 had a column of shapes (int16) where groups stand now.
 # `id`, `group` and `weight` repeat members of the JSON so that a reader can look for them without parsing it.
 COLUMNS = {"id": TEXT, "group": TEXT, "weight": "float64", "anchor": JSON}
 # Rows parsed at a time while streaming.
@@ -42,12 +41,7 @@ def write_anchors(path: Path, anchors: Iterable[dict[str, Any]], header: dict[st
 
 def anchor_row(anchor: dict[str, Any]) -> dict[str, Any]:
     """The table row of an anchor."""
-    return {"id": anchor["id"], "group": group_of(anchor), "weight": anchor["weight"], "anchor": anchor}
-
-
-def group_of(anchor: dict[str, Any]) -> str:
-    """The group of an anchor as it is stored; version 1 had shapes instead."""
-    return f"shape {anchor['shape']}" if "shape" in anchor else str(anchor["group"])
+    return {"id": anchor["id"], "group": anchor["group"], "weight": anchor["weight"], "anchor": anchor}
 
 
 class AnchorsFile:

@@ -79,17 +79,15 @@ def pass_digest(sections: Mapping[str, Mapping[str, Any]], pass_name: str) -> st
         (each for each in passes.values() if each["position"] <= last), key=lambda p: p["position"]
     )
     modules = prompts.get("modules", {})
-    steps = {_use(step) for each in passes.values() for step in each["steps"]} | {"generate", "judge"}
     covered = {
         "graph": _set(values["graph"]),
         "seed": values["sampling"]["seed"],
         "kind": values["sampling"].get("kind"),
-        "prompts": _set({key: v for key, v in prompts.items() if key not in {"modules", *steps}}),
+        "prompts": _set({key: v for key, v in prompts.items() if key != "modules"}),
         "passes": [
             {
                 "steps": [
-                    [step, _module(step, prompts), modules.get(_module(step, prompts))]
-                    for step in each["steps"]
+                    [step, step.get("prompt"), modules.get(step.get("prompt"))] for step in each["steps"]
                 ],
                 "engine": _set(each["engine"]),
                 **({"contents": each["contents"]} if "contents" in each else {}),
@@ -135,17 +133,6 @@ def _passes(
             **({"variant": one["variant"]} if one.get("variant") else {}),
         }
     return passes
-
-
-def _use(step: Any) -> str:
-    return str(step["use"]) if isinstance(step, Mapping) else str(step)
-
-
-def _module(step: Any, prompts: Mapping[str, Any]) -> str | None:
-    """The name of a step's prompt module: its own, or the one that `prompts` has under the step's name."""
-    own = step.get("prompt") if isinstance(step, Mapping) else None
-    name = own or prompts.get(_use(step))
-    return None if name is None else str(name)
 
 
 def _without_folders(value: Any) -> Any:

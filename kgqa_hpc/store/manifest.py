@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from kgqa_hpc import __version__
-from kgqa_hpc.errors import CorruptFile
+from kgqa_hpc.errors import CorruptFile, OlderFormat
 from kgqa_hpc.store.config_digest import digest
 from kgqa_hpc.store.document import read_document, write_document
 
@@ -55,11 +55,15 @@ def read_manifest(path: Path) -> Manifest:
     try:
         content = read_document(path, KIND)
         trusted = content.get("trusted", {})
-        return Manifest(content["created"], content["program"], content["fingerprint"], trusted)
+        manifest = Manifest(content["created"], content["program"], content["fingerprint"], trusted)
     except KeyError as problem:
         raise CorruptFile(f"{path}: a manifest without {problem}", cure) from None
     except CorruptFile as problem:
         raise CorruptFile(problem.message, cure) from None
+    passes = manifest.sections.get("passes", {}).get("values", {}).values()
+    if any(isinstance(step, str) for each in passes for step in each["steps"]):
+        raise OlderFormat(f"{path}: a run of {manifest.program}, whose steps have no settings")
+    return manifest
 
 
 def new_manifest(sections: Sections, trusted: Mapping[str, Any]) -> Manifest:

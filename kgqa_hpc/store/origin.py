@@ -2,8 +2,7 @@
 
 Files of another run may lie in a folder by mistake or on purpose: the same sample answered by a cheaper
 model, another seed's anchors. A result's digest covers what its content follows from (`pass_digest`), and
-nothing else, so that more anchors or another judge may be added later. Files of version 1 have no digest; a
-result of theirs carries the fingerprint of the whole run instead. docs/format.md, section 6.
+nothing else, so that more anchors or another judge may be added later. docs/format.md, section 6.
 """
 
 from __future__ import annotations
@@ -15,7 +14,7 @@ from typing import Any
 
 from kgqa_hpc.errors import CorruptFile
 from kgqa_hpc.store import atomic, canonical
-from kgqa_hpc.store.config_digest import digest, pass_digest
+from kgqa_hpc.store.config_digest import pass_digest
 from kgqa_hpc.store.quarantine import quarantine
 
 Sections = Mapping[str, Mapping[str, Any]]
@@ -28,12 +27,11 @@ class ResultOrigin:
 
     pass_name: str
     made_by: str
-    run: str  # the whole fingerprint's digest, for files of version 1
 
     @classmethod
     def of(cls, sections: Sections, pass_name: str) -> ResultOrigin:
         """`sections` are the run's fingerprint, from its manifest."""
-        return cls(pass_name, pass_digest(sections, pass_name), digest(sections))
+        return cls(pass_name, pass_digest(sections, pass_name))
 
     def header(self, shard: str, shard_sha256: str) -> dict[str, str]:
         """What stands in the header of a result or a journal."""
@@ -49,11 +47,8 @@ class ResultOrigin:
 
         `shard_sha256` may differ: another build of HDF5 packs the same anchors into other bytes.
         """
-        if MADE_BY not in header:
-            _require(path, header, {"pass": self.pass_name, "fingerprint": self.run})
-        else:
-            expected = {"pass": self.pass_name, "shard": path.name.split(".")[0], MADE_BY: self.made_by}
-            _require(path, header, expected)
+        expected = {"pass": self.pass_name, "shard": path.name.split(".")[0], MADE_BY: self.made_by}
+        _require(path, header, expected)
 
 
 def graph_origin(sections: Sections) -> dict[str, str]:
@@ -67,7 +62,7 @@ def anchors_origin(sections: Sections) -> dict[str, str]:
 
 
 def require_origin(path: Path, header: Mapping[str, Any], origin: Mapping[str, str]) -> None:
-    """Raises CorruptFile for a kg.h5 or anchors.h5 of another run. One of version 1 tells nothing."""
+    """Raises CorruptFile for a kg.h5 or anchors.h5 of another run. A file without a digest tells nothing."""
     if MADE_BY in header:
         _require(path, header, origin)
 
@@ -99,6 +94,6 @@ def _require(path: Path, header: Mapping[str, Any], expected: Mapping[str, str])
         found = header.get(key)
         if found == value:
             continue
-        if key in (MADE_BY, "fingerprint"):
+        if key == MADE_BY:
             raise CorruptFile(f"{path}: was made with another configuration than this run's")
         raise CorruptFile(f"{path}: belongs to {key} {found!r}, not to {value!r}")

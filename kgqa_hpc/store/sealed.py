@@ -25,7 +25,7 @@ from kgqa_hpc.store.plain_hdf5 import require_plain
 from kgqa_hpc.store.regular import open_regular
 
 HEADER_BYTES = 1024
-# The newest version of each kind of file; kinds that are not listed are at 1.
+# The version of each kind of file, the only one that is read; kinds that are not listed are at 1.
 VERSIONS = {"anchors": 2, "knowledge-graph": 2, "shard": 2, "result": 2}
 # Superblock and object headers that every HDF5 since 1.8 reads.
 LIBVER = ("earliest", "v110")

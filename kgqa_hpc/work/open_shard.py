@@ -128,9 +128,8 @@ class OpenShard:
 
     def _goes_on(self, before: Record) -> bool:
         """Whether an item needs this pass: accepted ones do, and those that another judge may decide anew."""
-        decided = before.get("decided", (before["reason"] or "").startswith("judge: "))
         return before["status"] in ("open", "accepted") or (
-            before["status"] == "rejected" and decided and self._judges
+            before["status"] == "rejected" and before["decided"] and self._judges
         )
 
     def _begin(self, anchor: Anchor, before: Record | None) -> Item:

@@ -150,7 +150,8 @@ def test_a_damaged_manifest_is_made_again_by_init(run: RunFolder, config: Dict, 
 def test_a_damaged_manifest_does_not_let_another_configuration_in(
     run: RunFolder, config: Dict, sections: Dict
 ) -> None:
-    write_result(run.result("main", "shard-000000"), [], {"fingerprint": "of another", "pass": "main"})
+    header = {"made_by": "another", "pass": "main", "shard": "shard-000000"}
+    write_result(run.result("main", "shard-000000"), [], header)
     run.manifest_file.write_bytes(b"")
     with pytest.raises(FingerprintMismatch, match=r"shard-000000\.h5: was made with another"):
         RunFolder.create(run.path, config, sections)
