@@ -84,10 +84,8 @@ def graph_config(value: object) -> GraphConfig:
         model = model_of(source)
     except ConfigError as problem:
         raise _errors([(("source",), str(problem), source)]) from None
-    # A run of the first release states the keys of all its sources, those of others as null.
-    known = {key: each for key, each in value.items() if each is not None or key in model.model_fields}
     try:
-        return model.model_validate(known)
+        return model.model_validate(value)
     except ValidationError as problem:
         raise _errors(_told(problem, model, source)) from None
 

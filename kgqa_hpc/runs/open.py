@@ -21,9 +21,9 @@ from kgqa_hpc.prompts.folders import Folders
 from kgqa_hpc.prompts.prompt import Prompt, load_prompt
 from kgqa_hpc.runs.chain import run_prompts
 from kgqa_hpc.runs.trust import effects, require_agreed
-from kgqa_hpc.store import config_digest as sections
+from kgqa_hpc.store import fingerprint as sections
 from kgqa_hpc.store.atomic import make_folder, write_file
-from kgqa_hpc.store.quarantine import quarantine
+from kgqa_hpc.store.cleanup import quarantine
 from kgqa_hpc.store.run_folder import RunFolder
 from kgqa_hpc.terminal import note
 
@@ -117,7 +117,6 @@ def open_for_import(folder: Path) -> tuple[RunFolder, RunConfig]:
 
 def _open_same(folder: Path) -> tuple[RunFolder, RunConfig]:
     run, config = open_run(folder)
-    _require_present_format(run)
     kept = kept_prompts(run)
     prompts = run_prompts(config, kept)
     run.check(_sections(config, prompts))
@@ -132,7 +131,7 @@ def run_config(run: RunFolder) -> RunConfig:
 
 
 def kept_prompts(run: RunFolder) -> Path | None:
-    """The folder in which a run keeps its prompts; None for runs of the first release."""
+    """The folder in which a run keeps its prompts; None for one that `tools/upgrade_v1.py` converted."""
     return run.prompts if run.prompts.is_dir() else None
 
 
@@ -236,16 +235,6 @@ def _keep(run: RunFolder, prompt: Prompt) -> None:
         return
     if load_prompt(prompt.name, run.prompts).sha256 != prompt.sha256:
         raise FingerprintMismatch(f"{path}: is another prompt {prompt.name}", "give yours another name")
-
-
-def _require_present_format(run: RunFolder) -> None:
-    """Raises FingerprintMismatch for a run of the first release, whose steps had no settings."""
-    passes = run.manifest().sections["passes"]["values"].values()
-    if any(isinstance(step, str) for each in passes for step in each["steps"]):
-        raise FingerprintMismatch(
-            f"{run.path}: was made by {run.manifest().program}, whose runs cannot be gone on with",
-            "status, explain, merge, report and `anchors: {kind: records}` read it; make a new run to add to it",
-        )
 
 
 def _require_unchanged(run: RunFolder, config: RunConfig, kept: Prompt) -> None:
