@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import random
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from functools import partial
 from pathlib import Path
 from typing import Any, Literal
 
@@ -33,9 +34,10 @@ class RecordSettings(KindSettings):
 
     kind: Literal["records"] = "records"
     source: str = Field(alias="from", description="A run folder, or a .jsonl or .parquet file.")
-    where: dict[str, Any] = Field(
+    where: str | dict[str, Any] = Field(
         default_factory=lambda: {"accepted": True},
-        description="Field: value, or a list of values; all must hold.",
+        description="SQL expression over the records of a merged run; or field: value (or a list of values), all must "
+        "hold.",
     )
     number: int | None = Field(None, ge=1, description="How many, drawn by the seed; default: all.")
     stratify: str | None = Field(None, description="A field whose values are drawn in equal shares.")
@@ -66,9 +68,7 @@ class RecordAnchors(AnchorKind):
         """
         kept: dict[str, list[tuple[bytes, dict[str, Any]]]] = {}
         totals: Counter[str] = Counter()
-        for record in read_records(Path(settings.source)):
-            if not _holds(record, settings.where):
-                continue
+        for record in filter(_selector(settings), read_records(Path(settings.source))):
             totals[_group(record)] += 1
             stratum = str(record.get(settings.stratify)) if settings.stratify else ""
             kept.setdefault(stratum, []).append((place(seed, record["id"]), record))
@@ -137,6 +137,22 @@ def _read_parquet(path: Path) -> Iterator[tuple[int, Any]]:
         for record in batch.to_pylist():
             number += 1
             yield number, record
+
+
+def _selector(settings: RecordSettings) -> Callable[[Mapping[str, Any]], bool]:
+    """Whether a record fits `where`. Raises InputError for a wrong SQL expression."""
+    conditions, source = settings.where, Path(settings.source)
+    if isinstance(conditions, dict):
+        return partial(_holds, where=conditions)
+    if source.is_file():
+        raise InputError(
+            f"anchors.where: {source} is no run", "an SQL expression needs anchors.from a merged run"
+        )
+    from kgqa_hpc.sql_views import matching_ids
+
+    dataset = _dataset_files(source)[0].parent
+    ids = {name: matching_ids(dataset, name, conditions) for name in ("accepted", "rejected")}
+    return lambda record: record["id"] in ids["accepted" if record.get("accepted") else "rejected"]
 
 
 def _holds(record: Mapping[str, Any], where: Mapping[str, Any]) -> bool:

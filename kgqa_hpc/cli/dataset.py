@@ -9,6 +9,12 @@ import typer
 
 from kgqa_hpc.cli.app import AsJson, Run, app, print_result
 
+Condition = Annotated[
+    str | None,
+    typer.Option(
+        "--where", metavar="SQL", help="Only records for which an SQL expression over their columns is true."
+    ),
+]
 Difficulty = Annotated[
     list[str] | None,
     typer.Option("--difficulty", metavar="LEVEL", help="Only easy, medium or hard; may be repeated."),
@@ -29,6 +35,7 @@ def show(
         str | None, typer.Option("--group", help="Of this group alone, e.g. 'shape 11'.")
     ] = None,
     number: Annotated[int, typer.Option("-n", "--number", min=1, help="How many.")] = 20,
+    where: Condition = None,
     difficulty: Difficulty = None,
     score: Score = None,
     as_json: AsJson = False,
@@ -41,7 +48,7 @@ def show(
     if accepted + rejected + lost > 1:
         raise InputError("--accepted, --rejected and --lost: choose one")
     which: room.Which = "rejected" if rejected else "lost" if lost else "accepted"
-    records = room.show(run, which, group, number, Where.of(difficulty or (), score or ()))
+    records = room.show(run, which, group, number, Where.of(difficulty or (), score or (), where))
     print_result(records, room.render(records), as_json)
 
 
@@ -50,6 +57,7 @@ def export(
     run: Run,
     to: Annotated[str, typer.Option("--to", metavar="FORMAT", help="The form; see docs/dataset.md.")],
     out: Annotated[Path, typer.Option("--out", metavar="FOLDER", help="Where to; replaced if an export.")],
+    where: Condition = None,
     difficulty: Difficulty = None,
     score: Score = None,
     as_json: AsJson = False,
@@ -59,8 +67,8 @@ def export(
     from kgqa_hpc.dataset.where import Where
     from kgqa_hpc.store.run_folder import RunFolder
 
-    where = Where.of(difficulty or (), score or ())
-    files = [str(path) for path in write(RunFolder.open(run), to, out, where)]
+    chosen = Where.of(difficulty or (), score or (), where)
+    files = [str(path) for path in write(RunFolder.open(run), to, out, chosen)]
     print_result(files, "\n".join(files), as_json)
 
 
@@ -81,6 +89,7 @@ def combine(
         int | None, typer.Option("--number", min=1, help="Accepted records in all; default: the most.")
     ] = None,
     seed: Annotated[int, typer.Option("--seed", help="Of the draw.")] = 42,
+    where: Condition = None,
     difficulty: Difficulty = None,
     score: Score = None,
     as_json: AsJson = False,
@@ -95,9 +104,9 @@ def combine(
     if number is not None and not share:
         raise InputError("--number: in which shares?", "say --share once for each run")
     mixture = Mixture(share, number, seed) if share else None
-    where = Where.of(difficulty or (), score or ())
+    chosen = Where.of(difficulty or (), score or (), where)
     document = room.combine(
-        out, [RunFolder.open(run) for run in runs], mixed=mixed, where=where, mixture=mixture
+        out, [RunFolder.open(run) for run in runs], mixed=mixed, where=chosen, mixture=mixture
     )
     total = ", ".join(f"{document[name]:,} {name}" for name in room.COUNTS if document[name])
     print_result(document, f"{out}: {total}", as_json)
@@ -120,3 +129,24 @@ def publish(
 
     done = room.publish(RunFolder.open(run), folder, to or [])
     print_result(asdict(done), done, as_json)
+
+
+@app.command()
+def sql(
+    run: Run,
+    query: Annotated[str, typer.Argument(metavar="QUERY", help="One SELECT statement (DuckDB).")],
+    as_json: AsJson = False,
+) -> None:
+    """Ask the dataset in SQL: views accepted, rejected, lost and nodes. Reads nothing else, changes nothing."""
+    import pandas
+
+    from kgqa_hpc.dataset.exports.source import open_source
+    from kgqa_hpc.dataset.whole import read_sums, require_whole
+    from kgqa_hpc.sql_views import query as ask
+    from kgqa_hpc.store.run_folder import RunFolder
+
+    dataset = open_source(RunFolder.open(run)).run.dataset
+    require_whole(dataset, *(name for name in read_sums(dataset) if name.endswith((".parquet", ".jsonl"))))
+    columns, rows = ask(dataset, query)
+    text = pandas.DataFrame(rows, columns=columns).to_string(index=False, max_colwidth=80)
+    print_result([dict(zip(columns, row, strict=True)) for row in rows], text, as_json)

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import hashlib
 import shutil
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict
 from itertools import islice
 from pathlib import Path
@@ -64,7 +64,7 @@ def combine(
         )
     for run in runs:
         open_source(run)
-        where.require(run)
+        where.selector(run.dataset, FILES[0])  # a wrong condition is told before anything is written
     if not mixed:
         _require_alike(runs)
     refuse_foreign(out)
@@ -73,7 +73,7 @@ def combine(
         counts = _write(folder, runs, where, mixture)
         by_run = [{"run": run.manifest().digest, **count} for run, count in zip(runs, counts, strict=True)]
         total = {key: sum(count[key] for count in counts) for key in COUNTS}
-        wishes = {"where": where.plain(), "mixture": None if mixture is None else asdict(mixture)}
+        wishes = {"where": where.condition or None, "mixture": None if mixture is None else asdict(mixture)}
         document = {"program": __version__, **wishes, "runs": by_run, **total}
         (folder / "combined.json").write_bytes(pretty(document))
         sums = {path.name: sha256_of(path) for path in folder.glob("*.parquet")}
@@ -119,21 +119,26 @@ def _stage(runs: Sequence[RunFolder], where: Where, scratch: Path) -> Staged:
     )
     for name in FILES:
         for run_number, run in enumerate(runs):
-            records = _records(run, name)
+            holds, records = where.selector(run.dataset, name), _records(run, name)
             while chunk := list(islice(records, CHUNK)):
                 path = scratch / f"records-{len(files):05d}{SUFFIX}"
-                files.append(_write_chunk(path, chunk, where, str(run_number), name, names))
+                files.append(_write_chunk(path, chunk, holds, str(run_number), name, names))
                 columns.take(files[-1].columns.state())
     return Staged(files, columns)
 
 
 def _write_chunk(
-    path: Path, records: Sequence[dict[str, Any]], where: Where, run: str, file: str, names: Sequence[str]
+    path: Path,
+    records: Sequence[dict[str, Any]],
+    holds: Callable[[dict[str, Any]], bool],
+    run: str,
+    file: str,
+    names: Sequence[str],
 ) -> StagedFile:
     """Stage records of a file of a run; all have these members, null where their run has none."""
     columns, rows = Columns(), []
     for record in records:
-        kept = where.holds(record)
+        kept = holds(record)
         digest = hashlib.blake2b(record["id"].encode("utf-8", "surrogatepass"), digest_size=16).digest()
         row = {"id": record["id"], "grp": run, "single": True, "reason": record["reason"], "same": digest}
         record = {name: record.get(name) for name in names}

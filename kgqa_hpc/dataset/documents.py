@@ -64,10 +64,7 @@ def first_record(path: Path) -> dict[str, object] | None:
 
 
 def _copy_prompts(run: RunFolder, target: Path) -> None:
-    """Copy RUN/prompts to `target`, so that readers of a record can see what was asked.
-
-    A run of version 1 kept none.
-    """
+    """Copy RUN/prompts to `target`, so that readers of a record can see what was asked."""
     kept = run.prompts
     if kept.is_dir():
         target.mkdir()

@@ -21,7 +21,7 @@ from kgqa_hpc.dataset.accounting import LENGTH
 from kgqa_hpc.dataset.item_text import render
 from kgqa_hpc.dataset.lengths import FIELDS
 from kgqa_hpc.dataset.open_items import has_ended
-from kgqa_hpc.dataset.record import item_v2, pair_of
+from kgqa_hpc.dataset.record import pair_of
 from kgqa_hpc.errors import InputError, PromptError, StoreError
 from kgqa_hpc.runs import kept_prompts, run_config
 from kgqa_hpc.runs.chain import build_chain, kind_of
@@ -175,14 +175,14 @@ def _outcome(run: RunFolder, config: RunConfig, record: dict[str, Any]) -> tuple
     """Status and reason as the dataset has them: today's decision, and the filters of the last merge."""
     if record["status"] == "open":
         return "open", record["reason"]
-    item, counts = item_v2(record), run.dataset / "accounting.json"
+    counts = run.dataset / "accounting.json"
     filters = orjson.loads(counts.read_bytes()) if counts.exists() else {}
     pair = pair_of(record["output"])
     if pair and _is_outlier(pair, filters.get("lengths", {})):
         return "rejected", LENGTH
-    status, reason = item["status"], item["reason"]
-    if item["decided"]:
-        reason = decision_of(config).reason(item["verdicts"])
+    status, reason = record["status"], record["reason"]
+    if record["decided"]:
+        reason = decision_of(config).reason(record["verdicts"])
         status = "accepted" if reason is None else "rejected"
     if status == "accepted" and filters.get("filters"):
         reason = _reason_in(run.dataset / "rejected.jsonl", record["id"])

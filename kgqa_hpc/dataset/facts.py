@@ -155,7 +155,7 @@ def _date(run: RunFolder) -> str | None:
 
 
 def _summary(run: RunFolder, kind: Any, header: Mapping[str, Any]) -> list[dict[str, Any]]:
-    totals = _group_totals(dict(header)) or _totals_of_table(run)
+    totals = header.get("totals") or _totals_of_table(run)
     return kind.summary({**header, "totals": totals}) or []
 
 
@@ -178,12 +178,3 @@ def _graph_attributes(run: RunFolder) -> dict[str, Any]:
 def one_line(text: str) -> str:
     """Text without line breaks and runs of spaces."""
     return " ".join(text.split())
-
-
-def _group_totals(header: dict[str, Any]) -> dict[str, int]:
-    """How many anchors of each group the source holds, from the header of anchors.h5.
-
-    Version 1 named the groups by the number of their shape.
-    """
-    totals = header.get("totals") or {}
-    return {f"shape {name}" if name.isdigit() else name: int(total) for name, total in totals.items()}

@@ -10,7 +10,6 @@ from contextlib import suppress
 from typing import Any
 
 from kgqa_hpc.config import PassConfig, RunConfig
-from kgqa_hpc.dataset.record import item_v2
 from kgqa_hpc.errors import MissingFile
 from kgqa_hpc.steps import STEPS
 from kgqa_hpc.store.atomic import exists
@@ -58,4 +57,4 @@ def has_ended(record: dict[str, Any], later: list[PassConfig]) -> bool:
     if record["status"] == "accepted":
         return not later
     judged = any(STEPS.get(step.use).adds == "verdict" for each in later for step in each.steps)
-    return not (judged and record["status"] == "rejected" and item_v2(record)["decided"])
+    return not (judged and record["status"] == "rejected" and record["decided"])

@@ -25,7 +25,7 @@ from kgqa_hpc.store.results import iter_result
 from kgqa_hpc.store.run_folder import RunFolder
 from kgqa_hpc.store.sealed import read_header
 from kgqa_hpc.store.shards import ANCHORS, GROUP, ShardEntry
-from kgqa_hpc.store.table import Table, open_table
+from kgqa_hpc.store.table import open_table
 
 # An anchor and its record, both as they are stored; None for an item of an open shard that has not ended.
 Pair = tuple[dict[str, Any], dict[str, Any] | None]
@@ -85,20 +85,13 @@ class FinishedWork:
             start = 0
             for entry in self.manifest.shards:
                 stop = start + entry.items
-                yield entry, anchors.text("id", start, stop), _groups(anchors, start, stop)
+                yield entry, anchors.text("id", start, stop), anchors.text("group", start, stop)
                 start = stop
             if start != len(anchors):
                 raise AccountingError(
                     f"{self.run.anchors} holds {len(anchors):,} anchors, the shards together {start:,}",
                     f"remove {self.run.shards_manifest} and run `kgqa run {self.run.path}` again",
                 )
-
-
-def _groups(anchors: Table, start: int, stop: int) -> list[str]:
-    try:
-        return anchors.text("group", start, stop)
-    except KeyError:  # version 1
-        return [f"shape {shape}" for shape in anchors.numbers("shape", start, stop).tolist()]
 
 
 def open_work(run: RunFolder) -> FinishedWork:

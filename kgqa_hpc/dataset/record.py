@@ -153,16 +153,3 @@ def _source(config: RunConfig) -> str | None:
         return str(config.graph.source)
     source = getattr(config.anchors, "source", None)
     return None if source is None else Path(source).name
-
-
-def item_v2(item: dict[str, Any]) -> dict[str, Any]:
-    """An item's record as version 2 stores it; `decided` where verdicts alone made the outcome.
-
-    Version 1 knew graphlets only: no features, annotations or records, and one judge (docs/format.md).
-    """
-    if "decided" in item:
-        return item
-    reason, status = item["reason"], item["status"]
-    by_judge = reason is None or reason.startswith("judge: ")
-    decided = status in ("accepted", "rejected") and by_judge and bool(item["output"])
-    return {**item, "features": {}, "annotations": {}, "records": None, "decided": decided}

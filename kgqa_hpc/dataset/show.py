@@ -32,12 +32,12 @@ def show(
     Raises InputError when there is no dataset, no such group among the sampled ones, or no wanted column.
     """
     source = open_source(RunFolder.open(folder))
-    where.require(source.run)
+    holds = where.selector(source.run.dataset, which)
     if group is not None:
         known = list(read_accounting(source.run).get("groups", {}))
         if group not in known:
             raise InputError(f"no group {group!r} in this run", f"its groups: {', '.join(known)}")
-    found = filter(where.holds, _records(source.run.dataset / f"{which}.jsonl", group))
+    found = filter(holds, _records(source.run.dataset / f"{which}.jsonl", group))
     return [record for record, _ in zip(found, range(number), strict=False)]
 
 

@@ -28,7 +28,7 @@ from kgqa_hpc.anchors.anchor import Anchor
 from kgqa_hpc.config import decision_of
 from kgqa_hpc.dataset.columns import Columns
 from kgqa_hpc.dataset.read import FinishedWork, open_work
-from kgqa_hpc.dataset.record import item_v2, lost_record, pair_of, record_maker
+from kgqa_hpc.dataset.record import lost_record, pair_of, record_maker
 from kgqa_hpc.dataset.requests import RequestCounts
 from kgqa_hpc.dataset.signatures import Signatures
 from kgqa_hpc.dataset.words import words
@@ -101,7 +101,7 @@ class Stager:
         shard, number = _Shard(self._maker, self._decision), 1
         try:
             for anchor, item in self._work.pairs(entry):
-                shard.add(Anchor.from_dict(anchor), None if item is None else item_v2(item))
+                shard.add(Anchor.from_dict(anchor), item)
                 number += 1
         except (AttributeError, IndexError, KeyError, TypeError, ValueError) as problem:
             raise AccountingError(

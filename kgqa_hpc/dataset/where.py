@@ -1,64 +1,59 @@
-"""Which records are wanted: of some difficulties, and with features that reach a score."""
+"""Conditions on records: an SQL expression over the columns of a dataset, the same for every verb that selects."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from math import isfinite
+from pathlib import Path
 from typing import Any
 
+from kgqa_hpc.dataset.whole import require_whole
 from kgqa_hpc.errors import InputError
-from kgqa_hpc.store.run_folder import RunFolder
 
 LEVELS = ("easy", "medium", "hard")  # anchors/family.py, docs/families.md
 
 
 @dataclass(frozen=True, slots=True)
 class Where:
-    """Conditions that must all hold; without any, every record fits. A record without a score does not reach it."""
+    """Selects records for which an SQL expression is true; without an expression, every record."""
 
-    difficulty: frozenset[str] = frozenset()
-    least: Mapping[str, float] = field(default_factory=dict)  # by the name of a feature
+    condition: str = ""
 
     @classmethod
-    def of(cls, difficulty: Sequence[str] = (), scores: Sequence[str] = ()) -> Where:
-        """From the words of a command line: levels, and NAME=LEAST. Raises InputError."""
+    def of(
+        cls, difficulty: Sequence[str] = (), scores: Sequence[str] = (), condition: str | None = None
+    ) -> Where:
+        """From the words of a command line: an expression, levels, and NAME=LEAST. Raises InputError."""
         for level in difficulty:
             if level not in LEVELS:
                 raise InputError(f"--difficulty {level}: there is none", f"one of {', '.join(LEVELS)}")
-        return cls(frozenset(difficulty), dict(map(_score, scores)))
+        levels = ", ".join(f"'{level}'" for level in sorted(set(difficulty)))
+        conditions = [condition] if condition else []
+        conditions += [f"difficulty IN ({levels})"] if levels else []
+        conditions += map(_score, scores)
+        if len(conditions) < 2:
+            return cls("".join(conditions))
+        return cls(" AND ".join(f"({one}\n)" if one is condition else one for one in conditions))
 
-    def holds(self, record: Mapping[str, Any]) -> bool:
-        """Whether a record of a dataset fits."""
-        if self.difficulty and record.get("difficulty") not in self.difficulty:
-            return False
-        found = record.get("features") or {}
-        return all(_reaches(found.get(name), least) for name, least in self.least.items())
+    def selector(self, dataset: Path, name: str) -> Callable[[Mapping[str, Any]], bool]:
+        """Whether a record of a file of the dataset (accepted, rejected or lost) fits.
 
-    def plain(self) -> dict[str, Any]:
-        """The conditions as plain data."""
-        return {"difficulty": sorted(self.difficulty), "score": dict(self.least)}
+        Raises InputError for an expression that DuckDB cannot evaluate, CorruptFile for a damaged dataset.
+        """
+        if not self.condition:
+            return lambda record: True
+        from kgqa_hpc.sql_views import matching_ids
 
-    def require(self, run: RunFolder) -> None:
-        """Raises InputError when the records of a merged run have no such column at all."""
-        if not self.difficulty and not self.least:
-            return
-        import pyarrow.parquet as pq
-
-        part = min(run.dataset.glob("accepted-*.parquet"))
-        schema = pq.read_schema(part)
-        if self.difficulty and "difficulty" not in schema.names:
-            raise InputError(f"{run.path}: its records have no difficulty", "see docs/families.md")
-        have = [one.name for one in schema.field("features").type] if "features" in schema.names else []
-        if missing := self.least.keys() - set(have):
-            cure = f"its scores: {', '.join(have) or 'none'}"
-            raise InputError(f"{run.path}: its records have no score {min(missing)!r}", cure)
+        require_whole(dataset, *(part.name for part in dataset.glob(f"{name}-*.parquet")))
+        ids = matching_ids(dataset, name, self.condition)
+        return lambda record: record["id"] in ids
 
 
 EVERY = Where()
 
 
-def _score(text: str) -> tuple[str, float]:
+def _score(text: str) -> str:
     name, _, value = text.partition("=")
     try:
         least = float(value)
@@ -66,8 +61,5 @@ def _score(text: str) -> tuple[str, float]:
         least = float("nan")
     if not name or not isfinite(least):
         raise InputError(f"--score {text}: is not NAME=LEAST", "e.g. --score quality_score=7")
-    return name, least
-
-
-def _reaches(value: Any, least: float) -> bool:
-    return isinstance(value, int | float) and value >= least
+    quoted = name.replace('"', '""')
+    return f'features."{quoted}" >= {least}'

@@ -34,7 +34,6 @@ def node(number: int) -> dict[str, str]:
 
 
 def test_counts_are_those_of_a_plain_count(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(node_use, "GATHERED", 50)
     monkeypatch.setattr(node_use, "BATCH", 7)
     draw = random.Random(3)
     records: list[tuple[Any, Any]] = [(None, None), ([], [])]

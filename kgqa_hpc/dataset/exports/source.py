@@ -38,10 +38,11 @@ class ExportSource:
     def records(self, split: str | None = None) -> Iterator[dict[str, Any]]:
         """Accepted records in their order, of one part or of all. Raises CorruptFile for a damaged file."""
         require_whole(self.run.dataset, self.accepted.name)
+        holds = self.where.selector(self.run.dataset, "accepted")
         with disk_errors(self.accepted), open(open_regular(self.accepted), "rb") as file:
             for line in file:
                 record = orjson.loads(line)
-                if (split is None or record.get("split", TRAIN) == split) and self.where.holds(record):
+                if (split is None or record.get("split", TRAIN) == split) and holds(record):
                     yield record
 
 
@@ -53,7 +54,7 @@ def export(run: RunFolder, format: str, out: Path, where: Where = EVERY) -> list
     """
     writer = EXPORTS.get(format)()
     source = replace(open_source(run), where=where)
-    where.require(run)
+    where.selector(run.dataset, "accepted")  # a wrong condition is told before anything is written
     refuse_foreign(out)
     with replaced_folder(out) as folder:
         (folder / MARK).write_text(f"{format}\n", encoding="utf-8")

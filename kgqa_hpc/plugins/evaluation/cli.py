@@ -56,6 +56,9 @@ def human_sample(
         int | None, typer.Option(min=1, help="Pairs in all; default: what the power calculation asks for.")
     ] = None,
     by: Annotated[str, typer.Option(help="Column whose values are represented evenly.")] = "group",
+    where: Annotated[
+        str | None, typer.Option(metavar="SQL", help="Only records for which an SQL expression is true.")
+    ] = None,
     show: Annotated[
         list[str] | None, typer.Option(help="A column that who rates may see (document_text); repeatable.")
     ] = None,
@@ -77,12 +80,13 @@ def human_sample(
         sheet,
         number=number,
         by=by,
+        where=where,
         show=show or (),
         aim=Aim(expected, difference, power, alpha),
         seed=seed,
     )
-    where = f"{len(drawn.strata)} strata; sheet {drawn.sheet}, key {drawn.key} (keep it from who rates)"
-    print_result(drawn.to_dict(), f"{drawn.plan}\n{where}", as_json)
+    files = f"{len(drawn.strata)} strata; sheet {drawn.sheet}, key {drawn.key} (keep it from raters)"
+    print_result(drawn.to_dict(), f"{drawn.plan}\n{files}", as_json)
 
 
 @human.command(name="page")

@@ -52,13 +52,15 @@ def draw_sample(
     *,
     number: int | None = None,
     by: str = "group",
+    where: str | None = None,
     show: Sequence[str] = (),
     aim: Aim | None = None,
     seed: int = 0,
 ) -> Sample:
     """Write the sheet to rate and its key (`NAME.key.csv` beside it).
 
-    `show`: columns of the records that stand behind the empty ones, as the text that a pair was made from.
+    `where`: an SQL expression that selects records of a merged run; `show`: columns of the records that stand behind
+    the empty ones, as the text that a pair was made from.
     `number` pairs in all; without it as many as the `aim` needs. Reads the source twice, keeping one number
     a record. Raises InputError: nothing merged, no such column, too few pairs asked for.
     """
@@ -68,14 +70,14 @@ def draw_sample(
     except ValueError as problem:
         raise InputError(f"power calculation: {problem}") from None
     wanted = needed if number is None else number
-    names, codes = _strata(source, by)
+    names, codes = _strata(source, by, where)
     if wanted < 1 or not len(codes):
         raise InputError(f"{source}: nothing to sample", "ask for a pair or more, of a dataset that has some")
     counts = np.bincount(codes, minlength=len(names))
     population = Counter({name: int(n) for name, n in zip(names, counts, strict=True)})
     rng = np.random.default_rng(seed)
     quotas = _quotas(population, wanted, rng)
-    rows = list(_rows(source, set(_choose(codes, names, quotas, rng).tolist()), by))
+    rows = list(_rows(source, set(_choose(codes, names, quotas, rng).tolist()), by, where))
     drawn = [rows[i] for i in rng.permutation(len(rows))]
     key = sheet.with_suffix(".key.csv")
     _write_new(
@@ -118,10 +120,10 @@ def share_out(sizes: list[int], total: int) -> list[int]:
     return places
 
 
-def _strata(source: Path, by: str) -> tuple[list[Stratum], np.ndarray]:
+def _strata(source: Path, by: str, where: str | None) -> tuple[list[Stratum], np.ndarray]:
     """The strata there are, sorted, and the position of each record's stratum among them."""
     found: dict[Stratum, int] = {}
-    codes = [found.setdefault(_stratum(record, by), len(found)) for record in records(source)]
+    codes = [found.setdefault(_stratum(record, by), len(found)) for record in records(source, where)]
     names = sorted(found)
     place = np.array([names.index(name) for name in found], dtype=np.int64)
     return names, place[codes] if codes else np.empty(0, dtype=np.int64)
@@ -160,8 +162,10 @@ def _choose(
     return np.concatenate(parts)
 
 
-def _rows(source: Path, chosen: set[int], by: str) -> Iterator[tuple[Stratum, dict[str, Any]]]:
-    for position, record in enumerate(records(source)):
+def _rows(
+    source: Path, chosen: set[int], by: str, where: str | None
+) -> Iterator[tuple[Stratum, dict[str, Any]]]:
+    for position, record in enumerate(records(source, where)):
         if position in chosen:
             yield _stratum(record, by), record
 

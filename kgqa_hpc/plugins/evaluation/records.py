@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+from kgqa_hpc.dataset.where import Where
 from kgqa_hpc.dataset.whole import require_whole
 from kgqa_hpc.errors import InputError
 from kgqa_hpc.text.bounded_json import json_objects
@@ -32,17 +33,22 @@ def record_files(source: Path) -> list[Path]:
     return files
 
 
-def records(source: Path) -> Iterator[dict[str, Any]]:
+def records(source: Path, where: str | None = None) -> Iterator[dict[str, Any]]:
     """Each record of a run's dataset (accepted first) or of a file of JSON lines.
 
-    Raises InputError with file and line for what is not a JSON object with an `id`.
+    `where`: an SQL expression that selects records of a run. Raises InputError for a wrong expression, and with file
+    and line for a line that is no JSON object with an `id`.
     """
+    if where and source.is_file():
+        raise InputError(f"{source}: --where needs a merged run", "name the run's folder")
     for path in record_files(source):
+        holds = Where(where or "").selector(path.parent, path.stem)
         for line, record in json_lines(path):
             if not isinstance(record.get("id"), str | int):
                 raise InputError(f"{path} line {line}: no id", "every line is an object with an id")
             record["id"] = str(record["id"])
-            yield record
+            if holds(record):
+                yield record
 
 
 def json_lines(path: Path) -> Iterator[tuple[int, dict[str, Any]]]:

@@ -1,0 +1,79 @@
+"""SQL over a dataset: read-only views for a user's query, without access to any other file, setting or extension."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import duckdb
+import pyarrow as pa
+import pyarrow.dataset as pads
+
+from kgqa_hpc.errors import InputError
+from kgqa_hpc.threads import usable_cores
+
+FILES = ("accepted", "rejected")
+MEMORY = "500MB"
+_LOST = pa.schema([(name, pa.string()) for name in ("id", "status", "reason", "kind", "group")])
+_NODES = """CREATE VIEW nodes AS SELECT record, node.id AS id, node.name AS name, node.type AS type
+            FROM (SELECT id AS record, unnest(nodes) AS node FROM accepted)"""
+_NO_NODES = """CREATE VIEW nodes AS SELECT ''::VARCHAR AS record, ''::VARCHAR AS id, ''::VARCHAR AS name,
+               ''::VARCHAR AS type WHERE false"""
+
+
+@contextmanager
+def open_views(dataset: Path) -> Iterator[duckdb.DuckDBPyConnection]:
+    """A connection that sees `accepted`, `rejected`, `lost` and `nodes` of a dataset folder, and nothing else.
+
+    `nodes` has a row per accepted record and node: record, id, name, type.
+    """
+    parts = {name: sorted(dataset.glob(f"{name}-*.parquet")) for name in FILES}
+    with duckdb.connect(config={"memory_limit": MEMORY, "threads": usable_cores()}) as database:
+        for name, own in parts.items():
+            database.register(name, pads.dataset([str(part) for part in own], format="parquet"))
+        lost = dataset / "lost.jsonl"
+        empty = not lost.exists() or not lost.stat().st_size
+        database.register("lost", _LOST.empty_table() if empty else _lost_lines(lost))
+        has_nodes = "nodes" in pads.dataset([str(part) for part in parts["accepted"]]).schema.names
+        database.execute(_NODES if has_nodes else _NO_NODES)
+        database.execute(
+            "SET enable_external_access = false; SET python_enable_replacements = false; "
+            "SET autoload_known_extensions = false; SET lock_configuration = true"
+        )
+        yield database
+
+
+def _lost_lines(path: Path) -> pads.Dataset:
+    return pads.dataset(str(path), schema=_LOST, format=pads.JsonFileFormat())
+
+
+def query(dataset: Path, text: str) -> tuple[list[str], list[tuple[Any, ...]]]:
+    """Names of the columns and rows of a query. Raises InputError unless it is one SELECT that DuckDB can answer."""
+    with open_views(dataset) as database, _told(text):
+        statements = database.extract_statements(text)
+        if [statement.type for statement in statements] != [duckdb.StatementType.SELECT]:
+            raise InputError(
+                f"not one SELECT statement: {text}", "ask one question at a time; nothing is changed"
+            )
+        answer = database.execute(statements[0])
+        return [column[0] for column in answer.description or ()], answer.fetchall()
+
+
+def matching_ids(dataset: Path, name: str, condition: str) -> set[str]:
+    """Ids of the records of a view for which an SQL condition is true. Raises InputError for a wrong condition."""
+    with open_views(dataset) as database, _told(condition):
+        chosen = database.table(name).filter(duckdb.SQLExpression(condition)).project("id")
+        return {record for (record,) in chosen.fetchall()}
+
+
+@contextmanager
+def _told(text: str) -> Iterator[None]:
+    try:
+        yield
+    except duckdb.Error as problem:
+        first = str(problem).strip().split("\n\n")[0]
+        raise InputError(
+            f"{text}: {first}", "the views: accepted, rejected, lost, nodes (DESCRIBE accepted)"
+        ) from None

@@ -1,0 +1,97 @@
+"""`kgqa sql` answers questions about a dataset, and can neither read another file nor change anything."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from tests.golden.command import Ended, kgqa
+from tests.project import CONFIG, write_graph
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("sql")
+    write_graph(folder)
+    (folder / "run.yaml").write_text(CONFIG)
+    assert kgqa("all", folder / "run.yaml", folder / "run").code == 0
+    return folder / "run"
+
+
+def ask(run: Path, query: str) -> Ended:
+    return kgqa("sql", run, query, "--json")
+
+
+def lines(run: Path, name: str) -> list[dict[str, object]]:
+    return [json.loads(line) for line in (run / "dataset" / f"{name}.jsonl").open()]
+
+
+def test_the_views_hold_the_records_of_the_files_and_a_row_per_node(run: Path) -> None:
+    for name in ("accepted", "rejected", "lost"):
+        assert json.loads(ask(run, f"SELECT count(*) AS n FROM {name}").stdout) == [
+            {"n": len(lines(run, name))}
+        ]
+    uses = sum(len(record["nodes"]) for record in lines(run, "accepted"))  # type: ignore[arg-type]
+    assert json.loads(ask(run, "SELECT count(*) AS n, any_value(name) <> '' AS named FROM nodes").stdout) == [
+        {"n": uses, "named": True}
+    ]
+
+
+def test_people_read_a_table(run: Path) -> None:
+    done = kgqa("sql", run, 'SELECT "group", count(*) AS pairs FROM accepted GROUP BY ALL ORDER BY ALL')
+    assert done.code == 0
+    assert done.stdout.split()[:2] == ["group", "pairs"]
+
+
+@pytest.mark.parametrize(
+    "query",
+    [
+        "SELECT * FROM read_text('/etc/passwd')",
+        "SELECT * FROM read_csv('{run}/config.yaml')",
+        "SELECT * FROM '{run}/dataset/accepted.jsonl'",
+        "COPY accepted TO '{run}/copy.csv'",
+        "CREATE TABLE mine AS SELECT 1",
+        "INSTALL httpfs",
+        "SET enable_external_access = true",
+        "ATTACH '{run}/other.db'",
+        "SELECT 1; SELECT 2",
+        "SELECT * FROM sys",
+        "SELECT nothing FROM accepted",
+        "SELEC",
+        "",
+    ],
+)
+def test_other_files_settings_and_mistakes_are_one_line_and_exit_code_2(run: Path, query: str) -> None:
+    before = sorted(run.rglob("*"))
+    done = ask(run, query.format(run=run))
+    assert done.code == 2, done
+    assert done.error
+    assert done.stdout == ""
+    assert sorted(run.rglob("*")) == before
+
+
+def test_a_wrong_condition_is_told_before_anything_is_written(run: Path, tmp_path: Path) -> None:
+    for condition in ("no_such = 1", "1 = 1) UNION (SELECT 1", "id + 1", "count(*) > 1"):
+        done = kgqa("export", run, "--to", "messages", "--out", tmp_path / "out", "--where", condition)
+        assert (done.code, (tmp_path / "out").exists()) == (2, False), (condition, done)
+
+
+def test_the_next_run_takes_the_records_of_an_expression(run: Path, tmp_path: Path) -> None:
+    chosen = sorted(str(record["id"]) for record in lines(run, "accepted"))[:3]
+    ids = ", ".join(f"'{record}'" for record in chosen)
+    (tmp_path / "next.yaml").write_text(
+        f"""anchors: {{kind: records, from: {run}, where: "accepted AND id IN ({ids})"}}
+engine: {{kind: scripted}}
+passes: [{{name: main, steps: [{{use: check}}]}}]
+dataset: {{z_score: null}}
+"""
+    )
+    assert kgqa("all", tmp_path / "next.yaml", tmp_path / "next").code == 0
+    (tmp_path / "wrong.yaml").write_text(
+        (tmp_path / "next.yaml").read_text().replace("accepted AND", "colour AND")
+    )
+    assert kgqa("all", tmp_path / "wrong.yaml", tmp_path / "wrong").code == 2
+    found = lines(tmp_path / "next", "accepted") + lines(tmp_path / "next", "rejected")
+    assert sorted(str(record["source_id"]) for record in found) == chosen
