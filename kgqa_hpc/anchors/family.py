@@ -6,8 +6,10 @@ import hashlib
 import json
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Sequence
+from dataclasses import replace
 from typing import Any, TypeVar
 
+from kgqa_hpc.anchors.anchor import Anchor, Drawn
 from kgqa_hpc.anchors.names import named, plain
 from kgqa_hpc.columns import Column
 
@@ -104,3 +106,20 @@ def wording(
 
 def _digest(text: str) -> bytes:
     return hashlib.blake2b(text.encode(), digest_size=8).digest()
+
+
+def gathered(anchors: Any, settings: Any, seed: int) -> Drawn:
+    """What a kind yields, in the order of the seed: each anchor once, at most `number` of them, counted by group.
+
+    An anchor without an id gets the digest of its content. Raises TypeError for what is no anchor.
+    """
+    every: dict[str, Anchor] = {}
+    for anchor in anchors:
+        if not isinstance(anchor, Anchor):
+            raise TypeError(f"draw() gave {anchor!r:.80}; yield Anchor(...), or return Drawn(...)")
+        row = anchor.to_dict()
+        content = [row[key] for key in ("group", "nodes", "relations", "data")]
+        named = anchor if anchor.id else replace(anchor, id=content_id(anchor.kind, *content))
+        every.setdefault(named.id, named)
+    ordered = sorted(every.values(), key=lambda anchor: place(seed, anchor.id))
+    return Drawn(ordered[: getattr(settings, "number", None)], Counter(a.group for a in ordered))

@@ -17,6 +17,7 @@ from kgqa_hpc.config import RunConfig
 from kgqa_hpc.engines.engine import Request, Response
 from kgqa_hpc.engines.process import EngineProcess
 from kgqa_hpc.runs.chain import build_chain, kind_of, schemas_of, set_engine
+from kgqa_hpc.steps import STEPS
 from kgqa_hpc.steps.item import Item
 from kgqa_hpc.text.plain_text import printable
 from kgqa_hpc.trials.bench import small_sample, some_anchors
@@ -71,7 +72,20 @@ def _sent(config: RunConfig, anchors: Sequence[Anchor], log: Path) -> dict[str, 
         heard += listening
         seconds += took
     told = [_told(item, heard) for item in items]
-    return {"items": told, **_cost(told, seconds)}
+    return {"items": told, "notes": _notes(config, items), **_cost(told, seconds)}
+
+
+def _notes(config: RunConfig, items: Sequence[Item]) -> list[str]:
+    """A sentence for each column of a step that no item was given a value for."""
+    given = set[str]()
+    for item in items:
+        given.update(*(item.annotations, item.output, item.features, *(item.records or ())))
+    columns = [(step, column) for step in config.steps for column in STEPS.get(step.use).columns_for(step)]
+    return [
+        f"column {column.name} of step {step.label} has no value in any of these items"
+        for step, column in columns
+        if column.name not in given and any(item.status == "accepted" for item in items)
+    ]
 
 
 def _through(
@@ -151,11 +165,13 @@ def _lines(document: dict[str, Any]) -> Iterator[str]:
             yield f"  {request['id']}, {request['seconds']:.1f} s, {request['finish']}"
             yield from (f"    > {printable(line)}" for line in request["messages"][-1]["content"].split("\n"))
             yield f"    < {printable(request['text'])}"
-        for name, value in {**item["output"], **item["verdicts"], **item["features"]}.items():
+        parts = (item["output"], item["verdicts"], item["features"], item["annotations"])
+        for name, value in (pair for part in parts for pair in part.items()):
             yield f"  {printable(name):<12} {printable(str(value))}"
         tokens = item["tokens"]
         yield f"  {tokens['prompt']:,} tokens read, {tokens['completion']:,} written, {item['seconds']:.1f} s"
         yield ""
+    yield from document["notes"]
     each, all_ = document["per_item"], document["forecast"]
     yield f"an item   {each['prompt']:,.0f} tokens read, {each['completion']:,.0f} written, {each['seconds']:.2f} s"
     yield (
