@@ -32,8 +32,8 @@ def record_problem(item: Item, kind: AnchorKind) -> str | None:
                 made = kind.record(item.anchor, fields)
             except Exception as problem:  # noqa: BLE001  it may be the code of an extension
                 return f"{type(problem).__name__}: {problem}"[:200]
-            if problem := _problem(kind, made):
-                return problem
+            if found := _problem(kind, made):
+                return found
     return None
 
 
