@@ -17,7 +17,7 @@ from kgqa_hpc.errors import InputError
 from kgqa_hpc.runs import create_run, open_for_import, open_for_work, open_run
 from kgqa_hpc.runs.checks import load_ready, notes
 from kgqa_hpc.runs.sampling import Sampled, sample_into
-from kgqa_hpc.store.origin import anchors_origin, graph_origin, keeps_own
+from kgqa_hpc.store.fingerprint import anchors_origin, graph_origin, keeps_own
 from kgqa_hpc.store.run_folder import RunFolder
 from kgqa_hpc.terminal import note, stage_progress
 
@@ -93,7 +93,7 @@ def import_graph(folder: Path, threads: int | None = None) -> Imported:
 
 def sample(folder: Path, threads: int | None = None) -> Sampled:
     """Reduce the graph where there is one, and draw the anchors into `anchors.h5`."""
-    from kgqa_hpc.store.anchors import AnchorsFile
+    from kgqa_hpc.store.shards import AnchorsFile
     from kgqa_hpc.target import finish_growth
 
     finish_growth(folder)

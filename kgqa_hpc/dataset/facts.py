@@ -12,9 +12,9 @@ from kgqa_hpc.kg.input_files import recorded
 from kgqa_hpc.runs import run_config
 from kgqa_hpc.runs.chain import kind_of
 from kgqa_hpc.steps import STEPS
-from kgqa_hpc.store.anchors import KIND as ANCHORS
 from kgqa_hpc.store.run_folder import RunFolder
 from kgqa_hpc.store.sealed import read_header
+from kgqa_hpc.store.shards import ANCHORS
 
 GRAPH = "knowledge-graph"
 LISTED = 12  # files of a graph that a card lists

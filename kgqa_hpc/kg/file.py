@@ -35,7 +35,7 @@ def write_graph(
 ) -> None:
     """Write the graph with its own attributes and `attrs` (which win). The same graph gives the same bytes.
 
-    `origin` stands in the header and says whose file it is (store/origin.py).
+    `origin` stands in the header and says whose file it is (store/fingerprint.py).
 
     Raises DiskFull or StoreError; the file appears whole or not at all.
     """

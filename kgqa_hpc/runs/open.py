@@ -21,9 +21,9 @@ from kgqa_hpc.prompts.folders import Folders
 from kgqa_hpc.prompts.prompt import Prompt, load_prompt
 from kgqa_hpc.runs.chain import run_prompts
 from kgqa_hpc.runs.trust import effects, require_agreed
-from kgqa_hpc.store import config_digest as sections
+from kgqa_hpc.store import fingerprint as sections
 from kgqa_hpc.store.atomic import make_folder, write_file
-from kgqa_hpc.store.quarantine import quarantine
+from kgqa_hpc.store.cleanup import quarantine
 from kgqa_hpc.store.run_folder import RunFolder
 from kgqa_hpc.terminal import note
 

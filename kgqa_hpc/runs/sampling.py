@@ -16,7 +16,7 @@ from kgqa_hpc.config.variants import share_anchors
 from kgqa_hpc.errors import InputError
 from kgqa_hpc.runs.open import fingerprint, kept_prompts, larger, open_for_work, open_run
 from kgqa_hpc.runs.trust import require_agreed
-from kgqa_hpc.store.origin import anchors_origin
+from kgqa_hpc.store.fingerprint import anchors_origin
 from kgqa_hpc.store.run_folder import RunFolder
 from kgqa_hpc.terminal import SHORT, note, stage_progress
 
@@ -38,8 +38,8 @@ class Sampled:
 
 def sample_into(run: RunFolder, config: RunConfig, threads: int | None = None) -> Sampled:
     """Draw the anchors of a run and write them, with what the kind tells about the draw."""
-    from kgqa_hpc.store.anchors import write_anchors
     from kgqa_hpc.store.atomic import make_folder, write_file
+    from kgqa_hpc.store.shards import write_anchors
 
     drawn, header, notes = _draw(run, config, threads)
     make_folder(run.stats)
@@ -123,8 +123,8 @@ def extend(folder: Path, size: int, threads: int | None = None, *, trust: bool =
     agreed to, or are with `trust` (runs/trust.py). Raises InputError when the larger sample does not begin with
     the old one (balanced samples, studies whose variants draw their own), or is not larger.
     """
-    from kgqa_hpc.store.anchors import AnchorsFile, write_anchors
     from kgqa_hpc.store.sealed import read_header
+    from kgqa_hpc.store.shards import AnchorsFile, write_anchors
 
     run, config = open_run(folder)
     require_agreed(run, config.plain(), trust=trust)

@@ -13,7 +13,7 @@ from typing import Any
 
 from kgqa_hpc.store import canonical, sealed
 from kgqa_hpc.store.atomic import make_folder
-from kgqa_hpc.store.origin import ResultOrigin
+from kgqa_hpc.store.fingerprint import ResultOrigin
 from kgqa_hpc.store.table import JSON, TEXT, open_table, write_table
 
 KIND = "result"

@@ -19,12 +19,21 @@ import yaml
 
 from kgqa_hpc.errors import CorruptFile, FingerprintMismatch, InputError, MissingFile
 from kgqa_hpc.store import atomic, disk
-from kgqa_hpc.store.config_digest import pass_digest, require_same
+from kgqa_hpc.store.cleanup import quarantine, sweep_temps
 from kgqa_hpc.store.document import read_bytes, read_document, write_document
-from kgqa_hpc.store.litter import sweep_temps
-from kgqa_hpc.store.manifest import Manifest, Sections, new_manifest, read_manifest, write_manifest
-from kgqa_hpc.store.origin import ResultOrigin, anchors_origin, graph_origin, require_origin
-from kgqa_hpc.store.quarantine import quarantine
+from kgqa_hpc.store.fingerprint import (
+    Manifest,
+    ResultOrigin,
+    Sections,
+    anchors_origin,
+    graph_origin,
+    new_manifest,
+    pass_digest,
+    read_manifest,
+    require_origin,
+    require_same,
+    write_manifest,
+)
 from kgqa_hpc.store.regular import irregular
 from kgqa_hpc.store.yaml_file import load_yaml
 
@@ -89,7 +98,7 @@ class RunFolder:
         trusted: Mapping[str, Any] | None = None,
     ) -> RunFolder:
         """Make the folder for a resolved configuration (plain data) and its fingerprint
-        (store/config_digest.py).
+        (store/fingerprint.py).
 
         `trusted` is what its maker agrees to (runs/trust.py); None leaves what was agreed to before.
         A run that is there already with the same fingerprint stays; its config.yaml takes over what may

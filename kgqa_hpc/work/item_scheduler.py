@@ -24,7 +24,7 @@ from kgqa_hpc.steps.evidence import end
 from kgqa_hpc.steps.item import Item
 from kgqa_hpc.steps.step import Ask, Done, Outcome, Reject, Retry, Step, finish
 from kgqa_hpc.terminal import LOG
-from kgqa_hpc.work.engine_starts import bring_up
+from kgqa_hpc.work.pace import bring_up
 
 Given = TypeVar("Given")
 CANCEL_GRACE = 2.0  # s that an engine has to acknowledge a cancel before it is not waited for any longer

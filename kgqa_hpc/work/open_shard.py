@@ -16,9 +16,9 @@ from kgqa_hpc.anchors.anchor import Anchor
 from kgqa_hpc.errors import StoreError
 from kgqa_hpc.steps.item import Item
 from kgqa_hpc.steps.step import Step
+from kgqa_hpc.store.cleanup import quarantine_copy
 from kgqa_hpc.store.journal import open_next, read_journal, remove_journals
 from kgqa_hpc.store.lease import Lease
-from kgqa_hpc.store.quarantine import quarantine_copy
 from kgqa_hpc.store.results import Row, Tally, write_rows
 from kgqa_hpc.work.item_scheduler import Task
 from kgqa_hpc.work.session import Session

@@ -14,7 +14,6 @@ from pathlib import Path
 import pytest
 
 from kgqa_hpc.errors import OlderFormat
-from kgqa_hpc.store.anchors import AnchorsFile
 from kgqa_hpc.store.document import read_document
 from kgqa_hpc.store.journal import journals_of, read_journal
 from kgqa_hpc.store.lease import Leases, holders
@@ -22,6 +21,7 @@ from kgqa_hpc.store.partition import load_shard, partition, read_shards_manifest
 from kgqa_hpc.store.queue import done_shards
 from kgqa_hpc.store.results import read_result, read_summary
 from kgqa_hpc.store.run_folder import RunFolder
+from kgqa_hpc.store.shards import AnchorsFile
 
 TESTS = Path(__file__).parents[1]
 RECORD = {

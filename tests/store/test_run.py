@@ -13,9 +13,9 @@ import pytest
 
 from kgqa_hpc.errors import CorruptFile, DiskFull, FingerprintMismatch, InputError
 from kgqa_hpc.store import atomic
-from kgqa_hpc.store.config_digest import fingerprint
+from kgqa_hpc.store.cleanup import LITTER_AGE
 from kgqa_hpc.store.document import write_document
-from kgqa_hpc.store.litter import LITTER_AGE
+from kgqa_hpc.store.fingerprint import fingerprint
 from kgqa_hpc.store.results import write_result
 from kgqa_hpc.store.run_folder import RunFolder
 from tests.disk_watch import watch

@@ -1,19 +1,32 @@
-"""The fingerprint of a run: what its dataset depends on, section by section.
+"""What a run is: the fingerprint of its configuration, its manifest, and the digests that its files carry.
 
-Left out is what may change between two starts without changing what an item becomes: the runtime section,
-what merge keeps, folders in which things lie (contents count, by digest), and the settings of engines that
-only place or speed up the work.
+The fingerprint says, section by section, what the dataset depends on. Left out is what may change between
+two starts without changing what an item becomes: the runtime section, what merge keeps, folders in which
+things lie (contents count, by digest), and the settings of engines that only place or speed up the work.
+
+Every file says in its header what made it, and is compared before it counts: files of another run may lie
+in a folder by mistake or on purpose. A result's digest covers what its content follows from
+(`pass_digest`), and nothing else, so that more anchors or another judge may be added later. docs/format.md,
+sections 1 and 6.
 """
 
 from __future__ import annotations
 
+import time
 from collections.abc import Collection, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from kgqa_hpc.errors import FingerprintMismatch, InputError
-from kgqa_hpc.store import canonical
+from kgqa_hpc import __version__
+from kgqa_hpc.errors import CorruptFile, FingerprintMismatch, InputError, OlderFormat
+from kgqa_hpc.store import atomic, canonical
+from kgqa_hpc.store.cleanup import quarantine
+from kgqa_hpc.store.document import read_document, write_document
 
+Sections = Mapping[str, Mapping[str, Any]]
+KIND = "run"
+MADE_BY = "made_by"
 ABSENT = "(not set)"
 _SHORT_FORMS = ("generate", "judge")  # of prompts; the steps name the prompts they use
 
@@ -161,3 +174,137 @@ def _set(values: Mapping[str, Any]) -> dict[str, Any]:
 
 def _show(value: Any) -> str:
     return str(value) if isinstance(value, str) else canonical.canonical(value).decode()
+
+
+@dataclass(frozen=True, slots=True)
+class Manifest:
+    """manifest.json: `sections` is the fingerprint, {name: {"sha256", "values"}}, `trusted` what the run's
+    maker lets it do beyond the run (runs/trust.py).
+    """
+
+    created: str
+    program: str
+    sections: dict[str, dict[str, Any]]
+    trusted: dict[str, Any]
+
+    @property
+    def digest(self) -> str:
+        """One sha256 for the whole fingerprint."""
+        return digest(self.sections)
+
+    def to_dict(self) -> dict[str, Any]:
+        return {
+            "format": f"kgqa-{KIND}",
+            "version": 1,
+            "created": self.created,
+            "program": self.program,
+            "fingerprint": self.sections,
+            "trusted": self.trusted,
+        }
+
+
+def write_manifest(path: Path, manifest: Manifest) -> None:
+    """Commit manifest.json. Raises DiskFull, StoreError."""
+    write_document(path, manifest.to_dict())
+
+
+def read_manifest(path: Path) -> Manifest:
+    """Raises CorruptFile, NewerFormat, or StoreError when it is missing."""
+    cure = "kgqa init with the run's own configuration makes it again"
+    try:
+        content = read_document(path, KIND)
+        trusted = content.get("trusted", {})
+        manifest = Manifest(content["created"], content["program"], content["fingerprint"], trusted)
+    except KeyError as problem:
+        raise CorruptFile(f"{path}: a manifest without {problem}", cure) from None
+    except CorruptFile as problem:
+        raise CorruptFile(problem.message, cure) from None
+    passes = manifest.sections.get("passes", {}).get("values", {}).values()
+    if any(isinstance(step, str) for each in passes for step in each["steps"]):
+        raise OlderFormat(f"{path}: a run of {manifest.program}, whose steps have no settings")
+    return manifest
+
+
+def new_manifest(sections: Sections, trusted: Mapping[str, Any]) -> Manifest:
+    """The manifest of a run that is made now by this process."""
+    created = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
+    plain = {name: dict(section) for name, section in sections.items()}
+    return Manifest(created, f"kgqa_hpc {__version__}", plain, dict(trusted))
+
+
+@dataclass(frozen=True, slots=True)
+class ResultOrigin:
+    """What the results and journals of one pass of a run are made by."""
+
+    pass_name: str
+    made_by: str
+
+    @classmethod
+    def of(cls, sections: Sections, pass_name: str) -> ResultOrigin:
+        """`sections` are the run's fingerprint, from its manifest."""
+        return cls(pass_name, pass_digest(sections, pass_name))
+
+    def header(self, shard: str, shard_sha256: str) -> dict[str, str]:
+        """What stands in the header of a result or a journal."""
+        return {
+            MADE_BY: self.made_by,
+            "pass": self.pass_name,
+            "shard": shard,
+            "shard_sha256": shard_sha256,
+        }
+
+    def require(self, path: Path, header: Mapping[str, Any]) -> None:
+        """Raises CorruptFile, with the reason, for a result of another run, pass or shard.
+
+        `shard_sha256` may differ: another build of HDF5 packs the same anchors into other bytes.
+        """
+        expected = {"pass": self.pass_name, "shard": path.name.split(".")[0], MADE_BY: self.made_by}
+        _require(path, header, expected)
+
+
+def graph_origin(sections: Sections) -> dict[str, str]:
+    """What stands in the header of kg.h5."""
+    return {MADE_BY: canonical.digest(sections["graph"]["sha256"])}
+
+
+def anchors_origin(sections: Sections) -> dict[str, str]:
+    """What stands in the header of anchors.h5."""
+    return {MADE_BY: canonical.digest([sections["graph"]["sha256"], sections["sampling"]["sha256"]])}
+
+
+def require_origin(path: Path, header: Mapping[str, Any], origin: Mapping[str, str]) -> None:
+    """Raises CorruptFile for a kg.h5 or anchors.h5 of another run. A file without a digest tells nothing."""
+    if MADE_BY in header:
+        _require(path, header, origin)
+
+
+def keeps_own(folder: Path, path: Path, kind: str, origin: Mapping[str, str]) -> bool:
+    """Whether `path` is there and this run's own; another run's goes to quarantine, in `folder`.
+
+    Raises CorruptFile when it is damaged; StoreError.
+    """
+    from kgqa_hpc.store.sealed import read_header  # HDF5 takes a while to load, and is needed here only
+
+    if not atomic.exists(path):
+        return False
+    try:
+        header = read_header(path, kind)
+    except CorruptFile as problem:
+        cure = "move it away and run the same command again: it is made anew, the same as it was"
+        raise CorruptFile(problem.message, problem.cure or cure) from None
+    try:
+        require_origin(path, header, origin)
+    except CorruptFile as problem:
+        quarantine(folder, path, problem.message)
+        return False
+    return True
+
+
+def _require(path: Path, header: Mapping[str, Any], expected: Mapping[str, str]) -> None:
+    for key, value in expected.items():
+        found = header.get(key)
+        if found == value:
+            continue
+        if key == MADE_BY:
+            raise CorruptFile(f"{path}: was made with another configuration than this run's")
+        raise CorruptFile(f"{path}: belongs to {key} {found!r}, not to {value!r}")
