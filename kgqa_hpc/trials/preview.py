@@ -72,7 +72,8 @@ def _sent(config: RunConfig, anchors: Sequence[Anchor], log: Path) -> dict[str, 
         heard += listening
         seconds += took
     told = [_told(item, heard) for item in items]
-    return {"items": told, "notes": _notes(config, items), **_cost(told, seconds)}
+    notes = _notes(config, items)
+    return {"items": told, **({"notes": notes} if notes else {}), **_cost(told, seconds)}
 
 
 def _notes(config: RunConfig, items: Sequence[Item]) -> list[str]:
@@ -171,7 +172,7 @@ def _lines(document: dict[str, Any]) -> Iterator[str]:
         tokens = item["tokens"]
         yield f"  {tokens['prompt']:,} tokens read, {tokens['completion']:,} written, {item['seconds']:.1f} s"
         yield ""
-    yield from document["notes"]
+    yield from document.get("notes", ())
     each, all_ = document["per_item"], document["forecast"]
     yield f"an item   {each['prompt']:,.0f} tokens read, {each['completion']:,.0f} written, {each['seconds']:.2f} s"
     yield (
