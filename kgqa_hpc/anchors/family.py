@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Sequence
@@ -12,6 +11,7 @@ from typing import Any, TypeVar
 from kgqa_hpc.anchors.anchor import Anchor, Drawn
 from kgqa_hpc.anchors.names import named, plain
 from kgqa_hpc.columns import Column
+from kgqa_hpc.text.digests import short_digest
 
 T = TypeVar("T")
 DIFFICULTY = (
@@ -40,12 +40,12 @@ def askable(given: str, answers: Iterable[str], shared: Collection[str]) -> bool
 
 def content_id(kind: str, *content: Any) -> str:
     """An id that depends on the kind and the content alone."""
-    return f"{kind}-{_digest(json.dumps([kind, *content], ensure_ascii=False)).hex()}"
+    return f"{kind}-{short_digest(json.dumps([kind, *content], ensure_ascii=False)).hex()}"
 
 
 def place(seed: int, text: str) -> bytes:
     """Where something stands in the order that `seed` gives."""
-    return _digest(f"{seed}/{text}")
+    return short_digest(f"{seed}/{text}")
 
 
 def difficulty(steps: int, nodes: int, degree: int) -> dict[str, Any]:
@@ -102,10 +102,6 @@ def wording(
     if any(number in found for number in range(len(given) + len(hidden), len(names))):
         return "names what lies between"
     return own_words(question)
-
-
-def _digest(text: str) -> bytes:
-    return hashlib.blake2b(text.encode(), digest_size=8).digest()
 
 
 def gathered(anchors: Any, settings: Any, seed: int) -> Drawn:

@@ -14,7 +14,6 @@ no engine and no queue. The worker asks it for a request, gives it the response,
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from functools import lru_cache
@@ -31,6 +30,7 @@ from kgqa_hpc.steps.answer_json import parse_json, parse_last_object
 from kgqa_hpc.steps.decision import Decision
 from kgqa_hpc.steps.item import Item
 from kgqa_hpc.steps.outcomes import Ask, Done, Outcome, Reject, Retry, checked, finish
+from kgqa_hpc.text.digests import short_digest
 
 __all__ = ["Ask", "Done", "Outcome", "Reject", "Retry", "Step", "StepContext", "finish"]
 
@@ -277,8 +277,7 @@ def _place(label: str, turn: int) -> str:
 @lru_cache(maxsize=1 << 11)  # asked for by the request, and again by the trace of its answer
 def seed_of(run_seed: int, item_id: str, step: str, attempt: int) -> int:
     """31 bits that differ between items, steps and attempts and never depend on the process or the time."""
-    text = f"{run_seed}/{item_id}/{step}/{attempt}".encode()
-    return int.from_bytes(hashlib.blake2b(text, digest_size=4).digest(), "big") >> 1
+    return int.from_bytes(short_digest(f"{run_seed}/{item_id}/{step}/{attempt}", 4), "big") >> 1
 
 
 def storable(text: str) -> str:
