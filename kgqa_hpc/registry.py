@@ -18,7 +18,9 @@ from __future__ import annotations
 
 import difflib
 import pkgutil
-from collections.abc import Iterable, Mapping
+import traceback
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from functools import cache, cached_property
 from importlib import import_module
 from importlib.metadata import EntryPoint, entry_points
@@ -26,7 +28,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-from kgqa_hpc.errors import ConfigError, ExtensionError
+from kgqa_hpc.errors import ConfigError, ExtensionError, KgqaError
 
 
 def did_you_mean(word: str, known: Iterable[str]) -> str:
@@ -87,6 +89,25 @@ class Registry:
         package = self._foreign[name].dist
         return f"{package.name} {package.version}" if package else "(unknown package)"
 
+    def entry(self, name: str) -> str:
+        """The entry with the package that brings it, for messages: "step years of film-kgqa 1.0"."""
+        return f"{self.what} {name} of {self.origin(name) if name in self else '(unknown package)'}"
+
+    @contextmanager
+    def calling(self, name: str) -> Iterator[None]:
+        """An unexpected exception of the entry's code becomes an ExtensionError that names entry and line."""
+        try:
+            yield
+        except (KgqaError, MemoryError):
+            raise
+        except Exception as problem:
+            frames = traceback.extract_tb(problem.__traceback__)
+            raise ExtensionError(
+                f"{self.entry(name)} failed: {type(problem).__name__}: {problem} "
+                f"({Path(frames[-1].filename).name} line {frames[-1].lineno})",
+                "kgqa -v shows the whole way there",
+            ) from problem
+
     def get(self, name: str) -> Any:
         """The entry's class. Raises ConfigError for an unknown name, or one that cannot be imported."""
         if name not in self._loaded:
@@ -115,7 +136,7 @@ class Registry:
         own = getattr(entry, "name", name)
         if isinstance(own, str) and own != name:
             raise ExtensionError(
-                f"{self.what} {name!r} of {self.origin(name)} calls itself {own!r}",
+                f"{self.entry(name)} calls itself {own!r}",
                 "give its class and its entry point the same name",
             )
         return entry

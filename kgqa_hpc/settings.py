@@ -7,7 +7,9 @@ model says which other keys there are. kgqa_hpc/config puts the sections togethe
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Annotated, Any, ClassVar, NamedTuple, get_args
 
@@ -46,15 +48,32 @@ _LONGEST = 40  # characters of a wrong value that are shown
 _BRANCHES = frozenset(["str", "int", "float", "bool", "dict", "list", "constrained-str", "nullable"])
 
 
+@dataclass(frozen=True)
+class Package:
+    """An optional package: the module that is imported, and what pip installs it by (`kgqa_hpc[hpo]`).
+
+    Settings declare it as `package`, a single key as `Annotated[type, Package(...)]`.
+    """
+
+    module: str
+    install: str
+
+    @property
+    def missing(self) -> bool:
+        """Whether it is not installed here; it is not imported."""
+        return find_spec(self.module) is None
+
+
 class Settings(BaseModel):
     """Base of all settings: unknown keys are refused, values do not change.
 
     `paths` names the keys that hold files or folders: relative ones start where the configuration lies, and
-    their contents count in the fingerprint, not where they lie.
+    their contents count in the fingerprint, not where they lie. `package` is the optional package that the entry needs.
     """
 
     model_config = ConfigDict(extra="forbid", frozen=True, populate_by_name=True, serialize_by_alias=True)
     paths: ClassVar[tuple[str, ...]] = ()
+    package: ClassVar[Package | None] = None
 
 
 class KindSettings(Settings):
@@ -150,6 +169,21 @@ def resolved(data: Any, keys: Sequence[str], base: Path) -> Any:
     if not isinstance(data, dict):
         return data
     return {key: absolute(value) if key in keys else value for key, value in data.items()}
+
+
+def packages(settings: Any, key: Key = ()) -> Iterator[tuple[Key, Package]]:
+    """The optional packages that settings and the settings inside them need, each with its key."""
+    if isinstance(settings, list):
+        for number, entry in enumerate(settings):
+            yield from packages(entry, (*key, number))
+    if isinstance(settings, Settings):
+        if settings.package is not None:
+            yield key, settings.package
+        for name, field in type(settings).model_fields.items():
+            value, inner = getattr(settings, name), (*key, field.alias or name)
+            if value is not None:
+                yield from ((inner, mark) for mark in field.metadata if isinstance(mark, Package))
+                yield from packages(value, inner)
 
 
 def sentence(model: type[BaseModel], one: Told) -> str:

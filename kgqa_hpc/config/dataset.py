@@ -9,7 +9,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field, model_validator
 
-from kgqa_hpc.settings import Settings
+from kgqa_hpc.settings import Package, Settings
 from kgqa_hpc.steps.decision import Decide
 
 Share = Annotated[float, Field(gt=0, lt=1)]
@@ -19,7 +19,7 @@ class Duplicates(Settings):
     """Accepted records whose question an earlier record has already."""
 
     exact: bool = Field(True, description="Reject the same words again, whatever case and punctuation.")
-    near: Share | None = Field(
+    near: Annotated[Share | None, Package("rensa", "kgqa_hpc[duplicates]")] = Field(
         None, description="Also reject questions whose character 5-grams overlap so much (Jaccard)."
     )
 

@@ -7,19 +7,18 @@ on a machine that has no GPU and no engine, and be worked on by others.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
 from kgqa_hpc.anchors import KINDS
 from kgqa_hpc.config import RunConfig, load_config, plain_config
-from kgqa_hpc.errors import ConfigError, KgqaError, PromptError
+from kgqa_hpc.errors import ConfigError, InputError, KgqaError, PromptError
 from kgqa_hpc.kg.sources import SOURCES
 from kgqa_hpc.registry import Registry
 from kgqa_hpc.runs.chain import prompt_of, run_prompts
+from kgqa_hpc.settings import Package, packages
 
-# Packages that engines and pages need, by what asks for them; they come with extras of the same purpose.
-ENGINE_PACKAGES = {"cpu": "xllamacpp", "lmdeploy": "lmdeploy", "openai": "aiohttp"}
+PICTURES = Package("matplotlib", "kgqa_hpc[report]")
 
 
 def load_ready(path: Path) -> RunConfig:
@@ -63,16 +62,29 @@ def problems(config: RunConfig) -> Iterator[str]:
 
 def notes(config: RunConfig) -> list[str]:
     """What works elsewhere or later, and not here and now."""
-    kinds = sorted({config.engine_of(each.name).kind for each in config.passes})
-    missing = [(kind, ENGINE_PACKAGES[kind]) for kind in kinds if kind in ENGINE_PACKAGES]
-    found = [
-        f"engine.kind {kind}: the package {package} is not installed here; workers need it (extra {kind})"
-        for kind, package in missing
-        if not find_spec(package)
+    lines = missing_packages(config)
+    if PICTURES.missing:
+        lines.append("matplotlib is not installed here; figures are left out (extra report)")
+    return lines
+
+
+def missing_packages(config: RunConfig, *sections: str) -> list[str]:
+    """One sentence with its key for each package that the configuration (or these sections of it) needs, and that is
+    not installed here.
+    """
+    every = [config, *config.variant_configs().values()]
+    needed = dict.fromkeys(each for one in every for each in packages(one))
+    return [
+        f"{'.'.join(map(str, key))}: the package {it.module} is not installed here: pip install '{it.install}'"
+        for key, it in needed
+        if it.missing and (not sections or key[0] in sections)
     ]
-    if not find_spec("matplotlib"):
-        found.append("matplotlib is not installed here; figures are left out (extra report)")
-    return found
+
+
+def require_packages(config: RunConfig, *sections: str) -> None:
+    """Raises InputError when these sections need packages that are not installed here, before work begins."""
+    if lines := missing_packages(config, *sections):
+        raise InputError("\n".join(lines), "install them, or leave out what needs them")
 
 
 def _missing_files(data: Mapping[str, Any]) -> Iterator[str]:

@@ -10,6 +10,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from kgqa_hpc.anchors import KINDS
 from kgqa_hpc.config import GraphConfig, RunConfig
 from kgqa_hpc.config.variants import share_anchors
 from kgqa_hpc.errors import InputError
@@ -45,7 +46,8 @@ def sample_into(run: RunFolder, config: RunConfig, threads: int | None = None) -
     for name, content in drawn.files.items():
         write_file(run.stats / name, content)
     header |= anchors_origin(run.manifest().sections)
-    total = write_anchors(run.anchors, (anchor.to_dict() for anchor in drawn.anchors), header)
+    with KINDS.calling(config.anchors.kind):
+        total = write_anchors(run.anchors, (anchor.to_dict() for anchor in drawn.anchors), header)
     return Sampled(run.anchors, total, notes)
 
 
@@ -89,11 +91,14 @@ def _reduced_and_profiles(
 def _anchors(config: RunConfig, source: Any, tools: Any) -> Any:
     """What the configuration draws; of a study each variant's anchors, drawn once where all have the same."""
     from kgqa_hpc.anchors.anchor import Drawn
+    from kgqa_hpc.anchors.family import gathered
     from kgqa_hpc.runs.chain import kind_of
     from kgqa_hpc.steps.variants import with_variants
 
     def draw(one: RunConfig) -> Any:
-        return kind_of(one).draw(source, one.anchors, one.seed, tools)
+        with KINDS.calling(one.anchors.kind):
+            drawn = kind_of(one).draw(source, one.anchors, one.seed, tools)
+            return drawn if isinstance(drawn, Drawn) else gathered(drawn, one.anchors, one.seed)
 
     variants = config.variant_configs()
     if config.variants is None or not variants:

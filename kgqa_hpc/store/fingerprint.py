@@ -62,14 +62,13 @@ def fingerprint(
 
 def contents(paths: Collection[Path]) -> dict[str, str]:
     """The sha256 of each file by name. Raises InputError for one that cannot be read."""
-    return {path.name: _file_digest(path) for path in paths}
-
-
-def _file_digest(path: Path) -> str:
-    try:
-        return canonical.sha256_of(path)
-    except OSError as problem:
-        raise InputError(f"{path}: cannot be read: {problem.strerror}", "check the path") from None
+    digests = {}
+    for path in paths:
+        try:
+            digests[path.name] = canonical.sha256_of(path)
+        except OSError as problem:
+            raise InputError(f"{path}: cannot be read: {problem.strerror}", "check the path") from None
+    return digests
 
 
 def digest(sections: Mapping[str, Mapping[str, Any]]) -> str:

@@ -20,6 +20,7 @@ from typing import Protocol, TypeVar
 
 from kgqa_hpc.engines.engine import Request, Response
 from kgqa_hpc.errors import EngineDied, EngineError, KgqaError
+from kgqa_hpc.steps.evidence import end
 from kgqa_hpc.steps.item import Item
 from kgqa_hpc.steps.step import Ask, Done, Outcome, Reject, Retry, Step, finish
 from kgqa_hpc.terminal import LOG
@@ -118,7 +119,7 @@ class Scheduler:
     @property
     def waiting(self) -> int:
         """Tasks that are not in the engine."""
-        return sum(map(len, self._queues)) + sum(map(len, self._groups))
+        return sum(map(len, (*self._queues, *self._groups)))
 
     @property
     def in_flight(self) -> int:
@@ -251,8 +252,7 @@ class Scheduler:
         counters.errors += response.finish == "error"
         counters.prompt_tokens += response.prompt_tokens
         counters.completion_tokens += response.completion_tokens
-        if duration > counters.slowest:
-            counters.slowest = duration
+        counters.slowest = max(counters.slowest, duration)
 
     def _doubt_engine(self, did: str, error: str | None) -> None:
         """Tell an engine that only ever answers with errors from items that deserve theirs."""
@@ -276,7 +276,7 @@ class Scheduler:
             case Done() if task.step < len(self._chain):
                 self._queues[task.step].append(task)
             case Done() if self._last:
-                finish(task.item, outcome)
+                end(task.item, outcome, self._chain[-1].context.kind)
             case Ask():
                 task.attempt, task.turn = 0, task.turn + 1
                 self._queues[task.step].appendleft(task)
@@ -285,7 +285,7 @@ class Scheduler:
                 self.counters.retries += 1
                 self._queues[task.step].appendleft(task)
             case Retry() | Reject():
-                finish(task.item, outcome, self._chain[task.step].label)
+                end(task.item, outcome, self._chain[-1].context.kind, self._chain[task.step].label)
         if task.item.status == "failed" and self._streak:
             self._held.append(task)
         else:

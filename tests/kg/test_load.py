@@ -119,11 +119,6 @@ def test_a_section_is_dumped_with_the_keys_of_its_source_and_reads_back_the_same
     assert _Run.model_validate(dumped) == run
 
 
-def test_the_null_keys_of_a_run_of_the_first_release_are_read_over():
-    old = {"source": "hpo", "nodes": None, "edges": None, "path": None}
-    assert graph_config(old) == graph_config({})
-
-
 def test_only_keys_that_hold_paths_are_resolved(tmp_path: Path):
     section = {"source": "csv", "nodes": ["a.csv", "b.csv"], "edges": "e.csv", "exclude_edge_types": ["r"]}
     found = resolve_paths(section, tmp_path)

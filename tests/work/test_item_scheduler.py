@@ -13,11 +13,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kgqa_hpc.anchors.anchor import Anchor
+from kgqa_hpc.anchors.anchor import Anchor, AnchorKind
 from kgqa_hpc.engines.engine import Request, Response
 from kgqa_hpc.errors import EngineDied, EngineError
 from kgqa_hpc.steps.item import Item
-from kgqa_hpc.steps.step import Ask, Done, Outcome, Reject, Retry
+from kgqa_hpc.steps.step import Ask, Done, Outcome, Reject, Retry, StepContext
 from kgqa_hpc.work.item_scheduler import Limits, Scheduler, Task
 
 
@@ -35,6 +35,7 @@ class Toy:
     name: str
     asks: bool = True
     attempts: int | None = None
+    context: StepContext = field(default_factory=lambda: StepContext(0, AnchorKind()))
 
     def asks_about(self, item: Item) -> bool:
         return self.asks

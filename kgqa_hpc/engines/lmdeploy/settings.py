@@ -8,6 +8,7 @@ from typing import Any, ClassVar, Literal
 from pydantic import Field, field_validator, model_validator
 
 from kgqa_hpc.engines.engine import EngineSettings, Generation
+from kgqa_hpc.settings import Package
 
 
 class LmdeploySettings(EngineSettings):
@@ -24,6 +25,7 @@ class LmdeploySettings(EngineSettings):
         }
     )
     retired: ClassVar = frozenset({"wave"})
+    package = Package("lmdeploy", "kgqa_hpc[lmdeploy]")
 
     kind: Literal["lmdeploy"] = "lmdeploy"
     model: str = Field(description="A local folder or hub id.")

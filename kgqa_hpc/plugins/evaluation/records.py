@@ -43,22 +43,12 @@ def records(source: Path, where: str | None = None) -> Iterator[dict[str, Any]]:
         raise InputError(f"{source}: --where needs a merged run", "name the run's folder")
     for path in record_files(source):
         holds = Where(where or "").selector(path.parent, path.stem)
-        for line, record in json_lines(path):
+        for line, record in json_objects(path):
             if not isinstance(record.get("id"), str | int):
                 raise InputError(f"{path} line {line}: no id", "every line is an object with an id")
             record["id"] = str(record["id"])
             if holds(record):
                 yield record
-
-
-def json_lines(path: Path) -> Iterator[tuple[int, dict[str, Any]]]:
-    """Each object of a JSON lines file with its line number; blank lines are skipped. Raises InputError."""
-    try:
-        file = path.open("rb")
-    except OSError as problem:
-        raise InputError(f"{path}: {problem.strerror}") from None
-    with file:
-        yield from json_objects(file, path)
 
 
 def group_of(record: dict[str, Any], column: str = "group") -> str:
