@@ -54,7 +54,8 @@ def make_tiny_run(tmp_path: Path) -> Callable[[int, int, str], Path]:
             else {"status": "rejected", "reason": "check: no"}
         )
         output = {"question": f"Q{number}", "answer": f"A{number}"}
-        return {"id": make_anchor(number).id, **fate, "output": output, "verdicts": {}, "trace": [entry]}
+        about = {"verdicts": {}, "features": {}, "annotations": {}, "records": None, "decided": False}
+        return {"id": make_anchor(number).id, **fate, "output": output, **about, "trace": [entry]}
 
     def make(items: int, shard_size: int, name: str) -> Path:
         run = SyntheticRun(tmp_path / name, items, shard_size, CONFIG).folder

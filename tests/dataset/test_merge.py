@@ -277,7 +277,7 @@ def test_a_run_where_nothing_was_accepted_still_has_a_dataset(make_run: Any) -> 
     run = make_run(items=1)
     (run.folder.results("main")).mkdir(parents=True)
     lost = {"id": run.ids[0], "status": "failed", "reason": "generate: engine died"}
-    record = {**lost, "output": {}, "verdicts": {}, "trace": []}
+    record = {**lost, "output": {}, "verdicts": {}, "trace": [], "decided": False, "records": None}
     write_result(
         run.folder.result("main", "shard-000000"),
         [record],
