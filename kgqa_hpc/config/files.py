@@ -10,6 +10,7 @@ from kgqa_hpc.config.variants import anchors_with_paths, with_paths
 from kgqa_hpc.engines import config as engines
 from kgqa_hpc.errors import ConfigError, InputError
 from kgqa_hpc.kg.settings import resolve_paths
+from kgqa_hpc.plugin_files import load_plugin_file
 from kgqa_hpc.prompts.folders import shipped_prompts
 from kgqa_hpc.registry import did_you_mean
 from kgqa_hpc.settings import resolved
@@ -40,8 +41,13 @@ def plain_config(path: Path) -> dict[str, Any]:
 
 
 def absolute_paths(data: dict[str, Any], base: Path) -> dict[str, Any]:
-    """Plain data of a configuration with the files that it names resolved against `base`."""
+    """Plain data of a configuration with the files that it names resolved against `base`; its plugins are loaded."""
     data = with_paths(data, base)
+    if isinstance(data.get("plugins"), list):
+        data = resolved(data, ("plugins",), base)
+        for path in data["plugins"]:
+            if isinstance(path, str):
+                load_plugin_file(Path(path))
     if "prompts" in data:
         data["prompts"] = resolved(data["prompts"], ("folder",), base)
     if isinstance(data.get("anchors"), dict):

@@ -78,6 +78,11 @@ class RuntimeConfig(Settings):
 class RunConfig(Settings):
     """The whole file."""
 
+    plugins: list[str] = Field(
+        default_factory=list,
+        exclude_if=lambda value: not value,
+        description="Python files with entries of your own (docs/extending.md).",
+    )
     seed: int = Field(42, ge=0, lt=2**63, description="Of everything that is drawn or sampled.")
     graph: GraphSection | None = Field(
         None, description="Default: the bundled graph, where anchors need one."

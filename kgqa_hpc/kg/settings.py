@@ -7,7 +7,7 @@ there are. `GraphSection` is the type to use for the field of a run's configurat
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import BaseModel, Field, PlainValidator, SerializeAsAny, ValidationError, model_validator
 from pydantic_core import InitErrorDetails, PydanticCustomError
@@ -60,6 +60,8 @@ class GraphConfig(Settings):
 
 class SourceSettings(GraphConfig):
     """Base of a source's settings: the common keys and its own."""
+
+    registry: ClassVar[str] = "sources"
 
 
 def model_of(source: str) -> type[SourceSettings]:
