@@ -14,8 +14,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 from kgqa_hpc.errors import InputError
-from kgqa_hpc.runs import create_run, open_for_import, open_for_work, open_run
-from kgqa_hpc.runs.checks import load_ready, notes
+from kgqa_hpc.runs import create_run, open_for_import, open_for_work, open_run, run_config
+from kgqa_hpc.runs.checks import load_ready, notes, require_packages
 from kgqa_hpc.runs.entries import require_same_code
 from kgqa_hpc.runs.sampling import Sampled, sample_into
 from kgqa_hpc.store.fingerprint import anchors_origin, graph_origin, keeps_own
@@ -194,6 +194,7 @@ def standing(folder: Path) -> dict[str, Any]:
 def all_stages(config_file: str | Path, folder: str | Path, *, threads: int | None = None) -> RunFolder:
     """Everything on this machine, resumable."""
     run = init(config_file, folder)
+    require_packages(run_config(run), "dataset")
     work_through(STAGES, Path(folder), threads)
     return run
 

@@ -103,7 +103,7 @@ def _cure(run: RunFolder) -> str:
     return f"undo the change, use another run folder, or: kgqa init CONFIG {run.path} --accept-changed-code"
 
 
-def require_packages(run: RunFolder) -> None:
+def require_entries(run: RunFolder) -> None:
     """Raises ConfigError when packages that bring entries of the run are not installed here."""
     values = run.manifest().sections.get(SECTION, {}).get("values", {})
     missing: dict[str, list[str]] = {}

@@ -25,7 +25,7 @@ from kgqa_hpc.runs.entries import (
     keep_plugins,
     load_plugins,
     only_entries_differ,
-    require_packages,
+    require_entries,
     require_unchanged_plugins,
 )
 from kgqa_hpc.runs.trust import effects, require_agreed
@@ -143,7 +143,7 @@ def run_config(run: RunFolder) -> RunConfig:
     """The configuration of a run, with the entries of its own files. Raises ConfigError, FingerprintMismatch."""
     data = run.config()
     load_plugins(run, data)
-    require_packages(run)
+    require_entries(run)
     return parse_config(data, str(run.config_file))
 
 
@@ -162,10 +162,9 @@ def add_pass(
     the same as once. Raises InputError for another pass of that name, FingerprintMismatch, ConfigError, PromptError.
     """
     run, config = open_for_work(folder)
-    data = run.config()
     require_agreed(run, config.plain(), trust=trust)
     before = [each for each in config.plain()["passes"] if each["name"] != settings["name"]]
-    grown = parse_config({**data, "passes": [*before, dict(settings)]}, "the new pass")
+    grown = config.changed("the new pass", passes=[*before, dict(settings)])
     same = [each for each in config.plain()["passes"] if each["name"] == settings["name"]]
     if same and same[0] != grown.plain()["passes"][-1]:
         raise InputError(f"{folder}: has another pass {settings['name']!r} already", "give it another --name")
@@ -189,7 +188,7 @@ def larger(config: RunConfig, size: int) -> RunConfig:
         raise InputError(f"anchors.{key} is {anchors[key]} already, not below {size}", "ask for more")
     if "grown" in anchors:
         anchors["grown"] = [*(anchors["grown"] or ()), anchors[key]]
-    return parse_config({**config.plain(), "anchors": {**anchors, key: size}}, "the larger sample")
+    return config.changed("the larger sample", anchors={**anchors, key: size})
 
 
 def change_dataset(folder: Path, changes: Mapping[str, Any]) -> RunConfig:
@@ -198,15 +197,15 @@ def change_dataset(folder: Path, changes: Mapping[str, Any]) -> RunConfig:
     Raises ConfigError when the section would be wrong; then the run keeps the old one.
     """
     run, config = open_run(folder)
-    data = config.plain()
+    dataset = config.plain()["dataset"]
     for key, value in changes.items():
         *outer, last = key.removeprefix("dataset.").split(".")
-        section = data["dataset"]
+        section = dataset
         for name in outer:
             section[name] = dict(section.get(name) or {})
             section = section[name]
         section[last] = value
-    changed = parse_config(data, "dataset")
+    changed = config.changed("dataset", dataset=dataset)
     RunFolder.create(folder, changed.plain(), run.manifest().sections)
     return changed
 
@@ -223,9 +222,9 @@ def _as_grown(folder: Path, config: RunConfig) -> RunConfig:
     sizes = _grown_size(config, run.manifest().sections["sampling"]["values"])
     if not added and not sizes:
         return config
-    data["passes"] += added
-    data["anchors"] |= sizes
-    return parse_config(data, str(run.config_file))
+    return config.changed(
+        str(run.config_file), passes=[*data["passes"], *added], anchors={**data["anchors"], **sizes}
+    )
 
 
 def _added_passes(own: list[Any], recorded: list[Any]) -> list[Any]:

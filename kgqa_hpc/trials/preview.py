@@ -17,8 +17,10 @@ from kgqa_hpc.config import RunConfig
 from kgqa_hpc.engines.engine import Request, Response
 from kgqa_hpc.engines.process import EngineProcess
 from kgqa_hpc.runs.chain import build_chain, kind_of, schemas_of, set_engine
+from kgqa_hpc.runs.checks import missing_packages, require_packages
 from kgqa_hpc.steps import STEPS
 from kgqa_hpc.steps.item import Item
+from kgqa_hpc.terminal import note
 from kgqa_hpc.text.plain_text import printable
 from kgqa_hpc.trials.bench import small_sample, some_anchors
 from kgqa_hpc.work.item_scheduler import Limits, Scheduler, Task
@@ -56,6 +58,9 @@ def preview(whole: RunConfig, number: int) -> dict[str, Any]:
     """A few items through all steps of a configuration, without a run: what happened to each, and what `MANY`
     would take, as plain data. Raises ConfigError, PromptError, EngineConfigError, EngineError.
     """
+    require_packages(whole, "graph", "anchors", "engine", "passes")
+    for line in missing_packages(whole, "dataset"):
+        note(f"note: {line}")
     with tempfile.TemporaryDirectory(prefix="kgqa-preview-") as scratch:
         config, anchors = small_sample(whole, number, Path(scratch, "run"))
         return _sent(config, some_anchors(anchors, number), Path(scratch, "engine.log"))

@@ -24,6 +24,7 @@ from kgqa_hpc.cluster.stop import Stop, deadline_of
 from kgqa_hpc.config import RunConfig
 from kgqa_hpc.errors import CorruptFile, InputError, KgqaError, StoppedEarly, StoreError
 from kgqa_hpc.runs import open_for_work
+from kgqa_hpc.runs.checks import missing_packages
 from kgqa_hpc.runs.trust import require_agreed, shown
 from kgqa_hpc.status.worker_states import place
 from kgqa_hpc.store.cleanup import time_at
@@ -101,6 +102,8 @@ def _run(folder: Path, world: World, wish: str | None, trust: bool, further: Fur
     bytes(KEPT_FREE)
     run, config = open_for_work(folder)
     _agree(run, config, world, trust)
+    for line in missing_packages(config, "engine", "passes", "dataset") if world.rank == 0 else ():
+        note(f"note: {line}")
     if not run.anchors.exists():
         raise InputError(f"{run.anchors} is missing", f"first: kgqa sample {folder}")
     assign_gpus(world, _gpus_per_worker(config), os.environ)

