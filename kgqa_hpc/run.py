@@ -120,19 +120,20 @@ class Run:
             self._inputs.write(Path(scratch))
             return Preview(preview(config, number))
 
-    def create(self) -> RunFolder:
+    def create(self, *, accept_code: bool = False) -> RunFolder:
         """Check the configuration and what it names, and make the folder, or compare the one that is there.
+        With `accept_code` a run goes on with entries whose code was changed.
 
         Raises ConfigError, PromptError, FingerprintMismatch.
         """
         if self._data is None:
             return RunFolder.open(self.path)
         if self._file is not None:
-            return stages.init(self._file, self.path)
+            return stages.init(self._file, self.path, accept_code=accept_code)
         with tempfile.TemporaryDirectory(prefix="kgqa-inputs-") as scratch:
             self._inputs.write(Path(scratch))
             require_ready(self._parsed(Path(scratch)), "Run")
-        run = stages.create(self._parsed(), self.path)
+        run = stages.create(self._parsed(), self.path, accept_code=accept_code)
         self._inputs.place(run)
         return run
 

@@ -121,6 +121,7 @@ class AnchorKind:
     with. A kind with `whole_graph` computes answers on the whole named graph (`Source.answers`).
     """
 
+    registry: ClassVar[str] = "anchors"
     name: ClassVar[str]
     Settings: ClassVar[type[KindSettings]] = KindSettings
     columns: ClassVar[tuple[Column, ...]] = ()

@@ -17,6 +17,7 @@ from kgqa_hpc.config.variants import PASSES, applied, changes, with_alternatives
 from kgqa_hpc.engines.config import EngineConfig
 from kgqa_hpc.errors import ConfigError
 from kgqa_hpc.kg.settings import GraphSection
+from kgqa_hpc.plugin_files import load_plugin_file
 from kgqa_hpc.settings import Key, KindSettings, Name, Problems, Settings, StepSettings, section
 from kgqa_hpc.steps import STEPS
 from kgqa_hpc.steps.decision import Decision, decision
@@ -80,6 +81,13 @@ class RuntimeConfig(Settings):
 class RunConfig(Settings):
     """The whole file."""
 
+    paths = ("plugins",)
+
+    plugins: list[str] = Field(
+        default_factory=list,
+        exclude_if=lambda value: not value,
+        description="Python files with entries of your own (docs/extending.md).",
+    )
     seed: int = Field(42, ge=0, lt=2**63, description="Of everything that is drawn or sampled.")
     graph: GraphSection | None = Field(
         None, description="Default: the bundled graph, where anchors need one."
@@ -140,7 +148,11 @@ def decision_of(config: RunConfig) -> Decision:
 
 
 def parse_config(data: dict[str, Any], where: str, base: Path | None = None) -> RunConfig:
-    """Check plain data completely. `where` names its origin in messages; relative paths start in `base`."""
+    """Check plain data completely. `where` names its origin in messages; relative paths start in `base`, and the
+    files of `plugins:` are loaded from there. Without it the caller has loaded them.
+    """
+    if base is not None:
+        _load_plugins(data.get("plugins"), base)
     problems = Problems()
     try:
         data = with_alternatives(data if base is None else with_paths(data, base))
@@ -165,6 +177,12 @@ def parse_config(data: dict[str, Any], where: str, base: Path | None = None) -> 
     if problems.lines:
         raise ConfigError("\n".join(f"{where}: {line}" for line in problems.lines), "see docs/config.md")
     return config
+
+
+def _load_plugins(files: Any, base: Path) -> None:
+    for file in files if isinstance(files, list) else ():
+        if isinstance(file, str):
+            load_plugin_file((base / Path(file).expanduser()).resolve())
 
 
 def _passes(data: dict[str, Any], problems: Problems, base: Path | None) -> Any:

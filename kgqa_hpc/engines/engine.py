@@ -126,6 +126,7 @@ class EngineSettings(Settings):
     versions that never had an effect; they are passed over.
     """
 
+    registry: ClassVar[str] = "engines"
     operational: ClassVar[frozenset[str]] = frozenset()
     dangerous: ClassVar[frozenset[str]] = frozenset()
     retired: ClassVar[frozenset[str]] = frozenset()

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import (
     BaseModel,
@@ -75,6 +75,8 @@ class GraphConfig(Settings):
 
 class SourceSettings(GraphConfig):
     """Base of a source's settings: the common keys and its own."""
+
+    registry: ClassVar[str] = "sources"
 
 
 def model_of(source: str) -> type[SourceSettings]:

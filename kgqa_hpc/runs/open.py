@@ -20,6 +20,14 @@ from kgqa_hpc.kg.input_files import edited
 from kgqa_hpc.prompts.folders import Folders
 from kgqa_hpc.prompts.prompt import Prompt, load_prompt
 from kgqa_hpc.runs.chain import run_prompts
+from kgqa_hpc.runs.entries import (
+    entries_section,
+    keep_plugins,
+    load_plugins,
+    only_entries_differ,
+    require_entries,
+    require_unchanged_plugins,
+)
 from kgqa_hpc.runs.trust import effects, require_agreed
 from kgqa_hpc.store import fingerprint as sections
 from kgqa_hpc.store.atomic import make_folder, write_file
@@ -35,8 +43,9 @@ def fingerprint(config: RunConfig, prompts: Path | None = None) -> dict[str, dic
     return _sections(config, run_prompts(config, prompts))
 
 
-def create_run(folder: Path, config: RunConfig) -> RunFolder:
+def create_run(folder: Path, config: RunConfig, *, accept_code: bool = False) -> RunFolder:
     """Make the folder of a run, with the text of every prompt it will use, or compare one that is there.
+    With `accept_code` it takes over entries whose code has changed, and records that.
 
     One in which nothing was answered yet takes over another configuration; one that has grown keeps what was added.
 
@@ -52,9 +61,13 @@ def create_run(folder: Path, config: RunConfig) -> RunFolder:
         run = RunFolder.create(folder, config.plain(), sections, trusted)
     except FingerprintMismatch:
         run = RunFolder.open(folder)
-        if not run.untouched():
+        if accept_code and only_entries_differ(run, sections):
+            run.accept_entries(sections)
+        elif run.untouched():
+            run.remake(config.plain(), sections, trusted)
+        else:
             raise
-        run.remake(config.plain(), sections, trusted)
+    keep_plugins(run, config)
     for prompt in prompts.values():
         _keep(run, prompt)
     return run
@@ -120,14 +133,18 @@ def _open_same(folder: Path) -> tuple[RunFolder, RunConfig]:
     kept = kept_prompts(run)
     prompts = run_prompts(config, kept)
     run.check(_sections(config, prompts))
+    require_unchanged_plugins(run, config)
     for prompt in prompts.values() if kept else ():
         _require_unchanged(run, config, prompt)
     return run, config
 
 
 def run_config(run: RunFolder) -> RunConfig:
-    """The configuration of a run. Raises ConfigError."""
-    return parse_config(run.config(), str(run.config_file))
+    """The configuration of a run, with the entries of its own files. Raises ConfigError, FingerprintMismatch."""
+    data = run.config()
+    load_plugins(run, data)
+    require_entries(run)
+    return parse_config(data, str(run.config_file))
 
 
 def kept_prompts(run: RunFolder) -> Path | None:
@@ -279,9 +296,10 @@ def _sections(config: RunConfig, prompts: dict[str, Prompt]) -> dict[str, dict[s
     drawn = [one.anchors for one in (config, *config.variant_configs().values())]
     files = dict.fromkeys(file for one in drawn for file in KINDS.get(one.kind)().files(one))
     digests = {name: prompt.sha256 for name, prompt in prompts.items()}
-    return sections.fingerprint(
+    made = sections.fingerprint(
         config.plain(), digests, OPERATIONAL, sections.contents(files), _pass_contents(config)
     )
+    return made | entries_section(config)
 
 
 def _pass_contents(config: RunConfig) -> dict[str, dict[str, str]]:

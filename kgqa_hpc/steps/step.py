@@ -62,6 +62,7 @@ class Step:
     will not do.
     """
 
+    registry: ClassVar[str] = "steps"
     name: ClassVar[str]
     Settings: ClassVar[type[StepSettings]] = StepSettings
     default_prompt: ClassVar[str | None] = None
