@@ -84,3 +84,11 @@ def fits(value: Any, kind: Type) -> bool:
         return isinstance(value, bool)
     number = {"string": str, "int64": int, "double": int | float}[kind]
     return isinstance(value, number) and not isinstance(value, bool)
+
+
+def misfit(columns: Iterable[Column], values: Mapping[str, Any]) -> str | None:
+    """Which of the columns cannot hold its value, as a reason for people; None when all fit."""
+    for column in columns:
+        if not fits(values.get(column.name), column.type):
+            return f"column {column.name} is no {column.type}"
+    return None

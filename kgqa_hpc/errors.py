@@ -14,6 +14,7 @@ KgqaError                        exit 1
 │   ├── MissingFile                       not there, or not any more
 │   ├── CorruptFile                       bytes are not what was written: checksum, magic, truncation
 │   ├── NewerFormat                       a file of a later version of this program
+│   ├── OlderFormat                       a file of version 0.1: tools/upgrade_v1.py converts the run
 │   └── DiskFull                          no space, quota exceeded, read-only, I/O error
 ├── EngineError                  exit 1   the engine process died or stalled more often than allowed
 │   └── EngineDied                        one death of it; the worker starts it again
@@ -91,6 +92,15 @@ class CorruptFile(StoreError):
 
 class NewerFormat(StoreError):
     """A file was written by a later version of this program, in a format this one does not know."""
+
+
+class OlderFormat(StoreError):
+    """A file of version 0.1 of this program, which `tools/upgrade_v1.py` converts."""
+
+    def __init__(self, message: str) -> None:
+        super().__init__(
+            message, "convert the run: python tools/upgrade_v1.py OLD NEW (in the source of kgqa_hpc)"
+        )
 
 
 class DiskFull(StoreError):

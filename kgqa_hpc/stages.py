@@ -14,10 +14,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 from kgqa_hpc.errors import InputError
-from kgqa_hpc.runs import create_run, open_for_import, open_for_work, open_run
-from kgqa_hpc.runs.checks import load_ready, notes
+from kgqa_hpc.runs import create_run, open_for_import, open_for_work, open_run, run_config
+from kgqa_hpc.runs.checks import load_ready, notes, require_packages
+from kgqa_hpc.runs.entries import require_same_code
 from kgqa_hpc.runs.sampling import Sampled, sample_into
-from kgqa_hpc.store.origin import anchors_origin, graph_origin, keeps_own
+from kgqa_hpc.store.fingerprint import anchors_origin, graph_origin, keeps_own
 from kgqa_hpc.store.run_folder import RunFolder
 from kgqa_hpc.terminal import note, stage_progress
 
@@ -53,17 +54,17 @@ class Imported:
         return f"{self.path}: {self.nodes:,} nodes of {self.node_types} types, {self.edges:,} edges"
 
 
-def init(config_file: str | Path, folder: str | Path) -> RunFolder:
+def init(config_file: str | Path, folder: str | Path, *, accept_code: bool = False) -> RunFolder:
     """Check a configuration file and what it names, then create the folder, or compare the one that is there.
 
     Raises ConfigError, PromptError, or FingerprintMismatch when the folder belongs to another configuration.
     """
-    return create(load_ready(Path(config_file)), Path(folder))
+    return create(load_ready(Path(config_file)), Path(folder), accept_code=accept_code)
 
 
-def create(config: RunConfig, folder: Path) -> RunFolder:
+def create(config: RunConfig, folder: Path, *, accept_code: bool = False) -> RunFolder:
     """The same for a checked configuration; says what works elsewhere or later only."""
-    run = create_run(folder, config)
+    run = create_run(folder, config, accept_code=accept_code)
     for line in notes(config):
         note(f"note: {line}")
     return run
@@ -93,7 +94,7 @@ def import_graph(folder: Path, threads: int | None = None) -> Imported:
 
 def sample(folder: Path, threads: int | None = None) -> Sampled:
     """Reduce the graph where there is one, and draw the anchors into `anchors.h5`."""
-    from kgqa_hpc.store.anchors import AnchorsFile
+    from kgqa_hpc.store.shards import AnchorsFile
     from kgqa_hpc.target import finish_growth
 
     finish_growth(folder)
@@ -126,7 +127,8 @@ def merge(
     """Assemble `dataset/`; returns its accounting. `dask`: that cluster takes part."""
     from kgqa_hpc.dataset.merge import merge as merge_results
 
-    run, _ = open_run(folder)
+    run, config = open_run(folder)
+    require_same_code(run, config)
     with stage_progress() as progress, _crew(dask) as crew:
         return merge_results(run, partial=partial, published=published, progress=progress, crew=crew)
 
@@ -146,7 +148,8 @@ def merge_shared(folder: Path, *, published: bool = False) -> Accounting | None:
     """This process's part of a merge that several do; its accounting where it was this one that wrote."""
     from kgqa_hpc.dataset.shared_merge import merge_shared as share
 
-    run, _ = open_run(folder)
+    run, config = open_run(folder)
+    require_same_code(run, config)
     with stage_progress() as progress:
         return share(run, published=published, progress=progress)
 
@@ -191,6 +194,7 @@ def standing(folder: Path) -> dict[str, Any]:
 def all_stages(config_file: str | Path, folder: str | Path, *, threads: int | None = None) -> RunFolder:
     """Everything on this machine, resumable."""
     run = init(config_file, folder)
+    require_packages(run_config(run), "dataset")
     work_through(STAGES, Path(folder), threads)
     return run
 

@@ -18,11 +18,10 @@ from kgqa_hpc.runs import fingerprint
 from kgqa_hpc.runs.chain import build_chain
 from kgqa_hpc.steps.item import Item
 from kgqa_hpc.steps.step import Done, Retry, Step, finish
-from kgqa_hpc.store.anchors import write_anchors
 from kgqa_hpc.store.partition import partition, read_shards_manifest
 from kgqa_hpc.store.results import write_result
 from kgqa_hpc.store.run_folder import RunFolder
-from kgqa_hpc.store.shard import read_shard
+from kgqa_hpc.store.shards import read_shard, write_anchors
 
 ENGINE = EngineInfo("scripted", "0.1", "scripted-1", digest="abc", quantisation="none")
 ATTEMPTS = 3

@@ -9,9 +9,10 @@ import pytest
 
 from kgqa_hpc import stages
 from kgqa_hpc.config import load_config
-from kgqa_hpc.errors import ConfigError, FingerprintMismatch
+from kgqa_hpc.errors import ConfigError, FingerprintMismatch, InputError
 from kgqa_hpc.runs import open_run
 from kgqa_hpc.runs.checks import load_ready, notes, require_ready
+from kgqa_hpc.trials.preview import preview
 
 
 def written(folder: Path, **document: object) -> Path:
@@ -79,13 +80,55 @@ def test_nothing_is_made_where_something_is_missing(tmp_path: Path) -> None:
 def test_a_package_that_workers_need_is_only_noted(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr("kgqa_hpc.runs.checks.find_spec", lambda name: None)
+    monkeypatch.setattr("kgqa_hpc.settings.find_spec", lambda name: None)
     path = records(tmp_path, engine={"kind": "openai", "model": "m", "base_url": "http://127.0.0.1:9/v1"})
     assert len(notes(load_config(path))) == 2
     stages.init(path, tmp_path / "run")
     told = capsys.readouterr().err
-    assert "note: engine.kind openai: the package aiohttp" in told
+    assert "note: engine: the package aiohttp is not installed here: pip install 'kgqa_hpc[openai]'" in told
     assert "note: matplotlib" in told
+
+
+NEAR = "dataset.duplicates.near: the package rensa is not installed here: pip install 'kgqa_hpc[duplicates]'"
+
+
+@pytest.fixture
+def without_rensa(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("kgqa_hpc.settings.find_spec", lambda name: None if name == "rensa" else name)
+
+
+@pytest.mark.usefixtures("without_rensa")
+def test_a_package_that_merge_needs_is_told_by_init_preview_and_run(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = records(tmp_path, dataset={"duplicates": {"near": 0.9}})
+    stages.init(path, tmp_path / "run")
+    assert f"note: {NEAR}" in capsys.readouterr().err
+    stages.sample(tmp_path / "run")
+    stages.run_workers(tmp_path / "run")
+    assert f"note: {NEAR}" in capsys.readouterr().err
+    preview(load_config(path), 1)
+    assert f"note: {NEAR}" in capsys.readouterr().err
+
+
+@pytest.mark.usefixtures("without_rensa")
+def test_all_stages_at_once_do_not_begin_without_a_package_that_merge_needs(tmp_path: Path) -> None:
+    path = records(tmp_path, dataset={"duplicates": {"near": 0.9}})
+    with pytest.raises(InputError, match=r"dataset\.duplicates\.near: the package rensa"):
+        stages.all_stages(path, tmp_path / "run")
+    assert not (tmp_path / "run" / "anchors.h5").exists()
+
+
+def test_a_preview_does_not_begin_without_a_package_it_needs(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("kgqa_hpc.settings.find_spec", lambda name: None)
+    path = written(tmp_path, graph={"source": "hpo"}, anchors={"kind": "puzzle"}, engine={"kind": "cpu"})
+    with pytest.raises(InputError) as caught:
+        preview(load_config(path), 1)
+    lines = caught.value.message.splitlines()
+    assert [line.partition(":")[0] for line in lines] == ["graph", "anchors", "engine"]
+    assert [line.rpartition("kgqa_hpc")[2] for line in lines] == ["[hpo]'", "[puzzles]'", "[cpu]'"]
 
 
 def test_a_run_nobody_worked_on_takes_over_another_configuration(tmp_path: Path) -> None:

@@ -1,7 +1,7 @@
 """Runs as each version of the formats first wrote them can be looked at, merged and used for ever.
 
 tests/golden_runs/vN: nine graphlets of a graph of 14 nodes, answered by the scripted engine. v1 was made
-by kgqa_hpc 0.1.0, v2 by 0.2.0; both never change.
+by kgqa_hpc 0.1.0 and is read after `tools/upgrade_v1.py`, v2 by 0.2.0; both never change.
 """
 
 from __future__ import annotations
@@ -15,16 +15,24 @@ import yaml
 
 import kgqa_hpc
 from kgqa_hpc import stages
-from kgqa_hpc.errors import FingerprintMismatch
+from kgqa_hpc.errors import FingerprintMismatch, OlderFormat
+from kgqa_hpc.kg.file import read_graph
+from kgqa_hpc.store.results import read_summary
+from kgqa_hpc.store.run_folder import RunFolder
 from kgqa_hpc.work.run import run_command
+from tests.by_path import load
 
+upgrade = load(Path(__file__).parents[1] / "tools" / "upgrade_v1.py")
 GOLDEN = Path(__file__).parent / "golden_runs"
 VERSIONS = sorted(path.name for path in GOLDEN.iterdir())
 
 
 @pytest.fixture(params=VERSIONS)
 def run(request: pytest.FixtureRequest, tmp_path: Path) -> Path:
-    shutil.copytree(GOLDEN / request.param, tmp_path / "run")
+    if request.param == "v1":
+        assert upgrade.upgrade(GOLDEN / "v1", tmp_path / "run") == 3
+    else:
+        shutil.copytree(GOLDEN / request.param, tmp_path / "run")
     return tmp_path / "run"
 
 
@@ -65,12 +73,44 @@ def test_its_records_are_the_anchors_of_another_run(run: Path, tmp_path: Path) -
     assert {tuple(record["verdicts"]) for record in records} == {("again",)}
 
 
-def test_a_run_of_version_1_is_not_gone_on_with_and_says_so_in_one_line(tmp_path: Path) -> None:
+def test_a_run_of_version_1_is_refused_with_its_converter_in_one_line(tmp_path: Path) -> None:
     shutil.copytree(GOLDEN / "v1", tmp_path / "run")
-    with pytest.raises(FingerprintMismatch, match=r"was made by kgqa_hpc 0\.1\.0") as caught:
-        run_command(tmp_path / "run")
-    assert "\n" not in caught.value.message
+    for verb in (kgqa_hpc.open, run_command, stages.merge):
+        with pytest.raises(OlderFormat, match=r"a run of kgqa_hpc 0\.1\.0") as caught:
+            verb(tmp_path / "run")
+        assert "\n" not in caught.value.message
+        assert "tools/upgrade_v1.py" in caught.value.cure
     assert not (tmp_path / "run" / "quarantine").exists()
+
+
+def test_a_converted_run_is_not_worked_on_because_its_prompts_are_gone(tmp_path: Path) -> None:
+    upgrade.upgrade(GOLDEN / "v1", tmp_path / "run")
+    with pytest.raises(FingerprintMismatch, match=r"prompts\.modules\.p5"):
+        run_command(tmp_path / "run")
+
+
+def test_a_converted_run_has_what_the_old_one_recorded(tmp_path: Path) -> None:
+    upgrade.upgrade(GOLDEN / "v1", tmp_path / "run")
+    run = RunFolder.open(tmp_path / "run")
+    for path in sorted((GOLDEN / "v1/results/main").glob("*.h5")):
+        old = json.loads(path.read_bytes()[:1024])
+        new = read_summary(run.result("main", path.stem), run.origin("main"))
+        assert {key: new[key] for key in ("counts", "reasons", "tokens", "rows")} == {
+            key: old[key] for key in ("counts", "reasons", "tokens", "rows")
+        }
+    assert read_graph(run.kg).num_edges == 25
+
+
+@pytest.mark.parametrize("folder", ["nothing", "v2", "again"])
+def test_the_converter_refuses_in_one_line_and_writes_nothing(
+    tmp_path: Path, folder: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    target = GOLDEN / "v2" if folder == "again" else tmp_path / "new"
+    source = GOLDEN / ("v1" if folder == "again" else folder)
+    monkeypatch.setattr("sys.argv", ["upgrade_v1.py", str(source), str(target)])
+    assert upgrade.main() == 2
+    assert capsys.readouterr().err.startswith("error: ")
+    assert not (tmp_path / "new").exists()
 
 
 def test_the_golden_files_are_of_the_versions_they_say() -> None:

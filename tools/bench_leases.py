@@ -31,7 +31,7 @@ from kgqa_hpc.store.partition import ShardsManifest, read_shards_manifest, shard
 from kgqa_hpc.store.queue import ShardQueue
 from kgqa_hpc.store.results import write_result
 from kgqa_hpc.store.run_folder import RunFolder
-from kgqa_hpc.store.shard import ShardEntry
+from kgqa_hpc.store.shards import ShardEntry
 
 ITEMS = 4  # per shard; only their number stands in the headers
 

@@ -99,10 +99,10 @@ def make_run(path: Path, items: int, near: str | None = None) -> None:
     """A finished run with graphlets of three nodes and texts as long as published, half of them accepted."""
     from kgqa_hpc.config import parse_config
     from kgqa_hpc.runs import fingerprint
-    from kgqa_hpc.store.anchors import write_anchors
     from kgqa_hpc.store.partition import partition
     from kgqa_hpc.store.results import write_result
     from kgqa_hpc.store.run_folder import RunFolder
+    from kgqa_hpc.store.shards import write_anchors
 
     search = {"dataset": {"duplicates": {"exact": False, "near": 0.9}}} if near else {}
     config = parse_config({"engine": {"kind": "scripted"}} | search, "bench")
@@ -116,7 +116,7 @@ def make_run(path: Path, items: int, near: str | None = None) -> None:
 
 
 def run_header(run: Any) -> dict[str, Any]:
-    from kgqa_hpc.store.origin import anchors_origin
+    from kgqa_hpc.store.fingerprint import anchors_origin
 
     return {"seed": 42, "totals": {"shape 1": 1}, **anchors_origin(run.manifest().sections)}
 

@@ -43,9 +43,9 @@ from kgqa_hpc.engines.scripted.engine import ScriptedEngine, ScriptedSettings
 from kgqa_hpc.engines.scripted.gpu_model import Batch, Cost, GpuModel
 from kgqa_hpc.runs import fingerprint
 from kgqa_hpc.status.forecast import PUBLISHED_TOKENS, PUBLISHED_TOKENS_PER_S
-from kgqa_hpc.store.anchors import write_anchors
 from kgqa_hpc.store.partition import partition
 from kgqa_hpc.store.run_folder import RunFolder
+from kgqa_hpc.store.shards import write_anchors
 from kgqa_hpc.work import pass_worker as worker
 from kgqa_hpc.work import run as runtime_run
 

@@ -9,7 +9,7 @@ An item takes 5.00 s: 3.11 s to write a question and 1.89 s to judge it, from th
 judgements a day on one A6000 of BioGraphletQA, sections 3.2.2 and 3.3, with a spread of lengths and of the
 machines' speed. Each worker answers one request after the other, so the few minutes in which the last batch
 of a GPU drains are not in here: tools/bench_scheduler.py shows those. Shards are found, leased, renewed and
-committed by the rules of store/queue.py and work/claims.py; each file-system call on metadata takes
+committed by the rules of store/queue.py and work/pace.py; each file-system call on metadata takes
 --latency seconds of the worker's time and is counted.
 
 efficiency  work done over what all workers could have done until the last result was committed
@@ -28,7 +28,7 @@ import statistics
 from dataclasses import dataclass, field
 
 from kgqa_hpc.store.queue import DONE_IN_A_ROW, LONGEST_WAIT, LOOKS, SAMPLE
-from kgqa_hpc.work.claims import SLOW
+from kgqa_hpc.work.pace import SLOW
 
 ITEM = 86_400 / 27_821 + 86_400 / 45_674  # s, to write and to judge one question
 SPREAD = 0.35  # of one item's time, standard deviation over mean; chosen

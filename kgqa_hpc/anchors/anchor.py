@@ -54,16 +54,15 @@ class Anchor:
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> Anchor:
-        """The inverse of `to_dict`; reads version 1 too, which knew graphlets alone."""
-        first = "shape" in data
+        """The inverse of `to_dict`."""
         return cls(
             id=data["id"],
             kind=data["kind"],
-            group=f"shape {data['shape']}" if first else data["group"],
+            group=data["group"],
             nodes=tuple(starmap(Node, data["nodes"])),
             relations=tuple(starmap(Relation, data["relations"])),
             weight=data["weight"],
-            data={"shape": data["shape"]} if first else data["data"],
+            data=data["data"],
         )
 
 
@@ -122,6 +121,7 @@ class AnchorKind:
     with. A kind with `whole_graph` computes answers on the whole named graph (`Source.answers`).
     """
 
+    registry: ClassVar[str] = "anchors"
     name: ClassVar[str]
     Settings: ClassVar[type[KindSettings]] = KindSettings
     columns: ClassVar[tuple[Column, ...]] = ()

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Sequence
+from dataclasses import replace
 from typing import Any, TypeVar
 
+from kgqa_hpc.anchors.anchor import Anchor, Drawn
 from kgqa_hpc.anchors.names import named, plain
 from kgqa_hpc.columns import Column
+from kgqa_hpc.text.digests import short_digest
 
 T = TypeVar("T")
 DIFFICULTY = (
@@ -38,12 +40,12 @@ def askable(given: str, answers: Iterable[str], shared: Collection[str]) -> bool
 
 def content_id(kind: str, *content: Any) -> str:
     """An id that depends on the kind and the content alone."""
-    return f"{kind}-{_digest(json.dumps([kind, *content], ensure_ascii=False)).hex()}"
+    return f"{kind}-{short_digest(json.dumps([kind, *content], ensure_ascii=False)).hex()}"
 
 
 def place(seed: int, text: str) -> bytes:
     """Where something stands in the order that `seed` gives."""
-    return _digest(f"{seed}/{text}")
+    return short_digest(f"{seed}/{text}")
 
 
 def difficulty(steps: int, nodes: int, degree: int) -> dict[str, Any]:
@@ -102,5 +104,18 @@ def wording(
     return own_words(question)
 
 
-def _digest(text: str) -> bytes:
-    return hashlib.blake2b(text.encode(), digest_size=8).digest()
+def gathered(anchors: Any, settings: Any, seed: int) -> Drawn:
+    """What a kind yields, in the order of the seed: each anchor once, at most `number` of them, counted by group.
+
+    An anchor without an id gets the digest of its content. Raises TypeError for what is no anchor.
+    """
+    every: dict[str, Anchor] = {}
+    for anchor in anchors:
+        if not isinstance(anchor, Anchor):
+            raise TypeError(f"draw() gave {anchor!r:.80}; yield Anchor(...), or return Drawn(...)")
+        row = anchor.to_dict()
+        content = [row[key] for key in ("group", "nodes", "relations", "data")]
+        named = anchor if anchor.id else replace(anchor, id=content_id(anchor.kind, *content))
+        every.setdefault(named.id, named)
+    ordered = sorted(every.values(), key=lambda anchor: place(seed, anchor.id))
+    return Drawn(ordered[: getattr(settings, "number", None)], Counter(a.group for a in ordered))

@@ -6,7 +6,6 @@ An anchor holds the names, types and relations its nodes have in the graph.
 
 from __future__ import annotations
 
-import hashlib
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from importlib.util import find_spec
@@ -18,6 +17,7 @@ from kgqa_hpc.anchors.anchor import Anchor, AnchorKind, Drawn, Node, Relation, S
 from kgqa_hpc.columns import Column
 from kgqa_hpc.errors import EmptyGraphError
 from kgqa_hpc.settings import KindSettings
+from kgqa_hpc.text.digests import short_digest
 
 if TYPE_CHECKING:
     from kgqa_hpc.graphlets.ordered_graph import OrderedGraph
@@ -221,4 +221,4 @@ def _digest(graph: KnowledgeGraph, shape: int, nodes: list[int]) -> int:
         [GraphletAnchors.name, shape, *sorted(str(graph.node_ids[node]) for node in nodes)],
         ensure_ascii=False,
     )
-    return int.from_bytes(hashlib.blake2b(content.encode(), digest_size=8).digest(), "big")
+    return int.from_bytes(short_digest(content), "big")

@@ -17,6 +17,9 @@ def init(
     example: Annotated[
         str | None, typer.Option(help="Write this starting configuration to FILE: csv, graphml, slurm …")
     ] = None,
+    accept_changed_code: Annotated[
+        bool, typer.Option("--accept-changed-code", help="Go on with entries whose code was changed.")
+    ] = False,
 ) -> None:
     """Check a configuration completely and create the run folder; or write an example of one."""
     from kgqa_hpc.errors import InputError
@@ -31,7 +34,7 @@ def init(
         raise InputError("which folder? kgqa init CONFIG RUN", "or kgqa init --example NAME FILE")
     from kgqa_hpc.run import Run as AnyRun
 
-    AnyRun.from_config(config, run).create()
+    AnyRun.from_config(config, run).create(accept_code=accept_changed_code)
     say(run)
 
 

@@ -19,8 +19,8 @@ from kgqa_hpc.config.dataset import EvaluationSet
 from kgqa_hpc.dataset.rows import Rows
 from kgqa_hpc.dataset.sketches import words
 from kgqa_hpc.errors import InputError
-from kgqa_hpc.kg.textfile import TextStream
 from kgqa_hpc.text.bounded_json import json_lines, loads
+from kgqa_hpc.text.streams import TextStream
 
 SHORTEST = 3  # words of a question that is looked for whole
 QUESTION_FIELDS = ("question", "query", "prompt", "problem", "instruction", "input", "sentence", "text")

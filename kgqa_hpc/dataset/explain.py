@@ -28,11 +28,11 @@ from kgqa_hpc.runs.chain import build_chain, kind_of
 from kgqa_hpc.steps.item import Item
 from kgqa_hpc.steps.retrace import retrace
 from kgqa_hpc.steps.step import Step
-from kgqa_hpc.store.anchors import AnchorsFile
 from kgqa_hpc.store.journal import journals_of, read_journal
 from kgqa_hpc.store.partition import read_shards_manifest
 from kgqa_hpc.store.results import iter_result
 from kgqa_hpc.store.run_folder import RunFolder
+from kgqa_hpc.store.shards import AnchorsFile
 
 __all__ = ["explain", "render"]
 

@@ -17,7 +17,7 @@ from kgqa_hpc.store.atomic import exists
 from kgqa_hpc.store.journal import journals_of, read_journal
 from kgqa_hpc.store.results import read_result
 from kgqa_hpc.store.run_folder import RunFolder
-from kgqa_hpc.store.shard import ShardEntry
+from kgqa_hpc.store.shards import ShardEntry
 
 ENDED = ("accepted", "rejected", "invalid", "failed")
 

@@ -16,17 +16,15 @@ from kgqa_hpc.config import RunConfig
 from kgqa_hpc.dataset.open_items import ended_items
 from kgqa_hpc.errors import AccountingError, CorruptFile, FingerprintMismatch, InputError, MissingFile
 from kgqa_hpc.runs import run_config
-from kgqa_hpc.store.anchors import GROUP
-from kgqa_hpc.store.anchors import KIND as ANCHORS
 from kgqa_hpc.store.canonical import digest
-from kgqa_hpc.store.origin import anchors_origin, require_origin
+from kgqa_hpc.store.cleanup import quarantine
+from kgqa_hpc.store.fingerprint import anchors_origin, require_origin
 from kgqa_hpc.store.partition import ShardsManifest, read_shards_manifest, stream_shard
-from kgqa_hpc.store.quarantine import quarantine
 from kgqa_hpc.store.queue import done_shards
 from kgqa_hpc.store.results import iter_result
 from kgqa_hpc.store.run_folder import RunFolder
 from kgqa_hpc.store.sealed import read_header
-from kgqa_hpc.store.shard import ShardEntry
+from kgqa_hpc.store.shards import ANCHORS, GROUP, ShardEntry
 from kgqa_hpc.store.table import Table, open_table
 
 # An anchor and its record, both as they are stored; None for an item of an open shard that has not ended.

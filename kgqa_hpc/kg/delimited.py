@@ -18,7 +18,7 @@ import pyarrow as pa
 import pyarrow.csv
 
 from kgqa_hpc.errors import GraphFormatError
-from kgqa_hpc.kg.textfile import LINE_LIMIT, TextStream, refuse_other_encodings
+from kgqa_hpc.text.streams import LINE_LIMIT, TextStream, refuse_other_encodings
 
 # A quoted record must fit into two blocks; even long descriptions do.
 _BLOCK_BYTES = 8 << 20

@@ -1,4 +1,4 @@
-"""kg.h5: a knowledge graph as one sealed file, exactly as it was read. Version 2 added the properties.
+"""kg.h5: a knowledge graph as one sealed file, exactly as it was read.
 
 Groups `nodes` (id, name, type), `edges` (source, target, type), `node_types` and `edge_types` (name) and
 `attributes` (key, value) are tables as in store/table.py; types are int32 rows of the type tables, source and
@@ -35,7 +35,7 @@ def write_graph(
 ) -> None:
     """Write the graph with its own attributes and `attrs` (which win). The same graph gives the same bytes.
 
-    `origin` stands in the header and says whose file it is (store/origin.py).
+    `origin` stands in the header and says whose file it is (store/fingerprint.py).
 
     Raises DiskFull or StoreError; the file appears whole or not at all.
     """
@@ -73,8 +73,8 @@ def read_graph(path: Path) -> KnowledgeGraph:
             edge_type=edges.numbers("type"),
             edge_types=tuple(Table(file["edge_types"]).text("name")),
             attributes=dict(zip(attributes.text("key"), attributes.json("value"), strict=True)),
-            node_properties=_read_properties(file.get("node_properties")),
-            edge_properties=_read_properties(file.get("edge_properties")),
+            node_properties=_read_properties(file["node_properties"]),
+            edge_properties=_read_properties(file["edge_properties"]),
         )
 
 
@@ -123,10 +123,9 @@ def _write_properties(group: h5py.Group, rows: int, columns: Properties) -> None
             _write_array(member, "values", numbers.astype(np.uint8) if numbers.dtype == bool else numbers)
 
 
-def _read_properties(group: h5py.Group | None) -> dict[str, pa.Array]:
+def _read_properties(group: h5py.Group) -> dict[str, pa.Array]:
     found: dict[str, pa.Array] = {}
-    members = [] if group is None else sorted(group.items())  # a file of version 1 has none
-    for _, member in members:
+    for _, member in sorted(group.items()):
         absent = member["present"][:] == 0
         kind = str(member.attrs["type"])
         values = _read_texts(member) if kind == "text" else member["values"][:]

@@ -1,4 +1,4 @@
-"""JSON as a stream: one object per line, or the items of the arrays in one large object, each with its line.
+"""The items of the arrays in one large JSON object as a stream, each with its line.
 
 Only one item is in memory at a time, so that a document of millions of edges needs no more than a small one.
 """
@@ -12,28 +12,11 @@ from collections.abc import Collection, Iterator
 from pathlib import Path
 from typing import Any
 
-import orjson
-
 from kgqa_hpc.errors import GraphFormatError
-from kgqa_hpc.kg.textfile import LINE_LIMIT, TextStream, refuse_other_encodings, text_lines
-from kgqa_hpc.text import bounded_json
+from kgqa_hpc.text.streams import LINE_LIMIT, TextStream, refuse_other_encodings
 
 _PIECE = 1 << 20
 _BLANKS = re.compile(r"[ \t\r\n]*")
-
-
-def json_lines(path: Path) -> Iterator[tuple[int, dict[str, Any]]]:
-    """The objects of a file with one on each line, with the line. Raises GraphFormatError with the line."""
-    for number, text in text_lines(path):
-        if not text.strip():
-            continue
-        try:
-            value = bounded_json.loads(text)
-        except orjson.JSONDecodeError as problem:
-            raise _malformed(path, number, problem.msg) from None
-        if not isinstance(value, dict):
-            raise _malformed(path, number, "not an object")
-        yield number, value
 
 
 def json_members(path: Path, wanted: Collection[str]) -> Iterator[tuple[str, int, dict[str, Any]]]:
@@ -112,7 +95,9 @@ class _Window:
             return value
 
     def malformed(self, what: str) -> GraphFormatError:
-        return _malformed(self._path, self.line, what)
+        return GraphFormatError(
+            f"{self._path.name} line {self.line:,}: not the expected JSON: {what}", "export it again"
+        )
 
     def _advance(self, end: int) -> None:
         self.line += self._text.count("\n", self._at, end)
@@ -133,7 +118,3 @@ class _Window:
         self._ended = not piece
         self._text, self._at = rest + piece, 0
         return bool(piece)
-
-
-def _malformed(path: Path, line: int, what: str) -> GraphFormatError:
-    return GraphFormatError(f"{path.name} line {line:,}: not the expected JSON: {what}", "export it again")

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from kgqa_hpc.errors import ExtensionError
 from kgqa_hpc.kg.graph import KnowledgeGraph
 from kgqa_hpc.kg.sources import SOURCES
 from kgqa_hpc.registry import Registry
@@ -22,7 +23,12 @@ def load_graph(config: GraphConfig) -> KnowledgeGraph:
 
     Raises InputError and its children, each with file, line and cure.
     """
-    graph: KnowledgeGraph = SOURCES.get(config.source)().read(config)
+    with SOURCES.calling(config.source):
+        graph: KnowledgeGraph = SOURCES.get(config.source)().read(config)
+    if not isinstance(graph, KnowledgeGraph):
+        raise ExtensionError(
+            f"{SOURCES.entry(config.source)}: read() returned {graph!r:.80}", "return a KnowledgeGraph"
+        )
     if config.hydrate is None:
         return graph
     hydrated: KnowledgeGraph = HYDRATORS.get("recipe")(graph, Path(config.hydrate), tables_folder(config))

@@ -16,6 +16,7 @@ from kgqa_hpc.prompts.front_matter import place
 from kgqa_hpc.prompts.prompt import Prompt, load_prompt, try_prompt
 from kgqa_hpc.settings import StepSettings
 from kgqa_hpc.steps import STEPS
+from kgqa_hpc.steps.evidence import check_kind
 from kgqa_hpc.steps.item import Item
 from kgqa_hpc.steps.step import Step, StepContext
 from kgqa_hpc.steps.variants import KindFamily, StepFamily
@@ -34,7 +35,8 @@ def kind_of(config: RunConfig) -> AnchorKind:
     names = dict.fromkeys(one.anchors.kind for one in (config, *config.variant_configs().values()))
     kinds: list[AnchorKind] = [KINDS.get(name)() for name in names]
     for kind in kinds:
-        check_columns(kind.columns, f"anchor kind {kind.name} of {KINDS.origin(kind.name)}")
+        check_columns(kind.columns, KINDS.entry(kind.name))
+        check_kind(kind)
     return kinds[0] if len(kinds) == 1 else KindFamily(kinds)
 
 
@@ -112,7 +114,7 @@ def schemas_of(chain: list[Step]) -> list[dict[str, Any]]:
 
 def _step(settings: StepSettings, context: StepContext, folder: str | Path | None, domain: str) -> Step:
     made: type[Step] = STEPS.get(settings.use)
-    check_columns(made.columns_for(settings), f"step {settings.use} of {STEPS.origin(settings.use)}")
+    check_columns(made.columns_for(settings), STEPS.entry(settings.use))
     return made(settings, None if settings.prompt is None else prompt_of(settings, folder, domain), context)
 
 

@@ -10,12 +10,13 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from kgqa_hpc.anchors import KINDS
 from kgqa_hpc.config import GraphConfig, RunConfig
 from kgqa_hpc.config.variants import share_anchors
 from kgqa_hpc.errors import InputError
 from kgqa_hpc.runs.open import fingerprint, kept_prompts, larger, open_for_work, open_run
 from kgqa_hpc.runs.trust import require_agreed
-from kgqa_hpc.store.origin import anchors_origin
+from kgqa_hpc.store.fingerprint import anchors_origin
 from kgqa_hpc.store.run_folder import RunFolder
 from kgqa_hpc.terminal import SHORT, note, stage_progress
 
@@ -37,15 +38,16 @@ class Sampled:
 
 def sample_into(run: RunFolder, config: RunConfig, threads: int | None = None) -> Sampled:
     """Draw the anchors of a run and write them, with what the kind tells about the draw."""
-    from kgqa_hpc.store.anchors import write_anchors
     from kgqa_hpc.store.atomic import make_folder, write_file
+    from kgqa_hpc.store.shards import write_anchors
 
     drawn, header, notes = _draw(run, config, threads)
     make_folder(run.stats)
     for name, content in drawn.files.items():
         write_file(run.stats / name, content)
     header |= anchors_origin(run.manifest().sections)
-    total = write_anchors(run.anchors, (anchor.to_dict() for anchor in drawn.anchors), header)
+    with KINDS.calling(config.anchors.kind):
+        total = write_anchors(run.anchors, (anchor.to_dict() for anchor in drawn.anchors), header)
     return Sampled(run.anchors, total, notes)
 
 
@@ -89,11 +91,14 @@ def _reduced_and_profiles(
 def _anchors(config: RunConfig, source: Any, tools: Any) -> Any:
     """What the configuration draws; of a study each variant's anchors, drawn once where all have the same."""
     from kgqa_hpc.anchors.anchor import Drawn
+    from kgqa_hpc.anchors.family import gathered
     from kgqa_hpc.runs.chain import kind_of
     from kgqa_hpc.steps.variants import with_variants
 
     def draw(one: RunConfig) -> Any:
-        return kind_of(one).draw(source, one.anchors, one.seed, tools)
+        with KINDS.calling(one.anchors.kind):
+            drawn = kind_of(one).draw(source, one.anchors, one.seed, tools)
+            return drawn if isinstance(drawn, Drawn) else gathered(drawn, one.anchors, one.seed)
 
     variants = config.variant_configs()
     if config.variants is None or not variants:
@@ -118,8 +123,8 @@ def extend(folder: Path, size: int, threads: int | None = None, *, trust: bool =
     agreed to, or are with `trust` (runs/trust.py). Raises InputError when the larger sample does not begin with
     the old one (balanced samples, studies whose variants draw their own), or is not larger.
     """
-    from kgqa_hpc.store.anchors import AnchorsFile, write_anchors
     from kgqa_hpc.store.sealed import read_header
+    from kgqa_hpc.store.shards import AnchorsFile, write_anchors
 
     run, config = open_run(folder)
     require_agreed(run, config.plain(), trust=trust)

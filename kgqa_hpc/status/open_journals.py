@@ -14,8 +14,8 @@ from pathlib import Path
 from typing import Any
 
 from kgqa_hpc.errors import StoreError
+from kgqa_hpc.store.fingerprint import ResultOrigin
 from kgqa_hpc.store.journal import read_on
-from kgqa_hpc.store.origin import ResultOrigin
 from kgqa_hpc.store.regular import ABSENT_NOW
 from kgqa_hpc.store.results import count
 
@@ -70,7 +70,7 @@ class JournalCounts:
                 try:
                     self._shards[name] = _read(folder, shard, sizes, expected)
                 except (StoreError, OSError):
-                    continue  # gone, for its result is there, or a hiccup of the file system
+                    continue  # gone, for its result is there, or a transient error of the file system
 
     def to_dict(self) -> dict[str, Any]:
         return {name: asdict(shard) for name, shard in self._shards.items()}

@@ -59,7 +59,7 @@ class PassTotals:
             except MissingFile:  # set aside since the look: no result any more
                 self.corrupt.discard(shard)
             except StoreError:
-                continue  # a hiccup of the file system: the next look reads it
+                continue  # a transient error of the file system: the next look reads it
         open_ones = {shard: found for shard, found in journals.items() if shard not in self.counted}
         self.journals.refresh(run.results(self.pass_name), open_ones, origin)
 

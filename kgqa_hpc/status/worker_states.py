@@ -16,7 +16,7 @@ import psutil
 
 from kgqa_hpc.store import canonical
 from kgqa_hpc.store.atomic import make_folder, write_file
-from kgqa_hpc.store.clock import machine, time_at
+from kgqa_hpc.store.cleanup import machine, time_at
 from kgqa_hpc.store.regular import names_if_there, read_if_there_with_state
 
 ALIVE = 90.0  # s; three missed rewrites of the slowest rhythm

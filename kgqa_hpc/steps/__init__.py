@@ -8,10 +8,10 @@ STEPS = Registry(
     {
         "generate": "kgqa_hpc.steps.generate:Generate",
         "judge": "kgqa_hpc.steps.judge:Judge",
-        "score": "kgqa_hpc.steps.score:Score",
+        "score": "kgqa_hpc.steps.judge:Score",
         "check": "kgqa_hpc.steps.check:Check",
         "word": "kgqa_hpc.steps.generate:Word",
         "verify": "kgqa_hpc.steps.check:Verify",
-        "keep": "kgqa_hpc.steps.keep:Keep",
+        "keep": "kgqa_hpc.steps.check:Keep",
     },
 )

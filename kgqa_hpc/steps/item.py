@@ -61,24 +61,19 @@ class Item:
 
     @classmethod
     def from_record(cls, anchor: Anchor, record: dict[str, Any]) -> Item:
-        """The inverse of `to_record`, for the next pass; reads version 1 too, where a judge alone rejected.
-
-        Raises ValueError on another anchor's record.
-        """
+        """The inverse of `to_record`, for the next pass. Raises ValueError on another anchor's record."""
         if record["id"] != anchor.id:
             raise ValueError(f"record {record['id']} is not of anchor {anchor.id}")
-        reason = record["reason"]
-        first = record["status"] in ("accepted", "rejected") and (not reason or reason.startswith("judge: "))
         return cls(
             anchor,
             record["status"],
-            reason,
+            record["reason"],
             record["output"],
             record["verdicts"],
-            record.get("features", {}),
-            record.get("annotations", {}),
-            record.get("records"),
-            record.get("decided", first),
+            record["features"],
+            record["annotations"],
+            record["records"],
+            record["decided"],
             record.get("state", {}),
             record["trace"],
         )

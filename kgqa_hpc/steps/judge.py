@@ -1,4 +1,8 @@
-"""Ask whether question and answer hold; never take their text from the judge."""
+"""Ask a model about a question-answer pair: whether it holds (`judge`), or how good it is (`score`).
+
+The text of the pair is never taken from a judge. A score never rejects without a `minimum`; the six
+criteria of the prompt study (BioGraphletQA, section 3.2.1) are six steps of this sort.
+"""
 
 from __future__ import annotations
 
@@ -7,10 +11,12 @@ from typing import Any
 
 from pydantic import Field
 
+from kgqa_hpc.columns import Column
+from kgqa_hpc.engines.engine import Response
 from kgqa_hpc.prompts.safe_text import TEXT_LENGTH, clean_text
 from kgqa_hpc.settings import StepSettings
 from kgqa_hpc.steps.item import Item
-from kgqa_hpc.steps.step import Done, Outcome, Reject, Step
+from kgqa_hpc.steps.step import Done, Outcome, Reject, Retry, Step
 
 PAIR = ("question", "answer")
 
@@ -53,3 +59,59 @@ class Judge(Step):
 def pair_variables(item: Item) -> dict[str, Any]:
     """The question and answer that a judge sees, each on one line."""
     return {key: clean_text(item.output[key], TEXT_LENGTH) for key in PAIR}
+
+
+UNREADABLE = "unreadable"  # annotation: labels of the scores that could not be read
+
+
+class ScoreSettings(StepSettings):
+    """What a score leads to."""
+
+    minimum: float | None = Field(
+        None, description="Reject below this score; default: score only. A boolean counts as 0 or 1."
+    )
+
+    inverted: bool = Field(False, description="Count a boolean the other way round: false is 1.")
+    unreadable: float | None = Field(
+        None,
+        description="Score of an answer that cannot be read, instead of losing the item; asked once then.",
+    )
+
+
+class Score(Step):
+    """The number or boolean `score` of the answer, as the feature named like the step."""
+
+    name = "score"
+    Settings = ScoreSettings
+    answer = {"score": "boolean|integer|number"}
+    adds = "feature"
+    needs = PAIR
+
+    def variables(self, item: Item) -> dict[str, Any]:
+        return pair_variables(item)
+
+    def accept(self, item: Item, answer: dict[str, Any]) -> Outcome:
+        value = float(answer["score"])
+        if self.settings.inverted:
+            value = 1.0 - value
+        item.features[self.label] = value
+        minimum = self.settings.minimum
+        if minimum is not None and value < minimum:
+            return Reject(f"{self.label}: below {minimum:g}")
+        return Done()
+
+    def take(self, item: Item, response: Response, attempt: int, turn: int = 0) -> Outcome:
+        outcome = super().take(item, response, attempt, turn)
+        if (
+            isinstance(outcome, Retry)
+            and outcome.lost_as == "invalid"
+            and self.settings.unreadable is not None
+        ):
+            item.features[self.label] = self.settings.unreadable
+            item.annotations.setdefault(UNREADABLE, []).append(self.label)
+            return Done()
+        return outcome
+
+    @classmethod
+    def columns_for(cls, settings: ScoreSettings) -> tuple[Column, ...]:
+        return (Column(settings.label, "double", f"Score of the step {settings.label}."),)

@@ -14,14 +14,13 @@ no engine and no queue. The worker asks it for a request, gives it the response,
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Any, ClassVar, Literal
 
 from kgqa_hpc.anchors.anchor import AnchorKind
-from kgqa_hpc.columns import Column, fits
+from kgqa_hpc.columns import Column
 from kgqa_hpc.engines.engine import EngineInfo, Request, Response
 from kgqa_hpc.errors import ExtensionError
 from kgqa_hpc.prompts.prompt import Prompt
@@ -30,37 +29,12 @@ from kgqa_hpc.steps.answer_fields import Fields, Parsed, Unparseable, fields_of
 from kgqa_hpc.steps.answer_json import parse_json, parse_last_object
 from kgqa_hpc.steps.decision import Decision
 from kgqa_hpc.steps.item import Item
+from kgqa_hpc.steps.outcomes import Ask, Done, Outcome, Reject, Retry, checked, finish
+from kgqa_hpc.text.digests import short_digest
+
+__all__ = ["Ask", "Done", "Outcome", "Reject", "Retry", "Step", "StepContext", "finish"]
 
 TRACE_TEXT = 100_000  # characters of a raw answer that are kept
-
-
-@dataclass(frozen=True, slots=True)
-class Done:
-    """The step did what it is for; the item goes on."""
-
-
-@dataclass(frozen=True, slots=True)
-class Ask:
-    """The step has another question about the same item; what it knows so far stands in item.state."""
-
-
-@dataclass(frozen=True, slots=True)
-class Retry:
-    """No usable answer. `lost_as` is the item's status if this was the last attempt."""
-
-    reason: str
-    lost_as: Literal["invalid", "failed"]
-
-
-@dataclass(frozen=True, slots=True)
-class Reject:
-    """The item is no good; `reason` begins with the step's name. `decided`: by verdicts alone."""
-
-    reason: str
-    decided: bool = False
-
-
-Outcome = Done | Ask | Retry | Reject
 
 
 @dataclass(slots=True)
@@ -88,6 +62,7 @@ class Step:
     will not do.
     """
 
+    registry: ClassVar[str] = "steps"
     name: ClassVar[str]
     Settings: ClassVar[type[StepSettings]] = StepSettings
     default_prompt: ClassVar[str | None] = None
@@ -208,14 +183,16 @@ class Step:
         entry["repaired"] = parsed.repaired
         if cut := self._cut_off(parsed):
             return Retry(f"too_long:{cut}", lost_as="invalid")
-        outcome = self._checked(self.accept(item, parsed.value), item)
+        before = set(item.annotations)
+        outcome = checked(self.accept(item, parsed.value), item, self._columns, before, self.entry)
         if isinstance(outcome, Ask) and turn + 1 >= self.turns:
             return Reject(f"{self.label}: no end after {self.turns} turns")
         return self._decided(item) if isinstance(outcome, Done) else outcome
 
     def run(self, item: Item) -> Outcome:
         """Do a step without a prompt."""
-        outcome = self._checked(self.compute(item), item)
+        before = set(item.annotations)
+        outcome = checked(self.compute(item), item, self._columns, before, self.entry)
         if isinstance(outcome, Ask):
             raise ExtensionError(
                 f"{self.entry} asks on item {item.id}, but has no prompt", "give it `answer` and a prompt"
@@ -227,20 +204,7 @@ class Step:
         """The step with its package, for messages."""
         from kgqa_hpc.steps import STEPS
 
-        return f"step {self.name} of {STEPS.origin(self.name) if self.name in STEPS else '(unknown package)'}"
-
-    def _checked(self, outcome: Any, item: Item) -> Outcome:
-        """The outcome; a value that does not fit its column fails the item. Raises ExtensionError for no outcome."""
-        if not isinstance(outcome, Done | Ask | Retry | Reject):
-            raise ExtensionError(
-                f"{self.entry} returned {outcome!r:.80} on item {item.id}",
-                "return Done(), Ask(), Retry(reason, lost_as) or Reject(reason)",
-            )
-        for column in self._columns if isinstance(outcome, Done) else ():
-            for values in (item.annotations, item.output, *(item.records or ())):
-                if not fits(values.get(column.name), column.type):
-                    return Retry(f"column {column.name} is no {column.type}", lost_as="failed")
-        return outcome
+        return STEPS.entry(self.name)
 
     def _variables(self, item: Item) -> dict[str, Any]:
         """Its own variables, and the anchor's where the prompt names one (most judges are shown none)."""
@@ -314,8 +278,7 @@ def _place(label: str, turn: int) -> str:
 @lru_cache(maxsize=1 << 11)  # asked for by the request, and again by the trace of its answer
 def seed_of(run_seed: int, item_id: str, step: str, attempt: int) -> int:
     """31 bits that differ between items, steps and attempts and never depend on the process or the time."""
-    text = f"{run_seed}/{item_id}/{step}/{attempt}".encode()
-    return int.from_bytes(hashlib.blake2b(text, digest_size=4).digest(), "big") >> 1
+    return int.from_bytes(short_digest(f"{run_seed}/{item_id}/{step}/{attempt}", 4), "big") >> 1
 
 
 def storable(text: str) -> str:
@@ -333,16 +296,3 @@ def unusable(response: Response) -> Retry:
         return Retry("aborted", lost_as="failed")
     too_long = any(word in (response.error or "").lower() for word in ("context", "too long"))
     return Retry("prompt too long" if too_long else "engine error", lost_as="failed")
-
-
-def finish(item: Item, outcome: Outcome, step: str | None = None) -> None:
-    """Close the item: set `status` and `reason`. `step` is needed only if no request was ever answered."""
-    item.state = {}
-    if isinstance(outcome, Done):
-        item.status, item.reason = "accepted", None
-    elif isinstance(outcome, Reject):
-        item.status, item.reason, item.decided = "rejected", outcome.reason, outcome.decided
-    elif isinstance(outcome, Retry):
-        name = step or (item.trace[-1]["step"] if item.trace else None)
-        item.status, item.reason = outcome.lost_as, f"{name}: {outcome.reason}" if name else outcome.reason
-        item.decided = False

@@ -10,7 +10,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from kgqa_hpc.errors import CorruptFile, MissingFile, NewerFormat
+from kgqa_hpc.errors import CorruptFile, MissingFile, NewerFormat, OlderFormat
 from kgqa_hpc.store import atomic, canonical
 from kgqa_hpc.store.regular import NotRegular, read_with_state
 
@@ -26,8 +26,8 @@ def write_document(path: Path, content: dict[str, Any], exclusive: bool = False)
 def read_document(path: Path, kind: str | None = None, version: int = 1) -> dict[str, Any]:
     """The verified content, without its checksum.
 
-    With `kind`, the document's "format" must be `kgqa-<kind>` and its "version" at most `version`.
-    Raises CorruptFile, NewerFormat, or StoreError when the file is missing or unreadable.
+    With `kind`, the document's "format" must be `kgqa-<kind>` and its "version" `version`.
+    Raises CorruptFile, NewerFormat, OlderFormat, or StoreError when the file is missing or unreadable.
     """
     data = read_bytes(path)
     try:
@@ -66,7 +66,7 @@ def read_sized(path: Path, limit: int = -1) -> tuple[bytes, int]:
 
 
 def require_kind(path: Path, header: dict[str, Any], kind: str, version: int) -> None:
-    """Raises CorruptFile for another kind of file, NewerFormat for a later version of this kind."""
+    """Raises CorruptFile for another kind of file, NewerFormat or OlderFormat for another version of this kind."""
     found, number = header.get("format"), header.get("version")
     if found != f"kgqa-{kind}" or not isinstance(number, int) or number < 1:
         raise CorruptFile(f"{path}: is {found!r}, not a kgqa-{kind} file")
@@ -75,6 +75,8 @@ def require_kind(path: Path, header: dict[str, Any], kind: str, version: int) ->
             f"{path}: version {number} of kgqa-{kind}; this program knows up to {version}",
             "update kgqa_hpc, or use the version that wrote the run",
         )
+    if number < version:
+        raise OlderFormat(f"{path}: version {number} of kgqa-{kind}; this program reads version {version}")
 
 
 def _render(content: dict[str, Any]) -> bytes:

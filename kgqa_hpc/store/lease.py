@@ -25,7 +25,7 @@ from pathlib import Path
 from typing import Any
 
 from kgqa_hpc.store import atomic, canonical, disk
-from kgqa_hpc.store.clock import Clock, machine
+from kgqa_hpc.store.cleanup import Clock, machine
 from kgqa_hpc.store.regular import GONE, open_regular
 
 SUFFIX = ".lease"

@@ -2,7 +2,7 @@
 
 It lives and dies with the process: a suspended or killed worker has no heartbeat, and its shards go to
 others. When it finds that a lease was taken over, or that somebody else finished the shard, it says so and
-lets go. It never ends silently: a file system that hiccups is asked again soon, and anything else is raised
+lets go. It never ends silently: a file system that fails for a moment is asked again soon, and anything else is raised
 in the main thread by `check`.
 """
 

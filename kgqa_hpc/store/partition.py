@@ -17,16 +17,13 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from kgqa_hpc.errors import CorruptFile, FingerprintMismatch, MissingFile, StoppedEarly, StoreError
-from kgqa_hpc.store.anchors import KIND as ANCHORS
-from kgqa_hpc.store.anchors import AnchorsFile
 from kgqa_hpc.store.atomic import exists, make_folder
+from kgqa_hpc.store.cleanup import quarantine
 from kgqa_hpc.store.document import read_document, write_document
-from kgqa_hpc.store.origin import anchors_origin, require_origin
-from kgqa_hpc.store.quarantine import quarantine
+from kgqa_hpc.store.fingerprint import anchors_origin, require_origin
 from kgqa_hpc.store.run_folder import RunFolder
 from kgqa_hpc.store.sealed import read_header
-from kgqa_hpc.store.shard import KIND as SHARD
-from kgqa_hpc.store.shard import ShardEntry, open_shard, write_shard
+from kgqa_hpc.store.shards import ANCHORS, SHARD, AnchorsFile, ShardEntry, open_shard, write_shard
 
 KIND = "shards"
 # Threads that write shards: a file waits for the disk most of its time, HDF5 itself takes one at a time.

@@ -16,7 +16,7 @@ from pathlib import Path
 
 # What "it is not there" may look like, on network file systems too.
 GONE = (errno.ENOENT, errno.ENOTDIR, errno.ESTALE)
-# What may be said of a file that others replace just now, or of a file system with a hiccup.
+# What may be said of a file that others replace just now, or of a file system with a transient error.
 ABSENT_NOW = (*GONE, errno.EIO, errno.EACCES, errno.EPERM, errno.ELOOP)
 # NFS: a handle to a file that was replaced is stale; opening the name again gets the new file.
 REOPENED = 3

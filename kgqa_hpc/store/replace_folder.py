@@ -23,8 +23,7 @@ from pathlib import Path
 
 from kgqa_hpc.errors import StoreError
 from kgqa_hpc.store.atomic import TEMP_SUFFIX, disk_errors, sync_folder
-from kgqa_hpc.store.clock import machine
-from kgqa_hpc.store.litter import sweep_temps
+from kgqa_hpc.store.cleanup import machine, sweep_temps
 
 _AT_FDCWD = -100
 _RENAME_EXCHANGE = 2

@@ -13,7 +13,7 @@ from typing import Any
 
 from kgqa_hpc.store import canonical, sealed
 from kgqa_hpc.store.atomic import make_folder
-from kgqa_hpc.store.origin import ResultOrigin
+from kgqa_hpc.store.fingerprint import ResultOrigin
 from kgqa_hpc.store.table import JSON, TEXT, open_table, write_table
 
 KIND = "result"
@@ -96,7 +96,7 @@ def iter_result(path: Path, origin: ResultOrigin | None = None) -> Iterator[dict
         read_summary(path, origin)
     with open_table(path, KIND, GROUP) as table:
         for row in table.raw("record"):
-            yield bounded(canonical.loads(row))
+            yield canonical.loads(row)
 
 
 def read_summary(path: Path, origin: ResultOrigin | None = None) -> dict[str, Any]:
@@ -113,20 +113,6 @@ def read_summary(path: Path, origin: ResultOrigin | None = None) -> dict[str, An
 def verify_result(path: Path, origin: ResultOrigin) -> None:
     """Check every byte, and where the result comes from. Raises as `read_result`."""
     origin.require(path, sealed.verify(path, KIND))
-
-
-def bounded(record: dict[str, Any]) -> dict[str, Any]:
-    """The record with token counts that can be summed, in place.
-
-    A server may claim any number; versions before 2 wrote it down as it came, or as text where it did not
-    fit into 64 bits.
-    """
-    for entry in record.get("trace") or ():
-        for number in (entry.get("tokens") or {}).values():
-            if number.__class__ is not int or not 0 <= number <= MOST:
-                entry["tokens"] = {kind: count(number) for kind, number in entry["tokens"].items()}
-                break
-    return record
 
 
 def count(number: Any) -> int:

@@ -19,12 +19,21 @@ import yaml
 
 from kgqa_hpc.errors import CorruptFile, FingerprintMismatch, InputError, MissingFile
 from kgqa_hpc.store import atomic, disk
-from kgqa_hpc.store.config_digest import pass_digest, require_same
+from kgqa_hpc.store.cleanup import quarantine, sweep_temps
 from kgqa_hpc.store.document import read_bytes, read_document, write_document
-from kgqa_hpc.store.litter import sweep_temps
-from kgqa_hpc.store.manifest import Manifest, Sections, new_manifest, read_manifest, write_manifest
-from kgqa_hpc.store.origin import ResultOrigin, anchors_origin, graph_origin, require_origin
-from kgqa_hpc.store.quarantine import quarantine
+from kgqa_hpc.store.fingerprint import (
+    Manifest,
+    ResultOrigin,
+    Sections,
+    anchors_origin,
+    graph_origin,
+    new_manifest,
+    pass_digest,
+    read_manifest,
+    require_origin,
+    require_same,
+    write_manifest,
+)
 from kgqa_hpc.store.regular import irregular
 from kgqa_hpc.store.yaml_file import load_yaml
 
@@ -54,6 +63,7 @@ class RunFolder:
     anchors = _Place("anchors.h5")
     stats = _Place("stats")
     prompts = _Place("prompts")
+    plugins = _Place("plugins")
     pins = _Place("pins")
     shards = _Place("shards")
     shards_manifest = _Place("shards/manifest.json")
@@ -89,7 +99,7 @@ class RunFolder:
         trusted: Mapping[str, Any] | None = None,
     ) -> RunFolder:
         """Make the folder for a resolved configuration (plain data) and its fingerprint
-        (store/config_digest.py).
+        (store/fingerprint.py).
 
         `trusted` is what its maker agrees to (runs/trust.py); None leaves what was agreed to before.
         A run that is there already with the same fingerprint stays; its config.yaml takes over what may
@@ -168,7 +178,9 @@ class RunFolder:
         manifest = self.manifest()
         recorded = {name: section["values"] for name, section in manifest.sections.items()}
         wanted = {name: section["values"] for name, section in sections.items()}
-        require_same(str(self.path), recorded, wanted, _CURE)
+        entries = recorded.get("entries") != wanted.get("entries")
+        accept = f"{_CURE}; other code alone: kgqa init CONFIG {self.path} --accept-changed-code"
+        require_same(str(self.path), recorded, wanted, accept if entries else _CURE)
         return manifest.digest
 
     def pin(self, name: str, values: Mapping[str, Any]) -> None:
@@ -237,6 +249,15 @@ class RunFolder:
         shutil.rmtree(self.prompts, ignore_errors=True)
         atomic.write_file(self.config_file, _yaml(config))
         write_manifest(self.manifest_file, new_manifest(sections, trusted))
+
+    def accept_entries(self, sections: Sections) -> None:
+        """Go on with other code of the run's entries; the manifest keeps what it was before."""
+        manifest = self.manifest()
+        before = manifest.sections.get("entries", {}).get("values", {})
+        entries = {name: dict(section) for name, section in sections.items() if name == "entries"}
+        others = {name: section for name, section in manifest.sections.items() if name != "entries"}
+        changed = replace(manifest, sections={**others, **entries}, earlier=[*manifest.earlier, before])
+        write_manifest(self.manifest_file, changed)
 
     def pin_trust(self, trusted: Mapping[str, Any]) -> None:
         """Pin what the user who calls this agrees to; the owner of the manifest says who it was."""

@@ -6,6 +6,7 @@ files really hold has fewer than ten.
 
 from __future__ import annotations
 
+import io
 import re
 from collections.abc import Iterator
 from itertools import accumulate
@@ -15,6 +16,7 @@ from typing import IO, Any
 import orjson
 
 from kgqa_hpc.errors import InputError
+from kgqa_hpc.text.streams import TextStream
 
 DEEPEST = 64  # brackets within brackets
 LONGEST_LINE = 64 << 20  # bytes; a longer one is a mistake, or an attack on the memory
@@ -56,11 +58,10 @@ def json_lines(
         yield number, value
 
 
-def json_objects(
-    file: IO[bytes], path: Path, error: type[InputError] = InputError
-) -> Iterator[tuple[int, dict[str, Any]]]:
-    """The same where every value must be an object."""
-    for number, value in json_lines(file, path, error):
-        if not isinstance(value, dict):
-            raise error(f"{path} line {number:,}: not a JSON object", "write one object a line")
-        yield number, value
+def json_objects(path: Path, error: type[InputError] = InputError) -> Iterator[tuple[int, dict[str, Any]]]:
+    """The same of a file, plain or compressed, in which every line must be an object."""
+    with io.BufferedReader(TextStream(path, error, checked=False), 1 << 20) as file:
+        for number, value in json_lines(file, path, error):
+            if not isinstance(value, dict):
+                raise error(f"{path} line {number:,}: not a JSON object", "write one object a line")
+            yield number, value

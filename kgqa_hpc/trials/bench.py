@@ -15,7 +15,7 @@ from kgqa_hpc.runs import create_run, open_run
 from kgqa_hpc.runs.chain import build_chain, kind_of
 from kgqa_hpc.stages import import_graph, sample
 from kgqa_hpc.steps.item import Item
-from kgqa_hpc.store.anchors import AnchorsFile
+from kgqa_hpc.store.shards import AnchorsFile
 from kgqa_hpc.trials.measure import measure
 
 

@@ -17,7 +17,10 @@ from kgqa_hpc.config import RunConfig
 from kgqa_hpc.engines.engine import Request, Response
 from kgqa_hpc.engines.process import EngineProcess
 from kgqa_hpc.runs.chain import build_chain, kind_of, schemas_of, set_engine
+from kgqa_hpc.runs.checks import missing_packages, require_packages
+from kgqa_hpc.steps import STEPS
 from kgqa_hpc.steps.item import Item
+from kgqa_hpc.terminal import note
 from kgqa_hpc.text.plain_text import printable
 from kgqa_hpc.trials.bench import small_sample, some_anchors
 from kgqa_hpc.work.item_scheduler import Limits, Scheduler, Task
@@ -55,6 +58,9 @@ def preview(whole: RunConfig, number: int) -> dict[str, Any]:
     """A few items through all steps of a configuration, without a run: what happened to each, and what `MANY`
     would take, as plain data. Raises ConfigError, PromptError, EngineConfigError, EngineError.
     """
+    require_packages(whole, "graph", "anchors", "engine", "passes")
+    for line in missing_packages(whole, "dataset"):
+        note(f"note: {line}")
     with tempfile.TemporaryDirectory(prefix="kgqa-preview-") as scratch:
         config, anchors = small_sample(whole, number, Path(scratch, "run"))
         return _sent(config, some_anchors(anchors, number), Path(scratch, "engine.log"))
@@ -71,7 +77,21 @@ def _sent(config: RunConfig, anchors: Sequence[Anchor], log: Path) -> dict[str, 
         heard += listening
         seconds += took
     told = [_told(item, heard) for item in items]
-    return {"items": told, **_cost(told, seconds)}
+    notes = _notes(config, items)
+    return {"items": told, **({"notes": notes} if notes else {}), **_cost(told, seconds)}
+
+
+def _notes(config: RunConfig, items: Sequence[Item]) -> list[str]:
+    """A sentence for each column of a step that no item was given a value for."""
+    given = set[str]()
+    for item in items:
+        given.update(*(item.annotations, item.output, item.features, *(item.records or ())))
+    columns = [(step, column) for step in config.steps for column in STEPS.get(step.use).columns_for(step)]
+    return [
+        f"column {column.name} of step {step.label} has no value in any of these items"
+        for step, column in columns
+        if column.name not in given and any(item.status == "accepted" for item in items)
+    ]
 
 
 def _through(
@@ -151,11 +171,13 @@ def _lines(document: dict[str, Any]) -> Iterator[str]:
             yield f"  {request['id']}, {request['seconds']:.1f} s, {request['finish']}"
             yield from (f"    > {printable(line)}" for line in request["messages"][-1]["content"].split("\n"))
             yield f"    < {printable(request['text'])}"
-        for name, value in {**item["output"], **item["verdicts"], **item["features"]}.items():
+        parts = (item["output"], item["verdicts"], item["features"], item["annotations"])
+        for name, value in (pair for part in parts for pair in part.items()):
             yield f"  {printable(name):<12} {printable(str(value))}"
         tokens = item["tokens"]
         yield f"  {tokens['prompt']:,} tokens read, {tokens['completion']:,} written, {item['seconds']:.1f} s"
         yield ""
+    yield from document.get("notes", ())
     each, all_ = document["per_item"], document["forecast"]
     yield f"an item   {each['prompt']:,.0f} tokens read, {each['completion']:,.0f} written, {each['seconds']:.2f} s"
     yield (

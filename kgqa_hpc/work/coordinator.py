@@ -19,14 +19,13 @@ from kgqa_hpc.status.render import metrics
 from kgqa_hpc.status.snapshot import Status, compose, load_totals, to_document
 from kgqa_hpc.status.worker_states import read_states, sweep_states
 from kgqa_hpc.store.atomic import make_folder, write_file
+from kgqa_hpc.store.cleanup import quarantine
 from kgqa_hpc.store.lease import Lease, Leases, holders
 from kgqa_hpc.store.lease_renewal import Heartbeat
 from kgqa_hpc.store.partition import ShardsManifest, partition
-from kgqa_hpc.store.quarantine import quarantine
-from kgqa_hpc.store.queue import done_shards
+from kgqa_hpc.store.queue import done_shards, sweep
 from kgqa_hpc.store.results import verify_result
 from kgqa_hpc.store.run_folder import RunFolder
-from kgqa_hpc.store.sweep import sweep
 
 ROLE = ".lead"  # no pass can be named so
 NOTE_EVERY = 60.0  # s between two notes in the history

@@ -20,10 +20,11 @@ from typing import Protocol, TypeVar
 
 from kgqa_hpc.engines.engine import Request, Response
 from kgqa_hpc.errors import EngineDied, EngineError, KgqaError
+from kgqa_hpc.steps.evidence import end
 from kgqa_hpc.steps.item import Item
 from kgqa_hpc.steps.step import Ask, Done, Outcome, Reject, Retry, Step, finish
 from kgqa_hpc.terminal import LOG
-from kgqa_hpc.work.engine_starts import bring_up
+from kgqa_hpc.work.pace import bring_up
 
 Given = TypeVar("Given")
 TURN = 0.5  # s of work on answers after which a turn ends, so that a stop and the clock are seen
@@ -118,7 +119,7 @@ class Scheduler:
     @property
     def waiting(self) -> int:
         """Tasks that are not in the engine."""
-        return sum(map(len, self._queues)) + sum(map(len, self._groups))
+        return sum(map(len, (*self._queues, *self._groups)))
 
     @property
     def in_flight(self) -> int:
@@ -275,7 +276,7 @@ class Scheduler:
             case Done() if task.step < len(self._chain):
                 self._queues[task.step].append(task)
             case Done() if self._last:
-                finish(task.item, outcome)
+                end(task.item, outcome, self._chain[-1].context.kind)
             case Ask():
                 task.attempt, task.turn = 0, task.turn + 1
                 self._queues[task.step].appendleft(task)
@@ -284,7 +285,7 @@ class Scheduler:
                 self.counters.retries += 1
                 self._queues[task.step].appendleft(task)
             case Retry() | Reject():
-                finish(task.item, outcome, self._chain[task.step].label)
+                end(task.item, outcome, self._chain[-1].context.kind, self._chain[task.step].label)
         if task.item.status == "failed" and self._streak:
             self._held.append(task)
         else:

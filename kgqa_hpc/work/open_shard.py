@@ -16,9 +16,9 @@ from kgqa_hpc.anchors.anchor import Anchor
 from kgqa_hpc.errors import StoreError
 from kgqa_hpc.steps.item import Item
 from kgqa_hpc.steps.step import Step
+from kgqa_hpc.store.cleanup import quarantine_copy
 from kgqa_hpc.store.journal import open_next, read_journal, remove_journals
 from kgqa_hpc.store.lease import Lease
-from kgqa_hpc.store.quarantine import quarantine_copy
 from kgqa_hpc.store.results import Row, Tally, write_rows
 from kgqa_hpc.work.item_scheduler import Task
 from kgqa_hpc.work.session import Session
@@ -128,9 +128,8 @@ class OpenShard:
 
     def _goes_on(self, before: Record) -> bool:
         """Whether an item needs this pass: accepted ones do, and those that another judge may decide anew."""
-        decided = before.get("decided", (before["reason"] or "").startswith("judge: "))
         return before["status"] in ("open", "accepted") or (
-            before["status"] == "rejected" and decided and self._judges
+            before["status"] == "rejected" and before["decided"] and self._judges
         )
 
     def _begin(self, anchor: Anchor, before: Record | None) -> Item:

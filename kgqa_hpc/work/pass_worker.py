@@ -17,16 +17,14 @@ from kgqa_hpc.engines.process import EngineProcess
 from kgqa_hpc.errors import CorruptFile, EngineDied, KgqaError, MissingFile, StoreError
 from kgqa_hpc.runs import kept_prompts
 from kgqa_hpc.runs.chain import build_chain, schemas_of, set_engine
+from kgqa_hpc.store.cleanup import quarantine
 from kgqa_hpc.store.lease import Lease
 from kgqa_hpc.store.partition import load_shard
-from kgqa_hpc.store.quarantine import quarantine
 from kgqa_hpc.store.queue import ShardQueue
 from kgqa_hpc.store.results import read_result
-from kgqa_hpc.work.claims import Claims
-from kgqa_hpc.work.engine_starts import bring_up
-from kgqa_hpc.work.hiccups import LONGEST, Hiccups
 from kgqa_hpc.work.item_scheduler import Limits, Scheduler, Task
 from kgqa_hpc.work.open_shard import OpenShard, Record
+from kgqa_hpc.work.pace import LONGEST, Claims, TransientErrors, bring_up
 from kgqa_hpc.work.session import Session
 
 # A shard is opened when less than this part of the window waits: time enough to claim and read it.
@@ -68,7 +66,7 @@ class PassWorker:
         self._open: dict[str, OpenShard] = {}
         self._complete: list[OpenShard] = []
         self._synced = time.monotonic()
-        self._hiccups = Hiccups(min(LONGEST, self._runtime.lease / 2))
+        self._transient_errors = TransientErrors(min(LONGEST, self._runtime.lease / 2))
         self._blocked = False
         session.activity.pass_name = pass_name
 
@@ -129,15 +127,15 @@ class PassWorker:
                 raise
 
     def _claim(self) -> Lease | None:
-        """The next lease, if there is one. A file system that hiccups has none for now."""
+        """The next lease, if there is one. A file system that fails for a moment has none for now."""
         try:
             lease = self._claims.next(idle=not self._open)
         except (StoreError, OSError) as problem:
-            self._hiccups.bear(problem)
+            self._transient_errors.failed(problem)
             self._log("claim-failed", problem=str(problem))
             self._stop.wait(TICK)
             return None
-        self._hiccups.well()
+        self._transient_errors.ok()
         return lease
 
     def _take(self, lease: Lease) -> None:

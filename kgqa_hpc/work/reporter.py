@@ -21,7 +21,7 @@ from kgqa_hpc.store.regular import read_if_there
 from kgqa_hpc.store.run_folder import RunFolder
 from kgqa_hpc.terminal import Progress
 from kgqa_hpc.work.coordinator import Coordinator
-from kgqa_hpc.work.hiccups import LONGEST, Hiccups, may_pass
+from kgqa_hpc.work.pace import LONGEST, TransientErrors, may_pass
 from kgqa_hpc.work.session import Activity, describe
 
 TICK = 0.5  # s between two looks at what is due
@@ -57,7 +57,7 @@ class Reporter:
         self._seen: dict[str, Any] | None = None
         self._ended = threading.Event()
         self._trouble: BaseException | None = None
-        self._hiccups = Hiccups(patience)
+        self._transient_errors = TransientErrors(patience)
         self._thread = threading.Thread(target=self._run_thread, name="reporter", daemon=True)
 
     def start(self) -> None:
@@ -121,10 +121,10 @@ class Reporter:
         try:
             self._report()
         except (StoreError, OSError) as problem:
-            self._hiccups.bear(problem)
+            self._transient_errors.failed(problem)
             self._log("report-failed", problem=str(problem))
             return False
-        self._hiccups.well()
+        self._transient_errors.ok()
         return True
 
     def _report(self) -> None:

@@ -24,9 +24,10 @@ from kgqa_hpc.cluster.stop import Stop, deadline_of
 from kgqa_hpc.config import RunConfig
 from kgqa_hpc.errors import CorruptFile, InputError, KgqaError, StoppedEarly, StoreError
 from kgqa_hpc.runs import open_for_work
+from kgqa_hpc.runs.checks import missing_packages
 from kgqa_hpc.runs.trust import require_agreed, shown
 from kgqa_hpc.status.worker_states import place
-from kgqa_hpc.store.clock import time_at
+from kgqa_hpc.store.cleanup import time_at
 from kgqa_hpc.store.lease_renewal import Heartbeat
 from kgqa_hpc.store.partition import ShardsManifest, read_shards_manifest
 from kgqa_hpc.store.run_folder import RunFolder
@@ -34,11 +35,10 @@ from kgqa_hpc.store.sealed import read_header
 from kgqa_hpc.terminal import Progress, note
 from kgqa_hpc.text.plain_text import plain
 from kgqa_hpc.work.coordinator import Coordinator, record_own_job
-from kgqa_hpc.work.hiccups import LONGEST
-from kgqa_hpc.work.logbook import Logbook
+from kgqa_hpc.work.pace import LONGEST
 from kgqa_hpc.work.pass_worker import work
 from kgqa_hpc.work.reporter import Reporter
-from kgqa_hpc.work.session import Activity, Session
+from kgqa_hpc.work.session import Activity, Logbook, Session
 
 # s that a rank waits at the end for the others. Ranks finish within one poll interval of the queue.
 TOGETHER = 20.0
@@ -102,6 +102,8 @@ def _run(folder: Path, world: World, wish: str | None, trust: bool, further: Fur
     bytes(KEPT_FREE)
     run, config = open_for_work(folder)
     _agree(run, config, world, trust)
+    for line in missing_packages(config, "engine", "passes", "dataset") if world.rank == 0 else ():
+        note(f"note: {line}")
     if not run.anchors.exists():
         raise InputError(f"{run.anchors} is missing", f"first: kgqa sample {folder}")
     assign_gpus(world, _gpus_per_worker(config), os.environ)

@@ -1,20 +1,76 @@
-"""What one process carries through all passes of a run, and what it says of itself meanwhile."""
+"""One process in a run: what it carries through all passes, what it says of itself, and its log.
+
+The log holds a JSON object per line, for people with `jq` and for the tests. Every line has `time` (seconds
+since 1970), `worker` and `event`; the rest depends on the event. Lines are written at once and never
+synced: a log need not outlive a power cut.
+"""
 
 from __future__ import annotations
 
+import threading
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass, field
+from pathlib import Path
+from types import TracebackType
 from typing import Any
 
 from kgqa_hpc.cluster.stop import Stop
 from kgqa_hpc.config import RunConfig
+from kgqa_hpc.store import canonical
+from kgqa_hpc.store.atomic import disk_errors, make_folder
+from kgqa_hpc.store.fingerprint import ResultOrigin
 from kgqa_hpc.store.lease_renewal import Heartbeat
-from kgqa_hpc.store.origin import ResultOrigin
 from kgqa_hpc.store.partition import ShardsManifest
+from kgqa_hpc.store.regular import open_append
 from kgqa_hpc.store.run_folder import RunFolder
+from kgqa_hpc.terminal import LOG
 from kgqa_hpc.work.item_scheduler import Counters
-from kgqa_hpc.work.logbook import Logbook
+
+
+class Logbook:
+    """An open log. Usable from several threads; a context manager."""
+
+    def __init__(self, path: Path, worker: str) -> None:
+        make_folder(path.parent)
+        self._worker = worker
+        self._lock = threading.Lock()
+        self._lost = 0
+        with disk_errors(path):
+            self._file = open(open_append(path), "ab", buffering=0)  # noqa: SIM115  closed by `close`
+        self.path = path
+
+    def write(self, event: str, **facts: object) -> None:
+        """One line. After `close` nothing is written.
+
+        A line that the file system refuses is lost: the log must not be what ends a thread. The next line
+        that is written tells how many were, as "lost".
+        """
+        LOG.debug("%s: %s %s", self._worker, event, facts)
+        with self._lock:
+            if self._file.closed:
+                return
+            entry = {"time": round(time.time(), 3), "worker": self._worker, "event": event, **facts}
+            if self._lost:
+                entry["lost"] = self._lost
+            try:
+                self._file.write(canonical.dumps(entry) + b"\n")
+                self._lost = 0
+            except OSError:
+                self._lost += 1
+
+    def close(self) -> None:
+        with self._lock, suppress(OSError):
+            self._file.close()
+
+    def __enter__(self) -> Logbook:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, value: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
 
 
 @dataclass

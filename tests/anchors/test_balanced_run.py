@@ -11,7 +11,7 @@ import pytest
 from kgqa_hpc import stages
 from kgqa_hpc.config import load_config
 from kgqa_hpc.errors import ConfigError
-from kgqa_hpc.store.anchors import AnchorsFile
+from kgqa_hpc.store.shards import AnchorsFile
 
 HUBS = 2
 

@@ -15,7 +15,7 @@ import pytest
 
 from kgqa_hpc.dataset.files import sha256_of
 from kgqa_hpc.dataset.merge import merge
-from kgqa_hpc.store.manifest import write_manifest
+from kgqa_hpc.store.fingerprint import write_manifest
 
 
 def merged(run: Any) -> Path:

@@ -34,7 +34,7 @@ from kgqa_hpc.errors import StoreError
 from kgqa_hpc.status.snapshot import survey
 from kgqa_hpc.steps.answer_fields import Unparseable, fields_of
 from kgqa_hpc.steps.answer_json import parse_json
-from kgqa_hpc.store.origin import ResultOrigin
+from kgqa_hpc.store.fingerprint import ResultOrigin
 from kgqa_hpc.store.partition import partition, read_shards_manifest
 from kgqa_hpc.store.run_folder import RunFolder
 from kgqa_hpc.store.sealed import HEADER_BYTES, read_header, render_header, verify

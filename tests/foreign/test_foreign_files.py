@@ -149,7 +149,7 @@ def test_a_signal_while_the_server_keeps_the_check_waiting_is_heard(tmp_path: Pa
         from kgqa_hpc.config import parse_config
         from kgqa_hpc.runs import fingerprint
         from kgqa_hpc.runs.trust import effects
-        from kgqa_hpc.store.anchors import write_anchors
+        from kgqa_hpc.store.shards import write_anchors
 
         parsed = parse_config(config, "the test")
         run = RunFolder.create(tmp_path / "run", parsed.plain(), fingerprint(parsed), effects(parsed.plain()))

@@ -13,10 +13,10 @@ import pytest
 from kgqa_hpc.config import parse_config
 from kgqa_hpc.runs import fingerprint
 from kgqa_hpc.runs.trust import effects
-from kgqa_hpc.store.anchors import write_anchors
 from kgqa_hpc.store.partition import read_shards_manifest
 from kgqa_hpc.store.results import read_result, write_result
 from kgqa_hpc.store.run_folder import RunFolder
+from kgqa_hpc.store.shards import write_anchors
 from tests import command
 from tests.command import Done
 from tests.foreign.test_terminal import EVIL, printed

@@ -1,4 +1,4 @@
-"""kg.h5 of both versions, as first written, is read for ever."""
+"""kg.h5 of version 2, as first written, is read for ever."""
 
 from __future__ import annotations
 
@@ -8,12 +8,6 @@ from kgqa_hpc.kg.file import read_graph, write_graph
 from tests.by_path import load
 
 GOLDEN = Path(__file__).parents[1] / "store" / "golden"
-
-
-def test_a_graph_of_version_1_has_no_properties():
-    graph = read_graph(GOLDEN / "v1" / "kg.h5")
-    assert graph.num_nodes == 3
-    assert (dict(graph.node_properties), dict(graph.edge_properties)) == ({}, {})
 
 
 def test_a_graph_of_version_2_has_its_typed_properties():

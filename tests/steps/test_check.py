@@ -14,9 +14,9 @@ from kgqa_hpc.engines.engine import Response
 from kgqa_hpc.errors import InputError
 from kgqa_hpc.prompts.prompt import load_prompt
 from kgqa_hpc.runs.chain import build_chain
+from kgqa_hpc.steps.check import COPIED, graph_words
 from kgqa_hpc.steps.item import Item
 from kgqa_hpc.steps.step import Done, Reject
-from kgqa_hpc.steps.wording import COPIED, graph_words
 
 ANCHOR = Anchor(
     "a",

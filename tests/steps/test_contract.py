@@ -95,6 +95,15 @@ def some_fail(item: Item) -> Outcome:
     return Done()
 
 
+def a_typo(item: Item) -> Outcome:
+    return Done(felsch=34.2) if sum(item.id.encode()) % 2 else Done(flesch=34.2)
+
+
+def a_stray_annotation(item: Item) -> Outcome:
+    item.annotations["felsch" if sum(item.id.encode()) % 2 else "flesch"] = 34
+    return Done()
+
+
 def some_are_text(item: Item) -> Outcome:
     item.annotations["flesch"] = "34.2" if sum(item.id.encode()) % 2 else 34
     return Done()
@@ -104,6 +113,8 @@ def some_are_text(item: Item) -> Outcome:
     ("compute", "reason"),
     [
         (some_fail, "readability: ZeroDivisionError"),
+        (a_typo, "readability: felsch is no column of it, did you mean flesch?"),
+        (a_stray_annotation, "readability: felsch is no column of it, did you mean flesch?"),
         (some_are_text, "readability: column flesch is no double"),
     ],
 )
@@ -118,6 +129,22 @@ def test_an_item_on_which_a_step_fails_is_counted_and_the_others_go_on(
     assert (
         counts["accepted"] + counts["failed"][reason] + sum(counts["rejected"].values()) == counts["sampled"]
     )
+
+
+def test_done_fills_the_columns_that_it_names(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    use(monkeypatch, lambda item: Done(flesch=1.5), Column("flesch", "double", "A score."))
+    assert command("all", tmp_path).code == 0
+    lines = (tmp_path / "run/dataset/accepted.jsonl").read_text().splitlines()
+    assert {json.loads(line)["flesch"] for line in lines} == {1.5}
+
+
+def test_preview_names_a_column_that_no_item_was_given(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    use(monkeypatch, lambda item: Done(), Column("flesch", "double", "A score."))
+    done = command("preview", tmp_path)
+    assert done.code == 0
+    assert "column flesch of step readability has no value in any of these items" in done.stdout
 
 
 @pytest.mark.parametrize(

@@ -16,7 +16,7 @@ from kgqa_hpc.anchors.anchor import Anchor
 from kgqa_hpc.runs import open_run
 from kgqa_hpc.runs.chain import build_chain, kind_of
 from kgqa_hpc.steps.item import Item
-from kgqa_hpc.store.anchors import AnchorsFile
+from kgqa_hpc.store.shards import AnchorsFile
 
 SEED = 29
 NODES = 60

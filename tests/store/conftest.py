@@ -15,16 +15,15 @@ from kgqa_hpc.config import parse_config
 from kgqa_hpc.engines.config import OPERATIONAL
 from kgqa_hpc.errors import StoreError
 from kgqa_hpc.store import atomic
-from kgqa_hpc.store.anchors import write_anchors
-from kgqa_hpc.store.config_digest import fingerprint
 from kgqa_hpc.store.document import read_document
+from kgqa_hpc.store.fingerprint import fingerprint
 from kgqa_hpc.store.journal import open_next, read_journal, remove_journals
 from kgqa_hpc.store.lease import Leases
 from kgqa_hpc.store.partition import load_shard, partition, read_shards_manifest
 from kgqa_hpc.store.queue import ShardQueue
 from kgqa_hpc.store.results import read_result, write_result
 from kgqa_hpc.store.run_folder import RunFolder
-from kgqa_hpc.store.shard import read_shard
+from kgqa_hpc.store.shards import read_shard, write_anchors
 
 Dict = dict[str, Any]
 

@@ -14,9 +14,9 @@ import h5py
 import pytest
 
 from kgqa_hpc.anchors.anchor import Anchor
-from kgqa_hpc.store import anchors
-from kgqa_hpc.store.anchors import AnchorsFile, write_anchors
+from kgqa_hpc.store import shards
 from kgqa_hpc.store.sealed import read_header
+from kgqa_hpc.store.shards import AnchorsFile, write_anchors
 
 Make = Callable[[int], dict[str, Any]]
 
@@ -24,7 +24,7 @@ Make = Callable[[int], dict[str, Any]]
 def test_anchors_come_back_in_order_and_by_slices(
     tmp_path: Path, make_anchor: Make, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(anchors, "SLICE", 7)
+    monkeypatch.setattr(shards, "SLICE", 7)
     rows = [make_anchor(number) for number in range(50)]
     assert write_anchors(tmp_path / "a.h5", iter(rows), {"seed": 5}) == 50
     with AnchorsFile(tmp_path / "a.h5") as file:
@@ -76,7 +76,7 @@ def test_memory_does_not_grow_with_the_number_of_anchors(tmp_path: Path) -> None
     program = """
         import resource, sys
         from pathlib import Path
-        from kgqa_hpc.store.anchors import AnchorsFile, write_anchors
+        from kgqa_hpc.store.shards import AnchorsFile, write_anchors
 
         def anchors(n):
             nodes = [[f"N:{k}", f"a name of ordinary length {k}", "Phenotype"] for k in range(5)]

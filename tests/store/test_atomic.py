@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from kgqa_hpc.errors import DiskFull, StoreError
-from kgqa_hpc.store import atomic, litter
+from kgqa_hpc.store import atomic, cleanup
 from tests.disk_watch import Probe, watch
 
 
@@ -221,19 +221,19 @@ def test_old_temp_files_are_swept_and_young_ones_stay(tmp_path: Path) -> None:
     busy.mkdir()
     for path in (old, young, folder / "f", busy / "f", tmp_path / "data.h5"):
         path.touch()
-    past = time.time() - 2 * litter.LITTER_AGE
+    past = time.time() - 2 * cleanup.LITTER_AGE
     for path in (old, folder / "f", folder, busy, tmp_path / "data.h5"):
         os.utime(path, (past, past))
-    assert litter.sweep_temps(tmp_path) == 2
+    assert cleanup.sweep_temps(tmp_path) == 2
     assert {path.name for path in tmp_path.iterdir()} == {young.name, busy.name, "data.h5"}
-    assert litter.sweep_temps(tmp_path / "nowhere") == 0
+    assert cleanup.sweep_temps(tmp_path / "nowhere") == 0
 
 
 def test_a_temp_file_that_somebody_else_sweeps_first_is_not_counted(tmp_path: Path) -> None:
     temp = tmp_path / f".f{atomic.TEMP_SUFFIX}"
     temp.touch()
     with watch(lambda call, where: os.unlink(where)):
-        assert litter.sweep_temps(tmp_path, older_than=-1) == 0
+        assert cleanup.sweep_temps(tmp_path, older_than=-1) == 0
 
 
 def _refuse(refused: str, number: int) -> Probe:

@@ -13,9 +13,9 @@ from typing import Any
 import pytest
 
 from kgqa_hpc.errors import DiskFull
-from kgqa_hpc.store.anchors import write_anchors
+from kgqa_hpc.store.queue import sweep
 from kgqa_hpc.store.run_folder import RunFolder
-from kgqa_hpc.store.sweep import sweep
+from kgqa_hpc.store.shards import write_anchors
 from tests.disk_watch import Probe, watch
 
 ANCHORS = 2

@@ -11,8 +11,8 @@ import pytest
 from kgqa_hpc.config import parse_config
 from kgqa_hpc.engines.config import OPERATIONAL
 from kgqa_hpc.errors import FingerprintMismatch
-from kgqa_hpc.store import config_digest as module
-from kgqa_hpc.store.config_digest import digest, require_same
+from kgqa_hpc.store import fingerprint as module
+from kgqa_hpc.store.fingerprint import digest, require_same
 
 Dict = dict[str, Any]
 PROMPTS = {"p5": "aa", "filter": "bb"}

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from kgqa_hpc.store import atomic, litter, queue, sealed
+from kgqa_hpc.store import atomic, cleanup, queue, sealed
 from kgqa_hpc.store import table as rows
 from kgqa_hpc.store.journal import open_next
 from kgqa_hpc.store.run_folder import RunFolder
@@ -62,7 +62,7 @@ def test_the_numbers_of_the_page_are_the_programs() -> None:
         f"waits 0.5 to {queue.LONGEST_WAIT:.0f} s with jitter, and looks at {queue.SAMPLE} shards",
     ):
         assert said in text, said
-    assert (litter.LITTER_AGE, atomic.GUARD_AGE) == (3600, 60)  # "for an hour", "for a minute"
+    assert (cleanup.LITTER_AGE, atomic.GUARD_AGE) == (3600, 60)  # "for an hour", "for a minute"
 
 
 def test_every_path_of_a_run_stands_in_the_page(tmp_path: Path) -> None:

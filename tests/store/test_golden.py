@@ -1,4 +1,8 @@
-"""Files of version 1, as they were first written, are read forever."""
+"""Files of each kind, as they were first written, are read for ever.
+
+tests/store/golden/v1 holds the kinds that are still of version 1: a partition, a journal, a lease, a pin and a
+reason. tests/golden_runs holds a run of version 2.
+"""
 
 from __future__ import annotations
 
@@ -6,12 +10,10 @@ import os
 import shutil
 import time
 from pathlib import Path
-from types import ModuleType
 
 import pytest
 
-from kgqa_hpc.kg.file import read_graph
-from kgqa_hpc.store.anchors import AnchorsFile
+from kgqa_hpc.errors import OlderFormat
 from kgqa_hpc.store.document import read_document
 from kgqa_hpc.store.journal import journals_of, read_journal
 from kgqa_hpc.store.lease import Leases, holders
@@ -19,62 +21,77 @@ from kgqa_hpc.store.partition import load_shard, partition, read_shards_manifest
 from kgqa_hpc.store.queue import done_shards
 from kgqa_hpc.store.results import read_result, read_summary
 from kgqa_hpc.store.run_folder import RunFolder
-from tests.by_path import load
+from kgqa_hpc.store.shards import AnchorsFile
 
-GOLDEN = Path(__file__).parent / "golden"
+TESTS = Path(__file__).parents[1]
+RECORD = {
+    "id": "g02-0000000000000002",
+    "status": "accepted",
+    "reason": None,
+    "output": {"question": "Welches Gen? \u00e9\n", "answer": "FRDA \u03b1"},
+    "verdicts": {"judge": {"valid_question": True}},
+    "trace": [
+        {
+            "step": "generate",
+            "attempt": 0,
+            "text": "{}",
+            "repaired": False,
+            "tokens": {"prompt": 900, "completion": 80, "cached": 700},
+        }
+    ],
+}
 
 
 @pytest.fixture
 def v1(tmp_path: Path) -> RunFolder:
-    shutil.copytree(GOLDEN / "v1", tmp_path / "v1")
-    return RunFolder.open(tmp_path / "v1")
+    shutil.copytree(TESTS / "store" / "golden" / "v1", tmp_path / "v1")
+    return RunFolder(tmp_path / "v1")
 
 
-@pytest.fixture(scope="module")
-def made() -> ModuleType:
-    """The script that wrote them knows what is in them."""
-    return load(GOLDEN / "make_v1.py")
+@pytest.fixture
+def v2(tmp_path: Path) -> RunFolder:
+    shutil.copytree(TESTS / "golden_runs" / "v2", tmp_path / "v2")
+    return RunFolder.open(tmp_path / "v2")
 
 
-def test_the_manifest_and_configuration(v1: RunFolder) -> None:
-    manifest = v1.manifest()
-    assert manifest.digest == "b683845eb8c53dd8f7a7496199d642bbe97ab1793e4c148f34bc58aac87b0a08"
+def test_the_manifest_and_configuration(v2: RunFolder) -> None:
+    manifest = v2.manifest()
     assert sorted(manifest.sections) == ["graph", "passes", "prompts", "sampling"]
-    assert v1.config()["seed"] == 42
-    assert v1.check(manifest.sections) == manifest.digest
+    assert v2.config()["seed"] == 5
+    assert v2.check(manifest.sections) == manifest.digest
 
 
-def test_the_graph(v1: RunFolder, made: ModuleType) -> None:
-    graph = read_graph(v1.kg)
-    assert graph.names.tolist() == [node[1] for node in made.NODES]
-    assert graph.edge_types == ("causes", "is a")
+def test_the_anchors_and_shards(v2: RunFolder) -> None:
+    with AnchorsFile(v2.anchors) as anchors:
+        rows = list(anchors.rows())
+    assert len(rows) == 9
+    manifest = read_shards_manifest(v2)
+    assert partition(v2, 99) == manifest
+    assert [row for name in manifest.names for row in load_shard(v2, manifest, name)] == rows
+    assert not list(v2.quarantine.glob("shards-*"))
 
 
-def test_the_anchors_and_shards(v1: RunFolder, made: ModuleType) -> None:
-    rows = [made.anchor(number) for number in range(3)]
-    with AnchorsFile(v1.anchors) as anchors:
-        assert list(anchors.rows()) == rows
-    manifest = read_shards_manifest(v1)
-    assert partition(v1, 99) == manifest
-    assert [row for name in manifest.names for row in load_shard(v1, manifest, name)] == rows
-    assert not list(v1.quarantine.glob("shards-*"))
+def test_the_partition_of_version_1(v1: RunFolder) -> None:
+    assert read_shards_manifest(v1).names == ["shard-000000", "shard-000001"]
 
 
-def test_the_result(v1: RunFolder, made: ModuleType) -> None:
-    assert done_shards(v1, "main") == {"shard-000000"}
-    path = v1.result("main", "shard-000000")
-    expected = [("accepted", 0), ("rejected", 1)]
-    assert read_result(path) == [made.record(made.anchor(n)["id"], status) for status, n in expected]
-    header = read_summary(path)
-    assert header["counts"] == {"accepted": 1, "rejected": 1}
-    assert header["tokens"] == {"prompt": 1800, "completion": 160, "cached": 1400}
+def test_the_result(v2: RunFolder) -> None:
+    assert done_shards(v2, "main") == {"shard-000000", "shard-000001", "shard-000002"}
+    path, origin = v2.result("main", "shard-000000"), v2.origin("main")
+    assert [row["status"] for row in read_result(path, origin)].count("accepted") == 2
+    assert read_summary(path)["counts"] == {"accepted": 2, "rejected": 2}
 
 
-def test_the_journal(v1: RunFolder, made: ModuleType) -> None:
+def test_a_result_of_version_1_is_refused_with_its_converter() -> None:
+    with pytest.raises(OlderFormat, match="version 1 of kgqa-result") as caught:
+        read_result(TESTS / "golden_runs/v1/results/main/shard-000000.h5")
+    assert "tools/upgrade_v1.py" in caught.value.cure
+
+
+def test_the_journal(v1: RunFolder) -> None:
     (path,) = journals_of(v1.results("main"), "shard-000001")
-    header = {"fingerprint": v1.manifest().digest, "pass": "main", "shard": "shard-000001"}
-    records, damage = read_journal(path, header)
-    assert records == [made.record(made.anchor(2)["id"], "accepted")]
+    records, damage = read_journal(path, {"pass": "main", "shard": "shard-000001"})
+    assert records == [RECORD]
     assert not damage
 
 

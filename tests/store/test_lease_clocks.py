@@ -10,9 +10,8 @@ import pytest
 
 from kgqa_hpc.status.worker_states import read_states, sweep_states, write_state
 from kgqa_hpc.store import atomic
-from kgqa_hpc.store.clock import machine
+from kgqa_hpc.store.cleanup import machine, sweep_temps
 from kgqa_hpc.store.lease import Leases, holders
-from kgqa_hpc.store.litter import sweep_temps
 from tests.disk_watch import watch
 from tests.store.conftest import age
 

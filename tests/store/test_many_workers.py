@@ -14,7 +14,7 @@ from kgqa_hpc.store.lease import holders
 from kgqa_hpc.store.partition import ShardsManifest
 from kgqa_hpc.store.queue import ShardQueue, done_shards
 from kgqa_hpc.store.run_folder import RunFolder
-from kgqa_hpc.store.shard import ShardEntry
+from kgqa_hpc.store.shards import ShardEntry
 from tests.disk_watch import watch
 
 WORKERS, SHARDS = 64, 10_000

@@ -13,13 +13,12 @@ from kgqa_hpc.config import parse_config
 from kgqa_hpc.errors import CorruptFile
 from kgqa_hpc.runs import fingerprint
 from kgqa_hpc.status.snapshot import survey
-from kgqa_hpc.store.anchors import write_anchors
-from kgqa_hpc.store.config_digest import pass_digest
-from kgqa_hpc.store.origin import anchors_origin, keeps_own
+from kgqa_hpc.store.fingerprint import anchors_origin, keeps_own, pass_digest
 from kgqa_hpc.store.partition import partition
+from kgqa_hpc.store.queue import sweep
 from kgqa_hpc.store.results import read_result, write_result
 from kgqa_hpc.store.run_folder import RunFolder
-from kgqa_hpc.store.sweep import sweep
+from kgqa_hpc.store.shards import write_anchors
 
 BASE: dict[str, Any] = {
     "seed": 1,

@@ -14,12 +14,11 @@ import pytest
 from kgqa_hpc.errors import CorruptFile, FingerprintMismatch, StoppedEarly, StoreError
 from kgqa_hpc.store import document
 from kgqa_hpc.store import partition as partition_module
-from kgqa_hpc.store.anchors import write_anchors
 from kgqa_hpc.store.document import write_document
 from kgqa_hpc.store.partition import ShardsManifest, load_shard, partition, read_shards_manifest, shard_name
 from kgqa_hpc.store.run_folder import RunFolder
 from kgqa_hpc.store.sealed import read_header
-from kgqa_hpc.store.shard import ShardEntry, read_shard, write_shard
+from kgqa_hpc.store.shards import ShardEntry, read_shard, write_anchors, write_shard
 from tests.disk_watch import watch
 
 Make = Callable[[int], dict[str, Any]]

@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from kgqa_hpc.errors import DiskFull
+from kgqa_hpc.store.cleanup import quarantine, quarantine_copy
 from kgqa_hpc.store.document import read_document
-from kgqa_hpc.store.quarantine import quarantine, quarantine_copy
 from tests.disk_watch import watch
 
 

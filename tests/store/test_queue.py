@@ -10,12 +10,12 @@ from typing import Any
 import pytest
 
 from kgqa_hpc.store import queue as queue_module
-from kgqa_hpc.store.anchors import write_anchors
 from kgqa_hpc.store.lease import Lease
 from kgqa_hpc.store.partition import partition
 from kgqa_hpc.store.queue import ShardQueue, done_shards
 from kgqa_hpc.store.results import write_result
 from kgqa_hpc.store.run_folder import RunFolder
+from kgqa_hpc.store.shards import write_anchors
 
 
 @pytest.fixture

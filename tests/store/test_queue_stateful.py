@@ -19,7 +19,7 @@ from kgqa_hpc.store.lease import Lease
 from kgqa_hpc.store.partition import ShardsManifest
 from kgqa_hpc.store.queue import ShardQueue, done_shards
 from kgqa_hpc.store.run_folder import RunFolder
-from kgqa_hpc.store.shard import ShardEntry
+from kgqa_hpc.store.shards import ShardEntry
 
 EXPIRY = 1000.0
 SHARDS = [f"shard-{number:06d}" for number in range(4)]

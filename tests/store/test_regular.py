@@ -14,7 +14,7 @@ from kgqa_hpc.errors import StoreError
 from kgqa_hpc.status.history import note
 from kgqa_hpc.store.lease import Leases
 from kgqa_hpc.store.regular import NotRegular, append, irregular
-from kgqa_hpc.work.logbook import Logbook
+from kgqa_hpc.work.session import Logbook
 
 
 @pytest.fixture

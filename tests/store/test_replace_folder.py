@@ -15,7 +15,7 @@ import pytest
 from kgqa_hpc.errors import DiskFull
 from kgqa_hpc.store import replace_folder as swap
 from kgqa_hpc.store.atomic import TEMP_SUFFIX
-from kgqa_hpc.store.litter import LITTER_AGE
+from kgqa_hpc.store.cleanup import LITTER_AGE
 from kgqa_hpc.store.replace_folder import replaced_folder, settle
 
 FILES = ("a.jsonl", "b.parquet")

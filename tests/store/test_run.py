@@ -13,9 +13,9 @@ import pytest
 
 from kgqa_hpc.errors import CorruptFile, DiskFull, FingerprintMismatch, InputError
 from kgqa_hpc.store import atomic
-from kgqa_hpc.store.config_digest import fingerprint
+from kgqa_hpc.store.cleanup import LITTER_AGE
 from kgqa_hpc.store.document import write_document
-from kgqa_hpc.store.litter import LITTER_AGE
+from kgqa_hpc.store.fingerprint import fingerprint
 from kgqa_hpc.store.results import write_result
 from kgqa_hpc.store.run_folder import RunFolder
 from tests.disk_watch import watch
@@ -150,7 +150,8 @@ def test_a_damaged_manifest_is_made_again_by_init(run: RunFolder, config: Dict, 
 def test_a_damaged_manifest_does_not_let_another_configuration_in(
     run: RunFolder, config: Dict, sections: Dict
 ) -> None:
-    write_result(run.result("main", "shard-000000"), [], {"fingerprint": "of another", "pass": "main"})
+    header = {"made_by": "another", "pass": "main", "shard": "shard-000000"}
+    write_result(run.result("main", "shard-000000"), [], header)
     run.manifest_file.write_bytes(b"")
     with pytest.raises(FingerprintMismatch, match=r"shard-000000\.h5: was made with another"):
         RunFolder.create(run.path, config, sections)

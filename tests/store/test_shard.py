@@ -10,7 +10,7 @@ import pytest
 
 from kgqa_hpc.errors import CorruptFile, StoreError
 from kgqa_hpc.store.sealed import create_sealed
-from kgqa_hpc.store.shard import ShardEntry, read_shard, shard_entry, write_shard
+from kgqa_hpc.store.shards import ShardEntry, read_shard, shard_entry, write_shard
 
 Make = Callable[[int], dict[str, Any]]
 

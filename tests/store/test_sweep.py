@@ -7,10 +7,10 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-from kgqa_hpc.store import atomic, litter
+from kgqa_hpc.store import atomic, cleanup
+from kgqa_hpc.store.queue import Swept, sweep
 from kgqa_hpc.store.results import write_result
 from kgqa_hpc.store.run_folder import RunFolder
-from kgqa_hpc.store.sweep import Swept, sweep
 
 
 def test_a_fresh_run_has_nothing_to_sweep(run: RunFolder) -> None:
@@ -32,7 +32,7 @@ def test_litter_goes_and_work_stays(cut_run: RunFolder) -> None:
         path.touch()
     fan = cut_run.leases("main") / "a7"
     fan.mkdir(parents=True)
-    past = time.time() - 2 * litter.LITTER_AGE
+    past = time.time() - 2 * cleanup.LITTER_AGE
     for folder in (cut_run.path, cut_run.shards, results, cut_run.leases("main"), fan):
         (folder / f".old{atomic.TEMP_SUFFIX}").touch()
         os.utime(folder / f".old{atomic.TEMP_SUFFIX}", (past, past))

@@ -12,7 +12,7 @@ from kgqa_hpc.store.lease import Leases
 from kgqa_hpc.store.partition import partition
 from kgqa_hpc.store.queue import ShardQueue
 from kgqa_hpc.store.run_folder import RunFolder
-from kgqa_hpc.work.claims import SLOW, Claims
+from kgqa_hpc.work.pace import SLOW, Claims
 from tests.runs import make_run
 
 EXPIRY = 600.0  # nothing expires by itself, however long a test is held up

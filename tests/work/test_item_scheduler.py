@@ -14,11 +14,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kgqa_hpc.anchors.anchor import Anchor
+from kgqa_hpc.anchors.anchor import Anchor, AnchorKind
 from kgqa_hpc.engines.engine import Request, Response
 from kgqa_hpc.errors import EngineDied, EngineError
 from kgqa_hpc.steps.item import Item
-from kgqa_hpc.steps.step import Ask, Done, Outcome, Reject, Retry
+from kgqa_hpc.steps.step import Ask, Done, Outcome, Reject, Retry, StepContext
 from kgqa_hpc.work import item_scheduler
 from kgqa_hpc.work.item_scheduler import Limits, Scheduler, Task
 
@@ -26,7 +26,7 @@ from kgqa_hpc.work.item_scheduler import Limits, Scheduler, Task
 @pytest.fixture(autouse=True, scope="module")
 def _no_pause() -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("kgqa_hpc.work.engine_starts.PAUSE", 0.0)
+        patch.setattr("kgqa_hpc.work.pace.PAUSE", 0.0)
         yield
 
 
@@ -37,6 +37,7 @@ class Toy:
     name: str
     asks: bool = True
     attempts: int | None = None
+    context: StepContext = field(default_factory=lambda: StepContext(0, AnchorKind()))
 
     def asks_about(self, item: Item) -> bool:
         return self.asks

@@ -119,7 +119,8 @@ def test_items_that_ended_in_the_pass_before_pass_through(session: Any) -> None:
     anchors = [row["id"] for row in load_shard(session.run, session.shards, SHARD)]
     before = {
         name: {"id": name, "status": "invalid" if k < 2 else "open", "reason": None}
-        | {"output": {"question": "?"}, "verdicts": {}, "trace": [{"text": "before"}]}
+        | {"output": {"question": "?"}, "verdicts": {}, "features": {}, "annotations": {}, "records": None}
+        | {"decided": False, "trace": [{"text": "before"}]}
         for k, name in enumerate(anchors)
     }
     shard = open_shard(session, before, steps=1)

@@ -9,7 +9,7 @@ import pytest
 
 from kgqa_hpc.errors import StoreError
 from kgqa_hpc.terminal import LINE_EVERY, Progress, StageProgress, stage_progress
-from kgqa_hpc.work.logbook import Logbook
+from kgqa_hpc.work.session import Logbook
 
 
 def test_a_log_gets_the_first_line_at_once_and_then_one_per_interval(

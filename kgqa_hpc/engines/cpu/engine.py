@@ -26,6 +26,7 @@ from kgqa_hpc.engines.engine import EngineInfo, EngineSettings, Readiness, Reque
 from kgqa_hpc.engines.mailbox import Mailbox, serve
 from kgqa_hpc.engines.schema import Remembered, Schema
 from kgqa_hpc.errors import EngineConfigError
+from kgqa_hpc.settings import Package
 from kgqa_hpc.store.canonical import sha256_of
 from kgqa_hpc.threads import usable_cores
 
@@ -38,6 +39,7 @@ class CpuSettings(EngineSettings):
 
     operational: ClassVar = frozenset({"slots", "threads"})
     paths = ("model",)
+    package = Package("xllamacpp", "kgqa_hpc[cpu]")
 
     kind: Literal["cpu"] = "cpu"
     model: str | None = Field(

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, ClassVar, Literal
 
 from pydantic import Field, field_validator, model_validator
 
 from kgqa_hpc.engines.engine import EngineSettings, Generation
+from kgqa_hpc.settings import Package
 
 
 class LmdeploySettings(EngineSettings):
@@ -24,6 +26,7 @@ class LmdeploySettings(EngineSettings):
         }
     )
     retired: ClassVar = frozenset({"wave"})
+    package = Package("lmdeploy", "kgqa_hpc[lmdeploy]")
 
     kind: Literal["lmdeploy"] = "lmdeploy"
     model: str = Field(description="A local folder or hub id.")
@@ -84,7 +87,7 @@ class LmdeploySettings(EngineSettings):
         return self.structured != "none"
 
     @classmethod
-    def with_paths(cls, data: Any, base: Path) -> dict[str, Any]:
+    def with_paths(cls, data: Mapping[str, Any], base: Path) -> dict[str, Any]:
         """A model that is a folder beside the configuration becomes an absolute path; hub ids stay."""
         model = data.get("model")
         if isinstance(model, str) and model and (base / Path(model).expanduser()).is_dir():

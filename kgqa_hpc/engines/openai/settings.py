@@ -9,6 +9,7 @@ from urllib.parse import urlsplit
 from pydantic import Field, field_validator, model_validator
 
 from kgqa_hpc.engines.engine import EngineSettings, Generation
+from kgqa_hpc.settings import Package
 
 _VARIABLE = re.compile(r"[A-Z_][A-Z0-9_]{0,63}")
 
@@ -30,6 +31,7 @@ class OpenAISettings(EngineSettings):
         }
     )
     dangerous: ClassVar = frozenset({"base_url", "api_key_env", "command"})
+    package = Package("aiohttp", "kgqa_hpc[openai]")
 
     kind: Literal["openai"] = "openai"
     model: str = Field(description="The model's name on the server.")

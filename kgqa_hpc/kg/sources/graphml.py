@@ -33,7 +33,7 @@ from kgqa_hpc.errors import GraphFormatError
 from kgqa_hpc.kg.assemble import Assembly, Policy
 from kgqa_hpc.kg.graph import KnowledgeGraph
 from kgqa_hpc.kg.settings import SourceSettings
-from kgqa_hpc.kg.textfile import TextStream, refuse_other_encodings
+from kgqa_hpc.text.streams import TextStream, refuse_other_encodings
 
 _NAMES = ("name", "label", "title", "entity_name", "entity_id", "displayname")
 _NODE_TYPES = ("type", "kind", "labels", "node_type", "entity_type", "category", "class")

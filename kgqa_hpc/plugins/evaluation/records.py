@@ -38,21 +38,11 @@ def records(source: Path) -> Iterator[dict[str, Any]]:
     Raises InputError with file and line for what is not a JSON object with an `id`.
     """
     for path in record_files(source):
-        for line, record in json_lines(path):
+        for line, record in json_objects(path):
             if not isinstance(record.get("id"), str | int):
                 raise InputError(f"{path} line {line}: no id", "every line is an object with an id")
             record["id"] = str(record["id"])
             yield record
-
-
-def json_lines(path: Path) -> Iterator[tuple[int, dict[str, Any]]]:
-    """Each object of a JSON lines file with its line number; blank lines are skipped. Raises InputError."""
-    try:
-        file = path.open("rb")
-    except OSError as problem:
-        raise InputError(f"{path}: {problem.strerror}") from None
-    with file:
-        yield from json_objects(file, path)
 
 
 def group_of(record: dict[str, Any], column: str = "group") -> str:

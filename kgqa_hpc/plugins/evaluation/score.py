@@ -19,7 +19,7 @@ from kgqa_hpc.plugins.evaluation import caption_metrics
 from kgqa_hpc.plugins.evaluation.bootstrap import RESAMPLES, Estimate, Floats, Statistic, estimate, mean_of
 from kgqa_hpc.plugins.evaluation.judge_prediction import BEST
 from kgqa_hpc.plugins.evaluation.judged_answers import read_judged
-from kgqa_hpc.plugins.evaluation.records import json_lines
+from kgqa_hpc.text.bounded_json import json_objects
 from kgqa_hpc.text.plain_text import plain_line
 
 ROUGE = ("rouge1", "rouge2", "rougeL")
@@ -178,7 +178,7 @@ def rouge_scores(predictions: Sequence[str], references: Sequence[str]) -> dict[
 
 def _read(path: Path) -> dict[str, Row]:
     rows: dict[str, Row] = {}
-    for line, row in json_lines(path):
+    for line, row in json_objects(path):
         item, where = row.get("id"), f"{path} line {line}"
         if not isinstance(item, str | int) or isinstance(item, bool):
             raise InputError(f"{where}: no id", 'every line is {"id": …, "text": …}')

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import partial
@@ -67,13 +66,12 @@ def _graph(graph: Path | None, nodes: Path | None, edges: Path | None) -> Proper
         return graph_files.read_tables(nodes, edges)
     assert graph is not None
     from kgqa_hpc.kg.file import read_graph
+    from kgqa_hpc.store.canonical import sha256_of
 
     path = graph / "kg.h5"
     if not path.exists():
         raise InputError(f"{path}: no such file", f"import the graph first: kgqa import {graph}")
-    with path.open("rb") as file:
-        digest = hashlib.file_digest(file, "sha256").hexdigest()
-    return graph_files.from_run(read_graph(path), digest)
+    return graph_files.from_run(read_graph(path), sha256_of(path))
 
 
 @contextmanager

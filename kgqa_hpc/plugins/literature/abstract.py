@@ -7,7 +7,6 @@ not + without text + retracted + without a name.
 
 from __future__ import annotations
 
-import hashlib
 import heapq
 import json
 from collections import Counter
@@ -23,6 +22,7 @@ from kgqa_hpc.columns import Column
 from kgqa_hpc.errors import InputError
 from kgqa_hpc.prompts.safe_text import clean_text
 from kgqa_hpc.settings import KindSettings
+from kgqa_hpc.text.digests import short_digest
 
 TEXT = 20_000  # characters of a document that a prompt shows; an abstract has 2,000
 NAMES = 100  # different names that are kept of one document
@@ -141,5 +141,5 @@ def _group(names: int) -> str:
 
 def _identifier(document: Mapping[str, str]) -> str:
     """Of the document's content: another version of a record is another anchor."""
-    content = json.dumps([document["id"], document["title"], document["text"]], ensure_ascii=False).encode()
-    return f"d-{hashlib.blake2b(content, digest_size=8).hexdigest()}"
+    content = json.dumps([document["id"], document["title"], document["text"]], ensure_ascii=False)
+    return f"d-{short_digest(content).hex()}"

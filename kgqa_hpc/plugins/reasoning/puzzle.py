@@ -27,7 +27,7 @@ from kgqa_hpc.errors import EmptyGraphError
 from kgqa_hpc.kg.reduce import AnswerGraph
 from kgqa_hpc.plugins.reasoning.effects import Effect, conclusions, effect_ends
 from kgqa_hpc.prompts.safe_text import clean_name
-from kgqa_hpc.settings import KindSettings
+from kgqa_hpc.settings import KindSettings, Package
 
 IN_VAIN = 5_000  # draws in a row that gave no puzzle before drawing ends
 CHANGES = {"up": "becomes more active", "down": "becomes less active"}
@@ -41,6 +41,7 @@ _HINTS = (
 class PuzzleSettings(KindSettings):
     """Which relations have which effect, and how large a puzzle is."""
 
+    package = Package("clingo", "kgqa_hpc[puzzles]")
     kind: Literal["puzzle"] = "puzzle"
     number: int = Field(1000, ge=1, description="Puzzles drawn; all that are found where there are fewer.")
     length: int = Field(3, ge=1, le=6, description="Statements between what changes and what is asked for.")

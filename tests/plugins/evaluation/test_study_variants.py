@@ -19,7 +19,7 @@ from kgqa_hpc.runs import open_run
 from kgqa_hpc.runs.chain import build_chain, kind_of
 from kgqa_hpc.steps.item import Item
 from kgqa_hpc.steps.variants import with_variants
-from kgqa_hpc.store.anchors import AnchorsFile
+from kgqa_hpc.store.shards import AnchorsFile
 from tests.project import write_graph
 from tests.prompts.test_published import ANCHOR
 

@@ -13,8 +13,8 @@ from kgqa_hpc.config import load_config
 from kgqa_hpc.plugins.gasl.plan import ROUNDS, run_on
 from kgqa_hpc.plugins.gasl.script import answers_of
 from kgqa_hpc.runs.chain import run_prompts
-from kgqa_hpc.store.anchors import AnchorsFile
 from kgqa_hpc.store.run_folder import RunFolder
+from kgqa_hpc.store.shards import AnchorsFile
 from tests.families.sampled_runs import dataset, lines, sampled
 from tests.waiting import wait_for
 from tests.work.rig import Processes, answers_kept, reconfigure

@@ -14,7 +14,7 @@ from kgqa_hpc.kg.graph import KnowledgeGraph
 from kgqa_hpc.plugins.biokg.hydrate.hydrate import hydrate
 from kgqa_hpc.plugins.biokg.hydrate.recipe import load_recipe
 from kgqa_hpc.store.atomic import make_folder, write_file
-from kgqa_hpc.store.origin import graph_origin
+from kgqa_hpc.store.fingerprint import graph_origin
 from kgqa_hpc.store.run_folder import RunFolder
 
 REPORT = "hydration.json"

@@ -16,12 +16,12 @@ import orjson
 
 from kgqa_hpc.errors import GraphFormatError, InputError
 from kgqa_hpc.kg.delimited import CSV, RAGGED
-from kgqa_hpc.kg.jsonfile import json_lines
 from kgqa_hpc.kg.sources.obo import stanzas
 from kgqa_hpc.kg.tables import read_table
-from kgqa_hpc.kg.textfile import TextStream
 from kgqa_hpc.plugins.biokg.hydrate.recipe import Recipe, Space
 from kgqa_hpc.plugins.biokg.hydrate.resolver import Answers, Web
+from kgqa_hpc.text.bounded_json import json_objects
+from kgqa_hpc.text.streams import TextStream
 
 LARGEST = 1 << 30  # bytes of a JSON document, which is held in memory as a whole
 
@@ -56,7 +56,7 @@ def _rows(space: Space, path: Path) -> Iterator[tuple[str, str]]:
             if stanza.kind == "Term" and stanza.first("is_obsolete") != "true":
                 yield stanza.first("id"), stanza.first("name")
     elif {".jsonl", ".ndjson"} & set(path.suffixes):
-        for _, item in json_lines(path):
+        for _, item in json_objects(path, GraphFormatError):
             yield str(item.get(space.id, "")), str(item.get(space.name) or "")
     elif ".json" in path.suffixes:
         yield from _json_object(space, path)

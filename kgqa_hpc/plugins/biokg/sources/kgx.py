@@ -20,10 +20,11 @@ from kgqa_hpc.errors import GraphFormatError
 from kgqa_hpc.kg.assemble import Assembly, Policy
 from kgqa_hpc.kg.delimited import CSV, RAGGED, Dialect
 from kgqa_hpc.kg.graph import KnowledgeGraph
-from kgqa_hpc.kg.jsonfile import json_lines, json_members
+from kgqa_hpc.kg.jsonfile import json_members
 from kgqa_hpc.kg.rows import Buffer, members
 from kgqa_hpc.kg.settings import Files, SourceSettings, listed
 from kgqa_hpc.kg.tables import constant, read_table
+from kgqa_hpc.text.bounded_json import json_objects
 
 NAMED_THING = "biolink:NamedThing"
 
@@ -129,7 +130,7 @@ def _is_json(path: Path) -> bool:
 
 def _objects(path: Path, member: str) -> Iterator[tuple[int, dict[str, Any]]]:
     if ".json" not in path.suffixes:
-        yield from json_lines(path)
+        yield from json_objects(path, GraphFormatError)
         return
     for _, line, item in json_members(path, (member,)):
         yield line, item

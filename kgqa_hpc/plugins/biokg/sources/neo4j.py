@@ -23,7 +23,6 @@ from kgqa_hpc.errors import GraphFormatError, InputError
 from kgqa_hpc.kg.assemble import Assembly, Policy
 from kgqa_hpc.kg.delimited import DelimitedFile
 from kgqa_hpc.kg.graph import KnowledgeGraph
-from kgqa_hpc.kg.jsonfile import json_lines
 from kgqa_hpc.kg.rows import Buffer, first_of, members
 from kgqa_hpc.kg.settings import Files, SourceSettings, listed
 from kgqa_hpc.kg.tables import Rows, constant, rows_of
@@ -37,6 +36,7 @@ from kgqa_hpc.plugins.biokg.sources.neo4j_layout import (
     layout_of,
     require_layout,
 )
+from kgqa_hpc.text.bounded_json import json_objects
 
 
 class Neo4jSettings(SourceSettings):
@@ -173,7 +173,7 @@ class Tables:
     def _json(self, path: Path, wanted: str) -> None:
         """APOC's JSON Lines: nodes and relationships one after the other."""
         buffer = Buffer(self._assembly, path.name)
-        for line, item in json_lines(path):
+        for line, item in json_objects(path, GraphFormatError):
             try:
                 if item["type"] != wanted:
                     continue

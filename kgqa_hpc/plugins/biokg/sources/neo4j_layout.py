@@ -11,7 +11,7 @@ from pathlib import Path
 from kgqa_hpc.errors import GraphFormatError
 from kgqa_hpc.kg.delimited import Dialect
 from kgqa_hpc.kg.tables import unique
-from kgqa_hpc.kg.textfile import text_lines
+from kgqa_hpc.text.streams import text_lines
 
 # `name:ID(Space){label:Gene}`: a property, what the column is for, its id space, options.
 _ROLE = re.compile(r"([^:]*):(ID|LABEL|START_ID|END_ID|TYPE|IGNORE)(?:\(([^)]*)\))?(?:\{([^}]*)\})?")

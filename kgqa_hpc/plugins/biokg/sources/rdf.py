@@ -27,8 +27,8 @@ from kgqa_hpc.kg.assemble import Assembly, Policy
 from kgqa_hpc.kg.graph import KnowledgeGraph
 from kgqa_hpc.kg.rows import Buffer
 from kgqa_hpc.kg.settings import SourceSettings
-from kgqa_hpc.kg.textfile import TextStream, refuse_other_encodings
 from kgqa_hpc.plugins.biokg.sources.rdf_statements import KNOWN, Statements, last_part
+from kgqa_hpc.text.streams import TextStream, refuse_other_encodings
 
 _FORMATS = {
     ".nt": "N_TRIPLES", ".nq": "N_QUADS", ".ttl": "TURTLE", ".trig": "TRIG",

@@ -18,7 +18,7 @@ from pathlib import Path
 from kgqa_hpc.errors import DocumentFormatError
 from kgqa_hpc.plugins.literature.documents.spellings import spellings
 from kgqa_hpc.plugins.literature.documents.stop_words import is_stop_word
-from kgqa_hpc.plugins.literature.documents.xml import text_lines
+from kgqa_hpc.text.streams import text_lines
 
 # Of HGNC's table and of UniProt's; how each column holds its names.
 _WHOLE, _BLANKS, _COMMAS, _BARS = None, r"\s+", r"\s*,\s*", r"\s*\|\s*"
@@ -59,7 +59,7 @@ def read_names(path: Path) -> Iterator[str]:
     Columns that hold names: `protein_name` (whole) and `gene_names` (split at blanks), or HGNC's.
     Raises DocumentFormatError.
     """
-    lines = text_lines(path)
+    lines = text_lines(path, DocumentFormatError)
     _, header = next(lines, (1, ""))
     columns = [
         (n, COLUMNS[title.strip()]) for n, title in enumerate(header.split("\t")) if title.strip() in COLUMNS

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from kgqa_hpc.errors import DocumentFormatError
-from kgqa_hpc.plugins.literature.documents.xml import text_lines
+from kgqa_hpc.text.streams import text_lines
 
 _HEADER = re.compile(
     r">(?:sp|tr)\|(?P<accession>[A-Z0-9-]+)\|(?P<entry>\S+) (?P<name>.*?)"
@@ -70,7 +70,7 @@ class Protein:
 
 def read_proteins(path: Path) -> Iterator[Protein]:
     """The entries of a file, plain or gzip. Raises DocumentFormatError with the line."""
-    lines = text_lines(path)
+    lines = text_lines(path, DocumentFormatError)
     _, first = next(lines, (1, ""))
     yield from _fasta(path, first, lines) if first.startswith(">") else _table(path, first, lines)
 

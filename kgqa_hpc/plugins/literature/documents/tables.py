@@ -11,22 +11,15 @@ from typing import Any
 
 from kgqa_hpc.errors import DocumentFormatError
 from kgqa_hpc.plugins.literature.documents.document import Document
-from kgqa_hpc.plugins.literature.documents.xml import open_bytes
 from kgqa_hpc.text.bounded_json import json_objects
 
 BATCH_ROWS = 1000
 LONGEST_ID = 1000
 
 
-def jsonl_rows(path: Path) -> Iterator[tuple[int, dict[str, Any]]]:
-    """(line number, object) of each line that is not blank. Raises DocumentFormatError."""
-    with open_bytes(path) as file:
-        yield from json_objects(file, path, DocumentFormatError)
-
-
 def jsonl_documents(path: Path) -> Iterator[Document]:
     """One document a line. Raises DocumentFormatError with the line."""
-    for number, row in jsonl_rows(path):
+    for number, row in json_objects(path, DocumentFormatError):
         if "text" not in row and "title" not in row:
             raise DocumentFormatError(
                 f"{path} line {number:,}: neither 'text' nor 'title'", "a document is {id, title, text}"
@@ -82,7 +75,7 @@ def read_queries(path: Path) -> Iterator[tuple[str, str]]:
     """(id, query) of each line of JSON Lines, in order; without `id` it has its number. Raises DocumentFormatError."""
     if not path.is_file():
         raise DocumentFormatError(f"{path}: no such file")
-    for number, row in jsonl_rows(path):
+    for number, row in json_objects(path, DocumentFormatError):
         where = f"{path} line {number:,}"
         if not isinstance(row.get("query"), str):
             raise DocumentFormatError(f"{where}: 'query' is missing or not text", "a query is {id, query}")

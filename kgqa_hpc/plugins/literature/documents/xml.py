@@ -2,68 +2,31 @@
 
 No DTD is loaded, no network is used, and a file that declares entities of its own is refused, so that
 neither an external entity nor a chain of nested ones ("billion laughs") is ever followed. libxml2's own
-limits (10 MB a text, depth 256) stay in force. Plain and gzip files are told apart by their first bytes.
+limits (10 MB a text, depth 256) stay in force.
 """
 
 from __future__ import annotations
 
-import gzip
 import html
 import io
 import re
-import zlib
 from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
 from pathlib import Path
-from typing import IO, Any, cast
+from typing import Any
 
 from lxml import etree
 
 from kgqa_hpc.errors import DocumentFormatError
 from kgqa_hpc.text.plain_text import printable
+from kgqa_hpc.text.streams import TextStream
 
 # XML's own white space. No-break and thin spaces are text and stay.
 _BLANKS = re.compile(r"[ \t\r\n]+")
-GZIP_MAGIC = b"\x1f\x8b"
-# Above any sequence; a longer line is a mistake, or an attack on the memory.
-LONGEST_LINE = 16 << 20
 
 
-@contextmanager
-def open_bytes(path: Path) -> Iterator[IO[bytes]]:
-    """The file's bytes, unpacked when it is gzip. Raises DocumentFormatError with the file's name."""
-    try:
-        with open(path, "rb") as file:
-            zipped = file.read(2) == GZIP_MAGIC
-            file.seek(0)
-            if not zipped:
-                yield file
-                return
-            with cast(IO[bytes], gzip.open(file)) as unpacked:
-                yield unpacked
-    except (EOFError, zlib.error, gzip.BadGzipFile) as problem:
-        raise DocumentFormatError(f"{path}: not a whole gzip file: {problem}", "fetch it again") from None
-    except OSError as problem:
-        raise DocumentFormatError(f"{path}: {problem.strerror or problem}") from None
-
-
-def text_lines(path: Path) -> Iterator[tuple[int, str]]:
-    """(number, text without its end) of each line of a UTF-8 file, plain or gzip.
-
-    Raises DocumentFormatError: no such file, another encoding, a line above LONGEST_LINE.
-    """
-    if not path.is_file():
-        raise DocumentFormatError(f"{path}: no such file")
-    number = 0
-    with open_bytes(path) as file, io.TextIOWrapper(file, encoding="utf-8-sig") as text:
-        try:
-            while line := text.readline(LONGEST_LINE):
-                number += 1
-                if len(line) == LONGEST_LINE:
-                    raise DocumentFormatError(f"{path} line {number:,}: longer than {LONGEST_LINE >> 20} MB")
-                yield number, line.rstrip("\n")
-        except UnicodeDecodeError as problem:
-            raise DocumentFormatError(f"{path} line {number + 1:,}: {problem}") from None
+def open_bytes(path: Path) -> io.BufferedReader:
+    """The file's bytes, unpacked when it is compressed. Raises DocumentFormatError with the file's name."""
+    return io.BufferedReader(TextStream(path, DocumentFormatError, checked=False), 1 << 20)
 
 
 def elements(path: Path, tags: Iterable[str]) -> Iterator[Any]:

@@ -7,7 +7,7 @@ part: what stands in a prompt must not stand in the test.
 
 from __future__ import annotations
 
-import gzip
+import io
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -17,6 +17,7 @@ import orjson
 from kgqa_hpc.errors import InputError
 from kgqa_hpc.prompts.safe_text import TEXT_LENGTH, clean_text
 from kgqa_hpc.text import bounded_json
+from kgqa_hpc.text.streams import TextStream
 
 
 class Examples:
@@ -44,11 +45,8 @@ def _texts(path: Path) -> Iterator[str]:
 
 
 def _items(path: Path) -> Iterator[tuple[str, Any]]:
-    try:
-        data = path.read_bytes()
-        data = gzip.decompress(data) if data[:2] == b"\x1f\x8b" else data
-    except (OSError, EOFError) as problem:
-        raise InputError(f"{path}: cannot be read: {problem}", "check the path") from None
+    with TextStream(path, InputError) as stream:
+        data = stream.readall()
     try:
         whole = bounded_json.loads(data)
     except orjson.JSONDecodeError:
@@ -56,12 +54,8 @@ def _items(path: Path) -> Iterator[tuple[str, Any]]:
     if isinstance(whole, dict) and "question" not in whole:
         yield from ((f"item {key}", item) for key, item in whole.items())
         return
-    for number, line in enumerate(data.splitlines(), start=1):
-        if line.strip():
-            try:
-                yield f"line {number:,}", bounded_json.loads(line)
-            except orjson.JSONDecodeError:
-                raise InputError(f"{path} line {number:,}: is not JSON", "mend or remove it") from None
+    for number, item in bounded_json.json_lines(io.BytesIO(data), path):
+        yield f"line {number:,}", item
 
 
 def _medqa(item: Any) -> str | None:

@@ -7,7 +7,6 @@ converter set it for one of five letters only.
 
 from __future__ import annotations
 
-import hashlib
 import re
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -19,6 +18,7 @@ from kgqa_hpc.prompts.safe_text import TEXT_LENGTH, clean_text
 from kgqa_hpc.steps.item import Item
 from kgqa_hpc.steps.judge import pair_variables
 from kgqa_hpc.steps.step import Done, Outcome, Retry, Step
+from kgqa_hpc.text.digests import short_digest
 
 WRONG = 4
 _SUMMARY = re.compile(
@@ -100,9 +100,7 @@ def options_trouble(right: str, wrong: Sequence[str]) -> str | None:
 
 def in_drawn_order(options: Sequence[str], seed: str) -> list[str]:
     """An order that depends on the seed and the texts alone; every place is as likely for each of them."""
-    return sorted(
-        options, key=lambda text: hashlib.blake2b(f"{seed}/{text}".encode(), digest_size=8).digest()
-    )
+    return sorted(options, key=lambda text: short_digest(f"{seed}/{text}"))
 
 
 def _form(option: str) -> tuple[str, ...]:

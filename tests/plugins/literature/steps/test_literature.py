@@ -21,8 +21,8 @@ from kgqa_hpc.plugins.literature.steps.judge_support import CRITERIA, JudgeSuppo
 from kgqa_hpc.runs.chain import build_chain
 from kgqa_hpc.steps.item import Item
 from kgqa_hpc.steps.step import Done, Step
-from kgqa_hpc.store.anchors import AnchorsFile
 from kgqa_hpc.store.run_folder import RunFolder
+from kgqa_hpc.store.shards import AnchorsFile
 from tests.work.rig import Processes, kill_and_finish
 
 StopAnswer = Callable[[str], Response]

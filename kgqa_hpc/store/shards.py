@@ -1,20 +1,27 @@
-"""anchors.h5: everything sampled, in the order it will be worked on. docs/format.md, section 5."""
+"""Files of anchors: anchors.h5, everything sampled in the order of the work, and the shards cut from it.
+
+Both are written once and never changed; every byte is verified before the first anchor is read.
+docs/format.md, section 5.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from types import TracebackType
 from typing import Any
 
 import numpy as np
 
-from kgqa_hpc.store.sealed import create_sealed
-from kgqa_hpc.store.table import JSON, TEXT, TableWriter, open_table
+from kgqa_hpc.errors import CorruptFile
+from kgqa_hpc.store import canonical
+from kgqa_hpc.store.sealed import create_sealed, read_header
+from kgqa_hpc.store.table import JSON, TEXT, TableWriter, open_table, write_table
 
-KIND = "anchors"
+ANCHORS = "anchors"
 GROUP = "anchors"
-# Version 1 had a column of shapes (int16) where groups stand now.
 # `id`, `group` and `weight` repeat members of the JSON so that a reader can look for them without parsing it.
 COLUMNS = {"id": TEXT, "group": TEXT, "weight": "float64", "anchor": JSON}
 # Rows parsed at a time while streaming.
@@ -28,7 +35,7 @@ def write_anchors(path: Path, anchors: Iterable[dict[str, Any]], header: dict[st
     without opening the file (seed, graph digest). Raises ValueError when an id comes twice; DiskFull,
     StoreError.
     """
-    with create_sealed(path, KIND, header=header) as file:
+    with create_sealed(path, ANCHORS, header=header) as file:
         writer = TableWriter(file.create_group(GROUP), COLUMNS)
         ids = _Distinct()
         for anchor in anchors:
@@ -42,12 +49,7 @@ def write_anchors(path: Path, anchors: Iterable[dict[str, Any]], header: dict[st
 
 def anchor_row(anchor: dict[str, Any]) -> dict[str, Any]:
     """The table row of an anchor."""
-    return {"id": anchor["id"], "group": group_of(anchor), "weight": anchor["weight"], "anchor": anchor}
-
-
-def group_of(anchor: dict[str, Any]) -> str:
-    """The group of an anchor as it is stored; version 1 had shapes instead."""
-    return f"shape {anchor['shape']}" if "shape" in anchor else str(anchor["group"])
+    return {"id": anchor["id"], "group": anchor["group"], "weight": anchor["weight"], "anchor": anchor}
 
 
 class AnchorsFile:
@@ -57,7 +59,7 @@ class AnchorsFile:
     """
 
     def __init__(self, path: Path) -> None:
-        self._open = open_table(path, KIND, GROUP)
+        self._open = open_table(path, ANCHORS, GROUP)
         self._table = self._open.__enter__()
 
     def __len__(self) -> int:
@@ -101,3 +103,51 @@ class _Distinct:
         repeated = int((hashes[1:] == hashes[:-1]).sum())
         if repeated:
             raise ValueError(f"{path}: {repeated} anchors have an id that another one has")
+
+
+SHARD = "shard"
+
+
+@dataclass(frozen=True, slots=True)
+class ShardEntry:
+    """A shard as the manifest lists it: file name without .h5, number of anchors, sha256 of the body."""
+
+    name: str
+    items: int
+    sha256: str
+
+    def to_dict(self) -> dict[str, Any]:
+        return asdict(self)
+
+
+def write_shard(
+    path: Path, rows: Sequence[dict[str, Any]], header: dict[str, Any], exclusive: bool = False
+) -> ShardEntry:
+    """Commit a shard. `exclusive`: leave a shard that is already there; the entry then describes that one."""
+    with create_sealed(path, SHARD, header={**header, "rows": len(rows)}, exclusive=exclusive) as file:
+        write_table(file.create_group(GROUP), COLUMNS, [anchor_row(row) for row in rows])
+    return shard_entry(path)
+
+
+def shard_entry(path: Path) -> ShardEntry:
+    """What the header says; the body is not read. Raises CorruptFile, NewerFormat, StoreError."""
+    header = read_header(path, SHARD)
+    return ShardEntry(path.stem, header["rows"], header["sha256"])
+
+
+def read_shard(path: Path, sha256: str | None = None) -> list[dict[str, Any]]:
+    """The anchors, after every byte was verified; with `sha256`, only those of the shard that has it.
+
+    Raises CorruptFile, NewerFormat or StoreError.
+    """
+    if sha256 is not None and read_header(path, SHARD)["sha256"] != sha256:
+        raise CorruptFile(f"{path}: is not the shard that the manifest lists")
+    with open_shard(path) as anchors:
+        return list(anchors)
+
+
+@contextmanager
+def open_shard(path: Path) -> Iterator[Iterator[dict[str, Any]]]:
+    """The same, one anchor at a time in memory; every byte is verified before the first."""
+    with open_table(path, SHARD, GROUP) as table:
+        yield map(canonical.loads, table.raw("anchor"))

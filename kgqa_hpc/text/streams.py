@@ -27,25 +27,28 @@ LINE_LIMIT = 64 << 20
 class TextStream(io.RawIOBase):
     """The bytes of one text file, decompressed (told by its content), without byte order mark.
 
-    Raises InputError when the file cannot be read, GraphFormatError when it is empty, torn or UTF-16. That
-    it is UTF-8 throughout is left to the parser, which sees every byte anyway; `refuse_other_encodings` finds
-    the line.
+    Raises `error` when the file cannot be read, is empty, torn or UTF-16. That it is UTF-8 throughout is left to the
+    parser, which sees every byte anyway; `refuse_other_encodings` finds the line. With `checked=False` the file may be
+    empty, and its encoding is left to the parser.
     """
 
-    def __init__(self, path: Path) -> None:
-        self.path = path
+    def __init__(
+        self, path: Path, error: type[InputError] = GraphFormatError, *, checked: bool = True
+    ) -> None:
+        self.path, self._error = path, error
         try:
             self._file: Any = path.open("rb")
         except FileNotFoundError:
-            raise InputError(
+            raise error(
                 f"{path}: no such file", "check the path; relative ones start where the configuration lies"
             ) from None
         except OSError as problem:
-            raise InputError(f"{path}: cannot be read: {problem.strerror}") from None
+            raise error(f"{path}: cannot be read: {problem.strerror}") from None
         self._inner, self._ahead = self._file, b""
         try:
             self._inner = self._unpacked()
-            self._begin()
+            if checked:
+                self._begin()
         except BaseException:
             self.close()
             raise
@@ -74,7 +77,7 @@ class TextStream(io.RawIOBase):
             what, cure = f"damaged zip file: {problem}", "copy it again"
         except (RuntimeError, NotImplementedError) as problem:  # encrypted, or packed in another way
             what, cure = f"cannot be unpacked: {problem}", "unpack it and name the file"
-        raise GraphFormatError(f"{self.path.name}: {what}", cure)
+        raise self._error(f"{self.path.name}: {what}", cure)
 
     def _begin(self) -> None:
         """Refuse what is empty or UTF-16, drop the byte order mark."""
@@ -82,24 +85,24 @@ class TextStream(io.RawIOBase):
             piece = self._inner_read(_PIECE)
             self._ahead += piece
             if self._ahead.startswith(_UTF16):
-                raise GraphFormatError(f"{self.path.name}: is UTF-16, not UTF-8", "save it as UTF-8")
+                raise self._error(f"{self.path.name}: is UTF-16, not UTF-8", "save it as UTF-8")
             self._ahead = self._ahead.removeprefix(_UTF8_BOM)
             if self._ahead.strip():
                 return
             if not piece or len(self._ahead) > LINE_LIMIT:
-                raise GraphFormatError(f"{self.path.name}: is empty", "is it the right file?")
+                raise self._error(f"{self.path.name}: is empty", "is it the right file?")
 
     def _inner_read(self, size: int) -> bytes:
         try:
             return self._inner.read(size)
         except (EOFError, gzip.BadGzipFile, zlib.error, lzma.LZMAError, zipfile.BadZipFile) as problem:
             kind = "gzip" if isinstance(self._inner, gzip.GzipFile) else "compressed"
-            raise GraphFormatError(
+            raise self._error(
                 f"{self.path.name}: the {kind} data is damaged or cut short: {problem}",
                 "copy or download it again",
             ) from None
         except OSError as problem:
-            raise InputError(f"{self.path}: cannot be read: {problem.strerror or problem}") from None
+            raise self._error(f"{self.path}: cannot be read: {problem.strerror or problem}") from None
 
     def readable(self) -> bool:
         return True
@@ -127,30 +130,30 @@ class TextStream(io.RawIOBase):
         super().close()
 
 
-def byte_lines(path: Path) -> Iterator[bytes]:
+def byte_lines(path: Path, error: type[InputError] = GraphFormatError) -> Iterator[bytes]:
     """The lines of a file with their ends (\\n only), one after the other.
 
-    Raises GraphFormatError for a line beyond `LINE_LIMIT` bytes, otherwise as `TextStream`.
+    Raises `error` for a line beyond `LINE_LIMIT` bytes, otherwise as `TextStream`.
     """
-    with io.BufferedReader(TextStream(path), _PIECE) as file:
+    with io.BufferedReader(TextStream(path, error), _PIECE) as file:
         number = 0
         while line := file.readline(LINE_LIMIT):
             number += 1
             if len(line) == LINE_LIMIT:
-                raise GraphFormatError(
+                raise error(
                     f"{path.name} line {number:,}: is longer than {LINE_LIMIT:,} bytes",
                     "is it the right file?",
                 )
             yield line
 
 
-def text_lines(path: Path) -> Iterator[tuple[int, str]]:
-    """Number from 1 and text of each line, without its end. Raises GraphFormatError also for what is not UTF-8."""
-    for number, line in enumerate(byte_lines(path), 1):
+def text_lines(path: Path, error: type[InputError] = GraphFormatError) -> Iterator[tuple[int, str]]:
+    """Number from 1 and text of each line, without its end. Raises `error` also for bytes that are not UTF-8."""
+    for number, line in enumerate(byte_lines(path, error), 1):
         try:
             yield number, line.decode("utf-8").removesuffix("\n").removesuffix("\r")
         except UnicodeDecodeError as problem:
-            refuse_byte(path.name, number, line[problem.start])
+            refuse_byte(path.name, number, line[problem.start], error)
 
 
 def refuse_other_encodings(path: Path) -> None:
@@ -164,9 +167,9 @@ def refuse_other_encodings(path: Path) -> None:
         ends += _line_ends(line)
 
 
-def refuse_byte(file: str, line: int, byte: int) -> NoReturn:
-    """Raise the GraphFormatError for a byte that is not UTF-8."""
-    raise GraphFormatError(
+def refuse_byte(file: str, line: int, byte: int, error: type[InputError] = GraphFormatError) -> NoReturn:
+    """Raise the error for a byte that is not UTF-8."""
+    raise error(
         f"{file} line {line:,}: byte 0x{byte:02X} is not UTF-8",
         f"save it as UTF-8, for instance: iconv -f latin1 -t utf-8 {file}",
     )

@@ -1,0 +1,86 @@
+"""What a step says of an item (Done, Ask, Retry, Reject), held against the columns that it declares."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from collections.abc import Set as AbstractSet
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from kgqa_hpc.columns import Column, misfit
+from kgqa_hpc.errors import ExtensionError
+from kgqa_hpc.registry import did_you_mean
+from kgqa_hpc.steps.item import Item
+
+
+@dataclass(frozen=True, slots=True, init=False)
+class Done:
+    """The step did what it is for; the item goes on. `Done(years=[1968])` also fills the column `years`."""
+
+    columns: Mapping[str, Any]
+
+    def __init__(self, **columns: Any) -> None:
+        object.__setattr__(self, "columns", columns)
+
+
+@dataclass(frozen=True, slots=True)
+class Ask:
+    """The step has another question about the same item; what it knows so far stands in item.state."""
+
+
+@dataclass(frozen=True, slots=True)
+class Retry:
+    """No usable answer. `lost_as` is the item's status if this was the last attempt."""
+
+    reason: str
+    lost_as: Literal["invalid", "failed"]
+
+
+@dataclass(frozen=True, slots=True)
+class Reject:
+    """The item is no good; `reason` begins with the step's name. `decided`: by verdicts alone."""
+
+    reason: str
+    decided: bool = False
+
+
+Outcome = Done | Ask | Retry | Reject
+
+
+def checked(
+    outcome: Any, item: Item, columns: Sequence[Column], before: AbstractSet[str], entry: str
+) -> Outcome:
+    """The outcome, its columns put into the item; a value that no column can hold fails the item.
+
+    `before` are the names of the annotations that were there before the step, `entry` names the step. Raises
+    ExtensionError for what is no outcome.
+    """
+    if not isinstance(outcome, Done | Ask | Retry | Reject):
+        raise ExtensionError(
+            f"{entry} returned {outcome!r:.80} on item {item.id}",
+            "return Done(), Ask(), Retry(reason, lost_as) or Reject(reason)",
+        )
+    if not isinstance(outcome, Done):
+        return outcome
+    item.annotations |= outcome.columns
+    names = [column.name for column in columns]
+    for name in (item.annotations.keys() - before) | outcome.columns.keys():
+        if name not in names:
+            return Retry(f"{name} is no column of it{did_you_mean(name, names)}", lost_as="failed")
+    for values in (item.annotations, item.output, *(item.records or ())):
+        if problem := misfit(columns, values):
+            return Retry(problem, lost_as="failed")
+    return outcome
+
+
+def finish(item: Item, outcome: Outcome, step: str | None = None) -> None:
+    """Close the item: set `status` and `reason`. `step` is needed only if no request was ever answered."""
+    item.state = {}
+    if isinstance(outcome, Done):
+        item.status, item.reason = "accepted", None
+    elif isinstance(outcome, Reject):
+        item.status, item.reason, item.decided = "rejected", outcome.reason, outcome.decided
+    elif isinstance(outcome, Retry):
+        name = step or (item.trace[-1]["step"] if item.trace else None)
+        item.status, item.reason = outcome.lost_as, f"{name}: {outcome.reason}" if name else outcome.reason
+        item.decided = False

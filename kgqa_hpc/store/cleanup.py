@@ -1,0 +1,173 @@
+"""Leftovers of dead processes and damaged files: old temp files are removed, corrupt files set aside.
+
+Ages are by the clock of the file system, the one clock that all nodes of a run share. Nodes' clocks differ,
+by an hour where one is set wrong, and jump. So the age of a file is judged against the modification time of
+a file that was touched just now on the same file system, which on NFS is the server's time. docs/format.md,
+section 8.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import secrets
+import shutil
+import socket
+import time
+from contextlib import suppress
+from functools import cache
+from pathlib import Path
+
+from kgqa_hpc.errors import StoreError
+from kgqa_hpc.store import atomic, canonical, disk
+from kgqa_hpc.store.atomic import TEMP_SUFFIX, disk_errors, make_folder
+from kgqa_hpc.store.document import read_bytes, write_document
+
+# The file system's clock is read again after so long; in between the monotonic clock carries it on.
+CLOCK_AGE = 5.0
+
+
+class Clock:
+    """The clock of the file system that `folder` is on. Safe to use from several threads."""
+
+    def __init__(self, folder: Path) -> None:
+        self._file = folder / f".clock.{secrets.token_hex(6)}{TEMP_SUFFIX}"
+        self._read: tuple[float, float] | None = None
+
+    def now(self) -> float:
+        """Seconds since 1970. Raises DiskFull, StoreError."""
+        read = self._read
+        if read is None or time.monotonic() - read[1] > CLOCK_AGE:
+            with disk_errors(self._file):
+                read = self._read = (self._touched(), time.monotonic())
+        return read[0] + time.monotonic() - read[1]
+
+    def close(self) -> None:
+        """Remove the file that was touched."""
+        with suppress(OSError):
+            disk.unlink(self._file)
+
+    def _touched(self) -> float:
+        try:
+            disk.touch(self._file)
+        except FileNotFoundError:
+            make_folder(self._file.parent)
+            disk.close(disk.open_(self._file, os.O_WRONLY | os.O_CREAT))
+            disk.touch(self._file)
+        return os.stat(self._file).st_mtime
+
+
+@cache
+def machine() -> str:
+    """The same for all processes under this running kernel, containers too; empty where the system does not say.
+
+    Host names are no identity: nodes may all be called localhost.
+    """
+    try:
+        return Path("/proc/sys/kernel/random/boot_id").read_text().strip()
+    except OSError:
+        return ""
+
+
+def time_at(folder: Path) -> float:
+    """One reading: the file system's time where one may write, the local one elsewhere."""
+    clock = Clock(folder)
+    try:
+        return clock.now() if folder.is_dir() else time.time()
+    except (StoreError, OSError):
+        return time.time()
+    finally:
+        clock.close()
+
+
+# A temp file that was not written for so long is litter of a dead process; the longest pause between two
+# writes of a living one is seconds.
+LITTER_AGE = 3600.0
+
+
+def sweep_temps(folder: Path, older_than: float = LITTER_AGE, prefix: str = ".") -> int:
+    """Remove temp files and folders in `folder` that were not written for `older_than` seconds; returns how many.
+
+    Ages are by the file system's clock: a node whose own clock is ahead must not remove what others still write.
+    """
+    try:
+        entries = list(os.scandir(folder))
+    except FileNotFoundError:
+        return 0
+    litter = [
+        Path(entry.path)
+        for entry in entries
+        if entry.name.startswith(prefix) and entry.name.endswith(TEMP_SUFFIX)
+    ]
+    if not litter:
+        return 0
+    before = time_at(folder) - older_than
+    return sum(_sweep(path, before) for path in litter)
+
+
+def _sweep(path: Path, before: float) -> bool:
+    # Another process may sweep at the same time.
+    with disk_errors(path), suppress(FileNotFoundError):
+        if max(entry.lstat().st_mtime for entry in (path, *path.rglob("*"))) < before:
+            if path.is_dir():
+                shutil.rmtree(path, ignore_errors=True)
+            else:
+                disk.unlink(path)
+            return True
+    return False
+
+
+def quarantine(folder: Path, path: Path, reason: str) -> Path | None:
+    """Move `path` into `folder`; its new path, or None when another process was faster.
+
+    Beside it lies `<name>.reason.json` with where it was, when, who moved it and why. Raises DiskFull,
+    StoreError.
+    """
+    target = _place(folder, path, secrets.token_hex(4))
+    _write_reason(target, path, reason)
+    try:
+        disk.rename(path, target)
+    except OSError as problem:
+        with suppress(OSError):
+            disk.unlink(_reason_of(target))
+        if problem.errno == errno.ENOENT:
+            return None
+        raise atomic.disk_error(path, problem) from problem
+    with atomic.disk_errors(path):
+        atomic.sync_folder(folder)
+        atomic.sync_folder(path.parent)
+    return target
+
+
+def quarantine_copy(folder: Path, path: Path, reason: str) -> Path:
+    """Copy `path` into `folder` and leave it where it is (a journal whose good lines still count).
+
+    The copy's name follows from its content: the same damage found twice is kept once.
+    """
+    data = read_bytes(path)
+    target = _place(folder, path, canonical.bytes_digest(data)[:8])
+    if atomic.write_file(target, data, exclusive=True):
+        _write_reason(target, path, reason)
+    return target
+
+
+def _place(folder: Path, path: Path, mark: str) -> Path:
+    atomic.make_folder(folder)
+    return folder / f"{path.parent.name}-{path.stem}.{mark}{path.suffix}"
+
+
+def _reason_of(target: Path) -> Path:
+    return target.with_name(f"{target.name}.reason.json")
+
+
+def _write_reason(target: Path, path: Path, reason: str) -> None:
+    content = {
+        "format": "kgqa-reason",
+        "version": 1,
+        "file": os.fspath(path),
+        "reason": reason,
+        "time": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
+        "host": socket.gethostname(),
+        "pid": os.getpid(),
+    }
+    write_document(_reason_of(target), content)

@@ -1,0 +1,314 @@
+"""What a run is: the fingerprint of its configuration, its manifest, and the digests that its files carry.
+
+The fingerprint says, section by section, what the dataset depends on. Left out is what may change between
+two starts without changing what an item becomes: the runtime section, what merge keeps, folders in which
+things lie (contents count, by digest), and the settings of engines that only place or speed up the work.
+
+Every file says in its header what made it, and is compared before it counts: files of another run may lie
+in a folder by mistake or on purpose. A result's digest covers what its content follows from
+(`pass_digest`), and nothing else, so that more anchors or another judge may be added later. docs/format.md,
+sections 1 and 6.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from kgqa_hpc import __version__
+from kgqa_hpc.errors import CorruptFile, FingerprintMismatch, InputError, OlderFormat
+from kgqa_hpc.store import atomic, canonical
+from kgqa_hpc.store.cleanup import quarantine
+from kgqa_hpc.store.document import read_document, write_document
+
+Sections = Mapping[str, Mapping[str, Any]]
+KIND = "run"
+MADE_BY = "made_by"
+ABSENT = "(not set)"
+_SHORT_FORMS = ("generate", "judge")  # of prompts; the steps name the prompts they use
+
+
+def fingerprint(
+    config: Mapping[str, Any],
+    prompts: Mapping[str, str],
+    operational: Mapping[str, Collection[str]],
+    contents: Mapping[str, str] | None = None,
+    pass_contents: Mapping[str, Mapping[str, str]] | None = None,
+) -> dict[str, dict[str, Any]]:
+    """Sections {name: {"sha256", "values"}} of a resolved configuration (`RunConfig.plain()`).
+
+    `prompts` gives the sha256 of each prompt by name; `operational`, per kind of engine, the settings to
+    leave out (engines/config.py); `contents` the digests of the files that anchors are read from, by name;
+    `pass_contents`, per pass, those of the files that its engine and steps read.
+    """
+    shared = {key: value for key, value in config["prompts"].items() if key not in ("folder", *_SHORT_FORMS)}
+    sections = {
+        "graph": dict(config["graph"] or {}),
+        "sampling": {
+            "seed": config["seed"],
+            **config["anchors"],
+            **({"contents": contents} if contents else {}),
+            **({"variants": config["variants"]} if config.get("variants") else {}),
+        },
+        "prompts": {**shared, "modules": dict(prompts)},
+        "passes": _passes(config, operational, pass_contents or {}),
+    }
+    plain = {name: _without_folders(values) for name, values in sections.items()}
+    return {name: {"sha256": canonical.digest(values), "values": values} for name, values in plain.items()}
+
+
+def contents(paths: Collection[Path]) -> dict[str, str]:
+    """The sha256 of each file by name. Raises InputError for one that cannot be read."""
+    digests = {}
+    for path in paths:
+        try:
+            digests[path.name] = canonical.sha256_of(path)
+        except OSError as problem:
+            raise InputError(f"{path}: cannot be read: {problem.strerror}", "check the path") from None
+    return digests
+
+
+def digest(sections: Mapping[str, Mapping[str, Any]]) -> str:
+    """One sha256 for all sections; journals and results carry it."""
+    return canonical.digest({name: section["sha256"] for name, section in sections.items()})
+
+
+def pass_digest(sections: Mapping[str, Mapping[str, Any]], pass_name: str) -> str:
+    """One sha256 for what a pass's results follow from; they carry it.
+
+    Covered are graph, seed and kind of anchors, and the steps, prompts and engine of this pass and of those
+    before it. Left out is what may be added to a run without changing what is there: more anchors, later
+    passes.
+    `sections` as `fingerprint` gives them. Raises KeyError for an unknown pass.
+    """
+    values = {name: section["values"] for name, section in sections.items()}
+    passes, prompts = values["passes"], values["prompts"]
+    last = passes[pass_name]["position"]
+    chain = sorted(
+        (each for each in passes.values() if each["position"] <= last), key=lambda p: p["position"]
+    )
+    modules = prompts.get("modules", {})
+    covered = {
+        "graph": _set(values["graph"]),
+        "seed": values["sampling"]["seed"],
+        "kind": values["sampling"].get("kind"),
+        "prompts": _set({key: v for key, v in prompts.items() if key != "modules"}),
+        "passes": [
+            {
+                "steps": [
+                    [step, step.get("prompt"), modules.get(step.get("prompt"))] for step in each["steps"]
+                ],
+                "engine": _set(each["engine"]),
+                **({"contents": each["contents"]} if "contents" in each else {}),
+            }
+            for each in chain
+        ],
+    }
+    return canonical.digest(covered)
+
+
+def require_same(where: str, recorded: Mapping[str, Any], wanted: Mapping[str, Any], cure: str) -> None:
+    """Raises FingerprintMismatch that names each key that differs, old → new.
+
+    A setting that is null is one that is not set: a later version may add such a setting, and goes on with
+    runs that were made before.
+    """
+    old, new = _set(recorded), _set(wanted)
+    changed = [
+        f"  {key}: {_show(old.get(key, ABSENT))} → {_show(new.get(key, ABSENT))}"
+        for key in sorted(old.keys() | new.keys())
+        if old.get(key, ABSENT) != new.get(key, ABSENT)
+    ]
+    if changed:
+        raise FingerprintMismatch(
+            "\n".join([f"{where} was made with another configuration:", *changed]), cure
+        )
+
+
+def _passes(
+    config: Mapping[str, Any],
+    operational: Mapping[str, Collection[str]],
+    contents: Mapping[str, Mapping[str, str]],
+) -> dict[str, Any]:
+    passes: dict[str, Any] = {}
+    for position, one in enumerate(config["passes"]):
+        engine = one.get("engine") or config["engine"]
+        left_out = operational.get(engine["kind"], ())
+        passes[one["name"]] = {
+            "position": position,
+            "steps": [dict(step) for step in one["steps"]],
+            "engine": {key: value for key, value in engine.items() if key not in left_out},
+            **({"contents": dict(found)} if (found := contents.get(one["name"])) else {}),
+            **({"variant": one["variant"]} if one.get("variant") else {}),
+        }
+    return passes
+
+
+def _without_folders(value: Any) -> Any:
+    """Absolute paths become file names: the same files count as the same wherever they lie."""
+    if isinstance(value, dict):
+        return {key: _without_folders(inner) for key, inner in value.items()}
+    if isinstance(value, list):
+        return [_without_folders(inner) for inner in value]
+    if isinstance(value, str) and value.startswith("/"):
+        return value.rstrip("/").rpartition("/")[2]
+    return value
+
+
+def _flat(value: Any, prefix: str = "") -> dict[str, Any]:
+    if isinstance(value, Mapping) and value:
+        flat: dict[str, Any] = {}
+        for key, inner in value.items():
+            flat |= _flat(inner, f"{prefix}.{key}" if prefix else str(key))
+        return flat
+    return {prefix: value}
+
+
+def _set(values: Mapping[str, Any]) -> dict[str, Any]:
+    return {key: value for key, value in _flat(values).items() if value is not None}
+
+
+def _show(value: Any) -> str:
+    return str(value) if isinstance(value, str) else canonical.canonical(value).decode()
+
+
+@dataclass(frozen=True, slots=True)
+class Manifest:
+    """manifest.json: `sections` is the fingerprint, {name: {"sha256", "values"}}, `trusted` what the run's
+    maker lets it do beyond the run (runs/trust.py), `earlier` the code of entries that worked on it before the
+    present one was accepted.
+    """
+
+    created: str
+    program: str
+    sections: dict[str, dict[str, Any]]
+    trusted: dict[str, Any]
+    earlier: list[dict[str, Any]] = field(default_factory=list)
+
+    @property
+    def digest(self) -> str:
+        """One sha256 for the whole fingerprint."""
+        return digest(self.sections)
+
+    def to_dict(self) -> dict[str, Any]:
+        return {
+            "format": f"kgqa-{KIND}",
+            "version": 1,
+            "created": self.created,
+            "program": self.program,
+            "fingerprint": self.sections,
+            "trusted": self.trusted,
+            **({"earlier_entries": self.earlier} if self.earlier else {}),
+        }
+
+
+def write_manifest(path: Path, manifest: Manifest) -> None:
+    """Commit manifest.json. Raises DiskFull, StoreError."""
+    write_document(path, manifest.to_dict())
+
+
+def read_manifest(path: Path) -> Manifest:
+    """Raises CorruptFile, NewerFormat, or StoreError when it is missing."""
+    cure = "kgqa init with the run's own configuration makes it again"
+    try:
+        content = read_document(path, KIND)
+        trusted = content.get("trusted", {})
+        earlier = content.get("earlier_entries", [])
+        sections: dict[str, dict[str, Any]] = content["fingerprint"]
+        manifest = Manifest(content["created"], content["program"], sections, trusted, earlier)
+    except KeyError as problem:
+        raise CorruptFile(f"{path}: a manifest without {problem}", cure) from None
+    except CorruptFile as problem:
+        raise CorruptFile(problem.message, cure) from None
+    passes = manifest.sections.get("passes", {}).get("values", {}).values()
+    if any(isinstance(step, str) for each in passes for step in each["steps"]):
+        raise OlderFormat(f"{path}: a run of {manifest.program}, whose steps have no settings")
+    return manifest
+
+
+def new_manifest(sections: Sections, trusted: Mapping[str, Any]) -> Manifest:
+    """The manifest of a run that is made now by this process."""
+    created = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
+    plain = {name: dict(section) for name, section in sections.items()}
+    return Manifest(created, f"kgqa_hpc {__version__}", plain, dict(trusted))
+
+
+@dataclass(frozen=True, slots=True)
+class ResultOrigin:
+    """What the results and journals of one pass of a run are made by."""
+
+    pass_name: str
+    made_by: str
+
+    @classmethod
+    def of(cls, sections: Sections, pass_name: str) -> ResultOrigin:
+        """`sections` are the run's fingerprint, from its manifest."""
+        return cls(pass_name, pass_digest(sections, pass_name))
+
+    def header(self, shard: str, shard_sha256: str) -> dict[str, str]:
+        """What stands in the header of a result or a journal."""
+        return {
+            MADE_BY: self.made_by,
+            "pass": self.pass_name,
+            "shard": shard,
+            "shard_sha256": shard_sha256,
+        }
+
+    def require(self, path: Path, header: Mapping[str, Any]) -> None:
+        """Raises CorruptFile, with the reason, for a result of another run, pass or shard.
+
+        `shard_sha256` may differ: another build of HDF5 packs the same anchors into other bytes.
+        """
+        expected = {"pass": self.pass_name, "shard": path.name.split(".")[0], MADE_BY: self.made_by}
+        _require(path, header, expected)
+
+
+def graph_origin(sections: Sections) -> dict[str, str]:
+    """What stands in the header of kg.h5."""
+    return {MADE_BY: canonical.digest(sections["graph"]["sha256"])}
+
+
+def anchors_origin(sections: Sections) -> dict[str, str]:
+    """What stands in the header of anchors.h5."""
+    return {MADE_BY: canonical.digest([sections["graph"]["sha256"], sections["sampling"]["sha256"]])}
+
+
+def require_origin(path: Path, header: Mapping[str, Any], origin: Mapping[str, str]) -> None:
+    """Raises CorruptFile for a kg.h5 or anchors.h5 of another run. A file without a digest tells nothing."""
+    if MADE_BY in header:
+        _require(path, header, origin)
+
+
+def keeps_own(folder: Path, path: Path, kind: str, origin: Mapping[str, str]) -> bool:
+    """Whether `path` is there and this run's own; another run's goes to quarantine, in `folder`.
+
+    Raises CorruptFile when it is damaged; StoreError.
+    """
+    from kgqa_hpc.store.sealed import read_header  # HDF5 takes a while to load, and is needed here only
+
+    if not atomic.exists(path):
+        return False
+    try:
+        header = read_header(path, kind)
+    except CorruptFile as problem:
+        cure = "move it away and run the same command again: it is made anew, the same as it was"
+        raise CorruptFile(problem.message, problem.cure or cure) from None
+    try:
+        require_origin(path, header, origin)
+    except CorruptFile as problem:
+        quarantine(folder, path, problem.message)
+        return False
+    return True
+
+
+def _require(path: Path, header: Mapping[str, Any], expected: Mapping[str, str]) -> None:
+    for key, value in expected.items():
+        found = header.get(key)
+        if found == value:
+            continue
+        if key == MADE_BY:
+            raise CorruptFile(f"{path}: was made with another configuration than this run's")
+        raise CorruptFile(f"{path}: belongs to {key} {found!r}, not to {value!r}")

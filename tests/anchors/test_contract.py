@@ -1,0 +1,153 @@
+"""A mistake in the code of an anchor kind is told with its entry, or counted on its item."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, Literal
+
+import pytest
+
+from kgqa_hpc.anchors import KINDS
+from kgqa_hpc.anchors.anchor import Anchor, AnchorKind, Node
+from kgqa_hpc.columns import Column
+from kgqa_hpc.settings import KindSettings
+from tests.golden.command import Ended, kgqa
+from tests.project import write_graph
+
+CONFIG = """
+graph: {source: csv, nodes: nodes.csv, edges: edges.csv, min_degree: 0}
+anchors: {kind: single, number: 6}
+engine: {kind: scripted}
+passes: [{name: main, steps: [generate]}]
+dataset: {z_score: null}
+"""
+
+
+class SingleSettings(KindSettings):
+    kind: Literal["single"] = "single"
+    number: int = 6
+
+
+class Single(AnchorKind):
+    """Single nodes."""
+
+    name = "single"
+    Settings = SingleSettings
+    columns = (Column("first", "string", "The node's name."), Column("numbers", ["int64"], "Numbers."))
+    sample = Anchor("sample", "single", "gene", (Node("a", "A", "gene"),))
+
+    def draw(self, source: Any, settings: Any, seed: int, tools: Any) -> Any:
+        for row in range(20):
+            node = source.graph.node(row)
+            yield Anchor("", "single", node.type, (node,))
+            yield Anchor("", "single", node.type, (node,))
+
+    def record(self, anchor: Anchor, fields: Mapping[str, Any]) -> dict[str, Any]:
+        return {"first": anchor.nodes[0].name, "numbers": [1]}
+
+
+@pytest.fixture
+def kind(monkeypatch: pytest.MonkeyPatch) -> type[Single]:
+    """A class of its own for each test, known as the kind `single`."""
+
+    class Fresh(Single):
+        """Single nodes."""
+
+    monkeypatch.setitem(KINDS._shipped, "single", "tests.anchors:Single")
+    monkeypatch.setitem(KINDS._loaded, "single", Fresh)
+    return Fresh
+
+
+def run(folder: Path, verb: str = "all") -> Ended:
+    write_graph(folder, nodes=30, edges=60)
+    (folder / "run.yaml").write_text(CONFIG)
+    return kgqa(verb, folder / "run.yaml", folder / "run")
+
+
+def accounting(folder: Path) -> Any:
+    return json.loads((folder / "run/dataset/accounting.json").read_text())
+
+
+def test_anchors_that_a_kind_yields_are_given_ids_ordered_cut_and_counted_once(
+    kind: type[Single], tmp_path: Path
+) -> None:
+    assert run(tmp_path).code == 0
+    assert accounting(tmp_path)["sampled"] == 6
+    lines = (tmp_path / "run/dataset/accepted.jsonl").read_text().splitlines()
+    assert len({json.loads(line)["id"] for line in lines}) == 6
+
+
+@pytest.mark.parametrize(
+    ("record", "words"),
+    [
+        ({"frist": "x", "numbers": []}, "frist is no column of it, did you mean first?"),
+        ({"first": "x"}, "column numbers is not given"),
+        ({"first": "x", "numbers": "1"}, "column numbers is no ['int64']"),
+        (None, "record() returned None"),
+    ],
+)
+def test_a_record_that_breaks_its_columns_is_refused_before_a_run_exists(
+    kind: type[Single], record: Any, words: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(kind, "record", lambda self, anchor, fields: record)
+    done = run(tmp_path, "init")
+    assert done.code == 2
+    assert "anchor kind single of kgqa_hpc" in done.error
+    assert words in done.error
+    assert not (tmp_path / "run").exists()
+
+
+@pytest.mark.parametrize(
+    ("wrong", "reason"),
+    [
+        ({"first": 7, "numbers": []}, "single: column first is no string"),
+        ({"first": "x", "numbers": [], "more": 1}, "single: more is no column of it"),
+        (ZeroDivisionError("no edge"), "single: ZeroDivisionError: no edge"),
+    ],
+)
+def test_an_item_whose_record_cannot_be_made_is_counted_and_the_others_go_on(
+    kind: type[Single], wrong: Any, reason: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    whole = kind.record
+
+    def record(self: Single, anchor: Anchor, fields: Mapping[str, Any]) -> dict[str, Any]:
+        if anchor.nodes[0].type == "gene" and anchor.id != "sample":
+            if isinstance(wrong, Exception):
+                raise wrong
+            return dict(wrong)
+        return whole(self, anchor, fields)
+
+    monkeypatch.setattr(kind, "record", record)
+    assert run(tmp_path).code == 0
+    counts = accounting(tmp_path)
+    assert counts["failed"][reason] + counts["accepted"] == counts["sampled"] == 6
+    assert counts["accepted"] > 0
+
+
+@pytest.mark.parametrize(
+    ("drawn", "words"),
+    [
+        (lambda: 1 / 0, "ZeroDivisionError: division by zero (test_contract.py line"),
+        (lambda: None, "TypeError"),
+        (lambda: ["text"], "draw() gave 'text'; yield Anchor"),
+    ],
+)
+def test_a_draw_that_fails_is_one_line_with_its_entry(
+    kind: type[Single], drawn: Any, words: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(kind, "draw", lambda self, source, settings, seed, tools: drawn())
+    done = run(tmp_path)
+    assert done.code == 2
+    assert "anchor kind single of kgqa_hpc failed" in done.error
+    assert words in done.error
+
+
+def test_a_kind_without_a_sample_is_refused(
+    kind: type[Single], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(kind, "sample", None)
+    done = run(tmp_path, "init")
+    assert done.code == 2
+    assert "has no sample anchor" in done.error
