@@ -39,7 +39,7 @@ def human_analyse(
     read = with_key(read, key) if key else read
     document = analysis.analyse(read, read_ratings([llm]) if llm else None, seed=seed)
     if out:
-        from kgqa_hpc.plugins.evaluation.rating_figures import rating_figures
+        from kgqa_hpc.plugins.evaluation.figures import rating_figures
 
         for path in rating_figures(read, out):
             note(str(path))

@@ -197,7 +197,7 @@ def test_control_characters_of_an_annotator_do_not_reach_the_terminal(tmp_path: 
 
 def test_figures_are_written_and_the_same_again(tmp_path: Path) -> None:
     pytest.importorskip("matplotlib")
-    from kgqa_hpc.plugins.evaluation.rating_figures import rating_figures
+    from kgqa_hpc.plugins.evaluation.figures import rating_figures
 
     rows: list[list[object]] = [[r[0], "q", "a", *r[1:], i % 2] for i, r in enumerate(published())]
     path = write(tmp_path / "r.csv", ["ID", "Question", "Answer", *CRITERIA, "accepted"], rows)
