@@ -257,10 +257,8 @@ class Scheduler:
 
     def _doubt_engine(self, did: str, error: str | None) -> None:
         """Raise when every request of a full window has failed twice: then it is not the items."""
-        if not self._sending:
-            return
-        self._streak += 1
-        if self._streak > max(64, 2 * self._limits.window):
+        self._streak += self._sending
+        if self._sending and self._streak > max(64, 2 * self._limits.window):
             raise EngineError(
                 f"the engine {did} {self._streak} times in a row: {error}",
                 "mend it and run the same command again; none of these items was given up",
