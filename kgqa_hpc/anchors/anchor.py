@@ -136,7 +136,7 @@ class AnchorKind:
         raise TypeError(f"anchor kind {self.name} does not say how it draws")
 
     def variables(self, anchor: Anchor) -> dict[str, Any]:
-        """What a prompt may name, every foreign text made harmless; by default nodes and relations."""
+        """What a prompt may name; by default nodes and relations. Rendering cleans every text."""
         return graph_variables(anchor)
 
     def start(self, anchor: Anchor) -> dict[str, Any]:

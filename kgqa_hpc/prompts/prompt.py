@@ -24,6 +24,7 @@ from jinja2.meta import find_undeclared_variables
 from kgqa_hpc.errors import PromptError
 from kgqa_hpc.prompts.folders import DOMAIN, Folders, read_text
 from kgqa_hpc.prompts.front_matter import read_front_matter, split_front_matter
+from kgqa_hpc.prompts.safe_text import clean_value
 from kgqa_hpc.prompts.template_language import (
     GLOBALS,
     RENDERING,
@@ -71,9 +72,10 @@ class Prompt:
         return {"role": "system", "content": self.system}
 
     def render(self, variables: Mapping[str, Any]) -> tuple[dict[str, str], ...]:
-        """The messages for one item. Raises PromptError for a variable that `variables` does not have."""
+        """The messages for one item, all texts clean. Raises PromptError for a variable that `variables` lacks."""
+        shown = {name: clean_value(variables[name]) for name in self.variables if name in variables}
         try:
-            user = block(self._template, "user", variables)
+            user = block(self._template, "user", shown)
         except RENDERING as problem:
             parts = "tuple object" in str(problem)
             raise PromptError(

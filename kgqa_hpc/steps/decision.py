@@ -20,6 +20,11 @@ Approves = Callable[[Mapping[str, Any]], str | None]  # a verdict's objection, N
 MISSING = "no verdict"
 
 
+def first_false(verdict: Mapping[str, Any]) -> str | None:
+    """The objection of a verdict by its booleans, all of which must be true: "NAME is false"; None when they are."""
+    return next((f"{name} is false" for name, value in verdict.items() if value is False), None)
+
+
 class Decide(Settings):
     """How the verdicts of several judges become accepted or rejected."""
 

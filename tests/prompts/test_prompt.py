@@ -12,6 +12,7 @@ from kgqa_hpc.errors import PromptError
 from kgqa_hpc.prompts import folders
 from kgqa_hpc.prompts.folders import shipped_prompts
 from kgqa_hpc.prompts.prompt import Prompt, load_prompt, try_prompt
+from kgqa_hpc.prompts.safe_text import clean_text
 
 KIND = GraphletAnchors()
 PAIR = {"question": "A question?", "answer": "An answer."}
@@ -226,7 +227,7 @@ def test_rendering_never_evaluates_what_a_variable_holds() -> None:
     prompt: Prompt = load_prompt("filter")
     for text in ("{{ 7 * 7 }}", "{% include 'modules/task.md' %}", "{# gone #}"):
         user = prompt.render(PAIR | {"question": text})[1]["content"]
-        assert text in user
+        assert clean_text(text) in user
 
 
 def test_a_domain_of_the_users_own_stands_in_the_own_folder(tmp_path: Path) -> None:

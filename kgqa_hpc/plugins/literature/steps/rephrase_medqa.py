@@ -15,6 +15,7 @@ from kgqa_hpc.anchors.names import plain
 from kgqa_hpc.columns import Column
 from kgqa_hpc.plugins.literature.steps.rephrase import SOURCE, Rephrase, replaced
 from kgqa_hpc.prompts.safe_text import TEXT_LENGTH, clean_text
+from kgqa_hpc.steps.decision import first_false
 from kgqa_hpc.steps.item import Item
 from kgqa_hpc.steps.judge import pair_variables
 from kgqa_hpc.steps.step import Done, Outcome, Retry, Step
@@ -81,7 +82,7 @@ class JudgeOptions(Step):
     def objection(cls, verdict: Mapping[str, Any]) -> str | None:
         if not verdict["entailed"]:
             return "right option not entailed"
-        return None if verdict["only_one"] else "another option is right"
+        return first_false(verdict) if verdict["only_one"] else "another option is right"
 
 
 def options_trouble(right: str, wrong: Sequence[str]) -> str | None:
