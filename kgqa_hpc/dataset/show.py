@@ -8,6 +8,7 @@ from typing import Any, Literal
 
 import orjson
 
+from kgqa_hpc.columns import COMMON_NAMES
 from kgqa_hpc.dataset.exports.source import open_source, read_accounting
 from kgqa_hpc.dataset.where import EVERY, Where
 from kgqa_hpc.dataset.whole import require_whole
@@ -17,6 +18,7 @@ from kgqa_hpc.store.regular import open_regular
 from kgqa_hpc.store.run_folder import RunFolder
 from kgqa_hpc.text.plain_text import plain_line
 
+_SHOWN = COMMON_NAMES | {"status", "attempts"}  # members that are told otherwise, or belong to the run
 Which = Literal["accepted", "rejected", "lost"]
 
 
@@ -67,6 +69,10 @@ def _lines(record: dict[str, Any]) -> Iterator[str]:
     for label, verdict in (record.get("verdicts") or {}).items():
         said = ", ".join(f"{name} {_short(value)}" for name, value in (verdict or {}).items())
         yield f"  {plain_line(label):<9} {said or 'said nothing'}"
+    others = {name: value for name, value in record.items() if name not in _SHOWN}
+    for name, value in {**others, **(record.get("features") or {})}.items():
+        if isinstance(value, str | int | float):
+            yield f"  {plain_line(name)} {_short(value)}"
 
 
 def _short(value: Any) -> str:

@@ -27,6 +27,7 @@ from kgqa_hpc.terminal import LOG
 from kgqa_hpc.work.pace import bring_up
 
 Given = TypeVar("Given")
+TURN = 0.5  # s of work on answers after which a turn ends, so that a stop and the clock are seen
 CANCEL_GRACE = 2.0  # s that an engine has to acknowledge a cancel before it is not waited for any longer
 
 
@@ -83,8 +84,7 @@ class Scheduler:
     """Moves tasks. `moved(task, ended)` is called after each answer, when it is in the item.
 
     `ended` means that this chain is over for the item. `last` tells whether an item that gets through the
-    chain is accepted (no later pass looks at it). `stopped()` ends the waiting between two starts of an
-    engine that dies.
+    chain is accepted (no later pass looks at it). `stopped()` ends the waiting between two starts of an engine.
     """
 
     def __init__(
@@ -101,13 +101,13 @@ class Scheduler:
         self.counters = Counters()
         self._chain = tuple(chain)
         self._engine = engine
-        self._limits = limits
-        self._run_seed = run_seed
+        self._limits, self._run_seed = limits, run_seed
         self._moved = moved
         self._last = last
         self._stopped = stopped
         self._queues: tuple[deque[Task], ...] = tuple(deque() for _ in self._chain)
         self._flight: dict[str, tuple[Task, float]] = {}
+        self._arrived: deque[tuple[Response, float]] = deque()  # answers no step has looked at yet
         self._groups: deque[list[Task]] = deque()  # suspects; each group gets the engine to itself
         self._alone = 0  # size of the group that has the engine alone; 0: none, the window is open to all
         self._held: list[Task] = []  # given up for the engine's errors; perhaps the engine is at fault
@@ -150,32 +150,35 @@ class Scheduler:
     def turn(self, timeout: float) -> int:
         """One round: send what there is room for, then take the answers that are there or wait for one.
 
-        Returns the number of answers; at once when nothing is in flight. Raises EngineError when the engine
-        dies again and again without an answer, or answers nothing but errors.
+        A turn ends after half a second of work on answers; the next one goes on with the rest. Returns how many
+        were taken; at once when nothing is in flight. Raises EngineError when the engine dies again and again
+        without an answer, or answers nothing but errors.
         """
         try:
             self._fill()
             if not self._flight:
                 self._settle()
                 return 0
-            responses = self._engine.receive(timeout)
+            if not self._arrived:
+                answers = self._engine.receive(timeout)
+                now = time.monotonic()
+                self._arrived.extend((answer, now) for answer in answers)
         except EngineDied as death:
             self._bury(death)
             return 0
-        now = time.monotonic()
-        for response in responses:
-            self._take(response, now)
-        return len(responses)
+        before, until = len(self._arrived), time.monotonic() + TURN
+        while self._arrived and time.monotonic() < until:
+            self._take(*self._arrived.popleft())
+        return before - len(self._arrived)
 
     def drain(self, enough: Callable[[], bool]) -> None:
         """Send nothing any more; wait for what is in flight until `enough()`, then cancel the rest."""
         self._sending = False
         while self._flight and not enough():
             self.turn(0.1)
-        if not self._flight:
-            return
         try:
-            self._engine.cancel()
+            if self._flight:
+                self._engine.cancel()
         except EngineDied:
             return
         give_up = time.monotonic() + CANCEL_GRACE
@@ -187,9 +190,9 @@ class Scheduler:
             return
         if not self._flight:
             self._alone = 0
+        if self._groups and self._flight:
+            return
         if self._groups:
-            if self._flight:
-                return
             batch = self._groups.popleft()
             self._alone = len(batch)
         elif self._alone:
@@ -207,8 +210,7 @@ class Scheduler:
         return batch
 
     def _send(self, batch: list[Task]) -> None:
-        requests = []
-        now = time.monotonic()
+        requests, now = [], time.monotonic()
         for task in batch:
             step = self._chain[task.step]
             ask = partial(step.request, task.item, task.attempt, self._run_seed, task.turn)
@@ -218,8 +220,8 @@ class Scheduler:
                 continue
             self._flight[request.id] = (task, now)
             requests.append(request)
-        self.counters.requests += len(requests)
         if requests:
+            self.counters.requests += len(requests)
             self._engine.send(requests)
 
     def _take(self, response: Response, now: float) -> None:
@@ -239,8 +241,7 @@ class Scheduler:
             self._doubt_engine("answered with errors", response.error)
         else:
             self._streak = 0
-            if self._held:
-                self._release()
+            self._release()
         step = self._chain[task.step]
         take = partial(step.take, task.item, response, task.attempt, task.turn)
         self._advance(task, self._guarded(task, take))
@@ -255,12 +256,9 @@ class Scheduler:
         counters.slowest = max(counters.slowest, duration)
 
     def _doubt_engine(self, did: str, error: str | None) -> None:
-        """Tell an engine that only ever answers with errors from items that deserve theirs."""
-        if not self._sending:
-            return
-        self._streak += 1
-        # By now every request of a full window has failed twice: it is not the items.
-        if self._streak > max(64, 2 * self._limits.window):
+        """Raise when every request of a full window has failed twice: then it is not the items."""
+        self._streak += self._sending
+        if self._sending and self._streak > max(64, 2 * self._limits.window):
             raise EngineError(
                 f"the engine {did} {self._streak} times in a row: {error}",
                 "mend it and run the same command again; none of these items was given up",
@@ -316,10 +314,12 @@ class Scheduler:
 
     def _settle(self) -> None:
         """Nothing is left to ask: the failures that were held back stand."""
-        if self._held and not self.waiting:
+        if not self.waiting:
             self._release()
 
     def _bury(self, death: EngineDied) -> None:
+        while self._arrived:
+            self._take(*self._arrived.popleft())
         lost = [task for task, _ in self._flight.values() if task.shard]
         self._flight.clear()
         self.counters.deaths += 1
@@ -344,7 +344,6 @@ class Scheduler:
         self._moved(task, True)
 
     def _restart(self, death: EngineDied) -> None:
-        before = self._fruitless
-        start = partial(self._engine.start, self._stopped)
+        before, start = self._fruitless, partial(self._engine.start, self._stopped)
         self._fruitless = bring_up(start, self._limits.restarts, self._stopped, before, death)
         self.counters.deaths += self._fruitless - before

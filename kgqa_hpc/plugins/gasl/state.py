@@ -22,8 +22,8 @@ FORMAT = 1
 class State:
     """Variables, what was declared and created, and the steps done of one script on one graph.
 
-    `script` and `graph` are their digests. The next script on the same variables and the same graph starts
-    from `after(script)`.
+    `script` and `graph` are their digests, `work` is what the steps took of the script's bounds. The
+    next script on the same variables and the same graph starts from `after(script)`.
     """
 
     script: str
@@ -33,6 +33,7 @@ class State:
     declared: dict[str, dict[str, str | None]] = field(default_factory=dict)
     nodes: list[dict[str, Any]] = field(default_factory=list)
     edges: list[dict[str, Any]] = field(default_factory=list)
+    work: int = 0
 
     def after(self, script: str) -> State:
         """The state in which another script finds what this one left."""
@@ -52,7 +53,10 @@ class State:
         for name, kind in kinds.items():
             if not isinstance(document.get(name), kind):
                 raise ValueError(f"`{name}` is missing or not what it must be")
-        return cls(**{name: document[name] for name in kinds})
+        work = document.get("work", 0)  # missing in files of earlier versions
+        if type(work) is not int or work < 0:
+            raise ValueError("`work` is not what it must be")
+        return cls(**{name: document[name] for name in kinds}, work=work)
 
 
 def save(path: Path, state: State) -> None:
