@@ -48,7 +48,11 @@ class Layout:
 
 def layout_of(header: str, dialect: Dialect) -> Layout | None:
     """What a header line says, or None when it is not one of a Neo4j export."""
-    fields = next(csv.reader([header], delimiter=dialect.separator, quotechar=dialect.quote or '"'), [])
+    reader = csv.reader([header], delimiter=dialect.separator, quotechar=dialect.quote or '"')
+    try:
+        fields = next(reader, [])
+    except csv.Error:
+        return None  # a field beyond 128 KiB: no column's name
     fields = [field.strip() for field in fields]
     if any(_ROLE.fullmatch(field) for field in fields) and not set(fields) & {"ID", "START_ID"}:
         return _admin(fields, dialect)
