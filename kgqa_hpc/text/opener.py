@@ -47,7 +47,10 @@ def _open(path: Path, flags: int) -> int:
             raise NotRegular(errno.EINVAL, "not a regular file", os.fspath(path)) from None
         raise
     try:
-        if not stat.S_ISREG(os.fstat(fd).st_mode):
+        mode = os.fstat(fd).st_mode
+        if stat.S_ISDIR(mode):
+            raise NotRegular(errno.EISDIR, os.strerror(errno.EISDIR), os.fspath(path))
+        if not stat.S_ISREG(mode):
             raise NotRegular(errno.EINVAL, "not a regular file", os.fspath(path))
     except BaseException:
         os.close(fd)
