@@ -14,6 +14,7 @@ from typing import Any
 
 from kgqa_hpc.anchors.anchor import Anchor
 from kgqa_hpc.config import RunConfig
+from kgqa_hpc.dataset.show import value_text
 from kgqa_hpc.engines.engine import Request, Response
 from kgqa_hpc.engines.process import EngineProcess
 from kgqa_hpc.runs.chain import build_chain, kind_of, schemas_of, set_engine
@@ -173,7 +174,7 @@ def _lines(document: dict[str, Any]) -> Iterator[str]:
             yield f"    < {printable(request['text'])}"
         parts = (item["output"], item["verdicts"], item["features"], item["annotations"])
         for name, value in (pair for part in parts for pair in part.items()):
-            yield f"  {printable(name):<12} {printable(str(value))}"
+            yield f"  {printable(name):<12} {value_text(value)}"
         tokens = item["tokens"]
         yield f"  {tokens['prompt']:,} tokens read, {tokens['completion']:,} written, {item['seconds']:.1f} s"
         yield ""

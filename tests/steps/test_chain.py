@@ -135,8 +135,11 @@ def test_each_pass_has_its_own_steps() -> None:
 
 
 def test_a_prompt_of_another_step_is_refused() -> None:
-    with pytest.raises(PromptError, match=r"step generate: filter is a prompt of step judge"):
+    with pytest.raises(PromptError, match=r"step generate: filter is a prompt of step judge") as caught:
         build_chain(config(generate="filter"), "write")
+    assert "prompts of step generate: " in caught.value.cure
+    assert "p5" in caught.value.cure
+    assert "filter" not in caught.value.cure, "only prompts that fit are listed"
 
 
 @pytest.mark.parametrize(

@@ -12,7 +12,7 @@ import pytest
 from kgqa_hpc.columns import Column, fits
 from kgqa_hpc.steps import STEPS
 from kgqa_hpc.steps.item import Item
-from kgqa_hpc.steps.step import Ask, Done, Outcome, Step
+from kgqa_hpc.steps.step import Ask, Done, Outcome, Reject, Step
 from tests.golden.command import Ended, kgqa
 from tests.project import write_graph
 
@@ -136,6 +136,31 @@ def test_done_fills_the_columns_that_it_names(tmp_path: Path, monkeypatch: pytes
     assert command("all", tmp_path).code == 0
     lines = (tmp_path / "run/dataset/accepted.jsonl").read_text().splitlines()
     assert {json.loads(line)["flesch"] for line in lines} == {1.5}
+
+
+def test_explain_and_show_tell_what_a_computing_step_gave_a_rejected_item(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def hard(item: Item) -> Outcome:
+        item.annotations["flesch"] = 12.5
+        item.features["length"] = 7
+        return Reject("readability: hard to read")
+
+    use(monkeypatch, hard, Column("flesch", "double", "A score."))
+    assert command("all", tmp_path).code == 0
+    record = json.loads((tmp_path / "run/dataset/rejected.jsonl").read_text().splitlines()[0])
+    told = kgqa("explain", tmp_path / "run", record["id"], "--json")
+    story = json.loads(told.stdout)
+    assert [(step["step"], step["requests"]) for step in story["steps"]] == [
+        ("generate", 1),
+        ("readability", 0),
+    ]
+    assert story["steps"][1]["columns"] == {"flesch": 12.5}
+    assert story["features"] == {"length": 7}
+    text = kgqa("explain", tmp_path / "run", record["id"]).stdout
+    assert "readability: asked nobody; flesch 12.5" in text
+    assert 'features: {"length": 7}' in text
+    assert "flesch 12.5" in kgqa("show", tmp_path / "run", "--rejected").stdout
 
 
 def test_preview_names_a_column_that_no_item_was_given(
