@@ -18,6 +18,8 @@ from kgqa_hpc.errors import FingerprintMismatch, InputError, StoppedEarly
 from kgqa_hpc.runs import add_pass, change_dataset, open_for_work, open_run
 from kgqa_hpc.runs.alone import alone
 from kgqa_hpc.runs.sampling import extend
+from kgqa_hpc.stages import standing
+from kgqa_hpc.status.render import render
 from kgqa_hpc.store.run_folder import RunFolder
 from kgqa_hpc.work.run import run_command
 
@@ -185,6 +187,27 @@ def test_extend_judge_init_and_merge_settings_at_once_leave_a_run_that_works(fin
     counts = stages.merge(finished)
     assert all(verdicts == ["judge", "strict"] for _, verdicts in outcomes(finished).values())
     assert counts.total.sampled == len(outcomes(finished)) > 12
+
+
+def test_status_says_that_a_dataset_is_older_than_the_run(finished: Path) -> None:
+    def says() -> bool:
+        now = standing(finished)
+        told = "dataset   is older than the run: kgqa merge" in render(now)
+        merged = {stage["name"]: stage["done"] for stage in now["stages"]}["merge"]
+        assert told == now["dataset_is_older"] == (not merged)
+        return told
+
+    assert not says()
+    extend(finished, 6)
+    run_command(finished)
+    assert says()
+    stages.merge(finished)
+    assert not says()
+    add_pass(finished, {"name": "b", "steps": [{"use": "judge", "as": "b"}]})
+    run_command(finished)
+    assert says()
+    stages.merge(finished)
+    assert not says()
 
 
 def test_who_waits_for_the_configuration_says_for_whom(
