@@ -175,7 +175,7 @@ STAGES = (
 
 def standing(folder: Path) -> dict[str, Any]:
     """The status of a run (status/snapshot.py) with its jobs in Slurm's queue, and its "stages",
-    [{"name", "done"}] in their order, and "dataset_is_older": than the run. Raises InputError when there is no run.
+    [{"name", "done"}] in their order, and "dataset_is_older" where it is. Raises InputError when there is no run.
     """
     from kgqa_hpc.cluster.slurm import queue_state
     from kgqa_hpc.status.snapshot import survey
@@ -191,7 +191,7 @@ def standing(folder: Path) -> dict[str, Any]:
         made[workers + 1 :] = [False] * len(made[workers + 1 :])
     return {
         **status,
-        "dataset_is_older": older,
+        **({"dataset_is_older": True} if older else {}),
         "stages": [{"name": s.name, "done": done} for s, done in zip(STAGES, made, strict=True)],
     }
 
