@@ -18,6 +18,8 @@ _LAZY = {
     "count": ("kgqa_hpc.graphlets.from_libraries", "count"),
     "open": ("kgqa_hpc.run", "Run"),
     "step": ("kgqa_hpc.steps.function_step", "step"),
+    "section": ("kgqa_hpc.plugin_files", "section"),
+    "metric": ("kgqa_hpc.plugin_files", "metric"),
     "Reject": ("kgqa_hpc.steps.outcomes", "Reject"),
     "sample": ("kgqa_hpc.graphlets.from_libraries", "sample"),
 }

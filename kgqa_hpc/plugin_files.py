@@ -11,14 +11,15 @@ import hashlib
 import importlib.util
 import sys
 import traceback
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from types import ModuleType
-from typing import Any
+from typing import Any, TypeVar
 
 from kgqa_hpc.errors import ConfigError, InputError
 from kgqa_hpc.registry import FILE_ENTRIES, REGISTRIES, FileEntry
 
+Function = TypeVar("Function", bound=Callable[..., Any])
 _digests: dict[str, str] = {}  # sha256 by file name
 _modules: dict[tuple[str, str], ModuleType] = {}  # by file name and sha256
 
@@ -49,7 +50,7 @@ def load_plugin_file(path: Path) -> None:
             "an entry is a class with a `name`: a step, kind, source, engine or export",
         )
     for group, entry in entries:
-        if REGISTRIES[group].ships(entry.name):
+        if group in REGISTRIES and REGISTRIES[group].ships(entry.name):
             raise ConfigError(
                 f"plugins: {path}: kgqa_hpc has one of {group} named {entry.name!r} already",
                 "give yours another name",
@@ -100,3 +101,19 @@ def _group(entry: Any) -> str | None:
     if isinstance(group, str):
         return group
     return "exports" if isinstance(entry, type) and hasattr(entry, "write") else None
+
+
+def section(function: Function) -> Function:
+    """Mark a function (dataset) -> HTML as a section of the report; its docstring's first line is the title."""
+    return _marked(function, "sections")
+
+
+def metric(function: Function) -> Function:
+    """Mark a function (predictions, references) -> one number for each pair as a metric of `kgqa score`."""
+    return _marked(function, "metrics")
+
+
+def _marked(function: Function, group: str) -> Function:
+    marked: Any = function
+    marked.registry, marked.name = group, function.__name__
+    return function

@@ -194,3 +194,7 @@ class Registry:
                 "give its class and its entry point the same name",
             )
         return entry
+
+
+# Functions (predictions, references) -> one number for each pair, for `kgqa score`.
+METRICS = Registry("metrics", "score metric", {})

@@ -21,7 +21,7 @@ def site(tmp_path: Path) -> Path:
     """The page's files, installed as pip would: modules, and a folder with metadata and entry points."""
     blocks = re.findall(r"^```(?:python|toml|yaml)\n# (\S+)\n(.*?)^```$", PAGE.read_text(), re.M | re.S)
     files = dict(blocks)
-    assert len(files) == len(blocks) == 9
+    assert len(files) == len(blocks) == 11
     package = tmp_path / "site" / "film_kgqa"
     package.mkdir(parents=True)
     (package / "__init__.py").touch()
@@ -68,6 +68,12 @@ def test_a_foreign_source_kind_step_engine_and_export_run_from_graph_to_export(s
     assert {record["head"] for record in records} <= {"Stanley Kubrick", "Agnes Varda"}
     assert all(1979 in record["years"] for record in records)
     assert records[0]["provenance"]["engine"]["generate"]["name"] == "template"
+    page = (site.parent / "runs/films/report/index.html").read_text()
+    assert "Years that answers name</h2>\n<p>1979</p>" in page
+    for name, text in (("given", "In 1979."), ("wanted", "1979")):
+        (site.parent / f"{name}.jsonl").write_text(json.dumps({"id": "1", "text": text}) + "\n")
+    done = kgqa(site, "score", "given.jsonl", "wanted.jsonl", "--json")
+    assert json.loads(done.stdout)["same_years"] == 1.0
     done = kgqa(site, "export", "runs/films", "--to", "cards", "--out", "cards")
     assert done.returncode == 0, done.stderr
     assert "[1979]" in (site.parent / "cards/train.txt").read_text()

@@ -27,6 +27,7 @@ MAY_KNOW = {
     "registry": set(),
     "plugin_files": set(),
     "settings": set(),
+    "key_table": set(),
     "terminal": set(),
     "threads": set(),
     "store": set(),

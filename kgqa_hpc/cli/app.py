@@ -23,7 +23,7 @@ COMMANDS = Registry("commands", "command", {})
 SECTIONS = {
     "From a configuration to a dataset, in this order": "init import sample run merge report all",
     "On a cluster": "plan submit status requeue doctor bench",
-    "Look": "ls preview show explain replay kg count",
+    "Look": "ls preview show explain replay kg count list",
     "Judge and grow": "judge extend prompts",
     "Datasets": "combine export publish",
     "Files": "config clean",

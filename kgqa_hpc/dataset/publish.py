@@ -13,6 +13,7 @@ from kgqa_hpc.dataset.exports.source import MARK, open_source, read_accounting, 
 from kgqa_hpc.dataset.facts import UNKNOWN_LICENCE, Facts, gather_facts
 from kgqa_hpc.dataset.files import write_sums
 from kgqa_hpc.dataset.whole import damaged, read_sums
+from kgqa_hpc.runs.entries import load_run_plugins
 from kgqa_hpc.store.canonical import sha256_of
 from kgqa_hpc.store.replace_folder import replaced_folder
 from kgqa_hpc.store.run_folder import RunFolder
@@ -39,6 +40,7 @@ def publish(run: RunFolder, folder: Path, formats: Sequence[str] = ()) -> Publis
     the dataset is not what merge wrote; ConfigError for an unknown format.
     """
     source = open_source(run)
+    load_run_plugins(run)
     writers = [EXPORTS.get(name)() for name in formats]
     refuse_foreign(folder)
     names = _verified(run.dataset)

@@ -85,6 +85,12 @@ def load_plugins(run: RunFolder, config: Mapping[str, Any]) -> None:
         load_plugin_file(path)
 
 
+def load_run_plugins(run: RunFolder) -> None:
+    """The same for a verb that does not read the configuration. Combined datasets have none."""
+    if run.config_file.exists():
+        load_plugins(run, run.config())
+
+
 def require_unchanged_plugins(run: RunFolder, config: RunConfig) -> None:
     """Raises FingerprintMismatch when a file of `plugins:` was edited; one that is gone is no harm."""
     for path in map(Path, config.plugins):

@@ -18,6 +18,12 @@ from kgqa_hpc.settings import Settings
 
 Approves = Callable[[Mapping[str, Any]], str | None]  # a verdict's objection, None when it says yes
 MISSING = "no verdict"
+RULES = {
+    "all": "every judge says yes",
+    "majority": "more than half of the judges say yes",
+    "at_least": "at least so many judges say yes (`at_least`)",
+    "weighted": "the judges that say yes weigh at least half (`weights`)",
+}
 
 
 def first_false(verdict: Mapping[str, Any]) -> str | None:
