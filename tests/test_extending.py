@@ -21,7 +21,7 @@ def site(tmp_path: Path) -> Path:
     """The page's files, installed as pip would: modules, and a folder with metadata and entry points."""
     blocks = re.findall(r"^```(?:python|toml|yaml)\n# (\S+)\n(.*?)^```$", PAGE.read_text(), re.M | re.S)
     files = dict(blocks)
-    assert len(files) == len(blocks) == 11
+    assert len(files) == len(blocks) == 12
     package = tmp_path / "site" / "film_kgqa"
     package.mkdir(parents=True)
     (package / "__init__.py").touch()
@@ -39,7 +39,7 @@ def site(tmp_path: Path) -> Path:
         f"[{group}]\n" + "".join(f"{k} = {v}\n" for k, v in each.items()) for group, each in groups
     )
     (info / "entry_points.txt").write_text(points)
-    for name in ("run.yaml", "steps.yaml", "my_steps.py"):
+    for name in ("run.yaml", "steps.yaml", "my_steps.py", "my_steps_test.py"):
         (tmp_path / name).write_text(files[name])
     (tmp_path / "films.txt").write_text(FILMS)
     return package.parent
@@ -85,6 +85,8 @@ def test_a_file_named_in_the_configuration_needs_no_package(site: Path) -> None:
     lines = (site.parent / "runs/words/dataset/accepted.jsonl").read_text().splitlines()
     assert all(json.loads(line)["words"] > 2 for line in lines)
     assert len(lines) == 3
+    done = python(site, "-m", "pytest", "-q", "-p", "no:cacheprovider", "my_steps_test.py")
+    assert done.returncode == 0, done.stdout
 
 
 def test_doctor_lists_every_entry_and_the_package_it_comes_from(site: Path) -> None:

@@ -40,6 +40,7 @@ MAY_KNOW = {
     "steps": {"anchors", "engines", "prompts"},
     "config": {"anchors", "engines", "kg", "prompts", "steps", "store"},
     "runs": {"anchors", "config", "engines", "kg", "prompts", "steps", "store"},
+    "testing": {"anchors", "engines", "prompts", "steps"},
     "status": {"config", "runs", "store"},
     "cluster": {"status", "store"},
     "work": {"anchors", "cluster", "config", "engines", "runs", "status", "steps", "store"},

@@ -12,10 +12,13 @@ from kgqa_hpc.cli.app import AsJson, Config, Run, Threads, TrustConfig, app, pri
 
 @app.command()
 def init(
-    config: Annotated[Path, typer.Argument(metavar="CONFIG", help="A configuration; with --example, FILE.")],
+    config: Annotated[Path, typer.Argument(metavar="CONFIG", help="A configuration, FILE or FOLDER.")],
     run: Annotated[Path | None, typer.Argument(metavar="[RUN]", help="The run folder.")] = None,
     example: Annotated[
         str | None, typer.Option(help="Write this starting configuration to FILE: csv, graphml, slurm …")
+    ] = None,
+    plugin: Annotated[
+        str | None, typer.Option(help="Write NAME.py with a step of your own, its test and a configuration.")
     ] = None,
     accept_changed_code: Annotated[
         bool, typer.Option("--accept-changed-code", help="Go on with entries whose code was changed.")
@@ -29,6 +32,11 @@ def init(
 
         write_example(example, config)
         print(config)
+        return
+    if plugin is not None:
+        from kgqa_hpc.config.files import write_plugin
+
+        say("\n".join(map(str, write_plugin(plugin, config))))
         return
     if run is None:
         raise InputError("which folder? kgqa init CONFIG RUN", "or kgqa init --example NAME FILE")

@@ -10,7 +10,7 @@ from kgqa_hpc.config.run_config import RunConfig, parse_config
 from kgqa_hpc.errors import ConfigError, InputError
 from kgqa_hpc.prompts.folders import shipped_prompts
 from kgqa_hpc.registry import did_you_mean
-from kgqa_hpc.store.atomic import write_file
+from kgqa_hpc.store.atomic import make_folder, write_file
 from kgqa_hpc.store.yaml_file import load_yaml
 
 
@@ -58,3 +58,24 @@ def write_example(name: str, file: Path) -> None:
         from kgqa_hpc.config.json_schema import FILE, json_schema
 
         write_file(file.parent / FILE, json.dumps(json_schema(), indent=1).encode())
+
+
+def write_plugin(name: str, folder: Path) -> list[Path]:
+    """Write a plugin file, its test, a small graph and a configuration into `folder`; returns the files.
+
+    Raises InputError for a name that is no module's, or a file that is there already.
+    """
+    if not name.isidentifier():
+        raise InputError(f"{name!r} is no name of a Python module", "letters, digits and underscores")
+    drafts = sorted((shipped_prompts().parent / "configs" / "plugin").iterdir())
+    texts = {
+        path.name.replace("my_steps", name): path.read_text(encoding="utf-8")
+        for path in drafts
+        if path.is_file()
+    }
+    if taken := [folder / file for file in texts if (folder / file).exists()]:
+        raise InputError(f"{taken[0]}: is there already", "give another folder; nothing was written")
+    make_folder(folder)
+    for file, text in texts.items():
+        write_file(folder / file, text.replace("my_steps", name).encode(), exclusive=True)
+    return [folder / file for file in texts]
