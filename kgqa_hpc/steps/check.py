@@ -25,6 +25,7 @@ from kgqa_hpc.steps import STEPS
 from kgqa_hpc.steps.item import Item
 from kgqa_hpc.steps.judge import PAIR
 from kgqa_hpc.steps.step import Done, Outcome, Reject, Step, StepContext
+from kgqa_hpc.text.opener import read_bytes
 
 COPIED = 8  # words in a row that nobody writes twice by chance
 
@@ -149,7 +150,7 @@ def _read_aliases(path: Path) -> dict[str, list[str]]:
     """Other names by name. Raises InputError with file and line."""
     found: dict[str, list[str]] = {}
     try:
-        lines = path.read_text(encoding="utf-8").splitlines()
+        lines = read_bytes(path).decode("utf-8").splitlines()
     except (OSError, UnicodeDecodeError) as problem:
         raise InputError(
             f"{path}: cannot be read: {problem}", "a UTF-8 file: NAME, tab, OTHER NAME"

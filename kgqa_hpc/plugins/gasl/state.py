@@ -14,6 +14,7 @@ from typing import Any
 from kgqa_hpc.errors import InputError
 from kgqa_hpc.plugins.gasl.values import to_json
 from kgqa_hpc.store.atomic import write_file
+from kgqa_hpc.text.opener import read_bytes
 
 FORMAT = 1
 
@@ -70,7 +71,7 @@ def load(path: Path, script: str, graph: str) -> State:
     Raises InputError when it is of another script or graph, or no state at all.
     """
     try:
-        document = json.loads(path.read_bytes())
+        document = json.loads(read_bytes(path))
         state = State.from_dict(document)
     except FileNotFoundError:
         if not path.parent.is_dir():
