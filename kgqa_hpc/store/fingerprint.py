@@ -217,8 +217,8 @@ def read_manifest(path: Path) -> Manifest:
         content = read_document(path, KIND)
         trusted = content.get("trusted", {})
         earlier = content.get("earlier_entries", [])
-        sections: dict[str, dict[str, Any]] = content["fingerprint"]
-        manifest = Manifest(content["created"], content["program"], sections, trusted, earlier)
+        created, program, sections = (content[name] for name in ("created", "program", "fingerprint"))
+        manifest = Manifest(created, program, sections, trusted, earlier)
     except KeyError as problem:
         raise CorruptFile(f"{path}: a manifest without {problem}", cure) from None
     except CorruptFile as problem:
