@@ -18,6 +18,7 @@ WATCH_EVERY = 5.0  # s
 def render(now: Status) -> str:
     """Four to six lines."""
     lines = [_stages(now["stages"])] if "stages" in now else []
+    lines += ["dataset   is older than the run: kgqa merge"] if now.get("dataset_is_older") else []
     lines += [_shards(now), _items(now), _verdicts(now), _workers(now)]
     if now["queue"] is not None:
         lines.append(_queue(now["queue"]))

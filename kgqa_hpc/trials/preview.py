@@ -20,6 +20,7 @@ from kgqa_hpc.engines.process import EngineProcess
 from kgqa_hpc.runs.chain import build_chain, kind_of, schemas_of, set_engine
 from kgqa_hpc.runs.checks import missing_packages, require_packages
 from kgqa_hpc.steps import STEPS
+from kgqa_hpc.steps.evidence import begin
 from kgqa_hpc.steps.item import Item
 from kgqa_hpc.terminal import note
 from kgqa_hpc.text.numbers import about
@@ -70,7 +71,7 @@ def preview(whole: RunConfig, number: int) -> dict[str, Any]:
 
 def _sent(config: RunConfig, anchors: Sequence[Anchor], log: Path) -> dict[str, Any]:
     kind = kind_of(config)
-    items = [Item(anchor, output=kind.start(anchor)) for anchor in anchors]
+    items = [begin(kind, anchor) for anchor in anchors]
     heard: list[tuple[Request, Response, float]] = []
     seconds = 0.0
     for number, each in enumerate(config.passes):
