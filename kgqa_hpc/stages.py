@@ -18,7 +18,9 @@ from kgqa_hpc.runs import create_run, open_for_import, open_for_work, open_run, 
 from kgqa_hpc.runs.checks import load_ready, notes, require_packages
 from kgqa_hpc.runs.entries import require_same_code
 from kgqa_hpc.runs.sampling import Sampled, sample_into
+from kgqa_hpc.store import canonical
 from kgqa_hpc.store.fingerprint import anchors_origin, graph_origin, keeps_own
+from kgqa_hpc.store.regular import read_if_there
 from kgqa_hpc.store.run_folder import RunFolder
 from kgqa_hpc.terminal import note, stage_progress
 
@@ -173,7 +175,7 @@ STAGES = (
 
 def standing(folder: Path) -> dict[str, Any]:
     """The status of a run (status/snapshot.py) with its jobs in Slurm's queue, and its "stages",
-    [{"name", "done"}] in their order. Raises InputError when there is no run.
+    [{"name", "done"}] in their order, and "dataset_is_older" where it is. Raises InputError when there is no run.
     """
     from kgqa_hpc.cluster.slurm import queue_state
     from kgqa_hpc.status.snapshot import survey
@@ -185,10 +187,39 @@ def standing(folder: Path) -> dict[str, Any]:
     # make grows until they are done.
     made[:workers] = [any(made[place:workers]) for place in range(workers)]
     made[workers] = status["complete"]
+    if older := _dataset_is_older(RunFolder.open(folder), status):
+        made[workers + 1 :] = [False] * len(made[workers + 1 :])
     return {
         **status,
+        **({"dataset_is_older": True} if older else {}),
         "stages": [{"name": s.name, "done": done} for s, done in zip(STAGES, made, strict=True)],
     }
+
+
+def _dataset_is_older(run: RunFolder, status: dict[str, Any]) -> bool:
+    """Whether items were drawn or ended, or a pass was asked, since the dataset was merged.
+
+    A damaged accounting.json is not judged here: every verb that reads the dataset says so.
+    """
+    try:
+        counts = canonical.loads(read_if_there(run.dataset / "accounting.json") or b"")
+        sampled, ended = counts["sampled"], counts["sampled"] - counts["waiting"]
+        asked = {row["step"] for row in counts["requests"]}
+        passes = run.config()["passes"]
+        labels = {one["name"]: [_labels(step) for step in one["steps"]] for one in passes}
+    except (ValueError, KeyError, TypeError, AttributeError):
+        return False
+    if (sampled, ended) != (status["items"]["total"], status["items"]["ended"]):
+        return True
+    return any(
+        each["requests"] and not any(names & asked for names in labels.get(each["name"], [asked]))
+        for each in status["passes"]
+    )
+
+
+def _labels(step: dict[str, Any]) -> set[str]:
+    """What a step of config.yaml may be called in the counts of requests."""
+    return {step["as"]} if step.get("as") else {step[key] for key in ("use", "prompt") if step.get(key)}
 
 
 def all_stages(config_file: str | Path, folder: str | Path, *, threads: int | None = None) -> RunFolder:

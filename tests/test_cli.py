@@ -9,8 +9,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from typer.testing import CliRunner
 
-from kgqa_hpc.cli.app import main
+from kgqa_hpc.cli.app import app, main
 from kgqa_hpc.errors import StoppedEarly
 from tests.command import kgqa, program
 from tests.project import CONFIG, write_graph
@@ -217,3 +218,8 @@ def test_a_stop_is_not_printed_as_an_error(monkeypatch: Any, capsys: Any) -> Non
         main()
     assert ended.value.code == 75
     assert capsys.readouterr().err.startswith("stopped early: SIGINT")
+
+
+def test_a_shell_completes_verbs_also_those_of_plugins() -> None:
+    words = {"COMP_WORDS": "kgqa gas", "COMP_CWORD": "1", "_KGQA_COMPLETE": "complete_bash"}
+    assert CliRunner().invoke(app, env=words, prog_name="kgqa").stdout.split() == ["gasl"]

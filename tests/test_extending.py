@@ -21,7 +21,7 @@ def site(tmp_path: Path) -> Path:
     """The page's files, installed as pip would: modules, and a folder with metadata and entry points."""
     blocks = re.findall(r"^```(?:python|toml|yaml)\n# (\S+)\n(.*?)^```$", PAGE.read_text(), re.M | re.S)
     files = dict(blocks)
-    assert len(files) == len(blocks) == 12
+    assert len(files) == len(blocks) == 13
     package = tmp_path / "site" / "film_kgqa"
     package.mkdir(parents=True)
     (package / "__init__.py").touch()
@@ -100,7 +100,9 @@ def test_doctor_lists_every_entry_and_the_package_it_comes_from(site: Path) -> N
         ("anchors", "edge"),
         ("steps", "years"),
         ("engines", "template"),
+        ("engines", "house"),
         ("exports", "cards"),
+        ("metrics", "same_years"),
     ):
         assert lines[f"{registry} known"].startswith("ok")
         assert f"{entry} of film-kgqa 1.0" in lines[f"{registry} known"]

@@ -5,6 +5,8 @@ from __future__ import annotations
 import hashlib
 import json
 import random
+import threading
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -12,9 +14,12 @@ import yaml
 
 from kgqa_hpc import stages
 from kgqa_hpc.config import load_config
-from kgqa_hpc.errors import FingerprintMismatch, InputError
-from kgqa_hpc.runs import add_pass, open_run
+from kgqa_hpc.errors import FingerprintMismatch, InputError, StoppedEarly
+from kgqa_hpc.runs import add_pass, change_dataset, open_for_work, open_run
+from kgqa_hpc.runs.alone import alone
 from kgqa_hpc.runs.sampling import extend
+from kgqa_hpc.stages import standing
+from kgqa_hpc.status.render import render
 from kgqa_hpc.store.run_folder import RunFolder
 from kgqa_hpc.work.run import run_command
 
@@ -144,3 +149,87 @@ def test_what_would_change_an_answer_is_no_growth(finished: Path) -> None:
     sections["sampling"] = {"sha256": "x", "values": {**sections["sampling"]["values"], "seed": 7}}
     with pytest.raises(FingerprintMismatch, match=r"sampling\.seed: 42 → 7"):
         run.grow(data, sections)
+
+
+def at_once(*calls: Callable[[], object]) -> list[BaseException | None]:
+    """Start the calls together, each in a thread of its own; what each raised."""
+    problems: list[BaseException | None] = [None] * len(calls)
+    gate = threading.Barrier(len(calls))
+
+    def start(place: int) -> None:
+        gate.wait()
+        try:
+            calls[place]()
+        except BaseException as problem:  # noqa: BLE001
+            problems[place] = problem
+
+    threads = [threading.Thread(target=start, args=(place,)) for place in range(len(calls))]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    return problems
+
+
+def test_extend_judge_init_and_merge_settings_at_once_leave_a_run_that_works(finished: Path) -> None:
+    settings = {"name": "strict", "steps": [{"use": "judge", "prompt": "filter", "as": "strict"}]}
+    problems = at_once(
+        lambda: extend(finished, 9),
+        lambda: add_pass(finished, settings),
+        lambda: stages.init(finished.parent / "run.yaml", finished),
+        lambda: change_dataset(finished, {"duplicates.near": 0.5}),
+    )
+    assert problems == [None] * 4
+    _, config = open_for_work(finished)
+    assert [each.name for each in config.passes] == ["main", "strict"]
+    assert config.plain()["anchors"]["per_shape"] == 9
+    run_command(finished)
+    counts = stages.merge(finished)
+    assert all(verdicts == ["judge", "strict"] for _, verdicts in outcomes(finished).values())
+    assert counts.total.sampled == len(outcomes(finished)) > 12
+
+
+def test_status_says_that_a_dataset_is_older_than_the_run(finished: Path) -> None:
+    def says() -> bool:
+        now = standing(finished)
+        told = "dataset   is older than the run: kgqa merge" in render(now)
+        merged = {stage["name"]: stage["done"] for stage in now["stages"]}["merge"]
+        assert told == now.get("dataset_is_older", False) == (not merged)
+        return told
+
+    assert not says()
+    extend(finished, 6)
+    run_command(finished)
+    assert says()
+    stages.merge(finished)
+    assert not says()
+    add_pass(finished, {"name": "b", "steps": [{"use": "judge", "as": "b"}]})
+    run_command(finished)
+    assert says()
+    stages.merge(finished)
+    assert not says()
+
+
+def test_who_waits_for_the_configuration_says_for_whom(
+    finished: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    run = RunFolder.open(finished)
+    pauses: list[float] = []
+
+    def stopped(seconds: float) -> bool:
+        pauses.append(seconds)
+        return sum(pauses) > 10
+
+    with alone(run), pytest.raises(StoppedEarly), alone(run, stopped=stopped):
+        raise AssertionError("two processes hold the lease")
+    assert "is changing the configuration of" in capsys.readouterr().err
+    with alone(run, stopped=stopped):
+        pass
+
+
+def test_a_run_whose_configuration_was_leased_is_still_untouched(finished: Path, tmp_path: Path) -> None:
+    run = stages.init(tmp_path / "run.yaml", tmp_path / "fresh")
+    with alone(run):
+        assert run.untouched()
+    assert run.untouched()
+    assert not RunFolder.open(finished).untouched()

@@ -23,9 +23,10 @@ COMMANDS = Registry("commands", "command", {})
 SECTIONS = {
     "From a configuration to a dataset, in this order": "init import sample run merge report all",
     "On a cluster": "plan submit status requeue doctor bench",
-    "Look": "preview show explain replay kg count list",
+    "Look": "ls preview show explain replay kg count list",
     "Judge and grow": "judge extend prompts",
     "Datasets": "combine export publish",
+    "Files": "config clean",
 }
 
 
@@ -75,7 +76,6 @@ app = typer.Typer(
     cls=Verbs,
     help="From a knowledge graph to a judged, traceable question-answer dataset.",
     no_args_is_help=True,
-    add_completion=False,
     rich_markup_mode=None,
     pretty_exceptions_enable=False,
 )

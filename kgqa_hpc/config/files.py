@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Any
 
@@ -38,17 +39,25 @@ def examples() -> dict[str, Path]:
     """All of them by name: configs/examples, and those of configs/ that are used as they stand."""
     configs = shipped_prompts().parent / "configs"
     found = {path.stem: path for folder in (configs, configs / "examples") for path in folder.glob("*.yaml")}
+    found["prompt"] = configs / "examples" / "prompt.md"
     return dict(sorted(found.items()))
 
 
 def write_example(name: str, file: Path) -> None:
-    """Write the example to `file`. Raises InputError for an unknown name, or a file that is there already."""
+    """Write the example to `file`, and beside a configuration the JSON Schema that it names.
+
+    Raises InputError for an unknown name, or a file that is there already.
+    """
     known = examples()
     if name not in known:
         hint = did_you_mean(name, known)
         raise InputError(f"no example {name!r}{hint}", f"there are {', '.join(known)}")
     if not write_file(file, known[name].read_bytes(), exclusive=True):
         raise InputError(f"{file}: is there already", "give another name; nothing was written")
+    if known[name].suffix == ".yaml":
+        from kgqa_hpc.config.json_schema import FILE, json_schema
+
+        write_file(file.parent / FILE, json.dumps(json_schema(), indent=1).encode())
 
 
 def write_plugin(name: str, folder: Path) -> list[Path]:

@@ -24,7 +24,7 @@ from kgqa_hpc.steps.decision import Decision, decision
 from kgqa_hpc.text.durations import parse_duration
 
 # YAML 1.1 reads 12:30:00 as a sexagesimal integer; that is the number of seconds already.
-Duration = Annotated[float, BeforeValidator(parse_duration), Field(ge=0)]
+Duration = Annotated[float, Field(ge=0), BeforeValidator(parse_duration, json_schema_input_type=float | str)]
 
 
 class PromptConfig(Settings):

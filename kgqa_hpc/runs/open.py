@@ -8,7 +8,7 @@ every prompt it uses, all modules written out, in RUN/prompts.
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
-from contextlib import suppress
+from contextlib import nullcontext, suppress
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +19,7 @@ from kgqa_hpc.errors import FingerprintMismatch, InputError, PromptError
 from kgqa_hpc.kg.input_files import edited
 from kgqa_hpc.prompts.folders import Folders
 from kgqa_hpc.prompts.prompt import Prompt, load_prompt
+from kgqa_hpc.runs.alone import alone
 from kgqa_hpc.runs.chain import run_prompts
 from kgqa_hpc.runs.entries import (
     entries_section,
@@ -30,7 +31,7 @@ from kgqa_hpc.runs.entries import (
 )
 from kgqa_hpc.runs.trust import effects, require_agreed
 from kgqa_hpc.store import fingerprint as sections
-from kgqa_hpc.store.atomic import make_folder, write_file
+from kgqa_hpc.store.atomic import exists, make_folder, write_file
 from kgqa_hpc.store.cleanup import quarantine
 from kgqa_hpc.store.run_folder import RunFolder
 from kgqa_hpc.terminal import note
@@ -51,6 +52,12 @@ def create_run(folder: Path, config: RunConfig, *, accept_code: bool = False) ->
 
     Raises PromptError, FingerprintMismatch, InputError, DiskFull, StoreError.
     """
+    present = exists(RunFolder(folder).manifest_file)
+    with alone(RunFolder(folder)) if present else nullcontext():
+        return _created(folder, config, accept_code=accept_code)
+
+
+def _created(folder: Path, config: RunConfig, *, accept_code: bool) -> RunFolder:
     written = {each.name for each in config.passes}
     own = effects(config.plain())
     config = _as_grown(folder, config)
@@ -161,18 +168,21 @@ def add_pass(
     of the pass; the run's own must have been agreed to, or is with `trust` (runs/trust.py). The same pass twice is
     the same as once. Raises InputError for another pass of that name, FingerprintMismatch, ConfigError, PromptError.
     """
-    run, config = open_for_work(folder)
-    require_agreed(run, config.plain(), trust=trust)
-    before = [each for each in config.plain()["passes"] if each["name"] != settings["name"]]
-    grown = config.changed("the new pass", passes=[*before, dict(settings)])
-    same = [each for each in config.plain()["passes"] if each["name"] == settings["name"]]
-    if same and same[0] != grown.plain()["passes"][-1]:
-        raise InputError(f"{folder}: has another pass {settings['name']!r} already", "give it another --name")
-    for one in run_prompts(grown, prompt.parent if prompt else None, only=settings["name"]).values():
-        _keep(run, one)
-    own = effects({"passes": [{"name": settings["name"], "engine": settings.get("engine")}]})
-    run.grow(grown.plain(), fingerprint(grown, kept_prompts(run)), own)
-    return run, grown
+    with alone(RunFolder.open(folder)):
+        run, config = open_for_work(folder)
+        require_agreed(run, config.plain(), trust=trust)
+        before = [each for each in config.plain()["passes"] if each["name"] != settings["name"]]
+        grown = config.changed("the new pass", passes=[*before, dict(settings)])
+        same = [each for each in config.plain()["passes"] if each["name"] == settings["name"]]
+        if same and same[0] != grown.plain()["passes"][-1]:
+            raise InputError(
+                f"{folder}: has another pass {settings['name']!r} already", "give it another --name"
+            )
+        for one in run_prompts(grown, prompt.parent if prompt else None, only=settings["name"]).values():
+            _keep(run, one)
+        own = effects({"passes": [{"name": settings["name"], "engine": settings.get("engine")}]})
+        run.grow(grown.plain(), fingerprint(grown, kept_prompts(run)), own)
+        return run, grown
 
 
 def larger(config: RunConfig, size: int) -> RunConfig:
@@ -196,18 +206,19 @@ def change_dataset(folder: Path, changes: Mapping[str, Any]) -> RunConfig:
 
     Raises ConfigError when the section would be wrong; then the run keeps the old one.
     """
-    run, config = open_run(folder)
-    dataset = config.plain()["dataset"]
-    for key, value in changes.items():
-        *outer, last = key.removeprefix("dataset.").split(".")
-        section = dataset
-        for name in outer:
-            section[name] = dict(section.get(name) or {})
-            section = section[name]
-        section[last] = value
-    changed = config.changed("dataset", dataset=dataset)
-    RunFolder.create(folder, changed.plain(), run.manifest().sections)
-    return changed
+    with alone(RunFolder.open(folder)):
+        run, config = open_run(folder)
+        dataset = config.plain()["dataset"]
+        for key, value in changes.items():
+            *outer, last = key.removeprefix("dataset.").split(".")
+            section = dataset
+            for name in outer:
+                section[name] = dict(section.get(name) or {})
+                section = section[name]
+            section[last] = value
+        changed = config.changed("dataset", dataset=dataset)
+        RunFolder.create(folder, changed.plain(), run.manifest().sections)
+        return changed
 
 
 def _as_grown(folder: Path, config: RunConfig) -> RunConfig:

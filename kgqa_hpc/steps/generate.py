@@ -139,10 +139,18 @@ class Generate(Step):
         return Done()
 
 
+Template = Annotated[
+    Sentences, BeforeValidator(shipped_sentences, json_schema_input_type=str | dict[str, Any])
+]
+
+
 class WordSettings(StepSettings):
     """How a question is worded: by a model with a prompt, or from a template."""
 
-    template: Annotated[Sentences, BeforeValidator(shipped_sentences)] | None = Field(
+    template: (
+        Annotated[Sentences, BeforeValidator(shipped_sentences, json_schema_input_type=str | dict[str, Any])]
+        | None
+    ) = Field(
         None,
         exclude_if=lambda value: value is None,
         description="A sentence for each relation instead of a prompt, or the name of a bundled graph (hpo).",

@@ -34,9 +34,10 @@ from kgqa_hpc.store.fingerprint import (
     require_same,
     write_manifest,
 )
-from kgqa_hpc.store.regular import irregular
+from kgqa_hpc.store.regular import irregular, names_if_there
 from kgqa_hpc.store.yaml_file import load_yaml
 
+CONFIGURATION = ".configuration"  # the role of who changes it; no pass can have this name
 _CURE = "use another run folder for the new configuration, or undo the change"
 
 
@@ -235,9 +236,9 @@ class RunFolder:
 
     def untouched(self) -> bool:
         """Whether no work was done on it: no shards, no results; a graph and a sample are quickly made again."""
-        return not any(
-            atomic.exists(path)
-            for path in (self.shards_manifest, self.path / "results", self.path / "leases", self.dataset)
+        leased = any(name != CONFIGURATION for name in names_if_there(self.path / "leases"))
+        return not leased and not any(
+            atomic.exists(path) for path in (self.shards_manifest, self.path / "results", self.dataset)
         )
 
     def remake(self, config: Mapping[str, Any], sections: Sections, trusted: Mapping[str, Any]) -> None:
