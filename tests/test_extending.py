@@ -102,6 +102,7 @@ def test_doctor_lists_every_entry_and_the_package_it_comes_from(site: Path) -> N
         ("engines", "template"),
         ("engines", "house"),
         ("exports", "cards"),
+        ("metrics", "same_years"),
     ):
         assert lines[f"{registry} known"].startswith("ok")
         assert f"{entry} of film-kgqa 1.0" in lines[f"{registry} known"]

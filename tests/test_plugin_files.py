@@ -55,7 +55,8 @@ class Echo:
     def generate(self, mailbox):
         for request in mailbox:
             fields = request.schema["properties"]
-            answer = {name: [] if field["type"] == "array" else self.word for name, field in fields.items()}
+            examples = {"array": [], "boolean": True, "string": self.word}
+            answer = {name: examples[field["type"]] for name, field in fields.items()}
             question = f"Which comes first in the list of {request.id}?"
             yield Response(request.id, json.dumps({**answer, "question": question}), "stop")
 
@@ -171,3 +172,56 @@ def test_a_function_that_rejects_is_counted_under_its_name(folder: Path) -> None
     succeed("all", folder / "run.yaml", folder / "run")
     counts = json.loads((folder / "run/dataset/accounting.json").read_text())
     assert counts["rejected"] == {"length: too short": counts["sampled"]}
+
+
+SOURCE = '''
+from kgqa_hpc.kg.settings import SourceSettings
+
+
+class Films:
+    """Films."""
+
+    name = "films"
+    Settings = SourceSettings
+    licence = "CC0-1.0"
+    description = "Films."
+
+    def read(self, settings):
+        BODY
+
+
+class Cards:
+    """Cards."""
+
+    name = "cards"
+
+    def write(self, source, folder):
+        raise LookupError("no card")
+'''
+
+
+@pytest.mark.parametrize(
+    ("body", "words"),
+    [
+        ("pass", "source films of my_steps.py: read() returned None"),
+        ("return 1 / 0", "source films of my_steps.py failed: ZeroDivisionError"),
+    ],
+)
+def test_a_source_that_reads_no_graph_is_one_line_with_its_file(folder: Path, body: str, words: str) -> None:
+    (folder / "my_steps.py").write_text(SOURCE.replace("BODY", body))
+    text = CONFIG.replace("{source: csv, nodes: nodes.csv, edges: edges.csv}", "{source: films}")
+    (folder / "run.yaml").write_text(
+        text.replace("{kind: echo", "{kind: scripted}\n#").replace(", length]", "]")
+    )
+    ended = kgqa("all", folder / "run.yaml", folder / "run")
+    assert ended.code == 2
+    assert words in ended.error
+
+
+def test_an_export_that_fails_is_one_line_with_its_file(folder: Path) -> None:
+    edit(folder, "import json", f"{SOURCE.replace('BODY', 'pass')}\nimport json")
+    succeed("all", folder / "run.yaml", folder / "run")
+    ended = kgqa("export", folder / "run", "--to", "cards", "--out", folder / "out")
+    assert ended.code == 2
+    assert "export format cards of my_steps.py failed: LookupError: no card" in ended.error
+    assert not (folder / "out").exists()

@@ -26,6 +26,7 @@ from kgqa_hpc.errors import InputError, PromptError, StoreError
 from kgqa_hpc.runs import kept_prompts, run_config
 from kgqa_hpc.runs.chain import build_chain, kind_of
 from kgqa_hpc.steps import STEPS
+from kgqa_hpc.steps.evidence import begin
 from kgqa_hpc.steps.item import Item
 from kgqa_hpc.steps.retrace import retrace
 from kgqa_hpc.steps.step import Step
@@ -247,7 +248,7 @@ def _requests(
 ) -> list[dict[str, Any]]:
     """The trace with the messages that were sent, or the reason why they cannot be shown."""
     chain = [step for step in steps.values() if isinstance(step, Step)]
-    item = Item(anchor, output=kind_of(config).start(anchor))
+    item = begin(kind_of(config), anchor)
     of = {step.label: step.of(item) for step in chain}
     notes = [_note(entry, steps, of) for entry in record["trace"]]
     # What lies behind a step that is gone or another now does not follow from the recorded answers any more.

@@ -51,7 +51,8 @@ def publish(run: RunFolder, folder: Path, formats: Sequence[str] = ()) -> Publis
         for writer in writers:
             target = growing / "exports" / writer.name
             target.mkdir(parents=True)
-            writer.write(source, target)
+            with EXPORTS.calling(writer.name):
+                writer.write(source, target)
         if (run.report / "index.html").is_file():
             shutil.copyfile(run.report / "index.html", growing / "report.html")
         write_sums(growing, {})

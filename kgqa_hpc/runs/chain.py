@@ -147,7 +147,8 @@ def _fitting(step: str, folders: Folders) -> str:
 def _fields_before(config: RunConfig, pass_name: str) -> dict[str, Any]:
     """Example values of the record's fields that the kind and earlier passes add."""
     kind = kind_of(config)
-    fields = dict.fromkeys(kind.gives, EXAMPLES["string"]) | kind.start(kind.sample)
+    with KINDS.calling(config.anchors.kind):
+        fields = dict.fromkeys(kind.gives, EXAMPLES["string"]) | kind.start(kind.sample)
     for each in config.passes:
         if each.name == pass_name:
             break

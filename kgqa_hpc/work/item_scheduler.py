@@ -16,17 +16,16 @@ from collections import deque
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Protocol, TypeVar
+from typing import Protocol
 
 from kgqa_hpc.engines.engine import Request, Response
-from kgqa_hpc.errors import EngineDied, EngineError, KgqaError
+from kgqa_hpc.errors import EngineDied, EngineError
 from kgqa_hpc.steps.evidence import end
 from kgqa_hpc.steps.item import Item
 from kgqa_hpc.steps.step import Ask, Done, Outcome, Reject, Retry, Step, finish
-from kgqa_hpc.terminal import LOG
+from kgqa_hpc.work.guard import Guard
 from kgqa_hpc.work.pace import bring_up
 
-Given = TypeVar("Given")
 TURN = 0.5  # s of work on answers after which a turn ends, so that a stop and the clock are seen
 CANCEL_GRACE = 2.0  # s that an engine has to acknowledge a cancel before it is not waited for any longer
 
@@ -114,7 +113,7 @@ class Scheduler:
         self._streak = 0  # errors since the last good answer
         self._fruitless = 0  # deaths since the last answer
         self._sending = True
-        self._reported: set[tuple[int, str]] = set()  # failures of a step's code that were logged
+        self._guard = Guard()
 
     @property
     def waiting(self) -> int:
@@ -129,10 +128,10 @@ class Scheduler:
     def add(self, tasks: Iterable[Task]) -> None:
         """Queue tasks, each at the step it needs; a step without a prompt is done at once."""
         for task in tasks:
-            if self._chain[task.step].asks_about(task.item):
+            if (outcome := self._computed(task)) is None:
                 self._queues[task.step].append(task)
             else:
-                self._advance(task, self._guarded(task, partial(self._chain[task.step].run, task.item)))
+                self._advance(task, outcome)
 
     def drop(self, shard: str) -> None:
         """Forget a shard's tasks: another worker has it now. Answers still to come are not looked at."""
@@ -214,7 +213,7 @@ class Scheduler:
         for task in batch:
             step = self._chain[task.step]
             ask = partial(step.request, task.item, task.attempt, self._run_seed, task.turn)
-            request = self._guarded(task, ask)
+            request = self._guard(step, task.item, ask)
             if isinstance(request, Retry):
                 self._advance(task, request)
                 continue
@@ -244,7 +243,7 @@ class Scheduler:
             self._release()
         step = self._chain[task.step]
         take = partial(step.take, task.item, response, task.attempt, task.turn)
-        self._advance(task, self._guarded(task, take))
+        self._advance(task, self._guard(step, task.item, take))
 
     def _count(self, response: Response, duration: float) -> None:
         self._fruitless = 0
@@ -267,9 +266,9 @@ class Scheduler:
     def _advance(self, task: Task, outcome: Outcome) -> None:
         while isinstance(outcome, Done):
             task.step, task.attempt, task.turn, task.item.state = task.step + 1, 0, 0, {}
-            if task.step == len(self._chain) or self._chain[task.step].asks_about(task.item):
+            if task.step == len(self._chain) or (computed := self._computed(task)) is None:
                 break
-            outcome = self._guarded(task, partial(self._chain[task.step].run, task.item))
+            outcome = computed
         match outcome:
             case Done() if task.step < len(self._chain):
                 self._queues[task.step].append(task)
@@ -292,20 +291,16 @@ class Scheduler:
     def _may_ask_again(self, task: Task) -> bool:
         """Whether attempts are left; a step that asks nobody about the item would say the same again."""
         step = self._chain[task.step]
-        return step.asks_about(task.item) and task.attempt + 1 < (step.attempts or self._limits.attempts)
+        asks = self._guard(step, task.item, partial(step.asks_about, task.item))
+        return asks is True and task.attempt + 1 < (step.attempts or self._limits.attempts)
 
-    def _guarded(self, task: Task, work: Callable[[], Given]) -> Given | Retry:
-        """What a step's code gives; an exception in it is a failure of this item and ends nothing else."""
-        try:
-            return work()
-        except KgqaError:
-            raise
-        except Exception as problem:  # noqa: BLE001  it may be the code of an extension
-            step, kind = self._chain[task.step], type(problem).__name__
-            if (task.step, kind) not in self._reported:
-                self._reported.add((task.step, kind))
-                LOG.warning("%s: item %s: %s: %s", step.entry, task.item.id, kind, problem, exc_info=True)
-            return Retry(kind, lost_as="failed")
+    def _computed(self, task: Task) -> Outcome | None:
+        """The outcome of the task's step where it has nothing to ask about the item; None where it asks."""
+        step = self._chain[task.step]
+        asks = self._guard(step, task.item, partial(step.asks_about, task.item))
+        if isinstance(asks, Retry):
+            return asks
+        return None if asks else self._guard(step, task.item, partial(step.run, task.item))
 
     def _release(self) -> None:
         held, self._held = self._held, []

@@ -59,7 +59,8 @@ def export(run: RunFolder, format: str, out: Path, where: Where = EVERY) -> list
     refuse_foreign(out)
     with replaced_folder(out) as folder:
         (folder / MARK).write_text(f"{format}\n", encoding="utf-8")
-        writer.write(source, folder)
+        with EXPORTS.calling(format):
+            writer.write(source, folder)
     return sorted(path for path in out.rglob("*") if path.is_file() and path.name != MARK)
 
 
