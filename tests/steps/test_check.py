@@ -126,6 +126,8 @@ def test_what_is_copied_from_the_prompts_example_is_seen() -> None:
         ("Ethanol (1) acts on the receptor (3).", ["(1)", "(3)"]),
         ("Which signalling pathway and which gene network act?", []),
         ("At the edge of the tongue?", []),
+        ("What did the study show in Figure 2, as shown above?", ["the study", "figure 2", "as shown above"]),
+        ("Does the texture differ, as the study of enzymes and a figure of merit say?", []),
         ("In the graphlet, which vertex?", ["graphlet", "vertex"]),
         ("A photograph of a paragraph?", []),
         ("Through its connection to RAP1A it acts.", ["connection"]),
