@@ -6,6 +6,7 @@ import hashlib
 import json
 import random
 import threading
+import tracemalloc
 from collections.abc import Callable
 from pathlib import Path
 
@@ -233,3 +234,27 @@ def test_a_run_whose_configuration_was_leased_is_still_untouched(finished: Path,
         assert run.untouched()
     assert run.untouched()
     assert not RunFolder.open(finished).untouched()
+
+
+def test_an_extension_holds_a_slice_of_the_anchors_in_memory(tmp_path: Path) -> None:
+    draw = random.Random(5)
+    pairs = {tuple(sorted(draw.sample(range(2000), 2))) for _ in range(8000)}
+    (tmp_path / "edges.csv").write_text(
+        "source_id,target_id,type\n" + "".join(f"N{a},N{b},r\n" for a, b in sorted(pairs))
+    )
+    (tmp_path / "run.yaml").write_text(
+        "graph: {source: csv, edges: edges.csv, min_degree: 0}\n"
+        "anchors: {per_shape: 100, shapes: [1, 3, 4]}\n"
+        "engine: {kind: scripted}\n"
+    )
+    run = stages.init(tmp_path / "run.yaml", tmp_path / "run")
+    stages.import_graph(run.path)
+    stages.sample(run.path)
+    extend(run.path, 1000)  # what is loaded and compiled once
+    peaks = []
+    for size in (2000, 10_000):
+        tracemalloc.start()
+        extend(run.path, size)
+        peaks.append(tracemalloc.get_traced_memory()[1])
+        tracemalloc.stop()
+    assert peaks[1] - peaks[0] < 24_000 * 1000, "a row takes about 4 KB, and 24,000 are more"

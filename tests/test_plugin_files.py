@@ -55,7 +55,8 @@ class Echo:
     def generate(self, mailbox):
         for request in mailbox:
             fields = request.schema["properties"]
-            answer = {name: [] if field["type"] == "array" else self.word for name, field in fields.items()}
+            examples = {"array": [], "boolean": True, "string": self.word}
+            answer = {name: examples[field["type"]] for name, field in fields.items()}
             question = f"Which comes first in the list of {request.id}?"
             yield Response(request.id, json.dumps({**answer, "question": question}), "stop")
 

@@ -86,9 +86,11 @@ def submit(
     memory: Annotated[str, typer.Option(help="Memory of each worker.")] = "32G",
     graph_cpus: Annotated[int, typer.Option(min=1, help="Cores of the job that samples the graph.")] = 16,
     graph_memory: Annotated[str, typer.Option(help="Memory of the job that samples the graph.")] = "32G",
-    partition: Annotated[str | None, typer.Option(help="Slurm partition.")] = None,
+    partition: Annotated[str | None, typer.Option(help="Slurm partition of the workers.")] = None,
     account: Annotated[str | None, typer.Option(help="Slurm account.")] = None,
-    option: Annotated[list[str] | None, typer.Option(help="NAME=VALUE, an #SBATCH line as it is.")] = None,
+    option: Annotated[
+        list[str] | None, typer.Option(help="NAME=VALUE, an #SBATCH line of the workers as it is.")
+    ] = None,
     cluster: Annotated[
         Literal["slurm", "local"], typer.Option(help="local: processes on this machine.")
     ] = "slurm",

@@ -170,7 +170,7 @@ def parse_config(data: dict[str, Any], where: str, base: Path | None = None) -> 
     except ValidationError as problem:
         problems.add_all((), RunConfig, problem)
     else:
-        _check_chain(config, problems)
+        _check_chain(config, problems, kind_known=anchors is not None)
         if not problems.lines:
             _check_variants(config, problems)
             _check_target(config, problems)
@@ -227,8 +227,8 @@ def _prompt_of(use: str, data: dict[str, Any]) -> str | None:
     return named if isinstance(named, str) else STEPS.get(use).default_prompt
 
 
-def _check_chain(config: RunConfig, problems: Problems) -> None:
-    """Names that differ, and each step after those that give it what it reads."""
+def _check_chain(config: RunConfig, problems: Problems, *, kind_known: bool) -> None:
+    """Names that differ, and each step after those that give it what it reads, where the kind of anchor is known."""
     names = [each.name for each in config.passes]
     if len(set(names)) != len(names):
         problems.add(("passes",), f"pass names must differ: {', '.join(names)}")
@@ -239,7 +239,8 @@ def _check_chain(config: RunConfig, problems: Problems) -> None:
     given = set(KINDS.get(config.anchors.kind).gives)
     for number, each in enumerate(config.passes):
         for position, settings in enumerate(each.steps):
-            if settings.use in STEPS and config.variants is None:  # each variant is checked by itself
+            # Each variant is checked by itself.
+            if kind_known and settings.use in STEPS and config.variants is None:
                 _check_step(settings, given, ("passes", number, "steps", position), problems)
                 given |= set(STEPS.get(settings.use).gives)
     imitated = [step for step in config.steps if step.imitates and getattr(step, step.imitates)]

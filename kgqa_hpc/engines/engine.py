@@ -147,6 +147,11 @@ class EngineSettings(Settings):
         """GPUs that each worker needs for itself."""
         return 0
 
+    @property
+    def hosted(self) -> bool:
+        """Whether answers come from a server that the run does not start: no GPU of ours works."""
+        return False
+
     def recorded(self, *always: str) -> str:
         """The settings that change answers and differ from their defaults, as JSON for the provenance.
 

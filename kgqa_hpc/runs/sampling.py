@@ -150,9 +150,9 @@ def _extended(folder: Path, size: int, threads: int | None, *, trust: bool) -> S
             new: Iterator[Any] = (one.to_dict() for one in drawn.anchors)
             if grown.variants is not None:
                 new = _old_first(anchors.rows(), new)
-            rows = list(_beginning_with(anchors.rows(), new, folder))
-        rounds = [*before.get("grown", ()), [before["rows"], before["sha256"][:16]]]
-        write_anchors(run.anchors, rows, {**header, **anchors_origin(sections), "grown": rounds})
+            rows = _beginning_with(anchors.rows(), new, folder)
+            rounds = [*before.get("grown", ()), [before["rows"], before["sha256"][:16]]]
+            write_anchors(run.anchors, rows, {**header, **anchors_origin(sections), "grown": rounds})
     run.grow(grown.plain(), sections)
     return Sampled(run.anchors, read_header(run.anchors, "anchors")["rows"])
 

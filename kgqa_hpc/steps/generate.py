@@ -114,7 +114,13 @@ def _sentence(sentences: Mapping[str, BothWays], relation: str, out: bool) -> st
 
 
 # Fields in which a model thinks before it answers; they stay in the trace's raw text (docs/prompts.md).
-THINKING = ("analysis", "draft_question", "draft_answer", "reflection")
+THINKING = ("analysis", "decline_reason", "worth_asking", "draft_question", "draft_answer", "reflection")
+DECLINED = Reject("declined")
+
+
+def declines(answer: Mapping[str, Any]) -> bool:
+    """Whether the model says that its anchor is not worth a question; a prompt without the field never declines."""
+    return answer.get("worth_asking") is False
 
 
 class Generate(Step):
@@ -127,6 +133,8 @@ class Generate(Step):
     gives = ("question", "answer")
 
     def accept(self, item: Item, answer: dict[str, Any]) -> Outcome:
+        if declines(answer):
+            return DECLINED
         item.output = {name: value for name, value in answer.items() if name not in THINKING}
         return Done()
 
@@ -182,5 +190,7 @@ class Word(Step):
         return Done()
 
     def accept(self, item: Item, answer: dict[str, Any]) -> Outcome:
+        if declines(answer):
+            return DECLINED
         item.output = {**item.output, "question": self.context.kind.worded(item.anchor, answer["question"])}
         return Done()

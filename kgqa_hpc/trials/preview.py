@@ -23,6 +23,7 @@ from kgqa_hpc.steps import STEPS
 from kgqa_hpc.steps.evidence import begin
 from kgqa_hpc.steps.item import Item
 from kgqa_hpc.terminal import note
+from kgqa_hpc.text.numbers import about
 from kgqa_hpc.text.plain_text import printable
 from kgqa_hpc.trials.bench import small_sample, some_anchors
 from kgqa_hpc.work.item_scheduler import Limits, Scheduler, Task
@@ -183,7 +184,7 @@ def _lines(document: dict[str, Any]) -> Iterator[str]:
     each, all_ = document["per_item"], document["forecast"]
     yield f"an item   {each['prompt']:,.0f} tokens read, {each['completion']:,.0f} written, {each['seconds']:.2f} s"
     yield (
-        f"{all_['items']:,} would take {all_['hours']:,.1f} hours of an engine like this one with only "
-        f"{all_['in_flight']} requests in flight, {all_['prompt_tokens'] / 1e6:,.1f} million tokens read and "
-        f"{all_['completion_tokens'] / 1e6:,.1f} million written; kgqa bench measures full batches"
+        f"{all_['items']:,} would take {about(all_['prompt_tokens'] / 1e6)} million tokens read and "
+        f"{about(all_['completion_tokens'] / 1e6)} million written; {about(all_['hours'])} hours if only "
+        f"{all_['in_flight']} were in flight as here, far fewer in full batches (kgqa bench measures them)"
     )

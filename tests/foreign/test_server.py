@@ -52,9 +52,9 @@ def address() -> Iterator[str]:
             self.reply(status, body.encode(), {"X-Key": KEY})
 
         def answer(self, turn: int) -> str:
-            texts = "question answer my_answer analysis reflection draft_question draft_answer"
+            texts = "question answer my_answer analysis reflection draft_question draft_answer decline_reason"
             texts += " question_reasoning answer_reasoning"
-            verdicts = dict.fromkeys(["valid_question", "original_answer_valid"], True)
+            verdicts = dict.fromkeys(["valid_question", "original_answer_valid", "worth_asking"], True)
             content = {
                 **dict.fromkeys(texts.split(), f"Is {KEY} a key, and why is it one?"),
                 **verdicts,
