@@ -41,6 +41,7 @@ _WORD = re.compile(r"\{\{ *domain\.(\w+) *\}\}")
 _CODE = re.compile(r"\{[{%#]")
 _PARTS = "a node has parts, not names: {% for number, name, type in nodes %}- {{ name }}{% endfor %}"
 _DEEPEST = 8  # includes within includes
+_SHOWN = 200  # characters of a line that a message quotes
 
 
 @dataclass(frozen=True)
@@ -94,7 +95,7 @@ class Prompt:
         text = self.text.partition("\n---\n")[2].split("\n")[number - 1].strip()
         own = [line.strip() for line in read_text(self.file).split("\n")] if self.file.is_file() else []
         where = f"{self.file} line {own.index(text) + 1}" if text in own else f"{self.file}, in a module"
-        return f"{where}: {text}: "
+        return f"{where}: {text if len(text) <= _SHOWN else text[:_SHOWN] + '…'}: "
 
     def identity(self) -> dict[str, str]:
         """What provenance and fingerprints store."""
