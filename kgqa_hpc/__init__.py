@@ -1,8 +1,8 @@
 """From a knowledge graph to a judged, traceable question-answer dataset. See docs/architecture.md.
 
 From Python: `kgqa_hpc.Run`, settings objects (`Csv`, `Graphlets`, `Generate`, `OpenAI` ...), `kgqa_hpc.open(RUN)`,
-`kgqa_hpc.count(graph)` and `kgqa_hpc.sample(graph, per_shape, seed)`; see docs/python.md. What they need is imported
-when they are first used.
+`@kgqa_hpc.step`, `kgqa_hpc.count(graph)` and `kgqa_hpc.sample(graph, per_shape, seed)`; see docs/python.md. What
+they need is imported when they are first used.
 """
 
 from __future__ import annotations
@@ -17,6 +17,10 @@ _LAZY = {
     "Run": ("kgqa_hpc.run", "Run"),
     "count": ("kgqa_hpc.graphlets.from_libraries", "count"),
     "open": ("kgqa_hpc.run", "Run"),
+    "step": ("kgqa_hpc.steps.function_step", "step"),
+    "section": ("kgqa_hpc.plugin_files", "section"),
+    "metric": ("kgqa_hpc.plugin_files", "metric"),
+    "Reject": ("kgqa_hpc.steps.outcomes", "Reject"),
     "sample": ("kgqa_hpc.graphlets.from_libraries", "sample"),
 }
 

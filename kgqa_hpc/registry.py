@@ -11,12 +11,14 @@ A package of the user's own adds one with
     [project.entry-points."kgqa_hpc.steps"]
     translate = "my_package.translate:Translate"
 
-A foreign entry may not take the name of a shipped one: `judge` must mean the same on every machine.
+Classes of a file that the configuration names under `plugins:` are entries too (kgqa_hpc/plugin_files.py). No other
+entry may take the name of a shipped one: `judge` must mean the same on every machine.
 """
 
 from __future__ import annotations
 
 import difflib
+import hashlib
 import pkgutil
 import traceback
 from collections.abc import Iterable, Iterator, Mapping
@@ -24,9 +26,10 @@ from contextlib import contextmanager
 from functools import cache, cached_property
 from importlib import import_module
 from importlib.metadata import EntryPoint, entry_points
+from importlib.util import find_spec
 from pathlib import Path
 from types import ModuleType
-from typing import Any
+from typing import Any, NamedTuple
 
 from kgqa_hpc.errors import ConfigError, ExtensionError, KgqaError
 
@@ -47,6 +50,32 @@ def shipped_plugins() -> dict[str, ModuleType]:
     }
 
 
+@cache
+def _source_digest(package: str) -> str:
+    """The sha256 of all Python files of an installed package or module, with their names."""
+    spec = find_spec(package)
+    folders = [Path(folder) for folder in (spec.submodule_search_locations or ())] if spec else []
+    files = [(path.relative_to(folder), path) for folder in folders for path in folder.rglob("*.py")]
+    if spec and spec.origin and not folders:
+        files = [(Path(Path(spec.origin).name), Path(spec.origin))]
+    digest = hashlib.sha256()
+    for name, path in sorted(files):
+        content = path.read_bytes()
+        digest.update(f"{name.as_posix()} {len(content)}\n".encode() + content)
+    return digest.hexdigest()
+
+
+class FileEntry(NamedTuple):
+    """An entry that stands in a file of the user's (plugin_files.py)."""
+
+    entry: Any
+    file: Path
+
+
+FILE_ENTRIES: dict[str, dict[str, FileEntry]] = {}  # by registry and name
+REGISTRIES: dict[str, Registry] = {}  # by group; each when its module is imported
+
+
 class Registry:
     """Named entries of one sort.
 
@@ -62,6 +91,11 @@ class Registry:
             table = plugin.ENTRIES.get(group, {})
             self._shipped |= {name: f"{plugin.__name__}.{path}" for name, path in table.items()}
         self._loaded: dict[str, Any] = {}
+        REGISTRIES[group] = self
+
+    def ships(self, name: str) -> bool:
+        """Whether kgqa_hpc itself brings the entry."""
+        return name in self._shipped
 
     @cached_property
     def _foreign(self) -> dict[str, EntryPoint]:
@@ -77,17 +111,35 @@ class Registry:
 
     def names(self) -> list[str]:
         """All known names, shipped ones first."""
-        return [*self._shipped, *sorted(self._foreign)]
+        return [*self._shipped, *sorted({*self._foreign, *self._of_files})]
 
     def __contains__(self, name: object) -> bool:
-        return name in self._shipped or name in self._foreign
+        return name in self._shipped or name in self._of_files or name in self._foreign
+
+    @property
+    def _of_files(self) -> dict[str, FileEntry]:
+        return FILE_ENTRIES.get(self.group, {})
+
+    def file_of(self, name: str) -> Path | None:
+        """The file of the user's that holds the entry; None for one of a package."""
+        return self._of_files[name].file if name in self._of_files else None
 
     def origin(self, name: str) -> str:
-        """'kgqa_hpc', or the name and version of the package that brings the entry."""
+        """'kgqa_hpc', or the name and version of the package that brings the entry, or its file."""
         if name in self._shipped:
             return "kgqa_hpc"
+        if path := self.file_of(name):
+            return path.name
         package = self._foreign[name].dist
         return f"{package.name} {package.version}" if package else "(unknown package)"
+
+    def identity(self, name: str) -> dict[str, str] | None:
+        """Package, version and sha256 of the source of an entry of another package; None for all others."""
+        if name in self._shipped or name not in self._foreign:
+            return None
+        point = self._foreign[name]
+        package = {"package": point.dist.name, "version": point.dist.version} if point.dist else {}
+        return {**package, "source": _source_digest(point.module.partition(".")[0])}
 
     def entry(self, name: str) -> str:
         """The entry with the package that brings it, for messages: "step years of film-kgqa 1.0"."""
@@ -110,6 +162,8 @@ class Registry:
 
     def get(self, name: str) -> Any:
         """The entry's class. Raises ConfigError for an unknown name, or one that cannot be imported."""
+        if name in self._of_files:
+            return self._of_files[name].entry
         if name not in self._loaded:
             self._loaded[name] = self._load(name)
         return self._loaded[name]
@@ -140,3 +194,7 @@ class Registry:
                 "give its class and its entry point the same name",
             )
         return entry
+
+
+# Functions (predictions, references) -> one number for each pair, for `kgqa score`.
+METRICS = Registry("metrics", "score metric", {})

@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from kgqa_hpc import run_inputs, stages
-from kgqa_hpc.config import RunConfig, absolute_paths, parse_config, plain_config
+from kgqa_hpc.config import RunConfig, parse_config, plain_config
 from kgqa_hpc.dataset.whole import require_whole
 from kgqa_hpc.errors import InputError
 from kgqa_hpc.runs import add_pass, change_dataset, open_run
@@ -68,7 +68,7 @@ class Run:
             data["engine"] = self._inputs.engine(engine)
         if steps is not None:
             data["passes"] = [{"name": "main", "steps": [plain("step", step) for step in steps]}]
-        self._data = absolute_paths(data, Path.cwd()) if data else None
+        self._data, self._base = data or None, Path.cwd()
         if self._data is None:
             open_run(self.path)
         else:
@@ -81,7 +81,7 @@ class Run:
             return cls(folder, **dict(config))
         run = cls.__new__(cls)
         run.path, run._file, run._inputs = Path(folder), Path(config), run_inputs.Inputs()
-        run._data = plain_config(run._file)
+        run._data, run._base = plain_config(run._file), run._file.resolve().parent
         return run
 
     def __repr__(self) -> str:
@@ -120,19 +120,20 @@ class Run:
             self._inputs.write(Path(scratch))
             return Preview(preview(config, number))
 
-    def create(self) -> RunFolder:
+    def create(self, *, accept_code: bool = False) -> RunFolder:
         """Check the configuration and what it names, and make the folder, or compare the one that is there.
+        With `accept_code` a run goes on with entries whose code was changed.
 
         Raises ConfigError, PromptError, FingerprintMismatch.
         """
         if self._data is None:
             return RunFolder.open(self.path)
         if self._file is not None:
-            return stages.init(self._file, self.path)
+            return stages.init(self._file, self.path, accept_code=accept_code)
         with tempfile.TemporaryDirectory(prefix="kgqa-inputs-") as scratch:
             self._inputs.write(Path(scratch))
             require_ready(self._parsed(Path(scratch)), "Run")
-        run = stages.create(self._parsed(), self.path)
+        run = stages.create(self._parsed(), self.path, accept_code=accept_code)
         self._inputs.place(run)
         return run
 
@@ -212,7 +213,7 @@ class Run:
 
     def _parsed(self, inputs: Path | None = None) -> RunConfig:
         data = run_inputs.with_folder(self._data, inputs or self.path.resolve() / run_inputs.FOLDER)
-        return parse_config(data, "Run" if self._file is None else str(self._file))
+        return parse_config(data, "Run" if self._file is None else str(self._file), self._base)
 
 
 class Dataset:

@@ -7,13 +7,13 @@ model says which other keys there are. kgqa_hpc/config puts the sections togethe
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Annotated, Any, ClassVar, NamedTuple, get_args
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, ValidationInfo, model_validator
 
 from kgqa_hpc.errors import ConfigError
 from kgqa_hpc.registry import Registry, did_you_mean
@@ -67,13 +67,31 @@ class Package:
 class Settings(BaseModel):
     """Base of all settings: unknown keys are refused, values do not change.
 
-    `paths` names the keys that hold files or folders: relative ones start where the configuration lies, and
-    their contents count in the fingerprint, not where they lie. `package` is the optional package that the entry needs.
+    `paths` names the keys that hold files or folders: relative ones start where the configuration lies (the folder
+    `base` of the validation's context), and their contents count in the fingerprint, not where they lie. `package`
+    is the optional package that the entry needs.
     """
 
     model_config = ConfigDict(extra="forbid", frozen=True, populate_by_name=True, serialize_by_alias=True)
     paths: ClassVar[tuple[str, ...]] = ()
     package: ClassVar[Package | None] = None
+
+    @classmethod
+    def with_paths(cls, data: Mapping[str, Any], base: Path) -> dict[str, Any]:
+        """Plain data with the relative paths at `paths` (texts, or lists of texts) made absolute from `base`."""
+
+        def absolute(value: Any) -> Any:
+            if isinstance(value, list):
+                return [absolute(entry) for entry in value]
+            return str((base / Path(value).expanduser()).resolve()) if isinstance(value, str) else value
+
+        return {key: absolute(value) if key in cls.paths else value for key, value in data.items()}
+
+    @model_validator(mode="before")
+    @classmethod
+    def _resolve(cls, data: Any, info: ValidationInfo) -> Any:
+        base = (info.context or {}).get("base")
+        return cls.with_paths(data, base) if base is not None and isinstance(data, Mapping) else data
 
 
 class KindSettings(Settings):
@@ -133,9 +151,17 @@ class Problems:
 
 
 def section(
-    registry: Registry, by: str, data: Any, key: Key, problems: Problems, default: str | None = None
+    registry: Registry,
+    by: str,
+    data: Any,
+    key: Key,
+    problems: Problems,
+    default: str | None = None,
+    base: Path | None = None,
 ) -> Any:
-    """Validate plain data by the model of the entry that data[`by`] names; None after a problem."""
+    """Validate plain data by the model of the entry that data[`by`] names; None after a problem. Relative paths start
+    in `base`.
+    """
     if not isinstance(data, dict):
         problems.add(key, f"is a mapping with the key {by}")
         return None
@@ -152,23 +178,10 @@ def section(
         problems.add((*key, by), str(problem))
         return None
     try:
-        return model.model_validate({**data, by: name})
+        return model.model_validate({**data, by: name}, context={"base": base})
     except ValidationError as problem:
         problems.add_all(key, model, problem)
         return None
-
-
-def resolved(data: Any, keys: Sequence[str], base: Path) -> Any:
-    """`data` with relative paths at `keys` (texts, or lists of texts) made absolute from `base`."""
-
-    def absolute(value: Any) -> Any:
-        if isinstance(value, list):
-            return [absolute(one) for one in value]
-        return str((base / Path(value).expanduser()).resolve()) if isinstance(value, str) else value
-
-    if not isinstance(data, dict):
-        return data
-    return {key: absolute(value) if key in keys else value for key, value in data.items()}
 
 
 def packages(settings: Any, key: Key = ()) -> Iterator[tuple[Key, Package]]:

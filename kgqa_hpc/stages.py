@@ -16,8 +16,11 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 from kgqa_hpc.errors import InputError
 from kgqa_hpc.runs import create_run, open_for_import, open_for_work, open_run, run_config
 from kgqa_hpc.runs.checks import load_ready, notes, require_packages
+from kgqa_hpc.runs.entries import require_same_code
 from kgqa_hpc.runs.sampling import Sampled, sample_into
+from kgqa_hpc.store import canonical
 from kgqa_hpc.store.fingerprint import anchors_origin, graph_origin, keeps_own
+from kgqa_hpc.store.regular import read_if_there
 from kgqa_hpc.store.run_folder import RunFolder
 from kgqa_hpc.terminal import note, stage_progress
 
@@ -53,17 +56,17 @@ class Imported:
         return f"{self.path}: {self.nodes:,} nodes of {self.node_types} types, {self.edges:,} edges"
 
 
-def init(config_file: str | Path, folder: str | Path) -> RunFolder:
+def init(config_file: str | Path, folder: str | Path, *, accept_code: bool = False) -> RunFolder:
     """Check a configuration file and what it names, then create the folder, or compare the one that is there.
 
     Raises ConfigError, PromptError, or FingerprintMismatch when the folder belongs to another configuration.
     """
-    return create(load_ready(Path(config_file)), Path(folder))
+    return create(load_ready(Path(config_file)), Path(folder), accept_code=accept_code)
 
 
-def create(config: RunConfig, folder: Path) -> RunFolder:
+def create(config: RunConfig, folder: Path, *, accept_code: bool = False) -> RunFolder:
     """The same for a checked configuration; says what works elsewhere or later only."""
-    run = create_run(folder, config)
+    run = create_run(folder, config, accept_code=accept_code)
     for line in notes(config):
         note(f"note: {line}")
     return run
@@ -126,7 +129,8 @@ def merge(
     """Assemble `dataset/`; returns its accounting. `dask`: that cluster takes part."""
     from kgqa_hpc.dataset.merge import merge as merge_results
 
-    run, _ = open_run(folder)
+    run, config = open_run(folder)
+    require_same_code(run, config)
     with stage_progress() as progress, _staging(dask) as stage:
         return merge_results(run, partial=partial, published=published, progress=progress, stage=stage)
 
@@ -146,7 +150,8 @@ def merge_shared(folder: Path, *, published: bool = False) -> Accounting | None:
     """This process's part of a merge that several do; its accounting where it was this one that wrote."""
     from kgqa_hpc.dataset.shared_merge import merge_shared as share
 
-    run, _ = open_run(folder)
+    run, config = open_run(folder)
+    require_same_code(run, config)
     with stage_progress() as progress:
         return share(run, published=published, progress=progress)
 
@@ -170,7 +175,7 @@ STAGES = (
 
 def standing(folder: Path) -> dict[str, Any]:
     """The status of a run (status/snapshot.py) with its jobs in Slurm's queue, and its "stages",
-    [{"name", "done"}] in their order. Raises InputError when there is no run.
+    [{"name", "done"}] in their order, and "dataset_is_older" where it is. Raises InputError when there is no run.
     """
     from kgqa_hpc.cluster.slurm import queue_state
     from kgqa_hpc.status.snapshot import survey
@@ -182,10 +187,39 @@ def standing(folder: Path) -> dict[str, Any]:
     # make grows until they are done.
     made[:workers] = [any(made[place:workers]) for place in range(workers)]
     made[workers] = status["complete"]
+    if older := _dataset_is_older(RunFolder.open(folder), status):
+        made[workers + 1 :] = [False] * len(made[workers + 1 :])
     return {
         **status,
+        **({"dataset_is_older": True} if older else {}),
         "stages": [{"name": s.name, "done": done} for s, done in zip(STAGES, made, strict=True)],
     }
+
+
+def _dataset_is_older(run: RunFolder, status: dict[str, Any]) -> bool:
+    """Whether items were drawn or ended, or a pass was asked, since the dataset was merged.
+
+    A damaged accounting.json is not judged here: every verb that reads the dataset says so.
+    """
+    try:
+        counts = canonical.loads(read_if_there(run.dataset / "accounting.json") or b"")
+        sampled, ended = counts["sampled"], counts["sampled"] - counts["waiting"]
+        asked = {row["step"] for row in counts["requests"]}
+        passes = run.config()["passes"]
+        labels = {one["name"]: [_labels(step) for step in one["steps"]] for one in passes}
+    except (ValueError, KeyError, TypeError, AttributeError):
+        return False
+    if (sampled, ended) != (status["items"]["total"], status["items"]["ended"]):
+        return True
+    return any(
+        each["requests"] and not any(names & asked for names in labels.get(each["name"], [asked]))
+        for each in status["passes"]
+    )
+
+
+def _labels(step: dict[str, Any]) -> set[str]:
+    """What a step of config.yaml may be called in the counts of requests."""
+    return {step["as"]} if step.get("as") else {step[key] for key in ("use", "prompt") if step.get(key)}
 
 
 def all_stages(config_file: str | Path, folder: str | Path, *, threads: int | None = None) -> RunFolder:

@@ -7,26 +7,21 @@ with the same number.
 
 from __future__ import annotations
 
-import os
 import shutil
-import socket
-import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 from kgqa_hpc.config import RunConfig
 from kgqa_hpc.config.dataset import Target
 from kgqa_hpc.dataset.target import Standing, next_size
-from kgqa_hpc.errors import CorruptFile, StoppedEarly
+from kgqa_hpc.errors import CorruptFile
 from kgqa_hpc.runs import open_run, run_config
+from kgqa_hpc.runs.alone import alone
 from kgqa_hpc.runs.sampling import extend, size_of
 from kgqa_hpc.store import canonical
 from kgqa_hpc.store.atomic import exists, make_folder
 from kgqa_hpc.store.document import read_document, write_document
-from kgqa_hpc.store.lease import Leases
-from kgqa_hpc.store.lease_renewal import Heartbeat
 from kgqa_hpc.store.regular import read_if_there
 from kgqa_hpc.store.run_folder import RunFolder
 from kgqa_hpc.terminal import note
@@ -36,7 +31,6 @@ from kgqa_hpc.work.run import run_command
 KIND = "target"
 ROLE = ".target"  # no pass can have this name
 LONGEST_LOG = 1 << 28  # bytes of a log that are read, from its end
-POLL = 0.5  # s, at first; looks grow rarer
 
 
 def run_towards(folder: Path, worker: str | None = None, *, trust: bool = False) -> None:
@@ -52,7 +46,7 @@ def _further(run: RunFolder, config: RunConfig, stopped: Callable[[float], bool]
     """
     if config.target is None or _ended(run, config):
         return False
-    with _alone(run, config, stopped):
+    with alone(run, ROLE, config.runtime.lease, stopped):
         present = run_config(run)
         if size_of(present) != size_of(config):
             return True  # another worker has drawn the larger sample
@@ -76,14 +70,9 @@ def finish_growth(folder: Path, *, trust: bool = False) -> None:
     run, config = open_run(folder)
     if config.target is None or not _growth_pending(run):
         return
-    with _alone(run, config, _wait):
+    with alone(run, ROLE, config.runtime.lease):
         if _growth_pending(run):
             extend(folder, _last(run)["next"], trust=trust)
-
-
-def _wait(seconds: float) -> bool:
-    time.sleep(seconds)
-    return False
 
 
 def _growth_pending(run: RunFolder) -> bool:
@@ -92,30 +81,6 @@ def _growth_pending(run: RunFolder) -> bool:
     key = type(run_config(run).anchors).size
     made = run.manifest().sections["sampling"]["values"].get(key)
     return wanted is not None and made is not None and made < wanted
-
-
-@contextmanager
-def _alone(run: RunFolder, config: RunConfig, stopped: Callable[[float], bool]) -> Iterator[None]:
-    """Hold the lease of the target, however long it takes to get it."""
-    leases = Leases(run.leases(ROLE), f"{socket.gethostname()}-{os.getpid()}", config.runtime.lease)
-    heartbeat = Heartbeat(config.runtime.lease, lambda *_, **__: None)
-    pause = POLL
-    try:
-        while (lease := leases.claim(KIND)) is None:
-            if stopped(pause):
-                raise StoppedEarly(
-                    "stopped early; everything finished is saved", "run the same command again"
-                )
-            pause = min(1.5 * pause, 15.0)
-        heartbeat.start()
-        heartbeat.keep(lease)
-        try:
-            yield
-        finally:
-            heartbeat.stop()
-            lease.release()
-    finally:
-        leases.close()
 
 
 def _decide(run: RunFolder, config: RunConfig) -> dict[str, Any]:

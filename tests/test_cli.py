@@ -6,9 +6,13 @@ import json
 import re
 import shutil
 from pathlib import Path
+from typing import Any
 
 import pytest
+from typer.testing import CliRunner
 
+from kgqa_hpc.cli.app import app, main
+from kgqa_hpc.errors import StoppedEarly
 from tests.command import kgqa, program
 from tests.project import CONFIG, write_graph
 
@@ -203,3 +207,19 @@ def test_the_version_and_the_help_are_there() -> None:
     assert program("--version").stdout.startswith("kgqa ")
     assert "explain" in program("--help").stdout
     program("nonsense", code=2)
+
+
+def test_a_stop_is_not_printed_as_an_error(monkeypatch: Any, capsys: Any) -> None:
+    def stopped() -> None:
+        raise StoppedEarly("stopped early: SIGINT", "run the same command again")
+
+    monkeypatch.setitem(main.__globals__, "app", stopped)
+    with pytest.raises(SystemExit) as ended:
+        main()
+    assert ended.value.code == 75
+    assert capsys.readouterr().err.startswith("stopped early: SIGINT")
+
+
+def test_a_shell_completes_verbs_also_those_of_plugins() -> None:
+    words = {"COMP_WORDS": "kgqa gas", "COMP_CWORD": "1", "_KGQA_COMPLETE": "complete_bash"}
+    assert CliRunner().invoke(app, env=words, prog_name="kgqa").stdout.split() == ["gasl"]

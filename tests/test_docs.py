@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 import typer
 
+from kgqa_hpc import __version__
 from kgqa_hpc.cli import app
 
 pytestmark = pytest.mark.plugin("biokg", "evaluation", "gasl", "literature", "reasoning")
@@ -85,3 +86,8 @@ def test_the_python_examples_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     namespace: dict[str, object] = {}
     for example in examples:
         exec(compile(example, "docs/python.md", "exec"), namespace)
+
+
+def test_images_in_the_docs_have_this_version() -> None:
+    names = re.findall(r"\b\w+_(\d+\.\d+\.\d+)\.sif", (ROOT / "docs" / "containers.md").read_text())
+    assert set(names) == {__version__}

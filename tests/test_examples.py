@@ -7,14 +7,15 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
+from kgqa_hpc.anchors.graphlet import GraphletAnchors
 from kgqa_hpc.cli import app
-from kgqa_hpc.config import load_config
+from kgqa_hpc.config import load_config, parse_config
 from kgqa_hpc.config.files import examples, write_example
 from kgqa_hpc.errors import InputError
 from kgqa_hpc.runs.chain import build_chain
 
 RECIPES = [name for name in examples() if name.startswith("hydrate_")]
-NAMES = [name for name in examples() if name not in RECIPES]
+NAMES = [name for name, file in examples().items() if file.suffix == ".yaml" and name not in RECIPES]
 
 
 def test_there_is_one_for_each_way_to_begin() -> None:
@@ -29,6 +30,18 @@ def test_an_example_is_a_valid_configuration_that_says_how_it_is_run(name: str, 
     for each in config.passes:
         assert build_chain(config, each.name)
     assert "kgqa " in file.read_text().split("\nseed:")[0]
+
+
+def test_the_example_prompt_works_as_a_prompt_of_a_users_folder(tmp_path: Path) -> None:
+    (tmp_path / "my_prompts").mkdir()
+    write_example("prompt", tmp_path / "my_prompts" / "mine.md")
+    data = {"prompts": {"folder": "my_prompts", "generate": "mine"}, "engine": {"kind": "scripted"}}
+    config = parse_config(data, "test", tmp_path)
+    (step,) = [step for step in build_chain(config, "main") if step.name == "generate"]
+    kind = GraphletAnchors()
+    shown = step.prompt.render(kind.variables(kind.sample))[-1]["content"]
+    assert kind.sample.nodes[0].name in shown
+    assert list(tmp_path.iterdir()) == [tmp_path / "my_prompts"], "no schema beside a prompt"
 
 
 def test_an_example_never_replaces_a_file(tmp_path: Path) -> None:

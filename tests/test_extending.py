@@ -21,7 +21,7 @@ def site(tmp_path: Path) -> Path:
     """The page's files, installed as pip would: modules, and a folder with metadata and entry points."""
     blocks = re.findall(r"^```(?:python|toml|yaml)\n# (\S+)\n(.*?)^```$", PAGE.read_text(), re.M | re.S)
     files = dict(blocks)
-    assert len(files) == len(blocks) == 7
+    assert len(files) == len(blocks) == 13
     package = tmp_path / "site" / "film_kgqa"
     package.mkdir(parents=True)
     (package / "__init__.py").touch()
@@ -39,7 +39,8 @@ def site(tmp_path: Path) -> Path:
         f"[{group}]\n" + "".join(f"{k} = {v}\n" for k, v in each.items()) for group, each in groups
     )
     (info / "entry_points.txt").write_text(points)
-    (tmp_path / "run.yaml").write_text(files["run.yaml"])
+    for name in ("run.yaml", "steps.yaml", "my_steps.py", "my_steps_test.py"):
+        (tmp_path / name).write_text(files[name])
     (tmp_path / "films.txt").write_text(FILMS)
     return package.parent
 
@@ -67,9 +68,25 @@ def test_a_foreign_source_kind_step_engine_and_export_run_from_graph_to_export(s
     assert {record["head"] for record in records} <= {"Stanley Kubrick", "Agnes Varda"}
     assert all(1979 in record["years"] for record in records)
     assert records[0]["provenance"]["engine"]["generate"]["name"] == "template"
+    page = (site.parent / "runs/films/report/index.html").read_text()
+    assert "Years that answers name</h2>\n<p>1979</p>" in page
+    for name, text in (("given", "In 1979."), ("wanted", "1979")):
+        (site.parent / f"{name}.jsonl").write_text(json.dumps({"id": "1", "text": text}) + "\n")
+    done = kgqa(site, "score", "given.jsonl", "wanted.jsonl", "--json")
+    assert json.loads(done.stdout)["same_years"] == 1.0
     done = kgqa(site, "export", "runs/films", "--to", "cards", "--out", "cards")
     assert done.returncode == 0, done.stderr
     assert "[1979]" in (site.parent / "cards/train.txt").read_text()
+
+
+def test_a_file_named_in_the_configuration_needs_no_package(site: Path) -> None:
+    done = kgqa(site, "all", "steps.yaml", "runs/words")
+    assert done.returncode == 0, done.stderr
+    lines = (site.parent / "runs/words/dataset/accepted.jsonl").read_text().splitlines()
+    assert all(json.loads(line)["words"] > 2 for line in lines)
+    assert len(lines) == 3
+    done = python(site, "-m", "pytest", "-q", "-p", "no:cacheprovider", "my_steps_test.py")
+    assert done.returncode == 0, done.stdout
 
 
 def test_doctor_lists_every_entry_and_the_package_it_comes_from(site: Path) -> None:
@@ -83,7 +100,9 @@ def test_doctor_lists_every_entry_and_the_package_it_comes_from(site: Path) -> N
         ("anchors", "edge"),
         ("steps", "years"),
         ("engines", "template"),
+        ("engines", "house"),
         ("exports", "cards"),
+        ("metrics", "same_years"),
     ):
         assert lines[f"{registry} known"].startswith("ok")
         assert f"{entry} of film-kgqa 1.0" in lines[f"{registry} known"]
@@ -105,3 +124,26 @@ def test_a_file_of_a_foreign_source_that_is_wrong_is_one_clear_line(site: Path) 
     done = kgqa(site, "import", "runs/films")
     assert done.returncode == 2
     assert "films.txt line 2: is not director | film" in done.stderr
+
+
+def test_a_run_knows_the_packages_of_its_entries(site: Path) -> None:
+    done = kgqa(site, "all", "run.yaml", "runs/films")
+    assert done.returncode == 0, done.stderr
+    manifest = json.loads((site.parent / "runs/films/manifest.json").read_text())
+    entries = manifest["fingerprint"]["entries"]["values"]
+    assert list(entries) == ["anchors.edge", "engines.template", "sources.films", "steps.years"]
+    assert {(one["package"], one["version"]) for one in entries.values()} == {("film-kgqa", "1.0")}
+    assert (
+        "| steps.years | film-kgqa 1.0 source" in (site.parent / "runs/films/dataset/README.md").read_text()
+    )
+    (site / "film_kgqa" / "years.py").write_text((site / "film_kgqa" / "years.py").read_text() + "\n")
+    for words in (("run", "runs/films"), ("merge", "runs/films")):
+        done = kgqa(site, *words)
+        assert done.returncode == 2
+        assert "entries.steps.years.source" in done.stderr
+    away = site.with_name("away")
+    site.rename(away)
+    done = kgqa(site, "merge", "runs/films")
+    assert done.returncode == 2
+    assert "step years: film-kgqa==1.0 is not installed here" in done.stderr
+    assert "pip install film-kgqa==1.0" in done.stderr

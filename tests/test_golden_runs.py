@@ -17,7 +17,7 @@ import kgqa_hpc
 from kgqa_hpc import stages
 from kgqa_hpc.errors import FingerprintMismatch, OlderFormat
 from kgqa_hpc.kg.file import read_graph
-from kgqa_hpc.store.results import read_summary
+from kgqa_hpc.store.results import MOST, read_summary
 from kgqa_hpc.store.run_folder import RunFolder
 from kgqa_hpc.work.run import run_command
 from tests.by_path import load
@@ -117,3 +117,12 @@ def test_the_golden_files_are_of_the_versions_they_say() -> None:
     for version in VERSIONS:
         block = (GOLDEN / version / "anchors.h5").read_bytes()[:1024]
         assert json.loads(block)["version"] == int(version[1:])
+
+
+@pytest.mark.parametrize("number", [2**63, 10**30, -7, "many"])
+def test_the_converter_bounds_token_counts_that_a_server_claimed(number: object) -> None:
+    old = {"id": "g1", "status": "accepted", "reason": None, "output": {"question": "?"}, "verdicts": {}}
+    new = upgrade.record({**old, "trace": [{"step": "generate", "tokens": {"prompt": number, "cached": 3}}]})
+    assert 0 <= new["trace"][0]["tokens"]["prompt"] <= MOST
+    assert new["trace"][0]["tokens"]["cached"] == 3
+    assert new["decided"] is True

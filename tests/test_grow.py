@@ -5,6 +5,9 @@ from __future__ import annotations
 import hashlib
 import json
 import random
+import threading
+import tracemalloc
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -12,9 +15,12 @@ import yaml
 
 from kgqa_hpc import stages
 from kgqa_hpc.config import load_config
-from kgqa_hpc.errors import FingerprintMismatch, InputError
-from kgqa_hpc.runs import add_pass, open_run
+from kgqa_hpc.errors import FingerprintMismatch, InputError, StoppedEarly
+from kgqa_hpc.runs import add_pass, change_dataset, open_for_work, open_run
+from kgqa_hpc.runs.alone import alone
 from kgqa_hpc.runs.sampling import extend
+from kgqa_hpc.stages import standing
+from kgqa_hpc.status.render import render
 from kgqa_hpc.store.run_folder import RunFolder
 from kgqa_hpc.work.run import run_command
 
@@ -144,3 +150,111 @@ def test_what_would_change_an_answer_is_no_growth(finished: Path) -> None:
     sections["sampling"] = {"sha256": "x", "values": {**sections["sampling"]["values"], "seed": 7}}
     with pytest.raises(FingerprintMismatch, match=r"sampling\.seed: 42 → 7"):
         run.grow(data, sections)
+
+
+def at_once(*calls: Callable[[], object]) -> list[BaseException | None]:
+    """Start the calls together, each in a thread of its own; what each raised."""
+    problems: list[BaseException | None] = [None] * len(calls)
+    gate = threading.Barrier(len(calls))
+
+    def start(place: int) -> None:
+        gate.wait()
+        try:
+            calls[place]()
+        except BaseException as problem:  # noqa: BLE001
+            problems[place] = problem
+
+    threads = [threading.Thread(target=start, args=(place,)) for place in range(len(calls))]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    return problems
+
+
+def test_extend_judge_init_and_merge_settings_at_once_leave_a_run_that_works(finished: Path) -> None:
+    settings = {"name": "strict", "steps": [{"use": "judge", "prompt": "filter", "as": "strict"}]}
+    problems = at_once(
+        lambda: extend(finished, 9),
+        lambda: add_pass(finished, settings),
+        lambda: stages.init(finished.parent / "run.yaml", finished),
+        lambda: change_dataset(finished, {"duplicates.near": 0.5}),
+    )
+    assert problems == [None] * 4
+    _, config = open_for_work(finished)
+    assert [each.name for each in config.passes] == ["main", "strict"]
+    assert config.plain()["anchors"]["per_shape"] == 9
+    run_command(finished)
+    counts = stages.merge(finished)
+    assert all(verdicts == ["judge", "strict"] for _, verdicts in outcomes(finished).values())
+    assert counts.total.sampled == len(outcomes(finished)) > 12
+
+
+def test_status_says_that_a_dataset_is_older_than_the_run(finished: Path) -> None:
+    def says() -> bool:
+        now = standing(finished)
+        told = "dataset   is older than the run: kgqa merge" in render(now)
+        merged = {stage["name"]: stage["done"] for stage in now["stages"]}["merge"]
+        assert told == now.get("dataset_is_older", False) == (not merged)
+        return told
+
+    assert not says()
+    extend(finished, 6)
+    run_command(finished)
+    assert says()
+    stages.merge(finished)
+    assert not says()
+    add_pass(finished, {"name": "b", "steps": [{"use": "judge", "as": "b"}]})
+    run_command(finished)
+    assert says()
+    stages.merge(finished)
+    assert not says()
+
+
+def test_who_waits_for_the_configuration_says_for_whom(
+    finished: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    run = RunFolder.open(finished)
+    pauses: list[float] = []
+
+    def stopped(seconds: float) -> bool:
+        pauses.append(seconds)
+        return sum(pauses) > 10
+
+    with alone(run), pytest.raises(StoppedEarly), alone(run, stopped=stopped):
+        raise AssertionError("two processes hold the lease")
+    assert "is changing the configuration of" in capsys.readouterr().err
+    with alone(run, stopped=stopped):
+        pass
+
+
+def test_a_run_whose_configuration_was_leased_is_still_untouched(finished: Path, tmp_path: Path) -> None:
+    run = stages.init(tmp_path / "run.yaml", tmp_path / "fresh")
+    with alone(run):
+        assert run.untouched()
+    assert run.untouched()
+    assert not RunFolder.open(finished).untouched()
+
+
+def test_an_extension_holds_a_slice_of_the_anchors_in_memory(tmp_path: Path) -> None:
+    draw = random.Random(5)
+    pairs = {tuple(sorted(draw.sample(range(2000), 2))) for _ in range(8000)}
+    (tmp_path / "edges.csv").write_text(
+        "source_id,target_id,type\n" + "".join(f"N{a},N{b},r\n" for a, b in sorted(pairs))
+    )
+    (tmp_path / "run.yaml").write_text(
+        "graph: {source: csv, edges: edges.csv, min_degree: 0}\n"
+        "anchors: {per_shape: 100, shapes: [1, 3, 4]}\n"
+        "engine: {kind: scripted}\n"
+    )
+    run = stages.init(tmp_path / "run.yaml", tmp_path / "run")
+    stages.import_graph(run.path)
+    stages.sample(run.path)
+    extend(run.path, 1000)  # what is loaded and compiled once
+    peaks = []
+    for size in (2000, 10_000):
+        tracemalloc.start()
+        extend(run.path, size)
+        peaks.append(tracemalloc.get_traced_memory()[1])
+        tracemalloc.stop()
+    assert peaks[1] - peaks[0] < 24_000 * 1000, "a row takes about 4 KB, and 24,000 are more"

@@ -90,3 +90,11 @@ def test_a_value_that_is_long_or_steers_a_terminal_is_not_repeated() -> None:
         with pytest.raises(ConfigError) as caught:
             parse_config({**GOOD, "seed": value}, "mine.yaml")
         assert value not in caught.value.message
+
+
+def test_a_wrong_key_of_anchors_is_told_without_the_errors_that_follow_from_it() -> None:
+    steps = [{"use": "word", "template": "hpo"}]
+    data = {"anchors": {"kind": "fact", "numbr": 3}, "passes": [{"name": "main", "steps": steps}]}
+    with pytest.raises(ConfigError) as caught:
+        parse_config({**GOOD, **data}, "mine.yaml")
+    assert caught.value.message == "mine.yaml: anchors.numbr: unknown key, did you mean number?"

@@ -7,19 +7,15 @@ step, an engine) have one table for each entry that is shipped. tests/test_confi
 
 from __future__ import annotations
 
-import json
-import re
 from collections.abc import Iterator
-from typing import Any, Union, get_args, get_origin
 
 from pydantic import BaseModel
-from pydantic.fields import FieldInfo
-from pydantic_core import PydanticUndefined
 
 from kgqa_hpc.anchors import KINDS
 from kgqa_hpc.config import PassConfig, PromptConfig, RunConfig, RuntimeConfig
 from kgqa_hpc.config.dataset import DatasetConfig, Target
 from kgqa_hpc.engines.registry import ENGINES
+from kgqa_hpc.key_table import keys_of
 from kgqa_hpc.kg.settings import GraphConfig
 from kgqa_hpc.kg.sources import SOURCES
 from kgqa_hpc.registry import Registry
@@ -92,60 +88,9 @@ def _entries(section: str, by: str, registry: Registry, common: type[BaseModel] 
 def _table(model: type[BaseModel], left_out: set[str]) -> Iterator[str]:
     yield "| key | type | default | meaning |"
     yield "|---|---|---|---|"
-    yield from _rows(model, left_out, "")
-
-
-def _rows(model: type[BaseModel], left_out: set[str], prefix: str) -> Iterator[str]:
-    for name, field in model.model_fields.items():
-        if name in left_out:
-            continue
-        key = f"{prefix}{field.alias or name}"
-        text = (field.description or "").replace("|", "\\|")
-        yield f"| `{key}` | {_type(field)} | {_default(field)} | {text} |"
-        inner = _inner(field.annotation)
-        if inner is not None and prefix.count(".") < 2 and model is not RunConfig:
-            yield from _rows(inner, set(), f"{key}.")
-
-
-def _inner(annotation: Any) -> type[BaseModel] | None:
-    if isinstance(annotation, type) and issubclass(annotation, BaseModel):
-        return annotation
-    found = (_inner(each) for each in get_args(annotation))
-    return next((each for each in found if each is not None and each is not StepSettings), None)
-
-
-def _type(field: FieldInfo) -> str:
-    return _name(field.annotation).replace("|", "\\|")
-
-
-def _name(annotation: Any) -> str:
-    origin, arguments = get_origin(annotation), get_args(annotation)
-    if annotation is type(None):
-        return "null"
-    if origin is list:
-        return f"list of {_name(arguments[0])}"
-    if origin is dict:
-        return f"mapping to {_name(arguments[1])}"
-    if str(origin) == "typing.Literal":
-        return ", ".join(f"`{each}`" for each in arguments)
-    if hasattr(annotation, "__metadata__"):
-        return _name(arguments[0])
-    if origin is Union or type(annotation).__name__ == "UnionType":
-        return " or ".join(dict.fromkeys(_name(each) for each in arguments if each is not type(None)))
-    words = {"str": "text", "int": "number", "float": "number", "bool": "true, false", "Any": "any"}
-    known = getattr(annotation, "__name__", re.sub(r"^.*\.", "", str(annotation)))
-    return words.get(known, "section")
-
-
-def _default(field: FieldInfo) -> str:
-    if field.is_required():
-        return "required"
-    value = field.get_default(call_default_factory=True)
-    if value is None or value is PydanticUndefined or isinstance(value, BaseModel):
-        return ""
-    plain = sorted(value) if isinstance(value, set | frozenset) else value
-    text = value if isinstance(value, str) else json.dumps(plain, default=str)
-    return f"`{text}`" if text else ""
+    for row in keys_of(model, left_out, nested=model is not RunConfig):
+        cells = (f"`{row.key}`", row.type.replace("|", "\\|"), row.default, row.meaning.replace("|", "\\|"))
+        yield f"| {' | '.join(cells)} |"
 
 
 if __name__ == "__main__":

@@ -121,6 +121,7 @@ class AnchorKind:
     with. A kind with `whole_graph` computes answers on the whole named graph (`Source.answers`).
     """
 
+    registry: ClassVar[str] = "anchors"
     name: ClassVar[str]
     Settings: ClassVar[type[KindSettings]] = KindSettings
     columns: ClassVar[tuple[Column, ...]] = ()
@@ -135,7 +136,7 @@ class AnchorKind:
         raise TypeError(f"anchor kind {self.name} does not say how it draws")
 
     def variables(self, anchor: Anchor) -> dict[str, Any]:
-        """What a prompt may name, every foreign text made harmless; by default nodes and relations."""
+        """What a prompt may name; by default nodes and relations. Rendering cleans every text."""
         return graph_variables(anchor)
 
     def start(self, anchor: Anchor) -> dict[str, Any]:

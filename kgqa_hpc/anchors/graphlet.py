@@ -26,6 +26,8 @@ if TYPE_CHECKING:
 
 ALL_SHAPES = 29
 
+_BLOCK = 10_000  # graphlets held as Python lists; an array of a million of them would take 300 MB
+
 
 class GraphletSettings(KindSettings):
     """Which graphlets, and how many of each shape."""
@@ -177,11 +179,11 @@ def graphlet_anchors(
     from kgqa_hpc.graphlets.shapes import SHAPES
     from kgqa_hpc.graphlets.splitmix import key_of, mix
 
-    digests = np.array([_digest(graph, *row) for row in _rows(sample)], np.uint64)
+    digests = np.fromiter((_digest(graph, *row) for row in _rows(sample)), np.uint64, len(sample.shape))
     rounds = np.searchsorted(np.array(grown, np.int64), sample.position, side="right")
     order = np.lexsort((digests, mix(digests ^ np.uint64(key_of(seed))), rounds))
     all_relations = graph.relations_for(sample.nodes[order])
-    for i, relations in zip(order.tolist(), all_relations, strict=True):
+    for i, relations in zip(map(int, order), all_relations, strict=True):
         shape = SHAPES[int(sample.shape[i])]
         yield Anchor(
             id=f"g{shape.id:02d}-{int(digests[i]):016x}",
@@ -211,8 +213,10 @@ def group_of(shape: int) -> str:
 
 
 def _rows(sample: GraphletSample) -> Iterator[tuple[int, list[int]]]:
-    for shape, nodes in zip(sample.shape.tolist(), sample.nodes.tolist(), strict=True):
-        yield shape, [node for node in nodes if node >= 0]
+    for start in range(0, len(sample.shape), _BLOCK):
+        part = slice(start, start + _BLOCK)
+        for shape, nodes in zip(sample.shape[part].tolist(), sample.nodes[part].tolist(), strict=True):
+            yield shape, [node for node in nodes if node >= 0]
 
 
 def _digest(graph: KnowledgeGraph, shape: int, nodes: list[int]) -> int:

@@ -39,7 +39,7 @@ Metapath = list[str | None]
 Metapaths = Annotated[
     list[Annotated[Metapath, Field(min_length=2, max_length=9)]],
     Field(min_length=1),
-    BeforeValidator(shipped_metapaths),
+    BeforeValidator(shipped_metapaths, json_schema_input_type=str | list[Metapath]),
 ]
 STEP = {"entity": "string", "relation": "string", "target": "string"}
 

@@ -22,6 +22,7 @@ from kgqa_hpc.errors import InputError
 from kgqa_hpc.prompts.safe_text import TEXT_LENGTH, clean_text
 from kgqa_hpc.settings import KindSettings
 from kgqa_hpc.text.bounded_json import json_lines
+from kgqa_hpc.text.opener import open_bytes
 
 # Members that say how a record came about; they stay with the record they belong to.
 _OWN = ("accepted", "reason", "verdicts", "features", "provenance")
@@ -125,7 +126,7 @@ def _dataset_files(source: Path) -> list[Path]:
 
 
 def _read_lines(path: Path) -> Iterator[tuple[int, Any]]:
-    with path.open("rb") as file:
+    with open_bytes(path) as file:
         yield from json_lines(file, path)
 
 

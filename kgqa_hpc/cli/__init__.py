@@ -5,7 +5,7 @@ early (run the same command again). Rooms are imported inside their verb, so tha
 A file is one group of verbs and registers them with `app`; the commands of plugins come from a registry.
 """
 
-from kgqa_hpc.cli import bench, dataset, judges, kg, look, prompts, run
+from kgqa_hpc.cli import bench, dataset, entries, files, judges, kg, look, prompts, run
 from kgqa_hpc.cli.app import app, main
 
-__all__ = ["app", "bench", "dataset", "judges", "kg", "look", "main", "prompts", "run"]
+__all__ = ["app", "bench", "dataset", "entries", "files", "judges", "kg", "look", "main", "prompts", "run"]

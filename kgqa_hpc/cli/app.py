@@ -12,7 +12,7 @@ import typer
 from typer.core import TyperGroup
 
 from kgqa_hpc import __version__
-from kgqa_hpc.errors import InputError, KgqaError
+from kgqa_hpc.errors import InputError, KgqaError, StoppedEarly
 from kgqa_hpc.registry import Registry, shipped_plugins
 from kgqa_hpc.terminal import LOG, set_up
 from kgqa_hpc.text.plain_text import plain, plain_json
@@ -23,9 +23,10 @@ COMMANDS = Registry("commands", "command", {})
 SECTIONS = {
     "From a configuration to a dataset, in this order": "init import sample run merge report all",
     "On a cluster": "plan submit status requeue doctor bench",
-    "Look": "preview show sql explain replay kg count",
+    "Look": "ls preview show sql explain replay kg count list",
     "Judge and grow": "judge extend prompts",
     "Datasets": "combine export publish",
+    "Files": "config clean",
 }
 
 
@@ -75,7 +76,6 @@ app = typer.Typer(
     cls=Verbs,
     help="From a knowledge graph to a judged, traceable question-answer dataset.",
     no_args_is_help=True,
-    add_completion=False,
     rich_markup_mode=None,
     pretty_exceptions_enable=False,
 )
@@ -102,7 +102,8 @@ def main() -> None:
         app()
     except KgqaError as problem:
         LOG.debug("this is where it was noticed", exc_info=True)
-        print(plain(f"error: {problem}"), file=sys.stderr)
+        word = "" if isinstance(problem, StoppedEarly) else "error: "
+        print(plain(f"{word}{problem}"), file=sys.stderr)
         sys.exit(problem.exit_code)
     except BrokenPipeError:  # `kgqa … | head`: not a failure of ours
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

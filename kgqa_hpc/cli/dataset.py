@@ -49,7 +49,7 @@ def show(
         raise InputError("--accepted, --rejected and --lost: choose one")
     which: room.Which = "rejected" if rejected else "lost" if lost else "accepted"
     records = room.show(run, which, group, number, Where.of(difficulty or (), score or (), where))
-    print_result(records, room.render(records), as_json)
+    print_result(records, room.render(records) or room.why_none(run, which), as_json)
 
 
 @app.command()

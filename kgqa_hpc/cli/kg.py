@@ -39,7 +39,7 @@ def stats(
 ) -> None:
     """Types, relations with direction, degrees and components, before and after reduction."""
     from kgqa_hpc.errors import InputError
-    from kgqa_hpc.kg import look, look_text
+    from kgqa_hpc.kg import look
     from kgqa_hpc.kg.reduce import Wanted, reduce_to
     from kgqa_hpc.runs import open_run
 
@@ -61,7 +61,7 @@ def stats(
 
         after = None if reduced is None else profile(reduced.graph)
         draw_figures(figures, Profiles(profile(graph), after))
-    print_result(document, look_text.stats_text(document), as_json)
+    print_result(document, look.stats_text(document), as_json)
 
 
 @kg_app.command()
@@ -72,11 +72,11 @@ def show(
     as_json: AsJson = False,
 ) -> None:
     """A node with its properties and all edges at it."""
-    from kgqa_hpc.kg import look, look_text
+    from kgqa_hpc.kg import look
 
     graph = _graph(run)
     document = look.neighbourhood(graph, look.place_of(graph, node))
-    print_result(document, look_text.node_text(document, limit), as_json)
+    print_result(document, look.node_text(document, limit), as_json)
 
 
 @kg_app.command()
@@ -88,10 +88,10 @@ def find(
     as_json: AsJson = False,
 ) -> None:
     """Nodes whose name or id holds a text."""
-    from kgqa_hpc.kg import look, look_text
+    from kgqa_hpc.kg import look
 
     document = look.find(_graph(run), text, kind, limit)
-    print_result(document, look_text.found_text(document), as_json)
+    print_result(document, look.found_text(document), as_json)
 
 
 @kg_app.command()

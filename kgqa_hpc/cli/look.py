@@ -39,9 +39,15 @@ def plan(
     ] = None,
     pilot_gpus: Annotated[int, typer.Option(min=1, help="GPUs the pilot ran on.")] = 1,
     tokens_per_second: Annotated[float | None, typer.Option(min=0.01, help="What one GPU generates.")] = None,
+    price: Annotated[
+        tuple[float, float] | None,
+        typer.Option(
+            help="Price of a million tokens read and of a million written: the cost, with its interval."
+        ),
+    ] = None,
     as_json: AsJson = False,
 ) -> None:
-    """GPU-hours, wall time, jobs and disk before anything is spent, with the assumptions."""
+    """GPU-hours, wall time, jobs, disk and cost before anything is spent, with the assumptions."""
     from kgqa_hpc.status import forecast as room
 
     document = room.plan(
@@ -51,6 +57,7 @@ def plan(
         pilot=pilot,
         pilot_gpus=pilot_gpus,
         tokens_per_s=tokens_per_second,
+        price=price,
     )
     print_result(document, room.render(document), as_json)
 

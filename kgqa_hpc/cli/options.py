@@ -19,13 +19,14 @@ def dataset_changes(pairs: Sequence[str], config: Path | None) -> dict[str, Any]
     changes: dict[str, Any] = {}
     if config is not None:
         from kgqa_hpc.config import plain_config
+        from kgqa_hpc.config.dataset import DatasetConfig
 
         section = plain_config(config).get("dataset")
         if not isinstance(section, dict):
             raise InputError(
                 f"{config}: has no section dataset:", "only that section can change in a merged run"
             )
-        changes |= section
+        changes |= DatasetConfig.with_paths(section, config.resolve().parent)
     for pair in pairs:
         key, equals, text = pair.partition("=")
         if not key or not equals:

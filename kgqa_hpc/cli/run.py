@@ -12,11 +12,17 @@ from kgqa_hpc.cli.app import AsJson, Config, Run, Threads, TrustConfig, app, pri
 
 @app.command()
 def init(
-    config: Annotated[Path, typer.Argument(metavar="CONFIG", help="A configuration; with --example, FILE.")],
+    config: Annotated[Path, typer.Argument(metavar="CONFIG", help="A configuration, FILE or FOLDER.")],
     run: Annotated[Path | None, typer.Argument(metavar="[RUN]", help="The run folder.")] = None,
     example: Annotated[
         str | None, typer.Option(help="Write this starting configuration to FILE: csv, graphml, slurm …")
     ] = None,
+    plugin: Annotated[
+        str | None, typer.Option(help="Write NAME.py with a step of your own, its test and a configuration.")
+    ] = None,
+    accept_changed_code: Annotated[
+        bool, typer.Option("--accept-changed-code", help="Go on with entries whose code was changed.")
+    ] = False,
 ) -> None:
     """Check a configuration completely and create the run folder; or write an example of one."""
     from kgqa_hpc.errors import InputError
@@ -27,11 +33,16 @@ def init(
         write_example(example, config)
         print(config)
         return
+    if plugin is not None:
+        from kgqa_hpc.config.files import write_plugin
+
+        say("\n".join(map(str, write_plugin(plugin, config))))
+        return
     if run is None:
         raise InputError("which folder? kgqa init CONFIG RUN", "or kgqa init --example NAME FILE")
     from kgqa_hpc.run import Run as AnyRun
 
-    AnyRun.from_config(config, run).create()
+    AnyRun.from_config(config, run).create(accept_code=accept_changed_code)
     say(run)
 
 
@@ -75,9 +86,11 @@ def submit(
     memory: Annotated[str, typer.Option(help="Memory of each worker.")] = "32G",
     graph_cpus: Annotated[int, typer.Option(min=1, help="Cores of the job that samples the graph.")] = 16,
     graph_memory: Annotated[str, typer.Option(help="Memory of the job that samples the graph.")] = "32G",
-    partition: Annotated[str | None, typer.Option(help="Slurm partition.")] = None,
+    partition: Annotated[str | None, typer.Option(help="Slurm partition of the workers.")] = None,
     account: Annotated[str | None, typer.Option(help="Slurm account.")] = None,
-    option: Annotated[list[str] | None, typer.Option(help="NAME=VALUE, an #SBATCH line as it is.")] = None,
+    option: Annotated[
+        list[str] | None, typer.Option(help="NAME=VALUE, an #SBATCH line of the workers as it is.")
+    ] = None,
     cluster: Annotated[
         Literal["slurm", "local"], typer.Option(help="local: processes on this machine.")
     ] = "slurm",

@@ -8,11 +8,12 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Protocol
 
+from kgqa_hpc.cluster.site import sbatch_options, site_profile
 from kgqa_hpc.errors import InputError
 from kgqa_hpc.store.run_folder import RunFolder
 
@@ -51,6 +52,15 @@ class Resources:
         return max(int(self.time // 60), 1)
 
 
+# Values that nobody asked for: the site's profile replaces them.
+_DEFAULTS: dict[str, tuple[Any, ...]] = {
+    "time": (Resources().minutes,),
+    "cpus_per_task": (Resources().cpus, GRAPHLETS["cpus_per_task"], MERGE["cpus_per_task"]),
+    "mem": (Resources().memory, GRAPHLETS["mem"], MERGE["mem"]),
+    "gpus_per_task": (Resources().gpus,),
+}
+
+
 class Stage(Protocol):
     """What a job needs of a stage (kgqa_hpc/stages.py): its command, the path it makes, and whether its work
     is that of the workers.
@@ -82,7 +92,8 @@ def jobs_of(run: RunFolder, resources: Resources, stages: Sequence[Stage], *, lo
     `local`: processes of this machine, of which the first does all that the others wait for.
     """
     path = str(run.path.resolve())
-    llm, graph = (_kgqa(os.environ.get(name), path) for name in ("KGQA_LLM_IMAGE", "KGQA_GRAPH_IMAGE"))
+    site = site_profile()
+    llm, graph = (_kgqa(site, name, path) for name in ("KGQA_LLM_IMAGE", "KGQA_GRAPH_IMAGE"))
     workers = next(place for place, stage in enumerate(stages) if stage.gpus)
     before, behind = stages[:workers], stages[workers + 1 :]
     prepared = (run.path / before[-1].makes).exists()
@@ -105,19 +116,32 @@ def jobs_of(run: RunFolder, resources: Resources, stages: Sequence[Stage], *, lo
 
 
 def parameters(job: Job, resources: Resources) -> dict[str, Any]:
-    """The parameters of submitit's executor, by its names for sbatch options."""
-    return {
+    """The parameters of submitit's executor, by its names for sbatch options.
+
+    What was asked for wins over the site's profile, the profile over our defaults. Partition and `options` are
+    those of the workers: a job without a GPU gets its own from the profile, or the cluster's default.
+    """
+    works = job.name == "kgqa-run"
+    asked = {
         "job_name": job.name,
         "time": resources.minutes,
         "signal_delay_s": resources.warning_s,
         "ntasks_per_node": 1,
         "array_parallelism": job.count,
         "wckey": None,
-        "partition": resources.partition,
+        "partition": resources.partition if works else None,
         "account": resources.account,
-        "additional_parameters": {"requeue": True, **resources.options},
         **job.asks,
     }
+    others: dict[str, str | bool] = {"requeue": True}
+    for key, value in sbatch_options(site_profile(), job.name).items():
+        if key not in asked:
+            others[key.replace("_", "-")] = value
+        elif asked[key] in _DEFAULTS.get(key, (None,)):
+            asked[key] = value
+    if "gres" in others:
+        asked.pop("gpus_per_task", None)
+    return {**asked, "additional_parameters": {**others, **(resources.options if works else {})}}
 
 
 def script(job: Job, resources: Resources, *, local: bool) -> str:
@@ -141,12 +165,13 @@ def _flag(key: str, value: object) -> str:
     return f"#SBATCH --{name}" if value is True else f"#SBATCH --{name}={value}"
 
 
-def _kgqa(image: str | None, run: str) -> list[str]:
-    """The words that run kgqa on a node: in the image, or with this very Python."""
+def _kgqa(site: Mapping[str, str], name: str, run: str) -> list[str]:
+    """The words that run kgqa on a node: in the image that the site names, or with this very Python."""
+    image = site.get(name)
     if not image:
         return [sys.executable, "-m", "kgqa_hpc"]
     if not Path(image).is_file():
         raise InputError(f"image {image}: no such file", "build it with containers/build.sh")
-    binds = ",".join([os.getcwd(), str(Path(run).parent), *filter(None, [os.environ.get("KGQA_BINDS")])])
-    options = os.environ.get("KGQA_APPTAINER", "--nv").split()
+    binds = ",".join([os.getcwd(), str(Path(run).parent), *filter(None, [site.get("KGQA_BINDS")])])
+    options = site.get("KGQA_APPTAINER", "--nv").split()
     return ["apptainer", "exec", *options, "--bind", binds, str(Path(image).resolve()), "kgqa"]

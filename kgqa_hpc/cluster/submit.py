@@ -99,9 +99,13 @@ def submit(
         else:
             executor = _executor(run, job, resources, local=local, after=before)
             work = Commands(job.commands, str(run.path.resolve()), resources.warning_s)
-            entry["job"] = before = _submit(executor, job, work)
-            record_job(run.logs, before, job.name)
+            entry["job"] = before = _submit(
+                executor, job, work, [str(one["job"]) for one in submitted], local
+            )
         submitted.append(entry)
+    for entry in submitted:
+        if "job" in entry:
+            record_job(run.logs, entry["job"], entry["name"])
     return submitted
 
 
@@ -126,13 +130,18 @@ def _executor(run: RunFolder, job: Job, resources: Resources, *, local: bool, af
     return executor
 
 
-def _submit(executor: Any, job: Job, work: Commands) -> str:
+def _submit(executor: Any, job: Job, work: Commands, before: Sequence[str], local: bool) -> str:
+    """The id of the job. When it is refused, the jobs `before` it are cancelled: a part of a chain is of no use."""
     try:
         jobs: Sequence[Any] = executor.submit_array([work] * job.count)
     except (RuntimeError, OSError) as problem:  # submitit's FailedJobError is the former
         reason = " ".join(str(problem).split())
+        cancelled = ""
+        if before and not local:
+            subprocess.run(["scancel", *before], check=False)
+            cancelled = f"; cancelled, for nothing runs without it: {', '.join(before)}"
         raise InputError(
-            f"{job.name} could not be submitted: {reason}", "mend it and submit again"
+            f"{job.name} could not be submitted: {reason}{cancelled}", "mend it and submit again"
         ) from problem
     return str(jobs[0].job_id).split("_")[0]
 

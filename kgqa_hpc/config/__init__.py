@@ -1,6 +1,6 @@
 """The configuration of a run: one YAML file, checked completely before anything starts."""
 
-from kgqa_hpc.config.files import absolute_paths, load_config, plain_config
+from kgqa_hpc.config.files import load_config, plain_config
 from kgqa_hpc.config.run_config import (
     PassConfig,
     PromptConfig,
@@ -17,7 +17,6 @@ __all__ = [
     "PromptConfig",
     "RunConfig",
     "RuntimeConfig",
-    "absolute_paths",
     "decision_of",
     "load_config",
     "parse_config",

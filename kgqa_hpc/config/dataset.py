@@ -5,7 +5,9 @@ Nothing here changes what was generated. A changed section takes effect with `kg
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Annotated, Any, Literal
 
 from pydantic import Field, model_validator
 
@@ -27,6 +29,7 @@ class Duplicates(Settings):
 class EvaluationSet(Settings):
     """A file of test items that no accepted record may contain."""
 
+    paths = ("path",)
     path: str = Field(description="JSONL, JSON or Parquet.")
     question: str | None = Field(None, description="Field of the question; default: guessed.")
     answer: str | None = Field(None, description="Field of a long answer; default: guessed.")
@@ -106,3 +109,11 @@ class DatasetConfig(Settings):
     licence: str | None = Field(None, description="Licence of the dataset; default: the graph source's.")
     citation: str | None = Field(None, description="How to cite the dataset; default: the graph's citation.")
     contact: str | None = Field(None, description="Whom to ask about the dataset.")
+
+    @classmethod
+    def with_paths(cls, data: Mapping[str, Any], base: Path) -> dict[str, Any]:
+        tests = data.get("decontaminate")
+        if not isinstance(tests, list):
+            return {**data}
+        sets = [entry if isinstance(entry, Mapping) else {"path": entry} for entry in tests]
+        return {**data, "decontaminate": [EvaluationSet.with_paths(entry, base) for entry in sets]}

@@ -2,19 +2,15 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Any
 
 from kgqa_hpc.config.run_config import RunConfig, parse_config
-from kgqa_hpc.config.variants import anchors_with_paths, with_paths
-from kgqa_hpc.engines import config as engines
 from kgqa_hpc.errors import ConfigError, InputError
-from kgqa_hpc.kg.settings import resolve_paths
 from kgqa_hpc.prompts.folders import shipped_prompts
 from kgqa_hpc.registry import did_you_mean
-from kgqa_hpc.settings import resolved
-from kgqa_hpc.steps import STEPS
-from kgqa_hpc.store.atomic import write_file
+from kgqa_hpc.store.atomic import make_folder, write_file
 from kgqa_hpc.store.yaml_file import load_yaml
 
 
@@ -23,11 +19,11 @@ def load_config(path: Path) -> RunConfig:
 
     Raises ConfigError with every problem of the file, one line each.
     """
-    return parse_config(plain_config(path), str(path))
+    return parse_config(plain_config(path), str(path), path.resolve().parent)
 
 
 def plain_config(path: Path) -> dict[str, Any]:
-    """What a configuration file says, unchecked but for its form, with its paths resolved. Raises ConfigError."""
+    """What a configuration file says, unchecked but for its form. Raises ConfigError."""
     try:
         data = load_yaml(path)
     except FileNotFoundError:
@@ -36,60 +32,50 @@ def plain_config(path: Path) -> dict[str, Any]:
         ) from None
     if not isinstance(data, dict):
         raise ConfigError(f"{path}: a configuration is a mapping of keys to values")
-    return absolute_paths(data, path.resolve().parent)
-
-
-def absolute_paths(data: dict[str, Any], base: Path) -> dict[str, Any]:
-    """Plain data of a configuration with the files that it names resolved against `base`."""
-    data = with_paths(data, base)
-    if "prompts" in data:
-        data["prompts"] = resolved(data["prompts"], ("folder",), base)
-    if isinstance(data.get("anchors"), dict):
-        data["anchors"] = anchors_with_paths(data["anchors"], base)
-    if isinstance(data.get("graph"), dict):
-        data["graph"] = resolve_paths(data["graph"], base)
-    if isinstance(data.get("engine"), dict):
-        data["engine"] = engines.with_paths(data["engine"], base)
-    if isinstance(data.get("dataset"), dict) and isinstance(data["dataset"].get("decontaminate"), list):
-        tests = [
-            resolved(one if isinstance(one, dict) else {"path": one}, ("path",), base)
-            for one in data["dataset"]["decontaminate"]
-        ]
-        data["dataset"] = {**data["dataset"], "decontaminate": tests}
-    if isinstance(data.get("passes"), list):
-        data["passes"] = [_resolve_pass(each, base) for each in data["passes"]]
     return data
-
-
-def _resolve_pass(each: Any, base: Path) -> Any:
-    """The engine and the steps of one pass, as plain data, with their paths resolved."""
-    if not isinstance(each, dict):
-        return each
-    each = dict(each)
-    if isinstance(each.get("engine"), dict):
-        each["engine"] = engines.with_paths(each["engine"], base)
-    if isinstance(each.get("steps"), list):
-        each["steps"] = [
-            resolved(step, STEPS.get(step["use"]).Settings.paths, base)
-            if isinstance(step, dict) and step.get("use") in STEPS
-            else step
-            for step in each["steps"]
-        ]
-    return each
 
 
 def examples() -> dict[str, Path]:
     """All of them by name: configs/examples, and those of configs/ that are used as they stand."""
     configs = shipped_prompts().parent / "configs"
     found = {path.stem: path for folder in (configs, configs / "examples") for path in folder.glob("*.yaml")}
+    found["prompt"] = configs / "examples" / "prompt.md"
     return dict(sorted(found.items()))
 
 
 def write_example(name: str, file: Path) -> None:
-    """Write the example to `file`. Raises InputError for an unknown name, or a file that is there already."""
+    """Write the example to `file`, and beside a configuration the JSON Schema that it names.
+
+    Raises InputError for an unknown name, or a file that is there already.
+    """
     known = examples()
     if name not in known:
         hint = did_you_mean(name, known)
         raise InputError(f"no example {name!r}{hint}", f"there are {', '.join(known)}")
     if not write_file(file, known[name].read_bytes(), exclusive=True):
         raise InputError(f"{file}: is there already", "give another name; nothing was written")
+    if known[name].suffix == ".yaml":
+        from kgqa_hpc.config.json_schema import FILE, json_schema
+
+        write_file(file.parent / FILE, json.dumps(json_schema(), indent=1).encode())
+
+
+def write_plugin(name: str, folder: Path) -> list[Path]:
+    """Write a plugin file, its test, a small graph and a configuration into `folder`; returns the files.
+
+    Raises InputError for a name that is no module's, or a file that is there already.
+    """
+    if not name.isidentifier():
+        raise InputError(f"{name!r} is no name of a Python module", "letters, digits and underscores")
+    drafts = sorted((shipped_prompts().parent / "configs" / "plugin").iterdir())
+    texts = {
+        path.name.replace("my_steps", name): path.read_text(encoding="utf-8")
+        for path in drafts
+        if path.is_file()
+    }
+    if taken := [folder / file for file in texts if (folder / file).exists()]:
+        raise InputError(f"{taken[0]}: is there already", "give another folder; nothing was written")
+    make_folder(folder)
+    for file, text in texts.items():
+        write_file(folder / file, text.replace("my_steps", name).encode(), exclusive=True)
+    return [folder / file for file in texts]

@@ -6,23 +6,25 @@ all errors are reported at once.
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Annotated, Any
 
 from pydantic import BeforeValidator, Field, SerializeAsAny, ValidationError
 
 from kgqa_hpc.anchors import KINDS
 from kgqa_hpc.config.dataset import DatasetConfig, Target
-from kgqa_hpc.config.variants import PASSES, applied, changes, with_alternatives
+from kgqa_hpc.config.variants import PASSES, applied, changes, with_alternatives, with_paths
 from kgqa_hpc.engines.config import EngineConfig
 from kgqa_hpc.errors import ConfigError
 from kgqa_hpc.kg.settings import GraphSection
+from kgqa_hpc.plugin_files import load_plugin_file
 from kgqa_hpc.settings import Key, KindSettings, Name, Problems, Settings, StepSettings, section
 from kgqa_hpc.steps import STEPS
 from kgqa_hpc.steps.decision import Decision, decision
 from kgqa_hpc.text.durations import parse_duration
 
 # YAML 1.1 reads 12:30:00 as a sexagesimal integer; that is the number of seconds already.
-Duration = Annotated[float, BeforeValidator(parse_duration), Field(ge=0)]
+Duration = Annotated[float, Field(ge=0), BeforeValidator(parse_duration, json_schema_input_type=float | str)]
 
 
 class PromptConfig(Settings):
@@ -33,6 +35,7 @@ class PromptConfig(Settings):
     domain: Name = Field(
         "biomedicine", description="The field prompts speak of: biomedicine, general, or an own one."
     )
+    paths = ("folder",)
     folder: str | None = Field(None, description="A folder of own modules.")
     edge_types: bool = Field(
         False, description="Show edge types; the paper found leaving them out better (3.2)."
@@ -78,6 +81,13 @@ class RuntimeConfig(Settings):
 class RunConfig(Settings):
     """The whole file."""
 
+    paths = ("plugins",)
+
+    plugins: list[str] = Field(
+        default_factory=list,
+        exclude_if=lambda value: not value,
+        description="Python files with entries of your own (docs/extending.md).",
+    )
     seed: int = Field(42, ge=0, lt=2**63, description="Of everything that is drawn or sampled.")
     graph: GraphSection | None = Field(
         None, description="Default: the bundled graph, where anchors need one."
@@ -118,6 +128,10 @@ class RunConfig(Settings):
         """The engine configuration a pass runs with."""
         return next(p.engine or self.engine for p in self.passes if p.name == pass_name)
 
+    def changed(self, where: str, **keys: Any) -> RunConfig:
+        """The configuration with other values of these sections, checked again. Raises ConfigError naming `where`."""
+        return parse_config({**self.plain(), **keys}, where)
+
     def plain(self) -> dict[str, Any]:
         """JSON types, every default spelt out: what config.yaml of a run holds."""
         return self.model_dump(mode="json")
@@ -133,26 +147,30 @@ def decision_of(config: RunConfig) -> Decision:
     return decision(config.dataset.decide, judges)
 
 
-def parse_config(data: dict[str, Any], where: str) -> RunConfig:
-    """Check plain data completely. `where` names its origin in messages."""
+def parse_config(data: dict[str, Any], where: str, base: Path | None = None) -> RunConfig:
+    """Check plain data completely. `where` names its origin in messages; relative paths start in `base`, and the
+    files of `plugins:` are loaded from there. Without it the caller has loaded them.
+    """
+    if base is not None:
+        _load_plugins(data.get("plugins"), base)
     problems = Problems()
     try:
-        data = with_alternatives(data)
+        data = with_alternatives(data if base is None else with_paths(data, base))
     except ConfigError as problem:
         problems.add((), problem.message)
-    anchors = section(KINDS, "kind", data.get("anchors", {}), ("anchors",), problems, default="graphlet")
+    anchors = section(KINDS, "kind", data.get("anchors", {}), ("anchors",), problems, "graphlet", base)
     data = {**data, "anchors": anchors or KINDS.get("graphlet").Settings()}
     if "graph" not in data and KINDS.get(data["anchors"].kind).needs_graph:
         data["graph"] = {}
-    data["passes"] = _passes(data, problems)
+    data["passes"] = _passes(data, problems, base)
     if "engine" not in data and isinstance(data["passes"], list) and not any(map(_asks, data["passes"])):
         data["engine"] = {"kind": "scripted"}  # never started
     try:
-        config = RunConfig.model_validate(data)
+        config = RunConfig.model_validate(data, context={"base": base})
     except ValidationError as problem:
         problems.add_all((), RunConfig, problem)
     else:
-        _check_chain(config, problems)
+        _check_chain(config, problems, kind_known=anchors is not None)
         if not problems.lines:
             _check_variants(config, problems)
             _check_target(config, problems)
@@ -161,13 +179,19 @@ def parse_config(data: dict[str, Any], where: str) -> RunConfig:
     return config
 
 
-def _passes(data: dict[str, Any], problems: Problems) -> Any:
+def _load_plugins(files: Any, base: Path) -> None:
+    for file in files if isinstance(files, list) else ():
+        if isinstance(file, str):
+            load_plugin_file((base / Path(file).expanduser()).resolve())
+
+
+def _passes(data: dict[str, Any], problems: Problems, base: Path | None) -> Any:
     """The passes with their steps checked; what is no list of passes is left for the model to refuse."""
     passes = data.get("passes", PASSES)
     if not isinstance(passes, list):
         return passes
     return [
-        {**each, "steps": _steps(each["steps"], data, ("passes", number, "steps"), problems)}
+        {**each, "steps": _steps(each["steps"], data, ("passes", number, "steps"), problems, base)}
         if isinstance(each, dict) and isinstance(each.get("steps"), list)
         else each
         for number, each in enumerate(passes)
@@ -182,13 +206,15 @@ def _asks(each: Any) -> bool:
     return any(s.use in STEPS and STEPS.get(s.use).asks_with(s) for s in steps)
 
 
-def _steps(steps: list[Any], data: dict[str, Any], key: Key, problems: Problems) -> list[Any]:
+def _steps(
+    steps: list[Any], data: dict[str, Any], key: Key, problems: Problems, base: Path | None
+) -> list[Any]:
     checked = []
     for number, entry in enumerate(steps):
         entry = {"use": entry} if isinstance(entry, str) else entry
         if isinstance(entry, dict) and entry.get("use") in STEPS:
             entry = {"as": entry["use"], "prompt": _prompt_of(entry["use"], data), **entry}
-        step = section(STEPS, "use", entry, (*key, number), problems)
+        step = section(STEPS, "use", entry, (*key, number), problems, base=base)
         # A stand-in, so that the rest of the file is checked too; the problem is told in any case.
         checked.append(step or StepSettings(use="(wrong)", label=f"wrong{number}"))
     return checked
@@ -201,8 +227,8 @@ def _prompt_of(use: str, data: dict[str, Any]) -> str | None:
     return named if isinstance(named, str) else STEPS.get(use).default_prompt
 
 
-def _check_chain(config: RunConfig, problems: Problems) -> None:
-    """Names that differ, and each step after those that give it what it reads."""
+def _check_chain(config: RunConfig, problems: Problems, *, kind_known: bool) -> None:
+    """Names that differ, and each step after those that give it what it reads, where the kind of anchor is known."""
     names = [each.name for each in config.passes]
     if len(set(names)) != len(names):
         problems.add(("passes",), f"pass names must differ: {', '.join(names)}")
@@ -213,7 +239,8 @@ def _check_chain(config: RunConfig, problems: Problems) -> None:
     given = set(KINDS.get(config.anchors.kind).gives)
     for number, each in enumerate(config.passes):
         for position, settings in enumerate(each.steps):
-            if settings.use in STEPS and config.variants is None:  # each variant is checked by itself
+            # Each variant is checked by itself.
+            if kind_known and settings.use in STEPS and config.variants is None:
                 _check_step(settings, given, ("passes", number, "steps", position), problems)
                 given |= set(STEPS.get(settings.use).gives)
     imitated = [step for step in config.steps if step.imitates and getattr(step, step.imitates)]

@@ -22,9 +22,9 @@ from pathlib import Path
 from typing import Any
 
 from kgqa_hpc.anchors import KINDS
-from kgqa_hpc.engines import config as engines
+from kgqa_hpc.engines.registry import ENGINES
 from kgqa_hpc.errors import ConfigError
-from kgqa_hpc.settings import resolved
+from kgqa_hpc.registry import Registry
 from kgqa_hpc.steps import STEPS
 
 Change = dict[str, Any]  # what one variant changes: key to value
@@ -186,14 +186,11 @@ def with_paths(data: Mapping[str, Any], base: Path) -> dict[str, Any]:
 
     def absolute(key: str, value: Any) -> Any:
         if (owner := _pass_of(key)) is not None and not key.endswith(".steps"):
-            own = [
-                p.get("engine")
-                for p in data.get("passes") or ()
-                if isinstance(p, Mapping) and p.get("name") == owner
-            ]
-            return _inside(key, value, (own or [None])[0] or data.get("engine"), engines.with_paths, base)
+            passes = [each for each in data.get("passes") or () if isinstance(each, Mapping)]
+            own = next((each.get("engine") for each in passes if each.get("name") == owner), None)
+            return _inside(ENGINES, key, value, own or data.get("engine"), base)
         if key.partition(".")[0] == DRAWN:
-            return _inside(key, value, data.get(DRAWN), anchors_with_paths, base)
+            return _inside(KINDS, key, value, {"kind": "graphlet", **(data.get(DRAWN) or {})}, base)
         return value
 
     variants = data.get("variants")
@@ -210,16 +207,11 @@ def with_paths(data: Mapping[str, Any], base: Path) -> dict[str, Any]:
     return {**data, "variants": found}
 
 
-def _inside(key: str, value: Any, section: Any, resolve: Any, base: Path) -> Any:
+def _inside(registry: Registry, key: str, value: Any, section: Any, base: Path) -> Any:
     """The value of a key of a section, its files resolved as they are in the whole section."""
-    kind = section.get("kind") if isinstance(section, Mapping) else None
-    if isinstance(value, Mapping):
-        return {k: v for k, v in resolve({"kind": kind, **value}, base).items() if k in value}
-    name = key.rpartition(".")[2]
-    return resolve({"kind": kind, name: value}, base)[name]
-
-
-def anchors_with_paths(data: Mapping[str, Any], base: Path) -> Any:
-    """An `anchors:` section with the files that its kind names resolved against `base`."""
-    kind = data.get("kind") or "graphlet"
-    return resolved(dict(data), KINDS.get(kind).Settings.paths if kind in KINDS else (), base)
+    changed = value if isinstance(value, Mapping) else {key.rpartition(".")[2]: value}
+    kind = {**(section if isinstance(section, Mapping) else {}), **changed}.get("kind")
+    if not isinstance(kind, str) or kind not in registry:
+        return value
+    found = registry.get(kind).Settings.with_paths(changed, base)
+    return found if isinstance(value, Mapping) else found[key.rpartition(".")[2]]

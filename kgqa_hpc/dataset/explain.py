@@ -25,6 +25,8 @@ from kgqa_hpc.dataset.record import pair_of
 from kgqa_hpc.errors import InputError, PromptError, StoreError
 from kgqa_hpc.runs import kept_prompts, run_config
 from kgqa_hpc.runs.chain import build_chain, kind_of
+from kgqa_hpc.steps import STEPS
+from kgqa_hpc.steps.evidence import begin
 from kgqa_hpc.steps.item import Item
 from kgqa_hpc.steps.retrace import retrace
 from kgqa_hpc.steps.step import Step
@@ -82,6 +84,8 @@ def explain(folder: Path, item: str) -> dict[str, Any]:
         "anchor": anchor.to_dict(),
         "output": record["output"],
         "verdicts": record["verdicts"],
+        "features": item_v2(record)["features"],
+        "steps": _given(config, anchor, record),
         "requests": _requests(anchor, record, steps, config),
         "versions": {
             "program": __version__,
@@ -218,12 +222,33 @@ def _steps(config: RunConfig, prompts: Path | None, anchor: Anchor) -> dict[str,
     return steps
 
 
+def _given(config: RunConfig, anchor: Anchor, record: dict[str, Any]) -> list[dict[str, Any]]:
+    """The item's steps in order: label, entry, how often it was asked, and the values of its columns."""
+    values = {**item_v2(record)["features"], **record["output"], **item_v2(record)["annotations"]}
+    asked = [entry["step"] for entry in record["trace"]]
+    return [
+        {
+            "step": step.label,
+            "use": step.use,
+            "requests": asked.count(step.label),
+            "columns": {
+                column.name: values[column.name]
+                for column in STEPS.get(step.use).columns_for(step)
+                if column.name in values
+            },
+        }
+        for each in config.passes
+        if each.variant in (None, anchor.data.get("variant"))
+        for step in each.steps
+    ]
+
+
 def _requests(
     anchor: Anchor, record: dict[str, Any], steps: dict[str, Step | str], config: RunConfig
 ) -> list[dict[str, Any]]:
     """The trace with the messages that were sent, or the reason why they cannot be shown."""
     chain = [step for step in steps.values() if isinstance(step, Step)]
-    item = Item(anchor, output=kind_of(config).start(anchor))
+    item = begin(kind_of(config), anchor)
     of = {step.label: step.of(item) for step in chain}
     notes = [_note(entry, steps, of) for entry in record["trace"]]
     # What lies behind a step that is gone or another now does not follow from the recorded answers any more.

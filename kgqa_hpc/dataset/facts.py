@@ -11,6 +11,7 @@ from kgqa_hpc.config import RunConfig
 from kgqa_hpc.kg.input_files import recorded
 from kgqa_hpc.runs import run_config
 from kgqa_hpc.runs.chain import kind_of
+from kgqa_hpc.runs.entries import texts_of
 from kgqa_hpc.steps import STEPS
 from kgqa_hpc.store.run_folder import RunFolder
 from kgqa_hpc.store.sealed import read_header
@@ -101,6 +102,7 @@ def gather_facts(run: RunFolder, version: str) -> Facts:
         "licence": licence,
         **{label: reduction[key] for key, label in _COUNTS.items() if key in reduction},
         **_files(run),
+        **texts_of(run),
     }
     kind = kind_of(config)
     return Facts(

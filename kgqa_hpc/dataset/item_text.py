@@ -15,6 +15,7 @@ from rich.text import Text
 from kgqa_hpc.text.plain_text import plain, plain_line
 
 WIDTH = 110
+SHOWN = 300  # characters of a value
 
 
 def _text(text: str, style: str = "") -> Text:
@@ -32,6 +33,7 @@ def render(story: dict[str, Any], *, colour: bool = False, width: int = WIDTH) -
     _anchor(console, story["anchor"])
     for request in story["requests"]:
         _request(console, request)
+    _steps(console, story)
     _result(console, story)
     return "\n".join(line.rstrip() for line in out.getvalue().splitlines())
 
@@ -56,11 +58,14 @@ def _anchor(console: Console, anchor: dict[str, Any]) -> None:
     console.print(nodes)
     for source, target, kind in anchor["relations"]:
         console.print(_text(f"{source} --{kind}--> {target}"))
+    for name, value in anchor["data"].items():
+        console.print(_text(f"{name}: {_short(value)}"))
 
 
 def _request(console: Console, request: dict[str, Any]) -> None:
     prompt, engine = request["prompt"], request["engine"]
-    console.print(Rule(plain_line(f"{request['step']}, attempt {request['attempt'] + 1}")))
+    turn = f", turn {request['turn'] + 1}" if request.get("turn") else ""
+    console.print(Rule(plain_line(f"{request['step']}{turn}, attempt {request['attempt'] + 1}")))
     console.print(_text(f"prompt  {prompt['name']} {prompt['sha256'][:16]}"))
     console.print(_text("engine  " + " ".join(str(part) for part in engine.values() if part)))
     settings = [f"{key} {request[key]}" for key in ("temperature", "max_tokens", "seed") if key in request]
@@ -73,6 +78,23 @@ def _request(console: Console, request: dict[str, Any]) -> None:
         _block(console, message["role"], message["content"])
     ending = f"{request['finish']}{repaired}" + (f", {request['error']}" if request["error"] else "")
     _block(console, f"answer ({ending})", request["text"])
+
+
+def _steps(console: Console, story: dict[str, Any]) -> None:
+    """Every step in order, with what it added to the record; the features last."""
+    console.print(Rule("steps"))
+    for step in story["steps"]:
+        use = "" if step["use"] == step["step"] else f" ({step['use']})"
+        asked = f"{step['requests']} requests" if step["requests"] else "asked nobody"
+        values = "".join(f"; {name} {_short(value)}" for name, value in step["columns"].items())
+        console.print(_text(f"{step['step']}{use}: {asked}{values}"))
+    if story["features"]:
+        console.print(_text("features: " + _short(story["features"])))
+
+
+def _short(value: Any) -> str:
+    text = plain_line(value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, default=str))
+    return text if len(text) <= SHOWN else f"{text[: SHOWN - 1]}…"
 
 
 def _result(console: Console, story: dict[str, Any]) -> None:

@@ -12,6 +12,7 @@ from kgqa_hpc.dataset.exports import EXPORTS
 from kgqa_hpc.dataset.exports.source import MARK, open_source, read_accounting, refuse_foreign
 from kgqa_hpc.dataset.facts import UNKNOWN_LICENCE, Facts, gather_facts
 from kgqa_hpc.dataset.whole import damaged, read_sums, write_sums
+from kgqa_hpc.runs.entries import load_run_plugins
 from kgqa_hpc.store.canonical import sha256_of
 from kgqa_hpc.store.replace_folder import replaced_folder
 from kgqa_hpc.store.run_folder import RunFolder
@@ -38,6 +39,7 @@ def publish(run: RunFolder, folder: Path, formats: Sequence[str] = ()) -> Publis
     the dataset is not what merge wrote; ConfigError for an unknown format.
     """
     source = open_source(run)
+    load_run_plugins(run)
     writers = [EXPORTS.get(name)() for name in formats]
     refuse_foreign(folder)
     names = _verified(run.dataset)
@@ -48,7 +50,8 @@ def publish(run: RunFolder, folder: Path, formats: Sequence[str] = ()) -> Publis
         for writer in writers:
             target = growing / "exports" / writer.name
             target.mkdir(parents=True)
-            writer.write(source, target)
+            with EXPORTS.calling(writer.name):
+                writer.write(source, target)
         if (run.report / "index.html").is_file():
             shutil.copyfile(run.report / "index.html", growing / "report.html")
         write_sums(growing, {})

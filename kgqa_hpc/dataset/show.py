@@ -8,6 +8,7 @@ from typing import Any, Literal
 
 import orjson
 
+from kgqa_hpc.columns import COMMON_NAMES
 from kgqa_hpc.dataset.exports.source import open_source, read_accounting
 from kgqa_hpc.dataset.where import EVERY, Where
 from kgqa_hpc.dataset.whole import require_whole
@@ -17,6 +18,7 @@ from kgqa_hpc.store.regular import open_regular
 from kgqa_hpc.store.run_folder import RunFolder
 from kgqa_hpc.text.plain_text import plain_line
 
+_SHOWN = COMMON_NAMES | {"status", "attempts"}  # members that are told otherwise, or belong to the run
 Which = Literal["accepted", "rejected", "lost"]
 
 
@@ -52,7 +54,18 @@ def _records(path: Path, group: str | None) -> Iterator[dict[str, Any]]:
 
 def render(records: list[dict[str, Any]]) -> str:
     """The text: id, group and fate; question, answer, evidence, what the judges said."""
-    return "\n\n".join("\n".join(_lines(record)) for record in records) or "none"
+    return "\n\n".join("\n".join(_lines(record)) for record in records)
+
+
+def why_none(folder: Path, which: Which) -> str:
+    """A sentence for an empty answer: how many records the other files have, and how to see them."""
+    document = read_accounting(RunFolder.open(folder))
+    counts = document.get("records", document)
+    numbers = {"accepted": counts["accepted"], "rejected": sum(counts["rejected"].values())}
+    others = [
+        f"{n:,} {name}: kgqa show {folder} --{name}" for name, n in numbers.items() if n and name != which
+    ]
+    return "\n".join([f"none {which}", *others])
 
 
 def _lines(record: dict[str, Any]) -> Iterator[str]:
@@ -65,10 +78,16 @@ def _lines(record: dict[str, Any]) -> Iterator[str]:
     for triple in record.get("triples") or ():
         yield f"  evidence  {plain_line(' — '.join(map(str, triple)))}"
     for label, verdict in (record.get("verdicts") or {}).items():
-        said = ", ".join(f"{name} {_short(value)}" for name, value in (verdict or {}).items())
-        yield f"  {plain_line(label):<9} {said or 'said nothing'}"
+        yield f"  {plain_line(label):<9} {value_text(verdict) or 'said nothing'}"
+    others = {name: value for name, value in record.items() if name not in _SHOWN}
+    for name, value in {**others, **(record.get("features") or {})}.items():
+        if isinstance(value, str | int | float):
+            yield f"  {plain_line(name)} {value_text(value)}"
 
 
-def _short(value: Any) -> str:
-    text = plain_line(str(value))
+def value_text(value: Any) -> str:
+    """A value of a record on one line: `name: value, …` of a mapping, yes and no, long texts cut."""
+    if isinstance(value, dict):
+        return ", ".join(f"{plain_line(name)}: {value_text(part)}" for name, part in value.items())
+    text = {True: "yes", False: "no"}[value] if isinstance(value, bool) else plain_line(str(value))
     return text if len(text) <= 120 else f"{text[:119]}…"

@@ -14,11 +14,11 @@ from kgqa_hpc.engines.engine import Readiness
 from kgqa_hpc.engines.registry import ENGINES
 from kgqa_hpc.errors import ConfigError, InputError, KgqaError
 from kgqa_hpc.kg.sources import SOURCES
-from kgqa_hpc.registry import Registry
+from kgqa_hpc.registry import METRICS, Registry
 from kgqa_hpc.steps import STEPS
 
 SYSTEM_PYTHON = "/usr/bin/python3"
-REGISTRIES = (SOURCES, KINDS, STEPS, ENGINES, EXPORTS)
+REGISTRIES = (SOURCES, KINDS, STEPS, ENGINES, EXPORTS, METRICS)
 
 
 def _engine(name: str, timeout: float) -> Check:

@@ -26,6 +26,7 @@ from kgqa_hpc.engines.mailbox import Mailbox
 from kgqa_hpc.engines.protocol import Frames, frame, read_requests, write_info, write_responses
 from kgqa_hpc.engines.registry import ENGINES, Engine
 from kgqa_hpc.errors import InputError
+from kgqa_hpc.plugin_files import load_plugin_file
 
 BEAT_EVERY_S = 1.0
 FLUSH_AT = 128  # responses; fewer are sent as soon as the engine has nothing else to do
@@ -74,6 +75,8 @@ class _Child:
 
     def _start(self, hello: dict[str, Any]) -> Engine:
         try:
+            if hello["plugin"]:
+                load_plugin_file(Path(hello["plugin"]))
             settings = parse_engine(hello["config"])
             self._redact = Redactor(settings.secret_names)
             engine: Engine = ENGINES.get(settings.kind)(settings, Path(hello["memory"]))

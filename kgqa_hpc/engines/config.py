@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Annotated, Any
 
-from pydantic import BeforeValidator, ValidationError
+from pydantic import BeforeValidator, ValidationError, ValidationInfo
 from pydantic_core import InitErrorDetails, PydanticCustomError
 
 from kgqa_hpc.engines.engine import EngineSettings
@@ -22,8 +22,10 @@ OF_PROMPTS = frozenset(["temperature", "max_tokens", "top_p", "top_k", "retry_te
 _OF_PROMPTS = ": how an answer is drawn stands in the head of each prompt (docs/prompts.md)"
 
 
-def parse_engine(data: Any) -> EngineSettings:
+def parse_engine(data: Any, base: Path | None = None) -> EngineSettings:
     """Checked settings of the engine that `data["kind"]` names; settings pass as they are.
+
+    Relative paths start in the folder `base`.
 
     Raises pydantic's ValidationError with the place of every problem, and ConfigError for an engine of
     another package that cannot be imported.
@@ -40,7 +42,7 @@ def parse_engine(data: Any) -> EngineSettings:
     settings = ENGINES.get(kind).Settings
     kept = {key: value for key, value in data.items() if key not in settings.retired}
     try:
-        checked: EngineSettings = settings.model_validate(kept)
+        checked: EngineSettings = settings.model_validate(kept, context={"base": base})
     except ValidationError as problem:
         raise ValidationError.from_exception_data(
             "engine", [_explained(one, settings) for one in told(problem)]
@@ -48,16 +50,11 @@ def parse_engine(data: Any) -> EngineSettings:
     return checked
 
 
-EngineConfig = Annotated[Any, BeforeValidator(parse_engine)]
+def _in_context(data: Any, info: ValidationInfo) -> EngineSettings:
+    return parse_engine(data, (info.context or {}).get("base"))
 
 
-def with_paths(data: Mapping[str, Any], base: Path) -> dict[str, Any]:
-    """Plain engine settings with their file names resolved against the configuration's folder."""
-    kind = data.get("kind")
-    if not isinstance(kind, str) or kind not in ENGINES:
-        return {**data}
-    resolved: dict[str, Any] = ENGINES.get(kind).Settings.with_paths(data, base)
-    return resolved
+EngineConfig = Annotated[Any, BeforeValidator(_in_context)]
 
 
 class _Operational(Mapping[str, frozenset[str]]):

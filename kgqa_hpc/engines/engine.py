@@ -28,12 +28,11 @@ import importlib.util
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any, ClassVar, Literal, NamedTuple
 
 from pydantic import Field
 
-from kgqa_hpc.settings import Settings, resolved
+from kgqa_hpc.settings import Settings
 
 Finish = Literal["stop", "length", "error", "abort"]
 
@@ -127,6 +126,7 @@ class EngineSettings(Settings):
     versions that never had an effect; they are passed over.
     """
 
+    registry: ClassVar[str] = "engines"
     operational: ClassVar[frozenset[str]] = frozenset()
     dangerous: ClassVar[frozenset[str]] = frozenset()
     retired: ClassVar[frozenset[str]] = frozenset()
@@ -147,6 +147,11 @@ class EngineSettings(Settings):
         """GPUs that each worker needs for itself."""
         return 0
 
+    @property
+    def hosted(self) -> bool:
+        """Whether answers come from a server that the run does not start: no GPU of ours works."""
+        return False
+
     def recorded(self, *always: str) -> str:
         """The settings that change answers and differ from their defaults, as JSON for the provenance.
 
@@ -158,12 +163,6 @@ class EngineSettings(Settings):
         left_out = self.operational | {"kind", "model", "revision"}
         kept = {key: value for key, value in changed.items() if key not in left_out}
         return json.dumps(kept, sort_keys=True, ensure_ascii=False) if kept else ""
-
-    @classmethod
-    def with_paths(cls, data: Mapping[str, Any], base: Path) -> dict[str, Any]:
-        """Plain settings with their relative paths made absolute, as seen from the folder `base`."""
-        found: dict[str, Any] = resolved(dict(data), cls.paths, base)
-        return found
 
 
 class Generation(Settings):

@@ -34,6 +34,7 @@ from kgqa_hpc.engines.protocol import (
     read_responses,
     write_requests,
 )
+from kgqa_hpc.engines.registry import ENGINES
 from kgqa_hpc.errors import EngineDied, InputError
 from kgqa_hpc.store.regular import open_append
 
@@ -113,6 +114,7 @@ class EngineProcess:
         self._launch()
         hello = {
             "config": self._settings.model_dump(mode="json"),
+            "plugin": str(ENGINES.file_of(self._settings.kind) or ""),
             "memory": str(self._log.with_suffix(".faults")),
         }
         self._post(frame("hello", hello))

@@ -26,6 +26,9 @@ _BLOCK_BYTES = 8 << 20
 Batch = dict[str, pa.Array]
 
 
+MAX_COLUMNS = 10_000  # about 10 KB of memory each
+
+
 @dataclass(frozen=True)
 class Dialect:
     """How fields are separated.
@@ -76,6 +79,11 @@ class DelimitedFile:
         for record in _records(_kept(_lines(path, dialect), used), dialect):
             if any("\udc80" <= letter <= "\udcff" for letter in record.text):
                 refuse_other_encodings(path)
+            if len(record.fields) > MAX_COLUMNS:
+                raise GraphFormatError(
+                    f"{path.name} line {record.line:,}: {len(record.fields):,} columns; {MAX_COLUMNS:,} are allowed",
+                    "is it the right file, and the right separator?",
+                )
             end = len("".join(used).encode("utf-8", "surrogateescape"))
             return cls(path, dialect, record, end)
         raise GraphFormatError(f"{path.name}: is empty", "is it the right file?")

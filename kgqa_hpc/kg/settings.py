@@ -6,15 +6,24 @@ there are. `GraphSection` is the type to use for the field of a run's configurat
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, ClassVar, Literal
 
-from pydantic import BaseModel, Field, PlainValidator, SerializeAsAny, ValidationError, model_validator
+from pydantic import (
+    BaseModel,
+    Field,
+    PlainValidator,
+    SerializeAsAny,
+    ValidationError,
+    ValidationInfo,
+    model_validator,
+)
 from pydantic_core import InitErrorDetails, PydanticCustomError
 
 from kgqa_hpc.errors import ConfigError
 from kgqa_hpc.kg.sources import SOURCES
-from kgqa_hpc.settings import Settings, resolved, sentence, told
+from kgqa_hpc.settings import Settings, sentence, told
 
 Files = str | Annotated[list[str], Field(min_length=1)]
 """One file or a list of them."""
@@ -51,6 +60,12 @@ class GraphConfig(Settings):
     )
     largest_component: bool | None = Field(None, description="Last, only the largest connected part.")
 
+    @classmethod
+    def with_paths(cls, data: Mapping[str, Any], base: Path) -> dict[str, Any]:
+        hydrate = data.get("hydrate")
+        own = {"hydrate": str((base / hydrate).resolve())} if isinstance(hydrate, str) else {}
+        return {**super().with_paths(data, base), **own}
+
     @model_validator(mode="after")
     def _degrees(self) -> GraphConfig:
         if self.min_degree > self.max_degree:
@@ -61,6 +76,8 @@ class GraphConfig(Settings):
 class SourceSettings(GraphConfig):
     """Base of a source's settings: the common keys and its own."""
 
+    registry: ClassVar[str] = "sources"
+
 
 def model_of(source: str) -> type[SourceSettings]:
     """The model of `graph:` for one source. Raises ConfigError for an unknown one."""
@@ -68,8 +85,8 @@ def model_of(source: str) -> type[SourceSettings]:
     return model
 
 
-def graph_config(value: object) -> GraphConfig:
-    """Check plain data against the model of its source.
+def graph_config(value: object, base: Path | None = None) -> GraphConfig:
+    """Check plain data against the model of its source. Relative paths start in `base`.
 
     Raises ValidationError; a key nobody knows is told with the nearest known one.
     """
@@ -85,24 +102,19 @@ def graph_config(value: object) -> GraphConfig:
     except ConfigError as problem:
         raise _errors([(("source",), str(problem), source)]) from None
     try:
-        return model.model_validate(value)
+        return model.model_validate(value, context={"base": base})
     except ValidationError as problem:
         raise _errors(_told(problem, model, source)) from None
 
 
-def resolve_paths(section: dict[str, Any], base: Path) -> dict[str, Any]:
-    """The section with its paths made absolute against `base`; an unknown source is left to the check."""
-    source = section.get("source", "hpo")
-    keys: tuple[str, ...] = ("hydrate",)
-    if isinstance(source, str) and source in SOURCES:
-        keys += model_of(source).paths
-    found: dict[str, Any] = resolved(section, keys, base)
-    return found
-
-
 _Error = tuple[tuple[Any, ...], str, object]  # place, text, input
 
-GraphSection = Annotated[SerializeAsAny[GraphConfig], PlainValidator(graph_config)]
+
+def _in_context(value: object, info: ValidationInfo) -> GraphConfig:
+    return graph_config(value, (info.context or {}).get("base"))
+
+
+GraphSection = Annotated[SerializeAsAny[GraphConfig], PlainValidator(_in_context)]
 
 
 def _told(problem: ValidationError, model: type[BaseModel], source: str) -> list[_Error]:

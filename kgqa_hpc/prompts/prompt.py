@@ -24,13 +24,24 @@ from jinja2.meta import find_undeclared_variables
 from kgqa_hpc.errors import PromptError
 from kgqa_hpc.prompts.folders import DOMAIN, Folders, read_text
 from kgqa_hpc.prompts.front_matter import read_front_matter, split_front_matter
-from kgqa_hpc.prompts.template_language import GLOBALS, RENDERING, block, compiled, parse, require_short
+from kgqa_hpc.prompts.safe_text import clean_value
+from kgqa_hpc.prompts.template_language import (
+    GLOBALS,
+    RENDERING,
+    block,
+    compiled,
+    line_of,
+    parse,
+    require_short,
+)
 from kgqa_hpc.registry import did_you_mean
 
 _INCLUDE = re.compile(r"""\{%-?\s*include\s+["']([^"']+)["']\s*-?%\}\n?""")
 _WORD = re.compile(r"\{\{ *domain\.(\w+) *\}\}")
 _CODE = re.compile(r"\{[{%#]")
+_PARTS = "a node has parts, not names: {% for number, name, type in nodes %}- {{ name }}{% endfor %}"
 _DEEPEST = 8  # includes within includes
+_SHOWN = 200  # characters of a line that a message quotes
 
 
 @dataclass(frozen=True)
@@ -62,16 +73,29 @@ class Prompt:
         return {"role": "system", "content": self.system}
 
     def render(self, variables: Mapping[str, Any]) -> tuple[dict[str, str], ...]:
-        """The messages for one item. Raises PromptError for a variable that `variables` does not have."""
+        """The messages for one item, all texts clean. Raises PromptError for a variable that `variables` lacks."""
+        shown = {name: clean_value(variables[name]) for name in self.variables if name in variables}
         try:
-            user = block(self._template, "user", variables)
+            user = block(self._template, "user", shown)
         except RENDERING as problem:
+            parts = "tuple object" in str(problem)
             raise PromptError(
-                f"prompt {self.name}: {problem}", "see docs/prompts.md for the variables"
+                f"prompt {self.name}: {self._position(problem)}{problem}",
+                _PARTS if parts else "see docs/prompts.md for the variables",
             ) from None
         if self.one_message:
             return ({"role": "user", "content": f"{self.system}\n{user}"},)
         return (self._constant, {"role": "user", "content": user})
+
+    def _position(self, problem: Exception) -> str:
+        """File, line and text of the line that failed; a line of a module is shown without its number."""
+        number = line_of(self._template, problem)
+        if number is None:
+            return ""
+        text = self.text.partition("\n---\n")[2].split("\n")[number - 1].strip()
+        own = [line.strip() for line in read_text(self.file).split("\n")] if self.file.is_file() else []
+        where = f"{self.file} line {own.index(text) + 1}" if text in own else f"{self.file}, in a module"
+        return f"{where}: {text if len(text) <= _SHOWN else text[:_SHOWN] + '…'}: "
 
     def identity(self) -> dict[str, str]:
         """What provenance and fingerprints store."""
@@ -132,7 +156,7 @@ def try_prompt(prompt: Prompt, where: str, samples: Sequence[Mapping[str, Any]])
         try:
             prompt.render(sample)
         except PromptError as problem:
-            raise PromptError(f"{where}: {problem.message}", known) from None
+            raise PromptError(f"{where}: {problem.message}", f"{problem.cure}; {known}") from None
 
 
 def _constant(template: Template, file: Path) -> str:

@@ -1,15 +1,20 @@
 """Texts from outside, made harmless for a prompt.
 
 Names come from a graph, questions from a model: both are data. In a prompt they stay on their line and
-cannot end a fence, close a listing, open a chat turn or be taken for template code.
+cannot end a fence, close a listing, open a chat turn or be taken for template code. Rendering cleans every variable
+(`clean_value`), whoever supplies it; what is clean already stays.
 """
 
 from __future__ import annotations
 
 import functools
 import re
+from collections.abc import Mapping
+from dataclasses import fields, is_dataclass
+from typing import Any
 
 NAME_LENGTH = 1_000  # characters; the longest name of the published graph has 950
+LONGEST = 1_000_000  # of a variable that its author has not cut
 TEXT_LENGTH = 8_000  # characters of a question or an answer shown to a judge; schemas bound them well below
 
 # What nearly all names and sentences consist of: nothing here needs a closer look.
@@ -37,6 +42,34 @@ def clean_text(text: str, longest: int = NAME_LENGTH) -> str:
 
 
 clean_name = functools.lru_cache(maxsize=1 << 10)(clean_text)  # those of hubs and types come again and again
+
+
+class Lines(str):
+    """A text of several lines that may stand in a prompt as such, each line clean."""
+
+    __slots__ = ()
+
+
+def clean_lines(text: str) -> Lines:
+    """`text` with each of its lines clean, for a variable that shows several."""
+    return Lines("\n".join(clean_text(line, LONGEST) for line in text.strip().splitlines()))
+
+
+def clean_value(value: Any) -> Any:
+    """A variable of a prompt with every text in it clean, also in lists, mappings and dataclasses; `Lines` stay."""
+    if value is None or isinstance(value, int | float | range | Lines):
+        return value
+    if isinstance(value, str):
+        return clean_name(value) if len(value) <= NAME_LENGTH else clean_text(value, LONGEST)
+    if isinstance(value, Mapping):
+        return {clean_value(name): clean_value(inner) for name, inner in value.items()}
+    if hasattr(value, "_make"):  # a named tuple
+        return value._make(map(clean_value, value))
+    if isinstance(value, list | tuple | set | frozenset):
+        return type(value)(map(clean_value, value))
+    if is_dataclass(value) and not isinstance(value, type):
+        return {each.name: clean_value(getattr(value, each.name)) for each in fields(value)}
+    return clean_text(str(value), LONGEST)
 
 
 def _is_usual(text: str) -> bool:

@@ -183,6 +183,16 @@ def block(template: Template, name: str, variables: Mapping[str, Any]) -> str:
     return _joined(template.blocks[name](context), "").strip()
 
 
+def line_of(template: Template, problem: BaseException) -> int | None:
+    """The line of the template's source at which rendering failed; None where it cannot be known."""
+    line, trace = None, problem.__traceback__
+    while trace is not None:
+        if trace.tb_frame.f_globals.get("blocks") is template.blocks:
+            line = template.get_corresponding_lineno(trace.tb_lineno)
+        trace = trace.tb_next
+    return line
+
+
 def _look_through(node: nodes.Node, depth: int, level: int) -> None:
     """Refuse what cannot be counted, and have every loop counted. Raises TemplateSyntaxError."""
     for child in node.iter_child_nodes():

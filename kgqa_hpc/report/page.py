@@ -15,9 +15,10 @@ from kgqa_hpc.dataset.group_table import group_rows
 from kgqa_hpc.drawing.web_page import json_block, render_page
 from kgqa_hpc.errors import InputError
 from kgqa_hpc.intervals import wilson
-from kgqa_hpc.report.drawn_graphs import group_drawings
 from kgqa_hpc.report.findings import read_findings
+from kgqa_hpc.report.graph_pictures import group_drawings
 from kgqa_hpc.report.pictures import pace, pictures
+from kgqa_hpc.report.sections import added_sections
 from kgqa_hpc.status.history import read_notes
 from kgqa_hpc.store.atomic import make_folder, write_file
 from kgqa_hpc.store.run_folder import RunFolder
@@ -56,6 +57,7 @@ def write_report(run: RunFolder) -> Path:
         figures=pictures(findings, notes),
         pace=pace(notes),
         nodes=findings.nodes,
+        sections=added_sections(run),
         pairs=[record for record in findings.samples if record["accepted"]][:PAIRS],
         demo=any(row["prompt"]["name"].startswith("demo") for row in counts["requests"]),
         data=json_block(orjson.dumps(data).decode()),

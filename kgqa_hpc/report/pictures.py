@@ -8,10 +8,9 @@ from typing import Any
 import numpy as np
 from markupsafe import Markup
 
-from kgqa_hpc.report.drawn_graphs import covered_graph
 from kgqa_hpc.report.findings import Findings
 from kgqa_hpc.report.flow import flow
-from kgqa_hpc.report.graph_figures import graph_figures
+from kgqa_hpc.report.graph_pictures import covered_graph, graph_figures
 from kgqa_hpc.report.svg import density, histogram, line, stacked_bars
 from kgqa_hpc.status.history import Notes
 

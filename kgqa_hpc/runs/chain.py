@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import Any
 
@@ -11,8 +12,8 @@ from kgqa_hpc.columns import check_columns
 from kgqa_hpc.config import RunConfig, decision_of
 from kgqa_hpc.engines.engine import EngineInfo
 from kgqa_hpc.errors import PromptError
-from kgqa_hpc.prompts.flat_schema import lacking
-from kgqa_hpc.prompts.front_matter import place
+from kgqa_hpc.prompts.folders import Folders, read_text
+from kgqa_hpc.prompts.front_matter import lacking, place
 from kgqa_hpc.prompts.prompt import Prompt, load_prompt, try_prompt
 from kgqa_hpc.settings import StepSettings
 from kgqa_hpc.steps import STEPS
@@ -129,17 +130,25 @@ def prompt_of(settings: StepSettings, folder: str | Path | None, domain: str) ->
     if prompt.step != settings.use:
         raise PromptError(
             f"step {settings.label}: {settings.prompt} is a prompt of step {prompt.step}",
-            f"name one with step: {settings.use} in its head",
+            _fitting(settings.use, Folders.with_user(folder, domain)),
         )
     for problem in lacking(prompt.schema, settings.use, STEPS.get(settings.use).answer):
         raise PromptError(f"{place(prompt.file, 'schema')}: {problem}", "see docs/prompts.md")
     return prompt
 
 
+def _fitting(step: str, folders: Folders) -> str:
+    """Which prompts are made for the step, as the cure of a message."""
+    head = re.compile(rf"^step: {re.escape(step)}\s*$", re.MULTILINE)
+    names = [name for name in folders.names() if head.search(read_text(folders.prompt(name)))]
+    return f"prompts of step {step}: {', '.join(names) or 'none yet'}"
+
+
 def _fields_before(config: RunConfig, pass_name: str) -> dict[str, Any]:
     """Example values of the record's fields that the kind and earlier passes add."""
     kind = kind_of(config)
-    fields = dict.fromkeys(kind.gives, EXAMPLES["string"]) | kind.start(kind.sample)
+    with KINDS.calling(config.anchors.kind):
+        fields = dict.fromkeys(kind.gives, EXAMPLES["string"]) | kind.start(kind.sample)
     for each in config.passes:
         if each.name == pass_name:
             break

@@ -11,7 +11,9 @@ from pathlib import Path
 from typing import Any
 
 from kgqa_hpc.anchors import KINDS
-from kgqa_hpc.config import RunConfig, load_config, plain_config
+from kgqa_hpc.config import RunConfig, parse_config, plain_config
+from kgqa_hpc.config.dataset import DatasetConfig
+from kgqa_hpc.engines.registry import ENGINES
 from kgqa_hpc.errors import ConfigError, InputError, KgqaError, PromptError
 from kgqa_hpc.kg.sources import SOURCES
 from kgqa_hpc.registry import Registry
@@ -26,10 +28,11 @@ def load_ready(path: Path) -> RunConfig:
 
     Raises ConfigError with every problem, one line each: what the file says wrong, and what it names that is missing.
     """
+    data, base = plain_config(path), path.resolve().parent
     try:
-        config = load_config(path)
+        config = parse_config(data, str(path), base)
     except ConfigError as problem:
-        more = [f"{path}: {line}" for line in missing(plain_config(path))]
+        more = [f"{path}: {line}" for line in missing(data, base)]
         raise ConfigError("\n".join([problem.message, *more]), problem.cure) from None
     require_ready(config, str(path))
     return config
@@ -41,16 +44,49 @@ def require_ready(config: RunConfig, where: str) -> None:
         raise ConfigError("\n".join(f"{where}: {line}" for line in found), "mend them and repeat")
 
 
-def missing(data: Mapping[str, Any]) -> Iterator[str]:
+def missing(data: Mapping[str, Any], base: Path) -> Iterator[str]:
     """Files and models that plain data names by a path and that are not there; it may be wrong in other ways."""
-    yield from _missing_files(data)
-    yield from _missing_models(data)
+    anchors = _resolved(data.get("anchors"), KINDS, "kind", "graphlet", base)
+    graph = _resolved(data.get("graph"), SOURCES, "source", "hpo", base)
+    for name, (section, keys) in {"anchors": anchors, "graph": graph}.items():
+        for key in keys:
+            value = section.get(key)
+            for path in value if isinstance(value, list) else [value]:
+                if isinstance(path, str) and not Path(path).exists():
+                    yield f"{name}.{key}: {path} does not exist"
+    dataset = data.get("dataset")
+    tests = (
+        DatasetConfig.with_paths(dataset, base).get("decontaminate") if isinstance(dataset, dict) else None
+    )
+    for number, entry in enumerate(tests if isinstance(tests, list) else ()):
+        if isinstance(entry.get("path"), str) and not Path(entry["path"]).exists():
+            yield f"dataset.decontaminate.{number}: {entry['path']} does not exist"
+    passes = data.get("passes")
+    engines = {"engine": data.get("engine")}
+    for number, each in enumerate(passes if isinstance(passes, list) else ()):
+        engines[f"passes.{number}.engine"] = each.get("engine") if isinstance(each, dict) else None
+    for name, engine in engines.items():  # names of hubs and servers are left to the engine
+        model = _resolved(engine, ENGINES, "kind", None, base)[0].get("model")
+        if isinstance(model, str) and model.startswith(("/", "~")) and not Path(model).expanduser().exists():
+            yield f"{name}.model: {model} does not exist"
+
+
+def _resolved(
+    section: Any, registry: Registry, by: str, default: str | None, base: Path
+) -> tuple[dict[str, Any], tuple[str, ...]]:
+    """A section with its paths resolved, and the keys that hold them; none of an unknown entry."""
+    section = section if isinstance(section, dict) else {}
+    name = section.get(by, default)
+    if not isinstance(name, str) or name not in registry:
+        return section, ()
+    model = registry.get(name).Settings
+    return model.with_paths(section, base), (*model.paths, "hydrate") if by == "source" else model.paths
 
 
 def problems(config: RunConfig) -> Iterator[str]:
     """One sentence with its key for everything the configuration names and that is not there."""
     every = [config, *config.variant_configs().values()]
-    yield from dict.fromkeys(line for one in every for line in missing(one.plain()))
+    yield from dict.fromkeys(line for one in every for line in missing(one.plain(), Path()))
     lost = list(dict.fromkeys(line for one in every for line in _unloadable(one)))
     yield from lost
     if not lost:
@@ -85,48 +121,6 @@ def require_packages(config: RunConfig, *sections: str) -> None:
     """Raises InputError when these sections need packages that are not installed here, before work begins."""
     if lines := missing_packages(config, *sections):
         raise InputError("\n".join(lines), "install them, or leave out what needs them")
-
-
-def _missing_files(data: Mapping[str, Any]) -> Iterator[str]:
-    graph, anchors = _section(data, "graph"), _section(data, "anchors")
-    sections = [
-        ("anchors", anchors, _paths_of(KINDS, anchors.get("kind", "graphlet"))),
-        ("graph", graph, (*_paths_of(SOURCES, graph.get("source", "hpo")), "hydrate")),
-    ]
-    for name, section, keys in sections:
-        for key in keys:
-            value = section.get(key)
-            for path in value if isinstance(value, list) else [value]:
-                if isinstance(path, str) and not Path(path).exists():
-                    yield f"{name}.{key}: {path} does not exist"
-    tests = _section(data, "dataset").get("decontaminate")
-    for number, entry in enumerate(tests if isinstance(tests, list) else ()):
-        path = entry.get("path") if isinstance(entry, dict) else entry
-        if isinstance(path, str) and not Path(path).exists():
-            yield f"dataset.decontaminate.{number}: {path} does not exist"
-
-
-def _section(data: Mapping[str, Any], name: str) -> dict[str, Any]:
-    found = data.get(name)
-    return found if isinstance(found, dict) else {}
-
-
-def _paths_of(registry: Registry, name: Any) -> tuple[str, ...]:
-    """The keys of an entry that hold paths; none of an entry nobody knows, which is told elsewhere."""
-    return registry.get(name).Settings.paths if isinstance(name, str) and name in registry else ()
-
-
-def _missing_models(data: Mapping[str, Any]) -> Iterator[str]:
-    """Models that are named by a path of this file system; names of hubs and servers are left to the engine."""
-    passes = data.get("passes")
-    places = [("engine", _section(data, "engine"))]
-    for number, each in enumerate(passes if isinstance(passes, list) else ()):
-        if isinstance(each, dict):
-            places.append((f"passes.{number}.engine", _section(each, "engine")))
-    for key, settings in places:
-        model = settings.get("model")
-        if isinstance(model, str) and model.startswith(("/", "~")) and not Path(model).expanduser().exists():
-            yield f"{key}.model: {model} does not exist"
 
 
 def _unloadable(config: RunConfig) -> Iterator[str]:

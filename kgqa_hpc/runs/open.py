@@ -8,7 +8,7 @@ every prompt it uses, all modules written out, in RUN/prompts.
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
-from contextlib import suppress
+from contextlib import nullcontext, suppress
 from pathlib import Path
 from typing import Any
 
@@ -19,10 +19,19 @@ from kgqa_hpc.errors import FingerprintMismatch, InputError, PromptError
 from kgqa_hpc.kg.input_files import edited
 from kgqa_hpc.prompts.folders import Folders
 from kgqa_hpc.prompts.prompt import Prompt, load_prompt
+from kgqa_hpc.runs.alone import alone
 from kgqa_hpc.runs.chain import run_prompts
+from kgqa_hpc.runs.entries import (
+    entries_section,
+    keep_plugins,
+    load_plugins,
+    only_entries_differ,
+    require_entries,
+    require_unchanged_plugins,
+)
 from kgqa_hpc.runs.trust import effects, require_agreed
 from kgqa_hpc.store import fingerprint as sections
-from kgqa_hpc.store.atomic import make_folder, write_file
+from kgqa_hpc.store.atomic import exists, make_folder, write_file
 from kgqa_hpc.store.cleanup import quarantine
 from kgqa_hpc.store.run_folder import RunFolder
 from kgqa_hpc.terminal import note
@@ -35,13 +44,20 @@ def fingerprint(config: RunConfig, prompts: Path | None = None) -> dict[str, dic
     return _sections(config, run_prompts(config, prompts))
 
 
-def create_run(folder: Path, config: RunConfig) -> RunFolder:
+def create_run(folder: Path, config: RunConfig, *, accept_code: bool = False) -> RunFolder:
     """Make the folder of a run, with the text of every prompt it will use, or compare one that is there.
+    With `accept_code` it takes over entries whose code has changed, and records that.
 
     One in which nothing was answered yet takes over another configuration; one that has grown keeps what was added.
 
     Raises PromptError, FingerprintMismatch, InputError, DiskFull, StoreError.
     """
+    present = exists(RunFolder(folder).manifest_file)
+    with alone(RunFolder(folder)) if present else nullcontext():
+        return _created(folder, config, accept_code=accept_code)
+
+
+def _created(folder: Path, config: RunConfig, *, accept_code: bool) -> RunFolder:
     written = {each.name for each in config.passes}
     own = effects(config.plain())
     config = _as_grown(folder, config)
@@ -52,9 +68,13 @@ def create_run(folder: Path, config: RunConfig) -> RunFolder:
         run = RunFolder.create(folder, config.plain(), sections, trusted)
     except FingerprintMismatch:
         run = RunFolder.open(folder)
-        if not run.untouched():
+        if accept_code and only_entries_differ(run, sections):
+            run.accept_entries(sections)
+        elif run.untouched():
+            run.remake(config.plain(), sections, trusted)
+        else:
             raise
-        run.remake(config.plain(), sections, trusted)
+    keep_plugins(run, config)
     for prompt in prompts.values():
         _keep(run, prompt)
     return run
@@ -120,14 +140,18 @@ def _open_same(folder: Path) -> tuple[RunFolder, RunConfig]:
     kept = kept_prompts(run)
     prompts = run_prompts(config, kept)
     run.check(_sections(config, prompts))
+    require_unchanged_plugins(run, config)
     for prompt in prompts.values() if kept else ():
         _require_unchanged(run, config, prompt)
     return run, config
 
 
 def run_config(run: RunFolder) -> RunConfig:
-    """The configuration of a run. Raises ConfigError."""
-    return parse_config(run.config(), str(run.config_file))
+    """The configuration of a run, with the entries of its own files. Raises ConfigError, FingerprintMismatch."""
+    data = run.config()
+    load_plugins(run, data)
+    require_entries(run)
+    return parse_config(data, str(run.config_file))
 
 
 def kept_prompts(run: RunFolder) -> Path | None:
@@ -144,19 +168,21 @@ def add_pass(
     of the pass; the run's own must have been agreed to, or is with `trust` (runs/trust.py). The same pass twice is
     the same as once. Raises InputError for another pass of that name, FingerprintMismatch, ConfigError, PromptError.
     """
-    run, config = open_for_work(folder)
-    data = run.config()
-    require_agreed(run, config.plain(), trust=trust)
-    before = [each for each in config.plain()["passes"] if each["name"] != settings["name"]]
-    grown = parse_config({**data, "passes": [*before, dict(settings)]}, "the new pass")
-    same = [each for each in config.plain()["passes"] if each["name"] == settings["name"]]
-    if same and same[0] != grown.plain()["passes"][-1]:
-        raise InputError(f"{folder}: has another pass {settings['name']!r} already", "give it another --name")
-    for one in run_prompts(grown, prompt.parent if prompt else None, only=settings["name"]).values():
-        _keep(run, one)
-    own = effects({"passes": [{"name": settings["name"], "engine": settings.get("engine")}]})
-    run.grow(grown.plain(), fingerprint(grown, kept_prompts(run)), own)
-    return run, grown
+    with alone(RunFolder.open(folder)):
+        run, config = open_for_work(folder)
+        require_agreed(run, config.plain(), trust=trust)
+        before = [each for each in config.plain()["passes"] if each["name"] != settings["name"]]
+        grown = config.changed("the new pass", passes=[*before, dict(settings)])
+        same = [each for each in config.plain()["passes"] if each["name"] == settings["name"]]
+        if same and same[0] != grown.plain()["passes"][-1]:
+            raise InputError(
+                f"{folder}: has another pass {settings['name']!r} already", "give it another --name"
+            )
+        for one in run_prompts(grown, prompt.parent if prompt else None, only=settings["name"]).values():
+            _keep(run, one)
+        own = effects({"passes": [{"name": settings["name"], "engine": settings.get("engine")}]})
+        run.grow(grown.plain(), fingerprint(grown, kept_prompts(run)), own)
+        return run, grown
 
 
 def larger(config: RunConfig, size: int) -> RunConfig:
@@ -172,7 +198,7 @@ def larger(config: RunConfig, size: int) -> RunConfig:
         raise InputError(f"anchors.{key} is {anchors[key]} already, not below {size}", "ask for more")
     if "grown" in anchors:
         anchors["grown"] = [*(anchors["grown"] or ()), anchors[key]]
-    return parse_config({**config.plain(), "anchors": {**anchors, key: size}}, "the larger sample")
+    return config.changed("the larger sample", anchors={**anchors, key: size})
 
 
 def change_dataset(folder: Path, changes: Mapping[str, Any]) -> RunConfig:
@@ -180,18 +206,19 @@ def change_dataset(folder: Path, changes: Mapping[str, Any]) -> RunConfig:
 
     Raises ConfigError when the section would be wrong; then the run keeps the old one.
     """
-    run, config = open_run(folder)
-    data = config.plain()
-    for key, value in changes.items():
-        *outer, last = key.removeprefix("dataset.").split(".")
-        section = data["dataset"]
-        for name in outer:
-            section[name] = dict(section.get(name) or {})
-            section = section[name]
-        section[last] = value
-    changed = parse_config(data, "dataset")
-    RunFolder.create(folder, changed.plain(), run.manifest().sections)
-    return changed
+    with alone(RunFolder.open(folder)):
+        run, config = open_run(folder)
+        dataset = config.plain()["dataset"]
+        for key, value in changes.items():
+            *outer, last = key.removeprefix("dataset.").split(".")
+            section = dataset
+            for name in outer:
+                section[name] = dict(section.get(name) or {})
+                section = section[name]
+            section[last] = value
+        changed = config.changed("dataset", dataset=dataset)
+        RunFolder.create(folder, changed.plain(), run.manifest().sections)
+        return changed
 
 
 def _as_grown(folder: Path, config: RunConfig) -> RunConfig:
@@ -206,9 +233,9 @@ def _as_grown(folder: Path, config: RunConfig) -> RunConfig:
     sizes = _grown_size(config, run.manifest().sections["sampling"]["values"])
     if not added and not sizes:
         return config
-    data["passes"] += added
-    data["anchors"] |= sizes
-    return parse_config(data, str(run.config_file))
+    return config.changed(
+        str(run.config_file), passes=[*data["passes"], *added], anchors={**data["anchors"], **sizes}
+    )
 
 
 def _added_passes(own: list[Any], recorded: list[Any]) -> list[Any]:
@@ -280,9 +307,10 @@ def _sections(config: RunConfig, prompts: dict[str, Prompt]) -> dict[str, dict[s
     drawn = [one.anchors for one in (config, *config.variant_configs().values())]
     files = dict.fromkeys(file for one in drawn for file in KINDS.get(one.kind)().files(one))
     digests = {name: prompt.sha256 for name, prompt in prompts.items()}
-    return sections.fingerprint(
+    made = sections.fingerprint(
         config.plain(), digests, OPERATIONAL, sections.contents(files), _pass_contents(config)
     )
+    return made | entries_section(config)
 
 
 def _pass_contents(config: RunConfig) -> dict[str, dict[str, str]]:

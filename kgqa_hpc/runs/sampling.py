@@ -14,6 +14,7 @@ from kgqa_hpc.anchors import KINDS
 from kgqa_hpc.config import GraphConfig, RunConfig
 from kgqa_hpc.config.variants import share_anchors
 from kgqa_hpc.errors import InputError
+from kgqa_hpc.runs.alone import alone
 from kgqa_hpc.runs.open import fingerprint, kept_prompts, larger, open_for_work, open_run
 from kgqa_hpc.runs.trust import require_agreed
 from kgqa_hpc.store.fingerprint import anchors_origin
@@ -123,6 +124,11 @@ def extend(folder: Path, size: int, threads: int | None = None, *, trust: bool =
     agreed to, or are with `trust` (runs/trust.py). Raises InputError when the larger sample does not begin with
     the old one (balanced samples, studies whose variants draw their own), or is not larger.
     """
+    with alone(RunFolder.open(folder)):
+        return _extended(folder, size, threads, trust=trust)
+
+
+def _extended(folder: Path, size: int, threads: int | None, *, trust: bool) -> Sampled:
     from kgqa_hpc.store.sealed import read_header
     from kgqa_hpc.store.shards import AnchorsFile, write_anchors
 
@@ -144,9 +150,9 @@ def extend(folder: Path, size: int, threads: int | None = None, *, trust: bool =
             new: Iterator[Any] = (one.to_dict() for one in drawn.anchors)
             if grown.variants is not None:
                 new = _old_first(anchors.rows(), new)
-            rows = list(_beginning_with(anchors.rows(), new, folder))
-        rounds = [*before.get("grown", ()), [before["rows"], before["sha256"][:16]]]
-        write_anchors(run.anchors, rows, {**header, **anchors_origin(sections), "grown": rounds})
+            rows = _beginning_with(anchors.rows(), new, folder)
+            rounds = [*before.get("grown", ()), [before["rows"], before["sha256"][:16]]]
+            write_anchors(run.anchors, rows, {**header, **anchors_origin(sections), "grown": rounds})
     run.grow(grown.plain(), sections)
     return Sampled(run.anchors, read_header(run.anchors, "anchors")["rows"])
 

@@ -17,10 +17,12 @@ from kgqa_hpc.config import RunConfig
 from kgqa_hpc.errors import InputError
 from kgqa_hpc.runs import open_run
 from kgqa_hpc.runs.chain import kind_of
+from kgqa_hpc.status.cost import Price, cost_of, render_cost
 from kgqa_hpc.status.snapshot import Status, survey
 from kgqa_hpc.store.run_folder import RunFolder
 from kgqa_hpc.store.sealed import read_header
 from kgqa_hpc.text.durations import duration
+from kgqa_hpc.text.numbers import about
 
 DAY = 86_400.0  # s
 QUEUE_LIMIT = 172_800.0  # s; the published runs had two days (Appendix A)
@@ -36,6 +38,7 @@ PUBLISHED_TOKENS = {
     "generate": PUBLISHED_TOKENS_PER_S * DAY / PUBLISHED_PER_DAY["generate"],
     "judge": PUBLISHED_TOKENS_PER_S * DAY / PUBLISHED_PER_DAY["judge"],
 }
+PUBLISHED_PACE = "the published rates of one A6000 with a 4-bit 70B model (3.2.2, 3.3)"
 # Bytes an answer token leaves on the disk, results and dataset together, when no pilot measured it; chosen:
 # four characters a token, stored compressed in a result and plain in JSON lines and Parquet.
 BYTES_PER_TOKEN = 12.0
@@ -70,14 +73,16 @@ def plan(
     pilot: Path | None = None,
     pilot_gpus: int = 1,
     tokens_per_s: float | None = None,
+    price: Price | None = None,
 ) -> dict[str, Any]:
     """The forecast as plain data.
 
     `gpus` work side by side in jobs of at most `limit` seconds; `pilot` is a run, or a file of
     `kgqa bench --out`, whose measured tokens and rate count (default: this run, once it has ended some
     items), made with `pilot_gpus`; `tokens_per_s` is
-    what one GPU generates, all requests together. Raises InputError for a folder that is no run or a pilot
-    that measured nothing.
+    what one GPU generates, all requests together. With a `price` it has the cost of what is left (status/cost.py).
+    An engine that asks somebody else's server has no GPUs and jobs to plan. Raises InputError for a folder that is
+    no run or a pilot that measured nothing.
     """
     run, config = open_run(folder)
     steps = [step.use for step in config.steps]
@@ -88,9 +93,15 @@ def plan(
         known = read_pilot(pilot or folder, required=pilot is not None)
         pace = item_pace(steps, known, pilot_gpus, tokens_per_s)
     left = math.ceil(_items(run, config) - _ended(config, survey(folder)))
-    return forecast(
-        left, pace, gpus, limit or config.runtime.time_limit or QUEUE_LIMIT, config.runtime.margin
-    )
+    if all(config.engine_of(each.name).hosted for each in config.passes):
+        document = hosted_forecast(left, pace)
+    else:
+        limit = limit or config.runtime.time_limit or QUEUE_LIMIT
+        document = forecast(left, pace, gpus, limit, config.runtime.margin)
+    if price is not None:
+        measured_run = pilot if pilot is not None and pilot.is_dir() else folder
+        document["cost"] = cost_of(measured_run, left, price, ENOUGH)
+    return document
 
 
 def read_pilot(folder: Path, *, required: bool) -> Pilot | None:
@@ -150,7 +161,7 @@ def item_pace(
         per_day = pilot.per_day / pilot_gpus
         return Pace(DAY / per_day, tokens, size, f"pilot {pilot.run}: {per_day:,.0f} items a day per GPU")
     seconds = sum(DAY / PUBLISHED_PER_DAY[step] for step in steps if step in PUBLISHED_PER_DAY)
-    return Pace(seconds, tokens, size, "the published rates of one A6000 with a 4-bit 70B model (3.2.2, 3.3)")
+    return Pace(seconds, tokens, size, PUBLISHED_PACE)
 
 
 def forecast(items: int, pace: Pace, gpus: int, limit: float, margin: float) -> dict[str, Any]:
@@ -183,15 +194,42 @@ def forecast(items: int, pace: Pace, gpus: int, limit: float, margin: float) -> 
     }
 
 
+def hosted_forecast(items: int, pace: Pace) -> dict[str, Any]:
+    """Time and disk for `items` of a server that is not ours; no time where nobody has measured it."""
+    measured = pace.source != PUBLISHED_PACE
+    speed = (
+        f"{pace.source}, all requests together" if measured else "answer lengths derived from published rates"
+    )
+    return {
+        "items": items,
+        "wall_seconds": items * pace.seconds if measured else None,
+        "disk_bytes": round(items * pace.bytes),
+        "answer_tokens": round(items * pace.tokens),
+        "assumptions": [
+            speed.replace(" per GPU", ""),
+            f"{pace.tokens:.0f} answer tokens per item",
+            f"{BYTES_PER_TOKEN:g} bytes on the disk per answer token",
+        ],
+    }
+
+
 def render(document: dict[str, Any]) -> str:
     """The forecast for a person."""
-    lines = [
-        f"items     {document['items']:,} left · {document['answer_tokens']:,} answer tokens",
-        f"GPU       {document['gpu_hours']:,.0f} hours on {document['gpus']} GPUs",
-        f"time      {duration(document['wall_seconds'])} without waiting in the queue",
-        f"jobs      {document['jobs']:,} of at most {duration(document['limit_seconds'])}, one GPU each",
-        f"disk      {document['disk_bytes'] / 1e9:,.2f} GB for results and dataset",
-    ]
+    lines = [f"items     {document['items']:,} left · {about(document['answer_tokens'])} answer tokens"]
+    if "cost" in document:
+        lines.append(render_cost(document["cost"]))
+    if "jobs" in document:
+        count = document["gpus"]
+        lines += [
+            f"GPU       {about(document['gpu_hours'])} hours on {count} GPU{'s' * (count != 1)}",
+            f"time      {duration(document['wall_seconds'])} without waiting in the queue",
+            f"jobs      {document['jobs']:,} of at most {duration(document['limit_seconds'])}, one GPU each",
+        ]
+    elif document["wall_seconds"] is None:
+        lines.append("time      not known: nobody has measured this server (run some items, or --pilot)")
+    else:
+        lines.append(f"time      {duration(document['wall_seconds'])} at the speed of the pilot")
+    lines.append(f"disk      {about(document['disk_bytes'] / 1e9)} GB for results and dataset")
     return "\n".join([*lines, *(f"assumed   {each}" for each in document["assumptions"])])
 
 

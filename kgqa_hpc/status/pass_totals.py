@@ -158,11 +158,17 @@ def acceptance(verdicts: Mapping[str, int]) -> dict[str, Any] | None:
     return {"share": share.value, "low": share.low, "high": share.high, "judged": judged}
 
 
-def acceptance_words(verdicts: Mapping[str, int]) -> str:
-    """'accepted 44.7 %', with '(36 to 54 %)' behind it while few are judged; empty before any verdict."""
-    found = acceptance(verdicts)
+def acceptance_words(status: Mapping[str, Any]) -> str:
+    """'accepted 447 (44.7 %, …)', with the interval 'of 36 to 54 %' while few are judged; empty before any verdict.
+
+    Between passes rejected items have ended and others wait for the next judge: a share would be too low then.
+    """
+    found = acceptance(status["verdicts"])
     if found is None:
         return ""
+    number = status["verdicts"]["accepted"]
+    if not status["complete"] and len(status["passes"]) > 1:
+        return f"accepted {number:,} so far"
     text = f"accepted {100 * found['share']:.1f} %"
     if found["judged"] < FEW:
         text += f" ({100 * found['low']:.0f} to {100 * found['high']:.0f} %)"

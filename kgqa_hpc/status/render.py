@@ -9,6 +9,7 @@ from typing import Any
 from kgqa_hpc.status.pass_totals import acceptance_words
 from kgqa_hpc.status.snapshot import VERDICTS, Status
 from kgqa_hpc.text.durations import duration
+from kgqa_hpc.text.numbers import about
 from kgqa_hpc.text.plain_text import plain
 
 WATCH_EVERY = 5.0  # s
@@ -17,6 +18,7 @@ WATCH_EVERY = 5.0  # s
 def render(now: Status) -> str:
     """Four to six lines."""
     lines = [_stages(now["stages"])] if "stages" in now else []
+    lines += ["dataset   is older than the run: kgqa merge"] if now.get("dataset_is_older") else []
     lines += [_shards(now), _items(now), _verdicts(now), _workers(now)]
     if now["queue"] is not None:
         lines.append(_queue(now["queue"]))
@@ -59,9 +61,11 @@ def _items(now: Status) -> str:
     text = f"items     {now['items']['ended']:,} of {now['items']['total']:,}"
     overall, recent = now["rate"]["per_day"], now["rate"]["last_hour_per_day"]
     if overall is not None:
-        text += f" · {overall:,.0f} a day"
-        if recent is not None:
-            text += f" (last hour {recent:,.0f})"
+        short = now["items"]["total"] < overall / 24  # less than an hour of work: nobody wants a day's figure
+        unit, part = ("a minute", 1440) if short else ("a day", 1)
+        text += f" · {about(overall / part)} {unit}"
+        if recent is not None and not short:
+            text += f" (last hour {about(recent)})"
     if now["complete"]:
         return f"{text} · complete"
     left = now["seconds_left"]
@@ -74,7 +78,7 @@ def _verdicts(now: Status) -> str:
         return "verdicts  none yet"
     others = [f"{name} {counts[name]:,}" for name in VERDICTS[2:] if counts[name]]
     shares = [
-        acceptance_words(counts),
+        acceptance_words(now),
         *([f"rejected {counts['rejected']:,}"] if counts["rejected"] else []),
         *others,
     ]

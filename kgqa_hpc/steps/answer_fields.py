@@ -1,6 +1,6 @@
 """The fields of an answer, checked against its schema: types, bounds, and text that is text.
 
-The schemas are those of prompts/flat_schema.py: strings, booleans, numbers, lists of them or of flat objects.
+The schemas are those of prompts/front_matter.py: strings, booleans, numbers, lists of them or of flat objects.
 """
 
 from __future__ import annotations

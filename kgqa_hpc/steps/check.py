@@ -16,6 +16,7 @@ from typing import Any, Literal, get_args
 from pydantic import Field, field_validator
 
 from kgqa_hpc.anchors import KINDS
+from kgqa_hpc.anchors.family import SOURCES
 from kgqa_hpc.anchors.names import plain
 from kgqa_hpc.columns import Column
 from kgqa_hpc.errors import InputError
@@ -25,6 +26,7 @@ from kgqa_hpc.steps import STEPS
 from kgqa_hpc.steps.item import Item
 from kgqa_hpc.steps.judge import PAIR
 from kgqa_hpc.steps.step import Done, Outcome, Reject, Step, StepContext
+from kgqa_hpc.text.opener import read_bytes
 
 COPIED = 8  # words in a row that nobody writes twice by chance
 
@@ -41,12 +43,15 @@ _NUMBER = re.compile(r"(?<=\w) ?\((?:node )?[0-9]\)")  # Ethanol (1): positions 
 
 
 def graph_words(question: str, answer: str, names: Iterable[str]) -> list[str]:
-    """The words and signs of a pair that speak of a graph, each once; those inside the names of nodes do not."""
+    """The words and signs of a pair that speak of a graph or a source, each once; not those inside names of nodes."""
     text = plain(f"{question}\n{answer}")
     for name in sorted(map(plain, names), key=len, reverse=True):
         text = text.replace(name, "something")
     return list(
-        dict.fromkeys(match[0].strip() for match in (*_GRAPH.finditer(text), *_NUMBER.finditer(text)))
+        dict.fromkeys(
+            match[0].strip()
+            for match in (*_GRAPH.finditer(text), *_NUMBER.finditer(text), *SOURCES.finditer(text))
+        )
     )
 
 
@@ -149,7 +154,7 @@ def _read_aliases(path: Path) -> dict[str, list[str]]:
     """Other names by name. Raises InputError with file and line."""
     found: dict[str, list[str]] = {}
     try:
-        lines = path.read_text(encoding="utf-8").splitlines()
+        lines = read_bytes(path).decode("utf-8").splitlines()
     except (OSError, UnicodeDecodeError) as problem:
         raise InputError(
             f"{path}: cannot be read: {problem}", "a UTF-8 file: NAME, tab, OTHER NAME"

@@ -18,6 +18,17 @@ from kgqa_hpc.settings import Settings
 
 Approves = Callable[[Mapping[str, Any]], str | None]  # a verdict's objection, None when it says yes
 MISSING = "no verdict"
+RULES = {
+    "all": "every judge says yes",
+    "majority": "more than half of the judges say yes",
+    "at_least": "at least so many judges say yes (`at_least`)",
+    "weighted": "the judges that say yes weigh at least half (`weights`)",
+}
+
+
+def first_false(verdict: Mapping[str, Any]) -> str | None:
+    """The objection of a verdict by its booleans, all of which must be true: "NAME is false"; None when they are."""
+    return next((f"{name} is false" for name, value in verdict.items() if value is False), None)
 
 
 class Decide(Settings):

@@ -13,6 +13,14 @@ from kgqa_hpc.steps.item import Item
 from kgqa_hpc.steps.outcomes import Outcome, Retry, finish
 
 
+def begin(kind: AnchorKind, anchor: Anchor) -> Item:
+    """The item of an anchor with the fields it begins with; failed where the kind cannot give them."""
+    try:
+        return Item(anchor, output=kind.start(anchor))
+    except Exception as problem:  # noqa: BLE001  it may be the code of an extension
+        return Item(anchor, "failed", f"{anchor.kind}: {type(problem).__name__}: {problem}"[:200])
+
+
 def end(item: Item, outcome: Outcome, kind: AnchorKind, step: str | None = None) -> None:
     """Close the item as `finish` does; it is failed under the kind's name when the kind cannot make its record."""
     problem = None if isinstance(outcome, Retry) else record_problem(item, kind)

@@ -1,19 +1,126 @@
-"""Write a question and its answer from an anchor (`generate`), or a question whose answer is known (`word`)."""
+"""Write a question and its answer from an anchor (`generate`), or a question whose answer is known (`word`).
+
+Questions from sentences, without a model: `word: {template: ...}`.
+
+    template:
+      associated_with:
+        forward: "Which disease is associated with {given}?"     # the given node is where the edge begins
+        backward: "Which gene is associated with {given}?"
+      treats: "Which {asked} has to do with {given}?"            # the same in both directions
+
+A path is worded from the sentences of its edges: of "Which TYPE REST?" every sentence but the last becomes
+"a TYPE that REST". So "Which gene is associated with a disease that has the phenotype Ataxia?".
+"""
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from typing import Annotated, Any
 
-from pydantic import BeforeValidator, Field
+from pydantic import AfterValidator, BeforeValidator, Field
 
 from kgqa_hpc.errors import PromptError
-from kgqa_hpc.settings import StepSettings
+from kgqa_hpc.registry import did_you_mean
+from kgqa_hpc.settings import Settings, StepSettings
 from kgqa_hpc.steps.item import Item
-from kgqa_hpc.steps.sentences import Sentences, question, shipped_sentences, way_of
 from kgqa_hpc.steps.step import Done, Outcome, Reject, Step
 
+Way = Sequence[tuple[str, str, bool, str]]  # from type, relation, whether the edge points away, to type
+
+SHIPPED: dict[str, dict[str, Any]] = {
+    "hpo": {
+        "associated_with": {
+            "forward": "Which disease is associated with {given}?",
+            "backward": "Which gene is associated with {given}?",
+        },
+        "has_phenotype": {
+            "forward": "Which phenotype is a feature of {given}?",
+            "backward": "Which disease has the phenotype {given}?",
+        },
+        "is_a": {
+            "forward": "Which phenotype includes {given} as a more specific term?",
+            "backward": "Which phenotype is a more specific term for {given}?",
+        },
+    }
+}
+
+
+def _has_given(text: str) -> str:
+    if text.count("{given}") != 1 or not text.rstrip().endswith("?"):
+        raise ValueError("must be a question with {given} once, such as Which gene causes {given}?")
+    return text
+
+
+Sentence = Annotated[str, AfterValidator(_has_given)]
+
+
+class BothWays(Settings):
+    """The sentences of one relation."""
+
+    forward: Sentence | None = Field(None, description="The given node is where the edge begins.")
+    backward: Sentence | None = Field(None, description="The given node is where the edge ends.")
+
+
+def _both(value: Any) -> Any:
+    return {"forward": value, "backward": value} if isinstance(value, str) else value
+
+
+Sentences = dict[str, Annotated[BothWays, BeforeValidator(_both)]]
+
+
+def shipped_sentences(value: Any) -> Any:
+    """The sentences of a bundled graph by its name; anything else as it is. Raises ValueError."""
+    if not isinstance(value, str):
+        return value
+    if value not in SHIPPED:
+        raise ValueError(
+            f"no shipped template {value!r}{did_you_mean(value, SHIPPED)}; there are {', '.join(SHIPPED)}"
+        )
+    return SHIPPED[value]
+
+
+def way_of(variables: Mapping[str, Any]) -> Way | None:
+    """The edges from the given node to the answer, from the variables of an anchor kind; None where it has none."""
+    if "way" in variables:
+        way: Way = variables["way"]
+        return way
+    if {"relation", "out", "asked"} <= variables.keys():
+        return [("", variables["relation"], variables["out"], variables["asked"])]
+    return None
+
+
+def question(sentences: Mapping[str, BothWays], given: str, way: Way) -> str | None:
+    """The question that a way asks about `given`; None where a sentence is missing, or cannot stand inside another."""
+    subject = given
+    for number, (_, relation, out, asked) in enumerate(way):
+        kind = asked.replace("_", " ")
+        sentence = _sentence(sentences, relation, out)
+        if sentence is None:
+            return None
+        text = sentence.replace("{asked}", kind).replace("{relation}", relation.replace("_", " "))
+        if number == len(way) - 1:
+            return text.replace("{given}", subject)
+        head = f"Which {kind} "
+        if not text.startswith(head):
+            return None
+        clause = text.removeprefix(head).rstrip().removesuffix("?").rstrip()
+        subject = f"{'an' if kind[:1] in 'aeiou' else 'a'} {kind} that {clause.replace('{given}', subject)}"
+    return None
+
+
+def _sentence(sentences: Mapping[str, BothWays], relation: str, out: bool) -> str | None:
+    found = sentences.get(relation)
+    return None if found is None else found.forward if out else found.backward
+
+
 # Fields in which a model thinks before it answers; they stay in the trace's raw text (docs/prompts.md).
-THINKING = ("analysis", "draft_question", "draft_answer", "reflection")
+THINKING = ("analysis", "decline_reason", "worth_asking", "draft_question", "draft_answer", "reflection")
+DECLINED = Reject("declined")
+
+
+def declines(answer: Mapping[str, Any]) -> bool:
+    """Whether the model says that its anchor is not worth a question; a prompt without the field never declines."""
+    return answer.get("worth_asking") is False
 
 
 class Generate(Step):
@@ -26,14 +133,24 @@ class Generate(Step):
     gives = ("question", "answer")
 
     def accept(self, item: Item, answer: dict[str, Any]) -> Outcome:
+        if declines(answer):
+            return DECLINED
         item.output = {name: value for name, value in answer.items() if name not in THINKING}
         return Done()
+
+
+Template = Annotated[
+    Sentences, BeforeValidator(shipped_sentences, json_schema_input_type=str | dict[str, Any])
+]
 
 
 class WordSettings(StepSettings):
     """How a question is worded: by a model with a prompt, or from a template."""
 
-    template: Annotated[Sentences, BeforeValidator(shipped_sentences)] | None = Field(
+    template: (
+        Annotated[Sentences, BeforeValidator(shipped_sentences, json_schema_input_type=str | dict[str, Any])]
+        | None
+    ) = Field(
         None,
         exclude_if=lambda value: value is None,
         description="A sentence for each relation instead of a prompt, or the name of a bundled graph (hpo).",
@@ -73,5 +190,7 @@ class Word(Step):
         return Done()
 
     def accept(self, item: Item, answer: dict[str, Any]) -> Outcome:
+        if declines(answer):
+            return DECLINED
         item.output = {**item.output, "question": self.context.kind.worded(item.anchor, answer["question"])}
         return Done()

@@ -15,6 +15,7 @@ from kgqa_hpc.columns import Column
 from kgqa_hpc.engines.engine import Response
 from kgqa_hpc.prompts.safe_text import TEXT_LENGTH, clean_text
 from kgqa_hpc.settings import StepSettings
+from kgqa_hpc.steps.decision import first_false
 from kgqa_hpc.steps.item import Item
 from kgqa_hpc.steps.step import Done, Outcome, Reject, Retry, Step
 
@@ -30,7 +31,7 @@ class JudgeSettings(StepSettings):
 
 
 class Judge(Step):
-    """A verdict on question and answer; both must hold (BioGraphletQA, section 3.3)."""
+    """A verdict on question and answer; both must hold (BioGraphletQA, section 3.3), and so must other booleans."""
 
     name = "judge"
     Settings = JudgeSettings
@@ -53,7 +54,7 @@ class Judge(Step):
     def objection(cls, verdict: Mapping[str, Any]) -> str | None:
         if not verdict.get("valid_question"):
             return "invalid question"
-        return None if verdict.get("original_answer_valid") else "invalid answer"
+        return first_false(verdict) if verdict.get("original_answer_valid") else "invalid answer"
 
 
 def pair_variables(item: Item) -> dict[str, Any]:

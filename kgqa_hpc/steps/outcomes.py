@@ -7,6 +7,8 @@ from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 from typing import Any, Literal
 
+import orjson
+
 from kgqa_hpc.columns import Column, misfit
 from kgqa_hpc.errors import ExtensionError
 from kgqa_hpc.registry import did_you_mean
@@ -60,6 +62,16 @@ def checked(
             f"{entry} returned {outcome!r:.80} on item {item.id}",
             "return Done(), Ask(), Retry(reason, lost_as) or Reject(reason)",
         )
+    if isinstance(outcome, Retry | Reject) and not isinstance(outcome.reason, str):
+        raise ExtensionError(
+            f"{entry} gave the reason {outcome.reason!r:.80} on item {item.id}", "give a text"
+        )
+    if isinstance(outcome, Retry) and outcome.lost_as not in ("invalid", "failed"):
+        raise ExtensionError(
+            f"{entry} returned {outcome!r:.80} on item {item.id}", 'lost_as is "invalid" or "failed"'
+        )
+    if problem := _unwritable(item, outcome):
+        return Retry(problem, lost_as="failed")
     if not isinstance(outcome, Done):
         return outcome
     item.annotations |= outcome.columns
@@ -71,6 +83,23 @@ def checked(
         if problem := misfit(columns, values):
             return Retry(problem, lost_as="failed")
     return outcome
+
+
+def _unwritable(item: Item, outcome: Outcome) -> str | None:
+    """Why what the step gave cannot be written; then the item keeps nothing of it. None when it can."""
+    parts = {
+        name: getattr(item, name)
+        for name in ("output", "annotations", "features", "verdicts", "state", "records")
+    }
+    given = {**parts, "columns": outcome.columns if isinstance(outcome, Done) else None}
+    for name, value in given.items():
+        try:
+            orjson.dumps(value)
+        except TypeError as problem:
+            item.output, item.annotations, item.features, item.state, item.records = {}, {}, {}, {}, None
+            item.verdicts = {}
+            return f"{name} cannot be written: {problem}"
+    return None
 
 
 def finish(item: Item, outcome: Outcome, step: str | None = None) -> None:

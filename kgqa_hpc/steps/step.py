@@ -27,7 +27,7 @@ from kgqa_hpc.prompts.prompt import Prompt
 from kgqa_hpc.settings import StepSettings
 from kgqa_hpc.steps.answer_fields import Fields, Parsed, Unparseable, fields_of
 from kgqa_hpc.steps.answer_json import parse_json, parse_last_object
-from kgqa_hpc.steps.decision import Decision
+from kgqa_hpc.steps.decision import Decision, first_false
 from kgqa_hpc.steps.item import Item
 from kgqa_hpc.steps.outcomes import Ask, Done, Outcome, Reject, Retry, checked, finish
 from kgqa_hpc.text.digests import short_digest
@@ -62,6 +62,7 @@ class Step:
     will not do.
     """
 
+    registry: ClassVar[str] = "steps"
     name: ClassVar[str]
     Settings: ClassVar[type[StepSettings]] = StepSettings
     default_prompt: ClassVar[str | None] = None
@@ -88,7 +89,7 @@ class Step:
     # What the author of a step writes.
 
     def variables(self, item: Item) -> dict[str, Any]:
-        """What its prompt may name beside the anchor's variables, every foreign text made harmless."""
+        """What its prompt may name beside the anchor's variables. Rendering cleans every text."""
         return {}
 
     def accept(self, item: Item, answer: dict[str, Any]) -> Outcome:
@@ -107,8 +108,8 @@ class Step:
 
     @classmethod
     def objection(cls, verdict: Mapping[str, Any]) -> str | None:
-        """What a verdict of this step objects to; None for an approval."""
-        return None
+        """What a verdict of this step objects to; None for an approval. By default all booleans must be true."""
+        return first_false(verdict)
 
     @classmethod
     def columns_for(cls, settings: Any) -> tuple[Column, ...]:

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -178,13 +178,15 @@ def _show(value: Any) -> str:
 @dataclass(frozen=True, slots=True)
 class Manifest:
     """manifest.json: `sections` is the fingerprint, {name: {"sha256", "values"}}, `trusted` what the run's
-    maker lets it do beyond the run (runs/trust.py).
+    maker lets it do beyond the run (runs/trust.py), `earlier` the code of entries that worked on it before the
+    present one was accepted.
     """
 
     created: str
     program: str
     sections: dict[str, dict[str, Any]]
     trusted: dict[str, Any]
+    earlier: list[dict[str, Any]] = field(default_factory=list)
 
     @property
     def digest(self) -> str:
@@ -199,6 +201,7 @@ class Manifest:
             "program": self.program,
             "fingerprint": self.sections,
             "trusted": self.trusted,
+            **({"earlier_entries": self.earlier} if self.earlier else {}),
         }
 
 
@@ -213,7 +216,9 @@ def read_manifest(path: Path) -> Manifest:
     try:
         content = read_document(path, KIND)
         trusted = content.get("trusted", {})
-        manifest = Manifest(content["created"], content["program"], content["fingerprint"], trusted)
+        earlier = content.get("earlier_entries", [])
+        created, program, sections = (content[name] for name in ("created", "program", "fingerprint"))
+        manifest = Manifest(created, program, sections, trusted, earlier)
     except KeyError as problem:
         raise CorruptFile(f"{path}: a manifest without {problem}", cure) from None
     except CorruptFile as problem:

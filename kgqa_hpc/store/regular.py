@@ -1,7 +1,6 @@
 """Files that anybody may have put into a run folder.
 
-Only regular files are opened, never a FIFO, a socket or a device, which would block for ever. What is appended to
-is no link either, which could lead to any file of the reader's. `read_if_there`
+Only regular files are opened (text/opener.py). `read_if_there`
 is for what a run can do without (states, logs, history): whatever a network file system answers while another
 node replaces such a file means "absent now".
 """
@@ -10,9 +9,12 @@ from __future__ import annotations
 
 import errno
 import os
-import stat
 from contextlib import suppress
 from pathlib import Path
+
+from kgqa_hpc.text.opener import NotRegular as NotRegular
+from kgqa_hpc.text.opener import open_append as open_append
+from kgqa_hpc.text.opener import open_regular as open_regular
 
 # What "it is not there" may look like, on network file systems too.
 GONE = (errno.ENOENT, errno.ENOTDIR, errno.ESTALE)
@@ -22,15 +24,6 @@ ABSENT_NOW = (*GONE, errno.EIO, errno.EACCES, errno.EPERM, errno.ELOOP)
 REOPENED = 3
 
 
-class NotRegular(OSError):
-    """The name is that of a FIFO, a socket, a device or a folder."""
-
-
-def open_regular(path: Path) -> int:
-    """A descriptor for reading. Raises NotRegular, or OSError as the system says it."""
-    return _open(path, os.O_RDONLY)
-
-
 def append(path: Path, data: bytes) -> None:
     """Add `data` to the end of a regular file, which is made when it is missing. Raises NotRegular, OSError."""
     fd = open_append(path)
@@ -38,29 +31,6 @@ def append(path: Path, data: bytes) -> None:
         os.write(fd, data)
     finally:
         os.close(fd)
-
-
-def open_append(path: Path) -> int:
-    """A descriptor for appending. Raises NotRegular, also for a link, or OSError as the system says it."""
-    return _open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_NOFOLLOW)
-
-
-def _open(path: Path, flags: int) -> int:
-    # O_NONBLOCK: opening a FIFO that nobody holds must return, so that it can be refused.
-    try:
-        fd = os.open(path, flags | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC, 0o666)
-    except OSError as problem:
-        link = problem.errno == errno.ELOOP and flags & os.O_NOFOLLOW
-        if problem.errno == errno.ENXIO or link:  # a socket, a FIFO that nobody reads, a link
-            raise NotRegular(errno.EINVAL, "not a regular file", os.fspath(path)) from None
-        raise
-    try:
-        if not stat.S_ISREG(os.fstat(fd).st_mode):
-            raise NotRegular(errno.EINVAL, "not a regular file", os.fspath(path))
-    except BaseException:
-        os.close(fd)
-        raise
-    return fd
 
 
 def read_with_state(path: Path, limit: int = -1) -> tuple[bytes, os.stat_result]:

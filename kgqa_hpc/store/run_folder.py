@@ -34,9 +34,10 @@ from kgqa_hpc.store.fingerprint import (
     require_same,
     write_manifest,
 )
-from kgqa_hpc.store.regular import irregular
+from kgqa_hpc.store.regular import irregular, names_if_there
 from kgqa_hpc.store.yaml_file import load_yaml
 
+CONFIGURATION = ".configuration"  # the role of who changes it; no pass can have this name
 _CURE = "use another run folder for the new configuration, or undo the change"
 
 
@@ -63,6 +64,7 @@ class RunFolder:
     anchors = _Place("anchors.h5")
     stats = _Place("stats")
     prompts = _Place("prompts")
+    plugins = _Place("plugins")
     pins = _Place("pins")
     shards = _Place("shards")
     shards_manifest = _Place("shards/manifest.json")
@@ -177,7 +179,9 @@ class RunFolder:
         manifest = self.manifest()
         recorded = {name: section["values"] for name, section in manifest.sections.items()}
         wanted = {name: section["values"] for name, section in sections.items()}
-        require_same(str(self.path), recorded, wanted, _CURE)
+        entries = recorded.get("entries") != wanted.get("entries")
+        accept = f"{_CURE}; other code alone: kgqa init CONFIG {self.path} --accept-changed-code"
+        require_same(str(self.path), recorded, wanted, accept if entries else _CURE)
         return manifest.digest
 
     def pin(self, name: str, values: Mapping[str, Any]) -> None:
@@ -232,9 +236,9 @@ class RunFolder:
 
     def untouched(self) -> bool:
         """Whether no work was done on it: no shards, no results; a graph and a sample are quickly made again."""
-        return not any(
-            atomic.exists(path)
-            for path in (self.shards_manifest, self.path / "results", self.path / "leases", self.dataset)
+        leased = any(name != CONFIGURATION for name in names_if_there(self.path / "leases"))
+        return not leased and not any(
+            atomic.exists(path) for path in (self.shards_manifest, self.path / "results", self.dataset)
         )
 
     def remake(self, config: Mapping[str, Any], sections: Sections, trusted: Mapping[str, Any]) -> None:
@@ -246,6 +250,15 @@ class RunFolder:
         shutil.rmtree(self.prompts, ignore_errors=True)
         atomic.write_file(self.config_file, _yaml(config))
         write_manifest(self.manifest_file, new_manifest(sections, trusted))
+
+    def accept_entries(self, sections: Sections) -> None:
+        """Go on with other code of the run's entries; the manifest keeps what it was before."""
+        manifest = self.manifest()
+        before = manifest.sections.get("entries", {}).get("values", {})
+        entries = {name: dict(section) for name, section in sections.items() if name == "entries"}
+        others = {name: section for name, section in manifest.sections.items() if name != "entries"}
+        changed = replace(manifest, sections={**others, **entries}, earlier=[*manifest.earlier, before])
+        write_manifest(self.manifest_file, changed)
 
     def pin_trust(self, trusted: Mapping[str, Any]) -> None:
         """Pin what the user who calls this agrees to; the owner of the manifest says who it was."""

@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import IO, Any, NoReturn
 
 from kgqa_hpc.errors import GraphFormatError, InputError
+from kgqa_hpc.text.opener import open_bytes
 
 _UTF8_BOM = b"\xef\xbb\xbf"
 _UTF16 = (b"\xff\xfe", b"\xfe\xff")
@@ -37,7 +38,7 @@ class TextStream(io.RawIOBase):
     ) -> None:
         self.path, self._error = path, error
         try:
-            self._file: Any = path.open("rb")
+            self._file: Any = open_bytes(path)
         except FileNotFoundError:
             raise error(
                 f"{path}: no such file", "check the path; relative ones start where the configuration lies"

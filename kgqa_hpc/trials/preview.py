@@ -14,13 +14,16 @@ from typing import Any
 
 from kgqa_hpc.anchors.anchor import Anchor
 from kgqa_hpc.config import RunConfig
+from kgqa_hpc.dataset.show import value_text
 from kgqa_hpc.engines.engine import Request, Response
 from kgqa_hpc.engines.process import EngineProcess
 from kgqa_hpc.runs.chain import build_chain, kind_of, schemas_of, set_engine
 from kgqa_hpc.runs.checks import missing_packages, require_packages
 from kgqa_hpc.steps import STEPS
+from kgqa_hpc.steps.evidence import begin
 from kgqa_hpc.steps.item import Item
 from kgqa_hpc.terminal import note
+from kgqa_hpc.text.numbers import about
 from kgqa_hpc.text.plain_text import printable
 from kgqa_hpc.trials.bench import small_sample, some_anchors
 from kgqa_hpc.work.item_scheduler import Limits, Scheduler, Task
@@ -68,7 +71,7 @@ def preview(whole: RunConfig, number: int) -> dict[str, Any]:
 
 def _sent(config: RunConfig, anchors: Sequence[Anchor], log: Path) -> dict[str, Any]:
     kind = kind_of(config)
-    items = [Item(anchor, output=kind.start(anchor)) for anchor in anchors]
+    items = [begin(kind, anchor) for anchor in anchors]
     heard: list[tuple[Request, Response, float]] = []
     seconds = 0.0
     for number, each in enumerate(config.passes):
@@ -173,7 +176,7 @@ def _lines(document: dict[str, Any]) -> Iterator[str]:
             yield f"    < {printable(request['text'])}"
         parts = (item["output"], item["verdicts"], item["features"], item["annotations"])
         for name, value in (pair for part in parts for pair in part.items()):
-            yield f"  {printable(name):<12} {printable(str(value))}"
+            yield f"  {printable(name):<12} {value_text(value)}"
         tokens = item["tokens"]
         yield f"  {tokens['prompt']:,} tokens read, {tokens['completion']:,} written, {item['seconds']:.1f} s"
         yield ""
@@ -181,7 +184,7 @@ def _lines(document: dict[str, Any]) -> Iterator[str]:
     each, all_ = document["per_item"], document["forecast"]
     yield f"an item   {each['prompt']:,.0f} tokens read, {each['completion']:,.0f} written, {each['seconds']:.2f} s"
     yield (
-        f"{all_['items']:,} would take {all_['hours']:,.1f} hours of an engine like this one with only "
-        f"{all_['in_flight']} requests in flight, {all_['prompt_tokens'] / 1e6:,.1f} million tokens read and "
-        f"{all_['completion_tokens'] / 1e6:,.1f} million written; kgqa bench measures full batches"
+        f"{all_['items']:,} would take {about(all_['prompt_tokens'] / 1e6)} million tokens read and "
+        f"{about(all_['completion_tokens'] / 1e6)} million written; {about(all_['hours'])} hours if only "
+        f"{all_['in_flight']} were in flight as here, far fewer in full batches (kgqa bench measures them)"
     )

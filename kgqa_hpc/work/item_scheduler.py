@@ -16,17 +16,17 @@ from collections import deque
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Protocol, TypeVar
+from typing import Protocol
 
 from kgqa_hpc.engines.engine import Request, Response
-from kgqa_hpc.errors import EngineDied, EngineError, KgqaError
+from kgqa_hpc.errors import EngineDied, EngineError
 from kgqa_hpc.steps.evidence import end
 from kgqa_hpc.steps.item import Item
 from kgqa_hpc.steps.step import Ask, Done, Outcome, Reject, Retry, Step, finish
-from kgqa_hpc.terminal import LOG
+from kgqa_hpc.work.guard import Guard
 from kgqa_hpc.work.pace import bring_up
 
-Given = TypeVar("Given")
+TURN = 0.5  # s of work on answers after which a turn ends, so that a stop and the clock are seen
 CANCEL_GRACE = 2.0  # s that an engine has to acknowledge a cancel before it is not waited for any longer
 
 
@@ -83,8 +83,7 @@ class Scheduler:
     """Moves tasks. `moved(task, ended)` is called after each answer, when it is in the item.
 
     `ended` means that this chain is over for the item. `last` tells whether an item that gets through the
-    chain is accepted (no later pass looks at it). `stopped()` ends the waiting between two starts of an
-    engine that dies.
+    chain is accepted (no later pass looks at it). `stopped()` ends the waiting between two starts of an engine.
     """
 
     def __init__(
@@ -101,20 +100,20 @@ class Scheduler:
         self.counters = Counters()
         self._chain = tuple(chain)
         self._engine = engine
-        self._limits = limits
-        self._run_seed = run_seed
+        self._limits, self._run_seed = limits, run_seed
         self._moved = moved
         self._last = last
         self._stopped = stopped
         self._queues: tuple[deque[Task], ...] = tuple(deque() for _ in self._chain)
         self._flight: dict[str, tuple[Task, float]] = {}
+        self._arrived: deque[tuple[Response, float]] = deque()  # answers no step has looked at yet
         self._groups: deque[list[Task]] = deque()  # suspects; each group gets the engine to itself
         self._alone = 0  # size of the group that has the engine alone; 0: none, the window is open to all
         self._held: list[Task] = []  # given up for the engine's errors; perhaps the engine is at fault
         self._streak = 0  # errors since the last good answer
         self._fruitless = 0  # deaths since the last answer
         self._sending = True
-        self._reported: set[tuple[int, str]] = set()  # failures of a step's code that were logged
+        self._guard = Guard()
 
     @property
     def waiting(self) -> int:
@@ -129,10 +128,10 @@ class Scheduler:
     def add(self, tasks: Iterable[Task]) -> None:
         """Queue tasks, each at the step it needs; a step without a prompt is done at once."""
         for task in tasks:
-            if self._chain[task.step].asks_about(task.item):
+            if (outcome := self._computed(task)) is None:
                 self._queues[task.step].append(task)
             else:
-                self._advance(task, self._guarded(task, partial(self._chain[task.step].run, task.item)))
+                self._advance(task, outcome)
 
     def drop(self, shard: str) -> None:
         """Forget a shard's tasks: another worker has it now. Answers still to come are not looked at."""
@@ -150,32 +149,35 @@ class Scheduler:
     def turn(self, timeout: float) -> int:
         """One round: send what there is room for, then take the answers that are there or wait for one.
 
-        Returns the number of answers; at once when nothing is in flight. Raises EngineError when the engine
-        dies again and again without an answer, or answers nothing but errors.
+        A turn ends after half a second of work on answers; the next one goes on with the rest. Returns how many
+        were taken; at once when nothing is in flight. Raises EngineError when the engine dies again and again
+        without an answer, or answers nothing but errors.
         """
         try:
             self._fill()
             if not self._flight:
                 self._settle()
                 return 0
-            responses = self._engine.receive(timeout)
+            if not self._arrived:
+                answers = self._engine.receive(timeout)
+                now = time.monotonic()
+                self._arrived.extend((answer, now) for answer in answers)
         except EngineDied as death:
             self._bury(death)
             return 0
-        now = time.monotonic()
-        for response in responses:
-            self._take(response, now)
-        return len(responses)
+        before, until = len(self._arrived), time.monotonic() + TURN
+        while self._arrived and time.monotonic() < until:
+            self._take(*self._arrived.popleft())
+        return before - len(self._arrived)
 
     def drain(self, enough: Callable[[], bool]) -> None:
         """Send nothing any more; wait for what is in flight until `enough()`, then cancel the rest."""
         self._sending = False
         while self._flight and not enough():
             self.turn(0.1)
-        if not self._flight:
-            return
         try:
-            self._engine.cancel()
+            if self._flight:
+                self._engine.cancel()
         except EngineDied:
             return
         give_up = time.monotonic() + CANCEL_GRACE
@@ -187,9 +189,9 @@ class Scheduler:
             return
         if not self._flight:
             self._alone = 0
+        if self._groups and self._flight:
+            return
         if self._groups:
-            if self._flight:
-                return
             batch = self._groups.popleft()
             self._alone = len(batch)
         elif self._alone:
@@ -207,19 +209,18 @@ class Scheduler:
         return batch
 
     def _send(self, batch: list[Task]) -> None:
-        requests = []
-        now = time.monotonic()
+        requests, now = [], time.monotonic()
         for task in batch:
             step = self._chain[task.step]
             ask = partial(step.request, task.item, task.attempt, self._run_seed, task.turn)
-            request = self._guarded(task, ask)
+            request = self._guard(step, task.item, ask)
             if isinstance(request, Retry):
                 self._advance(task, request)
                 continue
             self._flight[request.id] = (task, now)
             requests.append(request)
-        self.counters.requests += len(requests)
         if requests:
+            self.counters.requests += len(requests)
             self._engine.send(requests)
 
     def _take(self, response: Response, now: float) -> None:
@@ -239,11 +240,10 @@ class Scheduler:
             self._doubt_engine("answered with errors", response.error)
         else:
             self._streak = 0
-            if self._held:
-                self._release()
+            self._release()
         step = self._chain[task.step]
         take = partial(step.take, task.item, response, task.attempt, task.turn)
-        self._advance(task, self._guarded(task, take))
+        self._advance(task, self._guard(step, task.item, take))
 
     def _count(self, response: Response, duration: float) -> None:
         self._fruitless = 0
@@ -255,12 +255,9 @@ class Scheduler:
         counters.slowest = max(counters.slowest, duration)
 
     def _doubt_engine(self, did: str, error: str | None) -> None:
-        """Tell an engine that only ever answers with errors from items that deserve theirs."""
-        if not self._sending:
-            return
-        self._streak += 1
-        # By now every request of a full window has failed twice: it is not the items.
-        if self._streak > max(64, 2 * self._limits.window):
+        """Raise when every request of a full window has failed twice: then it is not the items."""
+        self._streak += self._sending
+        if self._sending and self._streak > max(64, 2 * self._limits.window):
             raise EngineError(
                 f"the engine {did} {self._streak} times in a row: {error}",
                 "mend it and run the same command again; none of these items was given up",
@@ -269,9 +266,9 @@ class Scheduler:
     def _advance(self, task: Task, outcome: Outcome) -> None:
         while isinstance(outcome, Done):
             task.step, task.attempt, task.turn, task.item.state = task.step + 1, 0, 0, {}
-            if task.step == len(self._chain) or self._chain[task.step].asks_about(task.item):
+            if task.step == len(self._chain) or (computed := self._computed(task)) is None:
                 break
-            outcome = self._guarded(task, partial(self._chain[task.step].run, task.item))
+            outcome = computed
         match outcome:
             case Done() if task.step < len(self._chain):
                 self._queues[task.step].append(task)
@@ -294,20 +291,16 @@ class Scheduler:
     def _may_ask_again(self, task: Task) -> bool:
         """Whether attempts are left; a step that asks nobody about the item would say the same again."""
         step = self._chain[task.step]
-        return step.asks_about(task.item) and task.attempt + 1 < (step.attempts or self._limits.attempts)
+        asks = self._guard(step, task.item, partial(step.asks_about, task.item))
+        return asks is True and task.attempt + 1 < (step.attempts or self._limits.attempts)
 
-    def _guarded(self, task: Task, work: Callable[[], Given]) -> Given | Retry:
-        """What a step's code gives; an exception in it is a failure of this item and ends nothing else."""
-        try:
-            return work()
-        except KgqaError:
-            raise
-        except Exception as problem:  # noqa: BLE001  it may be the code of an extension
-            step, kind = self._chain[task.step], type(problem).__name__
-            if (task.step, kind) not in self._reported:
-                self._reported.add((task.step, kind))
-                LOG.warning("%s: item %s: %s: %s", step.entry, task.item.id, kind, problem, exc_info=True)
-            return Retry(kind, lost_as="failed")
+    def _computed(self, task: Task) -> Outcome | None:
+        """The outcome of the task's step where it has nothing to ask about the item; None where it asks."""
+        step = self._chain[task.step]
+        asks = self._guard(step, task.item, partial(step.asks_about, task.item))
+        if isinstance(asks, Retry):
+            return asks
+        return None if asks else self._guard(step, task.item, partial(step.run, task.item))
 
     def _release(self) -> None:
         held, self._held = self._held, []
@@ -316,10 +309,12 @@ class Scheduler:
 
     def _settle(self) -> None:
         """Nothing is left to ask: the failures that were held back stand."""
-        if self._held and not self.waiting:
+        if not self.waiting:
             self._release()
 
     def _bury(self, death: EngineDied) -> None:
+        while self._arrived:
+            self._take(*self._arrived.popleft())
         lost = [task for task, _ in self._flight.values() if task.shard]
         self._flight.clear()
         self.counters.deaths += 1
@@ -344,7 +339,6 @@ class Scheduler:
         self._moved(task, True)
 
     def _restart(self, death: EngineDied) -> None:
-        before = self._fruitless
-        start = partial(self._engine.start, self._stopped)
+        before, start = self._fruitless, partial(self._engine.start, self._stopped)
         self._fruitless = bring_up(start, self._limits.restarts, self._stopped, before, death)
         self.counters.deaths += self._fruitless - before

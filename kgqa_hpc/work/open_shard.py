@@ -14,6 +14,7 @@ from typing import Any
 
 from kgqa_hpc.anchors.anchor import Anchor
 from kgqa_hpc.errors import StoreError
+from kgqa_hpc.steps.evidence import begin
 from kgqa_hpc.steps.item import Item
 from kgqa_hpc.steps.step import Step
 from kgqa_hpc.store.cleanup import quarantine_copy
@@ -123,7 +124,11 @@ class OpenShard:
                 return
             self.tasks.append(Task(Item.from_record(anchor, reached), self.name, step, attempt, turn))
         else:
-            self.tasks.append(Task(self._begin(anchor, before), self.name))
+            item = self._begin(anchor, before)
+            if item.status != "open":
+                self._rows[anchor.id] = self._tally.row(item.to_record())
+                return
+            self.tasks.append(Task(item, self.name))
         self._left.add(anchor.id)
 
     def _goes_on(self, before: Record) -> bool:
@@ -134,7 +139,7 @@ class OpenShard:
 
     def _begin(self, anchor: Anchor, before: Record | None) -> Item:
         if before is None:
-            return Item(anchor, output=self._chain[0].context.kind.start(anchor))
+            return begin(self._chain[0].context.kind, anchor)
         item = Item.from_record(anchor, before)
         item.status, item.reason = "open", None
         return item

@@ -172,7 +172,7 @@ class Reporter:
         total = status["items"]["total"]
         ended = min(status["items"]["ended"], total)
         words = f"shards {status['shards']['done']:,} of {status['shards']['total']:,}"
-        if accepted := acceptance_words(status["verdicts"]):
+        if accepted := acceptance_words(status):
             words += f" · {accepted}"
         if status["workers"]["alive"] > 1:
             words += f" · {status['workers']['alive']} workers"

@@ -1,7 +1,12 @@
 # shellcheck shell=bash
 # Settings of one cluster. Copy to site/local.sh and edit; the scripts source it before anything else.
-# Partition, account and the like belong to sbatch: set them once with SBATCH_PARTITION, SBATCH_ACCOUNT, … in your
-# shell's profile, or give them on the command line.
+# `kgqa submit` reads it, too. Another file: export KGQA_SITE=FILE.
+
+# Options of sbatch for all jobs, and for each job (they come behind the defaults in the scripts and win):
+# KGQA_SBATCH="--account=me --mail-type=FAIL"
+# KGQA_SBATCH_GRAPHLETS="--partition=cpu --cpus-per-task=32 --mem=64G"
+# KGQA_SBATCH_RUN="--partition=gpu --qos=normal --constraint=a100"
+# KGQA_SBATCH_MERGE="--partition=cpu --mem=16G"
 
 # Modules that bring Apptainer and Open MPI 5 (mpi4py in the image must be built for the same Open MPI release):
 # module load apptainer openmpi/5.0

@@ -151,3 +151,20 @@ def test_a_kind_without_a_sample_is_refused(
     done = run(tmp_path, "init")
     assert done.code == 2
     assert "has no sample anchor" in done.error
+
+
+def test_an_item_whose_first_fields_cannot_be_made_is_counted_and_explained(
+    kind: type[Single], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def start(self: Single, anchor: Anchor) -> dict[str, Any]:
+        if anchor.nodes[0].type == "gene" and anchor.id != "sample":
+            raise KeyError("name")
+        return {}
+
+    monkeypatch.setattr(kind, "start", start)
+    assert run(tmp_path).code == 0
+    counts = accounting(tmp_path)
+    assert counts["failed"] == {"single: KeyError: 'name'": 6 - counts["accepted"]}
+    assert 0 < counts["accepted"] < 6
+    lost = json.loads((tmp_path / "run/dataset/lost.jsonl").read_text().splitlines()[0])
+    assert "single: KeyError" in kgqa("explain", tmp_path / "run", lost["id"]).stdout

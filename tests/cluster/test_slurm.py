@@ -80,6 +80,41 @@ def test_the_pipeline_as_a_job_array_makes_the_same(
     assert answers_made(run) == answers_used(run)
 
 
+def test_the_documented_rehearsal_works_as_it_is_written(place: Place, slurm: Slurm) -> None:
+    page = (ROOT / "docs" / "cluster.md").read_text(encoding="utf-8")
+    block = page.partition("## Trying it without a cluster")[2].split("```")[1]
+    commands = (
+        block.partition("slurm_sandbox env")[2].partition("\n")[2].partition("tools/slurm_sandbox stop")[0]
+    )
+    assert "slurm/pipeline.sh" in commands
+    for name in ("slurm", "configs"):
+        (place.folder / name).symlink_to(ROOT / name)
+    slurm.wait(jobs_of(place("bash", "-ec", commands))["merge"])
+    run = place.run("runs/rehearsal")
+    assert dataset(run)
+    assert {log.name.rpartition("-")[0] for log in run.logs.glob("*.log")} == {
+        "kgqa-graphlets",
+        "kgqa-run",
+        "kgqa-merge",
+    }
+
+
+def test_of_a_chain_with_a_job_too_large_for_the_nodes_nothing_stays_in_the_queue(
+    place: Place, slurm: Slurm
+) -> None:
+    with pytest.raises(AssertionError, match="sbatch refused the job merge"):
+        place(
+            ROOT / "slurm" / "pipeline.sh",
+            place.config(0.02),
+            "oregano",
+            *ARRAY,
+            KGQA_RUN="array",
+            KGQA_SBATCH="--cpus-per-task=1 --mem=500M",
+            KGQA_SBATCH_MERGE="--mem=900G",
+        )
+    wait_for(lambda: not place("squeue", "--noheader").strip(), "an empty queue")
+
+
 def test_kgqa_submit_makes_the_same_and_status_shows_its_jobs(
     place: Place, slurm: Slurm, undisturbed: dict[str, bytes]
 ) -> None:

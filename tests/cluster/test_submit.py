@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import subprocess
 import sys
 from contextlib import suppress
 from pathlib import Path
@@ -18,6 +19,7 @@ from kgqa_hpc.cluster.submit import Commands, submit
 from kgqa_hpc.errors import InputError
 from kgqa_hpc.stages import STAGES
 from kgqa_hpc.store.run_folder import RunFolder
+from tests.project import CONFIG, write_graph
 from tests.runs import make_run
 from tests.waiting import wait_for
 from tests.work.rig import records
@@ -185,3 +187,81 @@ def lives(pid: int) -> bool:
 def test_a_command_that_fails_fails_the_job(run: RunFolder) -> None:
     with pytest.raises(RuntimeError, match="false ended with exit code 1"):
         Commands([["true"], ["false"]], str(run.path), 1)()
+
+
+@pytest.fixture
+def _picky_slurm(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A sbatch that refuses the merge job, and a scancel that keeps what it was given."""
+    programs = tmp_path / "bin"
+    programs.mkdir()
+    texts = {
+        "sbatch": f"""case "$* $(cat "$1" 2>/dev/null)" in *merge*) echo no such memory >&2; exit 1;; esac
+echo x >> {tmp_path}/jobs; n=$(wc -l < {tmp_path}/jobs)
+case "$*" in *--parsable*) echo 1$n;; *) echo Submitted batch job 1$n;; esac""",
+        "scancel": f'echo "$*" >> {tmp_path}/cancelled',
+    }
+    for name, text in texts.items():
+        (programs / name).write_text(f"#!/bin/sh\n{text}\n")
+        (programs / name).chmod(0o755)
+    monkeypatch.setenv("PATH", f"{programs}:{Path(sys.executable).parent}:{os.environ['PATH']}")
+
+
+@pytest.mark.usefixtures("_picky_slurm")
+def test_a_chain_of_which_one_job_is_refused_is_not_submitted(run: RunFolder, tmp_path: Path) -> None:
+    run.anchors.unlink()
+    with pytest.raises(
+        InputError, match=r"kgqa-merge could not be submitted: .*no such memory.*cancelled.*11, 12"
+    ):
+        submit(run.path, Resources(), STAGES)
+    assert (tmp_path / "cancelled").read_text() == "11 12\n"
+    assert slurm.recorded_jobs(run.logs) == []
+
+
+@pytest.mark.usefixtures("_picky_slurm")
+def test_the_pipeline_cancels_what_it_submitted_and_names_the_refused_job(tmp_path: Path) -> None:
+    write_graph(tmp_path)
+    (tmp_path / "run.yaml").write_text(CONFIG)
+    site = tmp_path / "site.sh"
+    site.touch()
+    command = ["bash", SLURM / "pipeline.sh", tmp_path / "run.yaml", tmp_path / "made"]
+    more = {"KGQA_COMMAND": f"{sys.executable} -m kgqa_hpc", "KGQA_SITE": str(site)}
+    done = subprocess.run(
+        command, capture_output=True, text=True, env={**os.environ, **more}, check=False, timeout=100
+    )
+    assert done.returncode == 1, done.stderr
+    assert "error: sbatch refused the job merge" in done.stderr
+    assert "11 12" in done.stderr
+    assert "KGQA_SBATCH_MERGE" in done.stderr
+    assert (tmp_path / "cancelled").read_text() == "11 12\n"
+
+
+@pytest.mark.usefixtures("_no_slurm")
+def test_jobs_without_a_gpu_never_get_the_workers_partition_and_constraints(run: RunFolder) -> None:
+    run.anchors.unlink()
+    shown = scripts(run, partition="gpu", account="me", options={"constraint": "a100", "qos": "high"})
+    for name, script in shown.items():
+        assert "--account=me" in script
+        assert all((word in script) == (name == "kgqa-run") for word in ("=gpu", "a100", "=high")), name
+
+
+def test_the_site_file_of_the_scripts_gives_submitted_jobs_their_options(
+    run: RunFolder, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run.anchors.unlink()
+    (tmp_path / "site.sh").write_text(
+        'KGQA_SBATCH="--account=lab"\nKGQA_SBATCH_RUN="--partition=gpu --gres=gpu:a100:1 --mem=99G"\n'
+        'export KGQA_SBATCH_MERGE="--partition=cpu --mem=1G --exclusive"\n'
+    )
+    monkeypatch.setenv("KGQA_SITE", str(tmp_path / "site.sh"))
+    shown = {name: text.replace("#SBATCH ", "").splitlines() for name, text in scripts(run, cpus=7).items()}
+    assert all("--account=lab" in lines for lines in shown.values())
+    assert {"--partition=gpu", "--gres=gpu:a100:1", "--mem=99G", "--cpus-per-task=7"} <= set(
+        shown["kgqa-run"]
+    )
+    assert not any("gpus-per-task" in line for line in shown["kgqa-run"]), "gres says it"
+    assert {"--partition=cpu", "--mem=1G", "--exclusive"} <= set(shown["kgqa-merge"])
+    assert "--mem=32G" in shown["kgqa-graphlets"]
+    assert "--mem=48G" in scripts(run, memory="48G")["kgqa-run"], "what is asked for wins"
+    monkeypatch.setenv("KGQA_SITE", str(tmp_path / "none.sh"))
+    with pytest.raises(InputError, match="no such file"):
+        scripts(run)

@@ -200,3 +200,13 @@ def test_nothing_foreign_steers_a_terminal(make_run: Any) -> None:
     text = render(evil)
     assert "title" in text
     assert not set(text) & set("\x1b\x9b\x07\u202e\u2066\r\x7f\ufeff")
+
+
+def test_each_turn_of_a_step_is_told_apart(make_run: Any) -> None:
+    run = make_run()
+    run.finish()
+    story = explain(run.folder.path, run.ids[10])
+    story["requests"].append({**story["requests"][0], "turn": 1})
+    text = render(story)
+    assert " generate, attempt 1 " in text
+    assert " generate, turn 2, attempt 1 " in text

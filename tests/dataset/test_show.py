@@ -12,7 +12,7 @@ from typer.testing import CliRunner
 
 from kgqa_hpc.cli import app
 from kgqa_hpc.dataset.merge import merge
-from kgqa_hpc.dataset.show import render, show
+from kgqa_hpc.dataset.show import render, show, why_none
 from kgqa_hpc.errors import InputError
 from kgqa_hpc.text.plain_text import plain, plain_line
 
@@ -37,6 +37,20 @@ def test_a_group_and_a_number_narrow_what_is_shown(folder: Path) -> None:
     with pytest.raises(InputError, match="no group 'shape 9'") as caught:
         show(folder, "accepted", "shape 9")
     assert "shape 1, shape 2, shape 3" in caught.value.cure
+
+
+def test_verdicts_are_words_not_python(folder: Path) -> None:
+    text = render(show(folder, "rejected", number=1))
+    assert "valid_question: no" in text
+    assert "{" not in text
+    assert "False" not in text
+
+
+def test_an_empty_answer_names_the_records_that_are_there(folder: Path) -> None:
+    lines = why_none(folder, "accepted").splitlines()
+    assert lines[0] == "none accepted"
+    assert lines[1].endswith(f"rejected: kgqa show {folder} --rejected")
+    assert "accepted: kgqa show" in why_none(folder, "lost")
 
 
 def test_the_command_prints_records_and_refuses_two_files_at_once(folder: Path) -> None:

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from pydantic import BaseModel, ValidationError
 
-from kgqa_hpc.engines.config import OPERATIONAL, EngineConfig, parse_engine, with_paths
+from kgqa_hpc.engines.config import OPERATIONAL, EngineConfig, parse_engine
 from kgqa_hpc.engines.engine import EngineSettings, Request
 from kgqa_hpc.engines.process import EngineProcess
 from kgqa_hpc.engines.registry import ENGINES
@@ -78,11 +78,10 @@ def test_what_never_had_an_effect_is_passed_over_and_is_no_setting() -> None:
 
 def test_files_are_found_from_the_configurations_folder_and_hub_ids_stay(tmp_path: Path) -> None:
     (tmp_path / "models" / "mine").mkdir(parents=True)
-    assert with_paths({"kind": "cpu", "model": "m.gguf"}, tmp_path)["model"] == str(tmp_path / "m.gguf")
-    local = with_paths({"kind": "lmdeploy", "model": "models/mine"}, tmp_path)
-    assert local["model"] == str(tmp_path / "models" / "mine")
-    assert with_paths({"kind": "lmdeploy", "model": "org/name"}, tmp_path)["model"] == "org/name"
-    assert with_paths({"kind": "nobody", "model": "x"}, tmp_path) == {"kind": "nobody", "model": "x"}
+    assert parse_engine({"kind": "cpu", "model": "m.gguf"}, tmp_path).model == str(tmp_path / "m.gguf")
+    local = parse_engine({"kind": "lmdeploy", "model": "models/mine"}, tmp_path)
+    assert local.model == str(tmp_path / "models" / "mine")
+    assert parse_engine({"kind": "lmdeploy", "model": "org/name"}, tmp_path).model == "org/name"
 
 
 def test_what_changes_answers_is_recorded_and_what_does_not_is_not() -> None:

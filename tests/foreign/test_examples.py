@@ -222,7 +222,7 @@ FIELDS = st.dictionaries(WORDS, VALUES | st.dictionaries(WORDS, VALUES, max_size
 def test_the_header_of_a_sealed_file_is_believed_or_refused(
     run: RunFolder, fields: dict[str, Any], honest: bool, whole: bool, damages: Any
 ) -> None:
-    made_by = ResultOrigin("main", "0" * 64, "1" * 64)
+    made_by = ResultOrigin("main", "0" * 64)
     true = {"format": "kgqa-result", "version": 2, "bytes": HEADER_BYTES + 8, "sha256": "0" * 64}
     origin = made_by.header("shard-000000", "2" * 64)
     try:

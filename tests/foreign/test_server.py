@@ -13,14 +13,12 @@ import pytest
 from kgqa_hpc.config import parse_config
 from kgqa_hpc.runs import fingerprint
 from kgqa_hpc.runs.trust import effects
-from kgqa_hpc.store.partition import read_shards_manifest
-from kgqa_hpc.store.results import read_result, write_result
 from kgqa_hpc.store.run_folder import RunFolder
 from kgqa_hpc.store.shards import write_anchors
 from tests import command
 from tests.command import Done
 from tests.foreign.test_terminal import EVIL, printed
-from tests.runs import anchors, make_run
+from tests.runs import anchors
 from tests.servers import QuietHandler, serving
 
 KEY = "sk-test-0123456789abcdef"
@@ -54,9 +52,9 @@ def address() -> Iterator[str]:
             self.reply(status, body.encode(), {"X-Key": KEY})
 
         def answer(self, turn: int) -> str:
-            texts = "question answer my_answer analysis reflection draft_question draft_answer"
+            texts = "question answer my_answer analysis reflection draft_question draft_answer decline_reason"
             texts += " question_reasoning answer_reasoning"
-            verdicts = dict.fromkeys(["valid_question", "original_answer_valid"], True)
+            verdicts = dict.fromkeys(["valid_question", "original_answer_valid", "worth_asking"], True)
             content = {
                 **dict.fromkeys(texts.split(), f"Is {KEY} a key, and why is it one?"),
                 **verdicts,
@@ -122,23 +120,3 @@ def test_absurd_numbers_and_an_echoed_key_cost_no_run_and_reach_no_file(tmp_path
     kgqa("show", run.path, "--lost")
     assert files_with(run.path, "question_reasoning"), "the search finds what is compressed"
     assert files_with(run.path, KEY) == []
-
-
-@pytest.mark.parametrize("number", [2**63, 10**30])
-def test_absurd_numbers_that_earlier_versions_wrote_are_counted_and_merged(
-    tmp_path: Path, number: Any
-) -> None:
-    run = make_run(tmp_path / "run", 4)
-    kgqa("run", run.path)
-    entry = read_shards_manifest(run).shards[0]
-    path = run.result("main", entry.name)
-    rows = list(read_result(path))
-    path.unlink()
-    for row in rows:
-        for request in row["trace"]:
-            request["tokens"] = dict.fromkeys(request["tokens"], number)
-    write_result(path, rows, run.origin("main").header(entry.name, entry.sha256))
-    (run.path / "status.json").unlink(missing_ok=True)
-    for verb in ("status", "merge", "run", "report", "status"):
-        kgqa(verb, run.path)
-    assert RunFolder.open(run.path).quarantine.exists() is False

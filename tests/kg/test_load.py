@@ -16,7 +16,6 @@ from kgqa_hpc.kg.settings import (
     SourceSettings,
     graph_config,
     model_of,
-    resolve_paths,
 )
 from kgqa_hpc.kg.sources import SOURCES
 
@@ -121,11 +120,12 @@ def test_a_section_is_dumped_with_the_keys_of_its_source_and_reads_back_the_same
 
 def test_only_keys_that_hold_paths_are_resolved(tmp_path: Path):
     section = {"source": "csv", "nodes": ["a.csv", "b.csv"], "edges": "e.csv", "exclude_edge_types": ["r"]}
-    found = resolve_paths(section, tmp_path)
-    assert found["nodes"] == [str(tmp_path / "a.csv"), str(tmp_path / "b.csv")]
-    assert found["edges"] == str(tmp_path / "e.csv")
-    assert found["exclude_edge_types"] == ["r"]
-    assert resolve_paths({"source": "unknown", "path": "x"}, tmp_path)["path"] == "x"
+    found = graph_config({**section, "hydrate": "names.yaml"}, tmp_path)
+    assert found.nodes == [str(tmp_path / "a.csv"), str(tmp_path / "b.csv")]
+    assert found.edges == str(tmp_path / "e.csv")
+    assert found.hydrate == str(tmp_path / "names.yaml")
+    assert found.exclude_edge_types == ["r"]
+    assert graph_config(section).edges == "e.csv"
 
 
 class _Planets:

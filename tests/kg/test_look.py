@@ -9,7 +9,7 @@ from typer.testing import CliRunner
 from kgqa_hpc.cli import app
 from kgqa_hpc.errors import InputError
 from kgqa_hpc.kg import connectivity, look
-from kgqa_hpc.kg.look_text import one_line
+from kgqa_hpc.kg.look import one_line
 from kgqa_hpc.kg.reduce import Wanted, reduce_to
 
 CONFIG = """graph: {{source: csv, nodes: {0}/n.csv, edges: {0}/e.csv, min_degree: 1}}

@@ -12,6 +12,7 @@ from kgqa_hpc.errors import PromptError
 from kgqa_hpc.prompts import folders
 from kgqa_hpc.prompts.folders import shipped_prompts
 from kgqa_hpc.prompts.prompt import Prompt, load_prompt, try_prompt
+from kgqa_hpc.prompts.safe_text import clean_text
 
 KIND = GraphletAnchors()
 PAIR = {"question": "A question?", "answer": "An answer."}
@@ -145,13 +146,13 @@ def test_a_missing_folder_is_refused(tmp_path: Path) -> None:
             "prompt own: 'edgs' is undefined, did you mean edges?",
         ),
         ('{% include "modules/anchor.md" %}', "{{ question }}", "prompt own: 'question' is undefined"),
-        ('{% include "modules/anchor.md" %}', "{{ nodes + 1 }}", "prompt own: can only concatenate list"),
-        ('{% include "modules/anchor.md" %}', "{{ 1 / 0 }}", "prompt own: division by zero"),
+        ('{% include "modules/anchor.md" %}', "{{ nodes + 1 }}", "}}: can only concatenate list"),
+        ('{% include "modules/anchor.md" %}', "{{ 1 / 0 }}", "}}: division by zero"),
         ('{% include "modules/anchor.md" %}', "{% include edges %}", "own.md: only {% include"),
         (
             '{% include "modules/anchor.md" %}',
             "{{ nodes.__class__.__mro__ }}",
-            "prompt own: access to attribute",
+            "}}: access to attribute",
         ),
         ("{% block user %}", "stray {% block user %}", "own.md: text outside of the blocks"),
         ("{% block user %}", "{% block other %}", "own.md: needs the blocks system and user"),
@@ -160,6 +161,20 @@ def test_a_missing_folder_is_refused(tmp_path: Path) -> None:
 def test_a_flaw_is_refused_with_file_and_place(tmp_path: Path, old: str, new: str, expected: str) -> None:
     assert GOOD.count(old) == 1
     assert expected in refusal(tmp_path, GOOD.replace(old, new))
+
+
+def test_a_part_of_a_node_by_a_name_is_told_with_line_text_and_the_loop_that_works(tmp_path: Path) -> None:
+    loop = "{% for n in nodes %}\n- {{ n.name }}\n{% endfor %}"
+    own(tmp_path, GOOD.replace('{% include "modules/anchor.md" %}', loop))
+    prompt = load_prompt("own", tmp_path)
+    line = (tmp_path / "own.md").read_text().split("\n").index("- {{ n.name }}") + 1
+    with pytest.raises(PromptError) as caught:
+        try_prompt(prompt, "step generate", [{"nodes": [(0, "aspirin", "drug")], "edges": []}])
+    assert (
+        f"own.md line {line}: - {{{{ n.name }}}}: 'tuple object' has no attribute 'name'"
+        in caught.value.message
+    )
+    assert "{% for number, name, type in nodes %}" in caught.value.cure
 
 
 def test_a_flaw_within_a_module_names_the_module_and_its_line(tmp_path: Path) -> None:
@@ -212,7 +227,7 @@ def test_rendering_never_evaluates_what_a_variable_holds() -> None:
     prompt: Prompt = load_prompt("filter")
     for text in ("{{ 7 * 7 }}", "{% include 'modules/task.md' %}", "{# gone #}"):
         user = prompt.render(PAIR | {"question": text})[1]["content"]
-        assert text in user
+        assert clean_text(text) in user
 
 
 def test_a_domain_of_the_users_own_stands_in_the_own_folder(tmp_path: Path) -> None:

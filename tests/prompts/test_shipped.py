@@ -10,8 +10,8 @@ import yaml
 
 from kgqa_hpc.anchors.graphlet import GraphletAnchors
 from kgqa_hpc.engines.schema import check
-from kgqa_hpc.prompts.flat_schema import lacking
 from kgqa_hpc.prompts.folders import Folders, shipped_prompts
+from kgqa_hpc.prompts.front_matter import lacking
 from kgqa_hpc.prompts.prompt import load_prompt
 from kgqa_hpc.steps import STEPS
 from kgqa_hpc.text.text_form import read_form
@@ -33,10 +33,10 @@ PARTS = {
     "p3_4": "analyse roles question answer final",
     "p3_5": "analyse roles question answer example_simple final",
     "p4_1": "reflection",
-    "p4_2": "reflection example_complex",
+    "p4_2": "reflection example_reflection",
     "p4_3": "reflection criteria_question criteria_answer",
-    "p4_4": "reflection criteria_question criteria_answer example_complex",
-    "p4_5": "question answer reflection criteria_question criteria_answer example_complex",
+    "p4_4": "reflection criteria_question criteria_answer example_reflection",
+    "p4_5": "question answer reflection criteria_question criteria_answer example_reflection",
     "p5": "analyse roles question answer reflection criteria_question criteria_answer example_complex final",
 }
 
@@ -163,6 +163,17 @@ def test_edge_types_are_shown_only_on_request() -> None:
         "- Third node —treats→ Second node",
         "- Third node —binds→ First node",
     ]
+
+
+PRODUCTION = ("p5", "path", "fact", "script", "puzzle", "hub", "context")
+
+
+@pytest.mark.parametrize("name", PRODUCTION)
+def test_every_production_prompt_lets_the_model_decline_with_a_reason(name: str) -> None:
+    prompt = load_prompt(name)
+    fields = list(prompt.schema["properties"])
+    assert fields.index("decline_reason") + 1 == fields.index("worth_asking") < fields.index("question")
+    assert "worth_asking to false when" in prompt.system
 
 
 def test_modules_hold_no_prompt_twice() -> None:

@@ -11,8 +11,8 @@ import pytest
 
 from kgqa_hpc.drawing.graph_layout import many_nodes
 from kgqa_hpc.intervals import wilson
-from kgqa_hpc.report import drawn_graphs, node_use
-from kgqa_hpc.report.drawn_graphs import covered_graph, group_drawings
+from kgqa_hpc.report import graph_pictures, node_use
+from kgqa_hpc.report.graph_pictures import covered_graph, group_drawings
 from kgqa_hpc.report.node_use import count_nodes
 from tests.report.test_node_use import node, parts
 
@@ -63,7 +63,7 @@ def test_another_process_draws_the_same_picture(tmp_path: Path) -> None:
     paths = hub_and_others(tmp_path)
     code = (
         "import sys; from pathlib import Path; from kgqa_hpc.report.node_use import count_nodes\n"
-        "from kgqa_hpc.report.drawn_graphs import covered_graph\n"
+        "from kgqa_hpc.report.graph_pictures import covered_graph\n"
         "print(covered_graph(count_nodes([Path(p) for p in sys.argv[1:]], seed=3)), end='')"
     )
     command = [sys.executable, "-c", code, *map(str, paths)]
@@ -86,7 +86,7 @@ def test_the_picture_says_what_was_sampled_and_stays_small(
     assert told in drawn
     assert drawn.count("<circle") == 300
     monkeypatch.setattr(node_use, "SAMPLED", 20)
-    monkeypatch.setattr(drawn_graphs, "LINKS", 190)
+    monkeypatch.setattr(graph_pictures, "LINKS", 190)
     few = covered_graph(count_nodes(parts(tmp_path, [(nodes, dense)]), seed=1))
     assert "20 of 300 nodes, drawn by chance in proportion to their accepted questions" in few
     assert few.count("L") - few.count("LL") >= 190

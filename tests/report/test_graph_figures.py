@@ -9,7 +9,7 @@ from typing import Any
 from kgqa_hpc.dataset.merge import merge
 from kgqa_hpc.kg.file import read_graph
 from kgqa_hpc.kg.profile import NameLengths, Profile, Profiles, dump_profiles, profile, read_profiles
-from kgqa_hpc.report.graph_figures import graph_figures
+from kgqa_hpc.report.graph_pictures import graph_figures
 from kgqa_hpc.report.page import write_report
 from tests.families.graphs import random_graph
 from tests.families.sampled_runs import sampled

@@ -6,13 +6,17 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from kgqa_hpc.errors import InputError
 from kgqa_hpc.status import history
+from kgqa_hpc.status.cost import _half_width
 from kgqa_hpc.status.forecast import DAY, ENOUGH, PUBLISHED_TOKENS, Pilot, forecast, item_pace, plan, render
 from kgqa_hpc.store.partition import partition, read_shards_manifest
 from kgqa_hpc.store.results import write_result
 from kgqa_hpc.store.run_folder import RunFolder
+from kgqa_hpc.text.numbers import about
 from tests.runs import make_run
 
 GENERATED, JUDGED = 269_574, 264_373  # sections 3.1.3 and 3.3: questions generated, pairs judged
@@ -142,3 +146,48 @@ def test_the_speed_of_a_gpu_as_given_outweighs_that_of_the_pilot(tmp_path: Path)
 def test_a_pilot_that_measured_too_little_is_refused(tmp_path: Path) -> None:
     with pytest.raises(InputError, match=f"a pilot needs {ENOUGH} items"):
         plan(make_run(tmp_path / "run", 10).path, pilot=make_run(tmp_path / "pilot", 10).path)
+
+
+SERVER = {"kind": "openai", "model": "m", "base_url": "https://api.example.org/v1"}
+OTHERS: dict[str, Any] = {"passes": [{"name": "main", "steps": ["generate", "judge"], "engine": SERVER}]}
+
+
+def test_somebody_elses_server_has_no_gpus_and_no_published_speed(tmp_path: Path) -> None:
+    document = plan(make_run(tmp_path / "run", 200, **OTHERS).path)
+    text = render(document)
+    assert document["wall_seconds"] is None
+    assert "time      not known" in text
+    for word in ("GPU", "A6000", "jobs"):
+        assert word not in text
+
+
+def test_the_cost_is_that_of_the_pilots_tokens_with_an_interval_from_its_shards(tmp_path: Path) -> None:
+    pilot = _part_done(tmp_path / "pilot", {"main": 10}, tokens=300, **OTHERS)
+    document = plan(make_run(tmp_path / "run", 1000, **OTHERS).path, pilot=pilot.path, price=(2.0, 10.0))
+    cost = document["cost"]
+    assert (cost["prompt_tokens"], cost["completion_tokens"]) == (5_000, 300_000)
+    assert cost["total"] == pytest.approx(0.01 + 3.0)
+    assert cost["low"] == pytest.approx(cost["high"]) == pytest.approx(cost["total"]), "all shards alike"
+    assert "cost      about 3.01 (3.01 to 3.01)" in render(document)
+    assert cost["measured_cost"] == pytest.approx(0.602)
+
+
+def test_a_cost_without_measured_tokens_is_refused_with_the_cure(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="a cost needs the tokens of 20 items") as caught:
+        plan(make_run(tmp_path / "run", 200, **OTHERS).path, price=(0.5, 1.5))
+    assert "--pilot" in caught.value.cure
+
+
+@settings(max_examples=25, deadline=None)
+@given(st.lists(st.tuples(st.integers(1, 50), st.floats(0, 100)), min_size=2, max_size=30))
+def test_the_interval_shrinks_with_more_shards_of_the_same_spread(shards: list[tuple[int, float]]) -> None:
+    sizes, costs = [size for size, _ in shards], [cost for _, cost in shards]
+    few, many = _half_width(sizes, costs), _half_width(sizes * 4, costs * 4)
+    assert few is not None
+    assert many is not None
+    assert 0 <= many <= few + 1e-9
+
+
+def test_digits_are_those_a_figure_deserves() -> None:
+    numbers = (57_600_002, 0.4028, 290, 0, 21.34, 999.9)
+    assert [about(one) for one in numbers] == ["57,600,000", "0.403", "290", "0", "21.3", "1,000"]

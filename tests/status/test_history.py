@@ -27,7 +27,7 @@ def test_the_rate_is_told_a_day_and_for_the_last_hour(run: RunFolder) -> None:
     began = time.time() - 90_060
     for now, ended in ((0, 0), (60, 30), (90_000, 30), (90_060, 90)):
         history.note(run.logs, ended, now=began + now)
-    assert "items     20 of 100 · 64,800 a day (last hour 86,400)" in render(survey(run.path))
+    assert "items     20 of 100 · 45.0 a minute" in render(survey(run.path))
 
 
 def test_a_damaged_history_costs_a_note(tmp_path: Path) -> None:

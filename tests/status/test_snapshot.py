@@ -11,7 +11,7 @@ import pytest
 
 from kgqa_hpc.cluster import slurm
 from kgqa_hpc.errors import InputError
-from kgqa_hpc.status.pass_totals import PassTotals
+from kgqa_hpc.status.pass_totals import PassTotals, acceptance_words
 from kgqa_hpc.status.render import WATCH_EVERY, metrics, render, watch
 from kgqa_hpc.status.snapshot import compose, load_totals, survey, to_document
 from kgqa_hpc.status.worker_states import (
@@ -253,3 +253,10 @@ def test_what_somebody_else_left_in_the_folder_is_not_opened(run: RunFolder) -> 
     ):
         os.mkfifo(path)
     assert_adds_up(survey(run.path))
+
+
+def test_no_share_is_shown_while_a_second_judge_is_at_work() -> None:
+    counts = {"accepted": 3, "rejected": 141}
+    assert acceptance_words({"verdicts": counts, "complete": False, "passes": [1, 2]}) == "accepted 3 so far"
+    assert "%" in acceptance_words({"verdicts": counts, "complete": True, "passes": [1, 2]})
+    assert "%" in acceptance_words({"verdicts": counts, "complete": False, "passes": [1]})

@@ -46,6 +46,8 @@ def pair_text() -> Callable[..., str]:
     def text(**changes: object) -> str:
         fields = {
             "analysis": "Gene, disease, compound.",
+            "decline_reason": "",
+            "worth_asking": True,
             "draft_question": "Which gene is connected?",
             "draft_answer": "ATP7B.",
             "reflection": "Too easy.",

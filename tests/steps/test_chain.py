@@ -35,6 +35,23 @@ def test_a_generated_pair_is_the_final_one_not_the_draft(
     assert item.output == {"question": QUESTION, "answer": ANSWER, **roles}
 
 
+def test_a_model_may_decline_an_anchor(
+    item: Item, chain: list[Step], pair_text: Text, stop: StopAnswer
+) -> None:
+    text = pair_text(worth_asking=False, decline_reason="Five names without a difference that matters.")
+    assert chain[0].take(item, stop(text), 0) == Reject("declined")
+    assert item.output == {}
+    assert "Five names" in item.trace[0]["text"]
+
+
+def test_the_name_of_an_entity_may_be_as_long_as_the_prompt_shows_it(
+    item: Item, chain: list[Step], pair_text: Text, stop: StopAnswer
+) -> None:
+    compound = "2-" + "methyl" * 50
+    assert chain[0].take(item, stop(pair_text(question_entities=[compound] * 4)), 0) == Done()
+    assert item.output["question_entities"] == [compound] * 4
+
+
 def test_a_mended_answer_is_marked(item: Item, chain: list[Step], pair_text: Text, stop: StopAnswer) -> None:
     assert chain[0].take(item, stop(f"Here you are: {pair_text()}"), 0) == Done()
     assert item.trace[0]["repaired"]
@@ -135,8 +152,11 @@ def test_each_pass_has_its_own_steps() -> None:
 
 
 def test_a_prompt_of_another_step_is_refused() -> None:
-    with pytest.raises(PromptError, match=r"step generate: filter is a prompt of step judge"):
+    with pytest.raises(PromptError, match=r"step generate: filter is a prompt of step judge") as caught:
         build_chain(config(generate="filter"), "write")
+    assert "prompts of step generate: " in caught.value.cure
+    assert "p5" in caught.value.cure
+    assert "filter" not in caught.value.cure, "only prompts that fit are listed"
 
 
 @pytest.mark.parametrize(

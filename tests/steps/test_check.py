@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from kgqa_hpc.anchors.anchor import Anchor, Node, Relation
+from kgqa_hpc.anchors.graphlet import GraphletAnchors
 from kgqa_hpc.config import parse_config
 from kgqa_hpc.engines.engine import Response
 from kgqa_hpc.errors import InputError
@@ -81,7 +82,7 @@ def test_an_unguided_answer_without_its_form_is_read_and_rejected_by_the_check_n
     generate, gate = build_chain(config, "main")
     assert "pattern" in generate.prompt.schema["properties"]["question"]
     answer = dict.fromkeys(generate.prompt.schema["properties"], "Some words that stand here.")
-    answer |= {"question_entities": [], "answer_entities": []}
+    answer |= {"question_entities": [], "answer_entities": [], "worth_asking": True}
     for pair, reason in (
         (("Name the gene of a tremor with copper.", "A defect of ATP7B does."), "check: no question"),
         (("Which gene causes tremor with copper?", "A defect of the gene ATP7B"), "check: no sentence"),
@@ -90,6 +91,21 @@ def test_an_unguided_answer_without_its_form_is_read_and_rejected_by_the_check_n
         text = json.dumps({**answer, "question": pair[0], "answer": pair[1]})
         assert isinstance(generate.take(item, Response("r", text, "stop"), 0), Done)
         assert gate.run(item) == Reject(reason)
+
+
+def test_the_worked_example_of_the_default_prompt_passes_the_default_check() -> None:
+    text = load_prompt("p5").system
+    pair = json.loads(text[text.index('{"analysis') :].split("\n")[0])
+    names = ("Kayser-Fleischer ring", "Hepatolenticular degeneration", "ATP7B", "Tremor")
+    edges = (Relation(1, 0, ""), Relation(2, 1, ""), Relation(1, 3, ""))
+    anchor = Anchor(
+        "example", "graphlet", "shape 2", tuple(Node(n, n, "") for n in names), edges, data={"shape": 2}
+    )
+    facts = GraphletAnchors().facts(anchor, pair)
+    assert facts["question_nodes"] == [0]
+    assert set(facts["answer_nodes"]) >= {1, 2}
+    assert not facts["answer_leak"]
+    assert facts["hops"] == 2
 
 
 def test_what_is_copied_from_the_prompts_example_is_seen() -> None:
@@ -110,6 +126,8 @@ def test_what_is_copied_from_the_prompts_example_is_seen() -> None:
         ("Ethanol (1) acts on the receptor (3).", ["(1)", "(3)"]),
         ("Which signalling pathway and which gene network act?", []),
         ("At the edge of the tongue?", []),
+        ("What did the study show in Figure 2, as shown above?", ["the study", "figure 2", "as shown above"]),
+        ("Does the texture differ, as the study of enzymes and a figure of merit say?", []),
         ("In the graphlet, which vertex?", ["graphlet", "vertex"]),
         ("A photograph of a paragraph?", []),
         ("Through its connection to RAP1A it acts.", ["connection"]),

@@ -12,7 +12,7 @@ import pytest
 from kgqa_hpc.columns import Column, fits
 from kgqa_hpc.steps import STEPS
 from kgqa_hpc.steps.item import Item
-from kgqa_hpc.steps.step import Ask, Done, Outcome, Step
+from kgqa_hpc.steps.step import Ask, Done, Outcome, Reject, Retry, Step
 from tests.golden.command import Ended, kgqa
 from tests.project import write_graph
 
@@ -104,6 +104,11 @@ def a_stray_annotation(item: Item) -> Outcome:
     return Done()
 
 
+def a_set_as_feature(item: Item) -> Outcome:
+    item.features["words"] = {"a", "b"} if sum(item.id.encode()) % 2 else 2
+    return Done()
+
+
 def some_are_text(item: Item) -> Outcome:
     item.annotations["flesch"] = "34.2" if sum(item.id.encode()) % 2 else 34
     return Done()
@@ -113,6 +118,7 @@ def some_are_text(item: Item) -> Outcome:
     ("compute", "reason"),
     [
         (some_fail, "readability: ZeroDivisionError"),
+        (a_set_as_feature, "readability: features cannot be written: Type is not JSON serializable: set"),
         (a_typo, "readability: felsch is no column of it, did you mean flesch?"),
         (a_stray_annotation, "readability: felsch is no column of it, did you mean flesch?"),
         (some_are_text, "readability: column flesch is no double"),
@@ -131,11 +137,68 @@ def test_an_item_on_which_a_step_fails_is_counted_and_the_others_go_on(
     )
 
 
+@pytest.mark.parametrize(
+    ("outcome", "words"),
+    [
+        (Reject(None), "gave the reason None on item g"),  # type: ignore[arg-type]
+        (Retry("no", "lost"), "lost_as is"),  # type: ignore[arg-type]
+    ],
+)
+def test_an_outcome_with_wrong_parts_ends_the_preview(
+    outcome: Outcome, words: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    use(monkeypatch, lambda item: outcome)
+    done = command("preview", tmp_path)
+    assert done.code == 2
+    assert words in done.error
+
+
+def test_asks_about_that_raises_fails_that_item_alone(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def asks_about(self: Step, item: Item) -> bool:
+        if sum(item.id.encode()) % 2:
+            raise LookupError("no state")
+        return False
+
+    use(monkeypatch, lambda item: Done())
+    monkeypatch.setattr(STEPS.get("readability"), "asks_about", asks_about)
+    assert command("all", tmp_path).code == 0
+    counts = json.loads((tmp_path / "run/dataset/accounting.json").read_text())
+    assert counts["failed"]["readability: LookupError"] > 0
+    assert counts["accepted"] > 0
+
+
 def test_done_fills_the_columns_that_it_names(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     use(monkeypatch, lambda item: Done(flesch=1.5), Column("flesch", "double", "A score."))
     assert command("all", tmp_path).code == 0
     lines = (tmp_path / "run/dataset/accepted.jsonl").read_text().splitlines()
     assert {json.loads(line)["flesch"] for line in lines} == {1.5}
+
+
+def test_explain_and_show_tell_what_a_computing_step_gave_a_rejected_item(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def hard(item: Item) -> Outcome:
+        item.annotations["flesch"] = 12.5
+        item.features["length"] = 7
+        return Reject("readability: hard to read")
+
+    use(monkeypatch, hard, Column("flesch", "double", "A score."))
+    assert command("all", tmp_path).code == 0
+    record = json.loads((tmp_path / "run/dataset/rejected.jsonl").read_text().splitlines()[0])
+    told = kgqa("explain", tmp_path / "run", record["id"], "--json")
+    story = json.loads(told.stdout)
+    assert [(step["step"], step["requests"]) for step in story["steps"]] == [
+        ("generate", 1),
+        ("readability", 0),
+    ]
+    assert story["steps"][1]["columns"] == {"flesch": 12.5}
+    assert story["features"] == {"length": 7}
+    text = kgqa("explain", tmp_path / "run", record["id"]).stdout
+    assert "readability: asked nobody; flesch 12.5" in text
+    assert 'features: {"length": 7}' in text
+    assert "flesch 12.5" in kgqa("show", tmp_path / "run", "--rejected").stdout
 
 
 def test_preview_names_a_column_that_no_item_was_given(

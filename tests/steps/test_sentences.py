@@ -9,8 +9,7 @@ import pytest
 
 from kgqa_hpc.errors import ConfigError
 from kgqa_hpc.run import Run
-from kgqa_hpc.steps.generate import WordSettings
-from kgqa_hpc.steps.sentences import SHIPPED, question
+from kgqa_hpc.steps.generate import SHIPPED, WordSettings, question
 
 SENTENCES = WordSettings(
     use="word", label="word", template={**SHIPPED["hpo"], "near_to": "Which {asked} is near {given}?"}

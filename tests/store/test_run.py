@@ -131,7 +131,7 @@ def test_a_damaged_manifest_is_found(run: RunFolder) -> None:
     with pytest.raises(CorruptFile, match=r"manifest.json: the checksum"):
         RunFolder.open(run.path)
     write_document(run.manifest_file, {"format": "kgqa-run", "version": 1})
-    with pytest.raises(CorruptFile, match="without 'created'"):
+    with pytest.raises(CorruptFile, match="a manifest without '"):
         RunFolder.open(run.path)
 
 

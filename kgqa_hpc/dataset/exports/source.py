@@ -13,6 +13,7 @@ from kgqa_hpc.dataset.exports import EXPORTS
 from kgqa_hpc.dataset.where import EVERY, Where
 from kgqa_hpc.dataset.whole import read_accounting_file, require_whole
 from kgqa_hpc.errors import InputError
+from kgqa_hpc.runs.entries import load_run_plugins
 from kgqa_hpc.store.atomic import disk_errors
 from kgqa_hpc.store.regular import open_regular
 from kgqa_hpc.store.replace_folder import replaced_folder, settle
@@ -52,13 +53,15 @@ def export(run: RunFolder, format: str, out: Path, where: Where = EVERY) -> list
     Returns the files. Raises ConfigError for an unknown format, InputError without a dataset or a wanted column,
     or when `out` holds something that is no export.
     """
+    load_run_plugins(run)
     writer = EXPORTS.get(format)()
     source = replace(open_source(run), where=where)
     where.selector(run.dataset, "accepted")  # a wrong condition is told before anything is written
     refuse_foreign(out)
     with replaced_folder(out) as folder:
         (folder / MARK).write_text(f"{format}\n", encoding="utf-8")
-        writer.write(source, folder)
+        with EXPORTS.calling(format):
+            writer.write(source, folder)
     return sorted(path for path in out.rglob("*") if path.is_file() and path.name != MARK)
 
 

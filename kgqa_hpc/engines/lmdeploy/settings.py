@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, ClassVar, Literal
 
@@ -86,7 +87,7 @@ class LmdeploySettings(EngineSettings):
         return self.structured != "none"
 
     @classmethod
-    def with_paths(cls, data: Any, base: Path) -> dict[str, Any]:
+    def with_paths(cls, data: Mapping[str, Any], base: Path) -> dict[str, Any]:
         """A model that is a folder beside the configuration becomes an absolute path; hub ids stay."""
         model = data.get("model")
         if isinstance(model, str) and model and (base / Path(model).expanduser()).is_dir():

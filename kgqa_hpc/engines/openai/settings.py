@@ -75,6 +75,10 @@ class OpenAISettings(EngineSettings):
         return self.gpus if self.command else 0
 
     @property
+    def hosted(self) -> bool:
+        return self.command is None
+
+    @property
     def passed_through(self) -> dict[str, Any]:
         """What goes into the body of each request besides the messages and what the engine decides."""
         body = {**self.extra_body, **(self.generation.values() if self.generation else {})}

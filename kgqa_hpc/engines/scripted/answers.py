@@ -75,6 +75,7 @@ _CLOSED = (
     "Can {a} account for {b}",
     "Should {b} be looked for in patients with {a}",
 )
+_WILLING: dict[str, Any] = {"worth_asking": True, "decline_reason": ""}  # it never declines an anchor
 _DECISION = "final_decision"  # the field beside which a question is one of yes or no
 
 
@@ -148,6 +149,8 @@ def _count_booleans(schema: Schema) -> int:
 
 
 def _value(schema: Schema, key: str, source: _Source) -> Any:
+    if key in _WILLING:
+        return _WILLING[key]
     draw = source.draw
     if "enum" in schema:
         return draw.choose(schema["enum"])

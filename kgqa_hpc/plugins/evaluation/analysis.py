@@ -164,8 +164,7 @@ def _notes(answer: dict[str, Any]) -> list[str]:
     note = (
         f"Average of the three answer scores >= 3: {plain} of {size} ({100 * plain / size:.2f} %), and "
         f"{rounded} of {size} ({100 * rounded / size:.2f} %) when each average is rounded to a whole number "
-        "first. The published 94.4 % is of rounded averages: 50 of 53, which is 94.34 %; unrounded they are "
-        "47 of 53, 88.68 %."
+        "first, as in the published figure."
     )
     return [note]
 

@@ -270,7 +270,11 @@ def _panel_lines(panel: dict[str, Any]) -> list[str]:
 def _recommendation(panel: dict[str, Any]) -> str:
     best = plain_line(panel["best"])
     if panel["next"] is None:
-        return f"Best rule: {best}; the others decide the same."
+        unknown = [name for name, rule in panel["rules"].items() if rule["kappa"]["value"] is None]
+        if len(unknown) == len(panel["rules"]) - 1:
+            return f"No rule is recommended: kappa is known for {best} alone. More ratings are needed."
+        rest = f"kappa of {plain_line(', '.join(unknown))} is unknown; " if unknown else ""
+        return f"Best rule: {best}; {rest}the others decide the same."
     gap = panel["gap"]
     noise = gap["low"] is None or gap["low"] <= 0
     told = "which is noise at this number of ratings" if noise else "more than noise"

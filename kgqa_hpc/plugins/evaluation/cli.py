@@ -39,7 +39,7 @@ def human_analyse(
     read = with_key(read, key) if key else read
     document = analysis.analyse(read, read_ratings([llm]) if llm else None, seed=seed)
     if out:
-        from kgqa_hpc.plugins.evaluation.rating_figures import rating_figures
+        from kgqa_hpc.plugins.evaluation.figures import rating_figures
 
         for path in rating_figures(read, out):
             note(str(path))
@@ -182,14 +182,18 @@ def score(
     judged: Annotated[
         Path | None, typer.Option(help="A run of the step judge_prediction over what --joined wrote.")
     ] = None,
+    plugin: Annotated[Path | None, typer.Option(help="A Python file with metrics of your own.")] = None,
     resamples: Annotated[int, typer.Option(min=0, help="Of the bootstrap; 0: no intervals.")] = 1000,
     seed: Seed = 0,
     as_json: AsJson = False,
 ) -> None:
     """BLEU, ROUGE, a judge's scores and, where installed, METEOR and CIDEr, with intervals, in all and per group."""
+    from kgqa_hpc.plugin_files import load_plugin_file
     from kgqa_hpc.plugins.evaluation import judged_answers
     from kgqa_hpc.plugins.evaluation import score as room
 
+    if plugin:
+        load_plugin_file(plugin.resolve())
     pairs = room.read_pairs(predictions, references, missing=missing)
     if joined:
         judged_answers.write_joined(joined, pairs.rows, pairs.predictions)

@@ -14,11 +14,12 @@ from typing import Any, Literal
 
 import numpy as np
 
-from kgqa_hpc.errors import InputError
+from kgqa_hpc.errors import ExtensionError, InputError
 from kgqa_hpc.plugins.evaluation import caption_metrics
 from kgqa_hpc.plugins.evaluation.bootstrap import RESAMPLES, Estimate, Floats, Statistic, estimate, mean_of
 from kgqa_hpc.plugins.evaluation.judge_prediction import BEST
 from kgqa_hpc.plugins.evaluation.judged_answers import read_judged
+from kgqa_hpc.registry import METRICS
 from kgqa_hpc.text.bounded_json import json_objects
 from kgqa_hpc.text.plain_text import plain_line
 
@@ -93,7 +94,7 @@ def score(
 
     return {
         **of(everything),
-        "scales": {name: BEST if name in scores else SCALES[name] for name in metrics},
+        "scales": {name: BEST if name in scores else SCALES.get(name, 1) for name in metrics},
         "not_judged": {name: int(np.isnan(values).sum()) for name, values in scores.items()},
         "missing_predictions": pairs.missing,
         "not_computed": absent,
@@ -118,6 +119,7 @@ def _metrics(pairs: Pairs) -> tuple[dict[str, _Metric], dict[str, str]]:
     }
     for name, values in rouge_scores(pairs.predictions, pairs.references).items():
         metrics[name] = _mean_metric(values)
+    metrics |= {name: _mean_metric(_own_metric(name, pairs)) for name in METRICS.names()}
     why = caption_metrics.missing()
     if why is None:
         try:
@@ -128,6 +130,20 @@ def _metrics(pairs: Pairs) -> tuple[dict[str, _Metric], dict[str, str]]:
             metrics["meteor"] = lambda rows, resamples, seed: Estimate(scorer.meteor(rows))
             metrics["cider"] = _mean_metric(np.array(scorer.cider()))
     return metrics, {} if why is None else dict.fromkeys(("meteor", "cider"), why)
+
+
+def _own_metric(name: str, pairs: Pairs) -> Floats:
+    """The values of a metric of the registry, (items,). Raises ExtensionError for another number of them."""
+    with METRICS.calling(name):
+        values = np.asarray(METRICS.get(name)(pairs.predictions, pairs.references), dtype=np.float64)
+    if name in SCALES or values.shape != (len(pairs.rows),):
+        problem = (
+            "has the name of a shipped metric" if name in SCALES else f"gave values of shape {values.shape}"
+        )
+        raise ExtensionError(
+            f"{METRICS.entry(name)} {problem}", "give one number for each pair, under a name of its own"
+        )
+    return values
 
 
 def _mean_metric(values: Floats) -> _Metric:

@@ -140,7 +140,7 @@ def write_study(
     write_file(folder / "study.json", json.dumps(document, indent=2, ensure_ascii=False).encode() + b"\n")
     write_file(folder / "study.md", render(document).encode() + b"\n")
     if find_spec("matplotlib"):
-        from kgqa_hpc.plugins.evaluation.study_figures import study_figures
+        from kgqa_hpc.plugins.evaluation.figures import study_figures
 
         study_figures(scores, comparisons, folder, criteria=len(score_labels(config)))
     return document

@@ -31,6 +31,7 @@ class Nothing(Exception):
 def evaluate(expression: w.Expression, items: Sequence[Item], world: World) -> tuple[list[Any], int]:
     """The value for each item and how many of them are null. Raises ScriptError `name`, `type` or `limit`."""
     expression = _variable_first(expression, world)
+    world.spend(len(items) * w.operations(expression))
     for leaf in w.leaves(expression):
         for field in leaf.fields if isinstance(leaf, w.Template) else ():
             check_field(items, field)

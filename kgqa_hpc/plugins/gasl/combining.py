@@ -159,6 +159,7 @@ def _by_id(items: Sequence[Item]) -> dict[Hashable, Item]:
 def select(command: Select, world: World) -> Outcome:
     """Items with some of their fields only."""
     items = world.items(command.ref)
+    world.spend(len(items) * len(command.fields))
     for field in command.fields:
         check_field(items, field)
     return Outcome({field.text: given(item, field) for field in command.fields} for item in items)

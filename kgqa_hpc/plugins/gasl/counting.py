@@ -9,11 +9,11 @@ from typing import Any
 from kgqa_hpc.errors import ScriptError
 from kgqa_hpc.plugins.gasl.asking import ask
 from kgqa_hpc.plugins.gasl.commands import Aggregate, Ask, Count, Found, Group, Iterate
-from kgqa_hpc.plugins.gasl.filters import check_fields, predicate, select
+from kgqa_hpc.plugins.gasl.filters import Predicate, check_fields, predicate, select
 from kgqa_hpc.plugins.gasl.finding import check_found_field, find
 from kgqa_hpc.plugins.gasl.literals import LARGEST
 from kgqa_hpc.plugins.gasl.values import Item, check_field, given, identity, is_number, sameness, text_of
-from kgqa_hpc.plugins.gasl.words import Field
+from kgqa_hpc.plugins.gasl.words import Field, comparisons
 from kgqa_hpc.plugins.gasl.world import Outcome, World
 
 
@@ -101,7 +101,10 @@ def iterate(command: Iterate, world: World) -> Outcome:
         return ask(body, world, size)
     items = world.items(command.ref)
     _check_body(items, body)
-    outcomes = [_batch(items[start : start + size], body, world) for start in range(0, len(items), size)]
+    if isinstance(body, Count):
+        world.spend(len(items) * sum(1 for _ in comparisons(body.where)))
+    holds = predicate(body.where, world) if isinstance(body, Count) else None
+    outcomes = [_batch(items[start : start + size], body, holds) for start in range(0, len(items), size)]
     made = [{"batch": place, "value": each.value} for place, each in enumerate(outcomes, 1)]
     return Outcome(made, sum(each.skipped for each in outcomes))
 
@@ -114,10 +117,10 @@ def _check_body(items: Sequence[Item], body: Count | Aggregate) -> None:
             check_field(items, field)
 
 
-def _batch(items: Sequence[Item], body: Count | Aggregate, world: World) -> Outcome:
+def _batch(items: Sequence[Item], body: Count | Aggregate, holds: Predicate | None) -> Outcome:
     if isinstance(body, Aggregate):
         return _aggregated(items, body)
-    holds = predicate(body.where, world)
+    assert holds is not None
     return _counted([item for item in items if holds(item, item, item)], body)
 
 

@@ -10,7 +10,7 @@ from typing import Any
 import orjson
 from pydantic import ValidationError
 
-from kgqa_hpc.engines.config import parse_engine, with_paths
+from kgqa_hpc.engines.config import parse_engine
 from kgqa_hpc.engines.engine import EngineSettings, Request, Response
 from kgqa_hpc.engines.mailbox import Mailbox
 from kgqa_hpc.engines.registry import ENGINES, Engine
@@ -69,7 +69,7 @@ def _settings(path: Path) -> EngineSettings:
         raise InputError(f"{path}: cannot be read: {problem.strerror}") from None
     section = document.get("engine", document) if isinstance(document, dict) else document
     try:
-        return parse_engine(with_paths(section, path.parent) if isinstance(section, dict) else section)
+        return parse_engine(section, path.parent)
     except ValidationError as problem:
         lines = [f"{'.'.join(map(str, one.place))}: {one.text}" for one in told(problem)]
         raise ConfigError(f"{path}: not the settings of an engine: {'; '.join(lines)}") from None

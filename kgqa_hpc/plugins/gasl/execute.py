@@ -19,7 +19,7 @@ from kgqa_hpc.plugins.gasl.model import Ask, nobody
 from kgqa_hpc.plugins.gasl.perform import perform, step_of
 from kgqa_hpc.plugins.gasl.source import Plan
 from kgqa_hpc.plugins.gasl.state import State
-from kgqa_hpc.plugins.gasl.world import World
+from kgqa_hpc.plugins.gasl.world import OWN_SCRIPT, Bounds, World
 
 Step = dict[str, Any]
 # Called with the state after each step that is not an error.
@@ -62,11 +62,16 @@ class _Stopped(Exception):
 
 
 def execute(
-    script: Script, graph: PropertyGraph, state: State, ask: Ask = nobody, on_step: OnStep | None = None
+    script: Script,
+    graph: PropertyGraph,
+    state: State,
+    ask: Ask = nobody,
+    on_step: OnStep | None = None,
+    bounds: Bounds = OWN_SCRIPT,
 ) -> Result:
     """Run what is left of a script. `state` must be of this script and graph."""
     own = Graph(graph, state.nodes, state.edges)
-    world = World(own, ask, state.variables, state.declared)
+    world = World(own, ask, state.variables, state.declared, bounds, state.work)
     state.nodes, state.edges = own.new_nodes, own.new_edges
     return _Run(script.plan or Plan(stop_on_error=True, continue_on_empty=True), world, state, on_step).run(
         script.statements
@@ -170,6 +175,7 @@ class _Run:
         else:
             step = make()
             self.state.steps.append(step)
+            self.state.work = self.world.work
             # An error that ends the script is not kept, so that the same command may be tried again.
             if self.on_step is not None and step["status"] != "error":
                 self.on_step(self.state)

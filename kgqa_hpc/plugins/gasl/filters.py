@@ -42,6 +42,7 @@ def select(items: Sequence[Item], condition: Condition | None, world: World) -> 
     """The items for which a WHERE holds. Raises ScriptError `name` or `type`."""
     if condition is None:
         return items
+    world.spend(len(items) * sum(1 for _ in comparisons(condition)))
     check_fields(items, condition)
     holds = predicate(condition, world)
     return [item for item in items if holds(item, item, item)]

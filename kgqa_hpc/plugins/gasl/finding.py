@@ -51,13 +51,24 @@ def check_found_field(what: str, field: Field, graph: Graph) -> None:
 
 
 def _nodes(command: Found, world: World) -> Iterator[Item]:
-    holds = predicate(command.where, world)
+    holds = _counting(command.where, world)
     only = _id_of(command.where, world)
     if only is None:
         return (item for item in world.graph.nodes() if holds(item, item, item))
     position = world.graph.position(only)
     items = () if position is None else (world.graph.node(position),)
     return (item for item in items if holds(item, item, item))
+
+
+def _counting(condition: Condition | None, world: World) -> Predicate:
+    """The condition as a function that counts what it looks at."""
+    holds, work = predicate(condition, world), 1 + sum(1 for _ in comparisons(condition))
+
+    def counted(item: Item, source: Item, target: Item) -> bool:
+        world.spend(work)
+        return holds(item, source, target)
+
+    return counted
 
 
 def _id_of(condition: Condition | None, world: World) -> str | None:
@@ -70,7 +81,7 @@ def _id_of(condition: Condition | None, world: World) -> str | None:
 
 
 def _edges(command: Found, world: World) -> Iterator[Item]:
-    graph, holds = world.graph, predicate(command.where, world)
+    graph, holds = world.graph, _counting(command.where, world)
     if not any(each.end != "item" for each in comparisons(command.where)):
         return (item for item in graph.edges() if holds(item, item, item))
     node = lru_cache(maxsize=_NODES_KEPT)(graph.node)
@@ -88,7 +99,7 @@ def _paths(command: Found, world: World) -> Iterator[Item]:
     first, last, rest = (predicate(All(tuple(by_part[part])), world) for part in _PARTS)
     starts = [node for node in range(graph.num_nodes) if _holds_at(first, "source", graph, node)]
     ends: dict[int, bool] = {}
-    step = stepper(graph, Meter(), command.direction)
+    step = stepper(graph, Meter(world), command.direction)
     for length in range(1, command.depth + 1):
         found_any = False
         for route in routes(starts, [step] * length):
@@ -99,7 +110,10 @@ def _paths(command: Found, world: World) -> Iterator[Item]:
             if not ends[target]:
                 continue
             nodes = (graph.node(source), graph.node(target)) if by_part["path"] else ({}, {})
-            yield from (item for item in route_items(graph, route) if rest(item, *nodes))
+            for item in route_items(graph, route):
+                world.spend(1)
+                if rest(item, *nodes):
+                    yield item
         if not found_any:
             return
 

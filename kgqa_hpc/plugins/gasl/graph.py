@@ -186,12 +186,14 @@ class Graph:
         if source in self._keys:
             self._keys[source].add((target, item["type"]))
 
-    def forget(self, nodes: int, edges: int) -> None:
-        """Take back what was created beyond the first `nodes` and `edges`."""
-        if (nodes, edges) != (len(self.new_nodes), len(self.new_edges)):
-            del self.new_nodes[nodes:]
-            del self.new_edges[edges:]
-            self._index()
+    def forget(self, nodes: int, edges: int) -> int:
+        """Take back what was created beyond the first `nodes` and `edges`; return how many were indexed again."""
+        if (nodes, edges) == (len(self.new_nodes), len(self.new_edges)):
+            return 0
+        del self.new_nodes[nodes:]
+        del self.new_edges[edges:]
+        self._index()
+        return nodes + edges
 
     def out_edges(self, node: int) -> list[int]:
         """Positions of all edges from a node, loops too."""

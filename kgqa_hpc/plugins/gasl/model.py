@@ -15,6 +15,7 @@ from typing import Any
 import orjson
 
 from kgqa_hpc.errors import InputError, ScriptError
+from kgqa_hpc.text.opener import read_bytes
 
 # Prompts of one call when the script does not say; an engine batches as it can.
 BATCH = 1000
@@ -55,7 +56,7 @@ class Answers:
     def read(cls, path: Path) -> Answers:
         """Raises InputError when the file is not there or not of this shape."""
         try:
-            document = orjson.loads(path.read_bytes())
+            document = orjson.loads(read_bytes(path))
         except OSError as problem:
             raise InputError(f"{path}: cannot be read: {problem.strerror}") from None
         except orjson.JSONDecodeError as problem:

@@ -8,6 +8,8 @@ model's text.
 from __future__ import annotations
 
 import hashlib
+import json
+from collections import OrderedDict
 from typing import Any
 
 from kgqa_hpc.anchors.anchor import Anchor
@@ -20,18 +22,24 @@ from kgqa_hpc.plugins.gasl.parser import parse
 from kgqa_hpc.plugins.gasl.script import answers_of
 from kgqa_hpc.plugins.gasl.state import State
 from kgqa_hpc.plugins.gasl.values import to_json
+from kgqa_hpc.plugins.gasl.world import Bounds
+from kgqa_hpc.prompts.prompt import Prompt
 from kgqa_hpc.prompts.safe_text import clean_text
 from kgqa_hpc.steps.item import Item
-from kgqa_hpc.steps.step import Ask, Done, Outcome, Reject, Step
+from kgqa_hpc.steps.step import Ask, Done, Outcome, Reject, Step, StepContext
 
 ROUNDS = 10
+# What the scripts of one item may take in all: under two seconds on one core (tests/plugins/gasl/test_plan_bounds.py).
+BOUNDS = Bounds(work=200_000, bytes=1024**2)
+KEPT_BYTES = 64 * 1024**2  # of states that the next turns go on from
 SHOWN = 1500  # characters of a result that the model sees
 
 
 class PlanScript(Step):
     """The loop: its answers hold `sufficient`, a `script`, and the `question` once it suffices.
 
-    Scripts that ran stay; each turn runs them all again and then the new one, so a kill loses nothing.
+    Scripts that ran stay, and each turn goes on from the state they left. The journal holds the scripts alone:
+    after a kill they are executed once more, to the same state.
     """
 
     name = "plan"
@@ -45,6 +53,10 @@ class PlanScript(Step):
         Column("rounds", "int64", "Turns the plan took."),
     )
 
+    def __init__(self, settings: Any, prompt: Prompt | None, context: StepContext) -> None:
+        super().__init__(settings, prompt, context)
+        self._states = _States()
+
     def variables(self, item: Item) -> dict[str, Any]:
         """`rounds`: (script, status, result) of each turn so far."""
         told = item.state.get("rounds", [])
@@ -53,17 +65,17 @@ class PlanScript(Step):
     def accept(self, item: Item, answer: dict[str, Any]) -> Outcome:
         rounds, kept = item.state.get("rounds", []), item.state.get("kept", "")
         # Whoever finds sufficient what nobody has executed yet sees it executed first.
-        if answer["sufficient"] and (_answers(item.anchor, kept) or not answer["script"].strip()):
+        if answer["sufficient"] and (self._answers(item.anchor, kept) or not answer["script"].strip()):
             return self._end(item, answer["question"], kept, len(rounds))
         script = f"{kept}\n{answer['script']}" if kept else answer["script"]
-        result = run_on(item.anchor, script)
+        result = self._states.run(item.anchor, kept, script)
         failed = result.status == "error"
         told = [answer["script"], result.status, _told(result)]
         item.state = {"rounds": [*rounds, told], "kept": kept if failed else script}
         return Ask()
 
     def _end(self, item: Item, question: str, script: str, rounds: int) -> Outcome:
-        answers = _answers(item.anchor, script)
+        answers = self._answers(item.anchor, script)
         if not answers:
             return Reject(f"{self.label}: no script gave an answer")
         if objection := wording(question, [], answers):
@@ -72,20 +84,48 @@ class PlanScript(Step):
         item.annotations["rounds"] = rounds
         return Done()
 
+    def _answers(self, anchor: Anchor, script: str) -> list[str]:
+        """What a script leaves in its variable `answer`; none for an empty one."""
+        return answers_of(self._states.run(anchor, script, script).variables.get("answer")) if script else []
 
-def _answers(anchor: Anchor, script: str) -> list[str]:
-    """What a script leaves in its variable `answer`; none for an empty one."""
-    return answers_of(run_on(anchor, script).variables.get("answer")) if script else []
+
+class _States:
+    """States that scripts left, up to KEPT_BYTES, the least recently used dropped first."""
+
+    def __init__(self) -> None:
+        self._kept: OrderedDict[tuple[str, str], bytes] = OrderedDict()
+        self._bytes = 0
+
+    def run(self, anchor: Anchor, before: str, script: str) -> Result:
+        """The result of a script that begins with `before`, from the state that this left."""
+        state = self._kept.pop((anchor.id, before), None)
+        self._bytes -= len(state or b"")
+        own = State.from_dict(json.loads(state)) if state else State("", "")
+        result = run_on(anchor, script, own)
+        self._keep((anchor.id, before), state)
+        if result.status != "error":
+            self._keep((anchor.id, script), to_json(own.to_dict()))
+        return result
+
+    def _keep(self, key: tuple[str, str], state: bytes | None) -> None:
+        if state is None:
+            return
+        self._bytes += len(state) - len(self._kept.pop(key, b""))
+        self._kept[key] = state
+        while self._bytes > KEPT_BYTES:
+            self._bytes -= len(self._kept.popitem(last=False)[1])
 
 
-def run_on(anchor: Anchor, script: str) -> Result:
-    """What a script gives on the nodes and relations of an anchor; never raises on what it says."""
+def run_on(anchor: Anchor, script: str, state: State | None = None) -> Result:
+    """What a script gives on the nodes and relations of an anchor; never raises on what it says.
+
+    `state`: what a beginning of the script left; it becomes what the whole script leaves.
+    """
     try:
         parsed = parse(script.encode("utf-8", "replace"))
     except ScriptError as problem:
         return refused(problem)
-    graph = _graph(anchor)
-    return execute(parsed, graph, State(parsed.digest, graph.digest))
+    return execute(parsed, _graph(anchor), state or State("", ""), bounds=BOUNDS)
 
 
 def _graph(anchor: Anchor) -> PropertyGraph:

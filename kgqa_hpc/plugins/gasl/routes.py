@@ -10,19 +10,21 @@ from typing import NamedTuple
 
 from kgqa_hpc.errors import ScriptError
 from kgqa_hpc.plugins.gasl.graph import Graph, Item, Step
-from kgqa_hpc.plugins.gasl.world import MAX_LOOKS
+from kgqa_hpc.plugins.gasl.world import MAX_LOOKS, World
 
 Stepper = Callable[[int], Sequence[Step]]
 
 
 @dataclass
 class Meter:
-    """How many edges one search has looked at; too many are a `limit` error."""
+    """How many edges one search has looked at; too many are a `limit` error, here and for the script in all."""
 
+    world: World
     looks: int = 0
 
     def count(self, edges: int) -> None:
         self.looks += edges
+        self.world.spend(edges + 1)
         if self.looks > MAX_LOOKS:
             raise ScriptError("limit", f"the search has looked at {MAX_LOOKS:,} edges")
 

@@ -27,7 +27,7 @@ from kgqa_hpc.anchors.queries import QUERY
 from kgqa_hpc.columns import Column
 from kgqa_hpc.errors import ConfigError, EmptyGraphError, ScriptError
 from kgqa_hpc.plugins.gasl.commands import Script
-from kgqa_hpc.prompts.safe_text import TEXT_LENGTH, clean_name, clean_text
+from kgqa_hpc.prompts.safe_text import clean_lines, clean_name
 from kgqa_hpc.settings import KindSettings, Settings
 
 ENTITY = "<entity>"  # stands in a script for the id of the drawn node, as a string
@@ -100,7 +100,7 @@ class ScriptAnchors(AnchorKind):
     def variables(self, anchor: Anchor) -> dict[str, Any]:
         """Beside nodes and relations: the `given` node, what the script `asks`, the `script` and the `answers`."""
         shown, data = graph_variables(anchor), anchor.data
-        texts = {"asks": clean_name(data["asks"]), "script": _shown(data["script"])}
+        texts = {"asks": clean_name(data["asks"]), "script": clean_lines(data["script"])}
         answers = [clean_name(answer) for answer in data["answers"]]
         return {**shown, **texts, "given": shown["nodes"][:1], "answers": answers}
 
@@ -122,11 +122,6 @@ class ScriptAnchors(AnchorKind):
             QUERY.name: _query(data),
             **difficulty(data["steps"], nodes, data["degree"]),
         }
-
-
-def _shown(script: str) -> str:
-    """A script for a prompt, line by line."""
-    return "\n".join(clean_text(line, TEXT_LENGTH) for line in script.strip().splitlines())
 
 
 def _parsed(template: ScriptTemplate, node: str) -> tuple[str, Script]:

@@ -13,6 +13,7 @@ from kgqa_hpc.plugins.gasl.execute import Result, execute, refused
 from kgqa_hpc.plugins.gasl.graph import PropertyGraph
 from kgqa_hpc.plugins.gasl.model import Answers, Ask, nobody
 from kgqa_hpc.plugins.gasl.parser import parse, read_script
+from kgqa_hpc.text.opener import read_bytes
 
 
 def check(script: Path) -> list[ScriptError]:
@@ -89,6 +90,6 @@ def _asking(engine: Path | None, answers: Path | None) -> Iterator[Ask]:
 
 def _read(script: Path) -> bytes:
     try:
-        return script.read_bytes()
+        return read_bytes(script)
     except OSError as problem:
         raise InputError(f"{script}: cannot be read: {problem.strerror}") from None

@@ -14,6 +14,7 @@ from typing import Any
 from kgqa_hpc.errors import InputError
 from kgqa_hpc.plugins.gasl.values import to_json
 from kgqa_hpc.store.atomic import write_file
+from kgqa_hpc.text.opener import read_bytes
 
 FORMAT = 1
 
@@ -22,8 +23,8 @@ FORMAT = 1
 class State:
     """Variables, what was declared and created, and the steps done of one script on one graph.
 
-    `script` and `graph` are their digests. The next script on the same variables and the same graph starts
-    from `after(script)`.
+    `script` and `graph` are their digests, `work` is what the steps took of the script's bounds. The
+    next script on the same variables and the same graph starts from `after(script)`.
     """
 
     script: str
@@ -33,6 +34,7 @@ class State:
     declared: dict[str, dict[str, str | None]] = field(default_factory=dict)
     nodes: list[dict[str, Any]] = field(default_factory=list)
     edges: list[dict[str, Any]] = field(default_factory=list)
+    work: int = 0
 
     def after(self, script: str) -> State:
         """The state in which another script finds what this one left."""
@@ -52,7 +54,10 @@ class State:
         for name, kind in kinds.items():
             if not isinstance(document.get(name), kind):
                 raise ValueError(f"`{name}` is missing or not what it must be")
-        return cls(**{name: document[name] for name in kinds})
+        work = document.get("work", 0)  # missing in files of earlier versions
+        if type(work) is not int or work < 0:
+            raise ValueError("`work` is not what it must be")
+        return cls(**{name: document[name] for name in kinds}, work=work)
 
 
 def save(path: Path, state: State) -> None:
@@ -66,7 +71,7 @@ def load(path: Path, script: str, graph: str) -> State:
     Raises InputError when it is of another script or graph, or no state at all.
     """
     try:
-        document = json.loads(path.read_bytes())
+        document = json.loads(read_bytes(path))
         state = State.from_dict(document)
     except FileNotFoundError:
         if not path.parent.is_dir():

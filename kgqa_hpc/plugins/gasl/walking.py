@@ -38,14 +38,14 @@ def walk(command: Walk, world: World) -> Outcome:
     starts, skipped = nodes_of(command.ref, world)
     some = [word for word in command.follow if word.text != _ANY]
     types = _known(some, "edges", graph) if len(some) == len(command.follow) else None
-    step = stepper(graph, Meter(), command.direction, types)
+    step = stepper(graph, Meter(world), command.direction, types)
     reached = sorted((depth, node) for node, depth in distances(list(starts), step, command.depth).items())
     return Outcome(({**graph.node(node), "depth": depth} for depth, node in reached if depth), skipped)
 
 
 def connect(command: Connect, world: World) -> Outcome:
     """All shortest paths between the nodes of two variables."""
-    graph, meter = world.graph, Meter()
+    graph, meter = world.graph, Meter(world)
     (left, skipped), (right, more) = nodes_of(command.left, world), nodes_of(command.right, world)
     types = _known(command.via, "edges", graph)
     forth = stepper(graph, meter, command.direction, types)
@@ -54,6 +54,7 @@ def connect(command: Connect, world: World) -> Outcome:
 
     def paths() -> Iterator[Item]:
         for first in left:
+            world.spend(len(right))
             for last in right:
                 if last not in away:
                     away[last] = distances([last], back, command.depth)
@@ -75,7 +76,7 @@ def _shortest(first: int, away: dict[int, int], forth: Stepper) -> Iterator[Rout
 
 def subgraph(command: Subgraph, world: World) -> Outcome:
     """Nodes within a radius and every edge between them."""
-    graph, meter = world.graph, Meter()
+    graph, meter = world.graph, Meter(world)
     starts, skipped = nodes_of(command.ref, world)
     types = _known(command.include, "nodes", graph)
     step = stepper(graph, meter, "both", None, types)
@@ -91,7 +92,7 @@ def subgraph(command: Subgraph, world: World) -> Outcome:
 
 def pattern(command: Pattern, world: World) -> Outcome:
     """Every chain of different nodes that fits, as its nodes by label and the types of its edges."""
-    graph, meter = world.graph, Meter()
+    graph, meter = world.graph, Meter(world)
     starts, skipped = nodes_of(command.within, world) if command.within else ({}, 0)
     first, *others = command.nodes
     allowed = _type(first.type, "nodes", graph)
@@ -133,7 +134,7 @@ def cluster(command: Cluster, world: World) -> Outcome:
     """The nodes of a variable by the connected parts of the graph among them, larger parts first."""
     graph = world.graph
     nodes, skipped = nodes_of(command.ref, world)
-    step = stepper(graph, Meter(), "both", _known(command.via, "edges", graph))
+    step = stepper(graph, Meter(world), "both", _known(command.via, "edges", graph))
     place = {node: k for k, node in enumerate(nodes)}
     parts: list[list[int]] = []
     seen: set[int] = set()

@@ -12,6 +12,7 @@ from typing import Literal, NamedTuple
 from kgqa_hpc.plugins.gasl.source import Place
 
 MAX_DISTANCE = 2
+MAX_CANDIDATES = 1000
 
 
 class Word(NamedTuple):
@@ -150,9 +151,30 @@ def leaves(expression: Expression) -> Iterator[Template | Name | Variable]:
             yield from leaves(operand)
 
 
+def operations(expression: Expression) -> int:
+    """How many operations and operands an expression has."""
+    match expression:
+        case Call():
+            return 1 + operations(expression.argument)
+        case Minus():
+            return 1 + operations(expression.part)
+        case Chain():
+            return operations(expression.first) + sum(
+                1 + operations(operand) for _, operand in expression.rest
+            )
+        case Template():
+            return 1 + len(expression.fields)
+    return 1
+
+
 def nearest(word: str, candidates: Iterable[str]) -> str | None:
-    """The candidate at the smallest edit distance, case ignored: at most 2, less than the word's length."""
-    limit = min(MAX_DISTANCE, len(word) - 1)
+    """The candidate at the smallest edit distance, case ignored: at most 2, less than the word's length.
+
+    None where there are too many candidates to look at.
+    """
+    limit, candidates = min(MAX_DISTANCE, len(word) - 1), list(candidates)
+    if len(candidates) > MAX_CANDIDATES:
+        return None
     ranked = ((distance(word.lower(), each.lower(), limit), each) for each in candidates)
     best = min(((d, each) for d, each in ranked if d <= limit), default=None)
     return best[1] if best else None

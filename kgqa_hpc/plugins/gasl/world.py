@@ -24,10 +24,23 @@ from kgqa_hpc.plugins.gasl.values import (
 from kgqa_hpc.plugins.gasl.words import Ref, Word, nearest
 
 MAX_ITEMS = 100_000
-MAX_BYTES = 256 * 1024 * 1024
 MAX_LOOKS = 5_000_000
 
+_ITEM_BYTES = 256  # bytes of JSON that count as another item
+_ERROR_WORK = 1000  # what looking for the nearest name may take
+
 _UNNAMED = ("result", "category", "value")
+
+
+@dataclass(frozen=True)
+class Bounds:
+    """What one script may take: `work` counts items read or made and edges looked at."""
+
+    work: int = 100_000_000
+    bytes: int = 256 * 1024 * 1024
+
+
+OWN_SCRIPT = Bounds()  # of a script that a user wrote
 
 
 @dataclass(frozen=True)
@@ -54,11 +67,19 @@ class World:
     ask: Ask
     variables: dict[str, Any] = field(default_factory=dict)
     declared: dict[str, dict[str, str | None]] = field(default_factory=dict)
+    bounds: Bounds = OWN_SCRIPT
+    work: int = 0
 
     def __post_init__(self) -> None:
         self._sizes = {name: len(to_json(value)) for name, value in self.variables.items()}
         created = [*self.graph.new_nodes, *self.graph.new_edges]
         self._created = sum(item_bytes(item) for item in created)
+
+    def spend(self, work: int) -> None:
+        """Count items and edges before they are looked at. Raises ScriptError `limit`."""
+        self.work += work
+        if self.work > self.bounds.work:
+            raise ScriptError("limit", f"the script takes more than {self.bounds.work:,} items and edges")
 
     def value(self, ref: Ref) -> Any:
         """What a name means. Raises ScriptError `name` when there is no such variable or entry."""
@@ -68,6 +89,8 @@ class World:
         value = self.variables[ref.name]
         for entry in ref.entries:
             value = self._entry(ref, value, entry)
+        count = len(value) if isinstance(value, list | dict) else 1
+        self.spend(count + self._sizes[ref.name] // _ITEM_BYTES)
         return [as_item(each) for each in value] if isinstance(value, list) else value
 
     def knows(self, ref: Ref) -> bool:
@@ -128,7 +151,7 @@ class World:
     def keep(self, items: Iterable[Any]) -> tuple[list[Item], bool]:
         """The first 100,000 items, and whether there were more. Raises ScriptError `limit`."""
         kept: list[Item] = []
-        room = MAX_BYTES - sum(self._sizes.values()) - self._created
+        room = self.bounds.bytes - sum(self._sizes.values()) - self._created
         for each in items:
             if len(kept) == MAX_ITEMS:
                 return kept, True
@@ -138,15 +161,16 @@ class World:
                 raise ScriptError("limit", "an item of more than 64 KiB")
             room -= size
             if room < 0:
-                raise ScriptError("limit", "variables of more than 256 MiB in all")
+                raise self._too_large()
+            self.spend(1 + size // _ITEM_BYTES)
             kept.append(item)
         return kept, False
 
     def created(self, item: Item) -> None:
         """Count a node or an edge that was created. Raises ScriptError `limit`."""
         self._created += item_bytes(item)
-        if self._created + sum(self._sizes.values()) > MAX_BYTES:
-            raise ScriptError("limit", "variables and what was created take more than 256 MiB in all")
+        if self._created + sum(self._sizes.values()) > self.bounds.bytes:
+            raise self._too_large()
 
     def mark(self) -> tuple[int, int, int, dict[str, dict[str, str | None]]]:
         """What `forget` needs to take back a command that failed half-way."""
@@ -155,7 +179,7 @@ class World:
 
     def forget(self, mark: tuple[int, int, int, dict[str, dict[str, str | None]]]) -> None:
         nodes, edges, self._created, declared = mark
-        self.graph.forget(nodes, edges)
+        self.work += _ERROR_WORK + self.graph.forget(nodes, edges)
         self.declared.clear()
         self.declared.update(declared)
 
@@ -168,7 +192,11 @@ class World:
         check_levels(value)
         size = len(to_json(value))
         others = sum(self._sizes.values()) - self._sizes.get(text, 0)
-        if others + size + self._created > MAX_BYTES:
-            raise ScriptError("limit", "variables of more than 256 MiB in all")
+        if others + size + self._created > self.bounds.bytes:
+            raise self._too_large()
         self.variables[text] = value
         self._sizes[text] = size
+
+    def _too_large(self) -> ScriptError:
+        size = f"{self.bounds.bytes // 1024**2:,} MiB"
+        return ScriptError("limit", f"variables and what was created take more than {size} in all")

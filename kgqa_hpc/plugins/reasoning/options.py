@@ -6,6 +6,7 @@ import random
 from typing import Any
 
 from kgqa_hpc.anchors.names import plain
+from kgqa_hpc.steps.generate import DECLINED, declines
 from kgqa_hpc.steps.item import Item
 from kgqa_hpc.steps.step import Done, Outcome, Retry, Step
 
@@ -26,6 +27,8 @@ class Options(Step):
     gives = ("question", "answer", "choices", "answer_letter")
 
     def accept(self, item: Item, answer: dict[str, Any]) -> Outcome:
+        if declines(answer):
+            return DECLINED
         wrong = list(answer["distractors"])
         if len(wrong) != len(LETTERS) - 1:
             return Retry("not_allowed:distractors", lost_as="invalid")

@@ -11,6 +11,7 @@ import pytest
 
 from kgqa_hpc.errors import ConfigError, InputError
 from kgqa_hpc.plugins.evaluation.calibration import (
+    _recommendation,
     best_threshold,
     calibrate,
     decide_block,
@@ -81,6 +82,14 @@ def test_rules_that_cannot_be_told_apart_are_called_noise() -> None:
     found = calibrate(rated([4.0 if t else 2.0 for t in truth]), planted(truth, (0.8, 0.8, 0.8), rng))
     assert found["panel"]["gap"]["low"] <= 0
     assert "which is noise" in render(found)
+
+
+def test_no_rule_is_recommended_where_kappa_of_the_others_is_unknown() -> None:
+    rules = {"all": {"kappa": {"value": 0.0}}, "1 of 2": {"kappa": {"value": None}}}
+    panel = {"best": "all", "next": None, "rules": rules}
+    assert _recommendation(panel).startswith("No rule is recommended")
+    panel["rules"]["1 of 2"]["kappa"]["value"] = 0.0
+    assert _recommendation(panel) == "Best rule: all; the others decide the same."
 
 
 def test_a_planted_threshold_is_found_and_measured_on_other_items() -> None:

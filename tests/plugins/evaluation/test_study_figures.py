@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from kgqa_hpc.plugins.evaluation.compare import compare
-from kgqa_hpc.plugins.evaluation.study_figures import _levels, stars, study_figures
+from kgqa_hpc.plugins.evaluation.figures import _levels, stars, study_figures
 from tests.plugins.evaluation.pairs import expand_histogram
 
 pytest.importorskip("matplotlib")

@@ -6,11 +6,32 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from kgqa_hpc.errors import InputError
 from kgqa_hpc.plugins.evaluation.verdicts import opinion, read_verdicts
+from kgqa_hpc.steps.judge import Judge
+from kgqa_hpc.steps.step import Step
 from tests.plugins.evaluation.pairs import write_lines
 from tests.plugins.evaluation.planted import rated
+
+FIELDS = st.sampled_from(["valid_question", "original_answer_valid", "novelty", "why", "score"])
+VALUES = st.booleans() | st.text(max_size=3) | st.integers(0, 5)
+
+
+@given(st.dictionaries(FIELDS, VALUES), st.booleans(), st.booleans())
+def test_a_verdict_counts_in_a_panel_and_a_calibration_as_in_the_run(
+    verdict: dict[str, Any], question: bool, answer: bool
+) -> None:
+    verdict |= {"valid_question": question, "original_answer_valid": answer}
+    assert opinion(verdict).vote is (Judge.objection(verdict) is None)
+    assert opinion(verdict).vote is (Step.objection(verdict) is None)
+
+
+def test_the_objection_to_a_boolean_of_ones_own_names_it() -> None:
+    verdict = {"valid_question": True, "original_answer_valid": True, "novelty": False}
+    assert Judge.objection(verdict) == "novelty is false"
 
 
 def test_a_feature_may_stand_for_a_judge(tmp_path: Path) -> None:

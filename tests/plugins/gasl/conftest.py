@@ -16,6 +16,7 @@ from kgqa_hpc.plugins.gasl.graph_files import read_tables
 from kgqa_hpc.plugins.gasl.model import Answers, Ask
 from kgqa_hpc.plugins.gasl.parser import parse
 from kgqa_hpc.plugins.gasl.state import State
+from kgqa_hpc.plugins.gasl.world import OWN_SCRIPT, Bounds
 
 NODES = """\
 id,name,type,year,description
@@ -83,12 +84,15 @@ def toy(toy_files: Path) -> PropertyGraph:
 def run(toy: PropertyGraph) -> Run:
     """Run a script on the toy graph, or another, with the answers of the guide's examples, or others."""
 
-    def run(script: str, graph: PropertyGraph = toy, ask: Ask | None = None) -> Result:
+    def run(
+        script: str, graph: PropertyGraph = toy, ask: Ask | None = None, bounds: Bounds = OWN_SCRIPT
+    ) -> Result:
         try:
             commands = parse(script.encode("utf-8"))
         except ScriptError as problem:
             return refused(problem)
-        return execute(commands, graph, State(commands.digest, graph.digest), ask or Answers(ANSWERS))
+        state = State(commands.digest, graph.digest)
+        return execute(commands, graph, state, ask or Answers(ANSWERS), bounds=bounds)
 
     return run
 

@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 
-from kgqa_hpc.plugins.gasl import world
 from kgqa_hpc.plugins.gasl.execute import Result
 from kgqa_hpc.plugins.gasl.graph import PropertyGraph
 from kgqa_hpc.plugins.gasl.model import Prompt
+from kgqa_hpc.plugins.gasl.world import Bounds
 
 Run = Callable[..., Result]
 GraphOf = Callable[..., PropertyGraph]
@@ -77,18 +77,17 @@ def test_an_item_may_have_64_kib_and_no_more(run: Run) -> None:
     assert list(result.variables["v"][0]) == ["x"]
 
 
-def test_all_variables_together_are_bounded(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(world, "MAX_BYTES", 100_000)
+def test_all_variables_together_are_bounded(run: Run) -> None:
     doubling = "SET v = [1, 2, 3]\n" + "UPDATE v WITH v OPERATION: append\n" * 20
-    result = run(doubling)
+    result = run(doubling, bounds=Bounds(bytes=100_000))
     assert result.error is not None
     assert result.error["kind"] == "limit"
     assert 1000 < len(result.variables["v"]) < 100_000
 
 
-def test_what_was_created_is_bounded_too(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(world, "MAX_BYTES", 5_000)
-    result = run("".join(f'SET v = ["n{k}"]; CREATE_NODES FROM v AS v\n' for k in range(150)))
+def test_what_was_created_is_bounded_too(run: Run) -> None:
+    script = "".join(f'SET v = ["n{k}"]; CREATE_NODES FROM v AS v\n' for k in range(150))
+    result = run(script, bounds=Bounds(bytes=5_000))
     assert result.error is not None
     assert result.error["kind"] == "limit"
     assert 10 < result.error["line"] < 100

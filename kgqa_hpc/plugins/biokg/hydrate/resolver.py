@@ -22,7 +22,8 @@ import orjson
 
 from kgqa_hpc.plugins.biokg.hydrate.recipe import Resolver
 from kgqa_hpc.store.atomic import make_folder
-from kgqa_hpc.text import bounded_json
+from kgqa_hpc.text import bounded_json, services
+from kgqa_hpc.text.opener import open_append, read_bytes
 
 # Bytes of an answer; a real one has a few hundred.
 _LONGEST_ANSWER = 1 << 20
@@ -36,7 +37,7 @@ class Answers:
     def __init__(self, path: Path) -> None:
         self.path = path
         self.known: dict[str, dict[str, Any]] = {}
-        data = path.read_bytes() if path.exists() else b""
+        data = read_bytes(path) if path.exists() else b""
         self._whole = data.rfind(b"\n") + 1
         for line in data[: self._whole].split(b"\n"):
             try:
@@ -49,7 +50,7 @@ class Answers:
         """Keep an answer; it is on disk when this returns."""
         answer = {"id": key, "name": name, "date": datetime.now(UTC).date().isoformat()}
         make_folder(self.path.parent)
-        with open(self.path, "ab") as file:
+        with open(open_append(self.path), "ab") as file:
             if file.tell() > self._whole:
                 file.truncate(self._whole)
                 file.seek(self._whole)
@@ -95,7 +96,7 @@ class Web:
         for attempt in range(self._resolver.attempts):
             self._wait(attempt)
             try:
-                with urllib.request.urlopen(request, timeout=self._resolver.timeout) as response:
+                with services.answer_within(request, self._resolver.timeout) as response:
                     body = response.read(_LONGEST_ANSWER + 1)
                 return self._read(key, body)
             except urllib.error.HTTPError as problem:

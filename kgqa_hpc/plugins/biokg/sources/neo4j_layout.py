@@ -21,6 +21,9 @@ _QUERY_EDGES = {"source_id": "START_ID", "target_id": "END_ID", "type": "TYPE"}
 _CKG = {"ID": "ID", "START_ID": "START_ID", "END_ID": "END_ID", "TYPE": "TYPE"}
 
 
+LONGEST_COLUMN = 10_000  # characters of a column's name
+
+
 @dataclass(frozen=True)
 class Layout:
     """The columns of a file by what they are for.
@@ -48,7 +51,13 @@ class Layout:
 
 def layout_of(header: str, dialect: Dialect) -> Layout | None:
     """What a header line says, or None when it is not one of a Neo4j export."""
-    fields = next(csv.reader([header], delimiter=dialect.separator, quotechar=dialect.quote or '"'), [])
+    reader = csv.reader([header], delimiter=dialect.separator, quotechar=dialect.quote or '"')
+    try:
+        fields = next(reader, [])
+    except csv.Error:  # a field beyond csv's limit
+        return None
+    if max(map(len, fields), default=0) > LONGEST_COLUMN:
+        return None
     fields = [field.strip() for field in fields]
     if any(_ROLE.fullmatch(field) for field in fields) and not set(fields) & {"ID", "START_ID"}:
         return _admin(fields, dialect)

@@ -27,6 +27,7 @@ from kgqa_hpc.kg.assemble import Assembly, Policy
 from kgqa_hpc.kg.graph import KnowledgeGraph
 from kgqa_hpc.kg.rows import Buffer
 from kgqa_hpc.kg.settings import SourceSettings
+from kgqa_hpc.plugins.biokg.sources.bounded_xml import BoundedXml
 from kgqa_hpc.plugins.biokg.sources.rdf_statements import KNOWN, Statements, last_part
 from kgqa_hpc.text.streams import TextStream, refuse_other_encodings
 
@@ -99,12 +100,17 @@ def _triples(path: Path, form: Any, prefixes: dict[str, str]) -> Iterator[tuple[
     """Subject, predicate and object of each triple; `prefixes` is filled with those the file declares."""
     import pyoxigraph
 
-    with TextStream(path) as stream:
+    xml = form == pyoxigraph.RdfFormat.RDF_XML
+    with TextStream(path) as file, BoundedXml(file, path.name) if xml else file as stream:
         parser = pyoxigraph.parse(cast(IO[bytes], stream), form)
         try:
             for quad in parser:
                 yield quad.subject, quad.predicate.value, quad.object
             prefixes.update(getattr(parser, "prefixes", {}))
+        except MemoryError:
+            raise GraphFormatError(
+                f"{path.name}: a literal or name of more than 16 MiB", "shorten it"
+            ) from None
         except SyntaxError as problem:
             refuse_other_encodings(path)
             line = f" line {problem.lineno:,}" if problem.lineno else ""

@@ -24,12 +24,12 @@ from kgqa_hpc.plugins.literature.bm25.search import Hit
 from kgqa_hpc.plugins.literature.documents.document import Document
 from kgqa_hpc.text import bounded_json
 from kgqa_hpc.text.plain_text import plain_line
+from kgqa_hpc.text.services import answer_within
 
 # "user:password", so that it stands in no configuration.
 CREDENTIALS = "KGQA_OPENSEARCH_AUTH"
 FIELDS = ["title", "text"]
 ATTEMPTS = 4
-TIMEOUT = 60.0  # s until something comes
 LONGEST_ANSWER = 600.0  # s until all of it has come
 LARGEST_REPLY = 64 << 20  # bytes
 # 429 and the errors of a proxy or a node that is starting.
@@ -92,7 +92,7 @@ class OpenSearchIndex:
         for attempt in range(ATTEMPTS):
             time.sleep(self._pause * 2 ** (attempt - 1) if attempt else 0)
             try:
-                with urllib.request.urlopen(request, timeout=TIMEOUT) as answer:
+                with answer_within(request, LONGEST_ANSWER) as answer:
                     return dict(bounded_json.loads(_read(answer, url)))
             except urllib.error.HTTPError as problem:
                 if problem.code == 404 and missing is not None:
@@ -106,8 +106,8 @@ class OpenSearchIndex:
 
 
 def _read(answer: http.client.HTTPResponse, url: str) -> bytes:
-    """The whole body. Raises StoreError when it is too large, TimeoutError when it trickles."""
-    parts, size, until = [], 0, time.monotonic() + LONGEST_ANSWER
+    """The whole body. Raises StoreError when it is too large."""
+    parts, size = [], 0
     while part := answer.read1(1 << 20):
         parts.append(part)
         size += len(part)
@@ -115,6 +115,4 @@ def _read(answer: http.client.HTTPResponse, url: str) -> bytes:
             raise StoreError(
                 f"{url}: answered more than {LARGEST_REPLY >> 20} MiB", "ask for fewer documents"
             )
-        if time.monotonic() > until:
-            raise TimeoutError(f"no whole answer within {LONGEST_ANSWER:.0f} s")
     return b"".join(parts)

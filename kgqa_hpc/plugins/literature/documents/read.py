@@ -93,7 +93,7 @@ def document_files(paths: Iterable[str | Path]) -> list[Path]:
             if not inside:
                 raise DocumentFormatError(f"{path}: no document files in it", f"known: {', '.join(SUFFIXES)}")
             files += inside
-        elif path.is_file():
+        elif path.exists():
             files.append(path)
         else:
             raise DocumentFormatError(f"{path}: no such file")

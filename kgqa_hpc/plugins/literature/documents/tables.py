@@ -12,9 +12,15 @@ from typing import Any
 from kgqa_hpc.errors import DocumentFormatError
 from kgqa_hpc.plugins.literature.documents.document import Document
 from kgqa_hpc.text.bounded_json import json_objects
+from kgqa_hpc.text.opener import open_bytes
 
+BATCH_BYTES = 16 << 20  # of the texts of a batch, by the file's own figures
 BATCH_ROWS = 1000
+# Beyond this, texts are packed more than a hundred times: nobody's documents, but a few KB that become gigabytes.
+UNPACKED_FREELY = 64 << 20
+MOST_PACKED = 100
 LONGEST_ID = 1000
+_COLUMNS = ("id", "title", "text")
 
 
 def jsonl_documents(path: Path) -> Iterator[Document]:
@@ -33,20 +39,39 @@ def parquet_documents(path: Path) -> Iterator[Document]:
     import pyarrow.parquet
 
     try:
-        with pyarrow.parquet.ParquetFile(path) as file:
-            columns = [name for name in ("id", "title", "text") if name in file.schema_arrow.names]
+        with open_bytes(path) as source:
+            names = pyarrow.parquet.read_schema(source).names
+            columns = [name for name in _COLUMNS if name in names]
             if "id" not in columns or len(columns) < 2:
                 raise DocumentFormatError(
-                    f"{path}: has the columns {', '.join(file.schema_arrow.names)[:200]}",
+                    f"{path}: has the columns {', '.join(names)[:200]}",
                     "documents need the columns id, title, text",
                 )
             number = 0
-            for batch in file.iter_batches(batch_size=BATCH_ROWS, columns=columns):
-                for row in batch.to_pylist():
+            file = pyarrow.parquet.ParquetFile(source, read_dictionary=columns)
+            rows = _batch_rows(path, file.metadata)
+            for batch in file.iter_batches(batch_size=rows, columns=columns):
+                for k in range(len(batch)):
                     number += 1
+                    row = {name: batch.column(name)[k].as_py() for name in columns}
                     yield _document(f"{path} row {number:,}", row)
     except (pyarrow.ArrowException, OSError) as problem:
         raise DocumentFormatError(f"{path}: not readable as Parquet: {str(problem)[:200]}") from None
+
+
+def _batch_rows(path: Path, metadata: Any) -> int:
+    """Rows of a batch, so that it stays small. Raises DocumentFormatError for texts that are packed too much."""
+    largest = 1
+    for k in range(metadata.num_row_groups):
+        group = metadata.row_group(k)
+        packed = sum(group.column(c).total_compressed_size for c in range(group.num_columns))
+        if group.total_byte_size > max(UNPACKED_FREELY, MOST_PACKED * packed):
+            raise DocumentFormatError(
+                f"{path}: {packed:,} bytes that unpack to {group.total_byte_size:,}",
+                "is it the right file? write it again without compression",
+            )
+        largest = max(largest, group.total_byte_size // max(group.num_rows, 1))
+    return max(1, min(BATCH_ROWS, BATCH_BYTES // largest))
 
 
 def document_id(where: str, value: Any) -> str:

@@ -2,7 +2,8 @@
 
 No DTD is loaded, no network is used, and a file that declares entities of its own is refused, so that
 neither an external entity nor a chain of nested ones ("billion laughs") is ever followed. libxml2's own
-limits (10 MB a text, depth 256) stay in force.
+limits (10 MB a text, depth 256) stay in force. What stands in, before or between records is bounded, because
+libxml2 keeps it until the record ends.
 """
 
 from __future__ import annotations
@@ -24,6 +25,36 @@ from kgqa_hpc.text.streams import TextStream
 _BLANKS = re.compile(r"[ \t\r\n]+")
 
 
+# From the end of a record to that of the next; the largest articles have a few MB and 100,000 tags.
+LONGEST_RECORD = 64 << 20  # bytes
+MOST_TAGS = 2_000_000
+
+
+class _Measured(io.RawIOBase):
+    """The file's bytes. Raises DocumentFormatError where a record is beyond the bounds; `begin` starts another."""
+
+    def __init__(self, path: Path, source: io.BufferedReader) -> None:
+        self._path, self._source = path, source
+        self.begin()
+
+    def begin(self) -> None:
+        self._bytes = self._tags = 0
+
+    def readable(self) -> bool:
+        return True
+
+    def read(self, size: int = -1) -> bytes:
+        data = self._source.read(size)
+        self._bytes += len(data)
+        self._tags += data.count(b"<")
+        if self._bytes > LONGEST_RECORD or self._tags > MOST_TAGS:
+            raise DocumentFormatError(
+                f"{self._path}: no record or article within {LONGEST_RECORD >> 20} MiB and {MOST_TAGS:,} tags",
+                "is it the right file? split records that are larger",
+            )
+        return data
+
+
 def open_bytes(path: Path) -> io.BufferedReader:
     """The file's bytes, unpacked when it is compressed. Raises DocumentFormatError with the file's name."""
     return io.BufferedReader(TextStream(path, DocumentFormatError, checked=False), 1 << 20)
@@ -34,7 +65,7 @@ def elements(path: Path, tags: Iterable[str]) -> Iterator[Any]:
 
     Raises DocumentFormatError for what is not well-formed, and for a file that declares entities.
     """
-    with open_bytes(path) as source:
+    with open_bytes(path) as file, _Measured(path, file) as source:
         events = etree.iterparse(
             source,
             events=("end",),
@@ -54,6 +85,7 @@ def elements(path: Path, tags: Iterable[str]) -> Iterator[Any]:
                     trusted = True
                 yield element
                 _forget(element)
+                source.begin()
         except etree.XMLSyntaxError as problem:
             raise DocumentFormatError(
                 f"{path} line {problem.lineno:,}: not well-formed XML: {_one_line(problem.msg)}",
@@ -86,11 +118,12 @@ def _refuse_entities(path: Path, element: Any) -> None:
 
 
 def _forget(element: Any) -> None:
+    """Empty the element, and remove what stands before it and before the elements around it."""
     element.clear()
-    parent = element.getparent()
-    if parent is not None:
+    while (parent := element.getparent()) is not None:
         while element.getprevious() is not None:
             del parent[0]
+        element = parent
 
 
 def _one_line(message: str | None) -> str:

@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from kgqa_hpc.prompts.safe_text import TEXT_LENGTH, clean_text
+from kgqa_hpc.steps.decision import first_false
 from kgqa_hpc.steps.item import Item
 from kgqa_hpc.steps.judge import PAIR
 from kgqa_hpc.steps.step import Step
@@ -42,4 +43,5 @@ class JudgeSupport(Step):
 
     @classmethod
     def objection(cls, verdict: Mapping[str, Any]) -> str | None:
-        return next((words for name, words in CRITERIA.items() if not verdict[name]), None)
+        missed = next((words for name, words in CRITERIA.items() if not verdict[name]), None)
+        return missed or first_false(verdict)

@@ -79,6 +79,9 @@ class Service:
             return
         if mood == "silent":
             self.over.wait()
+        if mood in ("trickles", "headers"):
+            self.drip(handler, b"HTTP/1.1 200 OK\r\nContent-Length: 1000000\r\n", mood == "headers")
+            return
         status = {"fails": 503, "unknown": 404}.get(mood, 200)
         body = {
             "html": b"<html>no</html>",
@@ -87,6 +90,15 @@ class Service:
         }.get(mood, json.dumps({"id": key, "name": f"gene {key}"}).encode())
         with contextlib.suppress(OSError):
             handler.reply(status, body)
+
+    def drip(self, handler: QuietHandler, begin: bytes, endless_headers: bool) -> None:
+        """A byte or a header line now and then, each long before a timeout of one read."""
+        drop = b"X-Again: 1\r\n" if endless_headers else b" "
+        with contextlib.suppress(OSError):
+            handler.wfile.write(begin + (b"" if endless_headers else b"\r\n"))
+            while not self.over.wait(0.05):
+                handler.wfile.write(drop)
+                handler.wfile.flush()
 
 
 @pytest.fixture

@@ -4,7 +4,6 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
-import urllib.request
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -16,6 +15,7 @@ from kgqa_hpc.kg.file import read_graph, write_graph
 from kgqa_hpc.plugins.biokg.hydrate.hydrate import hydrate
 from kgqa_hpc.plugins.biokg.hydrate.recipe import Space, load_recipe
 from kgqa_hpc.plugins.biokg.hydrate.spaces import read_names
+from kgqa_hpc.text import services
 from tests.waiting import wait_for
 
 COMPOUNDS = {
@@ -219,23 +219,20 @@ def test_a_web_service_is_asked_once_for_each_id_and_its_answers_kept(graph, tab
 @pytest.mark.parametrize(
     ("mood", "reason"),
     [
-        ("fails", "unreachable"), ("dies", "unreachable"), ("silent", "unreachable"), ("unknown", "not_found"),
+        ("fails", "unreachable"), ("dies", "unreachable"), ("silent", "unreachable"), ("trickles", "unreachable"), ("headers", "unreachable"), ("unknown", "not_found"),
         ("lies", "another_id"), ("html", "unreadable"), ("huge", "unreadable"),
     ],
 )  # fmt: skip
 def test_a_service_that_misbehaves_for_one_id_names_the_others(
     graph, tables, service, tmp_path, monkeypatch, mood, reason
 ):
-    ask = urllib.request.urlopen
+    ask = services.answer_within
 
-    def impatient(
-        request, timeout
-    ):  # of this id alone: the others may be answered as slowly as a loaded machine does
-        return ask(
-            request, timeout=0.2 if mood == "silent" and request.full_url.endswith("/100") else timeout
-        )
+    def impatient(request, seconds):  # of this id alone: a loaded machine may answer the others slowly
+        hurry = mood in ("silent", "trickles", "headers") and request.full_url.endswith("/100")
+        return ask(request, 0.5 if hurry else seconds)
 
-    monkeypatch.setattr(urllib.request, "urlopen", impatient)
+    monkeypatch.setattr(services, "answer_within", impatient)
     service.mood["100"] = mood
     named, report = hydrate(graph, _web(tables, service), folder=tables, cache=tmp_path / "cache", web=True)
     assert named.names[5:7].tolist() == ["", "gene 200"]

@@ -14,7 +14,7 @@ import yaml
 from kgqa_hpc import stages
 from kgqa_hpc.plugins.evaluation.records import records
 from kgqa_hpc.plugins.literature.documents.quotes import sentences
-from kgqa_hpc.plugins.literature.steps.rephrase_medqa import options_trouble
+from kgqa_hpc.plugins.literature.steps.rephrase import options_trouble
 from kgqa_hpc.prompts.folders import shipped_prompts
 from tests.plugins.literature.documents.files import index, jsonl
 

@@ -15,7 +15,7 @@ from kgqa_hpc.anchors.anchor import Anchor
 from kgqa_hpc.config import parse_config
 from kgqa_hpc.engines.engine import EngineInfo, Response
 from kgqa_hpc.plugins.evaluation.records import records
-from kgqa_hpc.plugins.literature.steps.judged_question_type import CHOICES
+from kgqa_hpc.plugins.literature.steps.question_type import CHOICES
 from kgqa_hpc.prompts.prompt import load_prompt
 from kgqa_hpc.runs.chain import build_chain
 from kgqa_hpc.steps.item import Item

@@ -19,7 +19,7 @@ from kgqa_hpc.dataset.exports.source import export
 from kgqa_hpc.engines.engine import EngineInfo, Response
 from kgqa_hpc.errors import ConfigError, InputError
 from kgqa_hpc.plugins.literature.steps.benchmark import Examples
-from kgqa_hpc.plugins.literature.steps.rephrase_medqa import options_trouble
+from kgqa_hpc.plugins.literature.steps.rephrase import options_trouble
 from kgqa_hpc.runs.chain import build_chain
 from kgqa_hpc.steps.item import Item
 from kgqa_hpc.steps.step import Done, Retry, Step

@@ -1,0 +1,148 @@
+"""`kgqa list`: what there is to choose from, of kgqa_hpc, other packages and files of your own."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from kgqa_hpc.cli.app import COMMANDS, AsJson, app, print_result
+from kgqa_hpc.registry import METRICS, Registry
+
+Entry = dict[str, Any]
+# Metrics that `kgqa score` computes without an entry.
+_SCORES = ("bleu2", "bleu4", "rouge1", "rouge2", "rougeL", "meteor", "cider")
+_COMMON = frozenset(["kind", "source", "use", "label"])  # keys that name the entry itself
+
+
+@app.command(name="list")
+def list_(
+    kind: Annotated[
+        str,
+        typer.Argument(
+            metavar="KIND",
+            help="kinds, steps, engines, sources, exports, rules, metrics, sections or commands.",
+        ),
+    ],
+    name: Annotated[str | None, typer.Argument(metavar="[NAME]", help="One of them, in full.")] = None,
+    plugin: Annotated[
+        list[Path] | None, typer.Option(help="A Python file with entries; may be repeated.")
+    ] = None,
+    as_json: AsJson = False,
+) -> None:
+    """What there is of a kind of entry: description, package and, of one entry, its keys and columns."""
+    from kgqa_hpc.errors import InputError
+    from kgqa_hpc.plugin_files import load_plugin_file
+    from kgqa_hpc.registry import did_you_mean
+
+    for file in plugin or ():
+        load_plugin_file(file.resolve())
+    registries = _registries()
+    if kind != "rules" and kind not in registries:
+        known = [*registries, "rules"]
+        raise InputError(
+            f"{kind!r} is no kind of entry{did_you_mean(kind, known)}", f"there are {', '.join(known)}"
+        )
+    entries = {"rules": _rules, "commands": _commands}.get(kind, lambda: _entries(kind, registries[kind]))()
+    if name is None:
+        width = max((len(entry["name"]) for entry in entries), default=0)
+        lines = (f"{e['name']:<{width}}  {e['description']}  [{e['package']}]" for e in entries)
+        print_result(entries, "\n".join(lines), as_json)
+        return
+    found = next((entry for entry in entries if entry["name"] == name), None)
+    if found is None:
+        raise InputError(f"{name!r} is none of {kind}{did_you_mean(name, [e['name'] for e in entries])}")
+    if kind not in ("rules", "commands") and name in registries[kind]:
+        found |= _details(registries[kind].get(name))
+    print_result(found, "\n".join(_lines(found)), as_json)
+
+
+def _registries() -> dict[str, Registry]:
+    from kgqa_hpc.anchors import KINDS
+    from kgqa_hpc.dataset.exports import EXPORTS
+    from kgqa_hpc.engines.registry import ENGINES
+    from kgqa_hpc.kg.sources import SOURCES
+    from kgqa_hpc.report.sections import SECTIONS
+    from kgqa_hpc.steps import STEPS
+
+    return {
+        "kinds": KINDS,
+        "steps": STEPS,
+        "engines": ENGINES,
+        "sources": SOURCES,
+        "exports": EXPORTS,
+        "metrics": METRICS,
+        "sections": SECTIONS,
+        "commands": COMMANDS,
+    }
+
+
+def _rules() -> list[Entry]:
+    from kgqa_hpc.steps.decision import RULES
+
+    return [{"name": name, "package": "kgqa_hpc", "description": text} for name, text in RULES.items()]
+
+
+def _entries(kind: str, registry: Registry) -> list[Entry]:
+    shipped = [
+        {"name": name, "package": "kgqa_hpc", "description": "computed by `kgqa score` where installed"}
+        for name in (_SCORES if kind == "metrics" else ())
+    ]
+    return shipped + [
+        {"name": name, "package": registry.origin(name), "description": _description(registry.get(name))}
+        for name in registry.names()
+    ]
+
+
+def _commands() -> list[Entry]:
+    group: Any = typer.main.get_group(app)
+    found = {name: group.get_command(None, name) for name in group.list_commands(None)}
+    return [
+        {
+            "name": name,
+            "package": COMMANDS.origin(name) if name in COMMANDS else "kgqa_hpc",
+            "description": _first_words(command.help),
+        }
+        for name, command in found.items()
+    ]
+
+
+def _description(entry: Any) -> str:
+    text = entry.__doc__ or ""
+    if text.startswith("Implements"):  # an engine's class; its settings say what it is
+        text = entry.Settings.__doc__ or text
+    return _first_words(text)
+
+
+def _first_words(text: str | None) -> str:
+    return " ".join((text or "").strip().split("\n\n")[0].split())
+
+
+def _details(entry: Any) -> Entry:
+    from kgqa_hpc.key_table import keys_of
+
+    settings, columns = getattr(entry, "Settings", None), getattr(entry, "columns", ())
+    details = {
+        name: getattr(entry, name) for name in ("adds", "needs", "gives", "answer") if hasattr(entry, name)
+    }
+    if settings is not None:
+        details["keys"] = [key._asdict() for key in keys_of(settings, _COMMON)]
+    return {**details, "columns": [column._asdict() for column in columns]}
+
+
+def _lines(entry: Entry) -> Iterator[str]:
+    yield f"{entry['name']}  [{entry['package']}]\n{entry['description']}"
+    for name in ("adds", "needs", "gives", "answer"):
+        if value := entry.get(name):
+            yield f"{name}: {value if isinstance(value, str) else ', '.join(value)}"
+    for title, members in (
+        ("keys", ("key", "type", "default", "meaning")),
+        ("columns", ("name", "type", "description")),
+    ):
+        if rows := entry.get(title):
+            yield f"\n{title}:"
+            yield from (
+                "  " + "  ".join(str(row[member]) for member in members if row[member]) for row in rows
+            )

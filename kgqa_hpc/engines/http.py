@@ -1,0 +1,154 @@
+"""Base of an engine that posts JSON to a server: its author writes `request` and `response`, the rest is here.
+
+    class Mine(HttpEngine):
+        name = "mine"
+        Settings = MineSettings
+
+        def request(self, request): return "/api/chat", {"messages": list(request.messages)}
+        def response(self, body): return body["message"]["content"]
+
+Requests run in `concurrency` threads. What may be the server's fault (no connection, time out, 408, 429, 5xx) is tried
+again with growing pauses; what it refuses, and a body that `response` cannot read, fails that request with its words.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import threading
+import urllib.error
+import urllib.request
+from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from http.client import HTTPException
+from pathlib import Path
+from typing import Any, ClassVar
+
+from pydantic import Field
+
+from kgqa_hpc.engines.engine import EngineInfo, EngineSettings, Request, Response
+from kgqa_hpc.engines.mailbox import Mailbox, serve
+from kgqa_hpc.errors import EngineConfigError
+
+LARGEST = 16 * 2**20  # bytes of a reply; more is refused
+_AGAIN = {408, 425, 429, 500, 502, 503, 504, 529}
+
+
+class _NoRedirect(urllib.request.HTTPRedirectHandler):
+    """Refuses to follow: a key would travel to another server."""
+
+    def redirect_request(self, *arguments: Any) -> None:
+        return None
+
+
+_opener = urllib.request.build_opener(_NoRedirect)
+
+
+class HttpSettings(EngineSettings):
+    """Keys of every engine that posts to a server."""
+
+    operational: ClassVar = frozenset({"base_url", "api_key_env", "concurrency", "timeout", "tries", "pause"})
+    dangerous: ClassVar = frozenset({"base_url", "api_key_env"})
+
+    base_url: str = Field(pattern=r"^https?://", description="Address of the server.")
+    model: str = Field("", description="Name of the model, for the server and the provenance.")
+    api_key_env: str | None = Field(None, description="Environment variable that holds the key.")
+    concurrency: int = Field(8, ge=1, description="Requests at the same time.")
+    timeout: float = Field(120.0, gt=0, description="Seconds until a request is tried again.")
+    tries: int = Field(5, ge=1, description="Tries of a request that the server did not answer.")
+    pause: float = Field(1.0, gt=0, description="Seconds before the second try; doubled each time.")
+
+    @property
+    def secret_names(self) -> tuple[str, ...]:
+        return (self.api_key_env,) if self.api_key_env else ()
+
+
+class HttpEngine:
+    """Implements `Engine`. Raises EngineConfigError when the key's variable is not set."""
+
+    name: ClassVar[str]
+    Settings: ClassVar[type[HttpSettings]] = HttpSettings
+    version: ClassVar[str] = "1"
+
+    def __init__(self, settings: Any, memory: Path | None = None) -> None:
+        self.settings = settings
+        self._headers = {"Content-Type": "application/json", **self.headers()}
+        self._pool = ThreadPoolExecutor(settings.concurrency)
+        self._stopped = threading.Event()
+        self.info = EngineInfo(
+            self.name,
+            self.version,
+            settings.model,
+            max_batch=settings.concurrency,
+            settings=settings.recorded(),
+        )
+
+    # What the author of an engine writes.
+
+    def request(self, request: Request) -> tuple[str, Mapping[str, Any]]:
+        """The path behind `base_url` and the JSON to post."""
+        raise TypeError(f"engine {self.name} does not say what it posts")
+
+    def response(self, body: Any) -> str | Response:
+        """The answer's text in the server's JSON; a Response (its id is set here) also tells tokens and finish."""
+        raise TypeError(f"engine {self.name} does not say how it reads an answer")
+
+    def headers(self) -> dict[str, str]:
+        """Headers of each request; by default the key as a bearer token."""
+        name = self.settings.api_key_env
+        if name is None:
+            return {}
+        if not os.environ.get(name):
+            raise EngineConfigError(f"engine.api_key_env: {name} is not set", f"export {name}=KEY")
+        return {"Authorization": f"Bearer {os.environ[name]}"}
+
+    # What the worker calls.
+
+    def preflight(self, schemas: Sequence[Mapping[str, Any]]) -> None:
+        """By default any schema is served."""
+
+    def generate(self, mailbox: Mailbox) -> Iterator[Response]:
+        def begin(request: Request) -> None:
+            self._pool.submit(lambda: mailbox.answer(self._answer(request)))
+
+        self._stopped.clear()
+        return serve(mailbox, self.info.max_batch, begin, self._stopped.set)
+
+    def close(self) -> None:
+        self._stopped.set()
+        self._pool.shutdown(wait=False, cancel_futures=True)
+
+    def _answer(self, request: Request) -> Response:
+        try:
+            path, data = self.request(request)
+            body = self._posted(path, json.dumps(data).encode())
+            read = body if body is None else self.response(json.loads(body))
+        except Exception as problem:  # noqa: BLE001  this request fails, with its words
+            return Response(request.id, "", "error", error=f"{type(problem).__name__}: {problem}"[:500])
+        if read is None:
+            return Response(request.id, "", "abort")
+        if isinstance(read, str):
+            return Response(request.id, read, "stop")
+        tokens = (read.prompt_tokens, read.completion_tokens, read.cached_tokens)
+        return Response(request.id, read.text, read.finish, *tokens, read.error)
+
+    def _posted(self, path: str, data: bytes) -> bytes | None:
+        """The body of the reply; None when the work was cancelled. Raises the last try's exception."""
+        url = self.settings.base_url.rstrip("/") + path
+        for number in range(self.settings.tries):
+            if self._stopped.wait(self.settings.pause * 2 ** (number - 1) if number else 0):
+                return None
+            try:
+                asked = urllib.request.Request(url, data, self._headers)
+                with urllib.request.urlopen(asked, timeout=self.settings.timeout) as reply:
+                    body: bytes = reply.read(LARGEST + 1)
+                if len(body) > LARGEST:
+                    raise ValueError(f"a reply of more than {LARGEST:,} bytes")
+                return body
+            except urllib.error.HTTPError as problem:
+                if problem.code not in _AGAIN or number + 1 == self.settings.tries:
+                    raise
+            except (OSError, HTTPException):
+                if number + 1 == self.settings.tries:
+                    raise
+        return None

@@ -1,0 +1,119 @@
+"""Files of the user's that hold entries: `plugins: [my_steps.py]` in the configuration, without packaging.
+
+A file is an ordinary Python module. Every class in it that is a step, an anchor kind, a source, an engine or an export
+is an entry under its `name`, and so is a function with a decorator such as `@kgqa_hpc.step`. An entry of a file that
+is read later takes the place of one of the same name.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import importlib.util
+import sys
+import traceback
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from types import ModuleType
+from typing import Any, TypeVar
+
+from kgqa_hpc.errors import ConfigError, InputError
+from kgqa_hpc.registry import FILE_ENTRIES, REGISTRIES, FileEntry
+
+Function = TypeVar("Function", bound=Callable[..., Any])
+_digests: dict[str, str] = {}  # sha256 by file name
+_modules: dict[tuple[str, str], ModuleType] = {}  # by file name and sha256
+
+
+def file_digest(path: Path) -> str:
+    """The sha256 of a file. Raises ConfigError."""
+    try:
+        return hashlib.sha256(path.read_bytes()).hexdigest()
+    except OSError as problem:
+        raise ConfigError(f"plugins: {path}: {problem.strerror}", "check the path") from None
+
+
+def loaded_digest(name: str) -> str:
+    """The sha256 of the file of this name that was loaded last."""
+    return _digests[name]
+
+
+def load_plugin_file(path: Path) -> None:
+    """Execute the file and add its entries to the registries. Raises ConfigError with file and line."""
+    key = (path.name, file_digest(path))
+    _digests[path.name] = key[1]
+    if key not in _modules:
+        _modules[key] = _executed(path)
+    entries = list(_entries(_modules[key]))
+    if not entries:
+        raise ConfigError(
+            f"plugins: {path} holds no entry",
+            "an entry is a class with a `name`: a step, kind, source, engine or export",
+        )
+    for group, entry in entries:
+        if group in REGISTRIES and REGISTRIES[group].ships(entry.name):
+            raise ConfigError(
+                f"plugins: {path}: kgqa_hpc has one of {group} named {entry.name!r} already",
+                "give yours another name",
+            )
+        FILE_ENTRIES.setdefault(group, {})[entry.name] = FileEntry(entry, path)
+
+
+def _executed(path: Path) -> ModuleType:
+    spec = importlib.util.spec_from_file_location(path.stem, path)
+    if spec is None or spec.loader is None:
+        raise ConfigError(f"plugins: {path} is no Python file", "name a file that ends in .py")
+    module = importlib.util.module_from_spec(spec)
+    before = sys.modules.get(path.stem)
+    if before is not None and not _is_plugin(before):
+        raise ConfigError(
+            f"plugins: {path} has the name of a module that is in use", "give the file another name"
+        )
+    sys.modules[path.stem] = module  # what pydantic and pickle look classes up in
+    try:
+        spec.loader.exec_module(module)
+    except Exception as problem:
+        del sys.modules[path.stem]
+        if isinstance(problem, InputError):
+            raise
+        line = [frame.lineno for frame in traceback.extract_tb(problem.__traceback__)][-1]
+        line = getattr(problem, "lineno", None) or line
+        raise ConfigError(
+            f"plugins: {path} line {line}: {type(problem).__name__}: {problem}", "mend the file"
+        ) from problem
+    return module
+
+
+def _is_plugin(module: ModuleType) -> bool:
+    return any(known is module for known in _modules.values())
+
+
+def _entries(module: ModuleType) -> Iterator[tuple[str, Any]]:
+    """(registry, entry) of everything that the module defines itself."""
+    for value in vars(module).values():
+        own = getattr(value, "__module__", None) == module.__name__ and not isinstance(value, ModuleType)
+        if own and isinstance(getattr(value, "name", None), str) and (group := _group(value)):
+            yield group, value
+
+
+def _group(entry: Any) -> str | None:
+    """The registry that an entry belongs to: its own `registry`, or that of its settings; an export writes."""
+    group = getattr(entry, "registry", None) or getattr(getattr(entry, "Settings", None), "registry", None)
+    if isinstance(group, str):
+        return group
+    return "exports" if isinstance(entry, type) and hasattr(entry, "write") else None
+
+
+def section(function: Function) -> Function:
+    """Mark a function (dataset) -> HTML as a section of the report; its docstring's first line is the title."""
+    return _marked(function, "sections")
+
+
+def metric(function: Function) -> Function:
+    """Mark a function (predictions, references) -> one number for each pair as a metric of `kgqa score`."""
+    return _marked(function, "metrics")
+
+
+def _marked(function: Function, group: str) -> Function:
+    marked: Any = function
+    marked.registry, marked.name = group, function.__name__
+    return function

@@ -1,0 +1,279 @@
+"""Figures of human evaluations and of studies as SVG files by matplotlib (the extra `report`).
+
+The same data give the same bytes, and text stays text. Human evaluations: box plot, violins, and minimum and average
+with reverse cumulation, after BioGraphletQA's Figures 8 and 12; accepted against rejected where the ratings tell.
+Studies: scores of each variant as histograms and as a box plot, after BioGraphletQA's Figure 6.
+"""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from kgqa_hpc.errors import InputError
+from kgqa_hpc.store.atomic import write_file
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+import textwrap
+from collections.abc import Sequence
+
+import numpy as np
+
+from kgqa_hpc.plugins.evaluation.analysis import LEVELS, Groups, answer_triples, rating_groups
+from kgqa_hpc.plugins.evaluation.ratings import Ratings
+from kgqa_hpc.store.atomic import make_folder
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+from collections.abc import Mapping
+
+from kgqa_hpc.plugins.evaluation.bootstrap import Floats
+from kgqa_hpc.plugins.evaluation.compare import Comparison
+
+ACCEPTED, REJECTED, NEUTRAL = "#2a7f62", "#d9a441", "#4a6fa5"
+COLOURS = {"all": NEUTRAL, "accepted": ACCEPTED, "rejected": REJECTED}
+TEXT_COLOURS = {"all": "#2f4a73", "accepted": "#1d5c47", "rejected": "#7a5510"}  # dark enough to read
+# The median and the mean of a box plot.
+BLACK: Any = {"color": "black"}
+DIAMOND: Any = {"marker": "D", "markerfacecolor": "white", "markeredgecolor": "black", "markersize": 4}
+_STYLE: Any = {"svg.fonttype": "none", "svg.hashsalt": "kgqa", "font.size": 9, "text.parse_math": False}
+
+
+def require_matplotlib() -> None:
+    """Raises InputError with the line that installs it."""
+    try:
+        import matplotlib  # noqa: F401
+    except ImportError:
+        raise InputError(
+            "figures need matplotlib, which is not installed", "pip install 'kgqa_hpc[report]'"
+        ) from None
+
+
+def save_figure(path: Path, draw: Callable[[Figure], None], *, width: float, height: float = 3.4) -> Path:
+    """Let `draw` fill a figure of width x height inches and write it as SVG; returns the path."""
+    require_matplotlib()
+    import matplotlib
+    from matplotlib.figure import Figure
+
+    with matplotlib.rc_context(_STYLE):
+        figure = Figure(figsize=(width, height), layout="constrained")
+        draw(figure)
+        for axes in figure.axes:
+            axes.spines[["top", "right"]].set_visible(False)
+        out = io.BytesIO()
+        figure.savefig(out, format="svg", metadata={"Date": None, "Creator": None})
+    write_file(path, out.getvalue())
+    return path
+
+
+def rating_figures(ratings: Ratings, folder: Path) -> list[Path]:
+    """Write boxplot.svg, violins.svg and answer_scores.svg into `folder`; returns their paths.
+
+    Raises InputError when matplotlib is missing, DiskFull or StoreError.
+    """
+    make_folder(folder)
+    groups = rating_groups(ratings)
+    sides = {name: one for name, one in groups.items() if len(one) and (len(groups) == 1 or name != "all")}
+    criteria = ratings.criteria
+    width = 1.2 + 1.5 * len(criteria)
+    return [
+        save_figure(folder / "boxplot.svg", lambda f: _rating_boxes(f, sides, criteria), width=width),
+        save_figure(folder / "violins.svg", lambda f: _violins(f, sides, criteria), width=width),
+        save_figure(folder / "answer_scores.svg", lambda f: _answer(f, sides), width=8.4),
+    ]
+
+
+def _rating_boxes(figure: Figure, groups: Groups, criteria: Sequence[str]) -> None:
+    axes = figure.subplots()
+    for position, name, colour, values in _placed(groups, criteria):
+        axes.boxplot(
+            values,
+            positions=[position],
+            widths=0.8 / len(groups) * 0.85,
+            showmeans=True,
+            patch_artist=True,
+            boxprops={"facecolor": colour, "alpha": 0.55},
+            medianprops=BLACK,
+            meanprops=DIAMOND,
+            label=name,
+        )
+    _finish(axes, groups, criteria)
+
+
+def _violins(figure: Figure, groups: Groups, criteria: Sequence[str]) -> None:
+    axes = figure.subplots()
+    for position, _, colour, values in _placed(groups, criteria):
+        width = 0.8 / len(groups) * 0.95
+        if len(np.unique(values)) > 1:  # a density needs two different values
+            parts: Any = axes.violinplot(values, positions=[position], widths=width, showextrema=False)
+            for body in parts["bodies"]:
+                body.set(facecolor=colour, alpha=0.55)
+        axes.plot([position], [values.mean()], marker="D", color="black", markersize=4)
+        axes.hlines(np.median(values), position - width / 4, position + width / 4, color="black", linewidth=1)
+    _finish(axes, groups, criteria)
+
+
+def _placed(groups: Groups, criteria: Sequence[str]) -> list[tuple[float, str, str, np.ndarray]]:
+    """Where each criterion's values of each group stand; groups side by side."""
+    found = []
+    for i, criterion in enumerate(criteria):
+        for j, (name, scores) in enumerate(groups.items()):
+            values = scores[criterion].dropna().to_numpy()
+            if len(values):
+                place = i + (j - (len(groups) - 1) / 2) * 0.8 / len(groups)
+                found.append((place, name, COLOURS[name], values))
+    return found
+
+
+def _finish(axes: Axes, groups: Groups, criteria: Sequence[str]) -> None:
+    from matplotlib.patches import Patch
+
+    axes.set_xticks(range(len(criteria)), [textwrap.fill(name, 18) for name in criteria])
+    axes.set_xlim(-0.6, len(criteria) - 0.4)
+    axes.set_ylim(0.7, 5.3)
+    axes.set_yticks(LEVELS)
+    axes.set_ylabel("score")
+    axes.axhline(3, color="#999", linewidth=0.8, linestyle=":")
+    if len(groups) > 1:
+        handles = [
+            Patch(facecolor=COLOURS[name], alpha=0.55, label=f"{name} (n = {len(scores)})")
+            for name, scores in groups.items()
+        ]
+        axes.legend(handles=handles, frameon=False, ncols=2, loc="lower center", bbox_to_anchor=(0.5, 1.0))
+
+
+def _answer(figure: Figure, groups: Groups) -> None:
+    """Minimum and rounded average of the answer's three scores: bars, and the share with at least so much."""
+    panels: Any = figure.subplots(1, 2, sharey=True)
+    found = {name: answer_triples(scores) for name, scores in groups.items()}
+    triples = {name: three for name, three in found.items() if len(three)}
+    kinds = {
+        "minimum": {name: three.min(axis=1) for name, three in triples.items()},
+        "rounded average": {name: np.rint(three.mean(axis=1)) for name, three in triples.items()},
+    }
+    for axes, (title, each) in zip(panels, kinds.items(), strict=True):
+        for j, (name, scores) in enumerate(each.items()):
+            width = 0.8 / len(groups)
+            places = np.array(LEVELS) + (j - (len(groups) - 1) / 2) * width
+            shares = [100 * float((scores == k).mean()) for k in LEVELS]
+            label = f"{name} (n = {len(groups[name])})"
+            axes.bar(places, shares, width=width, color=COLOURS[name], alpha=0.55, label=label)
+            cumulated = [100 * float((scores >= k).mean()) for k in LEVELS]
+            axes.plot(LEVELS, cumulated, color=COLOURS[name], marker="o", markersize=4)
+            _shares(axes, cumulated, TEXT_COLOURS[name], right=j == 0)
+        axes.set_title(f"{title} of the three answer scores", fontsize=9, pad=18)
+        axes.set_xlabel("score (line: share with at least this score)")
+        axes.set_ylim(0, 118)
+        axes.set_yticks(range(0, 101, 20))
+    panels[0].set_ylabel("% of ratings")
+    if len(groups) > 1:
+        figure.legend(
+            *panels[0].get_legend_handles_labels(), loc="outside lower center", ncols=2, frameon=False
+        )
+
+
+def _shares(axes: Axes, shares: list[float], colour: str, *, right: bool) -> None:
+    """Write each share beside its point: one group's above on the right, the other's below on the left."""
+    offset = (4, 3) if right else (-4, -9)
+    look: Any = {"textcoords": "offset points", "ha": "left" if right else "right", "fontsize": 7}
+    for level, share in zip(LEVELS, shares, strict=True):
+        axes.annotate(f"{share:.1f}", (level, share), offset, color=colour, **look)
+
+
+SHOWN = 2  # comparisons drawn above the boxes: the second and the third best, as published
+STARS = ((0.001, "***"), (0.01, "**"), (0.05, "*"))
+
+
+def study_figures(
+    scores: Mapping[str, Floats], comparisons: Sequence[Comparison], folder: Path, *, criteria: int = 0
+) -> list[Path]:
+    """Write boxplot.svg and histograms.svg into `folder`; returns their paths. `scores` maps variant to (n,).
+
+    Scores that are sums of so many `criteria` of 0 or 1 are shown on the whole scale, that no small difference looks
+    large; others over their own range.
+
+    Raises InputError when matplotlib is missing, DiskFull or StoreError.
+    """
+    make_folder(folder)
+    levels = _levels(scores, criteria)
+    width = max(5.0, 1.5 + 0.6 * len(scores))
+    rows = -(-len(scores) // 5)
+    return [
+        save_figure(
+            folder / "boxplot.svg",
+            lambda f: _score_boxes(f, scores, comparisons, levels),
+            width=width,
+            height=4,
+        ),
+        save_figure(
+            folder / "histograms.svg",
+            lambda f: _histograms(f, scores, levels),
+            width=2.1 * min(5, len(scores)) + 0.6,
+            height=0.6 + 1.6 * rows,
+        ),
+    ]
+
+
+def stars(p: float) -> str:
+    """`*` to `***` below .05, .01 and .001, else `ns`."""
+    return next((mark for limit, mark in STARS if p < limit), "ns")
+
+
+def _levels(scores: Mapping[str, Floats], criteria: int) -> Floats:
+    """The scores on the axes, ascending."""
+    seen = np.unique(np.concatenate(list(scores.values())))
+    whole = np.arange(criteria + 1, dtype=np.float64)
+    return whole if np.isin(seen, whole).all() else seen
+
+
+def _score_boxes(
+    figure: Figure, scores: Mapping[str, Floats], comparisons: Sequence[Comparison], levels: Floats
+) -> None:
+    axes = figure.subplots()
+    names = list(scores)
+    drawn = axes.boxplot(
+        [scores[name] for name in names],
+        tick_labels=names,
+        widths=0.6,
+        showmeans=True,
+        patch_artist=True,
+        medianprops=BLACK,
+        meanprops=DIAMOND,
+    )
+    best = comparisons[0].best if comparisons else None
+    for name, box in zip(names, drawn["boxes"], strict=True):
+        box.set(facecolor=ACCEPTED if name == best else NEUTRAL, alpha=0.55)
+    low, top = float(levels[0]), float(levels[-1])
+    step = 0.09 * max(top - low, 1.0)
+    for rank, one in enumerate(comparisons[:SHOWN]):
+        height = top + (rank + 1) * step
+        _bracket(axes, names.index(one.best) + 1, names.index(one.other) + 1, height, one.p_holm)
+    axes.set_ylim(low - step / 2, top + (min(len(comparisons), SHOWN) + 1) * step)
+    axes.set_yticks([tick for tick in axes.get_yticks() if low <= tick <= top])
+    axes.set_ylabel("score (diamond: mean)")
+    axes.set_xlabel("variant")
+
+
+def _bracket(axes: Axes, first: int, second: int, height: float, p: float) -> None:
+    axes.plot([first, second], [height, height], color="black", linewidth=0.8)
+    look: Any = {"textcoords": "offset points", "ha": "center", "fontsize": 7}
+    axes.annotate(f"{stars(p)} (p = {p:.2g})", ((first + second) / 2, height), (0, 1), **look)
+
+
+def _histograms(figure: Figure, scores: Mapping[str, Floats], levels: Floats) -> None:
+    columns = min(5, len(scores))
+    rows = -(-len(scores) // columns)
+    panels: Any = figure.subplots(rows, columns, sharex=True, sharey=True, squeeze=False)
+    for axes, (name, values) in zip(panels.flat, scores.items(), strict=False):
+        counts = [(values == level).sum() for level in levels]
+        axes.bar(range(len(levels)), counts, color=NEUTRAL, alpha=0.7)
+        axes.set_title(f"{name} (mean {values.mean():.2f})", fontsize=8)
+        axes.set_xticks(range(len(levels)), [f"{level:g}" for level in levels])
+    for axes in panels.flat[len(scores) :]:
+        axes.set_axis_off()
+    figure.supxlabel("score", fontsize=9)
+    figure.supylabel("items", fontsize=9)

@@ -1,0 +1,133 @@
+"""The entries of a run that are not kgqa_hpc's own: package, version and source of each, and files of `plugins:`.
+
+They stand in the fingerprint under `entries`, so that no run is worked on with other code unless somebody accepts it.
+Files of `plugins:` are copied into RUN/plugins, and the run goes on with its copies.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from kgqa_hpc.anchors import KINDS
+from kgqa_hpc.config import RunConfig
+from kgqa_hpc.engines.registry import ENGINES
+from kgqa_hpc.errors import ConfigError, FingerprintMismatch, InputError
+from kgqa_hpc.kg.sources import SOURCES
+from kgqa_hpc.plugin_files import file_digest, load_plugin_file, loaded_digest
+from kgqa_hpc.registry import REGISTRIES
+from kgqa_hpc.runs.trust import require_own
+from kgqa_hpc.steps import STEPS
+from kgqa_hpc.store import canonical
+from kgqa_hpc.store.atomic import make_folder, write_file
+from kgqa_hpc.store.fingerprint import require_same
+from kgqa_hpc.store.run_folder import RunFolder
+
+SECTION = "entries"
+
+
+def entries_section(config: RunConfig) -> dict[str, dict[str, Any]]:
+    """The section of the fingerprint; nothing for a run of shipped entries."""
+    every = [config, *config.variant_configs().values()]
+    used = {(KINDS, one.anchors.kind) for one in every}
+    used |= {(STEPS, step.use) for one in every for each in one.passes for step in each.steps}
+    used |= {(ENGINES, one.engine_of(each.name).kind) for one in every for each in one.passes}
+    used |= {(SOURCES, one.graph.source) for one in every if one.graph is not None}
+    values: dict[str, Any] = {}
+    for registry, name in sorted(used, key=lambda pair: (pair[0].group, pair[1])):
+        if identity := registry.identity(name):
+            values[f"{registry.group}.{name}"] = identity
+    values |= {name: {"source": loaded_digest(name)} for name in (Path(path).name for path in config.plugins)}
+    return {SECTION: {"sha256": canonical.digest(values), "values": values}} if values else {}
+
+
+def texts_of(run: RunFolder) -> dict[str, str]:
+    """Each recorded entry with its package, version and source, those before an accepted change too, for people."""
+    manifest = run.manifest()
+    values = manifest.sections.get(SECTION, {}).get("values", {})
+    texts = {key: _text(identity) for key, identity in values.items()}
+    for key in texts:
+        before = [_text(each[key]) for each in manifest.earlier if key in each]
+        texts[key] += f"; parts of the run were made with {', '.join(before)}" if before else ""
+    return texts
+
+
+def _text(identity: Mapping[str, str]) -> str:
+    words = (identity.get("package"), identity.get("version"), f"source sha256 {identity['source'][:16]}")
+    return " ".join(filter(None, words))
+
+
+def keep_plugins(run: RunFolder, config: RunConfig) -> None:
+    """Copy the files of `plugins:` into the run."""
+    for path in map(Path, config.plugins):
+        make_folder(run.plugins)
+        write_file(run.plugins / path.name, path.read_bytes())
+
+
+def load_plugins(run: RunFolder, config: Mapping[str, Any]) -> None:
+    """Load the run's copies of the files of `plugins:`.
+
+    Raises InputError for a run of another user, FingerprintMismatch for a copy that is not what the manifest says.
+    """
+    recorded = run.manifest().sections.get(SECTION, {}).get("values", {})
+    for name in (Path(path).name for path in config.get("plugins") or ()):
+        path = run.plugins / name
+        try:
+            require_own(run, f"plugins: {name} is a program that would run here")
+        except InputError as problem:
+            raise InputError(problem.message, f"read it, then copy the run: cp -r {run.path} MINE") from None
+        digest = file_digest(path)
+        if digest != recorded.get(name, {}).get("source"):
+            raise FingerprintMismatch(
+                f"{path}: was changed since this run was made", "put the file back that was there"
+            )
+        load_plugin_file(path)
+
+
+def load_run_plugins(run: RunFolder) -> None:
+    """The same for a verb that does not read the configuration. Combined datasets have none."""
+    if run.config_file.exists():
+        load_plugins(run, run.config())
+
+
+def require_unchanged_plugins(run: RunFolder, config: RunConfig) -> None:
+    """Raises FingerprintMismatch when a file of `plugins:` was edited; one that is gone is no harm."""
+    for path in map(Path, config.plugins):
+        if path.exists() and file_digest(path) != file_digest(run.plugins / path.name):
+            raise FingerprintMismatch(f"{path} was changed since {run.path} was made", _cure(run))
+
+
+def require_same_code(run: RunFolder, config: RunConfig) -> None:
+    """Raises FingerprintMismatch when entries are of other packages, versions or sources than the run's."""
+    sections = (run.manifest().sections, entries_section(config))
+    recorded, present = ({SECTION: each.get(SECTION, {}).get("values", {})} for each in sections)
+    require_same(str(run.path), recorded, present, _cure(run))
+
+
+def _cure(run: RunFolder) -> str:
+    return f"undo the change, use another run folder, or: kgqa init CONFIG {run.path} --accept-changed-code"
+
+
+def require_entries(run: RunFolder) -> None:
+    """Raises ConfigError when packages that bring entries of the run are not installed here."""
+    values = run.manifest().sections.get(SECTION, {}).get("values", {})
+    missing: dict[str, list[str]] = {}
+    for key, identity in values.items():
+        group, _, name = key.partition(".")
+        if "package" in identity and group in REGISTRIES and name not in REGISTRIES[group]:
+            package = f"{identity['package']}=={identity['version']}"
+            missing.setdefault(package, []).append(f"{REGISTRIES[group].what} {name}")
+    if missing:
+        lines = [f"{run.path}: {', '.join(names)}: {package}" for package, names in missing.items()]
+        raise ConfigError(
+            "\n".join(f"{line} is not installed here" for line in lines), f"pip install {' '.join(missing)}"
+        )
+
+
+def only_entries_differ(run: RunFolder, sections: Mapping[str, Mapping[str, Any]]) -> bool:
+    """Whether nothing but the code of entries is other than when the run was made."""
+    before = run.manifest().sections
+    names = {*before, *sections} - {SECTION}
+    same = all(before.get(name, {}).get("values") == sections.get(name, {}).get("values") for name in names)
+    return same and before.get(SECTION) != sections.get(SECTION)

@@ -1,0 +1,85 @@
+"""What the rest of a run costs at a price of tokens, measured on finished shards (`kgqa plan --price`).
+
+A shard is the unit of the estimate: the cost of an item is the ratio of the sums of cost and items, its 95 % interval
+comes from how much shards differ (ratio estimator, Student's t).
+"""
+
+from __future__ import annotations
+
+from math import sqrt
+from pathlib import Path
+from typing import Any
+
+from kgqa_hpc.errors import InputError
+from kgqa_hpc.runs import open_run
+from kgqa_hpc.store.queue import done_shards
+from kgqa_hpc.store.results import read_summary
+from kgqa_hpc.text.numbers import about
+
+KINDS = ("prompt", "completion")
+Price = tuple[float, float]  # of a million tokens read, and of a million written
+
+
+def cost_of(pilot: Path, items: int, price: Price, enough: int) -> dict[str, Any]:
+    """Tokens and cost of `items` at the rate of a run's finished shards; the interval is None with one shard.
+
+    Raises InputError where fewer than `enough` items are finished: nothing published tells how much is read.
+    """
+    shards = _finished(pilot)
+    number = sum(rows for rows, _ in shards)
+    if number < enough:
+        raise InputError(
+            f"{pilot}: a cost needs the tokens of {enough} items in finished shards, there are {number}",
+            "name a small run on the same engine with --pilot (a smaller anchors.per_shape and runtime.shard_size)",
+        )
+    read, written = (sum(tokens[kind] for _, tokens in shards) / number for kind in KINDS)
+    costs = [
+        sum(tokens[kind] * each / 1e6 for kind, each in zip(KINDS, price, strict=True))
+        for _, tokens in shards
+    ]
+    mean = sum(costs) / number
+    half = _half_width([rows for rows, _ in shards], costs)
+    return {
+        "price": list(price),
+        "prompt_tokens": round(items * read),
+        "completion_tokens": round(items * written),
+        "total": items * mean,
+        "low": None if half is None else items * max(mean - half, 0.0),
+        "high": None if half is None else items * (mean + half),
+        "measured_items": number,
+        "measured_cost": sum(costs),
+    }
+
+
+def _finished(folder: Path) -> list[tuple[int, dict[str, int]]]:
+    """Items, and tokens of all passes, of each shard that every pass has finished."""
+    run, config = open_run(folder)
+    names = [each.name for each in config.passes]
+    found = []
+    for shard in sorted(set.intersection(*(done_shards(run, name) for name in names))):
+        headers = [read_summary(run.result(name, shard), run.origin(name)) for name in names]
+        tokens = {kind: sum(header["tokens"].get(kind, 0) for header in headers) for kind in KINDS}
+        found.append((int(headers[-1]["rows"]), tokens))
+    return found
+
+
+def _half_width(sizes: list[int], costs: list[float]) -> float | None:
+    """Half of the 95 % interval of the cost of an item."""
+    from scipy.stats import t
+
+    number, total = len(sizes), sum(sizes)
+    if number < 2:
+        return None
+    mean = sum(costs) / total
+    spread = sum((cost - mean * size) ** 2 for size, cost in zip(sizes, costs, strict=True))
+    return float(t.ppf(0.975, number - 1)) * sqrt(number / (number - 1) * spread) / total
+
+
+def render_cost(cost: dict[str, Any]) -> str:
+    """A line: cost, interval, tokens, prices."""
+    interval = f" ({about(cost['low'])} to {about(cost['high'])})" if cost["low"] is not None else ""
+    read, written = (about(cost[f"{kind}_tokens"] / 1e6) for kind in KINDS)
+    return (
+        f"cost      about {about(cost['total'])}{interval} for {read} million tokens read and {written} million "
+        f"written, at {cost['price'][0]:g} and {cost['price'][1]:g} a million"
+    )

@@ -1,0 +1,100 @@
+"""The runs below a folder with their states (`kgqa ls`), and the files of a run that may go (`kgqa clean`)."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from kgqa_hpc.errors import InputError, KgqaError
+from kgqa_hpc.status.snapshot import survey
+from kgqa_hpc.store.atomic import disk_errors
+from kgqa_hpc.store.run_folder import RunFolder
+
+DEEPEST = 3  # folders below the one that is searched
+
+
+def runs_below(folder: Path) -> list[dict[str, Any]]:
+    """One mapping for each run: path, state, items, verdicts; `problem` for a run that cannot be read."""
+    if not folder.is_dir():
+        raise InputError(f"{folder}: no such folder", "kgqa ls FOLDER lists the runs in it")
+    return [_described(path) for path in sorted(_run_folders(folder, DEEPEST))]
+
+
+def _run_folders(folder: Path, deep: int) -> Iterator[Path]:
+    if (folder / "manifest.json").is_file() and (folder / "config.yaml").is_file():
+        yield folder
+    elif deep:
+        for inner in folder.iterdir():
+            if inner.is_dir() and not inner.is_symlink() and not inner.name.startswith("."):
+                yield from _run_folders(inner, deep - 1)
+
+
+def _described(path: Path) -> dict[str, Any]:
+    try:
+        run, now = RunFolder.open(path), survey(path)
+    except KgqaError as problem:
+        return {"path": str(path), "state": "damaged", "problem": problem.message}
+    return {
+        "path": str(path),
+        "state": _state(run, now),
+        "items": now["items"],
+        "accepted": now["verdicts"]["accepted"],
+        "workers": now["workers"]["alive"],
+    }
+
+
+def _state(run: RunFolder, now: dict[str, Any]) -> str:
+    if now["workers"]["alive"]:
+        return "running"
+    if now["complete"]:
+        return "merged" if (run.dataset / "accounting.json").exists() else "complete"
+    if now["items"]["ended"]:
+        return "stopped"
+    return "sampled" if run.anchors.exists() else "new"
+
+
+def render_runs(rows: list[dict[str, Any]], folder: Path) -> str:
+    """A line for each run."""
+    if not rows:
+        return f"no run below {folder}"
+    wide = max(len(row["path"]) for row in rows)
+    return "\n".join(f"{row['path']:<{wide}}  {row['state']:<9}{_rest(row)}" for row in rows)
+
+
+def _rest(row: dict[str, Any]) -> str:
+    if "problem" in row:
+        return str(row["problem"])
+    items = row["items"]
+    if not items["total"]:
+        return ""
+    return f"{items['ended']:,} of {items['total']:,} items · {row['accepted']:,} accepted"
+
+
+def leftovers(folder: Path) -> list[dict[str, Any]]:
+    """The parts of a run that may be deleted (docs/format.md, section 1), with their bytes.
+
+    Raises InputError while workers are alive, for they write there.
+    """
+    run = RunFolder.open(folder)
+    if alive := survey(folder)["workers"]["alive"]:
+        raise InputError(f"{folder}: {alive} workers are at work", "clean it when they have ended")
+    parts = (run.path / "leases", run.logs, run.quarantine, run.status_file)
+    return [{"path": str(part), "bytes": _size(part)} for part in parts if part.exists()]
+
+
+def clean(parts: list[dict[str, Any]]) -> None:
+    """Delete what `leftovers` returned."""
+    for part in parts:
+        path = Path(part["path"])
+        with disk_errors(path):
+            if path.is_dir() and not path.is_symlink():
+                shutil.rmtree(path)
+            else:
+                path.unlink(missing_ok=True)
+
+
+def _size(path: Path) -> int:
+    files = path.rglob("*") if path.is_dir() else [path]
+    return sum(file.lstat().st_size for file in files if not file.is_dir())

@@ -1,0 +1,60 @@
+"""A step from a function: `@kgqa_hpc.step(columns={"years": ["int64"]})`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from kgqa_hpc.columns import Column, Type
+from kgqa_hpc.steps.item import Item
+from kgqa_hpc.steps.outcomes import Done, Outcome, Reject
+from kgqa_hpc.steps.step import Step
+
+Function = Callable[[Item], Any]
+
+
+def step(
+    function: Function | None = None,
+    /,
+    *,
+    columns: Mapping[str, Type] | None = None,
+    needs: Sequence[str] = ("question", "answer"),
+    name: str | None = None,
+) -> Any:
+    """Make a step that asks nobody of a function of the item.
+
+    The function returns the values of its columns as a mapping, or an outcome (`Done`, `Reject` …); None of a function
+    without columns is Done. `columns` gives their types by name, `needs` the fields that must be there. The step has
+    the function's name and docstring.
+    """
+    if function is None:
+        return lambda inner: step(inner, columns=columns, needs=needs, name=name)
+    own = name or function.__name__
+    made = function  # bound here, for mypy does not carry the narrowing into the method
+
+    def compute(self: Step, item: Item) -> Any:
+        value = made(item)
+        if isinstance(value, Mapping):
+            return Done(**value)
+        if value is None and not self.columns:
+            return Done()
+        return _labelled(value, self.label)
+
+    about = (function.__doc__ or f"The function {own}.").strip().split("\n")[0]
+    members: dict[str, Any] = {
+        "name": own,
+        "adds": "annotation",
+        "needs": tuple(needs),
+        "columns": tuple(Column(key, kind, about) for key, kind in (columns or {}).items()),
+        "compute": compute,
+        "__doc__": function.__doc__ or about,
+        "__module__": function.__module__,
+    }
+    return type(own, (Step,), members)
+
+
+def _labelled(value: Any, label: str) -> Outcome | Any:
+    """A rejection whose reason begins with the step's label; anything else as it is."""
+    if isinstance(value, Reject) and not value.reason.startswith(f"{label}:"):
+        return Reject(f"{label}: {value.reason}")
+    return value

@@ -1,0 +1,78 @@
+"""For tests of entries of your own: an item, an answer, and a step that is run without a run.
+
+    pair = item(question="Who directed Solaris?", answer="Tarkovsky.")
+    assert run_step(my_steps.question_length, pair) == Done(words=3)
+
+The outcome is what the worker would see: columns are checked, and what no worker accepts raises ExtensionError.
+"""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+from kgqa_hpc.anchors import KINDS
+from kgqa_hpc.anchors.anchor import Anchor, AnchorKind, Node, Relation
+from kgqa_hpc.engines.engine import EngineInfo, Response
+from kgqa_hpc.errors import InputError
+from kgqa_hpc.prompts.prompt import load_prompt
+from kgqa_hpc.steps.evidence import record_problem
+from kgqa_hpc.steps.item import Item
+from kgqa_hpc.steps.step import Ask, Done, Outcome, Reject, Retry, Step, StepContext
+
+__all__ = ["Ask", "Done", "Reject", "Retry", "answer", "item", "record", "run_step"]
+
+EVIDENCE = Anchor(
+    "test-1",
+    "graphlet",
+    "shape 1",
+    (Node("a", "Tarkovsky", "Person"), Node("b", "Solaris", "Film"), Node("c", "Stalker", "Film")),
+    (Relation(0, 1, "directed"), Relation(0, 2, "directed")),
+    data={"shape": 1},
+)
+
+
+def item(anchor: Anchor = EVIDENCE, **fields: Any) -> Item:
+    """An item whose record has these fields (question, answer …)."""
+    return Item(anchor, output=fields)
+
+
+def answer(**fields: Any) -> Response:
+    """What an engine sends when a model answers with these fields."""
+    return Response("test", json.dumps(fields), "stop")
+
+
+def run_step(
+    step: type[Step],
+    item: Item,
+    response: Response | None = None,
+    *,
+    prompt: str | None = None,
+    folder: str | Path | None = None,
+    turn: int = 0,
+    **settings: Any,
+) -> Outcome:
+    """Do a step on an item, which it changes; a step that asks takes the response.
+
+    `prompt` is looked for in `folder` and among the shipped ones; default: the step's own. Keywords are its settings.
+    """
+    checked = step.Settings.model_validate({"use": step.name, "as": step.name, **settings})
+    asks = step.asks_with(checked)
+    name = prompt or step.default_prompt
+    if asks and (response is None or name is None):
+        raise InputError(f"step {step.name} asks a model", "give the response, answer(...), and a prompt")
+    kind = KINDS.get(item.anchor.kind)() if item.anchor.kind in KINDS else AnchorKind()
+    context = StepContext(0, kind, engine=EngineInfo("test", "1", "test"))
+    made = step(checked, load_prompt(name, folder) if asks and name else None, context)
+    if response is None:
+        return made.run(item)
+    made.request(item, 0, 0, turn)  # the prompt must find its variables
+    return made.take(item, response, 0, turn)
+
+
+def record(kind: AnchorKind, anchor: Anchor, **fields: Any) -> dict[str, Any]:
+    """The kind's columns of a record with these fields. Raises InputError when they do not fit the declared ones."""
+    if problem := record_problem(Item(anchor, output={"question": "?", "answer": "!", **fields}), kind):
+        raise InputError(f"anchor kind {kind.name}: {problem}", "mend its `columns` or its `record`")
+    return kind.record(anchor, {"question": "?", "answer": "!", **fields})

@@ -1,0 +1,58 @@
+"""Regular files alone are opened: a FIFO, a socket or a device would block for ever, or never end.
+
+What is appended to is no link either, which could lead to any file of the reader's.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import stat
+from pathlib import Path
+from typing import BinaryIO
+
+
+class NotRegular(OSError):
+    """The name is that of a FIFO, a socket, a device or a folder."""
+
+
+def open_regular(path: Path) -> int:
+    """A descriptor for reading. Raises NotRegular, or OSError as the system says it."""
+    return _open(path, os.O_RDONLY)
+
+
+def open_bytes(path: Path) -> BinaryIO:
+    """The same as a buffered file."""
+    return open(open_regular(path), "rb")
+
+
+def read_bytes(path: Path) -> bytes:
+    """The bytes of a regular file. Raises NotRegular, or OSError as the system says it."""
+    with open_bytes(path) as file:
+        return file.read()
+
+
+def open_append(path: Path) -> int:
+    """A descriptor for appending. Raises NotRegular, also for a link, or OSError as the system says it."""
+    return _open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_NOFOLLOW)
+
+
+def _open(path: Path, flags: int) -> int:
+    # O_NONBLOCK: opening a FIFO that nobody holds must return, so that it can be refused.
+    try:
+        fd = os.open(path, flags | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC, 0o666)
+    except OSError as problem:
+        link = problem.errno == errno.ELOOP and flags & os.O_NOFOLLOW
+        if problem.errno == errno.ENXIO or link:  # a socket, a FIFO that nobody reads, a link
+            raise NotRegular(errno.EINVAL, "not a regular file", os.fspath(path)) from None
+        raise
+    try:
+        mode = os.fstat(fd).st_mode
+        if stat.S_ISDIR(mode):
+            raise NotRegular(errno.EISDIR, os.strerror(errno.EISDIR), os.fspath(path))
+        if not stat.S_ISREG(mode):
+            raise NotRegular(errno.EINVAL, "not a regular file", os.fspath(path))
+    except BaseException:
+        os.close(fd)
+        raise
+    return fd

@@ -1,0 +1,94 @@
+"""Answers of web services within a total time.
+
+The timeout of `urllib` is that of each read: a server that sends a byte now and then, endless headers or endless
+`100 Continue` holds the caller for ever. Here the connection is cut when the time is over.
+"""
+
+from __future__ import annotations
+
+import http.client
+import socket
+import threading
+import urllib.request
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from functools import partial
+from typing import Any
+
+
+@contextmanager
+def answer_within(request: urllib.request.Request, seconds: float) -> Iterator[Any]:
+    """The answer, whose body must be read in the block. Raises OSError or HTTPException, also when time is over."""
+    connections = _Connections()
+    opener = urllib.request.build_opener(_Http(connections), _Https(connections))
+    timer = threading.Timer(seconds, connections.cut)
+    timer.daemon = True
+    timer.start()
+    try:
+        with opener.open(request, timeout=seconds) as answer:
+            yield answer
+        if connections.over:  # what was read may be cut short
+            raise TimeoutError(f"no whole answer within {seconds:g} s")
+    finally:
+        timer.cancel()
+        connections.close()
+
+
+class _Connections:
+    """Second handles of the sockets of one request and its redirects."""
+
+    def __init__(self) -> None:
+        self.over = False
+        self._lock = threading.Lock()
+        self._sockets: list[socket.socket] = []
+
+    def opened(self, connection: socket.socket) -> None:
+        with self._lock:
+            if self.over:
+                connection.close()
+                raise TimeoutError("the time for an answer is over")
+            self._sockets.append(connection.dup())
+
+    def cut(self) -> None:
+        with self._lock:
+            self.over = True
+            for each in self._sockets:
+                with suppress(OSError):
+                    each.shutdown(socket.SHUT_RDWR)
+
+    def close(self) -> None:
+        with self._lock:
+            for each in self._sockets:
+                each.close()
+            self._sockets.clear()
+
+
+def _connection(kind: Any, connections: _Connections, host: str, **options: Any) -> Any:
+    connection = kind(host, **options)
+    connect = connection._create_connection
+
+    def create(*args: Any, **rest: Any) -> socket.socket:
+        opened: socket.socket = connect(*args, **rest)
+        connections.opened(opened)
+        return opened
+
+    connection._create_connection = create
+    return connection
+
+
+class _Http(urllib.request.HTTPHandler):
+    def __init__(self, connections: _Connections) -> None:
+        super().__init__()
+        self._make: Any = partial(_connection, http.client.HTTPConnection, connections)
+
+    def http_open(self, req: urllib.request.Request) -> http.client.HTTPResponse:
+        return self.do_open(self._make, req)
+
+
+class _Https(urllib.request.HTTPSHandler):
+    def __init__(self, connections: _Connections) -> None:
+        super().__init__()
+        self._make: Any = partial(_connection, http.client.HTTPSConnection, connections)
+
+    def https_open(self, req: urllib.request.Request) -> http.client.HTTPResponse:
+        return self.do_open(self._make, req)

@@ -1,0 +1,33 @@
+"""Calls the code of steps, which may be an extension's: an exception fails the item and ends nothing else."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TypeVar
+
+from kgqa_hpc.errors import KgqaError
+from kgqa_hpc.steps.item import Item
+from kgqa_hpc.steps.step import Retry, Step
+from kgqa_hpc.terminal import LOG
+
+Given = TypeVar("Given")
+
+
+class Guard:
+    """Logs the first failure of each sort of each step with its traceback."""
+
+    def __init__(self) -> None:
+        self._reported: set[tuple[str, str]] = set()
+
+    def __call__(self, step: Step, item: Item, work: Callable[[], Given]) -> Given | Retry:
+        """What `work` gives; for an unexpected exception in it a failure of this item."""
+        try:
+            return work()
+        except KgqaError:
+            raise
+        except Exception as problem:  # noqa: BLE001  it may be the code of an extension
+            kind = type(problem).__name__
+            if (step.label, kind) not in self._reported:
+                self._reported.add((step.label, kind))
+                LOG.warning("%s: item %s: %s: %s", step.entry, item.id, kind, problem, exc_info=True)
+            return Retry(kind, lost_as="failed")

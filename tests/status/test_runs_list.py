@@ -1,0 +1,59 @@
+"""`kgqa ls` names every run with its state, `kgqa clean` deletes only what no result needs."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from kgqa_hpc.errors import InputError
+from kgqa_hpc.status import runs_list
+from kgqa_hpc.status.runs_list import clean, leftovers, render_runs, runs_below
+from kgqa_hpc.store.run_folder import RunFolder
+from tests.command import kgqa
+from tests.runs import make_run
+
+
+def test_runs_are_listed_with_their_state_and_a_damaged_one_with_its_problem(tmp_path: Path) -> None:
+    make_run(tmp_path / "a" / "first", 20)
+    damaged = make_run(tmp_path / "second", 20)
+    damaged.manifest_file.write_text("{")
+    rows = json.loads(kgqa("ls", tmp_path, "--json").stdout)
+    assert [Path(row["path"]).name for row in rows] == ["first", "second"]
+    assert [row["state"] for row in rows] == ["sampled", "damaged"]
+    assert str(damaged.manifest_file) in render_runs(rows, tmp_path)
+
+
+def test_a_folder_without_runs_says_so_and_a_missing_one_is_refused(tmp_path: Path) -> None:
+    assert "no run below" in kgqa("ls", tmp_path).stdout
+    with pytest.raises(InputError, match="no such folder"):
+        runs_below(tmp_path / "none")
+
+
+@pytest.fixture
+def run(tmp_path: Path) -> RunFolder:
+    made = make_run(tmp_path / "run", 20)
+    (made.path / "leases" / "main").mkdir(parents=True)
+    (made.logs / "job").mkdir(parents=True)
+    (made.logs / "job" / "w0.jsonl").write_text("{}\n")
+    (made.results("main")).mkdir(parents=True)
+    (made.results("main") / "shard-000000.w0.journal").write_text("answers")
+    return made
+
+
+def test_cleaning_lists_first_and_deletes_only_with_yes(run: RunFolder) -> None:
+    kept = {path for path in run.path.rglob("*") if not path.is_relative_to(run.logs)}
+    kept -= {run.path / "leases", run.path / "leases" / "main"}
+    assert f"kgqa clean {run.path} --yes" in kgqa("clean", run.path).stdout
+    assert run.logs.exists()
+    kgqa("clean", run.path, "--yes")
+    assert set(run.path.rglob("*")) == kept
+    assert "nothing to delete" in kgqa("clean", run.path).stdout
+    clean(leftovers(run.path))
+
+
+def test_a_run_at_work_is_not_cleaned(run: RunFolder, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(runs_list, "survey", lambda folder: {"workers": {"alive": 2}})
+    with pytest.raises(InputError, match="2 workers are at work"):
+        leftovers(run.path)

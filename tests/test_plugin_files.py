@@ -1,0 +1,227 @@
+"""`plugins: [file.py]`: entries without packaging, copied into the run and pinned by digest."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from kgqa_hpc.registry import FILE_ENTRIES
+from tests.golden.command import Ended, kgqa, succeed
+from tests.project import write_graph
+
+CONFIG = """
+plugins: [my_steps.py]
+graph: {source: csv, nodes: nodes.csv, edges: edges.csv}
+anchors: {kind: graphlet, per_shape: 2, shapes: [1]}
+engine: {kind: echo, word: "Alpha comes before beta in this list."}
+passes: [{name: main, steps: [generate, length]}]
+dataset: {z_score: null}
+"""
+FILE = '''
+import json
+from typing import Literal
+
+import kgqa_hpc
+from kgqa_hpc.engines.engine import EngineInfo, EngineSettings, Response
+
+
+@kgqa_hpc.step(columns={"letters": "int64"})
+def length(item):
+    """Letters of the answer."""
+    return {"letters": len(item.output["answer"])}
+
+
+class EchoSettings(EngineSettings):
+    kind: Literal["echo"] = "echo"
+    word: str
+
+
+class Echo:
+    """Answers one word."""
+
+    name = "echo"
+    Settings = EchoSettings
+
+    def __init__(self, settings, memory=None):
+        self.word = settings.word
+        self.info = EngineInfo(name="echo", version="1", model="echo-1", max_batch=8)
+
+    def preflight(self, schemas):
+        pass
+
+    def generate(self, mailbox):
+        for request in mailbox:
+            fields = request.schema["properties"]
+            examples = {"array": [], "boolean": True, "string": self.word}
+            answer = {name: examples[field["type"]] for name, field in fields.items()}
+            question = f"Which comes first in the list of {request.id}?"
+            yield Response(request.id, json.dumps({**answer, "question": question}), "stop")
+
+    def close(self):
+        pass
+'''
+
+
+@pytest.fixture(autouse=True)
+def forget() -> Iterator[None]:
+    """No entry of a file outlives its test."""
+    before = {group: dict(entries) for group, entries in FILE_ENTRIES.items()}
+    yield
+    FILE_ENTRIES.clear()
+    FILE_ENTRIES.update(before)
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    write_graph(tmp_path, nodes=30, edges=60)
+    (tmp_path / "run.yaml").write_text(CONFIG)
+    (tmp_path / "my_steps.py").write_text(FILE)
+    return tmp_path
+
+
+def edit(folder: Path, old: str, new: str) -> None:
+    path = folder / "my_steps.py"
+    path.write_text(path.read_text().replace(old, new))
+
+
+def letters(folder: Path) -> set[int]:
+    lines = (folder / "run/dataset/accepted.jsonl").read_text().splitlines()
+    return {json.loads(line)["letters"] for line in lines}
+
+
+def init(folder: Path, *words: str) -> Ended:
+    return kgqa("init", folder / "run.yaml", folder / "run", *words)
+
+
+def test_a_step_and_an_engine_of_a_file_run_to_the_dataset_and_the_card_names_the_file(folder: Path) -> None:
+    succeed("all", folder / "run.yaml", folder / "run")
+    assert letters(folder) == {37}
+    assert (folder / "run/plugins/my_steps.py").read_text() == FILE
+    assert "| my_steps.py | source sha256 " in (folder / "run/dataset/README.md").read_text()
+
+
+def test_a_run_goes_on_with_its_own_copy_where_the_file_is_gone(folder: Path) -> None:
+    succeed("init", folder / "run.yaml", folder / "run")
+    (folder / "my_steps.py").unlink()
+    FILE_ENTRIES.clear()
+    for verb in ("import", "sample", "run", "merge"):
+        succeed(verb, folder / "run")
+    assert letters(folder) == {37}
+
+
+def test_an_edited_file_is_refused_and_named_until_its_code_is_accepted(folder: Path) -> None:
+    succeed("all", folder / "run.yaml", folder / "run")
+    edit(folder, "len(item", "2 * len(item")
+    refused = init(folder)
+    assert refused.code == 2
+    assert "entries.my_steps.py.source" in refused.error
+    assert "--accept-changed-code" in refused.error
+    assert kgqa("run", folder / "run").code == 2
+    assert init(folder, "--accept-changed-code").code == 0
+    manifest = json.loads((folder / "run/manifest.json").read_text())
+    assert list(manifest["earlier_entries"][0]) == ["my_steps.py"]
+    succeed("merge", folder / "run")
+    assert "parts of the run were made with source sha256" in (folder / "run/dataset/README.md").read_text()
+
+
+def test_another_change_beside_the_code_is_not_accepted_with_it(folder: Path) -> None:
+    succeed("all", folder / "run.yaml", folder / "run")
+    edit(folder, "len(item", "2 * len(item")
+    (folder / "run.yaml").write_text("seed: 8\n" + CONFIG)
+    refused = init(folder, "--accept-changed-code")
+    assert refused.code == 2
+    assert "sampling.seed" in refused.error
+
+
+def test_a_copy_in_the_run_that_was_edited_is_never_executed(folder: Path) -> None:
+    succeed("init", folder / "run.yaml", folder / "run")
+    copy = folder / "run/plugins/my_steps.py"
+    copy.write_text(f"raise SystemExit('executed')\n{FILE}")
+    for verb in ("import", "merge"):
+        ended = kgqa(verb, folder / "run")
+        assert ended.code == 2
+        assert "my_steps.py: was changed since this run was made" in ended.error
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("x = 1\n", "holds no entry"),
+        ("import json\n1 / 0\n", "my_steps.py line 2: ZeroDivisionError"),
+        ("def f(:\n", "my_steps.py line 1: SyntaxError"),
+        (FILE.replace("def length", "def judge"), "kgqa_hpc has one of steps named 'judge' already"),
+        (None, "No such file"),
+    ],
+)
+def test_a_file_that_cannot_be_used_is_one_line_with_its_place(
+    folder: Path, text: str | None, words: str
+) -> None:
+    path = folder / "my_steps.py"
+    path.unlink() if text is None else path.write_text(text)
+    ended = init(folder)
+    assert ended.code == 2
+    assert words in ended.error
+    assert not (folder / "run").exists()
+
+
+def test_a_function_that_rejects_is_counted_under_its_name(folder: Path) -> None:
+    edit(folder, "    return {", "    return kgqa_hpc.Reject('too short')\n    return {")
+    succeed("all", folder / "run.yaml", folder / "run")
+    counts = json.loads((folder / "run/dataset/accounting.json").read_text())
+    assert counts["rejected"] == {"length: too short": counts["sampled"]}
+
+
+SOURCE = '''
+from kgqa_hpc.kg.settings import SourceSettings
+
+
+class Films:
+    """Films."""
+
+    name = "films"
+    Settings = SourceSettings
+    licence = "CC0-1.0"
+    description = "Films."
+
+    def read(self, settings):
+        BODY
+
+
+class Cards:
+    """Cards."""
+
+    name = "cards"
+
+    def write(self, source, folder):
+        raise LookupError("no card")
+'''
+
+
+@pytest.mark.parametrize(
+    ("body", "words"),
+    [
+        ("pass", "source films of my_steps.py: read() returned None"),
+        ("return 1 / 0", "source films of my_steps.py failed: ZeroDivisionError"),
+    ],
+)
+def test_a_source_that_reads_no_graph_is_one_line_with_its_file(folder: Path, body: str, words: str) -> None:
+    (folder / "my_steps.py").write_text(SOURCE.replace("BODY", body))
+    text = CONFIG.replace("{source: csv, nodes: nodes.csv, edges: edges.csv}", "{source: films}")
+    (folder / "run.yaml").write_text(
+        text.replace("{kind: echo", "{kind: scripted}\n#").replace(", length]", "]")
+    )
+    ended = kgqa("all", folder / "run.yaml", folder / "run")
+    assert ended.code == 2
+    assert words in ended.error
+
+
+def test_an_export_that_fails_is_one_line_with_its_file(folder: Path) -> None:
+    edit(folder, "import json", f"{SOURCE.replace('BODY', 'pass')}\nimport json")
+    succeed("all", folder / "run.yaml", folder / "run")
+    ended = kgqa("export", folder / "run", "--to", "cards", "--out", folder / "out")
+    assert ended.code == 2
+    assert "export format cards of my_steps.py failed: LookupError: no card" in ended.error
+    assert not (folder / "out").exists()
