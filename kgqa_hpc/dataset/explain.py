@@ -84,7 +84,7 @@ def explain(folder: Path, item: str) -> dict[str, Any]:
         "anchor": anchor.to_dict(),
         "output": record["output"],
         "verdicts": record["verdicts"],
-        "features": item_v2(record)["features"],
+        "features": record["features"],
         "steps": _given(config, anchor, record),
         "requests": _requests(anchor, record, steps, config),
         "versions": {
@@ -224,7 +224,7 @@ def _steps(config: RunConfig, prompts: Path | None, anchor: Anchor) -> dict[str,
 
 def _given(config: RunConfig, anchor: Anchor, record: dict[str, Any]) -> list[dict[str, Any]]:
     """The item's steps in order: label, entry, how often it was asked, and the values of its columns."""
-    values = {**item_v2(record)["features"], **record["output"], **item_v2(record)["annotations"]}
+    values = {**record["features"], **record["output"], **record["annotations"]}
     asked = [entry["step"] for entry in record["trace"]]
     return [
         {
