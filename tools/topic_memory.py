@@ -60,6 +60,7 @@ def favourites(graph: KnowledgeGraph) -> Write:
         wrong = [f"wrong answer {number}" for number in range(7)]
         question = f"What would have to happen before {subject} can be seen?"
         answer = {"analysis": "-", "question": question, "answer": "right answer", "distractors": wrong}
+        answer |= {"decline_reason": "", "worth_asking": True}
         return orjson.dumps(answer).decode()
 
     return lambda requests: [Response(one.id, text(one), "stop") for one in requests]

@@ -311,7 +311,7 @@ def test_a_failing_disk_is_a_clear_error_and_leaves_no_half_lease(
 def test_a_lease_that_cannot_be_read_is_a_store_error(leases: Callable[..., Leases]) -> None:
     mine = leases()
     mine.path(NAME).mkdir(parents=True)
-    with pytest.raises(StoreError, match="not a regular file"):
+    with pytest.raises(StoreError, match="Is a directory"):
         mine.claim(NAME)
     with pytest.raises(StoreError, match="not a regular file"):
         list(holders(mine.folder, time.time()))
