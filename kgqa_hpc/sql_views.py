@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from decimal import Decimal
+from math import isfinite
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +18,7 @@ from kgqa_hpc.threads import usable_cores
 
 FILES = ("accepted", "rejected")
 MEMORY = "500MB"
+_SETTINGS: dict[str, Any] = {"temp_directory": ""}  # else DuckDB would write beside the user's work
 _LOST = pa.schema([(name, pa.string()) for name in ("id", "status", "reason", "kind", "group")])
 _NODES = """CREATE VIEW nodes AS SELECT record, node.id AS id, node.name AS name, node.type AS type
             FROM (SELECT id AS record, unnest(nodes) AS node FROM accepted)"""
@@ -30,7 +33,7 @@ def open_views(dataset: Path) -> Iterator[duckdb.DuckDBPyConnection]:
     `nodes` has a row per accepted record and node: record, id, name, type.
     """
     parts = {name: sorted(dataset.glob(f"{name}-*.parquet")) for name in FILES}
-    with duckdb.connect(config={"memory_limit": MEMORY, "threads": usable_cores()}) as database:
+    with duckdb.connect(config=_SETTINGS | {"memory_limit": MEMORY, "threads": usable_cores()}) as database:
         for name, own in parts.items():
             database.register(name, pads.dataset([str(part) for part in own], format="parquet"))
         lost = dataset / "lost.jsonl"
@@ -50,7 +53,10 @@ def _lost_lines(path: Path) -> pads.Dataset:
 
 
 def query(dataset: Path, text: str) -> tuple[list[str], list[tuple[Any, ...]]]:
-    """Names of the columns and rows of a query. Raises InputError unless it is one SELECT that DuckDB can answer."""
+    """Names of the columns and rows of a query, in types of JSON.
+
+    Raises InputError unless it is one SELECT that DuckDB can answer, with a name for each column.
+    """
     with open_views(dataset) as database, _told(text):
         statements = database.extract_statements(text)
         if [statement.type for statement in statements] != [duckdb.StatementType.SELECT]:
@@ -58,7 +64,25 @@ def query(dataset: Path, text: str) -> tuple[list[str], list[tuple[Any, ...]]]:
                 f"not one SELECT statement: {text}", "ask one question at a time; nothing is changed"
             )
         answer = database.execute(statements[0])
-        return [column[0] for column in answer.description or ()], answer.fetchall()
+        names = [column[0] for column in answer.description or ()]
+        if repeated := sorted({name for name in names if names.count(name) > 1}):
+            raise InputError(
+                f"two columns are named {repeated[0]}", "name one of them: SELECT … AS other_name"
+            )
+        return names, [tuple(map(_plain, row)) for row in answer.fetchall()]
+
+
+def _plain(value: Any) -> Any:
+    """A value as JSON has it: decimals as numbers, numbers that JSON lacks as null, other types as text."""
+    if isinstance(value, Decimal):
+        return float(value)
+    if isinstance(value, float):
+        return value if isfinite(value) else None
+    if isinstance(value, list | tuple):
+        return [_plain(part) for part in value]
+    if isinstance(value, dict):
+        return {str(name): _plain(part) for name, part in value.items()}
+    return value if value is None or isinstance(value, bool | int | str) else str(value)
 
 
 def matching_ids(dataset: Path, name: str, condition: str) -> set[str]:

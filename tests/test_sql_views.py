@@ -95,3 +95,32 @@ dataset: {{z_score: null}}
     assert kgqa("all", tmp_path / "wrong.yaml", tmp_path / "wrong").code == 2
     found = lines(tmp_path / "next", "accepted") + lines(tmp_path / "next", "rejected")
     assert sorted(str(record["source_id"]) for record in found) == chosen
+
+
+def test_every_type_of_value_is_json(run: Path) -> None:
+    query = """SELECT 1.5 AS price, DATE '2026-01-02' AS day, 'nan'::DOUBLE AS nothing, [1.5, 2] AS prices,
+      {'day': DATE '2026-01-02'} AS part, 170141183460469231731687303715884105727 AS large, 'a'::BLOB AS bytes"""
+    (row,) = json.loads(ask(run, query).stdout)
+    assert row["price"] == 1.5
+    assert (row["day"], row["part"]) == ("2026-01-02", {"day": "2026-01-02"})
+    assert row["nothing"] is None
+    assert row["prices"] == [1.5, 2.0]
+    assert row["large"] == 2**127 - 1
+
+
+def test_two_columns_of_one_name_are_refused(run: Path) -> None:
+    done = ask(run, "SELECT a.id, r.id FROM accepted AS a CROSS JOIN rejected AS r")
+    assert done.code == 2
+    assert "two columns are named id" in done.error
+
+
+def test_a_query_larger_than_the_memory_leaves_no_file_in_the_current_folder(
+    run: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr("kgqa_hpc.sql_views.MEMORY", "20MB")
+    done = ask(
+        run, "SELECT count(*) AS n FROM (SELECT DISTINCT hash(i), hash(i + 1) FROM range(20_000_000) AS t(i))"
+    )
+    assert done.code in (0, 2)
+    assert list(tmp_path.iterdir()) == []

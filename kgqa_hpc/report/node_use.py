@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import duckdb
@@ -59,7 +60,7 @@ def count_nodes(paths: list[Path], seed: int) -> NodeUse:
 
     `seed` draws the sample.
     """
-    with duckdb.connect(config={"memory_limit": MEMORY, "threads": usable_cores()}) as database:
+    with TemporaryDirectory() as spilled, duckdb.connect(config=_settings(spilled)) as database:
         database.execute("CREATE TABLE node (id VARCHAR, name VARCHAR)")
         database.execute("CREATE TABLE joined (source VARCHAR, target VARCHAR)")
         for path in paths:
@@ -77,6 +78,11 @@ def count_nodes(paths: list[Path], seed: int) -> NodeUse:
             database.execute(top).fetchall(),
             _sample(database, seed),
         )
+
+
+def _settings(spilled: str) -> dict[str, Any]:
+    """Settings of a database whose tables lie in the folder `spilled` where they exceed MEMORY."""
+    return {"memory_limit": MEMORY, "threads": usable_cores(), "temp_directory": spilled}
 
 
 def _read(database: duckdb.DuckDBPyConnection, path: Path) -> None:

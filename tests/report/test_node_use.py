@@ -64,3 +64,21 @@ def test_without_nodes_or_edges_there_is_nothing_to_count(tmp_path: Path) -> Non
     pq.write_table(pa.table({"nodes": pa.array([[node(1)], None], NODES)}), alone)
     found = count_nodes([alone, *parts(tmp_path, [(None, None)])], seed=1)
     assert (found.questions.tolist(), found.links, found.top) == ([1], 0, [("N001", "name of 1", 1)])
+
+
+def test_a_count_larger_than_the_memory_leaves_no_file_in_the_current_folder(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    records: list[tuple[Any, Any]] = [
+        ([{"id": f"N{n}-{i}" * 10, "name": "x" * 40, "type": "T"} for i in range(20)], [[0, 1]])
+        for n in range(20_000)
+    ]
+    paths = parts(tmp_path, records)
+    (tmp_path / "here").mkdir()
+    monkeypatch.chdir(tmp_path / "here")
+    spilled = []
+    monkeypatch.setattr(node_use, "MEMORY", "60MB")
+    read = node_use._read
+    monkeypatch.setattr(node_use, "_read", lambda *given: (read(*given), spilled.extend(Path().iterdir())))
+    assert len(count_nodes(paths, seed=1).questions) == 400_000
+    assert spilled == list(Path().iterdir()) == []
