@@ -120,3 +120,14 @@ def processes() -> Iterator[Processes]:
     started = Processes()
     yield started
     started.end()
+
+
+@pytest.fixture
+def forget_file_entries() -> Iterator[None]:
+    """Entries of plugin files do not outlive the test that loads them."""
+    from kgqa_hpc.registry import FILE_ENTRIES
+
+    before = {group: dict(entries) for group, entries in FILE_ENTRIES.items()}
+    yield
+    FILE_ENTRIES.clear()
+    FILE_ENTRIES.update(before)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -55,13 +54,10 @@ KINDS = ("kinds", "steps", "engines", "sources", "exports", "rules", "metrics", 
 
 
 @pytest.fixture
-def plugin(tmp_path: Path) -> Iterator[Path]:
+def plugin(tmp_path: Path, forget_file_entries: None) -> Path:
     path = tmp_path / "my_things.py"
     path.write_text(FILE)
-    before = {group: dict(entries) for group, entries in FILE_ENTRIES.items()}
-    yield path
-    FILE_ENTRIES.clear()
-    FILE_ENTRIES.update(before)
+    return path
 
 
 def run_all(folder: Path) -> Ended:

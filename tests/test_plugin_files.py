@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -65,13 +64,7 @@ class Echo:
 '''
 
 
-@pytest.fixture(autouse=True)
-def forget() -> Iterator[None]:
-    """No entry of a file outlives its test."""
-    before = {group: dict(entries) for group, entries in FILE_ENTRIES.items()}
-    yield
-    FILE_ENTRIES.clear()
-    FILE_ENTRIES.update(before)
+pytestmark = pytest.mark.usefixtures("forget_file_entries")
 
 
 @pytest.fixture

@@ -27,7 +27,7 @@ QUESTIONS = [
     ("What does a job ask of Slurm?", "cluster/jobs.py", "Resources"),
     ("What has a run done so far?", "status/snapshot.py", "survey"),
     ("How long will a run take?", "status/forecast.py", "forecast"),
-    ("Which questions are nearly the same?", "dataset/near.py", "near_duplicates"),
+    ("Which questions are nearly the same?", "dataset/duplicates.py", "near_duplicates"),
     ("Do accepted, rejected and lost items add up?", "dataset/accounting.py", "Accounting"),
     ("How is 2-00:00:00 read?", "text/durations.py", "parse_duration"),
     ("How many cores may this process use?", "threads.py", "usable_cores"),

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import subprocess
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -12,20 +11,13 @@ import pytest
 from kgqa_hpc.anchors.anchor import Anchor, AnchorKind
 from kgqa_hpc.columns import Column
 from kgqa_hpc.errors import ExtensionError, InputError
-from kgqa_hpc.registry import FILE_ENTRIES
 from kgqa_hpc.steps.judge import Judge
 from kgqa_hpc.steps.outcomes import Outcome
 from kgqa_hpc.steps.step import Step
 from kgqa_hpc.testing import EVIDENCE, Done, Retry, answer, item, record, run_step
 from tests.golden.command import kgqa, succeed
 
-
-@pytest.fixture(autouse=True)
-def forget() -> Iterator[None]:
-    before = {group: dict(entries) for group, entries in FILE_ENTRIES.items()}
-    yield
-    FILE_ENTRIES.clear()
-    FILE_ENTRIES.update(before)
+pytestmark = pytest.mark.usefixtures("forget_file_entries")
 
 
 def test_the_files_that_init_writes_pass_their_test_and_run(tmp_path: Path) -> None:

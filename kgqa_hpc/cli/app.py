@@ -113,7 +113,7 @@ def main() -> None:
 
 
 def print_json(document: Any, indent: int | None = 2) -> None:
-    """Print a document as JSON that no terminal obeys; what reads it gets every character back."""
+    """Print a document as JSON with control characters escaped: no terminal acts on them, and parsers restore them."""
     print(plain_json(json.dumps(document, indent=indent, ensure_ascii=False)))
 
 

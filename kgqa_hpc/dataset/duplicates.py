@@ -1,11 +1,124 @@
-"""Exact duplicates: accepted questions that have the words of an earlier accepted one."""
+"""Duplicates: accepted questions with the words of an earlier one, or similar to it by the Jaccard index of 5-grams.
+
+Near duplicates: bands of signatures (signatures.py) propose pairs and an exact comparison confirms them, so no pair
+below the threshold is rejected. Within a bucket of equal band hashes each question is compared with the first of every
+similar set so far. Of each group connected by such pairs the first record stays.
+
+Memory: about 40 bytes a question; the words lie in a file and are read when two questions are compared.
+"""
 
 from __future__ import annotations
 
-# An SQL condition on `candidate`: rows behind the first accepted row with the same words.
+import os
+from collections.abc import Callable
+from functools import lru_cache, partial
+from pathlib import Path
+
+import numpy as np
+from scipy.sparse import coo_array
+from scipy.sparse.csgraph import connected_components
+
+from kgqa_hpc.dataset.candidates import Candidates
+from kgqa_hpc.dataset.signatures import band_name, band_shape
+from kgqa_hpc.dataset.words import grams_of_words
+
+# Exact duplicates, as an SQL condition on `candidate`: rows behind the first accepted row with the same words.
 REPEATED = """
 row IN (
   SELECT row FROM candidate WHERE status = 'accepted'
   QUALIFY row_number() OVER (PARTITION BY same ORDER BY row) > 1
 )
 """
+CACHED = 512  # questions whose grams are kept, 25 kB each
+REMEMBERED = 4  # bands of which a question's leader is remembered, which spares equal comparisons
+
+
+def near_duplicates(candidates: Candidates, threshold: float, scratch: Path) -> np.ndarray:
+    """Row numbers of accepted questions that are connected to an earlier one, ascending."""
+    rows = candidates.accepted
+    path = scratch / "words"
+    ends = _write_words(candidates, rows, path)
+    known = np.full((REMEMBERED, len(rows)), -1, np.int32)
+    links = [np.empty((2, 0), np.int32)]
+    with path.open("rb", buffering=0) as file:
+        similar = partial(_similar, _reader(file.fileno(), ends), threshold, known)
+        for band in range(band_shape(threshold)[0]):
+            members, leaders = _sets(_hashes(candidates, rows, band), known, similar)
+            known[band % REMEMBERED, members] = leaders
+            links.append(np.stack([leaders, members]))
+    path.unlink()
+    return rows[_later(np.concatenate(links, axis=1), len(rows))]
+
+
+def _write_words(candidates: Candidates, rows: np.ndarray, path: Path) -> np.ndarray:
+    """Write the words of all questions one after the other; returns the byte behind each: int64, shape (n,)."""
+    sizes = [np.empty(0, np.int64)]
+    with path.open("wb") as file:
+        for _, table in candidates.staged.read(["words"], rows):
+            texts = [text.encode() for text in table["words"].to_pylist()]
+            file.write(b"".join(texts))
+            sizes.append(np.array([len(text) for text in texts], np.int64))
+    return np.cumsum(np.concatenate(sizes))
+
+
+def _hashes(candidates: Candidates, rows: np.ndarray, band: int) -> np.ndarray:
+    """The hash of each question in a band: uint64, shape (n,)."""
+    name = band_name(band)
+    tables = candidates.staged.read([name], rows)
+    return np.concatenate([np.empty(0, np.uint64), *(table[name].to_numpy() for _, table in tables)])
+
+
+def _reader(file: int, ends: np.ndarray) -> Callable[[int], set[str]]:
+    """A function from the number of a question to its distinct grams."""
+
+    @lru_cache(CACHED)
+    def grams(question: int) -> set[str]:
+        start = int(ends[question - 1]) if question else 0
+        return set(grams_of_words(os.pread(file, int(ends[question]) - start, start).decode()))
+
+    return grams
+
+
+def _similar(
+    grams: Callable[[int], set[str]], threshold: float, known: np.ndarray, first: int, later: int
+) -> bool:
+    """Whether two questions are similar; `known` are leaders that earlier bands found for each question."""
+    if first in known[:, later]:
+        return True
+    common = len(grams(first) & grams(later))
+    return common / (len(grams(first)) + len(grams(later)) - common) >= threshold
+
+
+def _sets(
+    hashes: np.ndarray, known: np.ndarray, similar: Callable[[int, int], bool]
+) -> tuple[np.ndarray, np.ndarray]:
+    """Questions that are similar to an earlier one of equal hash, and the first of the set that each belongs to."""
+    order = np.argsort(hashes, kind="stable").astype(np.int32)
+    hashes = hashes[order]
+    begins, ends = np.ones((2, len(order)), bool)
+    begins[1:] = ends[:-1] = hashes[1:] != hashes[:-1]
+    shared = ~(begins & ends)
+    members, begins = order[shared], begins[shared]
+    leaders = members[begins][np.cumsum(begins) - 1]
+    unknown = np.flatnonzero(~np.any([leader[members] == leaders for leader in known], axis=0))
+    firsts: list[int] = []
+    views = unknown.data, members[unknown].data, begins[unknown].data  # lists would hold objects
+    for position, member, begins_set in zip(*views, strict=True):
+        if begins_set:
+            firsts = []
+        leader = next((first for first in firsts if similar(first, member)), member)
+        if leader == member:
+            firsts.append(member)
+        leaders[position] = leader
+    later = leaders != members
+    return members[later], leaders[later]
+
+
+def _later(links: np.ndarray, questions: int) -> np.ndarray:
+    """Questions that are not the first of their connected group; `links` has shape (2, n)."""
+    graph = coo_array((np.ones(links.shape[1], np.int8), tuple(links)), shape=(questions, questions))
+    group = connected_components(graph, directed=False)[1]
+    first = np.unique(group, return_index=True)[1]
+    later = np.ones(questions, bool)
+    later[first] = False
+    return np.flatnonzero(later)

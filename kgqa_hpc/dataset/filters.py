@@ -1,7 +1,7 @@
 """The rules that reject candidates after staging, in this order; each is counted and can be undone.
 
-length        pairs far longer or shorter than the others (lengths.py), before any judge is heard
-duplicate     accepted questions that an earlier one has already (duplicates.py, near.py)
+length        pairs far longer or shorter than the others, whatever the judges said (lengths.py)
+duplicate     accepted questions that repeat an earlier accepted question (duplicates.py)
 contaminated  accepted records that contain a test item (contamination.py)
 not drawn     records that a balanced sample leaves out (debias.py)
 
@@ -44,8 +44,7 @@ def apply_filters(
 
 
 def _duplicates(candidates: Candidates, settings: DatasetConfig, scratch: Path) -> dict[str, Any]:
-    from kgqa_hpc.dataset.duplicates import REPEATED
-    from kgqa_hpc.dataset.near import near_duplicates
+    from kgqa_hpc.dataset.duplicates import REPEATED, near_duplicates
 
     wish = settings.duplicates
     assert wish is not None

@@ -45,7 +45,7 @@ class RecordMaker:
 
     @property
     def columns(self) -> tuple[Column, ...]:
-        """The kind's columns, then those of the steps."""
+        """The columns that the anchor kind declares, then those of the steps."""
         return (*self.kind.columns, *self.steps)
 
     def record(

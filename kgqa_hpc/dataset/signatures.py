@@ -1,7 +1,7 @@
 """MinHash signatures of accepted questions, cut into bands: columns that staging adds to find near duplicates.
 
 A signature of 128 permutations (rensa) is cut into bands; questions that agree in a whole band are compared
-(near.py). The height of a band follows from the threshold, so that a pair at it is missed in less than one of a
+(duplicates.py). The height of a band follows from the threshold, so that a pair at it is missed in less than one of a
 thousand cases.
 """
 

@@ -57,9 +57,9 @@ class JournalCounts:
         return {name: ended.get(name, 0) for name in (ENDED if last else ENDED[1:])}
 
     def refresh(self, folder: Path, found: dict[str, Sizes], origin: ResultOrigin) -> None:
-        """Read what is new in the journals `found`; shards that have none any more are forgotten.
+        """Add the new lines of the journals in `found` to the counts, and drop shards without a journal.
 
-        A journal that cannot be read now keeps the counts of the last look.
+        A journal that cannot be read keeps its counts of the last refresh.
         """
         self._shards = {name: self._shards.get(name, _Shard()) for name in found}
         for name, sizes in found.items():

@@ -27,7 +27,7 @@ RULES = {
 
 
 def first_false(verdict: Mapping[str, Any]) -> str | None:
-    """The objection of a verdict by its booleans, all of which must be true: "NAME is false"; None when they are."""
+    """The first false boolean of a verdict as the text `NAME is false`; None when all its booleans are true."""
     return next((f"{name} is false" for name, value in verdict.items() if value is False), None)
 
 

@@ -22,7 +22,7 @@ def begin(kind: AnchorKind, anchor: Anchor) -> Item:
 
 
 def end(item: Item, outcome: Outcome, kind: AnchorKind, step: str | None = None) -> None:
-    """Close the item as `finish` does; it is failed under the kind's name when the kind cannot make its record."""
+    """Close the item by `finish`; where the kind cannot make its record, the item fails under the kind's name."""
     problem = None if isinstance(outcome, Retry) else record_problem(item, kind)
     if problem is None:
         finish(item, outcome, step)

@@ -12,12 +12,11 @@ import numpy as np
 import pytest
 
 from kgqa_hpc.config import parse_config
-from kgqa_hpc.dataset import near as near_module
+from kgqa_hpc.dataset import duplicates
 from kgqa_hpc.dataset.accounting import Accounting
-from kgqa_hpc.dataset.duplicates import REPEATED
+from kgqa_hpc.dataset.duplicates import REPEATED, _later, near_duplicates
 from kgqa_hpc.dataset.filters import apply_filters
 from kgqa_hpc.dataset.merge import merge
-from kgqa_hpc.dataset.near import _later, near_duplicates
 from kgqa_hpc.dataset.signatures import band_shape
 from kgqa_hpc.dataset.words import grams, words
 from tests.runs import CONFIG
@@ -149,9 +148,9 @@ def test_the_search_is_spared_what_is_the_same_word_for_word(
     questions = [*texts, texts[0].upper(), f"{texts[1]} x", texts[0], f"{texts[1]} x?", texts[0]]
     rows = rows_of(tmp_path, [{"question": q} for q in questions], near=0.9)
     compared: list[int] = []
-    hashes = near_module._hashes
+    hashes = duplicates._hashes
     monkeypatch.setattr(
-        near_module, "_hashes", lambda of, rows, band: compared.append(len(rows)) or hashes(of, rows, band)
+        duplicates, "_hashes", lambda of, rows, band: compared.append(len(rows)) or hashes(of, rows, band)
     )
     wish = {"duplicates": {"exact": exact, "near": 0.9}}
     config = parse_config({**CONFIG, "dataset": wish}, "test")

@@ -9,6 +9,8 @@ from typing import Any
 
 import pytest
 
+from kgqa_hpc.config import parse_config
+from kgqa_hpc.engines.engine import EngineInfo
 from kgqa_hpc.errors import ScriptError
 from kgqa_hpc.plugins.gasl.execute import Result, execute, refused
 from kgqa_hpc.plugins.gasl.graph import PropertyGraph
@@ -17,6 +19,8 @@ from kgqa_hpc.plugins.gasl.model import Answers, Ask
 from kgqa_hpc.plugins.gasl.parser import parse
 from kgqa_hpc.plugins.gasl.state import State
 from kgqa_hpc.plugins.gasl.world import OWN_SCRIPT, Bounds
+from kgqa_hpc.runs.chain import build_chain
+from kgqa_hpc.steps.step import Step
 
 NODES = """\
 id,name,type,year,description
@@ -128,3 +132,14 @@ def short() -> Callable[[Any], Any]:
         return value["id"] if "id" in value else {key: short(each) for key, each in value.items()}
 
     return short
+
+
+@pytest.fixture
+def plan() -> Step:
+    """The step `plan` of a run over hubs with the scripted engine."""
+    data = {
+        "engine": {"kind": "scripted"},
+        "anchors": {"kind": "hub"},
+        "passes": [{"name": "main", "steps": ["plan"]}],
+    }
+    return build_chain(parse_config(data, "test"), "main", EngineInfo("scripted", "1", "m"))[0]

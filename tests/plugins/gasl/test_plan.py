@@ -8,9 +8,7 @@ from typing import Any
 import pytest
 
 from kgqa_hpc.anchors.anchor import Anchor, Node, Relation
-from kgqa_hpc.config import parse_config
-from kgqa_hpc.engines.engine import EngineInfo, Response
-from kgqa_hpc.runs.chain import build_chain
+from kgqa_hpc.engines.engine import Response
 from kgqa_hpc.steps.item import Item
 from kgqa_hpc.steps.step import Ask, Done, Outcome, Reject, Retry, Step
 
@@ -28,16 +26,6 @@ ANCHOR = Anchor(
     data={"degree": 2, "uses": 1},
 )
 FIND = "FIND nodes WITH type=disease AS found"
-
-
-@pytest.fixture
-def plan() -> Step:
-    data = {
-        "engine": {"kind": "scripted"},
-        "anchors": {"kind": "hub"},
-        "passes": [{"name": "main", "steps": ["plan"]}],
-    }
-    return build_chain(parse_config(data, "test"), "main", EngineInfo("scripted", "1", "m"))[0]
 
 
 def say(plan: Step, item: Item, turn: int, **fields: Any) -> Outcome:

@@ -9,11 +9,9 @@ from typing import Any
 import pytest
 
 from kgqa_hpc.anchors.anchor import Anchor, Node, Relation
-from kgqa_hpc.config import parse_config
-from kgqa_hpc.engines.engine import EngineInfo, Response
+from kgqa_hpc.engines.engine import Response
 from kgqa_hpc.plugins.gasl import plan as plan_step
 from kgqa_hpc.plugins.gasl.plan import run_on
-from kgqa_hpc.runs.chain import build_chain
 from kgqa_hpc.steps.item import Item
 from kgqa_hpc.steps.step import Step
 
@@ -54,16 +52,6 @@ def test_a_script_beyond_its_budget_ends_with_the_limit_named() -> None:
 def test_variables_of_a_plan_stay_within_a_mebibyte() -> None:
     result = run_on(ANCHOR, CROWD + LINES["joins"])
     assert len(json.dumps(result.variables)) < 2 * 1024**2
-
-
-@pytest.fixture
-def plan() -> Step:
-    data = {
-        "engine": {"kind": "scripted"},
-        "anchors": {"kind": "hub"},
-        "passes": [{"name": "main", "steps": ["plan"]}],
-    }
-    return build_chain(parse_config(data, "test"), "main", EngineInfo("scripted", "1", "m"))[0]
 
 
 def say(plan: Step, item: Item, turn: int, script: str) -> None:
