@@ -97,7 +97,7 @@ def _told(text: str) -> Iterator[None]:
     try:
         yield
     except duckdb.Error as problem:
-        first = str(problem).strip().split("\n\n")[0]
+        first = " ".join(str(problem).strip().split("\n\n")[0].split())
         raise InputError(
             f"{text}: {first}", "the views: accepted, rejected, lost, nodes (DESCRIBE accepted)"
         ) from None

@@ -43,6 +43,7 @@ def test_people_read_a_table(run: Path) -> None:
     done = kgqa("sql", run, 'SELECT "group", count(*) AS pairs FROM accepted GROUP BY ALL ORDER BY ALL')
     assert done.code == 0
     assert done.stdout.split()[:2] == ["group", "pairs"]
+    assert kgqa("sql", run, "SELECT id FROM accepted WHERE false").stdout == "no rows\n"
 
 
 @pytest.mark.parametrize(
@@ -67,7 +68,7 @@ def test_other_files_settings_and_mistakes_are_one_line_and_exit_code_2(run: Pat
     before = sorted(run.rglob("*"))
     done = ask(run, query.format(run=run))
     assert done.code == 2, done
-    assert done.error
+    assert len(done.error.splitlines()) == 2, "the mistake, and the cure"
     assert done.stdout == ""
     assert sorted(run.rglob("*")) == before
 

@@ -148,5 +148,6 @@ def sql(
     dataset = open_source(RunFolder.open(run)).run.dataset
     require_whole(dataset, *(name for name in read_sums(dataset) if name.endswith((".parquet", ".jsonl"))))
     columns, rows = ask(dataset, query)
-    text = pandas.DataFrame(rows, columns=columns).to_string(index=False, max_colwidth=80)
-    print_result([dict(zip(columns, row, strict=True)) for row in rows], text, as_json)
+    table = pandas.DataFrame(rows, columns=columns).to_string(index=False, max_colwidth=80)
+    documents = [dict(zip(columns, row, strict=True)) for row in rows]
+    print_result(documents, table if rows else "no rows", as_json)

@@ -82,7 +82,7 @@ def _lines(record: dict[str, Any]) -> Iterator[str]:
     others = {name: value for name, value in record.items() if name not in _SHOWN}
     for name, value in {**others, **(record.get("features") or {})}.items():
         if isinstance(value, str | int | float):
-            yield f"  {plain_line(name)} {value_text(value)}"
+            yield f"  {plain_line(name):<9} {value_text(value)}"
 
 
 def value_text(value: Any) -> str:
