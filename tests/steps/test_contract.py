@@ -198,7 +198,7 @@ def test_explain_and_show_tell_what_a_computing_step_gave_a_rejected_item(
     text = kgqa("explain", tmp_path / "run", record["id"]).stdout
     assert "readability: asked nobody; flesch 12.5" in text
     assert 'features: {"length": 7}' in text
-    assert "flesch 12.5" in kgqa("show", tmp_path / "run", "--rejected").stdout
+    assert "flesch    12.5" in kgqa("show", tmp_path / "run", "--rejected").stdout
 
 
 def test_preview_names_a_column_that_no_item_was_given(
