@@ -79,7 +79,14 @@ class FactAnchors(AnchorKind):
     def draw(self, source: Source, settings: FactSettings, seed: int, tools: Tools) -> Drawn:
         """Raises InputError for a relation or property the graph has not, EmptyGraphError without a question."""
         routes = Routes(source.graph, source.answer_graph())
-        _check_names(settings, source.graph)
+        names = [*settings.attributes, *filter(None, [settings.aliases])]
+        checks = [
+            ("edge type", settings.relations or [], source.graph.edge_types),
+            ("property", names, list(source.graph.node_properties)),
+        ]
+        for what, wanted, known in checks:
+            for name in wanted:
+                code_of(name, known, what)
         anchors = [*_facts(routes, settings), *_attributes(routes, settings)]
         if not anchors:
             raise EmptyGraphError(
@@ -125,17 +132,6 @@ class FactAnchors(AnchorKind):
             return chain_queries(anchor, [step])
         name = data["relation"]
         return {QUERY.name: property_sparql(given, name), CYPHER.name: property_cypher(given, name)}
-
-
-def _check_names(settings: FactSettings, graph: Any) -> None:
-    names = [*settings.attributes, *filter(None, [settings.aliases])]
-    checks = [
-        ("edge type", settings.relations or [], graph.edge_types),
-        ("property", names, list(graph.node_properties)),
-    ]
-    for what, wanted, known in checks:
-        for name in wanted:
-            code_of(name, known, what)
 
 
 def _queries(incidence: Incidence, kinds: Codes, kept: Mask, most: int) -> Iterator[tuple[Query, list[int]]]:

@@ -122,7 +122,15 @@ class Ranks:
         sys.stdout.flush()
         sys.stderr.flush()
         if patience > 0 and self._all_here(patience):
-            self._finalize()
+            from mpi4py import MPI
+
+            # A rank that is killed in this very moment blocks MPI_Finalize, which keeps Python's lock: only a
+            # timer beside the interpreter can still end the process (with exit code 1; the files tell the
+            # truth).
+            with open(os.devnull, "w") as nowhere:
+                faulthandler.dump_traceback_later(FINALIZE_LIMIT, exit=True, file=nowhere)
+                MPI.Finalize()
+                faulthandler.cancel_dump_traceback_later()
         os._exit(code)
 
     def _all_here(self, patience: float) -> bool:
@@ -140,17 +148,6 @@ class Ranks:
         except MPI.Exception:  # a rank died (ERR_PROC_FAILED): do not wait for it
             return False
         return True
-
-    def _finalize(self) -> None:
-        from mpi4py import MPI
-
-        # A rank that is killed in this very moment blocks MPI_Finalize, which keeps Python's lock: only a
-        # timer beside the interpreter can still end the process (with exit code 1; the files tell the
-        # truth).
-        with open(os.devnull, "w") as nowhere:
-            faulthandler.dump_traceback_later(FINALIZE_LIMIT, exit=True, file=nowhere)
-            MPI.Finalize()
-            faulthandler.cancel_dump_traceback_later()
 
 
 def shake_hands(world: World, run_folder: Path) -> Ranks | None:

@@ -60,20 +60,17 @@ class Commands:
         """
         from submitit.helpers import DelayedSubmission
 
-        self._drain()
-        now = progress_mark(Path(self.run))
-        print(f"stopped; kept at the start {self._mark}, now {now}", flush=True)
-        if brings_nothing(self._mark, now, REQUEUE, self.restarts):
-            return None
-        return DelayedSubmission(replace(self, restarts=self.restarts + 1))
-
-    def _drain(self) -> None:
         # Not Popen.wait: the interrupted main thread may be inside it. The signal is repeated, for a child that
         # is still starting ignores it.
         until = time.monotonic() + min(self.notice, DRAIN)
         while not _has_ended(self._child) and time.monotonic() < until:
             os.kill(self._child, signal.SIGUSR1)
             time.sleep(0.5)
+        now = progress_mark(Path(self.run))
+        print(f"stopped; kept at the start {self._mark}, now {now}", flush=True)
+        if brings_nothing(self._mark, now, REQUEUE, self.restarts):
+            return None
+        return DelayedSubmission(replace(self, restarts=self.restarts + 1))
 
 
 def submit(

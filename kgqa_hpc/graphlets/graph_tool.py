@@ -70,7 +70,10 @@ def sample(graph: OrderedGraph, sizes: Mapping[int, int], seed: int) -> tuple[di
         return totals, Found.empty()
     answer = _ask(graph, {"draws": draws, "threads": 1})
     step = np.array([step for _, step, _ in runs])[answer["draw"]]
-    arrived = _first_arrivals(answer["shape"], answer["nodes"], step)
+    # Rows of the different occurrences, each in the run of smallest probability that kept it
+    order = np.argsort(-step, kind="stable")
+    keys = np.column_stack([answer["shape"], np.sort(answer["nodes"], axis=1)])[order]
+    arrived = order[np.sort(np.unique(keys, axis=0, return_index=True)[1])]
     shape, nodes, step = answer["shape"][arrived], answer["nodes"][arrived], step[arrived]
     moment = _moments(shape, nodes, step, totals, seed)
     limit, total = np.zeros(len(shape)), np.zeros(len(shape))
@@ -102,13 +105,6 @@ def _runs(ratios: Mapping[int, float], totals: Mapping[int, int]) -> list[tuple[
     return [(k, step, shapes) for (k, step), shapes in sorted(runs.items())]
 
 
-def _first_arrivals(shape: np.ndarray, nodes: np.ndarray, step: np.ndarray) -> np.ndarray:
-    """Rows of the different occurrences, each in the run of smallest probability that kept it."""
-    order = np.argsort(-step, kind="stable")
-    keys = np.column_stack([shape, np.sort(nodes, axis=1)])[order]
-    return order[np.sort(np.unique(keys, axis=0, return_index=True)[1])]
-
-
 def _moments(
     shape: np.ndarray, nodes: np.ndarray, step: np.ndarray, totals: Mapping[int, int], seed: int
 ) -> np.ndarray:
@@ -138,7 +134,13 @@ def _ask(graph: OrderedGraph, request: Mapping[str, object]) -> dict[str, np.nda
         )
     with tempfile.TemporaryDirectory(prefix="kgqa-graph-tool-") as name:
         folder = Path(name)
-        _write_request(folder, graph, request)
+        source = np.repeat(np.arange(graph.num_nodes, dtype=np.int64), graph.degree)
+        target = graph.indices.astype(np.int64)
+        once = source < target
+        np.save(folder / "edges.npy", np.column_stack([source[once], target[once]]))
+        np.save(folder / "nodes.npy", np.int64(graph.num_nodes))
+        shapes = [{"id": s.id, "k": s.k, "edges": [list(edge) for edge in s.edges]} for s in SHAPES.values()]
+        (folder / "request.json").write_text(json.dumps({**request, "shapes": shapes}), encoding="utf-8")
         command = [*_alone(python), str(_WORKER), name]
         done = subprocess.run(command, capture_output=True, text=True, check=False)
         if done.returncode:
@@ -146,16 +148,6 @@ def _ask(graph: OrderedGraph, request: Mapping[str, object]) -> dict[str, np.nda
             raise KgqaError(f"graph-tool in {python} failed: {last}", "use the native backend")
         with np.load(folder / "answer.npz") as answer:
             return dict(answer)
-
-
-def _write_request(folder: Path, graph: OrderedGraph, request: Mapping[str, object]) -> None:
-    source = np.repeat(np.arange(graph.num_nodes, dtype=np.int64), graph.degree)
-    target = graph.indices.astype(np.int64)
-    once = source < target
-    np.save(folder / "edges.npy", np.column_stack([source[once], target[once]]))
-    np.save(folder / "nodes.npy", np.int64(graph.num_nodes))
-    shapes = [{"id": s.id, "k": s.k, "edges": [list(edge) for edge in s.edges]} for s in SHAPES.values()]
-    (folder / "request.json").write_text(json.dumps({**request, "shapes": shapes}), encoding="utf-8")
 
 
 def _codes(graph: OrderedGraph, nodes: np.ndarray) -> np.ndarray:

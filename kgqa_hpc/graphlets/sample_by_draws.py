@@ -98,7 +98,13 @@ class _Collector:
     def _take(self, nodes: np.ndarray, codes: np.ndarray) -> None:
         had = len(self.codes)
         all_nodes, all_codes = np.concatenate([self.nodes, nodes]), np.concatenate([self.codes, codes])
-        first = np.sort(_first_of_each(all_nodes))[: self.size]
+        # Index of the first row of every different set of nodes
+        sets = np.sort(all_nodes, axis=1)
+        order = np.lexsort(sets.T)  # stable: equal sets keep their order
+        ordered = sets[order]
+        fresh = np.ones(len(all_nodes), bool)
+        fresh[1:] = (ordered[1:] != ordered[:-1]).any(axis=1)
+        first = np.sort(order[fresh])[: self.size]
         numbers = np.concatenate([[self._last_new], self._hits + first[had:] - had])
         self._hits += len(codes)
         # Repeated hits before each new occurrence, and since the last, whatever the batches are.
@@ -109,16 +115,6 @@ class _Collector:
         kept = first[: had + new]
         self._last_new = int(numbers[min(new, len(numbers) - 1)])
         self.nodes, self.codes = all_nodes[kept], all_codes[kept]
-
-
-def _first_of_each(nodes: np.ndarray) -> np.ndarray:
-    """Index of the first row of every different set of nodes."""
-    sets = np.sort(nodes, axis=1)
-    order = np.lexsort(sets.T)  # stable: equal sets keep their order
-    ordered = sets[order]
-    fresh = np.ones(len(nodes), bool)
-    fresh[1:] = (ordered[1:] != ordered[:-1]).any(axis=1)
-    return order[fresh]
 
 
 def pilot(ground: Ground, seed: int, unknown: Iterable[int] = tuple(SHAPES), draws: int = PILOT) -> HitCounts:
@@ -162,7 +158,12 @@ def draw_samples(
         stream = Stream(ground, structure, seed)
         _read_stream(stream, by_structure[structure], collectors, limits, counts)
         ground.graph.workers.tell(done, len(by_structure), "sampling")
-    return _found(collectors)
+    return Found.join(
+        [
+            Found(np.full(len(c.codes), shape, np.int64), c.nodes, c.codes, np.arange(len(c.codes)))
+            for shape, c in sorted(collectors.items())
+        ]
+    )
 
 
 def _read_stream(
@@ -189,12 +190,3 @@ def _read_stream(
             hits = np.flatnonzero(shapes[: limits[a.shape] - position] == a.shape)
             collectors[a.shape].add(nodes[hits], codes[hits])
         position += count
-
-
-def _found(collectors: Mapping[int, _Collector]) -> Found:
-    return Found.join(
-        [
-            Found(np.full(len(c.codes), shape, np.int64), c.nodes, c.codes, np.arange(len(c.codes)))
-            for shape, c in sorted(collectors.items())
-        ]
-    )

@@ -188,21 +188,18 @@ class Assembly:
         first &= ~repeated
         self._declared[codes] = True
         if self._policy.duplicate_nodes == "error" and not first.all():
-            self._refuse_duplicate(codes, first)
+            row = int(np.argmin(first))
+            earlier = int(np.argmax(np.concatenate([*self._node_code, codes]) == codes[row]))
+            start = sum(map(len, self._node_code))
+            (file, line), (other, old) = self._node_rows.place(start + row), self._node_rows.place(earlier)
+            text = self._ids.texts(int(codes[row]))[0]
+            raise GraphFormatError(
+                f"{file} line {line:,}: node id {_shown(text)} already stands in"
+                + (f" line {old:,}" if other == file else f" {other} line {old:,}")
+                + _more(int((~first).sum()) - 1, "such line"),
+                "delete one of them, or set graph.duplicate_nodes: first, which keeps the first of each",
+            )
         return first
-
-    def _refuse_duplicate(self, codes: Codes, first: Mask) -> None:
-        row = int(np.argmin(first))
-        earlier = int(np.argmax(np.concatenate([*self._node_code, codes]) == codes[row]))
-        start = sum(map(len, self._node_code))
-        (file, line), (other, old) = self._node_rows.place(start + row), self._node_rows.place(earlier)
-        text = self._ids.texts(int(codes[row]))[0]
-        raise GraphFormatError(
-            f"{file} line {line:,}: node id {_shown(text)} already stands in"
-            + (f" line {old:,}" if other == file else f" {other} line {old:,}")
-            + _more(int((~first).sum()) - 1, "such line"),
-            "delete one of them, or set graph.duplicate_nodes: first, which keeps the first of each",
-        )
 
     def _declare(self, declare: Declare) -> None:
         """Add the nodes that only edges mention, behind all others."""

@@ -267,7 +267,10 @@ def _lines(path: Path, dialect: Dialect) -> Iterator[str]:
 
 def _records(lines: Iterator[str], dialect: Dialect) -> Iterator[Record]:
     if not dialect.quote:
-        yield from _plain_records(lines, dialect.separator)
+        for number, line in enumerate(lines, 1):
+            text = line.removesuffix("\n").removesuffix("\r")
+            if text:
+                yield Record(number, number, text.split(dialect.separator), line)
         return
     used: list[str] = []
     begin = 0
@@ -283,13 +286,6 @@ def _records(lines: Iterator[str], dialect: Dialect) -> Iterator[Record]:
         yield Record(begin + 1, begin + len(used), [], "".join(used[:1]))
     finally:
         csv.field_size_limit(limit)
-
-
-def _plain_records(lines: Iterator[str], separator: str) -> Iterator[Record]:
-    for number, line in enumerate(lines, 1):
-        text = line.removesuffix("\n").removesuffix("\r")
-        if text:
-            yield Record(number, number, text.split(separator), line)
 
 
 def _kept(lines: Iterator[str], used: list[str]) -> Iterator[str]:

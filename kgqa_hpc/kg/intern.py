@@ -55,7 +55,21 @@ class Interner:
 
     def _take_in(self, left: pa.Array, right: pa.Array) -> tuple[Codes, Codes]:
         raw, more = _raw(left), _raw(right)
-        self._reserve(len(left) + len(right), int(raw[0][-1] - raw[0][0] + more[0][-1] - more[0][0]))
+        texts = len(left) + len(right)
+        need = self._count + texts
+        if need > len(self._hashes):
+            capacity = max(need, 2 * len(self._hashes))
+            self._hashes = _grown(self._hashes, capacity)
+            self._offsets = _grown(self._offsets, capacity + 1)
+        need = int(self._offsets[self._count]) + int(raw[0][-1] - raw[0][0] + more[0][-1] - more[0][0])
+        if need > len(self._bytes):
+            self._bytes = _grown(self._bytes, max(need, len(self._bytes) * 3 // 2))
+        slots = len(self._slots)
+        while slots < 2 * (self._count + texts):
+            slots *= 2
+        if slots > len(self._slots):
+            self._slots = np.zeros(slots, np.uint64)
+            _place(self._slots, self._hashes, self._count)
         state = self._slots, self._offsets, self._bytes
         columns: list[Any] = []
         for (offsets, data), rows in ((raw, len(left)), (more, len(right))):
@@ -65,22 +79,6 @@ class Interner:
             columns += [offsets, data, hashed, codes]
         self._count = _take_in_rest(*columns, *state, self._hashes, self._count)
         return columns[3], columns[7]
-
-    def _reserve(self, texts: int, size: int) -> None:
-        need = self._count + texts
-        if need > len(self._hashes):
-            capacity = max(need, 2 * len(self._hashes))
-            self._hashes = _grown(self._hashes, capacity)
-            self._offsets = _grown(self._offsets, capacity + 1)
-        need = int(self._offsets[self._count]) + size
-        if need > len(self._bytes):
-            self._bytes = _grown(self._bytes, max(need, len(self._bytes) * 3 // 2))
-        slots = len(self._slots)
-        while slots < 2 * (self._count + texts):
-            slots *= 2
-        if slots > len(self._slots):
-            self._slots = np.zeros(slots, np.uint64)
-            _place(self._slots, self._hashes, self._count)
 
 
 def _raw(values: pa.Array) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.uint8]]:

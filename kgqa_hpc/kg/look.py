@@ -30,12 +30,13 @@ def stats(graph: KnowledgeGraph) -> dict[str, Any]:
     degrees = np.diff(indptr)
     _, sizes = connectivity.component_sizes(indptr, indices)
     pairs = graph.edge_source.astype(np.int64) << 32 | graph.edge_target
+    order = np.lexsort((graph.edge_type, pairs))
     return {
         "nodes": graph.num_nodes,
         "edges": graph.num_edges,
         "node_types": _counts(graph.node_type, graph.node_types),
         "edge_types": _counts(graph.edge_type, graph.edge_types),
-        "distinct_edges": _distinct_edges(pairs, graph.edge_type),
+        "distinct_edges": int((first_of_runs(pairs[order]) | first_of_runs(graph.edge_type[order])).sum()),
         "directed_pairs": len(np.unique(pairs)),
         "simple_edges": len(indices) // 2,
         "self_loops": int((graph.edge_source == graph.edge_target).sum()),
@@ -52,11 +53,6 @@ def stats(graph: KnowledgeGraph) -> dict[str, Any]:
 def _counts(codes: npt.NDArray[np.int32], names: tuple[str, ...]) -> dict[str, int]:
     counts = np.bincount(codes, minlength=len(names))
     return {names[code]: int(counts[code]) for code in np.argsort(-counts, kind="stable") if counts[code]}
-
-
-def _distinct_edges(pairs: npt.NDArray[np.int64], types: npt.NDArray[np.int32]) -> int:
-    order = np.lexsort((types, pairs))
-    return int((first_of_runs(pairs[order]) | first_of_runs(types[order])).sum())
 
 
 def _degrees(degrees: npt.NDArray[np.int64]) -> dict[str, Any]:

@@ -11,7 +11,6 @@ from pathlib import Path
 from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import (
-    BaseModel,
     Field,
     PlainValidator,
     SerializeAsAny,
@@ -104,7 +103,18 @@ def graph_config(value: object, base: Path | None = None) -> GraphConfig:
     try:
         return model.model_validate(value, context={"base": base})
     except ValidationError as problem:
-        raise _errors(_told(problem, model, source)) from None
+        # What pydantic found, in our words: unknown keys with the nearest known one, missing ones
+        # together
+        missing: list[str] = []
+        found: list[_Error] = []
+        for one in told(problem):
+            if one.type == "missing":
+                missing.append(str(one.place[-1]))
+            else:
+                found.append((one.place, sentence(model, one), one.value))
+        if missing:
+            found.append(((), f"source {source} needs {' and '.join(missing)}", source))
+        raise _errors(found) from None
 
 
 _Error = tuple[tuple[Any, ...], str, object]  # place, text, input
@@ -115,20 +125,6 @@ def _in_context(value: object, info: ValidationInfo) -> GraphConfig:
 
 
 GraphSection = Annotated[SerializeAsAny[GraphConfig], PlainValidator(_in_context)]
-
-
-def _told(problem: ValidationError, model: type[BaseModel], source: str) -> list[_Error]:
-    """What pydantic found, in our words: unknown keys with the nearest known one, missing ones together."""
-    missing: list[str] = []
-    found: list[_Error] = []
-    for one in told(problem):
-        if one.type == "missing":
-            missing.append(str(one.place[-1]))
-        else:
-            found.append((one.place, sentence(model, one), one.value))
-    if missing:
-        found.append(((), f"source {source} needs {' and '.join(missing)}", source))
-    return found
 
 
 def _errors(found: list[_Error]) -> ValidationError:

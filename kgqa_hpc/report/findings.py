@@ -106,20 +106,19 @@ def _sample(folder: Path, name: str, accounting: dict[str, Any]) -> Iterator[dic
             if wanted.get(record["group"], 0) > 0:
                 wanted[record["group"]] -= 1
                 left -= 1
-                shown = _shown(record)
+                # Its columns for the page, and under `more` what the kind and the steps added, as far as it
+                # is short
+                more = {
+                    key: value
+                    for key, value in record.items()
+                    if key not in _SHOWN and key not in _LEFT_OUT and value not in (None, {}, [])
+                }
+                short = {key: value for key, value in more.items() if len(orjson.dumps(value)) <= _SHORT}
+                shown = {key: record[key] for key in _SHOWN if key in record} | (
+                    {"more": short} if short else {}
+                )
                 size += len(orjson.dumps(shown))
                 yield shown
-
-
-def _shown(record: dict[str, Any]) -> dict[str, Any]:
-    """Its columns for the page, and under `more` what the kind and the steps added, as far as it is short."""
-    more = {
-        key: value
-        for key, value in record.items()
-        if key not in _SHOWN and key not in _LEFT_OUT and value not in (None, {}, [])
-    }
-    short = {key: value for key, value in more.items() if len(orjson.dumps(value)) <= _SHORT}
-    return {key: record[key] for key in _SHOWN if key in record} | ({"more": short} if short else {})
 
 
 def _number(counted: int | dict[str, int]) -> int:

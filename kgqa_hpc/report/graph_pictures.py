@@ -130,9 +130,22 @@ def graph_figures(profiles: Profiles) -> dict[str, str]:
     """SVG of degrees, node types and lengths of names."""
     both = {"wait": profiles.graph, **({"acc": profiles.reduced} if profiles.reduced else {})}
     when = dict(zip(both, ("before reduction", "after"), strict=False))
+    names = list(both["wait"].node_types)
+    shares = {
+        kind: [one.node_types.get(name, 0) / max(one.nodes, 1) for name in names]
+        for kind, one in both.items()
+    }
+    told = "; ".join(
+        f"{when[kind]} "
+        + ", ".join(f"{name} {100 * share:.1f} %" for name, share in zip(names[:SHORT], each, strict=False))
+        for kind, each in shares.items()
+    )
+    title = f"Types of nodes, {len(names):,} in all: {told}"
     return {
         "degrees": _degrees(both, when),
-        "node_types": _node_types(both, when),
+        "node_types": bars(
+            names[:TYPES], [(kind, each[:TYPES]) for kind, each in shares.items()], title, "share of nodes"
+        ),
         "name_lengths": _name_lengths(profiles.graph),
     }
 
@@ -153,23 +166,6 @@ def _median(degrees: dict[int, int]) -> int:
     """The degree that half of the nodes do not exceed."""
     upto = zip(degrees, accumulate(degrees.values()), strict=True)
     return next((degree for degree, count in upto if 2 * count >= sum(degrees.values())), 0)
-
-
-def _node_types(both: dict[str, Profile], when: dict[str, str]) -> str:
-    names = list(both["wait"].node_types)
-    shares = {
-        kind: [one.node_types.get(name, 0) / max(one.nodes, 1) for name in names]
-        for kind, one in both.items()
-    }
-    told = "; ".join(
-        f"{when[kind]} "
-        + ", ".join(f"{name} {100 * share:.1f} %" for name, share in zip(names[:SHORT], each, strict=False))
-        for kind, each in shares.items()
-    )
-    title = f"Types of nodes, {len(names):,} in all: {told}"
-    return bars(
-        names[:TYPES], [(kind, each[:TYPES]) for kind, each in shares.items()], title, "share of nodes"
-    )
 
 
 def _name_lengths(graph: Profile) -> str:

@@ -49,7 +49,8 @@ class PassTotals:
         journals = list_journals(run.results(self.pass_name))
         done = done_shards(run, self.pass_name)
         if self.counted - done:
-            self._begin_again()
+            fresh = PassTotals(self.pass_name, self.last, journals=self.journals)
+            self.__dict__.update(fresh.__dict__)
         self.corrupt &= done
         for shard in sorted(done - self.counted):
             try:
@@ -66,10 +67,6 @@ class PassTotals:
     def ended_in(self, shard: str) -> dict[str, int]:
         """The items of one shard that ended in this pass, by what became of them, from its journals."""
         return self.journals.counts(shard, self.last)
-
-    def _begin_again(self) -> None:
-        fresh = PassTotals(self.pass_name, self.last, journals=self.journals)
-        self.__dict__.update(fresh.__dict__)
 
     def _add(self, shard: str, header: dict[str, Any]) -> None:
         self.counted.add(shard)

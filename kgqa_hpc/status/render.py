@@ -19,7 +19,17 @@ def render(now: Status) -> str:
     """Four to six lines."""
     lines = [_stages(now["stages"])] if "stages" in now else []
     lines += ["dataset   is older than the run: kgqa merge"] if now.get("dataset_is_older") else []
-    lines += [_shards(now), _items(now), _verdicts(now), _workers(now)]
+    workers = now["workers"]
+    parts = [f"{workers['alive']:,} alive"]
+    if workers["slowest"] is not None and workers["alive"] > 1:
+        parts.append(f"slowest {workers['slowest']:.2f}x the mean")
+    stalled = workers["stalled"]
+    parts.append(f"{len(stalled)} stalled ({_some(stalled)})" if stalled else "none stalled")
+    if workers["silent"]:
+        parts.append(f"{len(workers['silent'])} without a sign of life ({_some(workers['silent'])})")
+    if workers["engine_deaths"]:
+        parts.append(f"{workers['engine_deaths']:,} engine deaths")
+    lines += [_shards(now), _items(now), _verdicts(now), f"workers   {' · '.join(parts)}"]
     if now["queue"] is not None:
         lines.append(_queue(now["queue"]))
     return "\n".join(lines)
@@ -83,20 +93,6 @@ def _verdicts(now: Status) -> str:
         *others,
     ]
     return f"verdicts  {' · '.join(part for part in shares if part)}"
-
-
-def _workers(now: Status) -> str:
-    workers = now["workers"]
-    parts = [f"{workers['alive']:,} alive"]
-    if workers["slowest"] is not None and workers["alive"] > 1:
-        parts.append(f"slowest {workers['slowest']:.2f}x the mean")
-    stalled = workers["stalled"]
-    parts.append(f"{len(stalled)} stalled ({_some(stalled)})" if stalled else "none stalled")
-    if workers["silent"]:
-        parts.append(f"{len(workers['silent'])} without a sign of life ({_some(workers['silent'])})")
-    if workers["engine_deaths"]:
-        parts.append(f"{workers['engine_deaths']:,} engine deaths")
-    return f"workers   {' · '.join(parts)}"
 
 
 def _some(names: list[str]) -> str:

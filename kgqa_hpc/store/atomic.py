@@ -74,7 +74,11 @@ def temp_file(target: Path) -> Iterator[tuple[int, Path]]:
     try:
         yield fd, temp
     finally:
-        _remove_temp(fd, temp)
+        # Clean-up must not hide what went wrong: a temp file that cannot be removed is litter, swept later.
+        with suppress(OSError):
+            disk.close(fd)
+        with suppress(OSError):
+            disk.unlink(temp)
 
 
 def commit(fd: int, temp: Path, target: Path, *, exclusive: bool, durable: bool = True) -> bool:
@@ -177,11 +181,3 @@ def make_folder(folder: Path) -> None:
             if not folder.is_dir():
                 raise StoreError(f"{folder}: is in the way: not a folder", "move it elsewhere") from None
         sync_folder(folder.parent)
-
-
-def _remove_temp(fd: int, temp: Path) -> None:
-    # Clean-up must not hide what went wrong: a temp file that cannot be removed is litter, swept later.
-    with suppress(OSError):
-        disk.close(fd)
-    with suppress(OSError):
-        disk.unlink(temp)

@@ -39,22 +39,19 @@ class Clock:
         read = self._read
         if read is None or time.monotonic() - read[1] > CLOCK_AGE:
             with disk_errors(self._file):
-                read = self._read = (self._touched(), time.monotonic())
+                try:
+                    disk.touch(self._file)
+                except FileNotFoundError:
+                    make_folder(self._file.parent)
+                    disk.close(disk.open_(self._file, os.O_WRONLY | os.O_CREAT))
+                    disk.touch(self._file)
+                read = self._read = (os.stat(self._file).st_mtime, time.monotonic())
         return read[0] + time.monotonic() - read[1]
 
     def close(self) -> None:
         """Remove the file that was touched."""
         with suppress(OSError):
             disk.unlink(self._file)
-
-    def _touched(self) -> float:
-        try:
-            disk.touch(self._file)
-        except FileNotFoundError:
-            make_folder(self._file.parent)
-            disk.close(disk.open_(self._file, os.O_WRONLY | os.O_CREAT))
-            disk.touch(self._file)
-        return os.stat(self._file).st_mtime
 
 
 @cache

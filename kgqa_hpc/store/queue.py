@@ -79,7 +79,11 @@ class ShardQueue:
                 return None
             name = self._todo[0]
             if name in self._claimed:
-                self._settle(name)
+                # The first shard was claimed here: drop it if it is done, and do not give it out until it
+                # is released. Not even when its lease was lost: this worker may not know yet, and must not
+                # open a shard twice.
+                if not self._drop_if_done() and self._claimed[name].nonce not in self.leases.held:
+                    del self._claimed[name]
             elif self._not_before.get(name, 0.0) > time.monotonic():
                 self._todo.rotate(-1)
             elif not self._drop_if_done():
@@ -114,7 +118,9 @@ class ShardQueue:
         """Whether the shard has a result. `surely` makes a network file system ask its server first."""
         path = self._run.result(self._pass, name)
         if surely:
-            _revalidate(path.parent)
+            # Opening a folder makes NFS ask for its change time and forget cached "no such file" answers.
+            with atomic.disk_errors(path.parent), suppress(FileNotFoundError):
+                os.close(os.open(path.parent, os.O_RDONLY | os.O_DIRECTORY))
         return atomic.exists(path)
 
     def done(self) -> set[str]:
@@ -149,15 +155,6 @@ class ShardQueue:
                 lease.release()
         return None
 
-    def _settle(self, name: str) -> None:
-        """The first shard was claimed here: drop it if it is done, and do not give it out until it is
-        released.
-
-        Not even when its lease was lost: this worker may not know yet, and must not open a shard twice.
-        """
-        if not self._drop_if_done() and self._claimed[name].nonce not in self.leases.held:
-            del self._claimed[name]
-
     def _drop_if_done(self) -> bool:
         """Look whether the first shard is done; drop it then, put it last otherwise."""
         if not self.is_done(self._todo[0]):
@@ -188,12 +185,6 @@ def done_shards(run: RunFolder, pass_name: str) -> set[str]:
     with atomic.disk_errors(folder):
         names = os.listdir(folder) if atomic.exists(folder) else []
     return {name.removesuffix(".h5") for name in names if name.endswith(".h5") and not name.startswith(".")}
-
-
-def _revalidate(folder: Path) -> None:
-    # Opening a folder makes NFS ask for its change time and forget cached "no such file" answers.
-    with atomic.disk_errors(folder), suppress(FileNotFoundError):
-        os.close(os.open(folder, os.O_RDONLY | os.O_DIRECTORY))
 
 
 @dataclass(frozen=True, slots=True)

@@ -51,9 +51,19 @@ class Tally:
 
     def summary(self) -> dict[str, Any]:
         """counts {status: n}, reasons {reason: n}, tokens {prompt, completion, cached}, repaired, requests."""
+        # The most frequent reasons that fit into the header; the rest together under OTHER
+        kept: dict[str, int] = {}
+        room = REASON_BYTES
+        for reason, number in sorted(self._reasons.items(), key=lambda pair: (-pair[1], pair[0])):
+            size = len(canonical.canonical(reason)) + 12
+            if size > room:
+                kept[OTHER] = kept.get(OTHER, 0) + number
+            else:
+                kept[reason] = number
+                room -= size
         return {
             "counts": dict(self._counts),
-            "reasons": _fitting(self._reasons),
+            "reasons": kept,
             "tokens": self._tokens,
             "repaired": self._repaired,
             "requests": self._requests,
@@ -124,17 +134,3 @@ def count(number: Any) -> int:
     if isinstance(number, bool) or not isinstance(number, int | float) or not number > 0:
         return 0
     return int(min(number, MOST))
-
-
-def _fitting(reasons: Counter[str]) -> dict[str, int]:
-    """The most frequent reasons that fit into the header; the rest together under OTHER."""
-    kept: dict[str, int] = {}
-    room = REASON_BYTES
-    for reason, number in sorted(reasons.items(), key=lambda pair: (-pair[1], pair[0])):
-        size = len(canonical.canonical(reason)) + 12
-        if size > room:
-            kept[OTHER] = kept.get(OTHER, 0) + number
-        else:
-            kept[reason] = number
-            room -= size
-    return kept

@@ -42,7 +42,20 @@ def parse_yaml(data: bytes, where: str, first_line: int = 1) -> Any:
         raise ConfigError(f"{where}: more than {LARGEST // 1024} KiB; a configuration is smaller")
     try:
         text = data.decode("utf-8-sig")
-        _look_through(text, where, first_line)
+        # Refuse aliases and deep nesting before anything is built of them
+        depth = 0
+        for event in yaml.parse(text, _LOADER):
+            line = f"{where} line {event.start_mark.line + first_line}" if event.start_mark else where
+            if isinstance(event, yaml.AliasEvent):
+                raise ConfigError(
+                    f"{line}: aliases (*{_printable(str(event.anchor))}) are not allowed; write it out"
+                )
+            if isinstance(event, yaml.CollectionStartEvent):
+                depth += 1
+                if depth > DEEPEST:
+                    raise ConfigError(f"{line}: nested more than {DEEPEST} levels deep")
+            elif isinstance(event, yaml.CollectionEndEvent):
+                depth -= 1
         return yaml.load(text, _Loader)
     except UnicodeDecodeError:
         raise ConfigError(f"{where}: is not UTF-8 text") from None
@@ -65,23 +78,6 @@ class _Loader(_LOADER):
                 )
             seen.add(name)
         return super().construct_mapping(node, deep)
-
-
-def _look_through(text: str, where: str, first_line: int) -> None:
-    """Refuse aliases and deep nesting before anything is built of them."""
-    depth = 0
-    for event in yaml.parse(text, _LOADER):
-        line = f"{where} line {event.start_mark.line + first_line}" if event.start_mark else where
-        if isinstance(event, yaml.AliasEvent):
-            raise ConfigError(
-                f"{line}: aliases (*{_printable(str(event.anchor))}) are not allowed; write it out"
-            )
-        if isinstance(event, yaml.CollectionStartEvent):
-            depth += 1
-            if depth > DEEPEST:
-                raise ConfigError(f"{line}: nested more than {DEEPEST} levels deep")
-        elif isinstance(event, yaml.CollectionEndEvent):
-            depth -= 1
 
 
 def _line(problem: yaml.YAMLError, first_line: int) -> str:

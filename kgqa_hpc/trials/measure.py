@@ -48,7 +48,8 @@ def measure(
         info = engine.start()
         load_s = time.monotonic() - began
         began = time.monotonic()
-        engine.preflight(_schemas(requests))
+        found = {id(request.schema): request.schema for request in requests if request.schema is not None}
+        engine.preflight(list(found.values()))
         preflight_s = time.monotonic() - began
         sizes = batches or sorted({1, max(info.max_batch // 2, 1), info.max_batch})
         _push(engine, [_renamed(requests[0], "warm")], 1)
@@ -94,11 +95,6 @@ def _variant(requests: Sequence[Request], mode: str, size: int) -> list[Request]
 
 def _renamed(request: Request, stem: str) -> Request:
     return request._replace(id=f"{stem}/{request.id}")
-
-
-def _schemas(requests: Sequence[Request]) -> list[dict[str, Any]]:
-    found = {id(request.schema): request.schema for request in requests if request.schema is not None}
-    return list(found.values())
 
 
 def _row(mode: str, size: int, timed: Timed, first: Timed, info: EngineInfo, gpu: GpuWatch) -> dict[str, Any]:

@@ -80,21 +80,17 @@ def _sent(config: RunConfig, anchors: Sequence[Anchor], log: Path) -> dict[str, 
         heard += listening
         seconds += took
     told = [_told(item, heard) for item in items]
-    notes = _notes(config, items)
-    return {"items": told, **({"notes": notes} if notes else {}), **_cost(told, seconds)}
-
-
-def _notes(config: RunConfig, items: Sequence[Item]) -> list[str]:
-    """A sentence for each column of a step that no item was given a value for."""
+    # A sentence for each column of a step that no item was given a value for
     given = set[str]()
     for item in items:
         given.update(*(item.annotations, item.output, item.features, *(item.records or ())))
     columns = [(step, column) for step in config.steps for column in STEPS.get(step.use).columns_for(step)]
-    return [
+    notes = [
         f"column {column.name} of step {step.label} has no value in any of these items"
         for step, column in columns
         if column.name not in given and any(item.status == "accepted" for item in items)
     ]
+    return {"items": told, **({"notes": notes} if notes else {}), **_cost(told, seconds)}
 
 
 def _through(

@@ -43,21 +43,18 @@ def replay(folder: Path, wanted: str, *, trust: bool = False) -> dict[str, Any]:
     chains = {each.name: build_chain(config, each.name, prompts=kept_prompts(run)) for each in config.passes}
     every = [step for chain in chains.values() for step in chain]
     item = Item(anchor, output=every[0].context.kind.start(anchor))
-    _require_same_prompts(every, item, record["trace"])
-    requests = retrace(every, item, record["trace"], config.seed)
-    sent = list(zip(record["trace"], requests, strict=False))
-    told = [one for name, chain in chains.items() for one in _ask(config, name, chain, sent)]
-    return {"id": anchor.id, "same": all(one["same"] for one in told), "requests": told}
-
-
-def _require_same_prompts(chain: Sequence[Step], item: Item, trace: Sequence[dict[str, Any]]) -> None:
-    prompts = {step.label: step.of(item).prompt.sha256 for step in chain if step.asks}
+    trace = record["trace"]
+    prompts = {step.label: step.of(item).prompt.sha256 for step in every if step.asks}
     for entry in trace:
         if prompts.get(entry["step"]) != entry["prompt"]["sha256"]:
             raise InputError(
                 f"prompt {entry['prompt']['name']} of step {entry['step']} is not the one that was sent",
                 "put back the run's prompts; kgqa explain shows what was answered",
             )
+    requests = retrace(every, item, record["trace"], config.seed)
+    sent = list(zip(record["trace"], requests, strict=False))
+    told = [one for name, chain in chains.items() for one in _ask(config, name, chain, sent)]
+    return {"id": anchor.id, "same": all(one["same"] for one in told), "requests": told}
 
 
 def _ask(config: RunConfig, name: str, chain: Sequence[Step], sent: Sequence[Sent]) -> list[dict[str, Any]]:

@@ -86,7 +86,12 @@ class Coordinator:
         now = time.monotonic()
         if now - self._swept >= SWEEP_EVERY:
             self._swept = now
-            self._sweep()
+            for name in self._passes:
+                swept = sweep(self._run, name)
+                if swept.temps or swept.journals or swept.quarantined:
+                    facts = {"journals": swept.journals, "quarantined": swept.quarantined}
+                    self._log("swept", temps=swept.temps, **facts, **{"pass": name})
+            sweep_states(self._run.logs)
         if not last:
             self._reclaim()
         for each in self._totals:
@@ -122,14 +127,6 @@ class Coordinator:
             self._lease = None
         for leases in (self._roles, *self._leases):
             leases.close()
-
-    def _sweep(self) -> None:
-        for name in self._passes:
-            swept = sweep(self._run, name)
-            if swept.temps or swept.journals or swept.quarantined:
-                facts = {"journals": swept.journals, "quarantined": swept.quarantined}
-                self._log("swept", temps=swept.temps, **facts, **{"pass": name})
-        sweep_states(self._run.logs)
 
     def _reclaim(self) -> None:
         """Remove expired leases, so that the next worker that looks finds the shard free at once."""

@@ -110,7 +110,8 @@ class Reporter:
                 if time.monotonic() >= due:
                     pause = self._every if self._try_to_report() else TICK
                     due = time.monotonic() + pause * random.uniform(0.8, 1.2)
-                self._show()
+                if self._progress is not None and self._seen is not None:
+                    self._progress.update(*self._words())
         except StoppedEarly:
             pass  # the main thread stops for the same reason
         except BaseException as problem:  # noqa: BLE001  raised by `check` in the main thread
@@ -119,26 +120,23 @@ class Reporter:
     def _try_to_report(self) -> bool:
         """Whether it worked; trouble that may pass is borne for a while."""
         try:
-            self._report()
+            now = time.monotonic()
+            state = {
+                **self._facts,
+                "worker": self._worker,
+                "up": round(now - self._began, 1),
+                **describe(self._activity, now),
+            }
+            write_state(self._run.logs, self._worker, state)
+            if self._lead.take():
+                self._lead.duties()
+            self._look()
         except (StoreError, OSError) as problem:
             self._transient_errors.failed(problem)
             self._log("report-failed", problem=str(problem))
             return False
         self._transient_errors.ok()
         return True
-
-    def _report(self) -> None:
-        now = time.monotonic()
-        state = {
-            **self._facts,
-            "worker": self._worker,
-            "up": round(now - self._began, 1),
-            **describe(self._activity, now),
-        }
-        write_state(self._run.logs, self._worker, state)
-        if self._lead.take():
-            self._lead.duties()
-        self._look()
 
     def _look(self) -> None:
         if self._progress is None:
@@ -153,10 +151,6 @@ class Reporter:
         except ValueError:
             return None
         return status if isinstance(status, dict) and {"items", "verdicts"} <= status.keys() else None
-
-    def _show(self) -> None:
-        if self._progress is not None and self._seen is not None:
-            self._progress.update(*self._words())
 
     def _close_progress(self) -> None:
         if self._progress is None:

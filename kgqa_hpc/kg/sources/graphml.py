@@ -257,7 +257,15 @@ class Document:
                 if self.slot is not None:
                     self._value("".join(self.text))
                 elif self.key is not None:
-                    self._default("".join(self.text))
+                    text = "".join(self.text)
+                    assert self.key is not None
+                    key, domain = self.key
+                    for elements in (self.nodes, self.edges):
+                        if domain not in (elements.what, "all"):
+                            continue
+                        column, rank = elements.slot(self.keys[key])
+                        if rank < column.default_rank:
+                            column.default, column.default_rank = text, rank
             return
         name = tag.removeprefix(self.prefix)
         if name in ("edge", "node", "graph"):
@@ -277,16 +285,6 @@ class Document:
         if self.closed:
             raise self._fail("data of a node after the graph nested in it", "move it before the nested graph")
         column.offer(rank, text)
-
-    def _default(self, text: str) -> None:
-        assert self.key is not None
-        key, domain = self.key
-        for elements in (self.nodes, self.edges):
-            if domain not in (elements.what, "all"):
-                continue
-            column, rank = elements.slot(self.keys[key])
-            if rank < column.default_rank:
-                column.default, column.default_rank = text, rank
 
 
 def _array(values: list[str]) -> pa.Array:

@@ -62,7 +62,14 @@ def _worth(expression: w.Expression, count: int, world: World) -> Worth:
     if isinstance(expression, w.Name):
         return lambda place, item: _present(given(item, expression.field))
     if isinstance(expression, w.Variable):
-        return _variable(expression.ref, count, world)
+        ref = expression.ref
+        column = world.column(ref)
+        if column is None:
+            value = world.single(ref)
+            return lambda place, item: value
+        if len(column) != count:
+            raise ScriptError("type", f"${ref.text[:100]} has {len(column):,} items for {count:,}")
+        return lambda place, item: _present(column[place])
     if isinstance(expression, w.Template):
         return _template(expression)
     if isinstance(expression, w.Call):
@@ -77,16 +84,6 @@ def _present(value: Any) -> Any:
     if value is None:
         raise Nothing
     return value
-
-
-def _variable(ref: Ref, count: int, world: World) -> Worth:
-    column = world.column(ref)
-    if column is None:
-        value = world.single(ref)
-        return lambda place, item: value
-    if len(column) != count:
-        raise ScriptError("type", f"${ref.text[:100]} has {len(column):,} items for {count:,}")
-    return lambda place, item: _present(column[place])
 
 
 def _template(expression: w.Template) -> Worth:

@@ -177,18 +177,15 @@ class PartBuilder:
         if tree.data == "variable":
             return w.Variable(self._ref(token, token[1:]))
         if tree.data == "call":
-            return self._call(token, tree.children[1])
+            if token.lower() not in w.FUNCTIONS:
+                guess = nearest(str(token), (name.upper() for name in w.FUNCTIONS))
+                raise ScriptError(
+                    "syntax", f"no function {token[:40]!r}: lower, upper, length", self.at(token), guess
+                )
+            return w.Call(token.lower(), self._chain(tree.children[1]))
         if tree.data == "name":
             return w.Name(Field(str(token), tuple(token.split(".")), self.at(token)))
         return w.Number(number(token))
-
-    def _call(self, token: Token, argument: Tree) -> w.Call:
-        if token.lower() not in w.FUNCTIONS:
-            guess = nearest(str(token), (name.upper() for name in w.FUNCTIONS))
-            raise ScriptError(
-                "syntax", f"no function {token[:40]!r}: lower, upper, length", self.at(token), guess
-            )
-        return w.Call(token.lower(), self._chain(argument))
 
     # patterns
 

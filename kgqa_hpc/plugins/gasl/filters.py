@@ -56,21 +56,17 @@ def predicate(condition: Condition | None, world: World) -> Predicate:
         part = predicate(condition.part, world)
         return lambda item, source, target: not part(item, source, target)
     if isinstance(condition, Comparison):
-        return _comparison(condition, world)
+        test, field = _test(condition, world), condition.field
+        if condition.end == "source":
+            return lambda item, source, target: test(given(source, field))
+        if condition.end == "target":
+            return lambda item, source, target: test(given(target, field))
+        return lambda item, source, target: test(given(item, field))
     parts = [predicate(each, world) for each in condition.parts]
     if isinstance(condition, Any_):
         return lambda item, source, target: any(holds(item, source, target) for holds in parts)
     assert isinstance(condition, All)
     return lambda item, source, target: all(holds(item, source, target) for holds in parts)
-
-
-def _comparison(comparison: Comparison, world: World) -> Predicate:
-    test, field = _test(comparison, world), comparison.field
-    if comparison.end == "source":
-        return lambda item, source, target: test(given(source, field))
-    if comparison.end == "target":
-        return lambda item, source, target: test(given(target, field))
-    return lambda item, source, target: test(given(item, field))
 
 
 def _test(comparison: Comparison, world: World) -> Test:
@@ -80,7 +76,10 @@ def _test(comparison: Comparison, world: World) -> Test:
     if op == "not_null":
         return lambda value: value is not None
     if op == "matches":
-        return _matches(comparison.values[0].text)
+        import re2
+
+        search = re2.compile(comparison.values[0].text).search
+        return lambda value: isinstance(value, str) and search(value) is not None
     if op == "in_variable":
         assert comparison.ref is not None
         column = world.column(comparison.ref)
@@ -158,10 +157,3 @@ def _contains(wanted: Literal_) -> Test:
         return isinstance(value, list) and any(_equals(member, wanted) for member in value)
 
     return test
-
-
-def _matches(pattern: str) -> Test:
-    import re2
-
-    search = re2.compile(pattern).search
-    return lambda value: isinstance(value, str) and search(value) is not None

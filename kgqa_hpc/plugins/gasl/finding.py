@@ -95,7 +95,13 @@ def _edges(command: Found, world: World) -> Iterator[Item]:
 def _paths(command: Found, world: World) -> Iterator[Item]:
     graph = world.graph
     # Conditions on one end alone are tested on that node, before paths are searched.
-    by_part = _split(command.where)
+    # The conditions that must all hold, by the end of a path that they look at, `path` for both
+    # or more
+    condition = command.where
+    by_part: dict[str, list[Condition]] = {part: [] for part in _PARTS}
+    for each in condition.parts if isinstance(condition, All) else [condition] if condition else []:
+        looks = {_looked_at(comparison) for comparison in comparisons(each)}
+        by_part[looks.pop() if len(looks) == 1 else "path"].append(each)
     first, last, rest = (predicate(All(tuple(by_part[part])), world) for part in _PARTS)
     starts = [node for node in range(graph.num_nodes) if _holds_at(first, "source", graph, node)]
     ends: dict[int, bool] = {}
@@ -119,15 +125,6 @@ def _paths(command: Found, world: World) -> Iterator[Item]:
 
 
 _PARTS = ("source", "target", "path")
-
-
-def _split(condition: Condition | None) -> dict[str, list[Condition]]:
-    """The conditions that must all hold, by the end of a path that they look at, `path` for both or more."""
-    parts: dict[str, list[Condition]] = {part: [] for part in _PARTS}
-    for each in condition.parts if isinstance(condition, All) else [condition] if condition else []:
-        looks = {_looked_at(comparison) for comparison in comparisons(each)}
-        parts[looks.pop() if len(looks) == 1 else "path"].append(each)
-    return parts
 
 
 def _looked_at(comparison: Comparison) -> str:

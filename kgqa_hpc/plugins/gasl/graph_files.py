@@ -43,7 +43,13 @@ def read_tables(nodes: Path, edges: Path) -> PropertyGraph:
     """
     node_table, edge_table = _table(nodes, NODE_COLUMNS), _table(edges, EDGE_COLUMNS)
     ids = node_table.texts["id"]
-    _refuse_doubled(node_table, ids)
+    codes = ids.dictionary_encode().indices.to_numpy()
+    # Codes are given in order of appearance, so a new id is one above everything before it.
+    again = codes <= np.maximum.accumulate(np.append(-1, codes[:-1])) if len(codes) else codes
+    if again.any():
+        row = int(np.argmax(again))
+        message = f"{node_table.where(row)}: node id {ids[row].as_py()[:80]!r} stands twice"
+        raise GraphFormatError(message, "delete one of them")
     return PropertyGraph(
         ids=ids.to_pylist(),
         names=node_table.texts["name"].to_pylist(),
@@ -106,16 +112,6 @@ def _plain(columns: Mapping[str, Any]) -> dict[str, list[Any]]:
         name: column if isinstance(column, list) else column.to_pylist() for name, column in columns.items()
     }
     return {name: values for name, values in lists.items() if any(value is not None for value in values)}
-
-
-def _refuse_doubled(table: _Table, ids: pa.Array) -> None:
-    codes = ids.dictionary_encode().indices.to_numpy()
-    # Codes are given in order of appearance, so a new id is one above everything before it.
-    again = codes <= np.maximum.accumulate(np.append(-1, codes[:-1])) if len(codes) else codes
-    if again.any():
-        row = int(np.argmax(again))
-        message = f"{table.where(row)}: node id {ids[row].as_py()[:80]!r} stands twice"
-        raise GraphFormatError(message, "delete one of them")
 
 
 def _ends(table: _Table, column: str, ids: pa.Array) -> np.ndarray:

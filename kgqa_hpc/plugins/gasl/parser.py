@@ -132,7 +132,10 @@ class _Reading:
                 continue
             self._mark(int(token.start_pos or 0))
             if token.type in ("_OPEN", "LPAR", "LSQB"):
-                self._deeper()
+                self._depth += 1
+                if self._depth > MAX_NESTING:
+                    place = self.source.place(self._marks[-1][1])
+                    raise ScriptError("limit", f"the command is nested more than {MAX_NESTING} deep", place)
             elif token.type in ("_CLOSE", "RPAR", "RSQB"):
                 self._depth -= 1
             self._end = int(token.end_pos or 0)
@@ -146,12 +149,6 @@ class _Reading:
         if self._commands > MAX_COMMANDS:
             place = self.source.place(offset)
             raise ScriptError("limit", f"the script has more than {MAX_COMMANDS:,} commands", place)
-
-    def _deeper(self) -> None:
-        self._depth += 1
-        if self._depth > MAX_NESTING:
-            place = self.source.place(self._marks[-1][1])
-            raise ScriptError("limit", f"the command is nested more than {MAX_NESTING} deep", place)
 
     def _note(self, at: int) -> None:
         self._mark(at)

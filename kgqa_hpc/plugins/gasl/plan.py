@@ -70,7 +70,9 @@ class PlanScript(Step):
         script = f"{kept}\n{answer['script']}" if kept else answer["script"]
         result = self._states.run(item.anchor, kept, script)
         failed = result.status == "error"
-        told = [answer["script"], result.status, _told(result)]
+        # What the model is shown of a result: the error, or every variable, cut
+        shown = result.error if result.error is not None else result.variables
+        told = [answer["script"], result.status, to_json(shown).decode()[:SHOWN]]
         item.state = {"rounds": [*rounds, told], "kept": kept if failed else script}
         return Ask()
 
@@ -142,9 +144,3 @@ def _graph(anchor: Anchor) -> PropertyGraph:
         edge_properties={},
         digest=hashlib.sha256(anchor.id.encode()).hexdigest(),
     )
-
-
-def _told(result: Result) -> str:
-    """What the model is shown of a result: the error, or every variable, cut."""
-    shown = result.error if result.error is not None else result.variables
-    return to_json(shown).decode()[:SHOWN]

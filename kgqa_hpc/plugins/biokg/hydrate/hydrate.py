@@ -192,7 +192,11 @@ class _Work:
         """The graph with its names and their origin."""
         replaced = [g if g and g != n else "" for g, n in zip(self._given, self._names, strict=True)]
         columns = {**dict(zip(_COLUMNS, self._origin, strict=True)), "given_name": replaced}
-        arrays = {name: _column(values) for name, values in columns.items() if any(values)}
+        arrays = {
+            name: pa.array([value or None for value in values], pa.large_string())
+            for name, values in columns.items()
+            if any(values)
+        }
         others = {k: c for k, c in self._graph.node_properties.items() if k not in columns}
         attributes = {**self._graph.attributes, "hydration_recipe_sha256": self._recipe.sha256}
         return dataclasses.replace(
@@ -211,7 +215,3 @@ def _given_names(graph: KnowledgeGraph) -> list[str]:
         old if old is not None else name if origin in (GIVEN, None) else ""
         for name, origin, old in zip(names, space.to_pylist(), before, strict=True)
     ]
-
-
-def _column(values: list[str]) -> pa.Array:
-    return pa.array([value or None for value in values], pa.large_string())

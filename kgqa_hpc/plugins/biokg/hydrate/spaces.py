@@ -128,7 +128,10 @@ class Spaces:
             if answer is None or not answer.get("name"):
                 return None
             return str(answer["name"]), described.resolver.url, str(answer.get("date", ""))
-        found = self._table(space, described)
+        if space not in self._tables:
+            path = self._recipe.path(str(described.table or described.obo))
+            self._tables[space] = read_names(described, path, self._wanted[space])
+        found = self._tables[space]
         name = found.names.get(key)
         return None if name is None else (name, found.file, described.date)
 
@@ -150,12 +153,6 @@ class Spaces:
                 **{key: counts[key] for key in _TROUBLES if counts[key]},
             }
         return report
-
-    def _table(self, name: str, space: Space) -> Found:
-        if name not in self._tables:
-            path = self._recipe.path(str(space.table or space.obo))
-            self._tables[name] = read_names(space, path, self._wanted[name])
-        return self._tables[name]
 
     def _answers_of(self, space: str) -> Answers:
         if space not in self._answers:

@@ -64,7 +64,19 @@ class Hetionet:
         else:
             files = [*listed(settings.nodes), *listed(settings.edges)]
             long = {} if settings.metaedges is None else _long_names(Path(settings.metaedges))
-            _read_tables(listed(settings.nodes), listed(settings.edges), long, assembly)
+            nodes = listed(settings.nodes)
+            edges = listed(settings.edges)
+            for path in nodes:
+                for rows in read_table(path, TSV, ("id", "name", "kind")):
+                    assembly.nodes(rows.file, rows["id"], rows["name"], rows["kind"], rows.line_of)
+            for path in edges:
+                for rows in read_table(path, TSV, ("source", "metaedge", "target")):
+                    kinds = rows["metaedge"]
+                    if long:
+                        kinds = pa.array(
+                            [long.get(kind, kind) for kind in kinds.to_pylist()], pa.large_string()
+                        )
+                    assembly.edges(rows.file, rows["source"], rows["target"], kinds, rows.line_of)
         names = ", ".join(file.name for file in files)
         return assembly.finish({"source": self.name, "files": names, "licence": self.licence})
 
@@ -88,18 +100,6 @@ def _read_json(path: Path, assembly: Assembly, wanted: list[str]) -> None:
 
 def _id(kind: Any, identifier: Any) -> str:
     return f"{kind}::{identifier}"
-
-
-def _read_tables(nodes: list[Path], edges: list[Path], long: dict[str, str], assembly: Assembly) -> None:
-    for path in nodes:
-        for rows in read_table(path, TSV, ("id", "name", "kind")):
-            assembly.nodes(rows.file, rows["id"], rows["name"], rows["kind"], rows.line_of)
-    for path in edges:
-        for rows in read_table(path, TSV, ("source", "metaedge", "target")):
-            kinds = rows["metaedge"]
-            if long:
-                kinds = pa.array([long.get(kind, kind) for kind in kinds.to_pylist()], pa.large_string())
-            assembly.edges(rows.file, rows["source"], rows["target"], kinds, rows.line_of)
 
 
 def _long_names(path: Path) -> dict[str, str]:

@@ -53,19 +53,16 @@ class PrimeKg:
         assembly, known = Assembly(Policy.of(settings)), Interner()
         wanted = [f"{side}_{column}" for column in _END for side in "xy"]
         for rows in read_table(path, CSV, [*wanted, kind]):
-            _add_nodes(assembly, rows, _new(known, rows["x_index"], rows["y_index"]))
+            # Where nodes stand that are not known yet, as 2 * row + (1 for the right end), in that
+            # order
+            before = len(known)
+            codes = np.stack(known.pairs(rows["x_index"], rows["y_index"]), axis=1).ravel()
+            fresh = np.flatnonzero(codes >= before)
+            _, first = np.unique(codes[fresh], return_index=True)
+            _add_nodes(assembly, rows, fresh[np.sort(first)])
             assembly.edges(rows.file, rows["x_index"], rows["y_index"], rows[kind], rows.line_of)
         graph = assembly.finish({"source": self.name, "files": path.name, "licence": self.licence})
         return graph if settings.mirrored == "keep" else graph.with_edges(_first_of_mirrored(graph))
-
-
-def _new(known: Interner, left: pa.Array, right: pa.Array) -> npt.NDArray[np.int64]:
-    """Where nodes stand that are not known yet, as 2 * row + (1 for the right end), in that order."""
-    before = len(known)
-    codes = np.stack(known.pairs(left, right), axis=1).ravel()
-    fresh = np.flatnonzero(codes >= before)
-    _, first = np.unique(codes[fresh], return_index=True)
-    return fresh[np.sort(first)]
 
 
 def _add_nodes(assembly: Assembly, rows: Rows, places: npt.NDArray[np.int64]) -> None:

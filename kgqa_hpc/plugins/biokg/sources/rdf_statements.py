@@ -80,12 +80,9 @@ class Statements:
         elif predicate == f"{OWL}deprecated" and value.value in ("true", "1"):
             self._deprecated.add(node)
         if self._wanted and (names := {predicate, last_part(predicate)} & self._wanted):
-            self._keep(node, min(names), value)
-
-    def _keep(self, node: str, name: str, value: Any) -> None:
-        values = self.properties.setdefault(node, {}).setdefault(name, [])
-        if value.language in (self._language, None) and value.value not in values:
-            values.append(value.value)
+            values = self.properties.setdefault(node, {}).setdefault(min(names), [])
+            if value.language in (self._language, None) and value.value not in values:
+                values.append(value.value)
 
     def _id(self, term: Any) -> str:
         if type(term).__name__ != "BlankNode":
