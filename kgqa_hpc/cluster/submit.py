@@ -97,7 +97,7 @@ def submit(
             executor = _executor(run, job, resources, local=local, after=before)
             work = Commands(job.commands, str(run.path.resolve()), resources.warning_s)
             entry["job"] = before = _submit(
-                executor, job, work, [str(one["job"]) for one in submitted], local
+                executor, job, work, [str(earlier["job"]) for earlier in submitted], local
             )
         submitted.append(entry)
     for entry in submitted:

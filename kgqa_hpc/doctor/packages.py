@@ -62,7 +62,7 @@ def _graph_tool(timeout: float) -> Check:
 
 def _registries(timeout: float) -> list[Check]:
     """One check for each registry, and one for each entry of another package that cannot be used."""
-    return [check for each in REGISTRIES for check in _registry(each)]
+    return [check for registry in REGISTRIES for check in _registry(registry)]
 
 
 def _registry(registry: Registry) -> list[Check]:
@@ -77,9 +77,9 @@ def _registry(registry: Registry) -> list[Check]:
             registry.get(name)
         except InputError as problem:
             broken.append(Check(label, False, problem.message, problem.cure))
-    own = ", ".join(name for name in registry.names() if name not in foreign)
-    others = "".join(f"; {name} of {registry.origin(name)}" for name in foreign)
-    return broken or [Check(label, True, f"{own}{others}")]
+    own_names = ", ".join(name for name in registry.names() if name not in foreign)
+    foreign_names = "".join(f"; {name} of {registry.origin(name)}" for name in foreign)
+    return broken or [Check(label, True, f"{own_names}{foreign_names}")]
 
 
 PROBES: dict[str, Probe] = {

@@ -79,10 +79,10 @@ def sample(graph: OrderedGraph, sizes: Mapping[int, int], seed: int) -> tuple[di
     limit, total = np.zeros(len(shape)), np.zeros(len(shape))
     for s, ratio in ratios.items():
         limit[shape == s], total[shape == s] = ratio, totals[s]
-    kept = np.flatnonzero((moment < limit) | (limit == 1.0))
-    kept = kept[np.argsort(shape[kept], kind="stable")]
-    shape, nodes = shape[kept], nodes[kept]
-    return totals, Found(shape, nodes, _codes(graph, nodes), (moment * total)[kept].astype(np.int64))
+    chosen = np.flatnonzero((moment < limit) | (limit == 1.0))
+    chosen = chosen[np.argsort(shape[chosen], kind="stable")]
+    shape, nodes = shape[chosen], nodes[chosen]
+    return totals, Found(shape, nodes, _codes(graph, nodes), (moment * total)[chosen].astype(np.int64))
 
 
 def _first_step(total: int) -> int:
@@ -119,9 +119,9 @@ def _moments(
     begin, share = np.zeros(len(shape)), np.zeros(len(shape))
     for s in np.unique(shape).tolist():
         before = np.array([_arrived_before(i, totals[s]) for i in range(_first_step(totals[s]) + 1)])
-        here = shape == s
-        begin[here] = before[step[here]]
-        share[here] = (1.0 - before[step[here]]) * RATIO ** step[here]
+        of_shape = shape == s
+        begin[of_shape] = before[step[of_shape]]
+        share[of_shape] = (1.0 - before[step[of_shape]]) * RATIO ** step[of_shape]
     return begin + share * within
 
 
@@ -162,8 +162,8 @@ def _codes(graph: OrderedGraph, nodes: np.ndarray) -> np.ndarray:
     for j in range(1, 5):
         for i in range(j):
             a, b = nodes[:, i].astype(np.int64), nodes[:, j].astype(np.int64)
-            wanted = np.where((a >= 0) & (b >= 0), a * n + b, -1)
-            codes |= (keys[np.searchsorted(keys, wanted)] == wanted).astype(np.int64) << bit(i, j)
+            pair_keys = np.where((a >= 0) & (b >= 0), a * n + b, -1)
+            codes |= (keys[np.searchsorted(keys, pair_keys)] == pair_keys).astype(np.int64) << bit(i, j)
     return codes
 
 

@@ -70,9 +70,9 @@ def _degrees(degrees: npt.NDArray[np.int64]) -> dict[str, Any]:
 def _relations(graph: KnowledgeGraph) -> list[dict[str, Any]]:
     """Edges by type of source, of edge and of target; the most frequent first."""
     sizes = len(graph.node_types), len(graph.edge_types)
-    left = graph.node_type[graph.edge_source].astype(np.int64)
-    key = (left * sizes[1] + graph.edge_type) * sizes[0] + graph.node_type[graph.edge_target]
-    found, counts = np.unique(key, return_counts=True)
+    source_types = graph.node_type[graph.edge_source].astype(np.int64)
+    key = (source_types * sizes[1] + graph.edge_type) * sizes[0] + graph.node_type[graph.edge_target]
+    distinct, counts = np.unique(key, return_counts=True)
     order = np.argsort(-counts, kind="stable")
     return [
         {
@@ -81,27 +81,27 @@ def _relations(graph: KnowledgeGraph) -> list[dict[str, Any]]:
             "target": graph.node_types[kind % sizes[0]],
             "edges": int(count),
         }
-        for kind, count in zip(found[order].tolist(), counts[order], strict=True)
+        for kind, count in zip(distinct[order].tolist(), counts[order], strict=True)
     ]
 
 
-def place_of(graph: KnowledgeGraph, wanted: str) -> int:
+def place_of(graph: KnowledgeGraph, name: str) -> int:
     """The node with this id, else the only one of this name (case ignored).
 
     Raises InputError when there is none, or when several have the name, with their ids.
     """
-    hits = np.flatnonzero(graph.node_ids == wanted)
+    hits = np.flatnonzero(graph.node_ids == name)
     if len(hits):
         return int(hits[0])
     names = pc.utf8_lower(pa.array(graph.names, pa.large_string()))
-    hits = np.flatnonzero(pc.equal(names, wanted.lower()).to_numpy(zero_copy_only=False))
+    hits = np.flatnonzero(pc.equal(names, name.lower()).to_numpy(zero_copy_only=False))
     if len(hits) == 1:
         return int(hits[0])
     if len(hits):
         ids = ", ".join(map(str, graph.node_ids[hits[:10]]))
-        raise InputError(f"{len(hits):,} nodes are named {wanted!r}", f"say which by its id: {ids}")
+        raise InputError(f"{len(hits):,} nodes are named {name!r}", f"say which by its id: {ids}")
     raise InputError(
-        f"no node has the id or the name {wanted!r}", "look for parts of names: kgqa kg find RUN TEXT"
+        f"no node has the id or the name {name!r}", "look for parts of names: kgqa kg find RUN TEXT"
     )
 
 
@@ -112,18 +112,18 @@ def neighbourhood(graph: KnowledgeGraph, position: int) -> dict[str, Any]:
     edges = []
     for row in rows.tolist():
         out = graph.edge_source[row] == position
-        other = graph.node(int(graph.edge_target[row] if out else graph.edge_source[row]))
+        neighbour = graph.node(int(graph.edge_target[row] if out else graph.edge_source[row]))
         edges.append(
             {
                 "direction": "out" if out else "in",
                 "type": graph.edge_types[graph.edge_type[row]],
-                "node": other._asdict(),
+                "node": neighbour._asdict(),
                 "properties": _properties(graph.edge_properties, row),
             }
         )
-    others = {edge["node"]["id"] for edge in edges} - {node.id}
+    neighbour_ids = {edge["node"]["id"] for edge in edges} - {node.id}
     properties = _properties(graph.node_properties, position)
-    return {**node._asdict(), "degree": len(others), "properties": properties, "edges": edges}
+    return {**node._asdict(), "degree": len(neighbour_ids), "properties": properties, "edges": edges}
 
 
 def find(graph: KnowledgeGraph, text: str, kind: str | None, limit: int) -> dict[str, Any]:
@@ -149,8 +149,8 @@ def find(graph: KnowledgeGraph, text: str, kind: str | None, limit: int) -> dict
 
 
 def _properties(columns: Mapping[str, pa.Array], row: int) -> dict[str, Any]:
-    found = {name: column[row].as_py() for name, column in columns.items()}
-    return {name: value for name, value in found.items() if value is not None}
+    values = {name: column[row].as_py() for name, column in columns.items()}
+    return {name: value for name, value in values.items() if value is not None}
 
 
 _ROWS = 25
@@ -177,12 +177,12 @@ def stats_text(document: dict[str, Any]) -> str:
     return "\n".join(lines)
 
 
-def _figures(title: str, found: dict[str, Any]) -> str:
-    degrees, components = found["degrees"], found["components"]
+def _figures(title: str, values: dict[str, Any]) -> str:
+    degrees, components = values["degrees"], values["components"]
     return (
-        f"{title:<8} {found['nodes']:,} nodes ({found['unnamed']:,} unnamed), {found['edges']:,} edges"
-        f" ({found['distinct_edges']:,} distinct, {found['self_loops']:,} loops),"
-        f" {found['simple_edges']:,} simple edges\n"
+        f"{title:<8} {values['nodes']:,} nodes ({values['unnamed']:,} unnamed), {values['edges']:,} edges"
+        f" ({values['distinct_edges']:,} distinct, {values['self_loops']:,} loops),"
+        f" {values['simple_edges']:,} simple edges\n"
         f"{'':<8} degree {degrees['mean']:,} on average, median {degrees['median']:g}, at most "
         f"{degrees['max']:,}"
         f" · {components['number']:,} components, the largest of {components['largest']:,} nodes"

@@ -62,8 +62,8 @@ class GraphConfig(Settings):
     @classmethod
     def with_paths(cls, data: Mapping[str, Any], base: Path) -> dict[str, Any]:
         hydrate = data.get("hydrate")
-        own = {"hydrate": str((base / hydrate).resolve())} if isinstance(hydrate, str) else {}
-        return {**super().with_paths(data, base), **own}
+        resolved = {"hydrate": str((base / hydrate).resolve())} if isinstance(hydrate, str) else {}
+        return {**super().with_paths(data, base), **resolved}
 
     @model_validator(mode="after")
     def _degrees(self) -> GraphConfig:
@@ -106,15 +106,15 @@ def graph_config(value: object, base: Path | None = None) -> GraphConfig:
         # What pydantic found, in our words: unknown keys with the nearest known one, missing ones
         # together
         missing: list[str] = []
-        found: list[_Error] = []
-        for one in told(problem):
-            if one.type == "missing":
-                missing.append(str(one.place[-1]))
+        problems: list[_Error] = []
+        for entry in told(problem):
+            if entry.type == "missing":
+                missing.append(str(entry.place[-1]))
             else:
-                found.append((one.place, sentence(model, one), one.value))
+                problems.append((entry.place, sentence(model, entry), entry.value))
         if missing:
-            found.append(((), f"source {source} needs {' and '.join(missing)}", source))
-        raise _errors(found) from None
+            problems.append(((), f"source {source} needs {' and '.join(missing)}", source))
+        raise _errors(problems) from None
 
 
 _Error = tuple[tuple[Any, ...], str, object]  # place, text, input
@@ -127,9 +127,11 @@ def _in_context(value: object, info: ValidationInfo) -> GraphConfig:
 GraphSection = Annotated[SerializeAsAny[GraphConfig], PlainValidator(_in_context)]
 
 
-def _errors(found: list[_Error]) -> ValidationError:
+def _errors(problems: list[_Error]) -> ValidationError:
     details = [
-        InitErrorDetails(type=PydanticCustomError("graph", "{text}", {"text": text}), loc=place, input=value)
-        for place, text, value in found
+        InitErrorDetails(
+            type=PydanticCustomError("graph", "{text}", {"text": text}), loc=location, input=value
+        )
+        for location, text, value in problems
     ]
     return ValidationError.from_exception_data("graph", details)

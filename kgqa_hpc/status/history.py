@@ -45,7 +45,7 @@ def rate(logs: Path, now: float | None = None) -> Rate:
     notes = read_notes(logs, TAIL)
     overall = _slope(notes)
     newest = time.time() if now is None else now
-    return Rate(overall, _slope([each for each in notes if each[0] > newest - HOUR]))
+    return Rate(overall, _slope([note for note in notes if note[0] > newest - HOUR]))
 
 
 def read_notes(logs: Path, limit: int = 1 << 24) -> Notes:

@@ -56,13 +56,13 @@ class JournalCounts:
         ended = self._shards[shard].ended
         return {name: ended.get(name, 0) for name in (ENDED if last else ENDED[1:])}
 
-    def refresh(self, folder: Path, found: dict[str, Sizes], origin: ResultOrigin) -> None:
-        """Add the new lines of the journals in `found` to the counts, and drop shards without a journal.
+    def refresh(self, folder: Path, sizes_now: dict[str, Sizes], origin: ResultOrigin) -> None:
+        """Add the new lines of the journals in `sizes_now` to the counts, and drop shards without a journal.
 
         A journal that cannot be read keeps its counts of the last refresh.
         """
-        self._shards = {name: self._shards.get(name, _Shard()) for name in found}
-        for name, sizes in found.items():
+        self._shards = {name: self._shards.get(name, _Shard()) for name in sizes_now}
+        for name, sizes in sizes_now.items():
             shard = self._shards[name]
             if shard.sizes != sizes:
                 expected = origin.header(name, "")
@@ -93,29 +93,29 @@ class JournalCounts:
 
 def list_journals(folder: Path) -> dict[str, Sizes]:
     """The journals in a pass's folder: by shard their names and sizes."""
-    found: dict[str, Sizes] = {}
+    sizes: dict[str, Sizes] = {}
     try:
         with os.scandir(folder) as entries:
             for entry in entries:
                 if entry.name.endswith(".journal") and entry.is_file(follow_symlinks=False):
-                    found.setdefault(entry.name.split(".")[0], {})[entry.name] = entry.stat().st_size
+                    sizes.setdefault(entry.name.split(".")[0], {})[entry.name] = entry.stat().st_size
     except OSError as problem:
         if problem.errno not in ABSENT_NOW:
             raise
-    return found
+    return sizes
 
 
 def _read(folder: Path, before: _Shard, sizes: Sizes, expected: dict[str, str]) -> _Shard:
     if len(sizes) == 1 and before.sizes.keys() == sizes.keys() and before.offset <= min(sizes.values()):
-        known = before
+        counted = before
     else:
-        known = _Shard()
+        counted = _Shard()
     ended: dict[str, str] = {}
-    answers, offset = known.answers, known.offset
+    answers, offset = counted.answers, counted.offset
     for file in sorted(sizes):
-        records, offset = read_on(folder / file, known.offset, expected)
+        records, offset = read_on(folder / file, counted.offset, expected)
         answers += len(records)
-        ended |= {str(each["id"]): each["status"] for each in records if each.get("status") in ENDED}
-    counts = Counter(known.ended)
+        ended |= {str(record["id"]): record["status"] for record in records if record.get("status") in ENDED}
+    counts = Counter(counted.ended)
     counts.update(ended.values())
     return _Shard(sizes, offset if len(sizes) == 1 else 0, answers, dict(counts))

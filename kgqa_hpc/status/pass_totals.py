@@ -61,7 +61,7 @@ class PassTotals:
                 self.corrupt.discard(shard)
             except StoreError:
                 continue  # a transient error of the file system: the next look reads it
-        open_ones = {shard: found for shard, found in journals.items() if shard not in self.counted}
+        open_ones = {shard: sizes for shard, sizes in journals.items() if shard not in self.counted}
         self.journals.refresh(run.results(self.pass_name), open_ones, origin)
 
     def ended_in(self, shard: str) -> dict[str, int]:
@@ -130,14 +130,14 @@ def verdicts(passes: Iterable[PassTotals], items: dict[str, int]) -> dict[str, i
     """
     totals: Counter[str] = Counter()
     later: set[str] = set()
-    for each in reversed(list(passes)):
-        if each.last:
-            totals.update({name: each.counts[name] for name in ENDED})
-        for shard in each.by_shard.keys() - later:
-            totals.update(each.by_shard[shard])
-        later |= each.counted
-        for shard in each.journals.shards - later:
-            totals.update(each.ended_in(shard))
+    for pass_state in reversed(list(passes)):
+        if pass_state.last:
+            totals.update({name: pass_state.counts[name] for name in ENDED})
+        for shard in pass_state.by_shard.keys() - later:
+            totals.update(pass_state.by_shard[shard])
+        later |= pass_state.counted
+        for shard in pass_state.journals.shards - later:
+            totals.update(pass_state.ended_in(shard))
     total = sum(items.values())
     ended = {name: totals[name] for name in ENDED}
     return {**ended, "waiting": max(total - sum(ended.values()), 0)}
@@ -160,13 +160,13 @@ def acceptance_words(status: Mapping[str, Any]) -> str:
 
     Between passes rejected items have ended and others wait for the next judge: a share would be too low then.
     """
-    found = acceptance(status["verdicts"])
-    if found is None:
+    share = acceptance(status["verdicts"])
+    if share is None:
         return ""
     number = status["verdicts"]["accepted"]
     if not status["complete"] and len(status["passes"]) > 1:
         return f"accepted {number:,} so far"
-    text = f"accepted {100 * found['share']:.1f} %"
-    if found["judged"] < FEW:
-        text += f" ({100 * found['low']:.0f} to {100 * found['high']:.0f} %)"
+    text = f"accepted {100 * share['share']:.1f} %"
+    if share["judged"] < FEW:
+        text += f" ({100 * share['low']:.0f} to {100 * share['high']:.0f} %)"
     return text

@@ -48,13 +48,13 @@ def read_states(logs: Path) -> Iterator[dict[str, Any]]:
     names = _names(logs)
     now = time_at(logs / "workers") if names else 0.0
     for name in names:
-        found = read_if_there_with_state(logs / "workers" / name, LARGEST)
+        entry = read_if_there_with_state(logs / "workers" / name, LARGEST)
         try:
-            state = canonical.loads(found[0]) if found else None
+            state = canonical.loads(entry[0]) if entry else None
         except ValueError:
             continue
-        if isinstance(state, dict) and found:
-            age = now - found[1].st_mtime
+        if isinstance(state, dict) and entry:
+            age = now - entry[1].st_mtime
             if _is_dead(state):
                 age = max(age, ALIVE + 1)
             yield {**state, "age": round(max(age, 0.0), 1)}
@@ -81,11 +81,11 @@ def place() -> dict[str, str]:
 
 def _is_dead(state: dict[str, Any]) -> bool:
     """Whether it is a process of this machine that has ended; of other machines only the age is known."""
-    here = place()
+    process_place = place()
     pid = state.get("pid")
     return (
-        all(here.values())
-        and {key: state.get(key) for key in here} == here
+        all(process_place.values())
+        and {key: state.get(key) for key in process_place} == process_place
         and isinstance(pid, int)
         and not psutil.pid_exists(pid)
     )

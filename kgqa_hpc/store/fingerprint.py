@@ -88,7 +88,7 @@ def pass_digest(sections: Mapping[str, Mapping[str, Any]], pass_name: str) -> st
     passes, prompts = values["passes"], values["prompts"]
     last = passes[pass_name]["position"]
     chain = sorted(
-        (each for each in passes.values() if each["position"] <= last), key=lambda p: p["position"]
+        (entry for entry in passes.values() if entry["position"] <= last), key=lambda p: p["position"]
     )
     modules = prompts.get("modules", {})
     covered = {
@@ -99,24 +99,24 @@ def pass_digest(sections: Mapping[str, Mapping[str, Any]], pass_name: str) -> st
         "passes": [
             {
                 "steps": [
-                    [step, step.get("prompt"), modules.get(step.get("prompt"))] for step in each["steps"]
+                    [step, step.get("prompt"), modules.get(step.get("prompt"))] for step in entry["steps"]
                 ],
-                "engine": _set(each["engine"]),
-                **({"contents": each["contents"]} if "contents" in each else {}),
+                "engine": _set(entry["engine"]),
+                **({"contents": entry["contents"]} if "contents" in entry else {}),
             }
-            for each in chain
+            for entry in chain
         ],
     }
     return canonical.digest(covered)
 
 
-def require_same(where: str, recorded: Mapping[str, Any], wanted: Mapping[str, Any], cure: str) -> None:
+def require_same(location: str, recorded: Mapping[str, Any], expected: Mapping[str, Any], cure: str) -> None:
     """Raises FingerprintMismatch that names each key that differs, old → new.
 
     A setting that is null is one that is not set: a later version may add such a setting, and goes on with
     runs that were made before.
     """
-    old, new = _set(recorded), _set(wanted)
+    old, new = _set(recorded), _set(expected)
     changed = [
         f"  {key}: {_show(old.get(key, ABSENT))} → {_show(new.get(key, ABSENT))}"
         for key in sorted(old.keys() | new.keys())
@@ -124,7 +124,7 @@ def require_same(where: str, recorded: Mapping[str, Any], wanted: Mapping[str, A
     ]
     if changed:
         raise FingerprintMismatch(
-            "\n".join([f"{where} was made with another configuration:", *changed]), cure
+            "\n".join([f"{location} was made with another configuration:", *changed]), cure
         )
 
 
@@ -134,15 +134,15 @@ def _passes(
     contents: Mapping[str, Mapping[str, str]],
 ) -> dict[str, Any]:
     passes: dict[str, Any] = {}
-    for position, one in enumerate(config["passes"]):
-        engine = one.get("engine") or config["engine"]
+    for position, entry in enumerate(config["passes"]):
+        engine = entry.get("engine") or config["engine"]
         left_out = operational.get(engine["kind"], ())
-        passes[one["name"]] = {
+        passes[entry["name"]] = {
             "position": position,
-            "steps": [dict(step) for step in one["steps"]],
+            "steps": [dict(step) for step in entry["steps"]],
             "engine": {key: value for key, value in engine.items() if key not in left_out},
-            **({"contents": dict(found)} if (found := contents.get(one["name"])) else {}),
-            **({"variant": one["variant"]} if one.get("variant") else {}),
+            **({"contents": dict(digests)} if (digests := contents.get(entry["name"])) else {}),
+            **({"variant": entry["variant"]} if entry.get("variant") else {}),
         }
     return passes
 
@@ -224,7 +224,7 @@ def read_manifest(path: Path) -> Manifest:
     except CorruptFile as problem:
         raise CorruptFile(problem.message, cure) from None
     passes = manifest.sections.get("passes", {}).get("values", {}).values()
-    if any(isinstance(step, str) for each in passes for step in each["steps"]):
+    if any(isinstance(step, str) for entry in passes for step in entry["steps"]):
         raise OlderFormat(f"{path}: a run of {manifest.program}, whose steps have no settings")
     return manifest
 
@@ -306,9 +306,9 @@ def keeps_own(folder: Path, path: Path, kind: str, origin: Mapping[str, str]) ->
 
 def _require(path: Path, header: Mapping[str, Any], expected: Mapping[str, str]) -> None:
     for key, value in expected.items():
-        found = header.get(key)
-        if found == value:
+        recorded = header.get(key)
+        if recorded == value:
             continue
         if key == MADE_BY:
             raise CorruptFile(f"{path}: was made with another configuration than this run's")
-        raise CorruptFile(f"{path}: belongs to {key} {found!r}, not to {value!r}")
+        raise CorruptFile(f"{path}: belongs to {key} {recorded!r}, not to {value!r}")

@@ -164,10 +164,10 @@ def journal_path(folder: Path, shard: str, number: int) -> Path:
 
 def journals_of(folder: Path, shard: str) -> list[Path]:
     """All journals of a shard, oldest first. Numbers have no gaps, so none is listed for it."""
-    found: list[Path] = []
-    while exists(path := journal_path(folder, shard, len(found))):
-        found.append(path)
-    return found
+    journals: list[Path] = []
+    while exists(path := journal_path(folder, shard, len(journals))):
+        journals.append(path)
+    return journals
 
 
 def remove_journals(folder: Path, shard: str) -> None:

@@ -125,8 +125,8 @@ class Leases:
 
     def holder(self, name: str) -> Holder | None:
         """The holder of `name`, or None without one. A lease that is not readable as one has no nonce."""
-        found = _read(self.path(name))
-        return None if found is None else _holder(name, *found, self.now())
+        entry = _read(self.path(name))
+        return None if entry is None else _holder(name, *entry, self.now())
 
     def expired(self, holder: Holder) -> bool:
         """Whether the lease may be taken over.
@@ -226,12 +226,12 @@ class Leases:
 
 def holders(folder: Path, now: float) -> Iterator[Holder]:
     """Everyone who holds something in a pass's folder of leases. Ages are measured from `now`."""
-    found: list[tuple[str, os.stat_result, bytes]] = []
+    entries: list[tuple[str, os.stat_result, bytes]] = []
     for path in sorted(folder.glob(f"[0-9a-f][0-9a-f]/*{SUFFIX}")):
         content = None if path.name.startswith(".") else _read(path)
         if content is not None:
-            found.append((path.name.removesuffix(SUFFIX), *content))
-    for name, status, data in found:
+            entries.append((path.name.removesuffix(SUFFIX), *content))
+    for name, status, data in entries:
         yield _holder(name, status, data, now)
 
 

@@ -92,9 +92,9 @@ class _Piece:
 
     def made(self, header: dict[str, Any]) -> bool:
         """Whether a header is that of this shard."""
-        known = {key: header.get(key) for key in self.origin()}
-        known["anchors_sha256"] = str(known["anchors_sha256"])[: len(self.anchors_sha256)]
-        return known == self.origin()
+        recorded = {key: header.get(key) for key in self.origin()}
+        recorded["anchors_sha256"] = str(recorded["anchors_sha256"])[: len(self.anchors_sha256)]
+        return recorded == self.origin()
 
 
 def _rounds(run: RunFolder) -> Iterator[tuple[int, int, str]]:
@@ -217,14 +217,14 @@ def _cut(run: RunFolder, anchors_sha256: str, shard_size: int, stopped: Callable
         try:
             for piece in _pieces(run, shard_size):
                 _go_on(stopped)
-                found = _found(run, piece)
-                if found is None:
+                earlier = _found(run, piece)
+                if earlier is None:
                     rows = list(anchors.rows(piece.start, piece.stop))
                     pending.append(writers.submit(_write, run, piece, rows))
-                entries.append(found or pending[-1])
+                entries.append(earlier or pending[-1])
                 if len(pending) > 2 * WRITERS:
                     pending.popleft().result()
-            whole = tuple(each if isinstance(each, ShardEntry) else each.result() for each in entries)
+            whole = tuple(entry if isinstance(entry, ShardEntry) else entry.result() for entry in entries)
         except BaseException:
             writers.shutdown(cancel_futures=True)
             raise

@@ -214,7 +214,7 @@ def sweep(run: RunFolder, pass_name: str) -> Swept:
             with atomic.disk_errors(path), suppress(FileNotFoundError):
                 disk.unlink(path)
                 journals += 1
-    return Swept(sum(sweep_temps(place) for place in _places(run, pass_name)), journals, quarantined)
+    return Swept(sum(sweep_temps(directory) for directory in _places(run, pass_name)), journals, quarantined)
 
 
 def _quarantine_corrupt(run: RunFolder, origin: ResultOrigin, shard: str) -> bool:

@@ -48,8 +48,8 @@ def read_with_state(path: Path, limit: int = -1) -> tuple[bytes, os.stat_result]
 
 def read_if_there(path: Path, limit: int = 1 << 24) -> bytes | None:
     """At most the last `limit` bytes, or None when the file is absent now."""
-    found = read_if_there_with_state(path, limit)
-    return None if found is None else found[0]
+    read = read_if_there_with_state(path, limit)
+    return None if read is None else read[0]
 
 
 def read_if_there_with_state(path: Path, limit: int = 1 << 24) -> tuple[bytes, os.stat_result] | None:
@@ -76,8 +76,8 @@ def irregular(folder: Path) -> Path | None:
             if not entry.is_dir(follow_symlinks=False):
                 if not (entry.is_file() or entry.is_dir()) and os.path.exists(entry):
                     return Path(entry)
-            elif (found := irregular(Path(entry))) is not None:
-                return found
+            elif (reason := irregular(Path(entry))) is not None:
+                return reason
     return None
 
 

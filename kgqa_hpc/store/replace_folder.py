@@ -170,14 +170,14 @@ def _rename_into_gap(source: Path, target: Path) -> bool:
     return False
 
 
-def exchange(one: Path, other: Path) -> bool:
+def exchange(folder: Path, counterpart: Path) -> bool:
     """Let two folders change places atomically. False where the system or the file system cannot."""
     rename = getattr(ctypes.CDLL(None, use_errno=True), "renameat2", None)
     if rename is None:
         return False
-    if rename(_AT_FDCWD, os.fsencode(one), _AT_FDCWD, os.fsencode(other), _RENAME_EXCHANGE) == 0:
+    if rename(_AT_FDCWD, os.fsencode(folder), _AT_FDCWD, os.fsencode(counterpart), _RENAME_EXCHANGE) == 0:
         return True
     code = ctypes.get_errno()
     if code in _CANNOT_EXCHANGE or code == errno.ENOENT:
         return False
-    raise OSError(code, os.strerror(code), os.fspath(other))
+    raise OSError(code, os.strerror(code), os.fspath(counterpart))

@@ -52,18 +52,18 @@ class Tally:
     def summary(self) -> dict[str, Any]:
         """counts {status: n}, reasons {reason: n}, tokens {prompt, completion, cached}, repaired, requests."""
         # The most frequent reasons that fit into the header; the rest together under OTHER
-        kept: dict[str, int] = {}
+        reasons: dict[str, int] = {}
         room = REASON_BYTES
         for reason, number in sorted(self._reasons.items(), key=lambda pair: (-pair[1], pair[0])):
             size = len(canonical.canonical(reason)) + 12
             if size > room:
-                kept[OTHER] = kept.get(OTHER, 0) + number
+                reasons[OTHER] = reasons.get(OTHER, 0) + number
             else:
-                kept[reason] = number
+                reasons[reason] = number
                 room -= size
         return {
             "counts": dict(self._counts),
-            "reasons": kept,
+            "reasons": reasons,
             "tokens": self._tokens,
             "repaired": self._repaired,
             "requests": self._requests,

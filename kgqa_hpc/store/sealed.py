@@ -103,12 +103,12 @@ def verify(path: Path, kind: str) -> dict[str, Any]:
     header = read_header(path, kind)
     try:
         with open(open_regular(path), "rb", buffering=0) as file:
-            found = _body_sha256(file.fileno())
+            digest = _body_sha256(file.fileno())
     except FileNotFoundError:
         raise MissingFile(f"{path}: no such file") from None
     except OSError as problem:
         raise atomic.disk_error(path, problem) from problem
-    if found != header["sha256"]:
+    if digest != header["sha256"]:
         raise CorruptFile(f"{path}: the checksum does not match the content")
     return header
 
@@ -239,26 +239,26 @@ def require_plain(path: Path, file: h5py.File) -> None:
             looked += 1
             if looked > MOST_OBJECTS:
                 raise CorruptFile(f"{path}: holds more than {MOST_OBJECTS} objects")
-            where = f"{parent}/{name.decode('utf-8', 'replace')}"
+            location = f"{parent}/{name.decode('utf-8', 'replace')}"
             if group.links.get_info(name).type != h5py.h5l.TYPE_HARD:
-                raise CorruptFile(f"{where} is a link; only datasets of the file's own are read")
+                raise CorruptFile(f"{location} is a link; only datasets of the file's own are read")
             member = h5py.h5o.open(group, name)
             if isinstance(member, h5py.h5g.GroupID):
-                waiting.append((member, where))
+                waiting.append((member, location))
             elif isinstance(member, h5py.h5d.DatasetID):
-                _require_own_bytes(where, member)
+                _require_own_bytes(location, member)
 
 
-def _require_own_bytes(where: str, dataset: h5py.h5d.DatasetID) -> None:
-    made = dataset.get_create_plist()
-    layout = made.get_layout()
-    if layout == h5py.h5d.VIRTUAL or made.get_external_count():
-        raise CorruptFile(f"{where} is stored in another file; only datasets of the file's own are read")
+def _require_own_bytes(location: str, dataset: h5py.h5d.DatasetID) -> None:
+    properties = dataset.get_create_plist()
+    layout = properties.get_layout()
+    if layout == h5py.h5d.VIRTUAL or properties.get_external_count():
+        raise CorruptFile(f"{location} is stored in another file; only datasets of the file's own are read")
     dtype = dataset.dtype
     if dtype.kind not in "iuf":
-        raise CorruptFile(f"{where} does not hold numbers")
+        raise CorruptFile(f"{location} does not hold numbers")
     stored = dataset.get_storage_size()
-    chunk = dtype.itemsize * prod(made.get_chunk() if layout == h5py.h5d.CHUNKED else ())
+    chunk = dtype.itemsize * prod(properties.get_chunk() if layout == h5py.h5d.CHUNKED else ())
     size = dtype.itemsize * prod(dataset.shape)
     if chunk > LARGEST_CHUNK or size > MOST_PACKED * stored:
-        raise CorruptFile(f"{where} declares {size:,} bytes and stores {stored:,}")
+        raise CorruptFile(f"{location} declares {size:,} bytes and stores {stored:,}")

@@ -52,10 +52,10 @@ def some_anchors(path: Path, number: int) -> list[Anchor]:
     with AnchorsFile(path) as file:
         stride = max(len(file) // number, 1)
         rows = islice((row for n, row in enumerate(file.rows()) if n % stride == 0), number)
-        found = [Anchor.from_dict(row) for row in rows]
-    if not found:
+        anchors = [Anchor.from_dict(row) for row in rows]
+    if not anchors:
         raise InputError(f"{path} holds no anchors", "sample some first")
-    return found
+    return anchors
 
 
 def small_sample(config: RunConfig, number: int, folder: Path) -> tuple[RunConfig, Path]:

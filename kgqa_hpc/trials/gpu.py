@@ -35,8 +35,8 @@ CARDS = {
 
 def card_of(name: str) -> Card | None:
     """The card with such a name; None for one that is not in the table."""
-    known = (each for each in sorted(CARDS, key=len, reverse=True) if each in name)
-    return next((CARDS[each] for each in known), None)
+    matches = (card for card in sorted(CARDS, key=len, reverse=True) if card in name)
+    return next((CARDS[card] for card in matches), None)
 
 
 class GpuWatch:

@@ -50,7 +50,7 @@ class Coordinator:
         self._heartbeat = heartbeat
         self._log = log
         self._stopped = stopped
-        self._passes = [each.name for each in config.passes]
+        self._passes = [entry.name for entry in config.passes]
         self._roles = Leases(run.leases(ROLE), worker, config.runtime.lease)
         self._leases = [Leases(run.leases(name), worker, config.runtime.lease) for name in self._passes]
         self._lease: Lease | None = None
@@ -94,8 +94,8 @@ class Coordinator:
             sweep_states(self._run.logs)
         if not last:
             self._reclaim()
-        for each in self._totals:
-            each.refresh(self._run)
+        for totals in self._totals:
+            totals.refresh(self._run)
         self._publish(note=last or now - self._noted >= NOTE_EVERY)
 
     def verify(self, shards: Sequence[str]) -> int:

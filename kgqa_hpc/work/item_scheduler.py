@@ -136,9 +136,9 @@ class Scheduler:
     def drop(self, shard: str) -> None:
         """Forget a shard's tasks: another worker has it now. Answers still to come are not looked at."""
         for queue in self._queues:
-            kept = [task for task in queue if task.shard != shard]
+            remaining = [task for task in queue if task.shard != shard]
             queue.clear()
-            queue.extend(kept)
+            queue.extend(remaining)
         groups = ([task for task in group if task.shard != shard] for group in self._groups)
         self._groups = deque(group for group in groups if group)
         self._held = [task for task in self._held if task.shard != shard]

@@ -110,7 +110,7 @@ class Session:
 
     def before(self, pass_name: str) -> str | None:
         """The pass before this one, None for the first."""
-        names = [each.name for each in self.config.passes]
+        names = [entry.name for entry in self.config.passes]
         position = names.index(pass_name)
         return names[position - 1] if position else None
 

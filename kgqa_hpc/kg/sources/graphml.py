@@ -98,7 +98,7 @@ class _Column:
 class _Elements:
     """The nodes or edges of the present batch, and the line each begins on."""
 
-    what: str
+    element: str
     required: dict[str, list[str]]
     columns: tuple[_Column, ...]
     lines: array[int] = field(default_factory=lambda: array("q"))
@@ -182,14 +182,14 @@ class Document:
         self._flush(self.edges, self.assembly.edges)
 
     def _flush(self, elements: _Elements, take: Callable[..., None]) -> None:
-        *others, types = elements.columns
-        texts = [*elements.required.values(), *(column.values for column in others), types.labels()]
+        *columns, types = elements.columns
+        texts = [*elements.required.values(), *(column.values for column in columns), types.labels()]
         properties = {name: _array(column.values) for name, column in elements.properties.items()}
         take(self.file, *map(_array, texts), elements.lines.__getitem__, properties)
         elements.clear()
 
-    def _fail(self, what: str, cure: str) -> GraphFormatError:
-        return GraphFormatError(f"{self.file} line {self.parser.CurrentLineNumber:,}: {what}", cure)
+    def _fail(self, reason: str, cure: str) -> GraphFormatError:
+        return GraphFormatError(f"{self.file} line {self.parser.CurrentLineNumber:,}: {reason}", cure)
 
     def _doctype(self, *_: object) -> None:
         raise self._fail("a DOCTYPE is not allowed", "delete <!DOCTYPE …>; GraphML does not need it")
@@ -229,7 +229,7 @@ class Document:
     def _element(self, elements: _Elements, attributes: dict[str, str]) -> None:
         for name, values in elements.required.items():
             if name not in attributes:
-                raise self._fail(f"the {elements.what} has no attribute {name!r}", "add it")
+                raise self._fail(f"the {elements.element} has no attribute {name!r}", "add it")
             values.append(attributes[name])
         elements.begin(self.parser.CurrentLineNumber)
         self.open.append(elements)
@@ -261,7 +261,7 @@ class Document:
                     assert self.key is not None
                     key, domain = self.key
                     for elements in (self.nodes, self.edges):
-                        if domain not in (elements.what, "all"):
+                        if domain not in (elements.element, "all"):
                             continue
                         column, rank = elements.slot(self.keys[key])
                         if rank < column.default_rank:

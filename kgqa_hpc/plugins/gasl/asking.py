@@ -20,8 +20,8 @@ def ask(command: Ask, world: World, size: int = BATCH) -> Outcome:
     items = world.items(command.ref)
     keys = (item.get("id") for item in items)
     prompts = [
-        Prompt(command.verb, command.instruction, str(place) if key is None else text_of(key), item)
-        for place, (key, item) in enumerate(zip(keys, items, strict=True), 1)
+        Prompt(command.verb, command.instruction, str(number) if key is None else text_of(key), item)
+        for number, (key, item) in enumerate(zip(keys, items, strict=True), 1)
     ]
     batches = (prompts[start : start + size] for start in range(0, len(prompts), size))
     answers = [answer for batch in batches for answer in _ask(world, batch)]
@@ -29,8 +29,8 @@ def ask(command: Ask, world: World, size: int = BATCH) -> Outcome:
     if name == "category":
         answers = [None if answer is None else text_of(answer) for answer in answers]
     missing = sum(answer is None for answer in answers)
-    made = ({**item, name: answer} for item, answer in zip(items, answers, strict=True))
-    return Outcome(made, partial=missing > 0, notes={"unanswered": missing} if missing else {})
+    answered = ({**item, name: answer} for item, answer in zip(items, answers, strict=True))
+    return Outcome(answered, partial=missing > 0, notes={"unanswered": missing} if missing else {})
 
 
 def generate(command: Generate, world: World) -> Outcome:

@@ -13,10 +13,10 @@ from kgqa_hpc.plugins.gasl.world import Outcome, World
 
 def check(command: Check, world: World) -> Outcome:
     """Nothing when the test is met; else `partial`, for ASSERT an error."""
-    met = world.knows(command.ref) and _is_met(command, world)
-    if not met and command.verb == "ASSERT":
+    is_met = world.knows(command.ref) and _is_met(command, world)
+    if not is_met and command.verb == "ASSERT":
         raise ScriptError("assert", f"{command.ref.text[:100]} is not as asserted")
-    return Outcome(stores=False, partial=not met)
+    return Outcome(stores=False, partial=not is_met)
 
 
 def _is_met(command: Check, world: World) -> bool:

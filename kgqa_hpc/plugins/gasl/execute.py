@@ -70,9 +70,9 @@ def execute(
     bounds: Bounds = OWN_SCRIPT,
 ) -> Result:
     """Run what is left of a script. `state` must be of this script and graph."""
-    own = Graph(graph, state.nodes, state.edges)
-    world = World(own, ask, state.variables, state.declared, bounds, state.work)
-    state.nodes, state.edges = own.new_nodes, own.new_edges
+    run_graph = Graph(graph, state.nodes, state.edges)
+    world = World(run_graph, ask, state.variables, state.declared, bounds, state.work)
+    state.nodes, state.edges = run_graph.new_nodes, run_graph.new_edges
     return _Run(script.plan or Plan(stop_on_error=True, continue_on_empty=True), world, state, on_step).run(
         script.statements
     )

@@ -81,16 +81,16 @@ class Hetionet:
         return assembly.finish({"source": self.name, "files": names, "licence": self.licence})
 
 
-def _read_json(path: Path, assembly: Assembly, wanted: list[str]) -> None:
+def _read_json(path: Path, assembly: Assembly, properties: list[str]) -> None:
     rows = Buffer(assembly, path.name)
     for member, line, item in json_members(path, ("nodes", "edges")):
         try:
-            kept = members({"direction": item.get("direction")} | (item.get("data") or {}), wanted)
+            selected = members({"direction": item.get("direction")} | (item.get("data") or {}), properties)
             if member == "nodes":
                 identifier = _id(item["kind"], item["identifier"])
-                rows.node(line, identifier, str(item["name"] or ""), item["kind"], kept)
+                rows.node(line, identifier, str(item["name"] or ""), item["kind"], selected)
             else:
-                rows.edge(line, _id(*item["source_id"]), _id(*item["target_id"]), item["kind"], kept)
+                rows.edge(line, _id(*item["source_id"]), _id(*item["target_id"]), item["kind"], selected)
         except (KeyError, TypeError) as problem:
             raise GraphFormatError(
                 f"{path.name} line {line:,}: not a {member[:-1]} of a hetnet: {problem}", "export it again"
@@ -103,9 +103,9 @@ def _id(kind: Any, identifier: Any) -> str:
 
 
 def _long_names(path: Path) -> dict[str, str]:
-    found: dict[str, str] = {}
+    names: dict[str, str] = {}
     for rows in read_table(path, TSV, ("metaedge", "abbreviation")):
         for short, name in zip(rows["abbreviation"].to_pylist(), rows["metaedge"].to_pylist(), strict=True):
             parts = re.split(" [-<>] ", name)  # Compound - treats - Disease, Gene > regulates > Gene
-            found[short] = parts[1] if len(parts) == 3 else name
-    return found
+            names[short] = parts[1] if len(parts) == 3 else name
+    return names
