@@ -1,4 +1,4 @@
-"""Names of variables, fields and arguments say what they hold: nouns of the field instead of `found`, `each`, `place`."""
+"""Variables, fields and arguments say what they hold: nouns of the field instead of `found`, `each`, `place`."""
 
 from __future__ import annotations
 
