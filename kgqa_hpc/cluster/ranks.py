@@ -32,7 +32,7 @@ class World:
 
 
 def discover(environ: Mapping[str, str]) -> World:
-    """The world as the launcher describes it. `KGQA_LAUNCHER` (mpi, srun, array, alone) overrules what is
+    """The world as the launcher describes it. `KGQA_LAUNCHER` (mpi, srun, array, alone) overrides what is
     seen.
 
     Raises ConfigError when a launcher's variables do not make sense together.

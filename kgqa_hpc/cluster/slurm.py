@@ -1,4 +1,4 @@
-"""Slurm as seen from a run: which jobs work on it, and what the queue says of them."""
+"""The Slurm jobs that work on a run, and their state in the queue."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ def queue_state(logs: Path) -> list[dict[str, str]] | None:
 
 
 def _squeue(*options: str) -> str | None:
-    """What squeue prints; None where there is none, or it fails or takes too long."""
+    """The output of squeue; None if it is missing, fails, or takes too long."""
     if shutil.which("squeue") is None:
         return None
     try:

@@ -1,4 +1,4 @@
-"""What `kgqa doctor` says of installed packages: engines, extras, and what each registry holds by whom."""
+"""Checks of installed packages for `kgqa doctor`: engines, extras, and each registry's entries with their origin."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ REGISTRIES = (SOURCES, KINDS, STEPS, ENGINES, EXPORTS, METRICS)
 
 
 def _engine(name: str, timeout: float) -> Check:
-    """What the engine's own class says of its packages and files."""
+    """The engine class's own check of its packages and files."""
     label = f"engine {name}"
     try:
         entry = ENGINES.get(name)

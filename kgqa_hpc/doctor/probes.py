@@ -1,4 +1,4 @@
-"""What `kgqa doctor` asks this machine: Python, MPI, Slurm, Apptainer, images, GPU, folders; and the cure for each.
+"""Probes of `kgqa doctor`: Python, MPI, Slurm, Apptainer, images, GPU, folders; each with its cure.
 
 Nothing here changes anything or imports a heavy library: packages are looked up by their metadata, programs
 are asked for their version. Each probe gets a limit in seconds for whatever it waits for.
@@ -275,7 +275,7 @@ def _folder(name: str, path_of: Callable[[], Path], timeout: float) -> Check:
 
 
 def _cache(timeout: float) -> Check:
-    """Where compiled kernels go. Without a place they are compiled again by every process."""
+    """The folder of compiled kernels. Without a writable folder, each process compiles them again."""
     named = os.environ.get("NUMBA_CACHE_DIR") or os.environ.get("XDG_CACHE_HOME")
     folder = Path(named) if named else Path(os.path.expanduser("~/.cache"))
     there = next((parent for parent in (folder, *folder.parents) if parent.exists()), Path("/"))

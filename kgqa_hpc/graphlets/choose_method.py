@@ -223,7 +223,7 @@ def counting_seconds(passes: Mapping[str, float], slots: int) -> float:
 
 
 def explain_enumeration(totals: Mapping[int, int], counted: float) -> Plan:
-    """What is done and how long it takes; `counted` core-seconds are for the closed forms."""
+    """Describe the enumeration and its duration; `counted` are the core-seconds of the closed forms."""
     seconds = counted + enumeration_seconds(totals)
     summary = f"{sum(totals.values()):,} occurrences: all are walked through and sampled by rank"
     return Plan("enumerate", f"{summary}, about {duration(seconds)} on one core", seconds)

@@ -91,7 +91,7 @@ def _first_step(total: int) -> int:
 
 
 def _arrived_before(step: int, total: int) -> float:
-    """The share of a shape's occurrences that arrive in runs with smaller probabilities than this one's."""
+    """Share of a shape's occurrences that runs with a smaller probability return."""
     return 1.0 - math.prod(1.0 - RATIO**i for i in range(step + 1, _first_step(total) + 1))
 
 

@@ -30,7 +30,7 @@ def main(folder):
 
 
 def motifs(graph, k, shapes, ratio, maps):
-    """graph-tool sorts what it returns; the motifs are told apart by their edges, which it keeps."""
+    """One motif per shape. graph-tool sorts its results; edges identify the motif, because it keeps them."""
     by_edges = {edge_set(shape["edges"]): shape["id"] for shape in shapes}
     graphs = []
     for shape in shapes:

@@ -27,7 +27,7 @@ class Found:
 
     @classmethod
     def join(cls, parts: Sequence[Found]) -> Found:
-        """All of `parts`, one after the other."""
+        """Concatenate `parts`."""
         parts = [cls.empty(), *parts]
         columns = ("shape", "nodes", "codes", "position")
         return cls(*(np.concatenate([getattr(part, name) for part in parts]) for name in columns))

@@ -76,7 +76,7 @@ class GraphletSample:
 
 @dataclass(frozen=True)
 class _Drawn:
-    """What a method found, in the labels of the ordered graph."""
+    """Totals and occurrences of one method, in the labels of the ordered graph."""
 
     totals: dict[int, int]
     errors: dict[int, float]
@@ -193,7 +193,7 @@ def _draw(
 
 
 def _estimates(ground: Ground, exact: Mapping[int, int], seed: int) -> tuple[HitCounts, dict[int, float]]:
-    """The totals, those that are unknown from a pilot; and what the pilot hit."""
+    """Totals (unknown ones estimated by a pilot) and the pilot's hit counts."""
     guess: dict[int, float] = {shape: float(total) for shape, total in exact.items()}
     unknown = [shape for shape in SHAPES if shape not in exact]
     if not unknown:

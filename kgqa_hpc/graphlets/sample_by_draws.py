@@ -32,7 +32,7 @@ PILOT = 1 << 17
 
 @dataclass
 class HitCounts:
-    """What streams have hit so far: by structure its copies, its draws, and hits by shape int64 (30,)."""
+    """Hits of all streams so far: per structure its copies, its draws, and hits by shape, int64 (30,)."""
 
     copies: dict[int, float] = field(default_factory=dict)
     draws: dict[int, int] = field(default_factory=dict)

@@ -73,7 +73,7 @@ class Stream:
         return nodes, codes
 
     def _kernel(self, start: int, nodes: np.ndarray, codes: np.ndarray) -> Callable[[np.ndarray], None]:
-        """What draws for picks (root << 32 | i) into row i of `nodes` and `codes`."""
+        """The kernel that draws for picks (root << 32 | i) into row i of `nodes` and `codes`."""
         shape, graph, lists = self.structure.shape, self._ground.graph, self._ground.lists
         size, full_code = SHAPES[shape].k, code_of(SHAPES[shape].edges)
         drawn = full_code & ~code_of(self.structure.closing)

@@ -1,4 +1,4 @@
-"""The structures that can be drawn directly, and what their roots and slots weigh.
+"""The structures that can be drawn directly, and the weights of their roots and slots.
 
 A structure is a shape whose copies (not necessarily induced) can be drawn exactly uniformly: a root in
 proportion to the copies it roots, the rest within the root's row (kernels.draw.rows, cycles, cliques). Every
@@ -88,7 +88,7 @@ TABLE_PARTS = 2  # each goes through all edges, or vertices
 
 @dataclass(frozen=True)
 class Ground:
-    """What all streams of one graph share: graph, triangles, and the roots' weights from the closed forms."""
+    """Data shared by all streams of one graph: graph, triangles, and root weights of the closed forms."""
 
     graph: OrderedGraph
     lists: TriangleLists
@@ -97,12 +97,12 @@ class Ground:
     _made: dict[tuple[str, int], np.ndarray] = field(default_factory=dict, compare=False)
 
     def structures(self) -> list[int]:
-        """The structures that can be drawn, those with the same weights of slots one after the other."""
+        """The structures that can be drawn, grouped by equal slot weights."""
         ways = (way_of(shape, self.passes) for shape in STRUCTURES)
         return [form.shape for form in sorted(filter(None, ways), key=lambda form: form.kind)]
 
     def way_of(self, shape: int) -> Structure:
-        """How one of them is drawn."""
+        """How copies of this shape are drawn."""
         form = way_of(shape, self.passes)
         assert form, f"structure {shape} cannot be drawn without {STRUCTURES[shape].needs}"
         return form

@@ -32,7 +32,7 @@ class Units:
 
     @property
     def blocks(self) -> int:
-        """How many there are."""
+        """Number of blocks."""
         return len(self.bounds) - 1
 
     def block(self, b: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:

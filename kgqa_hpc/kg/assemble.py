@@ -1,4 +1,4 @@
-"""From batches of nodes and edges to a KnowledgeGraph: everything a graph must satisfy is checked here, once.
+"""Build a KnowledgeGraph from batches of nodes and edges, and check everything that a graph must satisfy.
 
 Readers only know their format; what a duplicate id, an unknown node or an empty name means is the same for
 all. Of a batch only three int32 an edge, and id, name and type of a node are kept, so a reader that streams
@@ -45,7 +45,7 @@ class Policy:
 
     @classmethod
     def of(cls, settings: GraphConfig) -> Policy:
-        """What a configuration says."""
+        """The policy of a configuration."""
         return cls(settings.unknown_nodes, settings.unnamed_nodes, settings.duplicate_nodes)
 
 
@@ -120,7 +120,7 @@ class Assembly:
         declare: Declare | None = None,
         defaults: tuple[str, str] | None = None,
     ) -> KnowledgeGraph:
-        """Join what came; what was dropped is counted in the graph's attributes.
+        """Build the graph of all batches; the graph's attributes count the dropped rows.
 
         `declare` names and types the nodes that only edges mention, in the order in which they were met;
         without it they are unknown. With `defaults` (a node type, an edge type) a graph without any node name
@@ -309,7 +309,7 @@ class _Types:
 
 
 def _joined(chunks: list[Codes]) -> Codes:
-    """One array of all; the list is emptied, so that its parts are freed at once."""
+    """Concatenate `parts`, and empty the list to free their memory."""
     whole = np.concatenate(chunks) if chunks else np.empty(0, np.int32)
     chunks.clear()
     return whole
@@ -337,6 +337,6 @@ def _more(count: int, noun: str) -> str:
 
 
 def _shown(value: pa.Scalar) -> str:
-    """A value as it stands in a message: quoted, on one line, not longer than a line."""
+    """A value for an error message: quoted, on one line, cut to a line's length."""
     text = value.as_py()
     return repr(text if len(text) <= 80 else f"{text[:80]}…")

@@ -34,7 +34,7 @@ class Dialect:
     """How fields are separated.
 
     `quote`: fields may stand in this character and then hold separators and line ends; "" for none.
-    `escape`: takes the meaning of the character behind it; "" for none. `ragged`: a row may lack its last
+    `escape`: makes the next character literal; "" for none. `ragged`: a row may lack its last
     fields (only without quotes).
     """
 

@@ -1,7 +1,8 @@
 """The files a run's graph was read from, by content: RUN/graph_files.json.
 
-`kgqa import` writes it; whoever adds to the run looks whether a file was edited since. One that is gone, or that this
-user may not read, does not matter: the run has its own graph in kg.h5. docs/format.md, section 4.
+`kgqa import` writes it; a command that adds to the run checks whether a file was edited since. A file that is
+gone, or that this user may not read, does not matter: the run has its own graph in kg.h5. docs/format.md,
+section 4.
 """
 
 from __future__ import annotations
@@ -37,7 +38,7 @@ def graph_files(config: GraphConfig) -> dict[str, Path]:
 
 
 def contents(files: dict[str, Path]) -> Contents:
-    """What each file holds now. Raises InputError for one that cannot be read."""
+    """Digest of each file's present content. Raises InputError for an unreadable file."""
     digests = {}
     for name, path in files.items():
         try:
@@ -48,12 +49,12 @@ def contents(files: dict[str, Path]) -> Contents:
 
 
 def record(run: RunFolder, digests: Contents) -> None:
-    """Remember what the graph of a run was read from. Raises DiskFull, StoreError."""
+    """Write the digests of the files that the graph was read from. Raises DiskFull, StoreError."""
     write_document(run.graph_files, {"format": f"kgqa-{KIND}", "version": 1, "files": digests})
 
 
 def recorded(run: RunFolder) -> Contents:
-    """What `record` wrote; nothing for runs of versions that did not.
+    """The digests that `record` wrote; empty for runs of older versions.
 
     Raises CorruptFile, StoreError.
     """
@@ -69,7 +70,7 @@ def recorded(run: RunFolder) -> Contents:
 
 
 def edited(run: RunFolder, config: GraphConfig | None) -> list[Path]:
-    """The files whose content is not what was read any more; read only where size or time differ."""
+    """The files whose content has changed since import; a file is read only if its size or time differs."""
     if config is None or not (before := recorded(run)):
         return []
     return [

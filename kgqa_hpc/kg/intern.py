@@ -1,4 +1,4 @@
-"""Texts numbered in the order in which they are first met: each id of a graph is kept once.
+"""Number texts in order of first appearance, so that each id of a graph is stored once.
 
 A graph of 100 million edges names its nodes 200 million times. Arrow gives the ids of a batch as one run of
 bytes; compiled code looks each up in an open-addressing table and appends what is new, so that an edge costs
@@ -39,7 +39,7 @@ class Interner:
         return self._count
 
     def numbers(self, values: pa.Array) -> Codes:
-        """The number of each value (large_string, no nulls), int32; new ones are taken in."""
+        """The number of each value (large_string, no nulls), int32; new values are added."""
         return self._take_in(values, pa.array([], pa.large_string()))[0]
 
     def pairs(self, left_texts: pa.Array, right: pa.Array) -> tuple[Codes, Codes]:
@@ -116,7 +116,7 @@ def _hash_all(offsets, data, seed, hashed):
 
 @kernel
 def _find_all(offsets, data, hashed, slots, offsets_of, texts, codes):
-    """The number of each text that stands in its first slot; -1 for all others."""
+    """The number of each text found in its first slot; -1 for texts that need a longer search."""
     mask = np.uint64(len(slots) - 1)
     for i in range(len(codes)):
         entry = slots[hashed[i] & mask]

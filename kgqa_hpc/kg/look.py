@@ -1,4 +1,4 @@
-"""What a graph looks like: its figures, a node with its neighbourhood, nodes found by their names, as data and as text.
+"""Describe a graph as data and as text: statistics, the neighbourhood of a node, nodes with a given name.
 
 Foreign texts are shown on one line.
 """
@@ -157,7 +157,7 @@ _ROWS = 25
 
 
 def stats_text(document: dict[str, Any]) -> str:
-    """What `look.stats` found; `reduced`, where it is there, beside it."""
+    """The result of `look.stats` as text, with that of the `reduced` graph if given."""
     reduced = document.get("reduced")
     lines = [_figures("graph", document)]
     if reduced:
@@ -190,7 +190,7 @@ def _figures(title: str, values: dict[str, Any]) -> str:
 
 
 def node_text(document: dict[str, Any], limit: int) -> str:
-    """What `look.neighbourhood` found, with the first `limit` edges."""
+    """The result of `look.neighbourhood` as text, with the first `limit` edges."""
     lines = [_node(document)]
     for name, value in document["properties"].items():
         lines.append(f"  {one_line(name, 30)}: {one_line(str(value))}")
@@ -210,7 +210,7 @@ def _node(node: dict[str, Any]) -> str:
 
 
 def found_text(document: dict[str, Any]) -> str:
-    """What `look.find` found."""
+    """The result of `look.find` as text."""
     lines = [f"{node['degree']:>9,}  {_node(node)}" for node in document["nodes"]]
     if document["total"] > len(document["nodes"]):
         lines.append(f"… {document['total'] - len(document['nodes']):,} more (-n)")

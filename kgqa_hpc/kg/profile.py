@@ -1,4 +1,4 @@
-"""What the figures of a graph show, counted once: BioGraphletQA's Figures 3 (degrees), 9 (names), 10 (types).
+"""Histograms of a graph for the report's figures: degrees, names and types (BioGraphletQA, Figures 3, 9, 10).
 
 `kgqa sample` keeps it for the graph as read and for the reduced one in RUN/stats/graph.json.
 """
@@ -82,7 +82,7 @@ def dump_profiles(profiles: Profiles) -> bytes:
 
 
 def read_profiles(path: Path) -> Profiles | None:
-    """What `dump_profiles` made; None where the file is not there. Raises InputError when it holds something else."""
+    """Read the file of `dump_profiles`; None if it is missing. Raises InputError if it holds something else."""
     data = read_if_there(path)
     try:
         return None if data is None else _STORED.validate_json(data)

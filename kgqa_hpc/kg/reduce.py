@@ -1,9 +1,9 @@
-"""From the whole knowledge graph to the part that questions are asked about.
+"""Reduce the whole knowledge graph to the part that questions are asked about.
 
 As published (BioGraphletQA, section 3.1.2): nodes without a name and unwanted edge types go first; then,
 once, the nodes whose degree on the simple undirected graph is too low (little to ask) or too high (the same
-hub in every question). Beyond the published: unwanted node types go with the unnamed, and of what is left
-after the degrees a k-core and the largest component may be taken. What was dropped is counted by its reason.
+hub in every question). Our additions: excluded node types are dropped with the unnamed nodes; after the
+degrees, a k-core and the largest component can be selected. Dropped nodes and edges are counted by reason.
 """
 
 from __future__ import annotations
@@ -41,13 +41,13 @@ class Wanted:
 
     @classmethod
     def of(cls, settings: GraphConfig) -> Wanted:
-        """What a configuration says."""
+        """The limits of a configuration."""
         return cls(**{field.name: getattr(settings, field.name) for field in fields(cls)})
 
 
 @dataclass(frozen=True, eq=False)
 class Reduction:
-    """What was kept and what was dropped, and why.
+    """The reduced graph, and counts of the dropped nodes and edges by reason.
 
     `nodes`: int64 (n',), positions of the kept nodes in the graph before. Each dropped node is counted once,
     under the first reason that applied; `excluded_edges` counts typed edges by type, `excluded_nodes` nodes
@@ -131,7 +131,7 @@ class AnswerGraph:
 
     @classmethod
     def of(cls, graph: KnowledgeGraph, reduction: Reduction) -> AnswerGraph:
-        """From the imported graph and what it was reduced to."""
+        """Build it from the imported graph and its reduction."""
         unwanted = [code for code, name in enumerate(graph.edge_types) if name in reduction.excluded_edges]
         named = _named(graph)
         whole = graph.with_edges(~np.isin(graph.edge_type, unwanted)).subgraph(named)

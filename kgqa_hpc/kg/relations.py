@@ -120,7 +120,7 @@ class RelationIndex:
 
 
 def first_of_runs(values: npt.NDArray[np.integer]) -> npt.NDArray[np.bool_]:
-    """Where a value differs from the one before; of sorted values the distinct ones."""
+    """Mask of the values that differ from their predecessor; for sorted values, of the distinct values."""
     # Five times faster than np.unique, which hashes.
     is_first = np.ones(len(values), dtype=bool)
     np.not_equal(values[1:], values[:-1], out=is_first[1:])

@@ -54,7 +54,7 @@ class Buffer:
         rows.clear()
 
     def _column(self, rows: list[_Row], texts: list[Any]) -> pa.Array:
-        """Raises GraphFormatError with the line for what is not a text, as JSON of others may hold it."""
+        """Arrow strings of the values. Raises GraphFormatError with the line for a value that is not text."""
         try:
             column = pa.array(texts, pa.large_string())
         except (TypeError, ValueError):
@@ -78,7 +78,7 @@ def _is_text(value: Any) -> bool:
 
 
 def members(item: Mapping[str, Any], names: Iterable[str]) -> dict[str, Any]:
-    """Those of the members of a JSON object that are wanted and there."""
+    """The members of a JSON object that `names` lists and that exist."""
     return {name: item[name] for name in names if item.get(name) is not None}
 
 

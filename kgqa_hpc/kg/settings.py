@@ -87,7 +87,7 @@ def model_of(source: str) -> type[SourceSettings]:
 def graph_config(value: object, base: Path | None = None) -> GraphConfig:
     """Check plain data against the model of its source. Relative paths start in `base`.
 
-    Raises ValidationError; a key nobody knows is told with the nearest known one.
+    Raises ValidationError; for an unknown key with the nearest known key.
     """
     if isinstance(value, GraphConfig):
         value = value.model_dump()

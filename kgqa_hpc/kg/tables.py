@@ -21,7 +21,7 @@ from kgqa_hpc.registry import did_you_mean
 
 @dataclass(frozen=True)
 class Rows:
-    """Some rows of a file: the columns that were asked for, and further ones as properties.
+    """Rows of a file: the requested columns, and further columns as properties.
 
     `line_of` gives the line of a row; it does not keep the columns in memory.
     """
@@ -92,7 +92,7 @@ def constant(value: str, size: int) -> pa.Array:
 
 
 def unique(names: Sequence[str]) -> list[str]:
-    """The names with those that came before, and empty ones, made different by their position."""
+    """The names; a repeated or empty name is prefixed with its position."""
     seen: set[str] = set()
     distinct = []
     for position, name in enumerate(names):
@@ -127,9 +127,9 @@ def _header_cure(names: Sequence[str], columns: Sequence[str], separator: str) -
 def read_columns(path: Path, requested: Sequence[str]) -> Iterator[tuple[str, dict[str, str]]]:
     """Each row's id and its values in the wanted columns of a table of entities, stripped; "" where there is nothing.
 
-    As OREGANO writes them: tab-separated, the id first, then names and identifiers of other data bases; headers
-    and values padded with blanks. Of columns whose stripped names are one, the last value that is not empty
-    counts. Raises GraphFormatError with file and line, and for a column the table does not have.
+    As OREGANO writes them: tab-separated, the id first, then names and identifiers of other data bases;
+    headers and values padded with blanks. Of columns whose stripped names are one, the last value that is not
+    empty counts. Raises GraphFormatError with file and line, and for a column the table does not have.
     """
     file = DelimitedFile.open(path, RAGGED)
     header = [name.strip() for name in file.first_record.fields]

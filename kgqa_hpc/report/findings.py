@@ -1,4 +1,4 @@
-"""What the report says: read from RUN/dataset in one stream, a row group at a time."""
+"""Data of the report, read from RUN/dataset as a stream, one row group at a time."""
 
 from __future__ import annotations
 
@@ -90,7 +90,7 @@ def _lengths(paths: list[Path]) -> dict[str, Counter[int]]:
 
 
 def _sample(folder: Path, name: str, accounting: dict[str, Any]) -> Iterator[dict[str, Any]]:
-    """The first records of every group, as many of each (records stand in a seeded shuffle)."""
+    """The first records of every group, equally many of each (records are in a seeded random order)."""
     groups = accounting.get("records", accounting)["groups"]
     there = {g: _number(counts[name]) for g, counts in groups.items()}
     room = SAMPLE // len(FILES)

@@ -1,8 +1,8 @@
-"""What became of items or records, as a flow (Sankey): bands from all at the left to what each came to at the right.
+"""Outcomes of items or records as a Sankey diagram: bands from the total (left) to each outcome (right).
 
 A band is as wide as its count. What is lost leaves the flow in the order in which a run and its merge lose it
-(dataset/filters.py), so the first lost lies at the bottom and `accepted` on top. The bands stretch with the window
-and the words beside them keep their size: they are two pictures of one height, side by side.
+(dataset/filters.py), so the first lost lies at the bottom and `accepted` on top. The bands stretch with the
+window and the words beside them keep their size: they are two pictures of one height, side by side.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ HAIRLINE = 0.8  # the least width of a band: one of 100,000 is still seen
 
 @dataclass(frozen=True, slots=True)
 class Band:
-    """What `count` items came to: the `stage` (place in STAGES) that took them, their class of colour."""
+    """An outcome of `count` items: the `stage` (index in STAGES) that removed them, and their colour class."""
 
     stage: int
     kind: str
@@ -55,7 +55,7 @@ class Band:
 
 
 def bands(counts: Mapping[str, Any]) -> list[Band]:
-    """What counts of accounting.json hold, none empty, in the order in which it leaves the flow."""
+    """The non-empty outcomes of accounting.json's counts, in the order in which they leave the flow."""
     result = [Band(0, "wait", counts.get("waiting", 0), "waiting")]
     for outcome in ("failed", "invalid"):
         result += [Band(1, "lost", n, outcome, reason) for reason, n in counts.get(outcome, {}).items()]
@@ -91,9 +91,9 @@ def _summed(all_bands: Sequence[Band]) -> Iterator[Band]:
 
 
 def flow(counts: Mapping[str, Any], start: str, unit: str) -> str:
-    """The figure: all items or records (`unit`), which are `start`, and what became of them; "" of none.
+    """The figure: all items or records (`unit`), labelled `start`, and their outcomes; "" if there are none.
 
-    What is `start` is the sum of what became of it: merge writes no accounting where the two differ.
+    The total is the sum of all outcomes: merge writes no accounting if the two differ.
     """
     all_bands = bands(counts)
     total = sum(band.count for band in all_bands)
@@ -164,6 +164,6 @@ def _lines(band: Band) -> list[str]:
 
 
 def _share(band: Band, total: int) -> str:
-    """E.g. `1,234 (12.3 %)`; what is no tenth of a percent is said to be less."""
+    """E.g. `1,234 (12.3 %)`; shares below a tenth of a percent read `less than 0.1 %`."""
     share = 100 * band.count / total
     return f"{band.count:,} ({f'{share:.1f}' if share >= 0.1 else 'less than 0.1'} %)"

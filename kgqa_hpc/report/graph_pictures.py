@@ -93,7 +93,7 @@ def _told(use: NodeUse, drawn: int) -> str:
 
 
 def _names(at: list[list[int]], names: list[str]) -> list[str]:
-    """The names of the first NAMED nodes beside which there is room."""
+    """Labels of the first NAMED nodes that do not overlap another label."""
     boxes: list[tuple[float, float, float]] = []
     parts = []
     for (x, y), name in zip(at[: 3 * NAMED], names, strict=False):
@@ -107,7 +107,7 @@ def _names(at: list[list[int]], names: list[str]) -> list[str]:
 
 
 def _legend(limits: list[int], first_colour: int) -> list[str]:
-    """A coloured square per class, with the numbers of questions it stands for."""
+    """The legend: a coloured square per class with its numbers of questions."""
     parts, step = [], WIDTH / CLASSES
     for colour, (low, above) in enumerate(pairwise(limits)):
         words = f"{low:,}" if above == low + 1 else f"{low:,}–{above - 1:,}"

@@ -1,4 +1,4 @@
-"""RUN/report/index.html: what a merged run holds, on one page (drawing/web_page.py)."""
+"""RUN/report/index.html: the report of a merged run on one page (drawing/web_page.py)."""
 
 from __future__ import annotations
 

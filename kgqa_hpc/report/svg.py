@@ -1,7 +1,7 @@
 """Figures of the page as SVG text: bars, histograms and lines, in the page's own colours, light or dark.
 
-Every figure has a title, which is its text alternative. No style attribute is used (the page's security policy
-forbids them): classes name the colours. The same numbers give the same bytes.
+Every figure has a title, which is its text alternative. No style attribute is used (the page's security
+policy forbids them): classes name the colours. The same numbers give the same bytes.
 """
 
 from __future__ import annotations
@@ -87,7 +87,7 @@ def line(points: Sequence[tuple[float, float]], title: str, unit: str) -> str:
 
 
 def density(x: NDArray[np.float64], y: NDArray[np.float64], title: str, unit: str) -> str:
-    """How many points (x[i], y[i]) lie where: a grid over both ranges from 0, darker where there are more."""
+    """Density of points (x[i], y[i]): a grid over both ranges from 0, darker cells hold more points."""
     far, high = (float(axis.max(initial=0)) or 1.0 for axis in (x, y))
     chart = _Chart(WIDTH, high, title)
     indices = (np.minimum((axis / end * GRID).astype(int), GRID - 1) for axis, end in ((x, far), (y, high)))
@@ -120,7 +120,7 @@ def scatter(series: Sequence[Counted], title: str, unit: str) -> str:
 
 
 def framed(width: int, height: int, title: str, parts: Sequence[str]) -> str:
-    """A whole figure: its title is its text alternative, and stands under it for who sees it."""
+    """A complete figure: its title is the text alternative and, for readers who see it, the caption."""
     # The same words twice would be read out twice.
     caption = f'<figcaption aria-hidden="true">{escape(title)}</figcaption>'
     return f"<figure>{picture(width, height, title, parts)}{caption}</figure>"

@@ -1,4 +1,4 @@
-"""What a run will cost before anything is spent: GPU-hours, wall time, jobs and disk, assumptions stated.
+"""Forecast of a run's cost before it starts: GPU-hours, wall time, jobs and disk, with all assumptions.
 
 The time an item takes comes from the first of these that is known: tokens per second given by the user
 together with the answer lengths of a pilot; the rate of a pilot on the chosen engine; published figures.
@@ -56,7 +56,7 @@ class Pace:
 
 @dataclass(frozen=True, slots=True)
 class Pilot:
-    """What a run has measured: items a day through all steps (None: not known yet), answer tokens of an
+    """Measurements of a run: items a day through all steps (None: not known yet), answer tokens of an
     item.
     """
 
@@ -77,12 +77,11 @@ def plan(
 ) -> dict[str, Any]:
     """The forecast as plain data.
 
-    `gpus` work side by side in jobs of at most `limit` seconds; `pilot` is a run, or a file of
-    `kgqa bench --out`, whose measured tokens and rate count (default: this run, once it has ended some
-    items), made with `pilot_gpus`; `tokens_per_s` is
-    what one GPU generates, all requests together. With a `price` it has the cost of what is left (status/cost.py).
-    An engine that asks somebody else's server has no GPUs and jobs to plan. Raises InputError for a folder that is
-    no run or a pilot that measured nothing.
+    `gpus` work side by side in jobs of at most `limit` seconds; `pilot` is a run, or a file of `kgqa bench
+    --out`, whose measured tokens and rate count (default: this run, once it has ended some items), made with
+    `pilot_gpus`; `tokens_per_s` is what one GPU generates, all requests together. With a `price` it has the
+    cost of what is left (status/cost.py). An engine that asks somebody else's server has no GPUs and jobs to
+    plan. Raises InputError for a folder that is no run or a pilot that measured nothing.
     """
     run, config = open_run(folder)
     steps = [step.use for step in config.steps]
@@ -105,7 +104,7 @@ def plan(
 
 
 def read_pilot(folder: Path, *, required: bool) -> Pilot | None:
-    """What a run has measured; None, or InputError if it is `required`, where that is too little."""
+    """Measurements of a pilot run; if there are too few, None, or InputError if it is `required`."""
     _, config = open_run(folder)
     state = survey(folder)
     through_a_pass = sum(state_of_pass["items"] for state_of_pass in state["passes"])

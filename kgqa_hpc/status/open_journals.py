@@ -1,4 +1,4 @@
-"""What the journals of shards without a result tell: how many of their items have ended, and how.
+"""Counts from the journals of shards without a result: how many items have ended, by outcome.
 
 A journal grows with every answer and may be megabytes long; where a shard has one, only what was appended
 since the last look is read. Where it has several, of workers one after the other or at once, all are read,
@@ -52,7 +52,7 @@ class JournalCounts:
         return sum(sum(shard.ended.values()) for shard in self._shards.values())
 
     def counts(self, shard: str, last: bool) -> dict[str, int]:
-        """Items by what became of them. What a pass accepts that is not the `last` has not ended."""
+        """Numbers of items by outcome. Items accepted by a pass that is not the `last` have not ended."""
         ended = self._shards[shard].ended
         return {name: ended.get(name, 0) for name in (ENDED if last else ENDED[1:])}
 
@@ -77,7 +77,7 @@ class JournalCounts:
 
     @classmethod
     def from_dict(cls, data: dict[str, Any]) -> JournalCounts:
-        """The inverse of `to_dict`. Raises KeyError, TypeError or AttributeError for what is none."""
+        """The inverse of `to_dict`. Raises KeyError, TypeError or AttributeError for other data."""
         return cls(
             {
                 name: _Shard(

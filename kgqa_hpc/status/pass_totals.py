@@ -1,4 +1,4 @@
-"""What a pass has brought so far: sums over the headers of its results, and its journals read on.
+"""Totals of a pass so far: sums over the headers of its results and over its journals.
 
 A header is 1 KiB in front of the file, so ten thousand results take about a second. Of a journal only what
 was appended since the last look is read. Totals that were saved (in status.json) go on where they were.
@@ -65,7 +65,7 @@ class PassTotals:
         self.journals.refresh(run.results(self.pass_name), open_ones, origin)
 
     def ended_in(self, shard: str) -> dict[str, int]:
-        """The items of one shard that ended in this pass, by what became of them, from its journals."""
+        """Numbers of items of one shard that ended in this pass, by outcome, from its journals."""
         return self.journals.counts(shard, self.last)
 
     def _add(self, shard: str, header: dict[str, Any]) -> None:
@@ -101,7 +101,7 @@ class PassTotals:
     @classmethod
     def from_dict(cls, pass_name: str, last: bool, data: dict[str, Any], names: list[str]) -> PassTotals:
         """The inverse of `to_dict`; `names` are all shards in order. Raises ValueError, KeyError, TypeError
-        or AttributeError for what is not the form of it.
+        or AttributeError for other data.
         """
         bits = int(data["counted"], 16)
         return cls(
@@ -124,7 +124,7 @@ def _counter(numbers: dict[str, Any]) -> Counter[str]:
 
 
 def verdicts(passes: Iterable[PassTotals], items: dict[str, int]) -> dict[str, int]:
-    """Items by what became of them, `waiting` the rest: each of `items` (by shard) once, in whichever pass.
+    """Numbers of items by outcome, `waiting` for the others: each of `items` (by shard) counts once, in any pass.
 
     A later pass's result repeats what ended before it; its journals do not.
     """
@@ -158,7 +158,8 @@ def acceptance(verdicts: Mapping[str, int]) -> dict[str, Any] | None:
 def acceptance_words(status: Mapping[str, Any]) -> str:
     """'accepted 447 (44.7 %, …)', with the interval 'of 36 to 54 %' while few are judged; empty before any verdict.
 
-    Between passes rejected items have ended and others wait for the next judge: a share would be too low then.
+    Between passes rejected items have ended and others wait for the next judge: a share would be too low
+    then.
     """
     share = acceptance(status["verdicts"])
     if share is None:

@@ -1,4 +1,4 @@
-"""Where a run stands, derived from its files alone: what is done, how fast it goes, which workers are stalled.
+"""The status of a run, derived from its files alone: progress, rate, stalled workers.
 
 `survey` reads 1 KiB per result it has not seen yet and what is new in the journals (the coordinator saves its
 sums in status.json), one small file per worker, and nothing else, so it answers within two seconds on ten

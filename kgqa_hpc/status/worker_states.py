@@ -1,7 +1,7 @@
-"""What each worker says of itself: one small file per process in logs/workers/, rewritten every few seconds.
+"""The state of each worker: one small file per process in logs/workers/, rewritten every few seconds.
 
-Nothing depends on them: they are for people and for `status`. Whose file is old is dead or suspended. A
-worker that ends in order removes its own; the coordinator sweeps what the others left.
+Nothing depends on them: they are for people and for `status`. A worker with an old file is dead or suspended.
+A worker that ends normally removes its file; the coordinator removes the others.
 """
 
 from __future__ import annotations
@@ -72,7 +72,7 @@ def sweep_states(logs: Path) -> None:
 
 
 def place() -> dict[str, str]:
-    """Where a process id means this very process: the running kernel and its namespace of ids."""
+    """The scope in which a process id is unique: the running kernel and its pid namespace."""
     try:
         return {"machine": machine(), "pid_namespace": os.readlink("/proc/self/ns/pid")}
     except OSError:

@@ -1,4 +1,4 @@
-"""The one way bytes become a file: whole, or not at all.
+"""Atomic file writes: a file appears complete or not at all.
 
 Temp file beside the target, write, fsync, then the name: `rename` where the newest writer wins, `link`
 where the first one does, and last an fsync of the folder. What the operating system refuses becomes
@@ -36,7 +36,7 @@ _NO_LINKS = {errno.EPERM, errno.EOPNOTSUPP, errno.ENOSYS, errno.EXDEV, errno.EML
 
 
 def disk_error(path: Path, problem: OSError) -> StoreError:
-    """The error of our tree for what the operating system said about `path`."""
+    """Convert an OSError about `path` to DiskFull or StoreError."""
     plain = problem.errno is None or isinstance(problem, NotRegular)
     text = f"{path}: {problem.strerror or problem if plain else os.strerror(problem.errno or 0)}"
     if problem.errno in _FULL:

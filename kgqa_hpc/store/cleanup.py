@@ -67,7 +67,7 @@ def machine() -> str:
 
 
 def time_at(folder: Path) -> float:
-    """One reading: the file system's time where one may write, the local one elsewhere."""
+    """Current time of the file system if the folder is writable, else of this machine."""
     clock = Clock(folder)
     try:
         return clock.now() if folder.is_dir() else time.time()
@@ -85,7 +85,8 @@ LITTER_AGE = 3600.0
 def sweep_temps(folder: Path, older_than: float = LITTER_AGE, prefix: str = ".") -> int:
     """Remove temp files and folders in `folder` that were not written for `older_than` seconds; returns how many.
 
-    Ages are by the file system's clock: a node whose own clock is ahead must not remove what others still write.
+    Ages are by the file system's clock: a node whose own clock is ahead must not remove what others still
+    write.
     """
     try:
         entries = list(os.scandir(folder))

@@ -1,13 +1,12 @@
-"""What a run is: the fingerprint of its configuration, its manifest, and the digests that its files carry.
+"""The identity of a run: the fingerprint of its configuration, its manifest, and the digests in its files.
 
-The fingerprint says, section by section, what the dataset depends on. Left out is what may change between
-two starts without changing what an item becomes: the runtime section, what merge keeps, folders in which
-things lie (contents count, by digest), and the settings of engines that only place or speed up the work.
+The fingerprint lists, section by section, the settings that the dataset depends on. It leaves out settings
+that do not change an item's result: the runtime section, the filters of merge, folders (contents count, by
+digest), and engine settings that only place or speed up the work.
 
-Every file says in its header what made it, and is compared before it counts: files of another run may lie
-in a folder by mistake or on purpose. A result's digest covers what its content follows from
-(`pass_digest`), and nothing else, so that more anchors or another judge may be added later. docs/format.md,
-sections 1 and 6.
+Each file's header names its origin, which is compared before the file counts: a file of another run may be in
+the folder by mistake. A result's digest covers only the settings that determine its content (`pass_digest`),
+so that more anchors or another judge can be added later. docs/format.md, sections 1 and 6.
 """
 
 from __future__ import annotations
@@ -77,7 +76,7 @@ def digest(sections: Mapping[str, Mapping[str, Any]]) -> str:
 
 
 def pass_digest(sections: Mapping[str, Mapping[str, Any]], pass_name: str) -> str:
-    """One sha256 for what a pass's results follow from; they carry it.
+    """One sha256 over the settings that determine the results of a pass; results carry it.
 
     Covered are graph, seed and kind of anchors, and the steps, prompts and engine of this pass and of those
     before it. Left out is what may be added to a run without changing what is there: more anchors, later
@@ -113,8 +112,7 @@ def pass_digest(sections: Mapping[str, Mapping[str, Any]], pass_name: str) -> st
 def require_same(location: str, recorded: Mapping[str, Any], expected: Mapping[str, Any], cure: str) -> None:
     """Raises FingerprintMismatch that names each key that differs, old → new.
 
-    A setting that is null is one that is not set: a later version may add such a setting, and goes on with
-    runs that were made before.
+    A null setting counts as unset: a later version may add such a setting and still continue older runs.
     """
     old, new = _set(recorded), _set(expected)
     changed = [
@@ -148,7 +146,7 @@ def _passes(
 
 
 def _without_folders(value: Any) -> Any:
-    """Absolute paths become file names: the same files count as the same wherever they lie."""
+    """Replace absolute paths by file names: a moved file is the same file."""
     if isinstance(value, dict):
         return {key: _without_folders(inner) for key, inner in value.items()}
     if isinstance(value, list):
@@ -178,8 +176,8 @@ def _show(value: Any) -> str:
 @dataclass(frozen=True, slots=True)
 class Manifest:
     """manifest.json: `sections` is the fingerprint, {name: {"sha256", "values"}}, `trusted` what the run's
-    maker lets it do beyond the run (runs/trust.py), `earlier` the code of entries that worked on it before the
-    present one was accepted.
+    maker lets it do beyond the run (runs/trust.py), `earlier` the code of entries that worked on it before
+    the present one was accepted.
     """
 
     created: str
@@ -238,7 +236,7 @@ def new_manifest(sections: Sections, trusted: Mapping[str, Any]) -> Manifest:
 
 @dataclass(frozen=True, slots=True)
 class ResultOrigin:
-    """What the results and journals of one pass of a run are made by."""
+    """The origin of the results and journals of one pass."""
 
     pass_name: str
     made_by: str
@@ -249,7 +247,7 @@ class ResultOrigin:
         return cls(pass_name, pass_digest(sections, pass_name))
 
     def header(self, shard: str, shard_sha256: str) -> dict[str, str]:
-        """What stands in the header of a result or a journal."""
+        """Header members of a result or a journal."""
         return {
             MADE_BY: self.made_by,
             "pass": self.pass_name,
@@ -267,12 +265,12 @@ class ResultOrigin:
 
 
 def graph_origin(sections: Sections) -> dict[str, str]:
-    """What stands in the header of kg.h5."""
+    """Header members of kg.h5."""
     return {MADE_BY: canonical.digest(sections["graph"]["sha256"])}
 
 
 def anchors_origin(sections: Sections) -> dict[str, str]:
-    """What stands in the header of anchors.h5."""
+    """Header members of anchors.h5."""
     return {MADE_BY: canonical.digest([sections["graph"]["sha256"], sections["sampling"]["sha256"]])}
 
 

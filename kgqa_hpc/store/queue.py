@@ -1,12 +1,12 @@
-"""Which shard next? Every worker answers for itself, from what lies in the run folder.
+"""Choose the next shard: each worker decides alone, from the files of the run folder.
 
 A worker goes through the shards in its own pseudo-random order, so that thousands rarely meet; it remembers
 what it saw done and when to look at a lease again. The folder of results is listed only when many shards in
 a row turn out to be done, never per claim. What a look may cost is bounded for 3,200 workers at once:
 docs/format.md, section 8.
 
-`sweep` is the house-keeping at the start of a run: what dead processes left behind, and results that do not read. One
-process does it (rank 0); doing it twice at once is harmless.
+`sweep` cleans up at the start of a run: leftovers of dead processes, and unreadable results. One process
+(rank 0) does it; two at once are harmless.
 """
 
 from __future__ import annotations
@@ -98,7 +98,7 @@ class ShardQueue:
         return None
 
     def claim(self, slow_after: float | None = None) -> Lease | None:
-        """The lease of a shard to work on; None when there is none now.
+        """Claim a shard and return its lease; None if no shard is free now.
 
         Then wait `poll_interval` and ask again, unless all is `complete`. With `slow_after`, and nothing
         else left: a second, speculative lease on a shard that its owner has held for more than so many
@@ -111,7 +111,7 @@ class ShardQueue:
         return lease
 
     def poll_interval(self) -> float:
-        """Seconds to wait before the next `claim` after one in vain: from half a second up, with jitter."""
+        """Seconds to wait after a `claim` that returned None: from half a second up, with jitter."""
         return self.jitter(min(0.5 * 1.5 ** min(self._in_vain, 20), LONGEST_WAIT))
 
     def is_done(self, name: str, surely: bool = False) -> bool:
@@ -189,7 +189,7 @@ def done_shards(run: RunFolder, pass_name: str) -> set[str]:
 
 @dataclass(frozen=True, slots=True)
 class Swept:
-    """What `sweep` did: temp files and journals of done shards removed, corrupt results quarantined."""
+    """Counts of `sweep`: temp files and journals of done shards removed, corrupt results quarantined."""
 
     temps: int = 0
     journals: int = 0

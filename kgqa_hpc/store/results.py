@@ -28,7 +28,7 @@ MOST = 2**40
 
 
 class Tally:
-    """The records of a shard as its result keeps them, and what its header says of them."""
+    """Converts records to rows of a result, and sums them up for its header."""
 
     def __init__(self) -> None:
         self._counts: Counter[str] = Counter()
@@ -126,7 +126,7 @@ def verify_result(path: Path, origin: ResultOrigin) -> None:
 
 
 def count(number: Any) -> int:
-    """A count of anything: 0 for what is none, at most MOST."""
+    """A non-negative integer of an untrusted value: 0 if it is not a number, at most MOST."""
     if number.__class__ is int and 0 <= number <= MOST:  # nearly always, and asked for millions of times
         return int(number)
     if isinstance(number, str) and number.isdecimal():

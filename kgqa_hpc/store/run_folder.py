@@ -1,4 +1,4 @@
-"""A run folder: where everything lies, and the manifest that says what it is.
+"""A run folder: the paths of its files, and its manifest.
 
 The folder appears whole (config.yaml and manifest.json in it) or not at all. Work that another
 configuration began is refused with every difference named. docs/format.md, section 1.
@@ -156,7 +156,7 @@ class RunFolder:
         return read_manifest(self.manifest_file)
 
     def origin(self, pass_name: str) -> ResultOrigin:
-        """What the results of a pass carry. Raises as `manifest`; KeyError for an unknown pass."""
+        """The origin that results of a pass carry. Raises as `manifest`; KeyError for an unknown pass."""
         return ResultOrigin.of(self.manifest().sections, pass_name)
 
     def config(self) -> dict[str, Any]:
@@ -219,8 +219,8 @@ class RunFolder:
 
         `trusted` is agreed to beside what was before: the settings of a pass that the caller adds.
 
-        The manifest comes last, so the same call mends what a killed one left. Raises FingerprintMismatch when
-        a result that is there would have become another.
+        The manifest comes last, so the same call mends what a killed one left. Raises FingerprintMismatch
+        when a result that is there would have become another.
         """
         manifest = self.manifest()
         for name in manifest.sections["passes"]["values"]:
@@ -261,7 +261,7 @@ class RunFolder:
         write_manifest(self.manifest_file, changed)
 
     def pin_trust(self, trusted: Mapping[str, Any]) -> None:
-        """Pin what the user who calls this agrees to; the owner of the manifest says who it was."""
+        """Record the dangerous settings that the user agrees to; the manifest's owner identifies the user."""
         manifest = self.manifest()
         with atomic.disk_errors(self.manifest_file):
             is_owner = os.stat(self.manifest_file).st_uid == os.geteuid()

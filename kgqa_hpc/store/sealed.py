@@ -4,9 +4,10 @@ The first 1024 bytes (HDF5's user block) hold one line of canonical JSON: format
 that follows, and small counts; so 1 KiB tells what a file is, and any HDF5 program opens it as it is.
 `open_sealed` verifies every byte before HDF5 sees one. docs/format.md, section 3.
 
-HDF5 can read other files on behalf of a file: external storage, virtual datasets and external links would bring a
-reader's private files into a dataset; and a dataset may declare any shape and store nothing. A checksum does not help,
-for it is the author's. So everything a file holds is looked at before it is used. docs/security.md.
+HDF5 can read other files on behalf of a file: external storage, virtual datasets and external links would
+bring a reader's private files into a dataset; and a dataset may declare any shape and store nothing. A
+checksum does not help, for it is the author's. So everything a file holds is looked at before it is used.
+docs/security.md.
 """
 
 from __future__ import annotations
@@ -170,7 +171,7 @@ def _body_sha256(fd: int) -> str:
 
 
 class _Sink(RawIOBase):
-    """What HDF5 writes through, so that every write passes `disk`.
+    """File object for HDF5 that sends every write through `disk`.
 
     After the first refusal (disk full, …) it swallows the rest: HDF5 can then close in peace, and
     `create_sealed` reports the refusal. An exception inside HDF5's own calls would leave a handle that

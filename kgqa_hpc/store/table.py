@@ -128,7 +128,7 @@ class Table:
         return self._opened[column]
 
     def _ends(self, column: str, start: int, stop: int | None) -> list[int]:
-        """Where rows [start, stop) begin, and where the last ends; at least one place."""
+        """Byte offsets of rows start to stop (stop - start + 1 values, never empty)."""
         stop = self.rows if stop is None else min(stop, self.rows)
         offsets: list[int] = self._members(column)[0][start : max(start, stop) + 1].tolist()
         return offsets or [0]

@@ -1,7 +1,7 @@
 """Send prompts to an engine in its own process, several batch sizes, guided and not, and measure.
 
-First-token time is that of requests for one token, since answers come whole; prefill is what such requests
-read a second. Decoding is what the answers hold a second, all requests together.
+First-token time is measured with requests for one token, because answers come whole; prefill speed is the
+tokens per second that these requests read. Decoding speed is the tokens per second of all answers together.
 """
 
 from __future__ import annotations
@@ -64,7 +64,7 @@ def measure(
 
 
 def _push(engine: EngineProcess, requests: Sequence[Request], in_flight: int) -> Timed:
-    """All requests, at most so many in flight; each one's time from sending to its answer."""
+    """Send all requests with a bounded number in flight; return the time of each from sending to its answer."""
     timed, sent = Timed(), dict[str, float]()
     waiting = list(reversed(requests))
     began = time.monotonic()

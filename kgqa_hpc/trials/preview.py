@@ -1,7 +1,7 @@
-"""A few items through all steps before a run exists: what is asked, what comes back, what it takes (kgqa preview).
+"""`kgqa preview`: send a few items through all steps before a run exists; show prompts, answers and cost.
 
-The same chain, scheduler and engine process as a run's. Seconds are those of this machine with so few requests
-in flight; a full batch is quicker by what `kgqa bench` measures.
+The same chain, scheduler and engine process as a run's. Seconds are those of this machine with so few
+requests in flight; a full batch is quicker by what `kgqa bench` measures.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ MANY = 100_000  # items of the forecast; about what the published dataset holds
 
 
 class _Listening:
-    """An engine handle that notes what it sends, and how long each answer takes."""
+    """An engine handle that records its requests and the duration of each answer."""
 
     def __init__(self, engine: EngineProcess) -> None:
         self._engine = engine
@@ -96,7 +96,7 @@ def _sent(config: RunConfig, anchors: Sequence[Anchor], log: Path) -> dict[str, 
 def _through(
     config: RunConfig, name: str, items: Sequence[Item], log: Path, last: bool
 ) -> tuple[list[tuple[Request, Response, float]], float]:
-    """One pass: what went to and fro, and its seconds without the time the engine took to load."""
+    """One pass: its requests and answers, and its duration in seconds without loading the engine."""
     chain = build_chain(config, name)
     ended: list[Task] = []
     with EngineProcess(config.engine_of(name), log, config.runtime.engine_stall) as engine:

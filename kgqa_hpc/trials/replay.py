@@ -1,7 +1,7 @@
-"""`kgqa replay RUN ID`: ask the engine again what an item was asked, and show what it answers differently.
+"""`kgqa replay RUN ID`: send the recorded requests of an item to the engine again, and show changed answers.
 
-Every request is sent as it was recorded: same prompt, temperature, seed and schema, with the earlier answers that it
-quotes. Nothing is written into the run.
+Every request is sent as it was recorded: same prompt, temperature, seed and schema, with the earlier answers
+that it quotes. Nothing is written into the run.
 """
 
 from __future__ import annotations
@@ -32,8 +32,8 @@ Sent = tuple[dict[str, Any], Request]  # an entry of the trace, and its request
 def replay(folder: Path, anchor_id: str, *, trust: bool = False) -> dict[str, Any]:
     """Ask again; per request both answers and whether they are the same, as plain data.
 
-    `anchor_id` is an id or a beginning that only one id has. Raises InputError for an unknown one, one that was asked
-    nothing yet, or a run whose prompts have changed; EngineConfigError, EngineError.
+    `anchor_id` is an id or a beginning that only one id has. Raises InputError for an unknown one, one that
+    was asked nothing yet, or a run whose prompts have changed; EngineConfigError, EngineError.
     """
     run, config = open_run(folder)
     require_agreed(run, config.plain(), trust=trust)

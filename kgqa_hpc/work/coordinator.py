@@ -1,8 +1,8 @@
-"""The coordinator: the one process of a run that cuts the shards, sweeps, reclaims, and writes the status.
+"""The coordinator: the process that cuts shards, cleans up, removes expired leases, and writes the status.
 
-Who leads is a lease like any other, so that a lead that dies is replaced. Rank 0 asks for it at once, the
-others only when nobody has it. Whatever the lead does may be done twice at once, or late, without harm:
-workers depend on nothing of it but the partition, once.
+The role is a lease like any other, so a coordinator that dies is replaced. Rank 0 asks for it at once, the
+others only when nobody holds it. All its work may be done late, or twice at once, without harm: workers wait
+only for the partition.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ SWEEP_EVERY = 3600.0  # s
 
 
 class Coordinator:
-    """One process's claim to lead and, while it holds it, the duties. Used by one thread after `take`."""
+    """A process's claim to the coordinator's role, and the work of that role. Used by one thread after `take`."""
 
     def __init__(
         self,
@@ -75,7 +75,7 @@ class Coordinator:
         return self._lease is not None
 
     def duties(self, *, last: bool = False) -> None:
-        """Everything that is due. `last`: this process ends, note how things stand.
+        """Do all work that is due. `last`: this process ends, so write the final status.
 
         Raises DiskFull, StoreError, FingerprintMismatch (anchors.h5 is not the one that was cut),
         StoppedEarly.

@@ -1,7 +1,7 @@
 """A shard in work: its items, the journal they go to, and the result they become.
 
-Whatever an answer changes is appended to the journal at once, also between two steps: so a killed worker's
-successor repeats only the requests that were in flight. A journal record is the item's record with one more
+Each change by an answer is appended to the journal at once, also between two steps: the successor of a killed
+worker repeats only the requests that were in flight. A journal record is the item's record with one more
 member, "at": [step, attempt, turn], the place in the chain that it reached.
 """
 
@@ -107,7 +107,7 @@ class OpenShard:
         return is_first
 
     def close(self) -> None:
-        """Stop here: what is journaled is durable, the rest is for the next worker. Raises DiskFull,
+        """Stop working on the shard: journaled items are durable, the next worker does the others. Raises DiskFull,
         StoreError.
         """
         self._journal.close()
@@ -145,7 +145,7 @@ class OpenShard:
         return item
 
     def _resume(self, journals: list[Path]) -> dict[str, Record]:
-        """Of each item the record that got farthest, from all journals of the workers before."""
+        """The furthest record of each item, from the journals of all previous workers."""
         best: dict[str, Record] = {}
         for path in journals:
             try:

@@ -1,4 +1,4 @@
-"""One worker's way through one pass: lease, open, push through the engine, journal, commit, next.
+"""The worker loop of one pass: lease a shard, open it, ask the engine, journal, commit, next shard.
 
 The same loop runs alone, under MPI, under srun and in a job array; workers know of each other only through
 the run folder. It ends when all shards of the pass are done, or when it is told to stop: then what is in
@@ -127,7 +127,7 @@ class PassWorker:
                 raise
 
     def _claim(self) -> Lease | None:
-        """The next lease, if there is one. A file system that fails for a moment has none for now."""
+        """The next lease, or None; also None while the file system fails for a moment."""
         try:
             lease = self._claims.next(idle=not self._open)
         except (StoreError, OSError) as problem:

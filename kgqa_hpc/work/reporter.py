@@ -1,7 +1,7 @@
 """A thread beside the worker: it takes the coordinator's role when it is free, and writes progress and status.
 
-After a passing error of the file system it tries again. Lasting trouble (a full disk while cutting shards) ends
-the thread, and `check` raises it in the main thread: it never ends silently.
+After a passing error of the file system it tries again. Lasting trouble (a full disk while cutting shards)
+ends the thread, and `check` raises it in the main thread: it never ends silently.
 """
 
 from __future__ import annotations
@@ -69,10 +69,12 @@ class Reporter:
             raise self._trouble
 
     def stop(self, *, failed: bool = False, complete: bool = False) -> None:
-        """Remove the own state, take the last look and give the lead back. Raises DiskFull, StoreError.
+        """Remove this worker's state, write the final status, release the coordinator's role.
 
-        Of a `complete` run the last state is written by the first that finds it missing, also beside a coordinator
-        that was killed.
+        Raises DiskFull, StoreError.
+
+        Of a `complete` run the last state is written by the first that finds it missing, also beside a
+        coordinator that was killed.
         """
         self._ended.set()
         if self._thread.is_alive():

@@ -1,4 +1,4 @@
-"""`kgqa run`: one process's part in a run, from opening the folder to its exit code.
+"""`kgqa run`: the work of one process of a run, from opening the folder to its exit code.
 
 Alone, several at once, as ranks of mpiexec or srun, or as tasks of a job array: the same function. It
 returns when every shard of every pass is done; StoppedEarly (exit code 75) means that the same command goes
@@ -62,8 +62,8 @@ def run_command(
 ) -> None:
     """Work on a run until it is complete. `worker` is the stem of this worker's name in logs.
 
-    `trust` agrees to what the configuration does beyond the run (runs/trust.py). `further` is asked when every
-    shard is done: whether the run has grown meanwhile (kgqa_hpc/target.py).
+    `trust` agrees to what the configuration does beyond the run (runs/trust.py). `further` is asked when
+    every shard is done: whether the run has grown meanwhile (kgqa_hpc/target.py).
 
     Raises StoppedEarly, or any KgqaError; under MPI it does not return but ends the process.
     """
@@ -205,7 +205,7 @@ def _all_passes(session: Session, lead: Coordinator) -> None:
 
 
 def _await_shards(run: RunFolder, reporter: Reporter, stop: Stop) -> ShardsManifest:
-    """The partition, which the lead makes if there is none, or adds to when there are more anchors."""
+    """Wait until the coordinator has cut (or extended) the shards; return their manifest."""
     pause = 0.1
     anchors_sha256 = read_header(run.anchors, "anchors")["sha256"]
     while True:

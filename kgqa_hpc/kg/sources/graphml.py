@@ -13,8 +13,8 @@ respected. Neo4j's ":Gene:Entity" is the type Gene. When no node of the file has
 without any type, nodes are of type "entity", edges "related_to". Nested graphs are flattened, ports ignored,
 hyperedges refused.
 
-A DOCTYPE is refused unread: XML attacks use its entities, and GraphML needs none. The standard library's expat
-is used directly because it knows the line of every element.
+A DOCTYPE is refused unread: XML attacks use its entities, and GraphML needs none. The standard library's
+expat is used directly because it knows the line of every element.
 """
 
 from __future__ import annotations
@@ -75,7 +75,7 @@ def read_graphml(path: Path, policy: Policy = Policy()) -> KnowledgeGraph:  # no
 
 @dataclass(slots=True)
 class _Column:
-    """What one property of all nodes or edges was found to be; `rank` is how good the last value is."""
+    """Values of one property for all nodes or edges; `rank` is the priority of the last value's attribute."""
 
     names: tuple[str, ...]  # of the attributes that may give it, best first; none: a property
     values: list[str] = field(default_factory=list)
@@ -129,7 +129,7 @@ class _Elements:
 
 
 class Document:
-    """The state of one parse: where we are, and what was found."""
+    """Parser state: the current element, and the nodes and edges read so far."""
 
     def __init__(
         self,

@@ -222,7 +222,7 @@ def _text(path: Path) -> bytes:
 
 
 def _columns(paths: Iterable[Path], names: tuple[str, ...]) -> dict[str, pa.Array]:
-    """Columns of tab-separated files, one behind the other."""
+    """Columns of tab-separated files, concatenated."""
     import pyarrow as pa
 
     whole = pa.concat_tables([_table(path, names) for path in paths])

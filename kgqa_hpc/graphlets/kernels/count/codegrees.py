@@ -26,7 +26,7 @@ ROOTED = 3
 
 @kernel
 def codegree_sums(start, step, indptr, indices, degree, te, starts, corners, rooted):
-    """Sums of the roots first, first + step, …; int64 (2, SUMS), low and high parts (triangles.carry_over).
+    """Sums of the roots start, start + step, …; int64 (2, SUMS), low and high parts (triangles.carry_over).
 
     `te`, `starts` and `corners` are those of kernels.count.triangles. Fills `rooted` int64 (n, ROOTED).
     """

@@ -23,7 +23,7 @@ LINK_SUMS = 5
 
 @kernel
 def link_sums(start, step, indptr, indices, starts, corners, rooted):
-    """Sums of the roots first, first + step, …; int64 (2, LINK_SUMS), low and high parts (triangles.carry_over).
+    """Sums of the roots start, start + step, …; int64 (2, LINK_SUMS), low and high parts (triangles.carry_over).
 
     Fills `rooted` int64 (n, 2) with the 4-cliques through each vertex, and its share of CLIQUE_TRIANGLE.
     """

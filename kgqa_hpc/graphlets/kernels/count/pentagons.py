@@ -13,7 +13,7 @@ from kgqa_hpc.jit import kernel
 
 @kernel
 def count_pentagons(first_row, step, indptr, indices, rooted):
-    """Not necessarily induced 5-cycles whose smallest label is one of first, first + step, …; int64.
+    """Not necessarily induced 5-cycles whose smallest label is one of first_row, first_row + step, …; int64.
 
     Fills `rooted` int64 (n,): W(x) * W(y) over the edges {x, y}, the weight of each root in
     kernels.draw.cycles.

@@ -105,7 +105,7 @@ def vertex_sums(start, last, indptr, indices, starts, ways, squares, corners):
 
 @kernel
 def count_triangles(start, step, indptr, indices, per_slot):
-    """Fill per_slot int32 (2m,): triangles on each slot's edge, for the roots first, first + step, …"""
+    """Fill per_slot int32 (2m,): triangles on each slot's edge, for the roots start, start + step, …"""
     n = indptr.shape[0] - 1
     near = np.zeros(n, np.uint8)
     for v in range(start, n, step):
@@ -160,7 +160,7 @@ EDGE_SUMS = 5
 
 @kernel
 def edge_sums(start, step, indptr, indices, degree, starts, corners):
-    """Sums over the edges below the roots first, first + step, …; int64 (2, EDGE_SUMS), see `carry_over`."""
+    """Sums over the edges below the roots start, start + step, …; int64 (2, EDGE_SUMS), see `carry_over`."""
     n = indptr.shape[0] - 1
     sums = np.zeros((2, EDGE_SUMS), np.int64)
     low = sums[0]

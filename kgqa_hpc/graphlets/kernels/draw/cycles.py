@@ -5,8 +5,8 @@ copies from the codegrees of its smaller label, as in kernels.count.codegrees; O
 degrees) per root with draws, O(degree) per draw.
 
 Pentagon, rooted at its smallest label as kernels.count.pentagons counts it: the edge {x, y} opposite the root
-is drawn in proportion to the pairs of paths that lead to it, then one path to each end; draws whose paths meet
-are rejected. O(edges two steps away) per root with draws, O(degrees) per draw. Ours.
+is drawn in proportion to the pairs of paths that lead to it, then one path to each end; draws whose paths
+meet are rejected. O(edges two steps away) per root with draws, O(degrees) per draw. Ours.
 """
 
 from __future__ import annotations
@@ -191,7 +191,7 @@ def _opposite_end(state, x, ways, indptr, indices):
 
 @helper
 def _step_back(state, x, paths, near, indptr, indices):
-    """One of the `paths` vertices between x and the root."""
+    """Draw one of the `paths` vertices between x and the root."""
     goal = below(state, paths)
     slot = indptr[x] - 1
     while goal >= 0:
