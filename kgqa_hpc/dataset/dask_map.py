@@ -14,9 +14,9 @@ from typing import Any
 
 from kgqa_hpc.dataset.dask_slurm import slurm_cluster
 from kgqa_hpc.dataset.read import FinishedWork, open_work
-from kgqa_hpc.dataset.stage import Stager, stage_some
-from kgqa_hpc.dataset.workers import Stage, raise_together
-from kgqa_hpc.errors import InputError, KgqaError, StoreError
+from kgqa_hpc.dataset.stage import Stager
+from kgqa_hpc.dataset.staging import Stage
+from kgqa_hpc.errors import InputError, StoreError
 from kgqa_hpc.store.run_folder import RunFolder
 
 SLURM = "slurm"
@@ -48,18 +48,16 @@ def stage_by_dask(address: str) -> Iterator[Stage]:
 def _stage(client: Any, work: FinishedWork, scratch: Path, shard_done: Callable[[], None]) -> Path:
     from distributed import as_completed
 
-    same = {"run": str(work.run.path.resolve()), "folder": str(scratch.resolve())}
-    problems: list[KgqaError] = []
-    for future in as_completed(client.map(_stage_shard, work.manifest.names, pure=False, **same)):
-        problems += future.result()
+    paths = {"run": str(work.run.path.resolve()), "folder": str(scratch.resolve())}
+    for future in as_completed(client.map(_stage_shard, work.manifest.names, pure=False, **paths)):
+        future.result()
         shard_done()
-    raise_together(problems)
     return scratch
 
 
-def _stage_shard(name: str, run: str, folder: str) -> list[KgqaError]:
+def _stage_shard(name: str, run: str, folder: str) -> None:
     """On a worker."""
-    return stage_some(_stager(run, folder), [name], Path(folder))
+    _stager(run, folder).write(name, Path(folder))
 
 
 @lru_cache(1)

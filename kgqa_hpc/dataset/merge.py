@@ -25,8 +25,8 @@ from kgqa_hpc.dataset.order import ordered
 from kgqa_hpc.dataset.read import FinishedWork, open_work
 from kgqa_hpc.dataset.splits import divide
 from kgqa_hpc.dataset.staged import survey
+from kgqa_hpc.dataset.staging import Stage, stage_here
 from kgqa_hpc.dataset.target import cut
-from kgqa_hpc.dataset.workers import Stage, stage_here
 from kgqa_hpc.dataset.write import PART_BYTES, fate_of, write_dataset
 from kgqa_hpc.errors import AccountingError, StoreError
 from kgqa_hpc.store.replace_folder import replaced_folder

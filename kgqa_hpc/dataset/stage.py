@@ -4,18 +4,13 @@ Each candidate is a row: its outcome so far, its texts, and its record as a line
 decided later. What is known of the whole shard (`ShardFacts`) lies in the file's metadata. Staged files follow from
 the results and the configuration alone, so it does not matter which process makes them, or twice.
 
-Run as a program with RUN FOLDER FIRST STEP it stages every STEP-th shard from FIRST on.
+A shard that cannot be staged has a staged file too, which holds the error: the merge raises all errors together.
 """
 
 from __future__ import annotations
 
-import gc
 import hashlib
-import os
-import sys
-import threading
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
@@ -27,14 +22,13 @@ import pyarrow.parquet as pq
 from kgqa_hpc.anchors.anchor import Anchor
 from kgqa_hpc.config import decision_of
 from kgqa_hpc.dataset.columns import Columns
-from kgqa_hpc.dataset.read import FinishedWork, open_work
+from kgqa_hpc.dataset.read import FinishedWork
 from kgqa_hpc.dataset.record import lost_record, pair_of, record_maker
 from kgqa_hpc.dataset.requests import RequestCounts
 from kgqa_hpc.dataset.signatures import Signatures
 from kgqa_hpc.dataset.words import words
-from kgqa_hpc.errors import AccountingError, CorruptFile, KgqaError
+from kgqa_hpc.errors import AccountingError, KgqaError
 from kgqa_hpc.store.atomic import write_file
-from kgqa_hpc.store.run_folder import RunFolder
 
 STATUSES = ("accepted", "rejected", "invalid", "failed")
 SUFFIX = ".parquet"
@@ -67,7 +61,8 @@ class ShardFacts:
 
     `sampled`: digest of ids and groups of its anchors; `waiting`: groups of the items that have not ended; `lists`:
     (group, status, reason) of items that yielded a list of records; `requests`: RequestCounts.rows(); `columns`:
-    Columns.state(), the columns that its lines have.
+    Columns.state(), the columns that its lines have; `problem`: class, message and cure of the error that kept the
+    shard from being staged.
     """
 
     sampled: str = ""
@@ -75,6 +70,7 @@ class ShardFacts:
     lists: list[tuple[str, str, str | None]] = field(default_factory=list)
     requests: list[dict[str, Any]] = field(default_factory=list)
     columns: list[Any] = field(default_factory=list)
+    problem: tuple[str, str, str] | None = None
 
 
 class Stager:
@@ -89,14 +85,24 @@ class Stager:
         self._compares = wish is not None and (wish.exact or wish.near is not None)
 
     def write(self, name: str, folder: Path) -> None:
-        """Write folder/`name`.parquet whole or not at all.
+        """Write folder/`name`.parquet whole or not at all, without rows when the shard cannot be staged.
 
-        Raises CorruptFile (the result is then in quarantine), AccountingError, DiskFull, StoreError.
+        Raises DiskFull, StoreError when the file cannot be written.
         """
-        write_staged(folder / f"{name}{SUFFIX}", self.table(name))
+        try:
+            table = self.table(name)
+        except KgqaError as problem:
+            failed = {
+                FACTS: orjson.dumps({"problem": [type(problem).__name__, problem.message, problem.cure]})
+            }
+            table = SCHEMA.empty_table().replace_schema_metadata(failed)
+        write_staged(folder / f"{name}{SUFFIX}", table)
 
     def table(self, name: str) -> pa.Table:
-        """The rows of a shard, with its ShardFacts in the schema's metadata."""
+        """The rows of a shard, with its ShardFacts in the schema's metadata.
+
+        Raises CorruptFile (the result is then in quarantine), AccountingError, StoreError.
+        """
         entry = self._work.manifest.entry(name)
         shard, number = _Shard(self._maker, self._decision), 1
         try:
@@ -259,46 +265,3 @@ def sampled_digest(ids: list[str], groups: list[str]) -> str:
 
 def _digest(text: str) -> bytes:
     return hashlib.blake2b(text.encode("utf-8", "replace"), digest_size=16).digest()
-
-
-def main() -> None:
-    """Stage a share of the shards; the output is a JSON list of the errors: class, message, cure."""
-    # This process ends with the merge that started it: its standard input is then closed.
-    threading.Thread(target=lambda: (sys.stdin.read(), os._exit(1)), daemon=True).start()
-    run, folder, first, step = Path(sys.argv[1]), Path(sys.argv[2]), int(sys.argv[3]), int(sys.argv[4])
-    work = open_work(RunFolder.open(run))
-    errors = stage_some(Stager(work), work.manifest.names[first::step], folder)
-    print(orjson.dumps([[type(one).__name__, one.message, one.cure] for one in errors]).decode())
-
-
-def stage_some(
-    stager: Stager, names: list[str], folder: Path, done: Callable[[], None] = lambda: None
-) -> list[KgqaError]:
-    """Stage these shards; the errors of all damaged results, or the first other error. `done()` follows each shard."""
-    errors: list[KgqaError] = []
-    with _no_garbage_collection():
-        for name in names:
-            try:
-                stager.write(name, folder)
-            except CorruptFile as problem:
-                errors.append(problem)
-            except KgqaError as problem:
-                return [problem]
-            done()
-    return errors
-
-
-@contextmanager
-def _no_garbage_collection() -> Iterator[None]:
-    """A shard makes a million objects and no circle of them; looking for circles takes a third of the time."""
-    enabled = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        if enabled:
-            gc.enable()
-
-
-if __name__ == "__main__":
-    main()

@@ -14,13 +14,14 @@ import orjson
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from kgqa_hpc import errors
 from kgqa_hpc.dataset.accounting import Accounting
 from kgqa_hpc.dataset.columns import Columns, without_json_text
 from kgqa_hpc.dataset.read import FinishedWork
 from kgqa_hpc.dataset.record import record_maker
 from kgqa_hpc.dataset.requests import RequestCounts
 from kgqa_hpc.dataset.stage import FACTS, SUFFIX, ShardFacts, sampled_digest
-from kgqa_hpc.errors import AccountingError, StoreError
+from kgqa_hpc.errors import AccountingError, CorruptFile, KgqaError, StoreError
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,13 +80,20 @@ class Staged:
 def survey(work: FinishedWork, folder: Path) -> tuple[Staged, Accounting]:
     """The staged files of a run, and the accounting of all that does not depend on filters.
 
-    Raises AccountingError when shards are not the anchors, StoreError for a damaged file.
+    Raises AccountingError when shards are not the anchors, CorruptFile naming all damaged results, after each was
+    moved to quarantine, StoreError for a damaged staged file.
     """
     accounting = Accounting(shards=len(work.manifest.shards), missing_shards=len(work.missing))
     columns, requests = Columns(record_maker(work.config, "").columns), RequestCounts()
-    files = []
+    files: list[StagedFile] = []
+    problems: list[KgqaError] = []
     for entry, ids, groups in work.sampled():
         file, facts = open_staged(folder / f"{entry.name}{SUFFIX}")
+        if facts.problem is not None:
+            kind, message, cure = facts.problem
+            problems.append(getattr(errors, kind)(message, cure))
+            file.path.unlink(missing_ok=True)  # the next merge tries again
+            continue
         if facts.sampled != sampled_digest(ids, groups):
             raise AccountingError(
                 f"{entry.name} holds other anchors than its slice of anchors.h5",
@@ -95,9 +103,20 @@ def survey(work: FinishedWork, folder: Path) -> tuple[Staged, Accounting]:
         columns.take(facts.columns)
         requests.take(facts.requests)
         _count(accounting, facts, groups)
+    _raise_together(problems)
     accounting.requests = requests.rows()
     accounting.json_text = columns.json_text()
     return Staged(files, columns), accounting
+
+
+def _raise_together(problems: list[KgqaError]) -> None:
+    """Raise the first error that is no damage, else one CorruptFile for all of them."""
+    for problem in problems:
+        if len(problems) == 1 or not isinstance(problem, CorruptFile):
+            raise problem
+    if problems:
+        messages = "\n       ".join(sorted(problem.message for problem in problems)[:10])
+        raise CorruptFile(f"{len(problems)} results are damaged\n       {messages}", problems[0].cure)
 
 
 def _count(accounting: Accounting, facts: ShardFacts, groups: list[str]) -> None:
@@ -115,7 +134,8 @@ def open_staged(path: Path) -> tuple[StagedFile, ShardFacts]:
         metadata = pq.read_metadata(path)
         facts = ShardFacts(**orjson.loads(metadata.metadata[FACTS]))
     columns = Columns()
-    columns.take(facts.columns)
+    if facts.problem is None:
+        columns.take(facts.columns)
     return StagedFile(path, metadata.num_rows, columns), facts
 
 
