@@ -56,7 +56,7 @@ class OutcomeCounts:
         return self.pairs - self.outliers
 
     def __add__(self, other: OutcomeCounts) -> OutcomeCounts:
-        return OutcomeCounts(*(getattr(self, one.name) + getattr(other, one.name) for one in fields(self)))
+        return OutcomeCounts(*(getattr(self, part.name) + getattr(other, part.name) for part in fields(self)))
 
     def to_dict(self) -> dict[str, Any]:
         """The form of accounting.json; reasons by name."""
@@ -145,9 +145,9 @@ class Accounting:
             if counts.sampled != counts.ended + counts.waiting or (counts.waiting and not self.partial)
         ]
         wrong += [
-            f"{name}: {one.records:,} records != {one.accepted:,} accepted + {one.rejected.total():,} rejected"
-            for name, one in in_order(self.records)
-            if one.records != one.accepted + one.rejected.total()
+            f"{name}: {record_sentence(counts)}"
+            for name, counts in in_order(self.records)
+            if counts.records != counts.accepted + counts.rejected.total()
         ]
         if wrong:
             raise AccountingError(
@@ -178,7 +178,7 @@ class Accounting:
 
 def in_order(groups: Mapping[str, T]) -> list[tuple[str, T]]:
     """Groups by name, numbers in names by their value: shape 2 before shape 11."""
-    return sorted(groups.items(), key=lambda one: group_key(one[0]))
+    return sorted(groups.items(), key=lambda pair: group_key(pair[0]))
 
 
 def group_key(name: str) -> list[tuple[int, int, str]]:
@@ -222,8 +222,8 @@ def render(accounting: Accounting) -> str:
         lines += [record_sentence(records)]
         lines += [f"  rejected  {n:>9,}  {reason}" for reason, n in sorted(records.rejected.items())]
     lines += [
-        f"  {part:<9} {one['records']:>9,}  records"
-        for part, one in accounting.splits.get("parts", {}).items()
+        f"  {part:<9} {part_counts['records']:>9,}  records"
+        for part, part_counts in accounting.splits.get("parts", {}).items()
     ]
     lines += _empty_parts(accounting.splits)
     return "\n".join(lines)
@@ -231,7 +231,7 @@ def render(accounting: Accounting) -> str:
 
 def _empty_parts(splits: Mapping[str, Any]) -> list[str]:
     """Which parts of a split got nothing, and why: a group is never torn."""
-    empty = [name for name, one in splits.get("parts", {}).items() if not one["records"]]
+    empty = [name for name, counts in splits.get("parts", {}).items() if not counts["records"]]
     if not empty:
         return []
     return [

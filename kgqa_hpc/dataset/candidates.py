@@ -112,12 +112,12 @@ def open_candidates(staged: Staged, scratch: Path) -> Iterator[Candidates]:
     with duckdb.connect(config=settings) as database:
         try:
             database.execute(_TABLE)
-            first = 0
+            start = 0
             for chunk in _chunks(staged):
-                database.register("chunk", _narrow(chunk, first))
+                database.register("chunk", _narrow(chunk, start))
                 database.execute("INSERT INTO candidate SELECT *, NULL FROM chunk")
                 database.unregister("chunk")
-                first += len(chunk)
+                start += len(chunk)
             yield Candidates(database, staged)
         except (duckdb.IOException, duckdb.OutOfMemoryException) as problem:
             raise DiskFull(f"{scratch}: {problem}", "free some space, then merge again") from problem
@@ -134,5 +134,5 @@ def _chunks(staged: Staged) -> Iterator[pa.Table]:
         yield pa.concat_tables(tables)
 
 
-def _narrow(table: pa.Table, first: int) -> pa.Table:
-    return table.add_column(0, "row", pa.array(np.arange(first, first + len(table))))
+def _narrow(table: pa.Table, start: int) -> pa.Table:
+    return table.add_column(0, "row", pa.array(np.arange(start, start + len(table))))

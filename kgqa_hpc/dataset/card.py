@@ -107,9 +107,9 @@ def licence_fields(licence: str, url: str | None = None) -> dict[str, str]:
     identifier = licence.strip().lower().replace(" ", "-")
     if identifier in _HUB_LICENCES:
         return {"license": identifier}
-    found = re.search(r"https?://[^\s()<>\"]+", licence)
-    link = url or (found[0] if found else None)
-    name = licence.replace(found[0], "") if found else licence
+    match = re.search(r"https?://[^\s()<>\"]+", licence)
+    link = url or (match[0] if match else None)
+    name = licence.replace(match[0], "") if match else licence
     slug = re.sub(r"[^a-z0-9.]+", "-", name.lower()).strip("-.") or "unnamed"
     return {"license": "other", "license_name": slug[:80], **({"license_link": link} if link else {})}
 
@@ -201,11 +201,11 @@ def _cut(value: Any) -> Any:
 
 def _reasons(accounting: Accounting) -> list[tuple[str, str, int]]:
     total = accounting.total
-    found = [(o, reason, n) for o in OUTCOMES[1:] for reason, n in sorted(getattr(total, o).items())]
+    reasons = [(o, reason, n) for o in OUTCOMES[1:] for reason, n in sorted(getattr(total, o).items())]
     if accounting.records:
         rejected = sorted(accounting.record_total.rejected.items())
-        found += [("record rejected", reason, n) for reason, n in rejected]
-    return found
+        reasons += [("record rejected", reason, n) for reason, n in rejected]
+    return reasons
 
 
 def _models(accounting: Accounting) -> list[list[Any]]:

@@ -94,20 +94,24 @@ class Columns:
     def layout(self) -> bytes:
         """Equal layouts give equal forms: the gathered names in their order, and whether each is text or JSON text."""
         gathered = ({"": self._features}, self._verdicts, self._parameters)
-        return orjson.dumps([{name: _resolved(one) for name, one in group.items()} for group in gathered])
+        return orjson.dumps(
+            [{name: _resolved(fields) for name, fields in group.items()} for group in gathered]
+        )
 
     def json_text(self) -> list[list[str]]:
         """Where records hold JSON text because values differ in nature: member, label if it has labels, name."""
         groups = {("verdicts",): self._verdicts, ("provenance", "parameters"): self._parameters}
-        labelled = [((*at, label), fields) for at, one in groups.items() for label, fields in one.items()]
-        places = [*labelled, (("features",), self._features)]
-        return [[*at, name] for at, fields in places for name, kind in _resolved(fields) if kind == "json"]
+        labelled = [
+            ((*at, label), fields) for at, labels in groups.items() for label, fields in labels.items()
+        ]
+        paths = [*labelled, (("features",), self._features)]
+        return [[*at, name] for at, fields in paths for name, kind in _resolved(fields) if kind == "json"]
 
     def plain(self) -> bool:
         """Whether every gathered field has one type that its values have already."""
         groups = (self._features, *self._verdicts.values(), *self._parameters.values())
         return all(
-            len(kinds - {"null"}) < 2 and "json" not in kinds for one in groups for kinds in one.values()
+            len(kinds - {"null"}) < 2 and "json" not in kinds for group in groups for kinds in group.values()
         )
 
     def complete(self, record: dict[str, Any]) -> bool:
@@ -118,9 +122,9 @@ class Columns:
             (record["provenance"]["parameters"], self._parameters),
         )
         return all(
-            list(values) == list(known)
-            and all(list(values[label] or ()) == list(fields) for label, fields in known.items())
-            for values, known in groups
+            list(values) == list(gathered)
+            and all(list(values[label] or ()) == list(fields) for label, fields in gathered.items())
+            for values, gathered in groups
         )
 
     def conform(self, record: dict[str, Any]) -> dict[str, Any]:
@@ -136,8 +140,11 @@ class Columns:
         }
 
     def _origin(self, origin: dict[str, Any]) -> dict[str, Any]:
-        found = {name: origin[name] for name in ("prompt", "engine", "attempts")}
-        filled = {name: {label: one.get(label) for label in self._parameters} for name, one in found.items()}
+        by_label = {name: origin[name] for name in ("prompt", "engine", "attempts")}
+        filled = {
+            name: {label: values.get(label) for label in self._parameters}
+            for name, values in by_label.items()
+        }
         parameters = {
             label: _fill(fields, origin["parameters"].get(label))
             for label, fields in self._parameters.items()
@@ -159,12 +166,12 @@ class Columns:
             "tokens": _TOKENS,
             "attempts": dict.fromkeys(labels, "int64"),
         }
-        made = (
+        gathered = (
             Column("verdicts", _types(self._verdicts), "What each judge said."),
             Column("features", _plain_types(self._features), "What was measured of the pair."),
             Column("provenance", provenance, "Run, anchor, prompts, engines, parameters and tokens."),
         )
-        columns = [*COMMON, *made, *self.declared, *DECIDED, *((SPLIT,) if split else ())]
+        columns = [*COMMON, *gathered, *self.declared, *DECIDED, *((SPLIT,) if split else ())]
         trimmed = (column._replace(type=_trimmed(column.type)) for column in columns)
         return tuple(column for column in trimmed if column.type)
 
@@ -193,7 +200,7 @@ def fitting(value: Any, kind: Type) -> Any:
     if is_nothing(value):
         return None
     if isinstance(kind, list):
-        return [fitting(one, kind[0]) for one in value] if isinstance(value, list) else None
+        return [fitting(member, kind[0]) for member in value] if isinstance(value, list) else None
     if isinstance(kind, dict):
         inner = value if isinstance(value, dict) else None
         return inner and {name: fitting(inner.get(name), part) for name, part in kind.items()}
@@ -208,9 +215,9 @@ def fitting(value: Any, kind: Type) -> Any:
     return int(value) if value == int(value) and int(value) in _INT64 else None
 
 
-def without_json_text(record: dict[str, Any], places: list[list[str]]) -> dict[str, Any]:
+def without_json_text(record: dict[str, Any], paths: list[list[str]]) -> dict[str, Any]:
     """A record of a dataset with the values that were made JSON text there (`Columns.json_text`), in place."""
-    for *at, name in places:
+    for *at, name in paths:
         values: Any = record
         for step in at:
             values = values and values.get(step)
@@ -241,8 +248,8 @@ def _gather(fields: Fields, values: dict[str, Any]) -> None:
             kinds.add(kind)
 
 
-def _unite(fields: Fields, others: dict[str, list[str]]) -> None:
-    for name, kinds in others.items():
+def _unite(fields: Fields, more: dict[str, list[str]]) -> None:
+    for name, kinds in more.items():
         fields.setdefault(name, set()).update(kinds)
 
 

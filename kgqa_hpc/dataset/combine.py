@@ -138,13 +138,13 @@ def _write_chunk(
     """Stage records of a file of a run; all have these members, null where their run has none."""
     columns, rows = Columns(), []
     for record in records:
-        kept = holds(record)
+        fits = holds(record)
         digest = hashlib.blake2b(record["id"].encode("utf-8", "surrogatepass"), digest_size=16).digest()
         row = {"id": record["id"], "grp": run, "single": True, "reason": record["reason"], "same": digest}
         record = {name: record.get(name) for name in names}
-        if kept:
+        if fits:
             columns.add(_without_nulls(record))
-        rows.append(row | {"status": file if kept else "filtered", "record": record if kept else None})
+        rows.append(row | {"status": file if fits else "filtered", "record": record if fits else None})
     write_lines(rows, columns)
     write_staged(path, pa.Table.from_pylist(rows, SCHEMA))
     return StagedFile(path, len(rows), columns)
@@ -160,23 +160,23 @@ _REPEATED = """row IN (
 def _draw(candidates: Candidates, mixture: Mixture) -> None:
     """Mark accepted records beyond each run's share as not drawn. Raises InputError for shares that cannot be met."""
     rows = [candidates.rows(f"status = 'accepted' AND grp = '{n}'") for n in range(len(mixture.shares))]
-    counts = counts_of([len(one) for one in rows], mixture.shares, mixture.number)
-    for own, count in zip(rows, counts, strict=True):
-        places = [
+    counts = counts_of([len(accepted_rows) for accepted_rows in rows], mixture.shares, mixture.number)
+    for accepted, count in zip(rows, counts, strict=True):
+        keys = [
             place(mixture.seed, record)
-            for _, table in candidates.staged.read(["id"], own)
+            for _, table in candidates.staged.read(["id"], accepted)
             for record in table["id"].to_pylist()
         ]
-        with candidates.table("left_out", {"row": own[~drawn(places, count)]}):
+        with candidates.table("left_out", {"row": accepted[~drawn(keys, count)]}):
             update = "UPDATE candidate SET status = 'not drawn' WHERE row IN (SELECT row FROM left_out)"
             candidates.database.execute(update)
 
 
 def _require_alike(runs: Sequence[RunFolder]) -> None:
-    first = runs[0].manifest().sections
+    expected = runs[0].manifest().sections
     for run in runs[1:]:
         for name in MUST_AGREE:
-            if run.manifest().sections[name]["sha256"] != first[name]["sha256"]:
+            if run.manifest().sections[name]["sha256"] != expected[name]["sha256"]:
                 raise FingerprintMismatch(
                     f"{run.path} and {runs[0].path} differ in {name}",
                     "say --mixed to combine them all the same: provenance tells their records apart",
@@ -188,8 +188,8 @@ def _declared(runs: Sequence[RunFolder]) -> Columns:
     for run in runs:
         maker = record_maker(run_config(run), "")
         for column in maker.columns:
-            known = declared.setdefault(column.name, column)
-            if known.type != column.type:
+            earlier = declared.setdefault(column.name, column)
+            if earlier.type != column.type:
                 raise FingerprintMismatch(f"{run.path}: column {column.name} has another type than before")
     return Columns(tuple(declared.values()))
 
@@ -203,8 +203,8 @@ def _without_nulls(record: dict[str, Any]) -> dict[str, Any]:
 
 def _records(run: RunFolder, name: str) -> Iterator[dict[str, Any]]:
     """Records as they were before their run made JSON text of a field: which fields are is for all runs to say."""
-    places = read_accounting(run).get("json_text", [])
+    paths = read_accounting(run).get("json_text", [])
     require_whole(run.dataset, f"{name}.jsonl")
     with (run.dataset / f"{name}.jsonl").open("rb") as file:
         for line in file:
-            yield without_json_text(orjson.loads(line), places)
+            yield without_json_text(orjson.loads(line), paths)

@@ -40,8 +40,8 @@ def write_combined_card(
         f"| run | source | licence | {' | '.join(counts)} |",
         "|---|---|---|" + "---:|" * len(counts),
     ]
-    for run, one in zip(runs, document["runs"], strict=True):
+    for run, entry in zip(runs, document["runs"], strict=True):
         facts = gather_facts(run, document["program"])
-        about = [one["run"][:16], facts.graph["source"], facts.licence, *(one[name] for name in counts)]
+        about = [entry["run"][:16], facts.graph["source"], facts.licence, *(entry[name] for name in counts)]
         lines.append(f"| {' | '.join(map(cell, about))} |")
     (folder / "README.md").write_text("\n".join(lines) + "\n", encoding="utf-8")

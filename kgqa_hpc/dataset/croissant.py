@@ -103,8 +103,15 @@ def _record_set(config: str, columns: Sequence[Column]) -> dict[str, Any]:
         "description": f"The {config} pairs.",
         "key": {"@id": f"{config}/id"},
         "field": [
-            _field(f"{config}/{one.name}", one.name, one.type, one.description, config, (one.name,))
-            for one in columns
+            _field(
+                f"{config}/{column.name}",
+                column.name,
+                column.type,
+                column.description,
+                config,
+                (column.name,),
+            )
+            for column in columns
         ],
     }
 

@@ -36,9 +36,9 @@ def stage_by_dask(address: str) -> Iterator[Stage]:
             "--dask needs Dask, which is not installed", "pip install 'kgqa_hpc[dask]'"
         ) from None
     with ExitStack() as stack:
-        where = stack.enter_context(slurm_cluster()) if address == SLURM else address
+        cluster = stack.enter_context(slurm_cluster()) if address == SLURM else address
         try:
-            client = stack.enter_context(Client(where, timeout="30s"))
+            client = stack.enter_context(Client(cluster, timeout="30s"))
         except (OSError, ValueError) as problem:
             cure = "is its scheduler running?"
             raise StoreError(f"no Dask cluster at {address}: {problem}", cure) from None

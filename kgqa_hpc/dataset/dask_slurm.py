@@ -43,5 +43,5 @@ def _require_accepted(script: str) -> None:
             f"--dask slurm: no sbatch here: {problem.strerror}", "run it on a login node"
         ) from None
     if asked.returncode:
-        said = asked.stderr.strip().splitlines() or ["without a reason"]
-        raise InputError(f"Slurm refuses Dask's jobs: {said[0]}", f"mend {SETTINGS}")
+        complaint = asked.stderr.strip().splitlines() or ["without a reason"]
+        raise InputError(f"Slurm refuses Dask's jobs: {complaint[0]}", f"mend {SETTINGS}")

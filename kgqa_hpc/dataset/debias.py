@@ -33,12 +33,12 @@ def left_out(candidates: Candidates, settings: Debias, seed: int) -> tuple[np.nd
     ids: list[str] = []
     for _, record in candidates.staged.records(accepted):
         ids.append(record["id"])
-        for column, found in zip(settings.columns, values, strict=True):
-            found.append(_value(record, column))
+        for column, column_values in zip(settings.columns, values, strict=True):
+            column_values.append(_value(record, column))
     counts = [Counter(column) for column in values]
     keys = [
-        -log(_uniform(seed, one)) * float(np.prod([c[v] for c, v in zip(counts, row, strict=True)]))
-        for one, *row in zip(ids, *values, strict=True)
+        -log(_uniform(seed, record_id)) * float(np.prod([c[v] for c, v in zip(counts, row, strict=True)]))
+        for record_id, *row in zip(ids, *values, strict=True)
     ]
     order = np.argsort(np.array(keys), kind="stable")
     drawn = np.sort(order[: settings.number])
@@ -72,7 +72,8 @@ def _uniform(seed: int, record: str) -> float:
 def _table(names: list[str], counts: list[Counter[str]], order: list[Counter[str]]) -> Table:
     return {
         name: {
-            value: count[value] for value, _ in sorted(by.items(), key=lambda one: (-one[1], one[0]))[:SHOWN]
+            value: count[value]
+            for value, _ in sorted(by.items(), key=lambda pair: (-pair[1], pair[0]))[:SHOWN]
         }
         for name, count, by in zip(names, counts, order, strict=True)
     }

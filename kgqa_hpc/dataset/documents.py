@@ -65,11 +65,11 @@ def first_record(path: Path) -> dict[str, object] | None:
 
 def _copy_prompts(run: RunFolder, target: Path) -> None:
     """Copy RUN/prompts to `target`, so that readers of a record can see what was asked."""
-    kept = run.prompts
-    if kept.is_dir():
+    prompts = run.prompts
+    if prompts.is_dir():
         target.mkdir()
-        for path in sorted(kept.rglob("*")):
+        for path in sorted(prompts.rglob("*")):
             if path.is_file() and not path.is_symlink():
-                copy = target / path.relative_to(kept)
+                copy = target / path.relative_to(prompts)
                 copy.parent.mkdir(parents=True, exist_ok=True)
                 shutil.copyfile(path, copy)

@@ -38,13 +38,13 @@ def near_duplicates(candidates: Candidates, threshold: float, scratch: Path) -> 
     rows = candidates.accepted
     path = scratch / "words"
     ends = _write_words(candidates, rows, path)
-    known = np.full((REMEMBERED, len(rows)), -1, np.int32)
+    remembered = np.full((REMEMBERED, len(rows)), -1, np.int32)
     links = [np.empty((2, 0), np.int32)]
     with path.open("rb", buffering=0) as file:
-        similar = partial(_similar, _reader(file.fileno(), ends), threshold, known)
+        similar = partial(_similar, _reader(file.fileno(), ends), threshold, remembered)
         for band in range(band_shape(threshold)[0]):
-            members, leaders = _sets(_hashes(candidates, rows, band), known, similar)
-            known[band % REMEMBERED, members] = leaders
+            members, leaders = _sets(_hashes(candidates, rows, band), remembered, similar)
+            remembered[band % REMEMBERED, members] = leaders
             links.append(np.stack([leaders, members]))
     path.unlink()
     return rows[_later(np.concatenate(links, axis=1), len(rows))]
@@ -80,17 +80,17 @@ def _reader(file: int, ends: np.ndarray) -> Callable[[int], set[str]]:
 
 
 def _similar(
-    grams: Callable[[int], set[str]], threshold: float, known: np.ndarray, first: int, later: int
+    grams: Callable[[int], set[str]], threshold: float, leaders: np.ndarray, earlier: int, later: int
 ) -> bool:
-    """Whether two questions are similar; `known` are leaders that earlier bands found for each question."""
-    if first in known[:, later]:
+    """Whether two questions are similar; `leaders` are those that earlier bands gave each question."""
+    if earlier in leaders[:, later]:
         return True
-    common = len(grams(first) & grams(later))
-    return common / (len(grams(first)) + len(grams(later)) - common) >= threshold
+    common = len(grams(earlier) & grams(later))
+    return common / (len(grams(earlier)) + len(grams(later)) - common) >= threshold
 
 
 def _sets(
-    hashes: np.ndarray, known: np.ndarray, similar: Callable[[int, int], bool]
+    hashes: np.ndarray, earlier_leaders: np.ndarray, similar: Callable[[int, int], bool]
 ) -> tuple[np.ndarray, np.ndarray]:
     """Questions that are similar to an earlier one of equal hash, and the first of the set that each belongs to."""
     order = np.argsort(hashes, kind="stable").astype(np.int32)
@@ -100,13 +100,13 @@ def _sets(
     shared = ~(begins & ends)
     members, begins = order[shared], begins[shared]
     leaders = members[begins][np.cumsum(begins) - 1]
-    unknown = np.flatnonzero(~np.any([leader[members] == leaders for leader in known], axis=0))
+    unknown = np.flatnonzero(~np.any([leader[members] == leaders for leader in earlier_leaders], axis=0))
     firsts: list[int] = []
     views = unknown.data, members[unknown].data, begins[unknown].data  # lists would hold objects
     for position, member, begins_set in zip(*views, strict=True):
         if begins_set:
             firsts = []
-        leader = next((first for first in firsts if similar(first, member)), member)
+        leader = next((candidate for candidate in firsts if similar(candidate, member)), member)
         if leader == member:
             firsts.append(member)
         leaders[position] = leader
@@ -118,7 +118,7 @@ def _later(links: np.ndarray, questions: int) -> np.ndarray:
     """Questions that are not the first of their connected group; `links` has shape (2, n)."""
     graph = coo_array((np.ones(links.shape[1], np.int8), tuple(links)), shape=(questions, questions))
     group = connected_components(graph, directed=False)[1]
-    first = np.unique(group, return_index=True)[1]
+    firsts = np.unique(group, return_index=True)[1]
     later = np.ones(questions, bool)
-    later[first] = False
+    later[firsts] = False
     return np.flatnonzero(later)

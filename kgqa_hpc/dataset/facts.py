@@ -152,8 +152,8 @@ def _files(run: RunFolder) -> dict[str, str]:
 
 
 def _date(run: RunFolder) -> str | None:
-    made = getattr(run.manifest(), "created", None)
-    return str(made)[:10] if made else None
+    created = getattr(run.manifest(), "created", None)
+    return str(created)[:10] if created else None
 
 
 def _summary(run: RunFolder, kind: Any, header: Mapping[str, Any]) -> list[dict[str, Any]]:

@@ -46,21 +46,22 @@ def apply_filters(
 def _duplicates(candidates: Candidates, settings: DatasetConfig, scratch: Path) -> dict[str, Any]:
     from kgqa_hpc.dataset.duplicates import REPEATED, near_duplicates
 
-    wish = settings.duplicates
-    assert wish is not None
-    counts: dict[str, Any] = {"settings": wish.model_dump()}
-    if not wish.exact and wish.near is None:
+    duplicates = settings.duplicates
+    assert duplicates is not None
+    counts: dict[str, Any] = {"settings": duplicates.model_dump()}
+    if not duplicates.exact and duplicates.near is None:
         return counts
-    reason = EXACT if wish.exact else NEAR
+    reason = EXACT if duplicates.exact else NEAR
     counts[reason] = candidates.reject_where(REPEATED, reason)  # first, so the search is spared them
-    if wish.near is not None:
-        near = candidates.reject(near_duplicates(candidates, wish.near, scratch), NEAR)
+    if duplicates.near is not None:
+        near = candidates.reject(near_duplicates(candidates, duplicates.near, scratch), NEAR)
         counts[NEAR] = counts.get(NEAR, 0) + near
     return counts
 
 
 def _contaminated(candidates: Candidates, settings: DatasetConfig) -> dict[str, Any]:
-    from kgqa_hpc.dataset.contamination import contaminated, read_test_sets
+    from kgqa_hpc.dataset.contamination import contaminated
+    from kgqa_hpc.dataset.test_sets import read_test_sets
 
     tests = read_test_sets(settings.decontaminate)
     hits = contaminated(candidates, tests, settings.window)

@@ -41,9 +41,9 @@ def render(story: dict[str, Any], *, colour: bool = False, width: int = WIDTH) -
 def _head(console: Console, story: dict[str, Any]) -> None:
     reason = f": {story['reason']}" if story["reason"] else ""
     console.print(_text(story["id"], "bold"), _text(f"{story['state']}, {story['status']}{reason}"))
-    where = story["where"]
-    record = f", record in {where['record']}" if where["record"] else ""
-    console.print(_text(f"{where['run']}: {where['anchor']}, {where['shard']}{record}", "dim"))
+    location = story["where"]
+    record = f", record in {location['record']}" if location["record"] else ""
+    console.print(_text(f"{location['run']}: {location['anchor']}, {location['shard']}{record}", "dim"))
 
 
 def _anchor(console: Console, anchor: dict[str, Any]) -> None:

@@ -126,8 +126,8 @@ def _require_newest(
     """
     changed = open_work(work.run).state != work.state
     if not changed and accounting is not None and accounting.partial and _identity(standing) != before:
-        other = standing / "accounting.json"
-        waiting = json.loads(other.read_bytes())["waiting"] if other.exists() else None
+        path = standing / "accounting.json"
+        waiting = json.loads(path.read_bytes())["waiting"] if path.exists() else None
         changed = waiting is not None and waiting < accounting.total.waiting
     if changed:
         raise StoreError(
@@ -139,10 +139,10 @@ def _require_newest(
 def _identity(folder: Path) -> tuple[int, ...] | None:
     """What tells a dataset from every other that stood under its name; None where there is none."""
     try:
-        found = (folder / "accounting.json").stat()
+        status = (folder / "accounting.json").stat()
     except OSError:
         return None
-    return found.st_dev, found.st_ino, found.st_mtime_ns
+    return status.st_dev, status.st_ino, status.st_mtime_ns
 
 
 def require_finished(work: FinishedWork, partial: bool) -> None:

@@ -67,8 +67,8 @@ def place(seed: int, record: str) -> int:
     return int.from_bytes(digest, "big")
 
 
-def drawn(places: Sequence[int], count: int) -> np.ndarray:
+def drawn(keys: Sequence[int], count: int) -> np.ndarray:
     """Which of the records with these places are drawn: bool, shape (n,), `count` of them true."""
-    chosen = np.zeros(len(places), bool)
-    chosen[np.argsort(np.array(places, np.uint64), kind="stable")[:count]] = True
+    chosen = np.zeros(len(keys), bool)
+    chosen[np.argsort(np.array(keys, np.uint64), kind="stable")[:count]] = True
     return chosen

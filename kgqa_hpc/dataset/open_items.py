@@ -27,13 +27,13 @@ def ended_items(run: RunFolder, config: RunConfig, entry: ShardEntry) -> dict[st
     Lines of a journal that are damaged do not count; the worker that goes on does them again. Raises CorruptFile,
     StoreError.
     """
-    found: dict[str, dict[str, Any]] = {}
+    ended: dict[str, dict[str, Any]] = {}
     for position in reversed(range(len(config.passes))):
         later = config.passes[position + 1 :]
         for record in _records(run, config.passes[position].name, entry):
             if has_ended(record, later):
-                found.setdefault(record["id"], {key: record[key] for key in record if key != "at"})
-    return found
+                ended.setdefault(record["id"], {key: record[key] for key in record if key != "at"})
+    return ended
 
 
 def _records(run: RunFolder, pass_name: str, entry: ShardEntry) -> Iterator[dict[str, Any]]:
@@ -56,5 +56,5 @@ def has_ended(record: dict[str, Any], later: list[PassConfig]) -> bool:
         return False
     if record["status"] == "accepted":
         return not later
-    judged = any(STEPS.get(step.use).adds == "verdict" for each in later for step in each.steps)
+    judged = any(STEPS.get(step.use).adds == "verdict" for pass_config in later for step in pass_config.steps)
     return not (judged and record["status"] == "rejected" and record["decided"])

@@ -28,7 +28,7 @@ class Published:
     upload: str
 
     def __str__(self) -> str:
-        missing = [f"missing  {one}" for one in self.missing] or ["nothing is missing"]
+        missing = [f"missing  {path}" for path in self.missing] or ["nothing is missing"]
         return "\n".join([f"{self.folder}: {len(self.files)} files", *missing, f"upload   {self.upload}"])
 
 
@@ -77,17 +77,17 @@ def _verified(dataset: Path) -> list[str]:
 def _missing(run: RunFolder, facts: Facts) -> list[str]:
     """What a reader of a published dataset looks for, each with the key that states it."""
     counts = read_accounting(run)
-    found = []
+    missing = []
     if facts.licence == UNKNOWN_LICENCE:
-        found.append("a licence: dataset.licence")
+        missing.append("a licence: dataset.licence")
     if not facts.citation:
-        found.append("how to cite it: dataset.citation")
+        missing.append("how to cite it: dataset.citation")
     if not facts.contact:
-        found.append("whom to ask: dataset.contact")
+        missing.append("whom to ask: dataset.contact")
     if counts["partial"]:
-        found.append(f"{counts['missing_shards']:,} of {counts['shards']:,} shards: kgqa run {run.path}")
+        missing.append(f"{counts['missing_shards']:,} of {counts['shards']:,} shards: kgqa run {run.path}")
     if not counts.get("splits"):
-        found.append("a split into train and test: dataset.split")
+        missing.append("a split into train and test: dataset.split")
     if not (run.report / "index.html").is_file():
-        found.append(f"the report: kgqa report {run.path}")
-    return found
+        missing.append(f"the report: kgqa report {run.path}")
+    return missing

@@ -73,8 +73,8 @@ class FinishedWork:
                 yield anchor, record
         except CorruptFile as problem:
             quarantine(self.run.quarantine, path, problem.message)
-            where = f"it lies in {self.run.quarantine} now"
-            raise CorruptFile(problem.message, f"{where}; `kgqa run {self.run.path}` redoes it") from problem
+            cure = f"it lies in {self.run.quarantine} now"
+            raise CorruptFile(problem.message, f"{cure}; `kgqa run {self.run.path}` redoes it") from problem
 
     def sampled(self) -> Iterator[tuple[ShardEntry, list[str], list[str]]]:
         """For every shard the ids and the groups of its anchors, as anchors.h5 has them.

@@ -57,7 +57,7 @@ class RecordMaker:
         counts the records of an item that yields several, from 1.
         """
         varied = {key: anchor.data[key] for key in (VARIANT.name,) if key in anchor.data}
-        found = (varied, fields, item["features"], item["annotations"])
+        sources = (varied, fields, item["features"], item["annotations"])
         return {
             "id": anchor.id if number is None else f"{anchor.id}.{number}",
             "question": fields["question"],
@@ -68,14 +68,14 @@ class RecordMaker:
             "features": item["features"],
             "provenance": provenance(anchor, item["trace"], self.origin),
             **self.kind.record(anchor, fields),
-            **{column.name: _look_up(column, found) for column in self.steps},
+            **{column.name: _look_up(column, sources) for column in self.steps},
         }
 
 
-def _look_up(column: Column, places: tuple[Mapping[str, Any], ...]) -> Any:
-    for place in places:
-        if column.name in place:
-            return fitting(place[column.name], column.type)
+def _look_up(column: Column, mappings: tuple[Mapping[str, Any], ...]) -> Any:
+    for mapping in mappings:
+        if column.name in mapping:
+            return fitting(mapping[column.name], column.type)
     return None
 
 
@@ -143,8 +143,10 @@ def record_maker(config: RunConfig, run_digest: str) -> RecordMaker:
         added = STEPS.get(settings.use).columns_for(settings)
         columns |= {column.name: column for column in added}
     kind = kind_of(config)
-    own = {column.name for column in kind.columns}
-    return RecordMaker(origin, kind, tuple(column for column in columns.values() if column.name not in own))
+    of_kind = {column.name for column in kind.columns}
+    return RecordMaker(
+        origin, kind, tuple(column for column in columns.values() if column.name not in of_kind)
+    )
 
 
 def _source(config: RunConfig) -> str | None:

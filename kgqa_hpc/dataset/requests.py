@@ -56,14 +56,14 @@ class RequestCounts:
 
     def take(self, rows: list[dict[str, Any]]) -> None:
         """Add what another one counted (`rows()`)."""
-        for other in rows:
-            row = self._row(other)
+        for counts in rows:
+            row = self._row(counts)
             for name in _COUNTS:
-                row[name] += other[name]
+                row[name] += counts[name]
             for kind in TOKENS:
-                row["tokens"][kind] += other["tokens"][kind]
+                row["tokens"][kind] += counts["tokens"][kind]
 
     def rows(self) -> list[dict[str, Any]]:
         """One row per step, prompt and engine, in an order that depends on their names alone."""
-        known = sorted(self._rows.items(), key=lambda pair: [part or "" for part in pair[0]])
-        return [row for _, row in known]
+        ordered = sorted(self._rows.items(), key=lambda pair: [part or "" for part in pair[0]])
+        return [row for _, row in ordered]

@@ -36,11 +36,11 @@ def show(
     source = open_source(RunFolder.open(folder))
     holds = where.selector(source.run.dataset, which)
     if group is not None:
-        known = list(read_accounting(source.run).get("groups", {}))
-        if group not in known:
-            raise InputError(f"no group {group!r} in this run", f"its groups: {', '.join(known)}")
-    found = filter(holds, _records(source.run.dataset / f"{which}.jsonl", group))
-    return [record for record, _ in zip(found, range(number), strict=False)]
+        groups = list(read_accounting(source.run).get("groups", {}))
+        if group not in groups:
+            raise InputError(f"no group {group!r} in this run", f"its groups: {', '.join(groups)}")
+    records = filter(holds, _records(source.run.dataset / f"{which}.jsonl", group))
+    return [record for record, _ in zip(records, range(number), strict=False)]
 
 
 def _records(path: Path, group: str | None) -> Iterator[dict[str, Any]]:
@@ -62,10 +62,10 @@ def why_none(folder: Path, which: Which) -> str:
     document = read_accounting(RunFolder.open(folder))
     counts = document.get("records", document)
     numbers = {"accepted": counts["accepted"], "rejected": sum(counts["rejected"].values())}
-    others = [
+    files = [
         f"{n:,} {name}: kgqa show {folder} --{name}" for name, n in numbers.items() if n and name != which
     ]
-    return "\n".join([f"none {which}", *others])
+    return "\n".join([f"none {which}", *files])
 
 
 def _lines(record: dict[str, Any]) -> Iterator[str]:
@@ -79,8 +79,8 @@ def _lines(record: dict[str, Any]) -> Iterator[str]:
         yield f"  evidence  {plain_line(' — '.join(map(str, triple)))}"
     for label, verdict in (record.get("verdicts") or {}).items():
         yield f"  {plain_line(label):<9} {value_text(verdict) or 'said nothing'}"
-    others = {name: value for name, value in record.items() if name not in _SHOWN}
-    for name, value in {**others, **(record.get("features") or {})}.items():
+    fields = {name: value for name, value in record.items() if name not in _SHOWN}
+    for name, value in {**fields, **(record.get("features") or {})}.items():
         if isinstance(value, str | int | float):
             yield f"  {plain_line(name):<9} {value_text(value)}"
 

@@ -40,8 +40,8 @@ class Signatures:
     """Band hashes of questions for a run's threshold. Raises InputError when rensa is not installed."""
 
     def __init__(self, config: RunConfig) -> None:
-        wish = config.dataset.duplicates
-        near = None if wish is None else wish.near
+        duplicates = config.dataset.duplicates
+        near = None if duplicates is None else duplicates.near
         self._bands, self._height = (0, 0) if near is None else band_shape(near)
         self._seed = config.seed % 2**32
         self._hasher: Any = None if near is None else _rensa()

@@ -77,12 +77,12 @@ class Stager:
     """Stages any shard of a run. Raises InputError for near duplicates without rensa."""
 
     def __init__(self, work: FinishedWork) -> None:
-        wish = work.config.dataset.duplicates
+        duplicates = work.config.dataset.duplicates
         self._work = work
         self._maker = record_maker(work.config, work.run.manifest().digest)
         self._decision = decision_of(work.config)
         self._signatures = Signatures(work.config)
-        self._compares = wish is not None and (wish.exact or wish.near is not None)
+        self._compares = duplicates is not None and (duplicates.exact or duplicates.near is not None)
 
     def write(self, name: str, folder: Path) -> None:
         """Write folder/`name`.parquet whole or not at all, without rows when the shard cannot be staged.

@@ -55,10 +55,10 @@ class Staged:
         """(row numbers, their columns) of the wanted rows, file by file; `rows` ascend, shape (n,)."""
         start = 0
         for file in self.files:
-            first, last = np.searchsorted(rows, [start, start + file.rows])
-            if first < last:
-                here = rows[first:last]
-                yield here, file.read(names).take(pa.array(here - start))
+            begin, last = np.searchsorted(rows, [start, start + file.rows])
+            if begin < last:
+                inside = rows[begin:last]
+                yield inside, file.read(names).take(pa.array(inside - start))
             start += file.rows
 
     def records(self, rows: np.ndarray) -> Iterator[tuple[int, dict[str, Any]]]:
@@ -72,9 +72,9 @@ class Staged:
         lines: pa.Array = table["record"].combine_chunks()
         if file.columns.layout() == self.columns.layout():
             return lines
-        places = file.columns.json_text()
-        records = (without_json_text(orjson.loads(f"{line}}}"), places) for line in lines.to_pylist())
-        return pa.array([orjson.dumps(self.columns.conform(one))[:-1] for one in records], pa.string())
+        paths = file.columns.json_text()
+        records = (without_json_text(orjson.loads(f"{line}}}"), paths) for line in lines.to_pylist())
+        return pa.array([orjson.dumps(self.columns.conform(record))[:-1] for record in records], pa.string())
 
 
 def survey(work: FinishedWork, folder: Path) -> tuple[Staged, Accounting]:

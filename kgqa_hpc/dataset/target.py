@@ -65,9 +65,9 @@ def next_size(target: Target, now: Standing) -> tuple[int | None, str]:
         return None, "there are no more anchors"
     factor = max(target.accepted / have * ROOM if have else STEP for have in able)
     wished = max(now.size + 1, ceil(now.size * min(factor, STEP)))
-    most, what = _affordable(target, now, growing)
+    most, limit = _affordable(target, now, growing)
     if most <= now.size:
-        return None, f"the budget of {what} allows no more"
+        return None, f"the budget of {limit} allows no more"
     return min(wished, most), "more is needed"
 
 
@@ -80,7 +80,7 @@ def _growing(now: Standing) -> set[str]:
 
 def _affordable(target: Target, now: Standing, growing: set[str]) -> tuple[int, str]:
     """The largest number that the budget allows at what an item took so far, and which part of it binds."""
-    most, what = STEP * now.size + 1, ""
+    most, limit = STEP * now.size + 1, ""
     for name, allowed in target.budget.model_dump().items():
         spent = now.spent.get(name, 0)
         if allowed is None or spent <= 0:
@@ -89,5 +89,5 @@ def _affordable(target: Target, now: Standing, growing: set[str]) -> tuple[int, 
         ended = sum(number for group, number in now.sampled.items() if group not in growing)
         size = (items - ended) // len(growing) if now.even else items
         if size < most:
-            most, what = size, name.replace("gpu_hours", "GPU-hours")
-    return most, what
+            most, limit = size, name.replace("gpu_hours", "GPU-hours")
+    return most, limit

@@ -34,7 +34,7 @@ class Where:
         conditions += map(_score, scores)
         if len(conditions) < 2:
             return cls("".join(conditions))
-        return cls(" AND ".join(f"({one}\n)" if one is condition else one for one in conditions))
+        return cls(" AND ".join(f"({part}\n)" if part is condition else part for part in conditions))
 
     def selector(self, dataset: Path, name: str) -> Callable[[Mapping[str, Any]], bool]:
         """Whether a record of a file of the dataset (accepted, rejected or lost) fits.

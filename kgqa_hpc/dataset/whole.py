@@ -44,12 +44,12 @@ def read_sums(dataset: Path) -> dict[str, str]:
         raise damaged(path) from None
 
 
-def write_sums(folder: Path, known: dict[str, str]) -> None:
-    """SHA256SUMS of all files of a folder, in the form `sha256sum --check` reads; `known` spares reading."""
+def write_sums(folder: Path, digests: dict[str, str]) -> None:
+    """SHA256SUMS of all files of a folder, in the form `sha256sum --check` reads; `digests` spares reading."""
     files = sorted(
         (path.relative_to(folder).as_posix(), path) for path in folder.rglob("*") if path.is_file()
     )
-    lines = [f"{known.get(name) or sha256_of(path)}  {name}\n" for name, path in files]
+    lines = [f"{digests.get(name) or sha256_of(path)}  {name}\n" for name, path in files]
     (folder / SUMS).write_text("".join(lines), encoding="utf-8")
 
 
@@ -59,12 +59,12 @@ def read_accounting_file(dataset: Path) -> dict[str, Any]:
     path = dataset / "accounting.json"
     try:
         with disk_errors(path), open(open_regular(path), "rb") as file:
-            found = orjson.loads(file.read())
+            accounting = orjson.loads(file.read())
     except ValueError:
         raise damaged(path) from None
-    if not isinstance(found, dict) or not isinstance(found.get("groups"), dict):
+    if not isinstance(accounting, dict) or not isinstance(accounting.get("groups"), dict):
         raise damaged(path)
-    return found
+    return accounting
 
 
 def damaged(path: Path) -> CorruptFile:

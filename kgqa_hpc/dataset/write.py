@@ -69,9 +69,9 @@ class Fate:
     bytes: np.ndarray
     parts: tuple[str, ...]
 
-    def rows(self, wanted: Callable[[Outcome], bool]) -> np.ndarray:
+    def rows(self, holds: Callable[[Outcome], bool]) -> np.ndarray:
         """Rows with a wanted outcome, ascending."""
-        return np.flatnonzero(np.array([wanted(outcome) for outcome in self.outcomes], bool)[self.codes])
+        return np.flatnonzero(np.array([holds(outcome) for outcome in self.outcomes], bool)[self.codes])
 
     def endings(self, rows: np.ndarray) -> pa.Array:
         """The ends of the lines of these rows."""
@@ -87,7 +87,7 @@ def fate_of(candidates: Candidates) -> Fate:
     named = {
         "code": pa.array(range(len(outcomes)), pa.int32()),
         **{
-            name: pa.array([getattr(one, name) for one in outcomes], pa.string())
+            name: pa.array([getattr(outcome, name) for outcome in outcomes], pa.string())
             for name in ("file", "reason", "part")
         },
     }
@@ -119,9 +119,9 @@ def write_dataset(
         for stem in (*accepted, REJECTED):
             rows = fate.rows(_with_stem(stem))
             bounds = cuts(fate.bytes[rows], part_bytes)
-            for number, (first, end) in enumerate(bounds):
+            for number, (begin, end) in enumerate(bounds):
                 path = folder / part_name(stem, number, len(bounds))
-                futures.append(pool.submit(_write_parquet, path, schema, staged, fate, rows[first:end]))
+                futures.append(pool.submit(_write_parquet, path, schema, staged, fate, rows[begin:end]))
         for done, future in enumerate(as_completed(futures), start=1):
             future.result()
             progress(done / len(futures))
@@ -139,11 +139,11 @@ def final_lines(staged: Staged, fate: Fate, rows: np.ndarray) -> Iterator[pa.Arr
     """The lines of records for these rows, with their decided fields, by staged file."""
     start = 0
     for file in staged.files:
-        first, last = np.searchsorted(rows, [start, start + file.rows])
-        if first < last:
-            here = rows[first:last]
-            table = file.read(["record"]).take(pa.array(here - start))
-            yield pc.binary_join_element_wise(staged.lines(file, table), fate.endings(here), "")
+        begin, last = np.searchsorted(rows, [start, start + file.rows])
+        if begin < last:
+            inside = rows[begin:last]
+            table = file.read(["record"]).take(pa.array(inside - start))
+            yield pc.binary_join_element_wise(staged.lines(file, table), fate.endings(inside), "")
         start += file.rows
 
 

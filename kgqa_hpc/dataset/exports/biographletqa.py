@@ -66,14 +66,14 @@ class _InStep:
         self._items = _items(work)
         self._row, self._item = 0, {"id": None}
 
-    def find(self, wanted: str) -> tuple[int, dict[str, Any]]:
+    def find(self, pair_id: str) -> tuple[int, dict[str, Any]]:
         """The item `wanted` and its row in anchors.h5; never one before the last."""
-        while self._item["id"] != wanted:
+        while self._item["id"] != pair_id:
             try:
                 self._row, self._item = next(self._items)
             except StopIteration:
                 raise InputError(
-                    f"{wanted} does not stand in the order of the sample",
+                    f"{pair_id} does not stand in the order of the sample",
                     "merge again, with dataset.order as it is",
                 ) from None
         return self._row, self._item
@@ -86,7 +86,7 @@ class _ById:
         self._file = TemporaryFile(dir=folder)  # noqa: SIM115 - read as long as this lives
         rows, keys, ends = array("q"), array("q"), array("q", [0])
         for row, item in _items(work):
-            trace = [{"step": one["step"], "text": one["text"]} for one in item["trace"]]
+            trace = [{"step": entry["step"], "text": entry["text"]} for entry in item["trace"]]
             rows.append(row)
             keys.append(hash(item["id"]))
             ends.append(ends[-1] + self._file.write(orjson.dumps({"id": item["id"], "trace": trace})))
@@ -94,15 +94,15 @@ class _ById:
         self._order = np.argsort(np.array(keys, np.int64), kind="stable")
         self._keys = np.array(keys, np.int64)[self._order]
 
-    def find(self, wanted: str) -> tuple[int, dict[str, Any]]:
+    def find(self, pair_id: str) -> tuple[int, dict[str, Any]]:
         """The item `wanted` and its row in anchors.h5."""
-        first, end = (np.searchsorted(self._keys, hash(wanted), side) for side in ("left", "right"))
-        for place in self._order[first:end].tolist():  # more than one where hashes are equal
-            self._file.seek(self._ends[place])
-            item = orjson.loads(self._file.read(self._ends[place + 1] - self._ends[place]))
-            if item["id"] == wanted:
-                return self._rows[place], item
-        raise InputError(f"{wanted} is none of this run's items", "merge again")
+        start, end = (np.searchsorted(self._keys, hash(pair_id), side) for side in ("left", "right"))
+        for position in self._order[start:end].tolist():  # more than one where hashes are equal
+            self._file.seek(self._ends[position])
+            item = orjson.loads(self._file.read(self._ends[position + 1] - self._ends[position]))
+            if item["id"] == pair_id:
+                return self._rows[position], item
+        raise InputError(f"{pair_id} is none of this run's items", "merge again")
 
 
 def _items(work: FinishedWork) -> Iterator[tuple[int, dict[str, Any]]]:

@@ -34,7 +34,7 @@ class Triples:
             _write(folder / f"{split}.tsv", [("head", "relation", "tail", "pairs"), *rows])
         _write(
             folder / "nodes.tsv",
-            [("id", "name", "type"), *((id, *rest) for id, rest in sorted(nodes.items()))],
+            [("id", "name", "type"), *((id, *attributes) for id, attributes in sorted(nodes.items()))],
         )
 
 
