@@ -73,12 +73,12 @@ class TextStream(io.RawIOBase):
             names = [name for name in archive.namelist() if not name.endswith("/")]
             if len(names) == 1:
                 return archive.open(names[0])
-            what, cure = f"holds {len(names)} files", "unpack it and name the file"
+            problem_text, cure = f"holds {len(names)} files", "unpack it and name the file"
         except zipfile.BadZipFile as problem:
-            what, cure = f"damaged zip file: {problem}", "copy it again"
+            problem_text, cure = f"damaged zip file: {problem}", "copy it again"
         except (RuntimeError, NotImplementedError) as problem:  # encrypted, or packed in another way
-            what, cure = f"cannot be unpacked: {problem}", "unpack it and name the file"
-        raise self._error(f"{self.path.name}: {what}", cure)
+            problem_text, cure = f"cannot be unpacked: {problem}", "unpack it and name the file"
+        raise self._error(f"{self.path.name}: {problem_text}", cure)
 
     def _begin(self) -> None:
         """Refuse what is empty or UTF-16, drop the byte order mark."""
