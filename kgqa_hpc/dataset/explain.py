@@ -126,13 +126,13 @@ def _find(run: RunFolder, record_id: str) -> tuple[int, Anchor]:
 
 
 def _only_beginning(run: RunFolder, beginning: str, ids: list[str]) -> int:
-    rows = [row for row, id_ in enumerate(ids) if beginning and id_.startswith(beginning)]
+    rows = [row for row, item_id in enumerate(ids) if beginning and item_id.startswith(beginning)]
     if len(rows) == 1:
         return rows[0]
     if rows:
         examples = ", ".join(ids[row] for row in rows[:3])
         raise InputError(f"{beginning}: {len(rows):,} items begin so: {examples}, …", "give more of the id")
-    near = sorted(ids, key=lambda id_: (-_common(id_, beginning), id_))[:3]
+    near = sorted(ids, key=lambda item_id: (-_common(item_id, beginning), item_id))[:3]
     raise InputError(
         f"{beginning}: no such item among the {len(ids):,} of {run.path}",
         f"the nearest are {', '.join(near)}",
