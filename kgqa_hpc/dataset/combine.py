@@ -1,9 +1,9 @@
-"""Several merged runs as one dataset: every id once, columns united, each run's records as they are.
+"""`kgqa combine`: several merged runs as one dataset, with every id once and the columns of all runs.
 
-Records are taken as their runs published them: decided and filtered. `provenance.run` says which run one is of. The
-first run that accepted an id gives its record, else the first that has it; the others are counted as `combined`. What
-does not fit the conditions is counted as `filtered`, and where runs are mixed in shares, accepted records beyond a
-run's share as `not drawn`: every record of a run is counted once.
+Records keep the decisions of their runs; `provenance.run` names the run. Of several records with the same id the
+first accepted one is kept, else the first; the others are counted as `combined`. Records that do not match the
+condition are counted as `filtered`, and with shares, accepted records beyond a run's share as `not drawn`. So every
+record of a run is counted once.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ from kgqa_hpc.store.run_folder import RunFolder
 
 CHUNK = 1000  # records of a staged file
 FILES = ("accepted", "rejected")
-MUST_AGREE = ("prompts", "passes")  # sections of a fingerprint: what wrote and judged
+MUST_AGREE = ("prompts", "passes")  # sections of a fingerprint that describe writer and judges
 COUNTS = (*FILES, "combined", "filtered", "not drawn")
 
 
@@ -64,7 +64,7 @@ def combine(
         )
     for run in runs:
         open_source(run)
-        where.selector(run.dataset, FILES[0])  # a wrong condition is told before anything is written
+        where.selector(run.dataset, FILES[0])  # raises for a wrong condition before anything is written
     if not mixed:
         _require_alike(runs)
     refuse_foreign(out)
@@ -85,7 +85,7 @@ def combine(
 def _write(
     folder: Path, runs: Sequence[RunFolder], where: Where, mixture: Mixture | None
 ) -> list[dict[str, int]]:
-    """Write what is kept; returns the counts of each run."""
+    """Write the combined records; returns the counts of each run."""
     scratch = folder / ".scratch"
     scratch.mkdir()
     staged = _stage(runs, where, scratch)
@@ -104,9 +104,10 @@ def _write(
 
 
 def _stage(runs: Sequence[RunFolder], where: Where, scratch: Path) -> Staged:
-    """All records of all runs, accepted ones first, in staged files whose `grp` is the number of the run.
+    """Staged files of the records of all runs, accepted ones first.
 
-    `status` is that of the record in its run, or `filtered`; `same` a digest of its id.
+    Column `grp` is the position of the run, `status` the record's status in its run or `filtered`, `same` a digest of
+    its id.
     """
     columns = _declared(runs)
     files: list[StagedFile] = []
@@ -135,7 +136,7 @@ def _write_chunk(
     file: str,
     names: Sequence[str],
 ) -> StagedFile:
-    """Stage records of a file of a run; all have these members, null where their run has none."""
+    """Stage records of one file of a run with the members `names`, null where the run does not have one."""
     columns, rows = Columns(), []
     for record in records:
         fits = holds(record)
@@ -150,7 +151,7 @@ def _write_chunk(
     return StagedFile(path, len(rows), columns)
 
 
-# Records whose id an earlier record that fits the conditions has.
+# Records whose id is that of an earlier record that matches the condition.
 _REPEATED = """row IN (
   SELECT row FROM candidate WHERE status <> 'filtered'
   QUALIFY row_number() OVER (PARTITION BY same ORDER BY row) > 1
@@ -195,14 +196,14 @@ def _declared(runs: Sequence[RunFolder]) -> Columns:
 
 
 def _without_nulls(record: dict[str, Any]) -> dict[str, Any]:
-    """Without the labels this record never reached, which merge filled in."""
+    """The record without the null labels that merge added for steps it never reached."""
     parameters = {k: v for k, v in record["provenance"]["parameters"].items() if v is not None}
     verdicts = {k: v for k, v in record["verdicts"].items() if v is not None}
     return {**record, "verdicts": verdicts, "provenance": {**record["provenance"], "parameters": parameters}}
 
 
 def _records(run: RunFolder, name: str) -> Iterator[dict[str, Any]]:
-    """Records as they were before their run made JSON text of a field: which fields are is for all runs to say."""
+    """Records of a file with JSON text parsed again: which fields become JSON text depends on all runs together."""
     paths = read_accounting(run).get("json_text", [])
     require_whole(run.dataset, f"{name}.jsonl")
     with (run.dataset / f"{name}.jsonl").open("rb") as file:

@@ -1,6 +1,6 @@
-"""README.md of a combined dataset: which files are accepted and rejected records, and which runs they are of.
+"""README.md of a combined dataset: its files of accepted and rejected records, and a table of its runs.
 
-Without it a reader that looks for data files by itself (`datasets`) takes accepted and rejected records together.
+Without the front matter, `datasets` would load accepted and rejected records together.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from kgqa_hpc.store.run_folder import RunFolder
 def write_combined_card(
     folder: Path, runs: Sequence[RunFolder], document: Mapping[str, Any], sums: dict[str, str]
 ) -> None:
-    """Write folder/README.md; `document` is combined.json, `sums` are sha256 by file name."""
+    """Write folder/README.md; `document` is the content of combined.json, `sums` maps file names to sha256."""
     files = [
         DataFile(name, "train", tuple(sorted(path.name for path in folder.glob(f"{name}-*.parquet"))), folder)
         for name in ("accepted", "rejected")

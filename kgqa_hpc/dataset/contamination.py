@@ -1,8 +1,8 @@
-"""Accepted records that contain a test item: a model must not be trained on the set it is tested on.
+"""The search for accepted records that contain a test item, which a model must not be trained on.
 
-A record is contaminated when its question or answer shares `window` words in a row with a test item's question or
-long answer, or holds a whole question that is shorter. Words are compared in lower case and without punctuation,
-so text that was wrapped again hides nothing. Questions of one or two words are left aside: they are in everything.
+A record is contaminated when its question or answer shares `window` consecutive words with a test item's question
+or long answer, or contains a shorter test question as a whole. Words are compared in lower case and without
+punctuation, so line breaks do not matter. Test questions of one or two words are skipped: most texts contain them.
 """
 
 from __future__ import annotations
@@ -16,14 +16,14 @@ from kgqa_hpc.dataset.candidates import Candidates
 from kgqa_hpc.dataset.test_sets import SHORTEST, EvaluationTexts, visible_words
 from kgqa_hpc.errors import InputError
 
-_FACTOR = np.uint64(0x100000001B3)  # odd, so that every position in a window counts
-BATCH = 1000  # records looked at together
+_FACTOR = np.uint64(0x100000001B3)  # multiplier of the rolling hash; odd, so no position of a window is lost
+BATCH = 1000  # records compared at once
 
 
 def contaminated(candidates: Candidates, tests: list[EvaluationTexts], window: int) -> np.ndarray:
-    """Numbers of the accepted rows that contain a test item.
+    """Row numbers of the accepted records that contain a test item: int64, ascending.
 
-    Raises InputError for a test set that holds nothing to look for.
+    Raises InputError for a test set without a text that is long enough.
     """
     vocabulary = _Vocabulary()
     forbidden = _wanted(tests, window, vocabulary)
@@ -36,7 +36,7 @@ def contaminated(candidates: Candidates, tests: list[EvaluationTexts], window: i
 
 
 def _wanted(tests: list[EvaluationTexts], window: int, vocabulary: _Vocabulary) -> dict[int, np.ndarray]:
-    """By length in words the sorted hashes of what must not occur."""
+    """Sorted hashes of the word windows that must not occur, by their length in words."""
     hashes: dict[int, list[np.ndarray]] = {}
     for test in tests:
         if test.left_aside(window) == len(test.texts):
@@ -57,7 +57,7 @@ def _wanted(tests: list[EvaluationTexts], window: int, vocabulary: _Vocabulary) 
 
 
 def _hits(batch: list[tuple[int, np.ndarray]], forbidden: dict[int, np.ndarray]) -> list[int]:
-    """Rows of a batch whose text holds any of the wanted windows."""
+    """Row numbers of the texts of a batch that contain a forbidden window."""
     hits: list[int] = []
     for length, hashes in forbidden.items():
         windows = [_windows(text, length) for _, text in batch]
@@ -68,7 +68,7 @@ def _hits(batch: list[tuple[int, np.ndarray]], forbidden: dict[int, np.ndarray])
 
 
 def _windows(text: np.ndarray, length: int) -> np.ndarray:
-    """64-bit hashes of every `length` words in a row."""
+    """64-bit hashes of all windows of `length` consecutive words: uint64, shape (words - length + 1,)."""
     number = len(text) - length + 1
     if number <= 0:
         return np.empty(0, np.uint64)
@@ -79,7 +79,7 @@ def _windows(text: np.ndarray, length: int) -> np.ndarray:
 
 
 class _Vocabulary:
-    """A random 64-bit number for every word, the same in every run."""
+    """A 64-bit hash for every word, the same in every run."""
 
     def __init__(self) -> None:
         self._numbers: dict[str, int] = {}

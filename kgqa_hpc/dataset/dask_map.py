@@ -1,7 +1,7 @@
-"""Staging on a Dask cluster that a site has anyway: a map over the names of the shards.
+"""Staging on a Dask cluster: a map over the names of the shards.
 
-The workers see the run under the same path (a shared file system) and have kgqa_hpc installed. Which worker stages
-which shard changes no byte. Needs the extra `dask`.
+The workers need kgqa_hpc and a shared file system on which the run has the same path. The assignment of shards to
+workers does not affect the dataset. Needs the extra `dask`.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ SLURM = "slurm"
 
 @contextmanager
 def stage_by_dask(address: str) -> Iterator[Stage]:
-    """Staging by the cluster at `address`, or by Slurm jobs of its own (`slurm`).
+    """A `Stage` on the Dask cluster at `address`, or on a new cluster of Slurm jobs (`slurm`).
 
     Raises InputError when Dask is not installed or Slurm refuses its jobs; StoreError when the cluster cannot be
     reached.
@@ -56,11 +56,11 @@ def _stage(client: Any, work: FinishedWork, scratch: Path, shard_done: Callable[
 
 
 def _stage_shard(name: str, run: str, folder: str) -> None:
-    """On a worker."""
+    """Stage a shard; runs on a Dask worker."""
     _stager(run, folder).write(name, Path(folder))
 
 
 @lru_cache(1)
 def _stager(run: str, folder: str) -> Stager:
-    """Opened once per worker and merge: every merge has a folder of its own."""
+    """The stager of a worker, opened once per merge: every merge has its own folder."""
     return Stager(open_work(RunFolder.open(Path(run))))

@@ -1,8 +1,8 @@
-"""A smaller dataset in which rare values are as frequent as can be (QAProt, Algorithm 1).
+"""Balanced sampling: a smaller dataset in which rare values are as frequent as possible (QAProt, Algorithm 1).
 
-Every record weighs the product, over the chosen columns, of one over how often its value occurs; records are drawn by
-weight without replacement. The draw is that of successive sampling, by exponential keys (Efraimidis and
-Spirakis, 2006): each record's key follows from the seed and its id, so the draw depends on no order.
+The weight of a record is the product, over the chosen columns, of 1 / (number of records with its value). Records are
+drawn by weight without replacement, by exponential keys (Efraimidis and Spirakis, 2006). A record's key depends on
+the seed and its id alone, so the draw does not depend on the order of records.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ Table = dict[str, dict[str, int]]
 
 
 def left_out(candidates: Candidates, settings: Debias, seed: int) -> tuple[np.ndarray, Table, Table]:
-    """Numbers of the accepted rows that were not drawn, and the most frequent values before and after.
+    """Row numbers of the accepted records that were not drawn, and the most frequent values before and after.
 
     Raises InputError when records have no such column.
     """

@@ -1,8 +1,7 @@
-"""The whole story of one item: anchor, prompts as sent, raw answers, verdicts, versions, where it lies.
+"""The history of one item: its anchor, prompts, raw answers, verdicts, versions and files.
 
-Prompts are not stored with every item; they are rendered again from the prompt modules. Each request carries
-the sha256 of its module, so a text that has changed since is recognised, and then not shown as if it had been
-sent.
+Prompts are not stored with the item but rendered again from the prompt modules. Each request holds the sha256 of
+its module; a prompt whose module has changed since is not shown.
 """
 
 from __future__ import annotations
@@ -41,7 +40,7 @@ __all__ = ["explain", "render"]
 
 @dataclass(frozen=True, slots=True)
 class _Place:
-    """Where an item's record was found, and how far that is from done."""
+    """The file that holds an item's record, and the state of the item."""
 
     state: str  # finished | in flight | waiting
     shard: str
@@ -96,7 +95,7 @@ def explain(folder: Path, item: str) -> dict[str, Any]:
 
 
 def recorded(run: RunFolder, config: RunConfig, record_id: str) -> tuple[Anchor, dict[str, Any] | None]:
-    """An anchor and what is recorded of its item, None while it waits. Raises as `explain`."""
+    """An anchor and the stored record of its item, None while the item is waiting. Raises as `explain`."""
     if not run.anchors.exists():
         raise InputError(f"{run.path}: nothing was sampled yet", f"first: kgqa sample {run.path}")
     row, anchor = _find(run, record_id)
@@ -104,7 +103,7 @@ def recorded(run: RunFolder, config: RunConfig, record_id: str) -> tuple[Anchor,
 
 
 def _record_of(record_id: str, item: str, story: dict[str, Any]) -> dict[str, Any]:
-    """The record that an id ID.NUMBER names; nothing for the id of an item."""
+    """The record with the id ID.NUMBER; empty for the id of an item."""
     number = record_id.removeprefix(f"{item}.")
     if record_id == number:
         return {}
@@ -140,7 +139,7 @@ def _only_beginning(run: RunFolder, beginning: str, ids: list[str]) -> int:
 
 
 def _common(left_id: str, right_id: str) -> int:
-    """How many characters two ids share from their beginning."""
+    """Length of the common beginning of two ids."""
     return next(
         (n for n, (a, b) in enumerate(zip(left_id, right_id, strict=False)) if a != b),
         min(len(left_id), len(right_id)),
@@ -167,7 +166,7 @@ def _in_result(path: Path, item: str) -> tuple[Path, dict[str, Any]] | None:
 
 
 def _journaled(run: RunFolder, pass_name: str, shard: str, item: str) -> tuple[Path, dict[str, Any]] | None:
-    """The journal and the record in which the item got farthest."""
+    """The most advanced record of the item among all journals of its shard, with its file."""
     candidates = [
         (path, record)
         for path in journals_of(run.results(pass_name), shard)
@@ -182,7 +181,7 @@ def _journaled(run: RunFolder, pass_name: str, shard: str, item: str) -> tuple[P
 
 
 def _outcome(run: RunFolder, config: RunConfig, record: dict[str, Any]) -> tuple[str, str | None]:
-    """Status and reason as the dataset has them: today's decision, and the filters of the last merge."""
+    """Status and reason in the dataset: by the present decision rule and the filters of the last merge."""
     if record["status"] == "open":
         return "open", record["reason"]
     counts = run.dataset / "accounting.json"
@@ -216,7 +215,9 @@ def _reason_in(rejected: Path, item: str) -> str | None:
 
 
 def _steps(config: RunConfig, prompts: Path | None, anchor: Anchor) -> dict[str, Step | str]:
-    """The steps of the item's passes by name, or why a pass's prompts cannot be loaded any more."""
+    """The steps of the item's passes by label; a message instead, where the prompts of a pass cannot be loaded any
+    more.
+    """
     steps: dict[str, Step | str] = {}
     for settings in config.passes:
         if settings.variant not in (None, anchor.data.get("variant")):
@@ -229,7 +230,7 @@ def _steps(config: RunConfig, prompts: Path | None, anchor: Anchor) -> dict[str,
 
 
 def _given(config: RunConfig, anchor: Anchor, record: dict[str, Any]) -> list[dict[str, Any]]:
-    """The item's steps in order: label, entry, how often it was asked, and the values of its columns."""
+    """The item's steps in order: label, entry, number of requests, and the values of the step's columns."""
     values = {**record["features"], **record["output"], **record["annotations"]}
     asked = [entry["step"] for entry in record["trace"]]
     return [
@@ -252,12 +253,12 @@ def _given(config: RunConfig, anchor: Anchor, record: dict[str, Any]) -> list[di
 def _requests(
     anchor: Anchor, record: dict[str, Any], steps: dict[str, Step | str], config: RunConfig
 ) -> list[dict[str, Any]]:
-    """The trace with the messages that were sent, or the reason why they cannot be shown."""
+    """The trace with the messages of each request, or a note why they cannot be shown."""
     chain = [step for step in steps.values() if isinstance(step, Step)]
     item = begin(kind_of(config), anchor)
     of = {step.label: step.of(item) for step in chain}
     notes = [_note(entry, steps, of) for entry in record["trace"]]
-    # What lies behind a step that is gone or another now does not follow from the recorded answers any more.
+    # Prompts after a removed or changed step cannot be rendered from the recorded answers any more.
     whole = [
         entry
         for entry, _ in takewhile(lambda pair: pair[1] is None, zip(record["trace"], notes, strict=True))

@@ -1,8 +1,8 @@
-"""Merge by several processes on any nodes: staging a shard is a leased task, and so is writing the dataset.
+"""`kgqa merge RUN --shared`: a merge by several processes on any nodes, each started with this command.
 
-Every process runs `kgqa merge RUN --shared`. Staged files lie in a hidden folder beside the dataset, named by the
-results and the settings they are made from, so no process uses the files of another merge. When all are there, one
-process takes the last task: it decides, writes, and removes the folder. The others end when they find it gone.
+Staging a shard is a leased task, and so is writing the dataset. Staged files lie in a hidden folder beside the dataset;
+its name is a digest of results and settings, so no process uses the files of another merge. When all are there, one
+process takes the last task: it decides, writes, and removes the folder. The others end when the folder is gone.
 """
 
 from __future__ import annotations
@@ -123,7 +123,9 @@ class _SharedFolder:
 
 @contextmanager
 def _shared_folder(path: Path) -> Iterator[_SharedFolder]:
-    """The folder of that path, made where it is missing: others remove it when they are done."""
+    """The opened folder of a shared merge, made if it is missing; a process that is done may remove it at any
+    moment.
+    """
     descriptor = None
     while descriptor is None:
         make_folder(path)

@@ -1,4 +1,4 @@
-"""Items to read: the records of a dataset as text, one after the other."""
+"""`kgqa show`: the records of a dataset as text."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from kgqa_hpc.store.regular import open_regular
 from kgqa_hpc.store.run_folder import RunFolder
 from kgqa_hpc.text.plain_text import plain_line
 
-_SHOWN = COMMON_NAMES | {"status", "attempts"}  # members that are told otherwise, or belong to the run
+_SHOWN = COMMON_NAMES | {"status", "attempts"}  # members shown elsewhere, or the same for the whole run
 Which = Literal["accepted", "rejected", "lost"]
 
 
@@ -29,7 +29,7 @@ def show(
     number: int = 20,
     where: Where = EVERY,
 ) -> list[dict[str, Any]]:
-    """The first `number` records of a file of the dataset, of one group and of what fits `where` if wanted.
+    """The first `number` records of a file of the dataset, of `group` if given, that match `where`.
 
     Raises InputError when there is no dataset, no such group among the sampled ones, or no wanted column.
     """
@@ -53,12 +53,12 @@ def _records(path: Path, group: str | None) -> Iterator[dict[str, Any]]:
 
 
 def render(records: list[dict[str, Any]]) -> str:
-    """The text: id, group and fate; question, answer, evidence, what the judges said."""
+    """The text of records: id, group and outcome; question, answer, evidence, verdicts."""
     return "\n\n".join("\n".join(_lines(record)) for record in records)
 
 
 def why_none(folder: Path, which: Which) -> str:
-    """A sentence for an empty answer: how many records the other files have, and how to see them."""
+    """A sentence for an empty list: the number of records in the other files, and the command that shows them."""
     document = read_accounting(RunFolder.open(folder))
     counts = document.get("records", document)
     numbers = {"accepted": counts["accepted"], "rejected": sum(counts["rejected"].values())}
@@ -86,7 +86,7 @@ def _lines(record: dict[str, Any]) -> Iterator[str]:
 
 
 def value_text(value: Any) -> str:
-    """A value of a record on one line: `name: value, …` of a mapping, yes and no, long texts cut."""
+    """A value of a record on one line: mappings as `name: value, …`, booleans as yes and no, long texts cut."""
     if isinstance(value, dict):
         return ", ".join(f"{plain_line(name)}: {value_text(part)}" for name, part in value.items())
     text = {True: "yes", False: "no"}[value] if isinstance(value, bool) else plain_line(str(value))

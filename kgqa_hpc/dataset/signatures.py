@@ -1,8 +1,7 @@
 """MinHash signatures of accepted questions, cut into bands: columns that staging adds to find near duplicates.
 
-A signature of 128 permutations (rensa) is cut into bands; questions that agree in a whole band are compared
-(duplicates.py). The height of a band follows from the threshold, so that a pair at it is missed in less than one of a
-thousand cases.
+A signature of 128 permutations (rensa) is cut into bands; questions with an equal band are compared (duplicates.py).
+The height of a band is the largest at which a pair at the threshold is missed with a probability below 0.001.
 """
 
 from __future__ import annotations

@@ -1,10 +1,10 @@
-"""Accepted records divided into parts that share nothing, so that a model never sees a test item's evidence.
+"""The split of accepted records into parts without common evidence, so that a model never trains on a test item's.
 
-Records that share a value of what is divided by belong together: by `nodes`, all records connected through
-shared nodes; by `sequence_cluster`, all whose sequences are similar; by a column, all with the same value.
-Such a group goes whole to one part. Groups are placed largest first, equal ones in a seeded order, each where
-the part's share is least filled. One group may be larger than any part should be (nodes often connect most of
-a dataset): then the shares cannot be met, and the accounting says so.
+Records that share a value of `split.by` form a group: by `nodes`, all records connected through shared nodes; by
+`sequence_cluster`, all with similar sequences; by a column, all with the same value. A group goes to one part as a
+whole. Groups are placed largest first (equal sizes in a seeded order), each into the part whose share is least filled.
+A group may be larger than every part should be (nodes often connect most of a dataset): then the shares cannot be met,
+and the accounting shows it.
 """
 
 from __future__ import annotations
@@ -60,10 +60,10 @@ def divide(candidates: Candidates, split: Split | None, seed: int) -> dict[str, 
 
 
 def _values(candidates: Candidates, rows: np.ndarray, by: str) -> tuple[np.ndarray, list[str], pa.Array]:
-    """What each accepted record must not share with another part.
+    """The values by which the accepted records are grouped.
 
-    Returns pairs of a record's and a value's number (int64, shape (2, n)), the values by number, and digests of the
-    records' questions, which may repeat.
+    Returns pairs (position of a record, number of a value) as int64 of shape (2, n), the values by number, and a digest
+    of each record's question.
     """
     numbers: dict[str, int] = {}
     owners, values, questions = array("q"), array("q"), []

@@ -1,10 +1,10 @@
 """Staging, the first phase of merge: a finished shard becomes one Parquet file of candidate records.
 
-Each candidate is a row: its outcome so far, its texts, and its record as a line of JSON without the fields that are
-decided later. What is known of the whole shard (`ShardFacts`) lies in the file's metadata. Staged files follow from
-the results and the configuration alone, so it does not matter which process makes them, or twice.
+Each candidate is a row: its outcome so far, its lengths, and its record as a line of JSON without the fields that are
+decided later. Counts of the whole shard (`ShardFacts`) lie in the file's metadata. Staged files depend on the results
+and the configuration alone, so any process may make them, even twice.
 
-A shard that cannot be staged has a staged file too, which holds the error: the merge raises all errors together.
+A shard that cannot be staged gets a staged file with the error instead of rows: the merge raises all errors together.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ SCHEMA = pa.schema(
 
 @dataclass(slots=True)
 class ShardFacts:
-    """What is known of a shard beside its rows.
+    """Facts about a shard, stored beside its rows.
 
     `sampled`: digest of ids and groups of its anchors; `waiting`: groups of the items that have not ended; `lists`:
     (group, status, reason) of items that yielded a list of records; `requests`: RequestCounts.rows(); `columns`:
@@ -74,7 +74,7 @@ class ShardFacts:
 
 
 class Stager:
-    """Stages any shard of a run. Raises InputError for near duplicates without rensa."""
+    """Stager of the shards of a run. Raises InputError when near duplicates are wanted and rensa is missing."""
 
     def __init__(self, work: FinishedWork) -> None:
         duplicates = work.config.dataset.duplicates
@@ -134,7 +134,7 @@ class Stager:
         return table.replace_schema_metadata(facts)
 
 
-# What is read once or twice is compressed quickly.
+# Staged files are read once or twice: fast compression is best.
 _FORMAT: dict[str, Any] = {
     "compression": "lz4",
     "use_dictionary": ["grp", "status", "reason"],
@@ -151,7 +151,7 @@ def write_staged(path: Path, table: pa.Table) -> None:
 
 
 class _Shard:
-    """Collects the rows and the facts of one shard."""
+    """The rows and the facts of a shard, collected item by item."""
 
     def __init__(self, maker: Any, decision: Any) -> None:
         self._maker = maker
@@ -165,7 +165,10 @@ class _Shard:
         self.facts = ShardFacts()
 
     def add(self, anchor: Anchor, item: dict[str, Any] | None) -> None:
-        """All rows of one item: one record, one lost line, or its list of records; None: it has not ended."""
+        """Add the rows of an item: its record, its line in lost.jsonl, or its list of records.
+
+        `item` is None if unfinished.
+        """
         self.ids.append(anchor.id)
         self._groups.append(anchor.group)
         if item is None:
@@ -184,7 +187,7 @@ class _Shard:
         self._row(anchor, status, reason, record, lost, single=True)
 
     def _outcome(self, item: Mapping[str, Any]) -> tuple[str, str | None]:
-        """Status and reason by the rule of today's configuration; as a step left it where no verdict decided."""
+        """Status and reason by the present decision rule, or as a step set them where no verdict decided."""
         if item["status"] not in STATUSES:
             raise AccountingError(
                 f"an item ended with the status {item['status']!r}, which is no outcome", "please report it"
@@ -232,7 +235,7 @@ class _Shard:
         )
 
     def finished(self) -> list[dict[str, Any]]:
-        """All rows, every record a line of JSON with the columns of any, once all items were added."""
+        """All rows after the last item, each record as a line of JSON with the columns of the shard."""
         self.facts.sampled = sampled_digest(self.ids, self._groups)
         self.facts.requests, self.facts.columns = self._requests.rows(), self._columns.state()
         write_lines(self._rows, self._columns)
@@ -240,12 +243,12 @@ class _Shard:
 
 
 def write_lines(rows: list[dict[str, Any]], columns: Columns) -> None:
-    """Turn the records of rows into staged lines of JSON with all columns, in place."""
+    """Replace the records of rows by staged lines of JSON with all columns, in place."""
     plain = columns.plain()
     for row in rows:
         if (record := row["record"]) is not None:
             line = orjson.dumps(record)
-            row["bytes"] = len(line)  # without nulls, whose number depends on the shard
+            row["bytes"] = len(line)  # before nulls are added, whose number depends on the shard
             if not (plain and columns.complete(record)):
                 line = orjson.dumps(columns.conform(record))
             row["record"] = line[:-1]

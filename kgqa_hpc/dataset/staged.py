@@ -1,4 +1,4 @@
-"""The staged files of a merge, in the order of the dataset: facts of all of them together, columns of their rows."""
+"""Readers of the staged files of a merge, in the order of the dataset."""
 
 from __future__ import annotations
 
@@ -26,14 +26,14 @@ from kgqa_hpc.errors import AccountingError, CorruptFile, KgqaError, StoreError
 
 @dataclass(frozen=True, slots=True)
 class StagedFile:
-    """One staged file: its number of rows, and the columns that its lines have."""
+    """A staged file, its number of rows, and the columns of its records."""
 
     path: Path
     rows: int
     columns: Columns
 
     def read(self, names: Sequence[str]) -> pa.Table:
-        """Some columns of all rows. Raises StoreError, after the file was removed, when it is damaged."""
+        """The named columns of all rows. A damaged file is removed and raises StoreError."""
         with (
             _removed_if_damaged(self.path),
             pq.ParquetFile(self.path, page_checksum_verification=True) as file,
@@ -52,7 +52,7 @@ class Staged:
         return sum(file.rows for file in self.files)
 
     def read(self, names: Sequence[str], rows: np.ndarray) -> Iterator[tuple[np.ndarray, pa.Table]]:
-        """(row numbers, their columns) of the wanted rows, file by file; `rows` ascend, shape (n,)."""
+        """(row numbers, their columns) file by file for `rows`: ascending row numbers, shape (n,)."""
         start = 0
         for file in self.files:
             begin, last = np.searchsorted(rows, [start, start + file.rows])
@@ -62,13 +62,13 @@ class Staged:
             start += file.rows
 
     def records(self, rows: np.ndarray) -> Iterator[tuple[int, dict[str, Any]]]:
-        """(row number, record without the decided fields) of the wanted rows."""
+        """(row number, record without the decided fields) for `rows`."""
         for numbers, table in self.read(["record"], rows):
             for number, line in zip(numbers.tolist(), table["record"].to_pylist(), strict=True):
                 yield number, orjson.loads(f"{line}}}")
 
     def lines(self, file: StagedFile, table: pa.Table) -> pa.Array:
-        """The `record` column of rows of a file with the columns of the whole dataset."""
+        """The `record` column of a table of a file, converted to the columns of the whole dataset."""
         lines: pa.Array = table["record"].combine_chunks()
         if file.columns.layout() == self.columns.layout():
             return lines
@@ -78,7 +78,7 @@ class Staged:
 
 
 def survey(work: FinishedWork, folder: Path) -> tuple[Staged, Accounting]:
-    """The staged files of a run, and the accounting of all that does not depend on filters.
+    """The staged files of a run, and the accounting of everything that does not depend on filters.
 
     Raises AccountingError when shards are not the anchors, CorruptFile naming all damaged results, after each was
     moved to quarantine, StoreError for a damaged staged file.
@@ -110,7 +110,7 @@ def survey(work: FinishedWork, folder: Path) -> tuple[Staged, Accounting]:
 
 
 def _raise_together(problems: list[KgqaError]) -> None:
-    """Raise the first error that is no damage, else one CorruptFile for all of them."""
+    """Raise the first error that is not a CorruptFile, else one CorruptFile that names all damaged results."""
     for problem in problems:
         if len(problems) == 1 or not isinstance(problem, CorruptFile):
             raise problem
@@ -129,7 +129,7 @@ def _count(accounting: Accounting, facts: ShardFacts, groups: list[str]) -> None
 
 
 def open_staged(path: Path) -> tuple[StagedFile, ShardFacts]:
-    """A staged file and what is known of its shard."""
+    """Open a staged file; returns it with the facts of its shard."""
     with _removed_if_damaged(path):
         metadata = pq.read_metadata(path)
         facts = ShardFacts(**orjson.loads(metadata.metadata[FACTS]))

@@ -1,4 +1,4 @@
-"""Staging by any number of processes, through the queue of shards that the workers of a run use (store/queue.py).
+"""Staging by any number of processes, through the same queue of shards as the workers of a run (store/queue.py).
 
 Each process claims a shard, stages it and gives its lease back. A process that dies leaves a lease that expires, and
 another stages its shard. Run as a program with RUN FOLDER, this module is one more process of a merge.
@@ -30,7 +30,7 @@ Stage = Callable[[FinishedWork, Path, Callable[[], None]], Path]  # stages all s
 
 
 class StagingWorker:
-    """One process at the queue of shards that are to be staged into `folder`. A context manager.
+    """A process that takes shards from the queue and stages them into `folder`. A context manager.
 
     Raises InputError when the run cannot be staged at all.
     """
@@ -41,7 +41,9 @@ class StagingWorker:
         self._leases = Leases(folder / "leases", f"merge-{os.getpid()}-{secrets.token_hex(4)}", expiry)
         self._queue = ShardQueue(work.manifest.names, folder, SUFFIX, self._leases)
         self._stager = Stager(work)
-        self._heart = Heartbeat(expiry, lambda *_, **__: None)  # a missed heartbeat costs work done twice
+        self._heart = Heartbeat(
+            expiry, lambda *_, **__: None
+        )  # after a missed heartbeat another process stages the shard too
 
     def __enter__(self) -> StagingWorker:
         self._heart.start()
@@ -51,7 +53,7 @@ class StagingWorker:
         self._heart.stop()
 
     def stage(self, staged: Callable[[], None] = lambda: None) -> None:
-        """Stage shards until all are, here or elsewhere; `staged` is called after each of this process."""
+        """Stage shards until all are staged, here or elsewhere; `staged` is called after each shard of this process."""
         with _no_garbage_collection():
             while True:
                 lease = self._queue.claim()
@@ -66,7 +68,7 @@ class StagingWorker:
 
     @contextmanager
     def claimed(self, task: str) -> Iterator[bool]:
-        """Whether a task beside the shards is ours for the block."""
+        """Context that holds the lease of another task; gives False when another process holds it."""
         lease = self._leases.claim(task)
         if lease is None:
             yield False
@@ -76,7 +78,7 @@ class StagingWorker:
 
     @contextmanager
     def _kept(self, lease: Lease) -> Iterator[None]:
-        """The lease is kept alive for the block and then given back."""
+        """Context that keeps a lease alive and then releases it."""
         self._heart.check()
         self._heart.keep(lease)
         try:
@@ -86,7 +88,7 @@ class StagingWorker:
             lease.release()
 
     def pause(self) -> None:
-        """Wait before the next look at tasks that others hold, not equally long for all."""
+        """Wait for a random time before the next look at tasks that other processes hold."""
         time.sleep(self._queue.poll_interval())
 
 
@@ -108,7 +110,9 @@ def stage_here(
 
 @contextmanager
 def _helpers(run: Path, folder: Path, number: int) -> Iterator[None]:
-    """Programs of their own, not forks: nothing that this process holds can reach them, and they end with it."""
+    """Start more processes that stage into `folder`; they end with this one.
+
+    They are new programs, not forks, so that they share no lock or file of this process."""
     command = [sys.executable, "-P", "-m", "kgqa_hpc.dataset.staging", str(run), str(folder)]
     path = os.pathsep.join(filter(None, [str(Path(__file__).parents[2]), os.environ.get("PYTHONPATH")]))
     environment = {**os.environ, "PYTHONPATH": path}
@@ -122,7 +126,9 @@ def _helpers(run: Path, folder: Path, number: int) -> Iterator[None]:
 
 @contextmanager
 def _no_garbage_collection() -> Iterator[None]:
-    """A shard makes a million objects and no circle of them; looking for circles takes a third of the time."""
+    """Context without garbage collection: a shard makes a million objects and no cycles, and the search takes a
+    third of the
+    time."""
     enabled = gc.isenabled()
     gc.disable()
     try:

@@ -22,7 +22,7 @@ _INVISIBLE = dict.fromkeys(map(ord, "\u00ad\u200b\u200c\u200d\u2060\ufeff"))
 
 @dataclass(frozen=True, slots=True)
 class EvaluationTexts:
-    """One test set: file name, the fields of question and answer, (question words, answer words) of every item."""
+    """A test set: its file name, the names of its fields, and (question words, answer words) of every item."""
 
     name: str
     question: str
@@ -30,7 +30,7 @@ class EvaluationTexts:
     texts: list[tuple[list[str], list[str]]]
 
     def left_aside(self, window: int) -> int:
-        """Items of which nothing is looked for: no text in these fields, or too short a one."""
+        """Number of items that are not searched for: their texts are missing or too short."""
         return sum(len(q) < SHORTEST and len(a) < window for q, a in self.texts)
 
 
@@ -40,7 +40,7 @@ def read_test_sets(files: Iterable[str | EvaluationSet]) -> list[EvaluationTexts
 
 
 def visible_words(value: Any) -> list[str]:
-    """The words of a text as a reader sees it: soft hyphens and blanks of no width are not there."""
+    """The words of a text without invisible characters (soft hyphens, zero-width spaces)."""
     if not isinstance(value, str):
         return []
     return words(value if value.isascii() else value.translate(_INVISIBLE))
@@ -54,7 +54,7 @@ def _read(test: EvaluationSet) -> EvaluationTexts:
 
 
 def _fields(path: Path, test: EvaluationSet) -> tuple[str, str | None]:
-    """The names of question and answer, given or as the first items that have such texts call them."""
+    """The names of the fields of question and answer, as given or guessed from the first items."""
     question = answer = None
     names: dict[str, None] = {}
     for item in _objects(path):

@@ -1,4 +1,4 @@
-"""The files of a dataset are what merge wrote: each is held against SHA256SUMS before a verb uses it."""
+"""Verification of a dataset's files by SHA256SUMS, before a command reads them."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ _TRIES = 3  # another merge may exchange the folder between our two looks
 
 
 def require_whole(dataset: Path, *names: str) -> None:
-    """Raises CorruptFile for a file of the dataset that is not what SHA256SUMS says.
+    """Raise CorruptFile for a file of the dataset whose checksum is not the one in SHA256SUMS.
 
-    Folders without SHA256SUMS (made by hand) and files that it does not name are taken as they are.
+    Folders without SHA256SUMS (made by hand) and files that it does not name are not checked.
     """
     for attempt in range(_TRIES):
         sums = read_sums(dataset)
@@ -45,7 +45,9 @@ def read_sums(dataset: Path) -> dict[str, str]:
 
 
 def write_sums(folder: Path, digests: dict[str, str]) -> None:
-    """SHA256SUMS of all files of a folder, in the form `sha256sum --check` reads; `digests` spares reading."""
+    """Write SHA256SUMS of all files of a folder, as `sha256sum --check` reads it; files in `digests` are not read
+    again.
+    """
     files = sorted(
         (path.relative_to(folder).as_posix(), path) for path in folder.rglob("*") if path.is_file()
     )
@@ -54,7 +56,7 @@ def write_sums(folder: Path, digests: dict[str, str]) -> None:
 
 
 def read_accounting_file(dataset: Path) -> dict[str, Any]:
-    """accounting.json, which must be there. Raises CorruptFile when it is not what merge wrote."""
+    """The content of accounting.json. Raises CorruptFile when it is not what merge wrote."""
     require_whole(dataset, "accounting.json")
     path = dataset / "accounting.json"
     try:

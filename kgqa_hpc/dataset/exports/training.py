@@ -1,4 +1,4 @@
-"""The pairs in the three forms that programs for fine-tuning read: chat messages, Alpaca, ShareGPT."""
+"""The pairs in three formats of fine-tuning programs: chat messages, Alpaca, ShareGPT."""
 
 from __future__ import annotations
 
