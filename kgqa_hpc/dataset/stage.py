@@ -28,6 +28,7 @@ from kgqa_hpc.dataset.requests import RequestCounts
 from kgqa_hpc.dataset.signatures import Signatures
 from kgqa_hpc.dataset.words import words
 from kgqa_hpc.errors import AccountingError, KgqaError
+from kgqa_hpc.runs.entries import texts_of
 from kgqa_hpc.store.atomic import write_file
 
 STATUSES = ("accepted", "rejected", "invalid", "failed")
@@ -79,7 +80,7 @@ class Stager:
     def __init__(self, work: FinishedWork) -> None:
         duplicates = work.config.dataset.duplicates
         self._work = work
-        self._maker = record_maker(work.config, work.run.manifest().digest)
+        self._maker = record_maker(work.config, work.run.manifest().digest, texts_of(work.run))
         self._decision = decision_of(work.config)
         self._signatures = Signatures(work.config)
         self._compares = duplicates is not None and (duplicates.exact or duplicates.near is not None)
