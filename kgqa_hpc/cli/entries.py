@@ -9,7 +9,7 @@ from typing import Annotated, Any
 import typer
 
 from kgqa_hpc.cli.app import COMMANDS, AsJson, app, print_result
-from kgqa_hpc.registry import METRICS, Registry
+from kgqa_hpc.registry import METRICS, SECTIONS, Registry
 
 Entry = dict[str, Any]
 # Metrics that `kgqa score` computes without an entry.
@@ -64,7 +64,6 @@ def _registries() -> dict[str, Registry]:
     from kgqa_hpc.dataset.exports import EXPORTS
     from kgqa_hpc.engines.registry import ENGINES
     from kgqa_hpc.kg.sources import SOURCES
-    from kgqa_hpc.report.sections import SECTIONS
     from kgqa_hpc.steps import STEPS
     from kgqa_hpc.steps.decision import RULES
 

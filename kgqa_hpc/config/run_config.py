@@ -295,5 +295,7 @@ def _check_step(settings: StepSettings, available: set[str], key: Key, problems:
         problems.add((*key, "prompt"), f"is missing: step {settings.use} has no prompt of its own")
     if not asks and settings.prompt is not None:
         problems.add((*key, "prompt"), f"step {settings.use} asks nobody and takes no prompt")
+    if settings.later_prompts and (not asks or step.turns < 2):
+        problems.add((*key, "later_prompts"), f"step {settings.use} does not ask in turns")
     if not asks and settings.temperature is not None:
         problems.add((*key, "temperature"), f"step {settings.use} asks nobody and takes no temperature")
