@@ -31,6 +31,7 @@ PAIRS = [
         "question": f"Which gene of list {number} decides about {word} in patients?",
         "answer": f"{gene} decides how much {word} there is.",
         "prediction": f"{gene} does.",
+        "document_title": f"On {word}",
         "document_text": f"{gene} is a gene of {word}.",
     }
     for number, (word, gene) in enumerate(zip(WORDS * 2, GENES * 2, strict=True))
@@ -95,8 +96,11 @@ def _rehearsal(name: str, config: dict[str, Any], inputs: Path) -> dict[str, Any
             indexed = each["engine"]["kind"] == "index"
             judge = {"kind": "scripted", "model": each["name"]}
             each["engine"] = {"kind": "index", "path": str(inputs / "index")} if indexed else judge
-        for step in (step for step in each["steps"] if "benchmark" in step):
-            step["benchmark"] = str(inputs / Path(step["benchmark"]).parent.name) + ".jsonl"
+        for step in each["steps"]:
+            if "benchmark" in step:
+                step["benchmark"] = str(inputs / Path(step["benchmark"]).parent.name) + ".jsonl"
+            if "from" in step:
+                step["from"] = str(inputs / "pairs.jsonl")
     if "decontaminate" in config.get("dataset", {}):
         config["dataset"]["decontaminate"] = []
     return config

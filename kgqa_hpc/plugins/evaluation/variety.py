@@ -20,7 +20,8 @@ from kgqa_hpc.plugins.evaluation.diversity import (
     words,
 )
 from kgqa_hpc.plugins.evaluation.records import records
-from kgqa_hpc.plugins.evaluation.topics import find_topics, tf_idf
+from kgqa_hpc.plugins.evaluation.topics import Topics, find_topics, tf_idf
+from kgqa_hpc.plugins.evaluation.variety_figures import Drawn, variety_figures
 from kgqa_hpc.terminal import stage_progress
 
 ORDERS = (1, 2, 3, 4)
@@ -35,31 +36,38 @@ def variety(
     topics: int = 22,
     seed: int = 0,
     model: Path | None = None,
+    figures: Path | None = None,
 ) -> dict[str, Any]:
     """The measures of each source (a merged run, or a file of JSON lines), as plain data.
 
-    Topics and Vendi score are of TF-IDF vectors, or of embeddings where a `model`'s folder is given. Raises
-    InputError for a source without accepted records that have such a text, or a model that cannot be had.
+    Topics and Vendi score are of TF-IDF vectors, or of embeddings where a `model`'s folder is given; `figures` is a
+    folder for pictures. Raises InputError for a source without accepted records that have such a text, or a model that
+    cannot be had.
     """
     texts = {str(one): _texts(one, field) for one in (source, other) if one is not None}
     number = min(map(len, texts.values()))
-    told = {}
-    for name, found in texts.items():
-        chosen = [found[i] for i in drawn(len(found), number, seed)]
-        told[name] = measures(chosen, topics, seed, None if model is None else _embedded(model, chosen))
-    counts = {name: len(found) for name, found in texts.items()}
-    return {"field": field, "vectors": str(model or "TF-IDF"), "texts": counts, "measures": told}
+    columns, shown = {}, {}
+    for name, every in texts.items():
+        chosen = [every[i] for i in drawn(len(every), number, seed)]
+        embeddings = None if model is None else _embedded(model, chosen)
+        found = find_topics(chosen, topics, seed=seed, embeddings=embeddings)
+        columns[name] = measures(chosen, found, seed, embeddings)
+        vectors = tf_idf(chosen)[0] if embeddings is None else embeddings
+        shown[name] = Drawn(columns[name]["type_token_curve"], vectors, found.labels)
+    files = variety_figures(shown, figures, seed) if figures else []
+    counts = {name: len(every) for name, every in texts.items()}
+    document = {"field": field, "vectors": str(model or "TF-IDF"), "texts": counts, "measures": columns}
+    return {**document, "figures": [str(file) for file in files]} if figures else document
 
 
 def measures(
-    texts: Sequence[str], topics: int = 22, seed: int = 0, embeddings: Floats | None = None
+    texts: Sequence[str], found: Topics, seed: int = 0, embeddings: Floats | None = None
 ) -> dict[str, Any]:
-    """distinct-n, type-token curve, self-BLEU, Vendi score and topics of `texts`.
+    """distinct-n, type-token curve, self-BLEU, Vendi score and the topics that were `found` in `texts`.
 
-    The last two are of `embeddings` (n, d) where they are given, else of TF-IDF vectors.
+    The Vendi score is of `embeddings` (n, d) where they are given, else of TF-IDF vectors.
     """
     tokens = [word for text in texts for word in words(text)]
-    found = find_topics(texts, topics, seed=seed, embeddings=embeddings)
     few = drawn(len(texts), VENDI_TEXTS, seed)
     if embeddings is None:
         vectors = tf_idf([texts[i] for i in few], min_texts=1)[0].toarray()
