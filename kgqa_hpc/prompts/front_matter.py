@@ -19,7 +19,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from kgqa_hpc.errors import PromptError
 from kgqa_hpc.prompts.folders import Folders, read_text, read_yaml
 from kgqa_hpc.registry import did_you_mean
-from kgqa_hpc.settings import told
+from kgqa_hpc.settings import problems_of
 from kgqa_hpc.text.text_form import read_form
 
 _KEYS = {
@@ -188,8 +188,8 @@ def place(file: Path, key: str) -> str:
 
 
 def _refuse_first(file: Path, head: str, problem: ValidationError) -> NoReturn:
-    error = min(told(problem), key=lambda each: each.type == "missing")
-    key = str(error.place[0])
+    error = min(problems_of(problem), key=lambda each: each.type == "missing")
+    key = str(error.key[0])
     if error.type == "missing":
         raise PromptError(
             f"{file} line 1: the front matter lacks {key}", "see docs/prompts.md for an example"

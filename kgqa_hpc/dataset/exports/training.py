@@ -1,4 +1,4 @@
-"""The pairs in the three forms that programs for fine-tuning read: chat messages, Alpaca, ShareGPT.
+"""The pairs in three formats of fine-tuning programs: chat messages, Alpaca, ShareGPT.
 
 Records with a column `sequence` (literature runs with `map_protein`) carry it: a question about "the protein" has no
 answer without it.
