@@ -14,8 +14,9 @@ from typing import Any
 import orjson
 
 from kgqa_hpc.engines.schema import ARRAY_LIMIT, STRING_LIMIT, Schema
-from kgqa_hpc.engines.scripted.prompt_parts import names_in, question_in, reply_fields
+from kgqa_hpc.engines.scripted.prompt_parts import names_in, question_in
 from kgqa_hpc.engines.scripted.random import Draw
+from kgqa_hpc.text.reply_form import reply_form
 from kgqa_hpc.text.text_form import TextForm, read_form
 
 _LENGTHS = {"question": (79, 395), "answer": (59, 996)}
@@ -93,13 +94,11 @@ def prose(prompt: str, draw: Draw) -> str:
 
 def free_text(prompt: str, draw: Draw, accept: float) -> str:
     """Prose, and behind it a JSON object where the prompt shows the form of one."""
-    fields = reply_fields(prompt)
-    text = prose(prompt, draw)
-    return (
-        text
-        if fields is None
-        else f"{text}\n{orjson.dumps(value_for(fields, prompt, draw, accept)).decode()}"
-    )
+    text, form = prose(prompt, draw), reply_form(prompt)
+    if form is None:
+        return text
+    schema = {"type": "object", "properties": {name: {"type": kind} for name, kind in form.items()}}
+    return f"{text}\n{orjson.dumps(value_for(schema, prompt, draw, accept)).decode()}"
 
 
 class _Source:

@@ -1,13 +1,9 @@
-"""Parts of a prompt that a scripted answer uses: names, a question to copy, the fields of the reply.
+"""Parts of a prompt that a scripted answer uses: names, and a question to copy.
 
 String functions only: a pattern would search back and forth in foreign text.
 """
 
 from __future__ import annotations
-
-from typing import Any
-
-from kgqa_hpc.engines.schema import Schema
 
 _LONGEST_NAME = 120
 _BLANK = " \t"
@@ -40,23 +36,6 @@ def question_in(prompt: str) -> str | None:
         return f"{quoted}?"
     before, again, _ = prompt.rpartition(_AGAIN)
     return before.rpartition("\n")[2] + "?" if again else None
-
-
-def reply_fields(prompt: str) -> Schema | None:
-    """A schema of the last reply form in a text, such as `{"question", "answer"}` or `{valid: true/false}`; or None."""
-    for group in reversed(prompt.split("}")[:-1]):
-        parts = [part.partition(":") for part in group.rpartition("{")[2].split(",")]
-        named = [part for part in parts if part[1]] or parts
-        fields = {name.strip(" \t\n\"'"): value for name, _, value in named}
-        if (len(fields) > 1 or named[0][1]) and all(name.isidentifier() for name in fields):
-            return {"type": "object", "properties": {name: _typed(value) for name, value in fields.items()}}
-    return None
-
-
-def _typed(value: str) -> dict[str, Any]:
-    if "true" in value or "false" in value:
-        return {"type": "boolean"}
-    return {"type": "integer" if value.strip().isdecimal() else "string"}
 
 
 def _two_names(line: str) -> list[str]:
