@@ -42,12 +42,12 @@ SORTS = {
 @cache
 def names() -> dict[str, tuple[str, str]]:
     """Every name with its sort and the entry that it makes settings of."""
-    found: dict[str, tuple[str, str]] = {}
+    entries: dict[str, tuple[str, str]] = {}
     for sort, (registry, _, ending) in SORTS.items():
         for entry in registry.names():
             camel = _SPECIAL.get(entry, "".join(part.title() for part in entry.replace("-", "_").split("_")))
-            found.setdefault(camel if camel.endswith(ending or "\0") else camel + ending, (sort, entry))
-    return found
+            entries.setdefault(camel if camel.endswith(ending or "\0") else camel + ending, (sort, entry))
+    return entries
 
 
 def factory(name: str) -> Callable[..., Any]:

@@ -150,9 +150,9 @@ class _StageBars:
             self._bar.stop()
 
 
-def _interactive(wish: bool | None) -> bool:
+def _interactive(requested: bool | None) -> bool:
     """Whether bars are drawn; where nothing is to be said, the lines of a log are left out by `note`."""
-    return not _quiet and (sys.stderr.isatty() if wish is None else wish)
+    return not _quiet and (sys.stderr.isatty() if requested is None else requested)
 
 
 def _bar() -> Any:

@@ -1,4 +1,4 @@
-"""The story of an item (explain.py) as text for a terminal."""
+"""The history of an item (explain.py) as text for a terminal."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ SHOWN = 300  # characters of a value
 
 
 def _text(text: str, style: str = "") -> Text:
-    """Rich's text of foreign text: nothing in it can steer the terminal."""
+    """A rich Text of foreign text, without control characters."""
     return Text(plain(text), style)
 
 
 def render(story: dict[str, Any], *, colour: bool = False, width: int = WIDTH) -> str:
-    """The text; with `colour` it holds terminal colours. Nothing in an item is taken for markup."""
+    """The history as text, with terminal colours if `colour`. Texts of the item are never interpreted as markup."""
     out = io.StringIO()
     console = Console(
         file=out, width=width, force_terminal=colour, markup=False, highlight=False, emoji=False
@@ -41,9 +41,9 @@ def render(story: dict[str, Any], *, colour: bool = False, width: int = WIDTH) -
 def _head(console: Console, story: dict[str, Any]) -> None:
     reason = f": {story['reason']}" if story["reason"] else ""
     console.print(_text(story["id"], "bold"), _text(f"{story['state']}, {story['status']}{reason}"))
-    where = story["where"]
-    record = f", record in {where['record']}" if where["record"] else ""
-    console.print(_text(f"{where['run']}: {where['anchor']}, {where['shard']}{record}", "dim"))
+    location = story["where"]
+    record = f", record in {location['record']}" if location["record"] else ""
+    console.print(_text(f"{location['run']}: {location['anchor']}, {location['shard']}{record}", "dim"))
 
 
 def _anchor(console: Console, anchor: dict[str, Any]) -> None:
@@ -81,7 +81,7 @@ def _request(console: Console, request: dict[str, Any]) -> None:
 
 
 def _steps(console: Console, story: dict[str, Any]) -> None:
-    """Every step in order, with what it added to the record; the features last."""
+    """Print every step in order with the columns it added; the features last."""
     console.print(Rule("steps"))
     for step in story["steps"]:
         use = "" if step["use"] == step["step"] else f" ({step['use']})"

@@ -23,7 +23,7 @@ from pydantic_core import InitErrorDetails, PydanticCustomError
 
 from kgqa_hpc.errors import ConfigError
 from kgqa_hpc.kg.sources import SOURCES
-from kgqa_hpc.settings import Settings, sentence, told
+from kgqa_hpc.settings import Settings, problems_of, sentence
 
 Files = str | Annotated[list[str], Field(min_length=1)]
 """One file or a list of them."""
@@ -121,11 +121,11 @@ def _told(problem: ValidationError, model: type[BaseModel], source: str) -> list
     """What pydantic found, in our words: unknown keys with the nearest known one, missing ones together."""
     missing: list[str] = []
     found: list[_Error] = []
-    for one in told(problem):
+    for one in problems_of(problem):
         if one.type == "missing":
-            missing.append(str(one.place[-1]))
+            missing.append(str(one.key[-1]))
         else:
-            found.append((one.place, sentence(model, one), one.value))
+            found.append((one.key, sentence(model, one), one.value))
     if missing:
         found.append(((), f"source {source} needs {' and '.join(missing)}", source))
     return found

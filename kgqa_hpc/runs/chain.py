@@ -132,7 +132,7 @@ def prompt_of(settings: StepSettings, folder: str | Path | None, domain: str) ->
             f"step {settings.label}: {settings.prompt} is a prompt of step {prompt.step}",
             _fitting(settings.use, Folders.with_user(folder, domain)),
         )
-    for problem in lacking(prompt.schema, settings.use, STEPS.get(settings.use).answer):
+    for problem in lacking(prompt.fields, settings.use, STEPS.get(settings.use).answer):
         raise PromptError(f"{place(prompt.file, 'schema')}: {problem}", "see docs/prompts.md")
     return prompt
 

@@ -184,7 +184,8 @@ class Step:
         if cut := self._cut_off(parsed):
             return Retry(f"too_long:{cut}", lost_as="invalid")
         before = set(item.annotations)
-        outcome = checked(self.accept(item, parsed.value), item, self._columns, before, self.entry)
+        answer = {self.prompt.rename.get(name, name): value for name, value in parsed.value.items()}
+        outcome = checked(self.accept(item, answer), item, self._columns, before, self.entry)
         if isinstance(outcome, Ask) and turn + 1 >= self.turns:
             return Reject(f"{self.label}: no end after {self.turns} turns")
         return self._decided(item) if isinstance(outcome, Done) else outcome

@@ -57,10 +57,10 @@ class TextForm(NamedTuple):
 @lru_cache(maxsize=256)
 def read_form(pattern: str) -> TextForm:
     """The form that `pattern` describes. Raises ValueError for any other pattern."""
-    found = _PATTERN.fullmatch(pattern) if len(pattern) <= LONGEST else None
-    if found is None:
+    match = _PATTERN.fullmatch(pattern) if len(pattern) <= LONGEST else None
+    if match is None:
         raise ValueError(f"pattern must have the form {USAGE}")
-    before, choice, after, dot, _, excluded, repeat, sign, signs = found.groups(default="")
+    before, choice, after, dot, _, excluded, repeat, sign, signs = match.groups(default="")
     begins = tuple(_meant(before + word + after) for word in re.findall(f"{_PLAIN}+", choice) or [""])
     forbidden = "\n\r" if dot else _meant(excluded)
     form = TextForm(begins, forbidden, int(repeat == "+"), _meant(sign or signs))
