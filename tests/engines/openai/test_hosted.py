@@ -59,9 +59,8 @@ def test_every_vendor_answers_and_the_provenance_says_what_was_agreed(name: str)
     assert (answers["a"].finish, answers["b"].finish) == ("stop", "stop")
     assert answers["a forbidden thing"].finish == "refusal"
     assert answers["a forbidden thing"].text == "I cannot help with that."
-    assert (told["structured"], told["server"]) == (vendor.mode, "fp_1")
+    assert (told["structured"], after["server"]) == (vendor.mode, "fp_1")
     assert after.get("omitted", "") == vendor.omitted
-    assert all("word" in body["messages"][-1]["content"] or body["messages"] for body in seen)
     assert seen[-1].get("max_tokens", seen[-1].get("max_completion_tokens")), (
         "an answer without a limit is costly"
     )
@@ -88,11 +87,6 @@ def test_parameters_named_in_the_configuration_are_not_sent() -> None:
             model="m", base_url=f"{address}/v1", api_key_env="VENDOR_KEY", omit=["seed", "temperature"]
         )
         OpenAIEngine(settings).close()
-    assert all(
-        body.keys() == {"model", "messages", "max_tokens"}
-        for body in seen
-        if not body.keys() & {"response_format", "grammar"}
-    )
     assert not any({"seed", "temperature"} & body.keys() for body in seen)
 
 
@@ -106,7 +100,7 @@ def test_parameters_named_in_the_configuration_are_not_sent() -> None:
     ],
 )
 def test_a_key_in_the_configuration_and_what_cannot_be_left_out_are_refused(wrong: dict[str, Any]) -> None:
-    with pytest.raises(ValueError, match="must|cannot"):
+    with pytest.raises(ValueError, match=r"must|cannot"):
         OpenAISettings(model="m", **wrong)
 
 
