@@ -130,7 +130,8 @@ class Columns:
             (record["verdicts"], self._verdicts),
             (record["provenance"]["parameters"], self._parameters),
         )
-        return all(
+        engines = [engine for engine in record["provenance"]["engine"].values() if engine]
+        return all(self._observed <= engine.keys() for engine in engines) and all(
             list(values) == list(gathered)
             and all(list(values[label] or ()) == list(fields) for label, fields in gathered.items())
             for values, gathered in groups

@@ -74,7 +74,10 @@ class ChatApi:
         self._settings = settings
         self._key = os.environ.get(settings.api_key_env, "").strip()
         self._headers = settings.header_values()
-        self._secrets = [self._key, *(self._headers[n] for n, v in settings.headers.items() if v[:1] == "$")]
+        self._secrets = [
+            self._key,
+            *(self._headers[n] for n, v in (settings.headers or {}).items() if v[:1] == "$"),
+        ]
         self._session: aiohttp.ClientSession | None = None
         self._forms = Forms()
         self.dialect = Dialect(tuple(settings.omit))

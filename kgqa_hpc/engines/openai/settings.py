@@ -49,8 +49,8 @@ class OpenAISettings(EngineSettings):
     concurrency: int = Field(
         64, ge=1, le=4096, description="Upper bound of requests in flight per server; adapts below it."
     )
-    headers: dict[str, str] = Field(
-        default_factory=dict, description="Sent with each request; $NAME is a variable of the environment."
+    headers: dict[str, str] | None = Field(
+        None, description="Sent with each request; $NAME is a variable of the environment."
     )
     structured: Literal["auto", "grammar", "json_schema", "json_object", "none"] = Field(
         "auto", description="How the schema is enforced; auto finds out what the server does."
@@ -79,12 +79,15 @@ class OpenAISettings(EngineSettings):
 
     @property
     def secret_names(self) -> tuple[str, ...]:
-        return (self.api_key_env, *(value[1:] for value in self.headers.values() if value.startswith("$")))
+        return (
+            self.api_key_env,
+            *(value[1:] for value in (self.headers or {}).values() if value.startswith("$")),
+        )
 
     def header_values(self) -> dict[str, str]:
         """The headers, variables replaced. Raises EngineConfigError for a variable that is not set."""
         values = {}
-        for name, value in self.headers.items():
+        for name, value in (self.headers or {}).items():
             if value.startswith("$"):
                 variable = value[1:]
                 value = os.environ.get(variable, "").strip()
@@ -132,8 +135,8 @@ class OpenAISettings(EngineSettings):
 
     @field_validator("headers")
     @classmethod
-    def _no_secrets(cls, value: dict[str, str]) -> dict[str, str]:
-        for name, text in value.items():
+    def _no_secrets(cls, value: dict[str, str] | None) -> dict[str, str] | None:
+        for name, text in (value or {}).items():
             if not _HEADER.fullmatch(name) or not text.isprintable():
                 raise ValueError("must be names and printable values of HTTP headers")
             if text.startswith("$") and not _VARIABLE.fullmatch(text[1:]):
