@@ -147,7 +147,7 @@ def _prompt(
             f"step {settings.label}: {name} is a prompt of step {prompt.step}",
             _fitting(settings.use, Folders.with_user(folder, domain)),
         )
-    for problem in lacking(prompt.schema, settings.use, answer):
+    for problem in lacking(prompt.fields, settings.use, answer):
         raise PromptError(f"{place(prompt.file, 'schema')}: {problem}", "see docs/prompts.md")
     return prompt
 

@@ -218,7 +218,8 @@ class Step:
         if cut := self._cut_off(parsed, asked.prompt):
             return Retry(f"too_long:{cut}", lost_as="invalid")
         before = set(item.annotations)
-        outcome = checked(self.accept(item, parsed.value), item, self._columns, before, self.entry)
+        answer = {asked.prompt.rename.get(name, name): value for name, value in parsed.value.items()}
+        outcome = checked(self.accept(item, answer), item, self._columns, before, self.entry)
         if isinstance(outcome, Ask) and turn + 1 >= self.turns:
             return Reject(f"{self.label}: no end after {self.turns} turns")
         return self._decided(item) if isinstance(outcome, Done) else outcome
@@ -320,6 +321,8 @@ def unusable(response: Response) -> Retry:
     """The outcome of a response that did not come to its end, whatever its text."""
     if response.finish == "length":
         return Retry("truncated", lost_as="invalid")
+    if response.finish == "refusal":
+        return Retry("refused", lost_as="invalid")
     if response.finish == "abort":
         return Retry("aborted", lost_as="failed")
     too_long = any(word in (response.error or "").lower() for word in ("context", "too long"))

@@ -85,7 +85,9 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     (tmp_path / "my_steps.py").write_text(STEP)
     (tmp_path / "turns_engine.py").write_text(ENGINE)
     (tmp_path / "prompts").mkdir()
-    (tmp_path / "prompts/draft.md").write_text(PROMPT.format(name="doubt", kind="string, maxLength: 200", more=""))
+    (tmp_path / "prompts/draft.md").write_text(
+        PROMPT.format(name="doubt", kind="string, maxLength: 200", more="")
+    )
     revise = PROMPT.format(name="grade", kind="integer", more="Doubt: {{ doubt }}")
     (tmp_path / "prompts/revise.md").write_text(revise)
     monkeypatch.setenv("PYTHONPATH", str(tmp_path), prepend=":")

@@ -20,7 +20,8 @@ from kgqa_hpc.plugins.evaluation.diversity import (
     words,
 )
 from kgqa_hpc.plugins.evaluation.records import records
-from kgqa_hpc.plugins.evaluation.topics import find_topics, tf_idf
+from kgqa_hpc.plugins.evaluation.topics import Topics, find_topics, tf_idf
+from kgqa_hpc.plugins.evaluation.variety_figures import Drawn, variety_figures
 from kgqa_hpc.terminal import stage_progress
 
 ORDERS = (1, 2, 3, 4)
@@ -35,31 +36,38 @@ def variety(
     topics: int = 22,
     seed: int = 0,
     model: Path | None = None,
+    figures: Path | None = None,
 ) -> dict[str, Any]:
     """The measures of each source (a merged run, or a file of JSON lines), as plain data.
 
-    Topics and Vendi score are of TF-IDF vectors, or of embeddings where a `model`'s folder is given. Raises
-    InputError for a source without accepted records that have such a text, or a model that cannot be had.
+    Topics and Vendi score are of TF-IDF vectors, or of embeddings where a `model`'s folder is given; `figures` is a
+    folder for pictures. Raises InputError for a source without accepted records that have such a text, or a model that
+    cannot be had.
     """
     texts = {str(path): _texts(path, field) for path in (source, other) if path is not None}
     number = min(map(len, texts.values()))
-    results = {}
+    results, pictured = {}, {}
     for name, group_texts in texts.items():
         chosen = [group_texts[i] for i in drawn(len(group_texts), number, seed)]
-        results[name] = measures(chosen, topics, seed, None if model is None else _embedded(model, chosen))
+        embeddings = None if model is None else _embedded(model, chosen)
+        grouped = find_topics(chosen, topics, seed=seed, embeddings=embeddings)
+        results[name] = measures(chosen, grouped, seed, embeddings)
+        vectors = tf_idf(chosen)[0] if embeddings is None else embeddings
+        pictured[name] = Drawn(results[name]["type_token_curve"], vectors, grouped.labels)
+    files = variety_figures(pictured, figures, seed) if figures else []
     counts = {name: len(group_texts) for name, group_texts in texts.items()}
-    return {"field": field, "vectors": str(model or "TF-IDF"), "texts": counts, "measures": results}
+    document = {"field": field, "vectors": str(model or "TF-IDF"), "texts": counts, "measures": results}
+    return {**document, "figures": [str(file) for file in files]} if figures else document
 
 
 def measures(
-    texts: Sequence[str], topics: int = 22, seed: int = 0, embeddings: Floats | None = None
+    texts: Sequence[str], grouped: Topics, seed: int = 0, embeddings: Floats | None = None
 ) -> dict[str, Any]:
-    """distinct-n, type-token curve, self-BLEU, Vendi score and topics of `texts`.
+    """distinct-n, type-token curve, self-BLEU, Vendi score and the topics that `texts` are `grouped` into.
 
-    The last two are of `embeddings` (n, d) where they are given, else of TF-IDF vectors.
+    The Vendi score is of `embeddings` (n, d) where they are given, else of TF-IDF vectors.
     """
     tokens = [word for text in texts for word in words(text)]
-    model = find_topics(texts, topics, seed=seed, embeddings=embeddings)
     few = drawn(len(texts), VENDI_TEXTS, seed)
     if embeddings is None:
         vectors = tf_idf([texts[i] for i in few], min_texts=1)[0].toarray()
@@ -73,10 +81,10 @@ def measures(
         "self_bleu": self_bleu(texts, seed=seed),
         "vendi": vendi_score(vectors),
         "type_token_curve": type_token_curve(texts, 20, seed),
-        "effective_topics": model.effective,
+        "effective_topics": grouped.effective,
         "topics": [
             {"texts": size, "terms": list(terms)}
-            for size, terms in zip(model.sizes, model.terms, strict=True)
+            for size, terms in zip(grouped.sizes, grouped.terms, strict=True)
         ],
     }
 
