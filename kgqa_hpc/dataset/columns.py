@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 _ENGINE = dict.fromkeys(("name", "version", "model", "digest", "quantisation"), "string")
+_OBSERVED = ("server", "structured", "omitted")  # of a server; other engines have none of it
 _PROMPT = {"name": "string", "sha256": "string"}
 _ANCHOR = {"id": "string", "kind": "string", "weight": "double"}
 _TOKENS = dict.fromkeys(("prompt", "completion", "cached"), "int64")
@@ -61,11 +62,14 @@ class Columns:
         self._verdicts: dict[str, Fields] = {}
         self._features: Fields = {}
         self._excluded = False  # whether the provenance of any record names excluded edge types
+        self._observed: set[str] = set()  # of _OBSERVED, named by the engine of any record
         self._parameters: dict[str, Fields] = {}
 
     def add(self, record: dict[str, Any]) -> None:
         """Collect the fields of a record (record.py)."""
         self._excluded |= EXCLUDED.name in record["provenance"]
+        for engine in record["provenance"]["engine"].values():
+            self._observed.update(name for name in _OBSERVED if engine and name in engine)
         for label, verdict in record["verdicts"].items():
             _gather(self._verdicts.setdefault(label, {}), verdict)
         for label, values in record["provenance"]["parameters"].items():
@@ -79,12 +83,14 @@ class Columns:
             _plain(self._features),
             {label: _plain(fields) for label, fields in self._parameters.items()},
             self._excluded,
+            sorted(self._observed),
         ]
 
     def take(self, state: list[Any]) -> None:
         """Add the collected fields of other columns (their `state()`)."""
-        verdicts, features, parameters, excluded = state
+        verdicts, features, parameters, excluded, observed = state
         self._excluded |= excluded
+        self._observed.update(observed)
         for label, fields in verdicts.items():
             _unite(self._verdicts.setdefault(label, {}), fields)
         for label, fields in parameters.items():
@@ -94,9 +100,8 @@ class Columns:
     def layout(self) -> bytes:
         """A key of the converted form: the collected fields in order, with their types. Equal keys mean equal forms."""
         gathered = ({"": self._features}, self._verdicts, self._parameters)
-        return orjson.dumps(
-            [{name: _resolved(fields) for name, fields in group.items()} for group in gathered]
-        )
+        types = [{name: _resolved(fields) for name, fields in group.items()} for group in gathered]
+        return orjson.dumps([sorted(self._observed), *types])
 
     def json_text(self) -> list[list[str]]:
         """Paths of the fields stored as JSON text because their values are of mixed types: member, label (if any),
@@ -125,7 +130,8 @@ class Columns:
             (record["verdicts"], self._verdicts),
             (record["provenance"]["parameters"], self._parameters),
         )
-        return all(
+        engines = [engine for engine in record["provenance"]["engine"].values() if engine]
+        return all(self._observed <= engine.keys() for engine in engines) and all(
             list(values) == list(gathered)
             and all(list(values[label] or ()) == list(fields) for label, fields in gathered.items())
             for values, gathered in groups
@@ -153,6 +159,8 @@ class Columns:
             label: _fill(fields, origin["parameters"].get(label))
             for label, fields in self._parameters.items()
         }
+        absent = dict.fromkeys(sorted(self._observed))
+        filled["engine"] = {label: engine and absent | engine for label, engine in filled["engine"].items()}
         return {**origin, **filled, "parameters": parameters}
 
     def all(self, *, split: bool = False) -> tuple[Column, ...]:
@@ -165,7 +173,7 @@ class Columns:
             **({EXCLUDED.name: EXCLUDED.type} if self._excluded else {}),
             "anchor": _ANCHOR,
             "prompt": dict.fromkeys(labels, _PROMPT),
-            "engine": dict.fromkeys(labels, _ENGINE),
+            "engine": dict.fromkeys(labels, _ENGINE | dict.fromkeys(sorted(self._observed), "string")),
             "parameters": _types(self._parameters),
             "tokens": _TOKENS,
             "attempts": dict.fromkeys(labels, "int64"),

@@ -293,6 +293,8 @@ def unusable(response: Response) -> Retry:
     """The outcome of a response that did not come to its end, whatever its text."""
     if response.finish == "length":
         return Retry("truncated", lost_as="invalid")
+    if response.finish == "refusal":
+        return Retry("refused", lost_as="invalid")
     if response.finish == "abort":
         return Retry("aborted", lost_as="failed")
     too_long = any(word in (response.error or "").lower() for word in ("context", "too long"))

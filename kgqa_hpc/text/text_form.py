@@ -53,19 +53,6 @@ class TextForm(NamedTuple):
             for begin in self.begins
         )
 
-    def json_pattern(self) -> str:
-        """The pattern for a grammar compiler that writes JSON: it puts the pattern between the quotes as it is
-        (xgrammar, llama.cpp), so the middle takes what a JSON string may hold, its escapes written out.
-        """
-        begin = "|".join(map(_quoted, self.begins))
-        escapes = "".join(letter for letter, meant in _ESCAPES.items() if meant not in self.forbidden)
-        raw = f'[^"\\\\\\x00-\\x1f{_listed(self.forbidden)}]'
-        middle = f"({raw}|\\\\[{_listed(escapes)}])" if escapes else raw
-        return (
-            f"^{f'({begin})' if len(self.begins) > 1 else begin}{middle}{'+' if self.least else '*'}"
-            f"{f'[{_listed(self.ends)}]' if self.ends else ''}$"
-        )
-
 
 @lru_cache(maxsize=256)
 def read_form(pattern: str) -> TextForm:
@@ -82,18 +69,5 @@ def read_form(pattern: str) -> TextForm:
     return form
 
 
-# What stands behind the backslash of a JSON string, and which character it means.
-_ESCAPES = {'"': '"', "\\": "\\", "/": "/", "b": "\b", "f": "\f", "n": "\n", "r": "\r", "t": "\t"}
-
-
 def _meant(text: str) -> str:
     return re.sub(r"\\(.)", lambda match: "\n" if match[1] == "n" else match[1], text)
-
-
-def _quoted(text: str) -> str:
-    return re.sub(r"[\^$.|?*+()\[\]{}/]", r"\\\g<0>", text)
-
-
-def _listed(letters: str) -> str:
-    """As the inside of a character class; control characters are left out of every JSON string anyway."""
-    return "".join(f"\\{letter}" if letter in "\\]^-[" else letter for letter in letters if letter >= " ")

@@ -166,7 +166,7 @@ class PassWorker:
                 return None
             info = self._engine.info
             provenance = info.provenance()
-            session.run.pin(f"engine-{self._pass}", provenance)
+            session.run.pin(f"engine-{self._pass}", info.identity())
             set_engine(self._chain, info)
             self._window = limits.window or info.window or 2 * info.max_batch
         self._scheduler = Scheduler(
