@@ -62,10 +62,8 @@ def _graphlet_kernels() -> None:
         for structure in ground.structures():
             Stream(ground, structure, seed=0).draw(0, 1)
     pick_roots(np.ones(1), np.zeros(2, np.int64), np.zeros(1), 0, np.zeros(1, np.int64))  # float64 weights
-    occurrences = enumerate_sample(
-        graph, lists, induced_counts(copies.copies), dict.fromkeys(SHAPES, 1), seed=0
-    )
-    cap_nodes(*arrange(graph, occurrences), per_shape=1, max_per_node=1)
+    sample = enumerate_sample(graph, lists, induced_counts(copies.copies), dict.fromkeys(SHAPES, 1), seed=0)
+    cap_nodes(*arrange(graph, sample), per_shape=1, max_per_node=1)
 
 
 if __name__ == "__main__":

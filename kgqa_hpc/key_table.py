@@ -40,8 +40,8 @@ def keys_of(
 def _inner(annotation: Any) -> type[BaseModel] | None:
     if isinstance(annotation, type) and issubclass(annotation, BaseModel):
         return annotation
-    found = (_inner(each) for each in get_args(annotation))
-    return next((each for each in found if each is not None and each is not StepSettings), None)
+    models = (_inner(argument) for argument in get_args(annotation))
+    return next((model for model in models if model is not None and model is not StepSettings), None)
 
 
 def _name(annotation: Any) -> str:
@@ -53,14 +53,16 @@ def _name(annotation: Any) -> str:
     if origin is dict:
         return f"mapping to {_name(arguments[1])}"
     if str(origin) == "typing.Literal":
-        return ", ".join(f"`{each}`" for each in arguments)
+        return ", ".join(f"`{argument}`" for argument in arguments)
     if hasattr(annotation, "__metadata__"):
         return _name(arguments[0])
     if origin is Union or type(annotation).__name__ == "UnionType":
-        return " or ".join(dict.fromkeys(_name(each) for each in arguments if each is not type(None)))
+        return " or ".join(
+            dict.fromkeys(_name(argument) for argument in arguments if argument is not type(None))
+        )
     words = {"str": "text", "int": "number", "float": "number", "bool": "true, false", "Any": "any"}
-    known = getattr(annotation, "__name__", re.sub(r"^.*\.", "", str(annotation)))
-    return words.get(known, "section")
+    plain_name = getattr(annotation, "__name__", re.sub(r"^.*\.", "", str(annotation)))
+    return words.get(plain_name, "section")
 
 
 def _default(field: FieldInfo) -> str:

@@ -115,6 +115,11 @@ class StepSettings(Settings):
     use: str = Field(description="The step.")
     label: Name = Field(alias="as", description="Its name in this run; default: that of the step.")
     prompt: Name | None = Field(None, description="The prompt; default: the step's own.")
+    later_prompts: list[Name] | None = Field(
+        None,
+        exclude_if=lambda value: value is None,
+        description="Prompts of the turns after the first, of a step that asks in turns; the last one repeats.",
+    )
     # Left out where it is not set, so that runs of versions without it keep their fingerprint.
     temperature: float | None = Field(
         None,
@@ -125,10 +130,10 @@ class StepSettings(Settings):
     )
 
 
-class Told(NamedTuple):
-    """One thing that is wrong: its place (keys and positions), a sentence, pydantic's type of it, and the value."""
+class Problem(NamedTuple):
+    """A mistake in a configuration: its key (names and positions), a sentence, pydantic's error type, and the value."""
 
-    place: Key
+    key: Key
     text: str
     type: str
     value: Any
@@ -141,13 +146,13 @@ class Problems:
         self.lines: list[str] = []
 
     def add(self, key: Key, text: str) -> None:
-        where = ".".join(str(part) for part in key)
-        self.lines.append(f"{where}: {text}" if where else text)
+        dotted = ".".join(str(part) for part in key)
+        self.lines.append(f"{dotted}: {text}" if dotted else text)
 
     def add_all(self, key: Key, model: type[BaseModel], problem: ValidationError) -> None:
         """The errors of a model that was validated at `key`."""
-        for one in told(problem):
-            self.add((*key, *one.place), sentence(model, one))
+        for entry in problems_of(problem):
+            self.add((*key, *entry.key), sentence(model, entry))
 
 
 def section(
@@ -199,12 +204,12 @@ def packages(settings: Any, key: Key = ()) -> Iterator[tuple[Key, Package]]:
                 yield from packages(value, inner)
 
 
-def sentence(model: type[BaseModel], one: Told) -> str:
+def sentence(model: type[BaseModel], problem: Problem) -> str:
     """What is wrong with a `model`'s data, in our words; an unknown key with the nearest known one."""
-    if one.type != "extra_forbidden":
-        return one.text
-    location = [part for part in one.place if isinstance(part, str)]
-    return one.text + did_you_mean(location[-1], _keys(_inner(model, location[:-1])))
+    if problem.type != "extra_forbidden":
+        return problem.text
+    location = [part for part in problem.key if isinstance(part, str)]
+    return problem.text + did_you_mean(location[-1], _keys(_inner(model, location[:-1])))
 
 
 def _keys(model: type[BaseModel]) -> list[str]:
@@ -225,26 +230,25 @@ def _models_in(annotation: Any) -> list[type[BaseModel]]:
     return [model for inner in get_args(annotation) for model in _models_in(inner)]
 
 
-def told(problem: ValidationError) -> list[Told]:
-    """Everything that is wrong, each place once.
+def problems_of(problem: ValidationError) -> list[Problem]:
+    """Everything that is wrong, each key once.
 
-    Of an alternative the branch counts that got farther into the value; where none did, both are named.
+    For a union, the branch that matched deepest is reported; both where they tie.
     """
-    found: dict[Key, Told] = {}
+    problems: dict[Key, Problem] = {}
     loose: set[Key] = set()  # of a branch, so that a deeper problem outweighs it
     for error in problem.errors(include_url=False):
-        place = tuple(part for part in error["loc"] if not _is_branch(part))
-        one = Told(place, _sentence(error), error["type"], error["input"])
-        if len(place) < len(error["loc"]) and place in found:
-            one = one._replace(text=_either(found[place].text, one.text))
-        if len(place) < len(error["loc"]):
-            loose.add(place)
-        found[place] = one
-    return [
-        one
-        for place, one in found.items()
-        if place not in loose or not any(other != place and other[: len(place)] == place for other in found)
-    ]
+        key = tuple(part for part in error["loc"] if not _is_branch(part))
+        text = _sentence(error)
+        if len(key) < len(error["loc"]):
+            text = _either(problems[key].text, text) if key in problems else text
+            loose.add(key)
+        problems[key] = Problem(key, text, error["type"], error["input"])
+
+    def outweighed(key: Key) -> bool:
+        return key in loose and any(deeper != key and deeper[: len(key)] == key for deeper in problems)
+
+    return [problem for key, problem in problems.items() if not outweighed(key)]
 
 
 def _is_branch(part: str | int) -> bool:
@@ -270,6 +274,6 @@ def _shown(kind: str, value: Any) -> str:
     return f", not {text}" if text and len(text) <= _LONGEST and text.isprintable() else ""
 
 
-def _either(one: str, other: str) -> str:
-    first, other = one.partition(", not ")[0], other.removeprefix("must be ")
-    return one if other in one else f"{first} or {other}"
+def _either(left_text: str, right_text: str) -> str:
+    expectation, right_text = left_text.partition(", not ")[0], right_text.removeprefix("must be ")
+    return left_text if right_text in left_text else f"{expectation} or {right_text}"

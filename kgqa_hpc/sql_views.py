@@ -34,8 +34,8 @@ def open_views(dataset: Path) -> Iterator[duckdb.DuckDBPyConnection]:
     """
     parts = {name: sorted(dataset.glob(f"{name}-*.parquet")) for name in FILES}
     with duckdb.connect(config=_SETTINGS | {"memory_limit": MEMORY, "threads": usable_cores()}) as database:
-        for name, columns in parts.items():
-            database.register(name, pads.dataset([str(part) for part in columns], format="parquet"))
+        for name, files in parts.items():
+            database.register(name, pads.dataset([str(part) for part in files], format="parquet"))
         lost = dataset / "lost.jsonl"
         empty = not lost.exists() or not lost.stat().st_size
         database.register("lost", _LOST.empty_table() if empty else _lost_lines(lost))
@@ -97,7 +97,7 @@ def _told(text: str) -> Iterator[None]:
     try:
         yield
     except duckdb.Error as problem:
-        headline = " ".join(str(problem).strip().split("\n\n")[0].split())
+        message = " ".join(str(problem).strip().split("\n\n")[0].split())
         raise InputError(
-            f"{text}: {headline}", "the views: accepted, rejected, lost, nodes (DESCRIBE accepted)"
+            f"{text}: {message}", "the views: accepted, rejected, lost, nodes (DESCRIBE accepted)"
         ) from None

@@ -27,7 +27,7 @@ from kgqa_hpc.terminal import note, stage_progress
 if TYPE_CHECKING:
     from kgqa_hpc.config import RunConfig
     from kgqa_hpc.dataset.accounting import Accounting
-    from kgqa_hpc.dataset.workers import Stage as Staging
+    from kgqa_hpc.dataset.staging import Stage as Staging
 
 
 class Stage(NamedTuple):

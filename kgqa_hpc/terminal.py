@@ -31,7 +31,7 @@ def set_up(*, quiet: bool = False, verbose: bool = False) -> None:
     """Choose how much is said from now on, in this process."""
     global _quiet
     _quiet = quiet
-    for handler in [candidate for candidate in LOG.handlers if isinstance(candidate, _ToTerminal)]:
+    for handler in [handler for handler in LOG.handlers if isinstance(handler, _ToTerminal)]:
         LOG.removeHandler(handler)
     LOG.setLevel(logging.ERROR if quiet else logging.DEBUG if verbose else logging.NOTSET)
     if verbose:
@@ -150,9 +150,9 @@ class _StageBars:
             self._bar.stop()
 
 
-def _interactive(asked: bool | None) -> bool:
+def _interactive(requested: bool | None) -> bool:
     """Whether bars are drawn; where nothing is to be said, the lines of a log are left out by `note`."""
-    return not _quiet and (sys.stderr.isatty() if asked is None else asked)
+    return not _quiet and (sys.stderr.isatty() if requested is None else requested)
 
 
 def _bar() -> Any:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 
 import pytest
@@ -32,23 +31,6 @@ TEXTS = st.one_of(
 @given(text=TEXTS)
 def test_a_form_holds_for_the_texts_that_its_pattern_matches(pattern: str, text: str) -> None:
     assert read_form(pattern).holds(text) == (re.fullmatch(pattern.rstrip("$"), text) is not None)
-
-
-@pytest.mark.parametrize("pattern", PATTERNS)
-@given(text=TEXTS)
-def test_what_servers_are_sent_matches_the_same_texts_as_they_are_written_in_json(
-    pattern: str, text: str
-) -> None:
-    form = read_form(pattern)
-    written = json.dumps(text, ensure_ascii=False)[1:-1]
-    assert (re.fullmatch(form.json_pattern().rstrip("$"), written) is not None) == form.holds(text)
-
-
-def test_what_servers_are_sent_never_closes_the_string() -> None:
-    for pattern in PATTERNS:
-        sent = re.compile(read_form(pattern).json_pattern())
-        assert not sent.fullmatch('Which "is" it?')
-        assert not sent.fullmatch("A line\nand another.")
 
 
 def test_a_form_says_how_it_begins_and_ends() -> None:

@@ -108,12 +108,12 @@ class Spent:
 
 def beside_a_bare_loop(seconds: float, threads: int, folder: Path) -> str:
     """The embedded engine in its process, and llama.cpp called as simply as can be, for about `seconds`."""
-    from kgqa_hpc.engines.cpu import grammar
+    from kgqa_hpc.engines import grammar
     from kgqa_hpc.engines.cpu.engine import bundled_model
     from kgqa_hpc.engines.cpu.llama import LlamaServer
 
     bare_server = LlamaServer(bundled_model(), 1, 4096, threads, None)
-    rules = grammar.gbnf(ENDLESS, ascii_only=True)
+    rules = grammar.ebnf(ENDLESS, ascii_only=True)
     with EngineProcess(CpuSettings(threads=threads), folder / "cpu.log") as engine:
         engine.start()
         child = psutil.Process(engine.pid)

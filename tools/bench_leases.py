@@ -28,7 +28,7 @@ from kgqa_hpc.status.snapshot import load_totals, survey, to_document
 from kgqa_hpc.store.atomic import make_folder, write_file
 from kgqa_hpc.store.document import write_document
 from kgqa_hpc.store.partition import ShardsManifest, read_shards_manifest, shard_name
-from kgqa_hpc.store.queue import ShardQueue
+from kgqa_hpc.store.queue import pass_queue
 from kgqa_hpc.store.results import write_result
 from kgqa_hpc.store.run_folder import RunFolder
 from kgqa_hpc.store.shards import ShardEntry
@@ -109,7 +109,7 @@ def _results(run: RunFolder) -> dict[str, bytes]:
 
 
 def _work(run: RunFolder, results: dict[str, bytes], number: int, line, outcomes) -> None:  # type: ignore[no-untyped-def]
-    queue = ShardQueue(run, "main", f"w{number}-{os.getpid()}")
+    queue = pass_queue(run, "main", f"w{number}-{os.getpid()}")
     claimed = []
     line.wait()
     while True:

@@ -4,6 +4,7 @@
     tools/bench_merge.py --items 131223                 makes a run with texts as long as published, in a temp folder
     tools/bench_merge.py --items 1000000 --folder DIR   keeps it there for the next time
     tools/bench_merge.py --near variants                near duplicates are looked for too
+    tools/bench_merge.py --items 10000000 --length 0.2 --merge-only     as many as fit on a disk of 60 GB
 
 Prints wall time, processor time (workers included) and peak memory (of the main process, and of its largest worker) of
 `kgqa merge` and of a plain rewrite of its records by pyarrow, each in a process of its own, and the ratio. On a busy
@@ -70,14 +71,19 @@ def main() -> None:
     parser.add_argument(
         "--near", choices=("copies", "variants", "distinct"), help="what the search has to do"
     )
+    parser.add_argument("--length", type=float, default=1.0, help="of texts, relative to the published")
+    parser.add_argument("--merge-only", action="store_true", help="do not rewrite the records by pyarrow")
     parser.add_argument("--rounds", type=int, default=1, help="interleaved measurements")
     options = parser.parse_args()
     with tempfile.TemporaryDirectory() as scratch:
         run = (options.folder or Path(scratch)) / "run"
         if not run.exists():
-            make_run(run, options.items, options.near)
+            make_run(run, options.items, options.near, options.length)
         for _ in range(options.rounds):
             merged = measure(MERGE, run)
+            if options.merge_only:
+                print(json.dumps({"items": options.items, "merge": merged}))
+                continue
             plain = measure(REWRITE, run, Path(scratch))
             ratio = {name: round(merged[name] / plain[name], 2) for name in ("seconds", "cpu")}
             print(json.dumps({"items": options.items, "merge": merged, "rewrite": plain, "ratio": ratio}))
@@ -95,7 +101,7 @@ def measure(code: str, *arguments: Path) -> dict[str, Any]:
     return found
 
 
-def make_run(path: Path, items: int, near: str | None = None) -> None:
+def make_run(path: Path, items: int, near: str | None = None, length: float = 1.0) -> None:
     """A finished run with graphlets of three nodes and texts as long as published, half of them accepted."""
     from kgqa_hpc.config import parse_config
     from kgqa_hpc.runs import fingerprint
@@ -109,7 +115,7 @@ def make_run(path: Path, items: int, near: str | None = None) -> None:
     run = RunFolder.create(path, config.model_dump(mode="json"), fingerprint(config))
     write_anchors(run.anchors, (anchor(number) for number in range(items)), run_header(run))
     run.results("main").mkdir(parents=True)
-    made = records(items, near)
+    made = records(items, near, length)
     for shard in partition(run, 512).shards:
         origin = run.origin("main").header(shard.name, shard.sha256)
         write_result(run.result("main", shard.name), [next(made) for _ in range(shard.items)], origin)
@@ -133,7 +139,7 @@ def anchor(number: int) -> dict[str, Any]:
     }
 
 
-def records(items: int, near: str | None) -> Iterator[dict[str, Any]]:
+def records(items: int, near: str | None, length: float) -> Iterator[dict[str, Any]]:
     rng = random.Random(1)
     vocabulary = [
         "".join(rng.choices("abcdefghijklmnopqrstuvwxyz", k=rng.randint(3, 9))) for _ in range(5000)
@@ -144,9 +150,13 @@ def records(items: int, near: str | None) -> Iterator[dict[str, Any]]:
         if near == "distinct":
             question = " ".join(random.Random(number).choices(vocabulary, k=40))
         own = f" {number}" if near == "variants" else ""
-        pair = {"question": f"{question[: 237 - len(own)]}{own}?", "answer": f"{rng.choice(texts)[:527]}."}
+        pair = {
+            "question": f"{question[: int(237 * length) - len(own)]}{own}?",
+            "answer": f"{rng.choice(texts)[: int(527 * length)]}.",
+        }
         verdict = {
-            name: rng.choice(texts)[:250] for name in ("question_reasoning", "my_answer", "answer_reasoning")
+            name: rng.choice(texts)[: int(250 * length)]
+            for name in ("question_reasoning", "my_answer", "answer_reasoning")
         }
         good = rng.random() < 0.47
         verdict |= {"valid_question": True, "original_answer_valid": good}

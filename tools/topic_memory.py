@@ -34,6 +34,7 @@ from kgqa_hpc.engines.registry import ENGINES
 from kgqa_hpc.kg.graph import KnowledgeGraph
 from kgqa_hpc.kg.load import load_graph
 from kgqa_hpc.kg.reduce import Wanted, reduce_to
+from kgqa_hpc.plugins.evaluation.topics import find_topics
 from kgqa_hpc.plugins.evaluation.variety import measures
 from kgqa_hpc.plugins.reasoning.context import known_topics, topic_words
 from kgqa_hpc.runs.chain import build_chain, kind_of
@@ -111,7 +112,7 @@ def repeats(subjects: Sequence[set[str]], window: int = 20) -> float:
 def row(asked: list[tuple[str, set[str]]], known: set[str]) -> dict[str, Any]:
     """The measures of one column. `known` are the words that can be a topic."""
     texts, subjects = [text for text, _ in asked], [words & known for _, words in asked]
-    found = measures(texts)
+    found = measures(texts, find_topics(texts))
     topics = Counter(topic for one in subjects for topic in one)
     return {
         "questions": len(texts),

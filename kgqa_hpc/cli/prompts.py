@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Literal
 
 import typer
 
@@ -15,11 +15,16 @@ app.add_typer(prompts_app, name="prompts")
 
 @prompts_app.command(name="import")
 def prompts_import(
-    file: Annotated[Path, typer.Argument(metavar="FILE", help="JSON: an object of prompt texts.")],
+    file: Annotated[
+        Path, typer.Argument(metavar="FILE", help="JSON: an object of prompt texts; or one text (.txt).")
+    ],
+    step: Annotated[
+        Literal["generate", "judge", "score"], typer.Option(help="The step that the texts are for.")
+    ] = "generate",
     to: Annotated[Path, typer.Option(help="The folder of prompts to write.")] = Path("my_prompts"),
 ) -> None:
     """Turn a template file of the published pipeline into prompts, their texts as they stand."""
     from kgqa_hpc.prompts.templates import import_templates
 
-    for path in import_templates(file, to):
+    for path in import_templates(file, to, step):
         print(path)

@@ -38,9 +38,9 @@ def plain_config(path: Path) -> dict[str, Any]:
 def examples() -> dict[str, Path]:
     """All of them by name: configs/examples, and those of configs/ that are used as they stand."""
     configs = shipped_prompts().parent / "configs"
-    found = {path.stem: path for folder in (configs, configs / "examples") for path in folder.glob("*.yaml")}
-    found["prompt"] = configs / "examples" / "prompt.md"
-    return dict(sorted(found.items()))
+    paths = {path.stem: path for folder in (configs, configs / "examples") for path in folder.glob("*.yaml")}
+    paths["prompt"] = configs / "examples" / "prompt.md"
+    return dict(sorted(paths.items()))
 
 
 def write_example(name: str, file: Path) -> None:
@@ -48,13 +48,13 @@ def write_example(name: str, file: Path) -> None:
 
     Raises InputError for an unknown name, or a file that is there already.
     """
-    known = examples()
-    if name not in known:
-        hint = did_you_mean(name, known)
-        raise InputError(f"no example {name!r}{hint}", f"there are {', '.join(known)}")
-    if not write_file(file, known[name].read_bytes(), exclusive=True):
+    by_name = examples()
+    if name not in by_name:
+        hint = did_you_mean(name, by_name)
+        raise InputError(f"no example {name!r}{hint}", f"there are {', '.join(by_name)}")
+    if not write_file(file, by_name[name].read_bytes(), exclusive=True):
         raise InputError(f"{file}: is there already", "give another name; nothing was written")
-    if known[name].suffix == ".yaml":
+    if by_name[name].suffix == ".yaml":
         from kgqa_hpc.config.json_schema import FILE, json_schema
 
         write_file(file.parent / FILE, json.dumps(json_schema(), indent=1).encode())
@@ -73,8 +73,8 @@ def write_plugin(name: str, folder: Path) -> list[Path]:
         for path in drafts
         if path.is_file()
     }
-    if taken := [folder / file for file in texts if (folder / file).exists()]:
-        raise InputError(f"{taken[0]}: is there already", "give another folder; nothing was written")
+    if existing := [folder / file for file in texts if (folder / file).exists()]:
+        raise InputError(f"{existing[0]}: is there already", "give another folder; nothing was written")
     make_folder(folder)
     for file, text in texts.items():
         write_file(folder / file, text.replace("my_steps", name).encode(), exclusive=True)

@@ -54,8 +54,8 @@ def json_schema() -> Schema:
 
 
 def _part(parts: Schema, reference: Schema) -> Schema:
-    found: Schema = parts[reference["$ref"].rpartition("/")[2]]
-    return found
+    part: Schema = parts[reference["$ref"].rpartition("/")[2]]
+    return part
 
 
 def _choice(
@@ -65,9 +65,9 @@ def _choice(
     options = []
     for name in registry.names():
         model = registry.get(name).Settings
-        own = _part(parts, references[model, "validation"])
+        settings = _part(parts, references[model, "validation"])
         about = (registry.get(name).__doc__ or name).strip().split("\n")[0]
-        properties = {**own.get("properties", {}), by: {"const": name, "description": about}}
-        required = {*own.get("required", ()), by} - {"as", by if name == default else "as"}
-        options.append({**own, "title": name, "properties": properties, "required": sorted(required)})
+        properties = {**settings.get("properties", {}), by: {"const": name, "description": about}}
+        required = {*settings.get("required", ()), by} - {"as", by if name == default else "as"}
+        options.append({**settings, "title": name, "properties": properties, "required": sorted(required)})
     return {"type": "object", "anyOf": options} if by != "use" else {"anyOf": options}

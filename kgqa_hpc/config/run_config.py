@@ -6,6 +6,7 @@ all errors are reported at once.
 
 from __future__ import annotations
 
+from itertools import takewhile
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -106,10 +107,10 @@ class RunConfig(Settings):
     @property
     def steps(self) -> list[StepSettings]:
         """The steps of all passes in order; of passes that are alternatives, those of the first."""
-        found: dict[str, StepSettings] = {}
-        for each in self.passes:
-            found |= {step.label: step for step in each.steps if step.label not in found}
-        return list(found.values())
+        by_label: dict[str, StepSettings] = {}
+        for pass_config in self.passes:
+            by_label |= {step.label: step for step in pass_config.steps if step.label not in by_label}
+        return list(by_label.values())
 
     def variant_configs(self) -> dict[str, RunConfig]:
         """The configuration of each variant of a study by its name, checked completely; none of another run.
@@ -132,9 +133,31 @@ class RunConfig(Settings):
         """The configuration with other values of these sections, checked again. Raises ConfigError naming `where`."""
         return parse_config({**self.plain(), **keys}, where)
 
+    def with_last_steps(self) -> RunConfig:
+        """The configuration whose last computing steps have the settings of `dataset.steps`.
+
+        Raises ConfigError for a label that is none of them, or a setting that is wrong.
+        """
+        changes = self.dataset.steps or {}
+        data = self.plain()
+        steps = data["passes"][-1]["steps"]
+        last = [s.label for s in takewhile(_computes, reversed(self.passes[-1].steps))]
+        if strangers := sorted(changes.keys() - set(last)):
+            raise ConfigError(
+                f"dataset.steps.{strangers[0]}: is no step at the end of the last pass that asks no engine; "
+                f"such steps: {', '.join(reversed(last)) or 'none'}"
+            )
+        data["passes"][-1]["steps"] = [step | changes.get(step["as"], {}) for step in steps]
+        data["dataset"]["steps"] = None
+        return parse_config(data, "dataset.steps")
+
     def plain(self) -> dict[str, Any]:
         """JSON types, every default spelt out: what config.yaml of a run holds."""
         return self.model_dump(mode="json")
+
+
+def _computes(settings: StepSettings) -> bool:
+    return not STEPS.get(settings.use).asks_with(settings)
 
 
 def decision_of(config: RunConfig) -> Decision:
@@ -191,16 +214,19 @@ def _passes(data: dict[str, Any], problems: Problems, base: Path | None) -> Any:
     if not isinstance(passes, list):
         return passes
     return [
-        {**each, "steps": _steps(each["steps"], data, ("passes", number, "steps"), problems, base)}
-        if isinstance(each, dict) and isinstance(each.get("steps"), list)
-        else each
-        for number, each in enumerate(passes)
+        {
+            **pass_config,
+            "steps": _steps(pass_config["steps"], data, ("passes", number, "steps"), problems, base),
+        }
+        if isinstance(pass_config, dict) and isinstance(pass_config.get("steps"), list)
+        else pass_config
+        for number, pass_config in enumerate(passes)
     ]
 
 
-def _asks(each: Any) -> bool:
+def _asks(entry: Any) -> bool:
     """Whether a step of a pass asks an engine; a pass without a list of steps may."""
-    steps = each.get("steps") if isinstance(each, dict) else None
+    steps = entry.get("steps") if isinstance(entry, dict) else None
     if not isinstance(steps, list):
         return True
     return any(s.use in STEPS and STEPS.get(s.use).asks_with(s) for s in steps)
@@ -229,42 +255,45 @@ def _prompt_of(use: str, data: dict[str, Any]) -> str | None:
 
 def _check_chain(config: RunConfig, problems: Problems, *, kind_known: bool) -> None:
     """Names that differ, and each step after those that give it what it reads, where the kind of anchor is known."""
-    names = [each.name for each in config.passes]
+    names = [pass_config.name for pass_config in config.passes]
     if len(set(names)) != len(names):
         problems.add(("passes",), f"pass names must differ: {', '.join(names)}")
-    first = next((each.variant for each in config.passes if each.variant), None)
-    labels = [s.label for each in config.passes if each.variant in (None, first) for s in each.steps]
+    first_variant = next((pass_config.variant for pass_config in config.passes if pass_config.variant), None)
+    together = [pass_config for pass_config in config.passes if pass_config.variant in (None, first_variant)]
+    labels = [step.label for pass_config in together for step in pass_config.steps]
     for label in sorted({label for label in labels if labels.count(label) > 1}):
         problems.add(("passes",), f"two steps are called {label}; give one another name with `as:`")
-    given = set(KINDS.get(config.anchors.kind).gives)
-    for number, each in enumerate(config.passes):
-        for position, settings in enumerate(each.steps):
+    available = set(KINDS.get(config.anchors.kind).gives)
+    for number, pass_config in enumerate(config.passes):
+        for position, settings in enumerate(pass_config.steps):
             # Each variant is checked by itself.
             if kind_known and settings.use in STEPS and config.variants is None:
-                _check_step(settings, given, ("passes", number, "steps", position), problems)
-                given |= set(STEPS.get(settings.use).gives)
+                _check_step(settings, available, ("passes", number, "steps", position), problems)
+                available |= set(STEPS.get(settings.use).gives)
     imitated = [step for step in config.steps if step.imitates and getattr(step, step.imitates)]
     if imitated and "decontaminate" not in config.dataset.model_fields_set:
-        what = f"the test file of the benchmark that {imitated[0].label} takes examples from"
-        problems.add(("dataset", "decontaminate"), f"is missing: name {what}, or give [] to go without")
+        missing = f"the test file of the benchmark that {imitated[0].label} takes examples from"
+        problems.add(("dataset", "decontaminate"), f"is missing: name {missing}, or give [] to go without")
     try:
         decision_of(config)
+        if config.dataset.steps:
+            config.with_last_steps()
     except ConfigError as problem:
         problems.add((), problem.message)
 
 
 def _check_variants(config: RunConfig, problems: Problems) -> None:
     try:
-        found = config.variant_configs()
+        configs = config.variant_configs()
     except ConfigError as problem:
         problems.add((), problem.message)
         return
-    strangers = {each.variant for each in config.passes if each.variant} - found.keys()
+    strangers = {pass_config.variant for pass_config in config.passes if pass_config.variant} - configs.keys()
     for name in sorted(strangers):
         problems.add(("passes",), f"variant {name} is none of this study")
-    for name, one in found.items():
-        if one.graph is None and KINDS.get(one.anchors.kind).needs_graph:
-            problems.add(("variants", name), f"anchors of kind {one.anchors.kind} need a graph: section")
+    for name, variant in configs.items():
+        if variant.graph is None and KINDS.get(variant.anchors.kind).needs_graph:
+            problems.add(("variants", name), f"anchors of kind {variant.anchors.kind} need a graph: section")
 
 
 def _check_target(config: RunConfig, problems: Problems) -> None:
@@ -282,14 +311,16 @@ def _check_target(config: RunConfig, problems: Problems) -> None:
             problems.add(("target", "budget", "items"), f"the sample it begins with has up to {begin:,}")
 
 
-def _check_step(settings: StepSettings, given: set[str], key: Key, problems: Problems) -> None:
+def _check_step(settings: StepSettings, available: set[str], key: Key, problems: Problems) -> None:
     step = STEPS.get(settings.use)
-    if missing := [name for name in step.needs if name not in given]:
+    if missing := [name for name in step.needs if name not in available]:
         problems.add(key, f"{settings.use} reads {', '.join(missing)}, which nothing before it adds")
     asks = step.asks_with(settings)
     if asks and settings.prompt is None:
         problems.add((*key, "prompt"), f"is missing: step {settings.use} has no prompt of its own")
     if not asks and settings.prompt is not None:
         problems.add((*key, "prompt"), f"step {settings.use} asks nobody and takes no prompt")
+    if settings.later_prompts and (not asks or step.turns < 2):
+        problems.add((*key, "later_prompts"), f"step {settings.use} does not ask in turns")
     if not asks and settings.temperature is not None:
         problems.add((*key, "temperature"), f"step {settings.use} asks nobody and takes no temperature")

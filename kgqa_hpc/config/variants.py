@@ -42,19 +42,19 @@ def changes(variants: Mapping[str, Any]) -> dict[str, Change]:
     Raises ConfigError for fewer than two variants, or names that are no names or come twice.
     """
     if variants and all(isinstance(change, Mapping) for change in variants.values()):
-        where, names, found = "variants", list(variants), [dict(change) for change in variants.values()]
+        key_path, names, combined = "variants", list(variants), [dict(change) for change in variants.values()]
     else:
         if len(variants) != 1:
             raise ConfigError("variants: name one setting, with the values to compare, or what each changes")
         ((key, values),) = variants.items()
-        where, names = f"variants.{key}", [_name(key, value) for value in values]
-        found = [{key: value} for value in values]
+        key_path, names = f"variants.{key}", [_name(key, value) for value in values]
+        combined = [{key: value} for value in values]
     if len(names) < 2 or len(set(names)) < len(names) or not all(map(_NAME.fullmatch, names)):
         raise ConfigError(
-            f"{where}: needs two values or more, different ones of letters, digits, _ . -; other values need names, "
+            f"{key_path}: needs two values or more, different ones of letters, digits, _ . -; other values need names, "
             "as in variants: {NAME: {KEY: VALUE}, …}"
         )
-    return dict(zip(names, found, strict=True))
+    return dict(zip(names, combined, strict=True))
 
 
 def _name(key: str, value: Any) -> str:
@@ -73,9 +73,9 @@ def applied(plain: Mapping[str, Any], name: str, change: Change) -> dict[str, An
     Raises ConfigError for a key that nothing of the configuration has.
     """
     data = copy.deepcopy(dict(plain))
-    alternatives = any(each["variant"] for each in plain["passes"])
-    own = [each for each in data["passes"] if each["variant"] in (None, name)]
-    data |= {"variants": None, "passes": [{**each, "variant": None} for each in own]}
+    alternatives = any(pass_data["variant"] for pass_data in plain["passes"])
+    passes = [pass_data for pass_data in data["passes"] if pass_data["variant"] in (None, name)]
+    data |= {"variants": None, "passes": [{**pass_data, "variant": None} for pass_data in passes]}
     for key, value in change.items():
         if _pass_of(key) is None:
             _set(data, key, value)
@@ -85,26 +85,26 @@ def applied(plain: Mapping[str, Any], name: str, change: Change) -> dict[str, An
 
 
 def _set(data: dict[str, Any], key: str, value: Any) -> None:
-    head, _, rest = key.partition(".")
+    head, _, tail = key.partition(".")
     if key == DRAWN:
         data[DRAWN] = value
-    elif head in (DRAWN, "prompts") and rest:
-        data[head] = {**data[head], rest: value}
+    elif head in (DRAWN, "prompts") and tail:
+        data[head] = {**data[head], tail: value}
     else:
         step = _step(data, key)
-        step[rest or head] = value
+        step[tail or head] = value
 
 
 def _step(data: Mapping[str, Any], key: str) -> dict[str, Any]:
     """The step that has the setting: the one of that label, or the first that asks."""
     label, _, setting = key.rpartition(".")
-    steps = [step for each in data["passes"] for step in each["steps"]]
+    steps = [step for pass_data in data["passes"] for step in pass_data["steps"]]
     step = next((s for s in steps if (s["as"] == label if label else STEPS.get(s["use"]).answer)), None)
-    known = () if step is None else STEPS.get(step["use"]).Settings.model_fields
-    if step is None or setting not in known or setting in _NO_SETTINGS:
+    fields = () if step is None else STEPS.get(step["use"]).Settings.model_fields
+    if step is None or setting not in fields or setting in _NO_SETTINGS:
         raise ConfigError(f"variants.{key}: no step of this run has such a setting")
-    found: dict[str, Any] = step
-    return found
+    step_data: dict[str, Any] = step
+    return step_data
 
 
 def _pass_of(key: str) -> str | None:
@@ -123,44 +123,47 @@ def with_alternatives(data: Mapping[str, Any]) -> dict[str, Any]:
     """
     variants, passes = data.get("variants"), data.get("passes", PASSES)
     try:
-        found = changes(variants) if isinstance(variants, Mapping) else {}
+        alternatives = changes(variants) if isinstance(variants, Mapping) else {}
     except ConfigError:
         return dict(data)
-    whole = isinstance(passes, list) and all(isinstance(each, Mapping) for each in passes)
-    if not whole or not any(_pass_of(key) is not None for change in found.values() for key in change):
+    whole = isinstance(passes, list) and all(isinstance(pass_data, Mapping) for pass_data in passes)
+    if not whole or not any(_pass_of(key) is not None for change in alternatives.values() for key in change):
         return dict(data)
-    if any(each.get("variant") for each in passes):
+    if any(pass_data.get("variant") for pass_data in passes):
         return dict(data)
-    return {**data, "passes": [one for each in passes for one in _alternatives(each, data, found)]}
+    by_variant = [part for pass_data in passes for part in _alternatives(pass_data, data, alternatives)]
+    return {**data, "passes": by_variant}
 
 
-def _alternatives(each: Mapping[str, Any], data: Mapping[str, Any], found: dict[str, Change]) -> list[Any]:
-    name = each.get("name")
-    wanted = (name,) if each.get("engine") else (name, "")
-    own = {
-        variant: {key: value for key, value in change.items() if _pass_of(key) in wanted}
-        for variant, change in found.items()
+def _alternatives(
+    pass_data: Mapping[str, Any], data: Mapping[str, Any], changed: dict[str, Change]
+) -> list[Any]:
+    name = pass_data.get("name")
+    prefixes = (name,) if pass_data.get("engine") else (name, "")
+    matching = {
+        variant: {key: value for key, value in change.items() if _pass_of(key) in prefixes}
+        for variant, change in changed.items()
     }
-    if not any(own.values()):
-        return [each]
+    if not any(matching.values()):
+        return [pass_data]
     if any(
         (step.get("use") if isinstance(step, Mapping) else step) == "score"
-        for step in each.get("steps") or ()
+        for step in pass_data.get("steps") or ()
     ):
         raise ConfigError(
             f"variants: pass {name} scores, and its engine or steps vary: nobody could tell writer and judge apart; "
             "put the steps that score into a pass of their own, with an `engine:` of its own"
         )
-    engine = each.get("engine") or data.get("engine")
+    engine = pass_data.get("engine") or data.get("engine")
     return [
         {
-            **each,
+            **pass_data,
             "name": f"{name}-{variant}",
             "variant": variant,
-            "steps": change.get(f"{name}.steps", each.get("steps")),
+            "steps": change.get(f"{name}.steps", pass_data.get("steps")),
             "engine": _changed(engine, change),
         }
-        for variant, change in own.items()
+        for variant, change in matching.items()
     ]
 
 
@@ -174,10 +177,10 @@ def _changed(engine: Any, change: Change) -> Any:
         if not folders:
             engine = dict(value) if "kind" in value else {**engine, **value}
             continue
-        place = engine
+        target = engine
         for part in folders[1:]:
-            place = place.setdefault(part, {})
-        place[last] = value
+            target = target.setdefault(part, {})
+        target[last] = value
     return engine
 
 
@@ -186,9 +189,9 @@ def with_paths(data: Mapping[str, Any], base: Path) -> dict[str, Any]:
 
     def absolute(key: str, value: Any) -> Any:
         if (owner := _pass_of(key)) is not None and not key.endswith(".steps"):
-            passes = [each for each in data.get("passes") or () if isinstance(each, Mapping)]
-            own = next((each.get("engine") for each in passes if each.get("name") == owner), None)
-            return _inside(ENGINES, key, value, own or data.get("engine"), base)
+            passes = [pass_data for pass_data in data.get("passes") or () if isinstance(pass_data, Mapping)]
+            own_engines = (part.get("engine") for part in passes if part.get("name") == owner)
+            return _inside(ENGINES, key, value, next(own_engines, None) or data.get("engine"), base)
         if key.partition(".")[0] == DRAWN:
             return _inside(KINDS, key, value, {"kind": "graphlet", **(data.get(DRAWN) or {})}, base)
         return value
@@ -196,15 +199,15 @@ def with_paths(data: Mapping[str, Any], base: Path) -> dict[str, Any]:
     variants = data.get("variants")
     if not isinstance(variants, Mapping):
         return dict(data)
-    found = {
-        name: {key: absolute(key, value) for key, value in one.items()}
-        if isinstance(one, Mapping)
-        else [absolute(name, value) for value in one]
-        if isinstance(one, list)
-        else one
-        for name, one in variants.items()
+    resolved = {
+        name: {key: absolute(key, value) for key, value in variant.items()}
+        if isinstance(variant, Mapping)
+        else [absolute(name, value) for value in variant]
+        if isinstance(variant, list)
+        else variant
+        for name, variant in variants.items()
     }
-    return {**data, "variants": found}
+    return {**data, "variants": resolved}
 
 
 def _inside(registry: Registry, key: str, value: Any, section: Any, base: Path) -> Any:
@@ -213,5 +216,5 @@ def _inside(registry: Registry, key: str, value: Any, section: Any, base: Path) 
     kind = {**(section if isinstance(section, Mapping) else {}), **changed}.get("kind")
     if not isinstance(kind, str) or kind not in registry:
         return value
-    found = registry.get(kind).Settings.with_paths(changed, base)
-    return found if isinstance(value, Mapping) else found[key.rpartition(".")[2]]
+    inner = registry.get(kind).Settings.with_paths(changed, base)
+    return inner if isinstance(value, Mapping) else inner[key.rpartition(".")[2]]

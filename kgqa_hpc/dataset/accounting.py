@@ -1,8 +1,8 @@
 """Every item is accounted for: sampled = accepted + rejected + invalid + failed, per group and in all.
 
-What was sampled is counted from anchors.h5, what became of it from the results: two sources that know nothing
-of each other. A merge of an unfinished run has a fifth term, `waiting`, and says so. Where items yield several
-records there is a second identity: records = accepted + rejected.
+Sampled items are counted from anchors.h5, outcomes from the results: two independent sources. A merge of an
+unfinished run has a fifth term, `waiting`. Where an item yields several records, a second identity holds:
+records = accepted + rejected.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ NO_REASON = "no reason given"
 
 @dataclass(slots=True)
 class OutcomeCounts:
-    """What became of the items of one group (or of all): how many of each outcome, by reason."""
+    """Number of items of one group (or of all groups) by outcome and reason."""
 
     sampled: int = 0
     accepted: int = 0
@@ -31,8 +31,8 @@ class OutcomeCounts:
     invalid: Counter[str] = field(default_factory=Counter)
     failed: Counter[str] = field(default_factory=Counter)
     waiting: int = 0
-    pairs: int = 0  # questions with an answer, whatever became of them
-    outliers: int = 0  # of them, those the length filter left out
+    pairs: int = 0  # items with a question and an answer, whatever their outcome
+    outliers: int = 0  # pairs that the length filter rejected
 
     def add(self, status: str, reason: str | None, number: int = 1) -> None:
         """Count finished items."""
@@ -56,10 +56,10 @@ class OutcomeCounts:
         return self.pairs - self.outliers
 
     def __add__(self, other: OutcomeCounts) -> OutcomeCounts:
-        return OutcomeCounts(*(getattr(self, one.name) + getattr(other, one.name) for one in fields(self)))
+        return OutcomeCounts(*(getattr(self, part.name) + getattr(other, part.name) for part in fields(self)))
 
     def to_dict(self) -> dict[str, Any]:
-        """The form of accounting.json; reasons by name."""
+        """The entry of accounting.json, reasons in alphabetical order."""
         return {
             "sampled": self.sampled,
             "accepted": self.accepted,
@@ -73,7 +73,7 @@ class OutcomeCounts:
 
 @dataclass(slots=True)
 class RecordCounts:
-    """What became of the records of one group, where items yield several."""
+    """Number of records of one group by outcome, where an item yields several records."""
 
     records: int = 0
     accepted: int = 0
@@ -94,12 +94,11 @@ class RecordCounts:
 
 @dataclass(slots=True)
 class Accounting:
-    """The counts of a merge, and what it needs to be understood later: filters, requests, tokens.
+    """The counts of a merge, with the settings of its filters and the requests behind them.
 
-    `missing_shards` of the run's `shards` were not done when it was merged; what had ended in them is in, their
-    other items are `waiting`.
-    `records` is empty unless some item yields a list of records. `filters` says what each one was set to
-    and left out, `json_text` which fields are JSON text (columns.py).
+    `missing_shards` of the run's `shards` were unfinished at the time of the merge; their finished items are counted,
+    the others are `waiting`. `records` is empty unless an item yields a list of records. `filters` holds the settings
+    of each filter and the number it rejected, `json_text` the fields that are JSON text (columns.py).
     """
 
     groups: dict[str, OutcomeCounts] = field(default_factory=dict)
@@ -128,7 +127,7 @@ class Accounting:
 
     @property
     def record_total(self) -> RecordCounts:
-        """The sum over all groups, of records; of items where each yields one."""
+        """The sum of records over all groups; of items, where every item yields one record."""
         if self.records:
             return sum(self.records.values(), RecordCounts())
         total = self.total
@@ -145,9 +144,9 @@ class Accounting:
             if counts.sampled != counts.ended + counts.waiting or (counts.waiting and not self.partial)
         ]
         wrong += [
-            f"{name}: {one.records:,} records != {one.accepted:,} accepted + {one.rejected.total():,} rejected"
-            for name, one in in_order(self.records)
-            if one.records != one.accepted + one.rejected.total()
+            f"{name}: {record_sentence(counts)}"
+            for name, counts in in_order(self.records)
+            if counts.records != counts.accepted + counts.rejected.total()
         ]
         if wrong:
             raise AccountingError(
@@ -177,12 +176,12 @@ class Accounting:
 
 
 def in_order(groups: Mapping[str, T]) -> list[tuple[str, T]]:
-    """Groups by name, numbers in names by their value: shape 2 before shape 11."""
-    return sorted(groups.items(), key=lambda one: group_key(one[0]))
+    """Groups sorted by name; numbers inside names sort by value (shape 2 before shape 11)."""
+    return sorted(groups.items(), key=lambda pair: group_key(pair[0]))
 
 
 def group_key(name: str) -> list[tuple[int, int, str]]:
-    """Sorts names as a person does."""
+    """Sort key of a group's name: runs of digits compare as numbers."""
     parts = re.findall(r"[0-9]+|[^0-9]+", name)
     return [
         (0, int(part[:30]), part) if part.isascii() and part.isdigit() else (1, 0, part) for part in parts
@@ -205,7 +204,7 @@ def record_sentence(counts: RecordCounts) -> str:
 
 
 def render(accounting: Accounting) -> str:
-    """The lines a person reads after a merge: the identities, then each reason that occurred."""
+    """Text of the accounting for a terminal: the identities, then a line for each reason."""
     total = accounting.total
     lines = [sentence(total)]
     if accounting.partial:
@@ -222,16 +221,16 @@ def render(accounting: Accounting) -> str:
         lines += [record_sentence(records)]
         lines += [f"  rejected  {n:>9,}  {reason}" for reason, n in sorted(records.rejected.items())]
     lines += [
-        f"  {part:<9} {one['records']:>9,}  records"
-        for part, one in accounting.splits.get("parts", {}).items()
+        f"  {part:<9} {part_counts['records']:>9,}  records"
+        for part, part_counts in accounting.splits.get("parts", {}).items()
     ]
     lines += _empty_parts(accounting.splits)
     return "\n".join(lines)
 
 
 def _empty_parts(splits: Mapping[str, Any]) -> list[str]:
-    """Which parts of a split got nothing, and why: a group is never torn."""
-    empty = [name for name, one in splits.get("parts", {}).items() if not one["records"]]
+    """A line that names the empty parts of a split, and why they are empty: a group is never divided."""
+    empty = [name for name, counts in splits.get("parts", {}).items() if not counts["records"]]
     if not empty:
         return []
     return [

@@ -1,6 +1,6 @@
-"""The narrow table that merge decides on: a row of DuckDB for each candidate record, and what became of it.
+"""The table `candidate` of DuckDB, in which merge decides: one narrow row per candidate record, with its outcome.
 
-Rules look at it in SQL, or at columns of the staged files, and mark rows as rejected. Wide columns (texts, records)
+Rules read it in SQL, or read columns of the staged files, and mark rows as rejected. Wide columns (texts, records)
 stay in the staged files.
 """
 
@@ -20,10 +20,10 @@ from kgqa_hpc.dataset.staged import Staged
 from kgqa_hpc.errors import DiskFull
 from kgqa_hpc.threads import usable_cores
 
-MEMORY = "300MB"  # of the database
-ROWS = 200_000  # that are handed to the database at once
+MEMORY = "300MB"  # limit of the database
+ROWS = 200_000  # inserted into the database at once
 NARROW = ("grp", "status", "reason", "question_length", "answer_length", "single", "bytes", "same")
-# `file`: where the row stands in the dataset as it is decided so far.
+# `file`: the file of the dataset that the row goes to, as decided so far.
 _TABLE = """
 CREATE TABLE candidate (row BIGINT, grp VARCHAR, status VARCHAR, reason VARCHAR, question_length INTEGER,
   answer_length INTEGER, single BOOLEAN, bytes INTEGER, same BLOB, part VARCHAR,
@@ -33,7 +33,7 @@ CREATE TABLE candidate (row BIGINT, grp VARCHAR, status VARCHAR, reason VARCHAR,
 
 
 class Candidates:
-    """All candidates of a merge.
+    """The candidate records of a merge.
 
     Columns of the table `candidate`: `row` (position in the dataset, from 0), NARROW as staged, `part` (of the split)
     and `file` (accepted, rejected or lost).
@@ -42,14 +42,14 @@ class Candidates:
     def __init__(self, database: duckdb.DuckDBPyConnection, staged: Staged) -> None:
         self.database = database
         self.staged = staged
-        self.parts: tuple[str, ...] = ()  # of the split
+        self.parts: tuple[str, ...] = ()  # names of the split's parts
 
     def __len__(self) -> int:
         return len(self.staged)
 
     @property
     def accepted(self) -> np.ndarray:
-        """Row numbers of what is accepted so far, ascending."""
+        """Row numbers of the rows accepted so far, ascending."""
         return self.rows("status = 'accepted'")
 
     def rows(self, condition: str) -> np.ndarray:
@@ -70,7 +70,7 @@ class Candidates:
 
     @contextmanager
     def table(self, name: str, columns: dict[str, Any]) -> Iterator[None]:
-        """Columns of equal length as a table of the database for the block."""
+        """Context in which columns of equal length are a table of the database."""
         self.database.register(name, pa.table(columns))
         try:
             yield
@@ -78,7 +78,7 @@ class Candidates:
             self.database.unregister(name)
 
     def count(self, accounting: Accounting) -> None:
-        """Add what became of every row to the accounting."""
+        """Add the outcome of every row to the accounting."""
         outcomes = "SELECT grp, status, reason, single, count(*) FROM candidate GROUP BY ALL ORDER BY ALL"
         for group, status, reason, single, number in self.database.execute(outcomes).fetchall():
             if single:
@@ -101,7 +101,7 @@ def _count_records(counts: RecordCounts, status: str, reason: str | None, number
 
 @contextmanager
 def open_candidates(staged: Staged, scratch: Path) -> Iterator[Candidates]:
-    """The table of all staged rows; what exceeds MEMORY lies in `scratch`. Raises DiskFull."""
+    """The candidates of all staged rows; DuckDB spills beyond MEMORY into `scratch`. Raises DiskFull."""
     settings: dict[str, str | bool | int | float | list[str]] = {
         "memory_limit": MEMORY,
         "threads": usable_cores(),
@@ -112,12 +112,12 @@ def open_candidates(staged: Staged, scratch: Path) -> Iterator[Candidates]:
     with duckdb.connect(config=settings) as database:
         try:
             database.execute(_TABLE)
-            first = 0
+            start = 0
             for chunk in _chunks(staged):
-                database.register("chunk", _narrow(chunk, first))
+                database.register("chunk", _narrow(chunk, start))
                 database.execute("INSERT INTO candidate SELECT *, NULL FROM chunk")
                 database.unregister("chunk")
-                first += len(chunk)
+                start += len(chunk)
             yield Candidates(database, staged)
         except (duckdb.IOException, duckdb.OutOfMemoryException) as problem:
             raise DiskFull(f"{scratch}: {problem}", "free some space, then merge again") from problem
@@ -134,5 +134,5 @@ def _chunks(staged: Staged) -> Iterator[pa.Table]:
         yield pa.concat_tables(tables)
 
 
-def _narrow(table: pa.Table, first: int) -> pa.Table:
-    return table.add_column(0, "row", pa.array(np.arange(first, first + len(table))))
+def _narrow(table: pa.Table, start: int) -> pa.Table:
+    return table.add_column(0, "row", pa.array(np.arange(start, start + len(table))))

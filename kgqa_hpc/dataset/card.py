@@ -1,6 +1,6 @@
-"""The dataset card: README.md with the front matter the Hugging Face Hub reads, and what a user must know.
+"""The dataset card: README.md with the front matter of the Hugging Face Hub and a description for users.
 
-Everything in it follows from the run; nothing is claimed that was not counted. The text is card.md.j2.
+All numbers come from the run and its accounting. The template is card.md.j2.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from kgqa_hpc.dataset.accounting import OUTCOMES, Accounting, record_sentence, s
 from kgqa_hpc.dataset.facts import Facts, one_line
 from kgqa_hpc.dataset.group_table import table_name
 
-# Licence identifiers the Hub knows, of those that graphs carry.
+# Licence identifiers of the Hub that knowledge graphs use.
 _HUB_LICENCES = {"apache-2.0", "mit", "unlicense", "cc0-1.0", "odbl", "odc-by", "pddl", "unknown", "gpl-3.0"}
 _HUB_LICENCES |= {f"cc-by{kind}-{v}" for kind in ("", "-sa", "-nc", "-nd", "-nc-sa") for v in ("3.0", "4.0")}
 _SIZES = {10**3: "n<1K", 10**4: "1K<n<10K", 10**5: "10K<n<100K", 10**6: "100K<n<1M", 10**7: "1M<n<10M"}
@@ -58,7 +58,7 @@ class DataFile:
         return sum((self.folder / name).stat().st_size for name in self.names)
 
     def fingerprint(self, sums: dict[str, str]) -> str:
-        """32 hex digits that change with any byte of the parts."""
+        """32 hex digits of a digest over the sha256 of all parts."""
         return hashlib.sha256("".join(sums[name] for name in self.names).encode()).hexdigest()[:32]
 
 
@@ -70,14 +70,14 @@ def render_card(
     sums: dict[str, str],
     sample: dict[str, Any] | None,
 ) -> str:
-    """README.md of a dataset folder; `sums` are sha256 by file name, `sample` one accepted record."""
+    """Text of README.md of a dataset folder; `sums` maps file names to sha256, `sample` is an accepted record."""
     jinja = Environment(
         loader=PackageLoader("kgqa_hpc.dataset", ""),
         undefined=StrictUndefined,
         trim_blocks=True,
         lstrip_blocks=True,
         keep_trailing_newline=True,
-        autoescape=False,  # Markdown, not HTML; `cell` keeps foreign text in its place
+        autoescape=False,  # The output is Markdown, not HTML; `cell` escapes foreign text
     )
     jinja.filters["cell"] = cell
     text = jinja.get_template("card.md.j2").render(
@@ -103,19 +103,19 @@ def render_card(
 
 
 def licence_fields(licence: str, url: str | None = None) -> dict[str, str]:
-    """The front matter's way to name a licence: an identifier of the Hub, or `other` with name and link."""
+    """The licence in the front matter: an identifier of the Hub, or `other` with name and link."""
     identifier = licence.strip().lower().replace(" ", "-")
     if identifier in _HUB_LICENCES:
         return {"license": identifier}
-    found = re.search(r"https?://[^\s()<>\"]+", licence)
-    link = url or (found[0] if found else None)
-    name = licence.replace(found[0], "") if found else licence
+    match = re.search(r"https?://[^\s()<>\"]+", licence)
+    link = url or (match[0] if match else None)
+    name = licence.replace(match[0], "") if match else licence
     slug = re.sub(r"[^a-z0-9.]+", "-", name.lower()).strip("-.") or "unnamed"
     return {"license": "other", "license_name": slug[:80], **({"license_link": link} if link else {})}
 
 
 def type_text(kind: Type) -> str:
-    """A column type for people: `list of {id: string, name: string}`."""
+    """A column type in words: `list of {id: string, name: string}`."""
     if isinstance(kind, list):
         return f"list of {type_text(kind[0])}"
     if isinstance(kind, dict):
@@ -147,10 +147,10 @@ def _front_matter(
 
 
 def configurations(files: Sequence[DataFile], sums: dict[str, str]) -> dict[str, Any]:
-    """What tells a reader which files are which configuration and split; `sums` are sha256 by file name."""
+    """Front matter that assigns files to configurations and splits; `sums` maps file names to sha256."""
     configs = list(dict.fromkeys(file.config for file in files))
     filled = {file.config for file in files if file.rows}
-    # No reader takes an empty file beside others.
+    # Readers refuse an empty file beside others.
     files = [file for file in files if file.rows or file.config not in filled]
     return {
         "configs": [_config(name, files, sums) for name in configs],
@@ -159,7 +159,9 @@ def configurations(files: Sequence[DataFile], sums: dict[str, str]) -> dict[str,
 
 
 def _config(name: str, files: Sequence[DataFile], sums: dict[str, str]) -> dict[str, Any]:
-    """The description holds a fingerprint of the bytes: readers that cache by configuration notice new ones."""
+    """A configuration; its description holds a fingerprint, so that readers which cache by configuration notice
+    changes.
+    """
     mine = [file for file in files if file.config == name]
     print_ = hashlib.sha256("".join(file.fingerprint(sums) for file in mine).encode()).hexdigest()[:32]
     return {
@@ -183,7 +185,7 @@ def _info(name: str, files: Sequence[DataFile]) -> dict[str, Any]:
 
 
 def _sample_text(record: dict[str, Any] | None) -> str | None:
-    """The record as indented JSON with long texts cut, in a form no Markdown fence can end."""
+    """The record as indented JSON with long texts cut, escaped so that no text ends the Markdown fence."""
     if record is None:
         return None
     return json.dumps(_cut(record), indent=1, ensure_ascii=False).replace("```", "`\\u0060`")
@@ -201,11 +203,11 @@ def _cut(value: Any) -> Any:
 
 def _reasons(accounting: Accounting) -> list[tuple[str, str, int]]:
     total = accounting.total
-    found = [(o, reason, n) for o in OUTCOMES[1:] for reason, n in sorted(getattr(total, o).items())]
+    reasons = [(o, reason, n) for o in OUTCOMES[1:] for reason, n in sorted(getattr(total, o).items())]
     if accounting.records:
         rejected = sorted(accounting.record_total.rejected.items())
-        found += [("record rejected", reason, n) for reason, n in rejected]
-    return found
+        reasons += [("record rejected", reason, n) for reason, n in rejected]
+    return reasons
 
 
 def _models(accounting: Accounting) -> list[list[Any]]:
@@ -220,6 +222,6 @@ def _models(accounting: Accounting) -> list[list[Any]]:
 
 
 def cell(value: object) -> str:
-    """Text that stays within its table cell."""
+    """Text escaped for a cell of a Markdown table."""
     text = f"{value:,}" if isinstance(value, int) and not isinstance(value, bool) else str(value)
     return one_line(text).replace("|", "\\|")

@@ -1,9 +1,9 @@
-"""The columns of a dataset: which there are, of what type, and every record brought into that form.
+"""The columns of a dataset: their names and types, and the conversion of records to them.
 
-Most are declared: the common members of every record here, the others by the anchor kind and the steps
-(kgqa_hpc/columns.py). Three follow from the run and are gathered while merge looks at all records: the
-fields of `verdicts` (from the prompts of the judges), of `features`, and the parameters of each step under
-`provenance`. They stand in the order in which they first occur.
+Most columns are declared: the common ones here, the others by the anchor kind and the steps
+(kgqa_hpc/columns.py). The fields of three columns are collected from the records during merge: `verdicts`
+(which follow from the judges' prompts), `features`, and the parameters of each step under `provenance`.
+Collected fields keep the order in which they first occur.
 """
 
 from __future__ import annotations
@@ -19,10 +19,11 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 _ENGINE = dict.fromkeys(("name", "version", "model", "digest", "quantisation"), "string")
+_OBSERVED = ("server", "structured", "omitted")  # of a server; other engines have none of it
 _PROMPT = {"name": "string", "sha256": "string"}
 _ANCHOR = {"id": "string", "kind": "string", "weight": "double"}
 _TOKENS = dict.fromkeys(("prompt", "completion", "cached"), "int64")
-_KINDS = {bool: "bool", str: "str", type(None): "null"}  # of values whose type says all
+_KINDS = {bool: "bool", str: "str", type(None): "null"}  # for values whose Python type is enough
 _INT64 = range(-(2**63), 2**63)
 _TYPES: dict[str, Type] = {
     "bool": "bool",
@@ -45,8 +46,14 @@ DECIDED = (
     Column("accepted", "bool", "Whether the pair passed the filters and the judges."),
     Column("reason", "string", "Why it did not; empty for accepted pairs."),
 )
+# Members of `provenance` that only some runs have.
 EXCLUDED = Column(
     "excluded_edge_types", ["string"], "Edge types left out of the graph of anchors and answers."
+)
+ENTRIES = Column(
+    "entries",
+    ["string"],
+    "Entries of other packages or of files: name, package, version, sha256 of the source.",
 )
 SPLIT = Column("split", "string", "Part of the dataset; parts share nothing of what they were divided by.")
 
@@ -54,18 +61,21 @@ Fields = dict[str, set[str]]
 
 
 class Columns:
-    """Gathers what records hold, then gives types and the same form for every record."""
+    """Collects the fields of records, then converts every record to the columns of all."""
 
     def __init__(self, declared: tuple[Column, ...] = ()) -> None:
         self.declared = declared
         self._verdicts: dict[str, Fields] = {}
         self._features: Fields = {}
-        self._excluded = False  # whether the provenance of any record names edge types that were left out
+        self._optional: set[str] = set()  # members of `provenance` that only some runs have
+        self._observed: set[str] = set()  # of _OBSERVED, named by the engine of any record
         self._parameters: dict[str, Fields] = {}
 
     def add(self, record: dict[str, Any]) -> None:
-        """Take a record (record.py) into account."""
-        self._excluded |= EXCLUDED.name in record["provenance"]
+        """Collect the fields of a record (record.py)."""
+        self._optional |= {EXCLUDED.name, ENTRIES.name} & record["provenance"].keys()
+        for engine in record["provenance"]["engine"].values():
+            self._observed.update(name for name in _OBSERVED if engine and name in engine)
         for label, verdict in record["verdicts"].items():
             _gather(self._verdicts.setdefault(label, {}), verdict)
         for label, values in record["provenance"]["parameters"].items():
@@ -73,18 +83,20 @@ class Columns:
         _gather(self._features, record["features"])
 
     def state(self) -> list[Any]:
-        """What was gathered, as plain data."""
+        """The collected fields, as plain data."""
         return [
             {label: _plain(fields) for label, fields in self._verdicts.items()},
             _plain(self._features),
             {label: _plain(fields) for label, fields in self._parameters.items()},
-            self._excluded,
+            sorted(self._optional),
+            sorted(self._observed),
         ]
 
     def take(self, state: list[Any]) -> None:
-        """Add what another one gathered (`state()`)."""
-        verdicts, features, parameters, excluded = state
-        self._excluded |= excluded
+        """Add the collected fields of other columns (their `state()`)."""
+        verdicts, features, parameters, optional, observed = state
+        self._optional |= set(optional)
+        self._observed.update(observed)
         for label, fields in verdicts.items():
             _unite(self._verdicts.setdefault(label, {}), fields)
         for label, fields in parameters.items():
@@ -92,39 +104,47 @@ class Columns:
         _unite(self._features, features)
 
     def layout(self) -> bytes:
-        """Equal layouts give equal forms: the gathered names in their order, and whether each is text or JSON text."""
+        """A key of the converted form: the collected fields in order, with their types. Equal keys mean equal forms."""
         gathered = ({"": self._features}, self._verdicts, self._parameters)
-        return orjson.dumps([{name: _resolved(one) for name, one in group.items()} for group in gathered])
+        types = [{name: _resolved(fields) for name, fields in group.items()} for group in gathered]
+        return orjson.dumps([sorted(self._observed), *types])
 
     def json_text(self) -> list[list[str]]:
-        """Where records hold JSON text because values differ in nature: member, label if it has labels, name."""
+        """Paths of the fields stored as JSON text because their values are of mixed types: member, label (if any),
+        name.
+        """
         groups = {("verdicts",): self._verdicts, ("provenance", "parameters"): self._parameters}
-        labelled = [((*at, label), fields) for at, one in groups.items() for label, fields in one.items()]
-        places = [*labelled, (("features",), self._features)]
-        return [[*at, name] for at, fields in places for name, kind in _resolved(fields) if kind == "json"]
+        labelled = [
+            ((*at, label), fields) for at, labels in groups.items() for label, fields in labels.items()
+        ]
+        paths = [*labelled, (("features",), self._features)]
+        return [[*at, name] for at, fields in paths for name, kind in _resolved(fields) if kind == "json"]
 
     def plain(self) -> bool:
-        """Whether every gathered field has one type that its values have already."""
+        """Whether every collected field has one type, so that no value needs a conversion."""
         groups = (self._features, *self._verdicts.values(), *self._parameters.values())
         return all(
-            len(kinds - {"null"}) < 2 and "json" not in kinds for one in groups for kinds in one.values()
+            len(kinds - {"null"}) < 2 and "json" not in kinds for group in groups for kinds in group.values()
         )
 
     def complete(self, record: dict[str, Any]) -> bool:
-        """Whether a record has all labels and fields in their order: `conform` of plain columns leaves it."""
+        """Whether a record has all labels and fields in order, so that `conform` would not change it (plain
+        columns).
+        """
         groups = (
             ({"": record["features"]}, {"": self._features}),
             (record["verdicts"], self._verdicts),
             (record["provenance"]["parameters"], self._parameters),
         )
-        return all(
-            list(values) == list(known)
-            and all(list(values[label] or ()) == list(fields) for label, fields in known.items())
-            for values, known in groups
+        engines = [engine for engine in record["provenance"]["engine"].values() if engine]
+        return all(self._observed <= engine.keys() for engine in engines) and all(
+            list(values) == list(gathered)
+            and all(list(values[label] or ()) == list(fields) for label, fields in gathered.items())
+            for values, gathered in groups
         )
 
     def conform(self, record: dict[str, Any]) -> dict[str, Any]:
-        """The record with every label and field of any, each of one type; null where it has none."""
+        """The record with the labels and fields of all records, null where it has no value."""
         verdicts = record["verdicts"]
         return {
             **record,
@@ -136,35 +156,40 @@ class Columns:
         }
 
     def _origin(self, origin: dict[str, Any]) -> dict[str, Any]:
-        found = {name: origin[name] for name in ("prompt", "engine", "attempts")}
-        filled = {name: {label: one.get(label) for label in self._parameters} for name, one in found.items()}
+        by_label = {name: origin[name] for name in ("prompt", "engine", "attempts")}
+        filled = {
+            name: {label: values.get(label) for label in self._parameters}
+            for name, values in by_label.items()
+        }
         parameters = {
             label: _fill(fields, origin["parameters"].get(label))
             for label, fields in self._parameters.items()
         }
+        absent = dict.fromkeys(sorted(self._observed))
+        filled["engine"] = {label: engine and absent | engine for label, engine in filled["engine"].items()}
         return {**origin, **filled, "parameters": parameters}
 
     def all(self, *, split: bool = False) -> tuple[Column, ...]:
-        """Every column in the order of a record; structs without fields are left out."""
+        """All columns in the order of a record, without structs that have no field."""
         labels = list(self._parameters)
         provenance = {
             "run": "string",
             "seed": "int64",
             "source": "string",
-            **({EXCLUDED.name: EXCLUDED.type} if self._excluded else {}),
+            **{column.name: column.type for column in (EXCLUDED, ENTRIES) if column.name in self._optional},
             "anchor": _ANCHOR,
             "prompt": dict.fromkeys(labels, _PROMPT),
-            "engine": dict.fromkeys(labels, _ENGINE),
+            "engine": dict.fromkeys(labels, _ENGINE | dict.fromkeys(sorted(self._observed), "string")),
             "parameters": _types(self._parameters),
             "tokens": _TOKENS,
             "attempts": dict.fromkeys(labels, "int64"),
         }
-        made = (
+        gathered = (
             Column("verdicts", _types(self._verdicts), "What each judge said."),
             Column("features", _plain_types(self._features), "What was measured of the pair."),
             Column("provenance", provenance, "Run, anchor, prompts, engines, parameters and tokens."),
         )
-        columns = [*COMMON, *made, *self.declared, *DECIDED, *((SPLIT,) if split else ())]
+        columns = [*COMMON, *gathered, *self.declared, *DECIDED, *((SPLIT,) if split else ())]
         trimmed = (column._replace(type=_trimmed(column.type)) for column in columns)
         return tuple(column for column in trimmed if column.type)
 
@@ -189,11 +214,11 @@ def arrow_schema(columns: tuple[Column, ...]) -> pa.Schema:
 
 
 def fitting(value: Any, kind: Type) -> Any:
-    """A step's value as its column's type; text of it in a text column, null where it cannot be."""
+    """A step's value converted to its column's type: as text in a text column, null where it does not fit."""
     if is_nothing(value):
         return None
     if isinstance(kind, list):
-        return [fitting(one, kind[0]) for one in value] if isinstance(value, list) else None
+        return [fitting(member, kind[0]) for member in value] if isinstance(value, list) else None
     if isinstance(kind, dict):
         inner = value if isinstance(value, dict) else None
         return inner and {name: fitting(inner.get(name), part) for name, part in kind.items()}
@@ -208,9 +233,9 @@ def fitting(value: Any, kind: Type) -> Any:
     return int(value) if value == int(value) and int(value) in _INT64 else None
 
 
-def without_json_text(record: dict[str, Any], places: list[list[str]]) -> dict[str, Any]:
-    """A record of a dataset with the values that were made JSON text there (`Columns.json_text`), in place."""
-    for *at, name in places:
+def without_json_text(record: dict[str, Any], paths: list[list[str]]) -> dict[str, Any]:
+    """Parse the fields that are JSON text (`Columns.json_text`) of a published record, in place; returns the record."""
+    for *at, name in paths:
         values: Any = record
         for step in at:
             values = values and values.get(step)
@@ -220,12 +245,12 @@ def without_json_text(record: dict[str, Any], places: list[list[str]]) -> dict[s
 
 
 def is_nothing(value: Any) -> bool:
-    """null, and the numbers JSON does not have: both files hold null for them."""
+    """Whether a value is stored as null: None, NaN and the infinities, which JSON does not have."""
     return value is None or (isinstance(value, float) and not isfinite(value))
 
 
 def _fill(fields: Fields, values: dict[str, Any] | None) -> dict[str, Any] | None:
-    """The values in the order and types of all fields."""
+    """The values of all fields, in order, converted to their types."""
     if values is None:
         return None
     return {name: _cast(values.get(name), _common(kinds)) for name, kinds in fields.items()}
@@ -241,8 +266,8 @@ def _gather(fields: Fields, values: dict[str, Any]) -> None:
             kinds.add(kind)
 
 
-def _unite(fields: Fields, others: dict[str, list[str]]) -> None:
-    for name, kinds in others.items():
+def _unite(fields: Fields, more: dict[str, list[str]]) -> None:
+    for name, kinds in more.items():
         fields.setdefault(name, set()).update(kinds)
 
 
@@ -251,7 +276,7 @@ def _plain(fields: Fields) -> dict[str, list[str]]:
 
 
 def _kind(value: Any) -> str:
-    """Of what type a value is; `json` for what has no plain column type."""
+    """The type of a value: null, bool, int, float, str, strings, or json for any other."""
     if is_nothing(value):
         return "null"
     if isinstance(value, bool):
@@ -268,7 +293,7 @@ def _kind(value: Any) -> str:
 
 
 def _common(kinds: set[str]) -> str:
-    """The one type that holds all; values of different nature become JSON text."""
+    """The type that holds all `kinds` of values; json for mixed ones."""
     kinds = kinds - {"null"}
     if not kinds:
         return "str"
@@ -302,7 +327,7 @@ def _types(labels: dict[str, Fields]) -> dict[str, Type]:
 
 
 def _trimmed(kind: Type) -> Type:
-    """Without structs that have no fields, which Parquet cannot hold."""
+    """The type without structs that have no field: Parquet cannot store them."""
     if not isinstance(kind, dict):
         return kind
     inner = {name: _trimmed(part) for name, part in kind.items()}

@@ -1,9 +1,9 @@
-"""Several merged runs as one dataset: every id once, columns united, each run's records as they are.
+"""`kgqa combine`: several merged runs as one dataset, with every id once and the columns of all runs.
 
-Records are taken as their runs published them: decided and filtered. `provenance.run` says which run one is of. The
-first run that accepted an id gives its record, else the first that has it; the others are counted as `combined`. What
-does not fit the conditions is counted as `filtered`, and where runs are mixed in shares, accepted records beyond a
-run's share as `not drawn`: every record of a run is counted once.
+Records keep the decisions of their runs; `provenance.run` names the run. Of several records with the same id the
+first accepted one is kept, else the first; the others are counted as `combined`. Records that do not match the
+condition are counted as `filtered`, and with shares, accepted records beyond a run's share as `not drawn`. So every
+record of a run is counted once.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ from kgqa_hpc.store.run_folder import RunFolder
 
 CHUNK = 1000  # records of a staged file
 FILES = ("accepted", "rejected")
-MUST_AGREE = ("prompts", "passes")  # sections of a fingerprint: what wrote and judged
+MUST_AGREE = ("prompts", "passes")  # sections of a fingerprint that describe writer and judges
 COUNTS = (*FILES, "combined", "filtered", "not drawn")
 
 
@@ -64,7 +64,7 @@ def combine(
         )
     for run in runs:
         open_source(run)
-        where.selector(run.dataset, FILES[0])  # a wrong condition is told before anything is written
+        where.selector(run.dataset, FILES[0])  # raises for a wrong condition before anything is written
     if not mixed:
         _require_alike(runs)
     refuse_foreign(out)
@@ -85,7 +85,7 @@ def combine(
 def _write(
     folder: Path, runs: Sequence[RunFolder], where: Where, mixture: Mixture | None
 ) -> list[dict[str, int]]:
-    """Write what is kept; returns the counts of each run."""
+    """Write the combined records; returns the counts of each run."""
     scratch = folder / ".scratch"
     scratch.mkdir()
     staged = _stage(runs, where, scratch)
@@ -104,9 +104,10 @@ def _write(
 
 
 def _stage(runs: Sequence[RunFolder], where: Where, scratch: Path) -> Staged:
-    """All records of all runs, accepted ones first, in staged files whose `grp` is the number of the run.
+    """Staged files of the records of all runs, accepted ones first.
 
-    `status` is that of the record in its run, or `filtered`; `same` a digest of its id.
+    Column `grp` is the position of the run, `status` the record's status in its run or `filtered`, `same` a digest of
+    its id.
     """
     columns = _declared(runs)
     files: list[StagedFile] = []
@@ -135,22 +136,22 @@ def _write_chunk(
     file: str,
     names: Sequence[str],
 ) -> StagedFile:
-    """Stage records of a file of a run; all have these members, null where their run has none."""
+    """Stage records of one file of a run with the members `names`, null where the run does not have one."""
     columns, rows = Columns(), []
     for record in records:
-        kept = holds(record)
+        fits = holds(record)
         digest = hashlib.blake2b(record["id"].encode("utf-8", "surrogatepass"), digest_size=16).digest()
         row = {"id": record["id"], "grp": run, "single": True, "reason": record["reason"], "same": digest}
         record = {name: record.get(name) for name in names}
-        if kept:
+        if fits:
             columns.add(_without_nulls(record))
-        rows.append(row | {"status": file if kept else "filtered", "record": record if kept else None})
+        rows.append(row | {"status": file if fits else "filtered", "record": record if fits else None})
     write_lines(rows, columns)
     write_staged(path, pa.Table.from_pylist(rows, SCHEMA))
     return StagedFile(path, len(rows), columns)
 
 
-# Records whose id an earlier record that fits the conditions has.
+# Records whose id is that of an earlier record that matches the condition.
 _REPEATED = """row IN (
   SELECT row FROM candidate WHERE status <> 'filtered'
   QUALIFY row_number() OVER (PARTITION BY same ORDER BY row) > 1
@@ -160,23 +161,23 @@ _REPEATED = """row IN (
 def _draw(candidates: Candidates, mixture: Mixture) -> None:
     """Mark accepted records beyond each run's share as not drawn. Raises InputError for shares that cannot be met."""
     rows = [candidates.rows(f"status = 'accepted' AND grp = '{n}'") for n in range(len(mixture.shares))]
-    counts = counts_of([len(one) for one in rows], mixture.shares, mixture.number)
-    for own, count in zip(rows, counts, strict=True):
-        places = [
+    counts = counts_of([len(accepted_rows) for accepted_rows in rows], mixture.shares, mixture.number)
+    for accepted, count in zip(rows, counts, strict=True):
+        keys = [
             place(mixture.seed, record)
-            for _, table in candidates.staged.read(["id"], own)
+            for _, table in candidates.staged.read(["id"], accepted)
             for record in table["id"].to_pylist()
         ]
-        with candidates.table("left_out", {"row": own[~drawn(places, count)]}):
+        with candidates.table("left_out", {"row": accepted[~drawn(keys, count)]}):
             update = "UPDATE candidate SET status = 'not drawn' WHERE row IN (SELECT row FROM left_out)"
             candidates.database.execute(update)
 
 
 def _require_alike(runs: Sequence[RunFolder]) -> None:
-    first = runs[0].manifest().sections
+    expected = runs[0].manifest().sections
     for run in runs[1:]:
         for name in MUST_AGREE:
-            if run.manifest().sections[name]["sha256"] != first[name]["sha256"]:
+            if run.manifest().sections[name]["sha256"] != expected[name]["sha256"]:
                 raise FingerprintMismatch(
                     f"{run.path} and {runs[0].path} differ in {name}",
                     "say --mixed to combine them all the same: provenance tells their records apart",
@@ -188,23 +189,23 @@ def _declared(runs: Sequence[RunFolder]) -> Columns:
     for run in runs:
         maker = record_maker(run_config(run), "")
         for column in maker.columns:
-            known = declared.setdefault(column.name, column)
-            if known.type != column.type:
+            earlier = declared.setdefault(column.name, column)
+            if earlier.type != column.type:
                 raise FingerprintMismatch(f"{run.path}: column {column.name} has another type than before")
     return Columns(tuple(declared.values()))
 
 
 def _without_nulls(record: dict[str, Any]) -> dict[str, Any]:
-    """Without the labels this record never reached, which merge filled in."""
+    """The record without the null labels that merge added for steps it never reached."""
     parameters = {k: v for k, v in record["provenance"]["parameters"].items() if v is not None}
     verdicts = {k: v for k, v in record["verdicts"].items() if v is not None}
     return {**record, "verdicts": verdicts, "provenance": {**record["provenance"], "parameters": parameters}}
 
 
 def _records(run: RunFolder, name: str) -> Iterator[dict[str, Any]]:
-    """Records as they were before their run made JSON text of a field: which fields are is for all runs to say."""
-    places = read_accounting(run).get("json_text", [])
+    """Records of a file with JSON text parsed again: which fields become JSON text depends on all runs together."""
+    paths = read_accounting(run).get("json_text", [])
     require_whole(run.dataset, f"{name}.jsonl")
     with (run.dataset / f"{name}.jsonl").open("rb") as file:
         for line in file:
-            yield without_json_text(orjson.loads(line), places)
+            yield without_json_text(orjson.loads(line), paths)

@@ -1,6 +1,6 @@
-"""README.md of a combined dataset: which files are accepted and rejected records, and which runs they are of.
+"""README.md of a combined dataset: its files of accepted and rejected records, and a table of its runs.
 
-Without it a reader that looks for data files by itself (`datasets`) takes accepted and rejected records together.
+Without the front matter, `datasets` would load accepted and rejected records together.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from kgqa_hpc.store.run_folder import RunFolder
 def write_combined_card(
     folder: Path, runs: Sequence[RunFolder], document: Mapping[str, Any], sums: dict[str, str]
 ) -> None:
-    """Write folder/README.md; `document` is combined.json, `sums` are sha256 by file name."""
+    """Write folder/README.md; `document` is the content of combined.json, `sums` maps file names to sha256."""
     files = [
         DataFile(name, "train", tuple(sorted(path.name for path in folder.glob(f"{name}-*.parquet"))), folder)
         for name in ("accepted", "rejected")
@@ -40,8 +40,8 @@ def write_combined_card(
         f"| run | source | licence | {' | '.join(counts)} |",
         "|---|---|---|" + "---:|" * len(counts),
     ]
-    for run, one in zip(runs, document["runs"], strict=True):
+    for run, entry in zip(runs, document["runs"], strict=True):
         facts = gather_facts(run, document["program"])
-        about = [one["run"][:16], facts.graph["source"], facts.licence, *(one[name] for name in counts)]
+        about = [entry["run"][:16], facts.graph["source"], facts.licence, *(entry[name] for name in counts)]
         lines.append(f"| {' | '.join(map(cell, about))} |")
     (folder / "README.md").write_text("\n".join(lines) + "\n", encoding="utf-8")

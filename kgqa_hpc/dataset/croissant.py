@@ -1,7 +1,7 @@
-"""croissant.json: the dataset described for machines (MLCommons Croissant 1.1, JSON-LD).
+"""croissant.json: a machine-readable description of the dataset (MLCommons Croissant 1.1, JSON-LD).
 
-All columns are described, nested ones as sub-fields; lists are arrays with their shape. The date is that of the
-run, so the same run gives the same bytes.
+It describes all columns: nested ones as sub-fields, lists as arrays with their shape. Its date is the run's, so the
+same run gives the same bytes.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from kgqa_hpc.dataset.facts import Facts
 _FORMATS = {".parquet": "application/x-parquet", ".jsonl": "application/jsonlines"}
 _FORMATS |= {".json": "application/json", ".csv": "text/csv", ".md": "text/markdown"}
 _TYPES = {"string": "sc:Text", "int64": "cr:Int64", "double": "cr:Float64", "bool": "sc:Boolean"}
-_UNDATED = "2025-01-01"  # of runs whose manifest does not say when they were made
+_UNDATED = "2025-01-01"  # for runs whose manifest has no date
 
 # The context that Croissant 1.1 prescribes (https://docs.mlcommons.org/croissant/docs/croissant-spec-1.1.html).
 _TERMS = """
@@ -43,7 +43,7 @@ _CONTEXT = {
 def croissant(
     folder: Path, facts: Facts, columns: Sequence[Column], files: Sequence[DataFile], sums: dict[str, str]
 ) -> dict[str, Any]:
-    """The JSON-LD of the finished files in `folder`; `sums` are their sha256 by name."""
+    """The JSON-LD document for the files in `folder`; `sums` maps their names to sha256."""
     licence = licence_fields(facts.licence, facts.licence_url)
     return {
         "@context": _CONTEXT,
@@ -103,8 +103,15 @@ def _record_set(config: str, columns: Sequence[Column]) -> dict[str, Any]:
         "description": f"The {config} pairs.",
         "key": {"@id": f"{config}/id"},
         "field": [
-            _field(f"{config}/{one.name}", one.name, one.type, one.description, config, (one.name,))
-            for one in columns
+            _field(
+                f"{config}/{column.name}",
+                column.name,
+                column.type,
+                column.description,
+                config,
+                (column.name,),
+            )
+            for column in columns
         ],
     }
 
@@ -112,7 +119,10 @@ def _record_set(config: str, columns: Sequence[Column]) -> dict[str, Any]:
 def _field(
     id: str, name: str, kind: Type, description: str, config: str, path: tuple[str, ...]
 ) -> dict[str, Any]:
-    """One field; of a nested column only the outermost has a source, as its values come from one column."""
+    """A field of Croissant.
+
+    Of a nested column only the outermost field has a source: all its values come from one column.
+    """
     field: dict[str, Any] = {"@type": "cr:Field", "@id": id, "name": id, "description": description}
     dimensions = 0
     while isinstance(kind, list):

@@ -1,7 +1,7 @@
-"""Staging on a Dask cluster that a site has anyway: a map over the names of the shards.
+"""Staging on a Dask cluster: a map over the names of the shards.
 
-The workers see the run under the same path (a shared file system) and have kgqa_hpc installed. Which worker stages
-which shard changes no byte. Needs the extra `dask`.
+The workers need kgqa_hpc and a shared file system on which the run has the same path. The assignment of shards to
+workers does not affect the dataset. Needs the extra `dask`.
 """
 
 from __future__ import annotations
@@ -14,9 +14,9 @@ from typing import Any
 
 from kgqa_hpc.dataset.dask_slurm import slurm_cluster
 from kgqa_hpc.dataset.read import FinishedWork, open_work
-from kgqa_hpc.dataset.stage import Stager, stage_some
-from kgqa_hpc.dataset.workers import Stage, raise_together
-from kgqa_hpc.errors import InputError, KgqaError, StoreError
+from kgqa_hpc.dataset.stage import Stager
+from kgqa_hpc.dataset.staging import Stage
+from kgqa_hpc.errors import InputError, StoreError
 from kgqa_hpc.store.run_folder import RunFolder
 
 SLURM = "slurm"
@@ -24,7 +24,7 @@ SLURM = "slurm"
 
 @contextmanager
 def stage_by_dask(address: str) -> Iterator[Stage]:
-    """Staging by the cluster at `address`, or by Slurm jobs of its own (`slurm`).
+    """A `Stage` on the Dask cluster at `address`, or on a new cluster of Slurm jobs (`slurm`).
 
     Raises InputError when Dask is not installed or Slurm refuses its jobs; StoreError when the cluster cannot be
     reached.
@@ -36,9 +36,9 @@ def stage_by_dask(address: str) -> Iterator[Stage]:
             "--dask needs Dask, which is not installed", "pip install 'kgqa_hpc[dask]'"
         ) from None
     with ExitStack() as stack:
-        where = stack.enter_context(slurm_cluster()) if address == SLURM else address
+        cluster = stack.enter_context(slurm_cluster()) if address == SLURM else address
         try:
-            client = stack.enter_context(Client(where, timeout="30s"))
+            client = stack.enter_context(Client(cluster, timeout="30s"))
         except (OSError, ValueError) as problem:
             cure = "is its scheduler running?"
             raise StoreError(f"no Dask cluster at {address}: {problem}", cure) from None
@@ -48,21 +48,19 @@ def stage_by_dask(address: str) -> Iterator[Stage]:
 def _stage(client: Any, work: FinishedWork, scratch: Path, shard_done: Callable[[], None]) -> Path:
     from distributed import as_completed
 
-    same = {"run": str(work.run.path.resolve()), "folder": str(scratch.resolve())}
-    problems: list[KgqaError] = []
-    for future in as_completed(client.map(_stage_shard, work.manifest.names, pure=False, **same)):
-        problems += future.result()
+    paths = {"run": str(work.run.path.resolve()), "folder": str(scratch.resolve())}
+    for future in as_completed(client.map(_stage_shard, work.manifest.names, pure=False, **paths)):
+        future.result()
         shard_done()
-    raise_together(problems)
     return scratch
 
 
-def _stage_shard(name: str, run: str, folder: str) -> list[KgqaError]:
-    """On a worker."""
-    return stage_some(_stager(run, folder), [name], Path(folder))
+def _stage_shard(name: str, run: str, folder: str) -> None:
+    """Stage a shard; runs on a Dask worker."""
+    _stager(run, folder).write(name, Path(folder))
 
 
 @lru_cache(1)
 def _stager(run: str, folder: str) -> Stager:
-    """Opened once per worker and merge: every merge has a folder of its own."""
+    """The stager of a worker, opened once per merge: every merge has its own folder."""
     return Stager(open_work(RunFolder.open(Path(run))))

@@ -1,4 +1,4 @@
-"""A Dask cluster of Slurm jobs, as dask-jobqueue's own settings (jobqueue.slurm in ~/.config/dask) describe them."""
+"""A Dask cluster of Slurm jobs, set up by dask-jobqueue's settings (jobqueue.slurm in ~/.config/dask)."""
 
 from __future__ import annotations
 
@@ -7,14 +7,14 @@ from typing import Any
 
 from kgqa_hpc.errors import InputError
 
-MOST = 64  # jobs that are asked of Slurm at once
+MOST = 64  # jobs at once
 SETTINGS = "jobqueue.slurm in ~/.config/dask/jobqueue.yaml"
 
 
 def slurm_cluster() -> Any:
-    """A cluster whose jobs end with it.
+    """A cluster whose jobs are cancelled when it is closed.
 
-    Raises InputError when dask-jobqueue is not installed, does not know what to ask of Slurm, or Slurm refuses it.
+    Raises InputError when dask-jobqueue is not installed or lacks settings, or when Slurm refuses its jobs.
     """
     try:
         from dask_jobqueue import SLURMCluster
@@ -24,7 +24,7 @@ def slurm_cluster() -> Any:
         ) from None
     try:
         cluster = SLURMCluster()
-    except ValueError as problem:  # it says which of its settings are missing
+    except ValueError as problem:  # its message names the missing settings
         raise InputError(
             f"--dask slurm: {str(problem).splitlines()[0].rstrip(':')}",
             f"say it under {SETTINGS}, e.g. cores: 4 and memory: 8GB",
@@ -35,7 +35,7 @@ def slurm_cluster() -> Any:
 
 
 def _require_accepted(script: str) -> None:
-    """Raise InputError when Slurm would not take such a job: Dask would wait for it without end."""
+    """Raise InputError when Slurm rejects the job script: Dask would wait for the job for ever."""
     try:
         asked = subprocess.run(["sbatch", "--test-only"], input=script, capture_output=True, text=True)
     except OSError as problem:
@@ -43,5 +43,5 @@ def _require_accepted(script: str) -> None:
             f"--dask slurm: no sbatch here: {problem.strerror}", "run it on a login node"
         ) from None
     if asked.returncode:
-        said = asked.stderr.strip().splitlines() or ["without a reason"]
-        raise InputError(f"Slurm refuses Dask's jobs: {said[0]}", f"mend {SETTINGS}")
+        complaint = asked.stderr.strip().splitlines() or ["without a reason"]
+        raise InputError(f"Slurm refuses Dask's jobs: {complaint[0]}", f"mend {SETTINGS}")

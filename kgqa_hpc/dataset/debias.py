@@ -1,8 +1,8 @@
-"""A smaller dataset in which rare values are as frequent as can be (QAProt, Algorithm 1).
+"""Balanced sampling: a smaller dataset in which rare values are as frequent as possible (QAProt, Algorithm 1).
 
-Every record weighs the product, over the chosen columns, of one over how often its value occurs; records are drawn by
-weight without replacement. The draw is that of successive sampling, by exponential keys (Efraimidis and
-Spirakis, 2006): each record's key follows from the seed and its id, so the draw depends on no order.
+The weight of a record is the product, over the chosen columns, of 1 / (number of records with its value). Records are
+drawn by weight without replacement, by exponential keys (Efraimidis and Spirakis, 2006). A record's key depends on
+the seed and its id alone, so the draw does not depend on the order of records.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ Table = dict[str, dict[str, int]]
 
 
 def left_out(candidates: Candidates, settings: Debias, seed: int) -> tuple[np.ndarray, Table, Table]:
-    """Numbers of the accepted rows that were not drawn, and the most frequent values before and after.
+    """Row numbers of the accepted records that were not drawn, and the most frequent values before and after.
 
     Raises InputError when records have no such column.
     """
@@ -33,12 +33,12 @@ def left_out(candidates: Candidates, settings: Debias, seed: int) -> tuple[np.nd
     ids: list[str] = []
     for _, record in candidates.staged.records(accepted):
         ids.append(record["id"])
-        for column, found in zip(settings.columns, values, strict=True):
-            found.append(_value(record, column))
+        for column, column_values in zip(settings.columns, values, strict=True):
+            column_values.append(_value(record, column))
     counts = [Counter(column) for column in values]
     keys = [
-        -log(_uniform(seed, one)) * float(np.prod([c[v] for c, v in zip(counts, row, strict=True)]))
-        for one, *row in zip(ids, *values, strict=True)
+        -log(_uniform(seed, record_id)) * float(np.prod([c[v] for c, v in zip(counts, row, strict=True)]))
+        for record_id, *row in zip(ids, *values, strict=True)
     ]
     order = np.argsort(np.array(keys), kind="stable")
     drawn = np.sort(order[: settings.number])
@@ -72,7 +72,8 @@ def _uniform(seed: int, record: str) -> float:
 def _table(names: list[str], counts: list[Counter[str]], order: list[Counter[str]]) -> Table:
     return {
         name: {
-            value: count[value] for value, _ in sorted(by.items(), key=lambda one: (-one[1], one[0]))[:SHOWN]
+            value: count[value]
+            for value, _ in sorted(by.items(), key=lambda pair: (-pair[1], pair[0]))[:SHOWN]
         }
         for name, count, by in zip(names, counts, order, strict=True)
     }

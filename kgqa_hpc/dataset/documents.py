@@ -1,4 +1,4 @@
-"""What stands beside the records: accounting, table by group, prompts, card, Croissant, checksums."""
+"""The files of a dataset beside its records: accounting, table by group, prompts, card, Croissant, checksums."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def write_documents(
     columns: Columns,
     parts: tuple[str, ...],
 ) -> None:
-    """Write all of them beside the records; `parts` are those of the split."""
+    """Write these files into the folder of the records; `parts` are the parts of the split."""
     (folder / "accounting.json").write_bytes(pretty(accounting.to_dict()))
     (folder / table_name(facts)).write_text(group_table(facts, accounting), encoding="utf-8")
     _copy_prompts(run, folder / "prompts")
@@ -64,12 +64,12 @@ def first_record(path: Path) -> dict[str, object] | None:
 
 
 def _copy_prompts(run: RunFolder, target: Path) -> None:
-    """Copy RUN/prompts to `target`, so that readers of a record can see what was asked."""
-    kept = run.prompts
-    if kept.is_dir():
+    """Copy RUN/prompts to `target`, so that a reader of a record finds its prompts."""
+    prompts = run.prompts
+    if prompts.is_dir():
         target.mkdir()
-        for path in sorted(kept.rglob("*")):
+        for path in sorted(prompts.rglob("*")):
             if path.is_file() and not path.is_symlink():
-                copy = target / path.relative_to(kept)
+                copy = target / path.relative_to(prompts)
                 copy.parent.mkdir(parents=True, exist_ok=True)
                 shutil.copyfile(path, copy)

@@ -1,10 +1,10 @@
-"""Duplicates: accepted questions with the words of an earlier one, or similar to it by the Jaccard index of 5-grams.
+"""Duplicates among accepted questions: equal words (exact), or a high Jaccard index of character 5-grams (near).
 
-Near duplicates: bands of signatures (signatures.py) propose pairs and an exact comparison confirms them, so no pair
-below the threshold is rejected. Within a bucket of equal band hashes each question is compared with the first of every
-similar set so far. Of each group connected by such pairs the first record stays.
+Near duplicates: bands of MinHash signatures (signatures.py) propose pairs, and an exact comparison confirms them, so no
+pair below the threshold is rejected. Within a bucket of equal band hashes, a question is compared with the leader (the
+first question) of each similar set found so far. The first record of each connected group is kept.
 
-Memory: about 40 bytes a question; the words lie in a file and are read when two questions are compared.
+Memory: about 40 bytes per question. The words lie in a file and are read when two questions are compared.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from kgqa_hpc.dataset.candidates import Candidates
 from kgqa_hpc.dataset.signatures import band_name, band_shape
 from kgqa_hpc.dataset.words import grams_of_words
 
-# Exact duplicates, as an SQL condition on `candidate`: rows behind the first accepted row with the same words.
+# Exact duplicates, as an SQL condition on `candidate`: all rows but the first accepted one with the same words.
 REPEATED = """
 row IN (
   SELECT row FROM candidate WHERE status = 'accepted'
@@ -30,28 +30,28 @@ row IN (
 )
 """
 CACHED = 512  # questions whose grams are kept, 25 kB each
-REMEMBERED = 4  # bands of which a question's leader is remembered, which spares equal comparisons
+REMEMBERED = 4  # last bands whose leaders are remembered, to avoid repeated comparisons
 
 
 def near_duplicates(candidates: Candidates, threshold: float, scratch: Path) -> np.ndarray:
-    """Row numbers of accepted questions that are connected to an earlier one, ascending."""
+    """Row numbers of the accepted questions connected to an earlier one: int64, ascending."""
     rows = candidates.accepted
     path = scratch / "words"
     ends = _write_words(candidates, rows, path)
-    known = np.full((REMEMBERED, len(rows)), -1, np.int32)
+    remembered = np.full((REMEMBERED, len(rows)), -1, np.int32)
     links = [np.empty((2, 0), np.int32)]
     with path.open("rb", buffering=0) as file:
-        similar = partial(_similar, _reader(file.fileno(), ends), threshold, known)
+        similar = partial(_similar, _reader(file.fileno(), ends), threshold, remembered)
         for band in range(band_shape(threshold)[0]):
-            members, leaders = _sets(_hashes(candidates, rows, band), known, similar)
-            known[band % REMEMBERED, members] = leaders
+            members, leaders = _sets(_hashes(candidates, rows, band), remembered, similar)
+            remembered[band % REMEMBERED, members] = leaders
             links.append(np.stack([leaders, members]))
     path.unlink()
     return rows[_later(np.concatenate(links, axis=1), len(rows))]
 
 
 def _write_words(candidates: Candidates, rows: np.ndarray, path: Path) -> np.ndarray:
-    """Write the words of all questions one after the other; returns the byte behind each: int64, shape (n,)."""
+    """Write the words of all questions to a file; returns the end of each in bytes: int64, shape (n,)."""
     sizes = [np.empty(0, np.int64)]
     with path.open("wb") as file:
         for _, table in candidates.staged.read(["words"], rows):
@@ -69,7 +69,7 @@ def _hashes(candidates: Candidates, rows: np.ndarray, band: int) -> np.ndarray:
 
 
 def _reader(file: int, ends: np.ndarray) -> Callable[[int], set[str]]:
-    """A function from the number of a question to its distinct grams."""
+    """A cached function from the position of a question to the set of its grams."""
 
     @lru_cache(CACHED)
     def grams(question: int) -> set[str]:
@@ -80,19 +80,21 @@ def _reader(file: int, ends: np.ndarray) -> Callable[[int], set[str]]:
 
 
 def _similar(
-    grams: Callable[[int], set[str]], threshold: float, known: np.ndarray, first: int, later: int
+    grams: Callable[[int], set[str]], threshold: float, leaders: np.ndarray, earlier: int, later: int
 ) -> bool:
-    """Whether two questions are similar; `known` are leaders that earlier bands found for each question."""
-    if first in known[:, later]:
+    """Whether two questions are similar; `leaders` holds each question's leaders in earlier bands."""
+    if earlier in leaders[:, later]:
         return True
-    common = len(grams(first) & grams(later))
-    return common / (len(grams(first)) + len(grams(later)) - common) >= threshold
+    common = len(grams(earlier) & grams(later))
+    return common / (len(grams(earlier)) + len(grams(later)) - common) >= threshold
 
 
 def _sets(
-    hashes: np.ndarray, known: np.ndarray, similar: Callable[[int, int], bool]
+    hashes: np.ndarray, earlier_leaders: np.ndarray, similar: Callable[[int, int], bool]
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Questions that are similar to an earlier one of equal hash, and the first of the set that each belongs to."""
+    """Questions similar to an earlier one with an equal hash, and the leader of each (two int arrays of equal
+    length).
+    """
     order = np.argsort(hashes, kind="stable").astype(np.int32)
     hashes = hashes[order]
     begins, ends = np.ones((2, len(order)), bool)
@@ -100,13 +102,17 @@ def _sets(
     shared = ~(begins & ends)
     members, begins = order[shared], begins[shared]
     leaders = members[begins][np.cumsum(begins) - 1]
-    unknown = np.flatnonzero(~np.any([leader[members] == leaders for leader in known], axis=0))
+    unknown = np.flatnonzero(~np.any([leader[members] == leaders for leader in earlier_leaders], axis=0))
     firsts: list[int] = []
-    views = unknown.data, members[unknown].data, begins[unknown].data  # lists would hold objects
+    views = (
+        unknown.data,
+        members[unknown].data,
+        begins[unknown].data,
+    )  # memory views: lists would need an object per number
     for position, member, begins_set in zip(*views, strict=True):
         if begins_set:
             firsts = []
-        leader = next((first for first in firsts if similar(first, member)), member)
+        leader = next((candidate for candidate in firsts if similar(candidate, member)), member)
         if leader == member:
             firsts.append(member)
         leaders[position] = leader
@@ -115,10 +121,10 @@ def _sets(
 
 
 def _later(links: np.ndarray, questions: int) -> np.ndarray:
-    """Questions that are not the first of their connected group; `links` has shape (2, n)."""
+    """Positions of the questions that are not the first of their connected group; `links` has shape (2, n)."""
     graph = coo_array((np.ones(links.shape[1], np.int8), tuple(links)), shape=(questions, questions))
     group = connected_components(graph, directed=False)[1]
-    first = np.unique(group, return_index=True)[1]
+    firsts = np.unique(group, return_index=True)[1]
     later = np.ones(questions, bool)
-    later[first] = False
+    later[firsts] = False
     return np.flatnonzero(later)

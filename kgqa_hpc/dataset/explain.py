@@ -1,8 +1,7 @@
-"""The whole story of one item: anchor, prompts as sent, raw answers, verdicts, versions, where it lies.
+"""The history of one item: its anchor, prompts, raw answers, verdicts, versions and files.
 
-Prompts are not stored with every item; they are rendered again from the prompt modules. Each request carries
-the sha256 of its module, so a text that has changed since is recognised, and then not shown as if it had been
-sent.
+Prompts are not stored with the item but rendered again from the prompt modules. Each request holds the sha256 of
+its module; a prompt whose module has changed since is not shown.
 """
 
 from __future__ import annotations
@@ -41,7 +40,7 @@ __all__ = ["explain", "render"]
 
 @dataclass(frozen=True, slots=True)
 class _Place:
-    """Where an item's record was found, and how far that is from done."""
+    """The file that holds an item's record, and the state of the item."""
 
     state: str  # finished | in flight | waiting
     shard: str
@@ -62,24 +61,24 @@ def explain(folder: Path, item: str) -> dict[str, Any]:
         raise InputError(f"{run.path}: nothing was sampled yet", f"first: kgqa sample {run.path}")
     row, anchor = _find(run, item)
     try:
-        place = _locate(run, config, row, anchor.id)
+        location = _locate(run, config, row, anchor.id)
     except StoreError:
         # A journal vanishes when its shard's result is committed. Retry once; the second failure is real.
-        place = _locate(run, config, row, anchor.id)
-    record = place.record or Item(anchor).to_record()
+        location = _locate(run, config, row, anchor.id)
+    record = location.record or Item(anchor).to_record()
     steps = _steps(config, kept_prompts(run), anchor)
     status, reason = _outcome(run, config, record)
     return {
         "id": anchor.id,
         **_record_of(item, anchor.id, record),
-        "state": place.state,
+        "state": location.state,
         "status": status,
         "reason": reason,
         "where": {
             "run": str(run.path),
             "anchor": f"{run.anchors.name} row {row}",
-            "shard": place.shard,
-            "record": str(place.file.relative_to(run.path)) if place.file else None,
+            "shard": location.shard,
+            "record": str(location.file.relative_to(run.path)) if location.file else None,
         },
         "anchor": anchor.to_dict(),
         "output": record["output"],
@@ -95,53 +94,55 @@ def explain(folder: Path, item: str) -> dict[str, Any]:
     }
 
 
-def recorded(run: RunFolder, config: RunConfig, wanted: str) -> tuple[Anchor, dict[str, Any] | None]:
-    """An anchor and what is recorded of its item, None while it waits. Raises as `explain`."""
+def recorded(run: RunFolder, config: RunConfig, record_id: str) -> tuple[Anchor, dict[str, Any] | None]:
+    """An anchor and the stored record of its item, None while the item is waiting. Raises as `explain`."""
     if not run.anchors.exists():
         raise InputError(f"{run.path}: nothing was sampled yet", f"first: kgqa sample {run.path}")
-    row, anchor = _find(run, wanted)
+    row, anchor = _find(run, record_id)
     return anchor, _locate(run, config, row, anchor.id).record
 
 
-def _record_of(wanted: str, item: str, story: dict[str, Any]) -> dict[str, Any]:
-    """The record that an id ID.NUMBER names; nothing for the id of an item."""
-    number = wanted.removeprefix(f"{item}.")
-    if wanted == number:
+def _record_of(record_id: str, item: str, story: dict[str, Any]) -> dict[str, Any]:
+    """The record with the id ID.NUMBER; empty for the id of an item."""
+    number = record_id.removeprefix(f"{item}.")
+    if record_id == number:
         return {}
     records = story.get("records") or []
     if not 1 <= int(number) <= len(records):
-        raise InputError(f"{wanted}: no such record", f"item {item} has {len(records):,} so far")
+        raise InputError(f"{record_id}: no such record", f"item {item} has {len(records):,} so far")
     return {"record": {"number": int(number), **records[int(number) - 1]}}
 
 
-def _find(run: RunFolder, wanted: str) -> tuple[int, Anchor]:
-    item, _, number = wanted.rpartition(".")
+def _find(run: RunFolder, record_id: str) -> tuple[int, Anchor]:
+    item, _, number = record_id.rpartition(".")
     with AnchorsFile(run.anchors) as anchors:
-        row = anchors.find(wanted)
+        row = anchors.find(record_id)
         if row is None and number.isdecimal():
             row = anchors.find(item)
         if row is None:
-            row = _only_beginning(run, wanted, [anchor["id"] for anchor in anchors.rows()])
+            row = _only_beginning(run, record_id, [anchor["id"] for anchor in anchors.rows()])
         return row, Anchor.from_dict(next(iter(anchors.rows(row, row + 1))))
 
 
-def _only_beginning(run: RunFolder, wanted: str, ids: list[str]) -> int:
-    rows = [row for row, known in enumerate(ids) if wanted and known.startswith(wanted)]
+def _only_beginning(run: RunFolder, beginning: str, ids: list[str]) -> int:
+    rows = [row for row, item_id in enumerate(ids) if beginning and item_id.startswith(beginning)]
     if len(rows) == 1:
         return rows[0]
     if rows:
-        some = ", ".join(ids[row] for row in rows[:3])
-        raise InputError(f"{wanted}: {len(rows):,} items begin so: {some}, …", "give more of the id")
-    near = sorted(ids, key=lambda known: (-_common(known, wanted), known))[:3]
+        examples = ", ".join(ids[row] for row in rows[:3])
+        raise InputError(f"{beginning}: {len(rows):,} items begin so: {examples}, …", "give more of the id")
+    near = sorted(ids, key=lambda item_id: (-_common(item_id, beginning), item_id))[:3]
     raise InputError(
-        f"{wanted}: no such item among the {len(ids):,} of {run.path}", f"the nearest are {', '.join(near)}"
+        f"{beginning}: no such item among the {len(ids):,} of {run.path}",
+        f"the nearest are {', '.join(near)}",
     )
 
 
-def _common(one: str, other: str) -> int:
-    """How many characters two ids share from their beginning."""
+def _common(left_id: str, right_id: str) -> int:
+    """Length of the common beginning of two ids."""
     return next(
-        (n for n, (a, b) in enumerate(zip(one, other, strict=False)) if a != b), min(len(one), len(other))
+        (n for n, (a, b) in enumerate(zip(left_id, right_id, strict=False)) if a != b),
+        min(len(left_id), len(right_id)),
     )
 
 
@@ -150,12 +151,12 @@ def _locate(run: RunFolder, config: RunConfig, row: int, item: str) -> _Place:
         return _Place("waiting", "not cut yet", row)
     shard = read_shards_manifest(run).holder(row)
     for position in reversed(range(len(config.passes))):
-        each, later = config.passes[position], config.passes[position + 1 :]
-        path = run.result(each.name, shard)
-        found = _in_result(path, item) if path.exists() else _journaled(run, each.name, shard, item)
-        if found is not None:
-            state = "finished" if has_ended(found[1], later) else "in flight"
-            return _Place(state, shard, row, *found)
+        pass_config, later = config.passes[position], config.passes[position + 1 :]
+        path = run.result(pass_config.name, shard)
+        located = _in_result(path, item) if path.exists() else _journaled(run, pass_config.name, shard, item)
+        if located is not None:
+            state = "finished" if has_ended(located[1], later) else "in flight"
+            return _Place(state, shard, row, *located)
     return _Place("waiting", shard, row)
 
 
@@ -165,18 +166,22 @@ def _in_result(path: Path, item: str) -> tuple[Path, dict[str, Any]] | None:
 
 
 def _journaled(run: RunFolder, pass_name: str, shard: str, item: str) -> tuple[Path, dict[str, Any]] | None:
-    """The journal and the record in which the item got farthest."""
-    found = [
+    """The most advanced record of the item among all journals of its shard, with its file."""
+    candidates = [
         (path, record)
         for path in journals_of(run.results(pass_name), shard)
         for record in read_journal(path, {"pass": pass_name, "shard": shard})[0]
         if record["id"] == item
     ]
-    return max(found, key=lambda one: (one[1]["status"] != "open", len(one[1]["trace"])), default=None)
+    return max(
+        candidates,
+        key=lambda candidate: (candidate[1]["status"] != "open", len(candidate[1]["trace"])),
+        default=None,
+    )
 
 
 def _outcome(run: RunFolder, config: RunConfig, record: dict[str, Any]) -> tuple[str, str | None]:
-    """Status and reason as the dataset has them: today's decision, and the filters of the last merge."""
+    """Status and reason in the dataset: by the present decision rule and the filters of the last merge."""
     if record["status"] == "open":
         return "open", record["reason"]
     counts = run.dataset / "accounting.json"
@@ -210,20 +215,22 @@ def _reason_in(rejected: Path, item: str) -> str | None:
 
 
 def _steps(config: RunConfig, prompts: Path | None, anchor: Anchor) -> dict[str, Step | str]:
-    """The steps of the item's passes by name, or why a pass's prompts cannot be loaded any more."""
+    """The steps of the item's passes by label; a message instead, where the prompts of a pass cannot be loaded any
+    more.
+    """
     steps: dict[str, Step | str] = {}
-    for each in config.passes:
-        if each.variant not in (None, anchor.data.get("variant")):
+    for settings in config.passes:
+        if settings.variant not in (None, anchor.data.get("variant")):
             continue
         try:
-            steps |= {step.label: step for step in build_chain(config, each.name, prompts=prompts)}
+            steps |= {step.label: step for step in build_chain(config, settings.name, prompts=prompts)}
         except PromptError as problem:
-            steps |= dict.fromkeys([step.label for step in each.steps], problem.message)
+            steps |= dict.fromkeys([step.label for step in settings.steps], problem.message)
     return steps
 
 
 def _given(config: RunConfig, anchor: Anchor, record: dict[str, Any]) -> list[dict[str, Any]]:
-    """The item's steps in order: label, entry, how often it was asked, and the values of its columns."""
+    """The item's steps in order: label, entry, number of requests, and the values of the step's columns."""
     values = {**record["features"], **record["output"], **record["annotations"]}
     asked = [entry["step"] for entry in record["trace"]]
     return [
@@ -237,35 +244,36 @@ def _given(config: RunConfig, anchor: Anchor, record: dict[str, Any]) -> list[di
                 if column.name in values
             },
         }
-        for each in config.passes
-        if each.variant in (None, anchor.data.get("variant"))
-        for step in each.steps
+        for pass_config in config.passes
+        if pass_config.variant in (None, anchor.data.get("variant"))
+        for step in pass_config.steps
     ]
 
 
 def _requests(
     anchor: Anchor, record: dict[str, Any], steps: dict[str, Step | str], config: RunConfig
 ) -> list[dict[str, Any]]:
-    """The trace with the messages that were sent, or the reason why they cannot be shown."""
+    """The trace with the messages of each request, or a note why they cannot be shown."""
     chain = [step for step in steps.values() if isinstance(step, Step)]
     item = begin(kind_of(config), anchor)
     of = {step.label: step.of(item) for step in chain}
     notes = [_note(entry, steps, of) for entry in record["trace"]]
-    # What lies behind a step that is gone or another now does not follow from the recorded answers any more.
+    # Prompts after a removed or changed step cannot be rendered from the recorded answers any more.
     whole = [
-        entry for entry, _ in takewhile(lambda one: one[1] is None, zip(record["trace"], notes, strict=True))
+        entry
+        for entry, _ in takewhile(lambda pair: pair[1] is None, zip(record["trace"], notes, strict=True))
     ]
     sent = retrace(chain, item, whole, config.seed) if whole else []
     final = Item.from_record(anchor, record)
-    told = []
+    requests = []
     for number, (entry, note) in enumerate(zip(record["trace"], notes, strict=True)):
         messages = None
         if number < len(sent):
             messages = list(sent[number].messages)
         elif note is None:
             messages = list(of[entry["step"]].request(final, entry["attempt"], config.seed).messages)
-        told.append({**entry, "messages": messages, "note": note})
-    return told
+        requests.append({**entry, "messages": messages, "note": note})
+    return requests
 
 
 def _note(entry: dict[str, Any], steps: dict[str, Step | str], of: dict[str, Step]) -> str | None:
@@ -273,7 +281,7 @@ def _note(entry: dict[str, Any], steps: dict[str, Step | str], of: dict[str, Ste
     step = steps.get(entry["step"], "the configuration has no such step any more")
     if isinstance(step, str):
         return step
-    sha256 = of[entry["step"]].prompt.sha256
+    sha256 = of[entry["step"]].prompt_at(entry.get("turn", 0)).sha256
     if sha256 != entry["prompt"]["sha256"]:
         return f"prompt {entry['prompt']['name']} has changed since: it is {sha256} now"
     return None

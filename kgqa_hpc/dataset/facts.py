@@ -1,4 +1,4 @@
-"""What a dataset's card says about its run: the graph and its licence, the sample, the seed."""
+"""Facts about a run for the dataset's card: the graph and its licence, the sample, the seed."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ from kgqa_hpc.store.shards import ANCHORS
 GRAPH = "knowledge-graph"
 LISTED = 12  # files of a graph that a card lists
 UNKNOWN_LICENCE = "unknown"  # an identifier of the Hub; `dataset.licence` in the configuration states it
-# What graph sources say about themselves, in the order of the card.
+# Attributes of a graph source, in the order of the card.
 _ATTRIBUTES = ("title", "source", "version", "licence", "licence_url", "licence_terms", "citation")
-_OWN_FILES = ("csv", "triples", "graphml")  # sources that say nothing about the data
+_OWN_FILES = ("csv", "triples", "graphml")  # sources whose name does not identify the graph
 _EVIDENCE = {"abstract": "abstracts of the literature", "records": "records of another dataset"}
 _METHODS = {
     "graphlet": ", by the method of BioGraphletQA\n(*From Graphs to Questions*)",
@@ -40,7 +40,7 @@ _COUNTS = {
 
 @dataclass(frozen=True, slots=True)
 class Facts:
-    """What a card says about a run besides its accounting.
+    """Facts about a run that its card states beside the accounting.
 
     `graph` holds plain facts by label (source, licence, nodes, edges …), in the order they are shown.
     `group_word` is what the kind calls its groups; `summary` its rows by group, if it has any; `date` the day
@@ -85,7 +85,7 @@ class Facts:
 
     @property
     def method(self) -> str:
-        """The published method of the kind, as words to stand behind the run; empty for the others."""
+        """Words that name the published method of the kind; empty for the other kinds."""
         return _METHODS.get(self.kind, "")
 
 
@@ -138,13 +138,13 @@ def _stated(config: RunConfig) -> dict[str, Any]:
 
 
 def _asks(config: RunConfig, adds: str) -> bool:
-    """Whether a step that adds this asks a model."""
+    """Whether a step that adds `adds` (output, verdict …) asks a model."""
     steps = [(STEPS.get(settings.use), settings) for settings in config.steps if settings.use in STEPS]
     return any(step.adds == adds and step.asks_with(settings) for step, settings in steps)
 
 
 def _files(run: RunFolder) -> dict[str, str]:
-    """The files the graph was read from, by content; of very many only how many."""
+    """The input files of the graph with their sha256; only their number, where they are many."""
     files = recorded(run)
     if len(files) > LISTED:
         return {"read from": f"{len(files):,} files, see graph_files.json of the run"}
@@ -152,8 +152,8 @@ def _files(run: RunFolder) -> dict[str, str]:
 
 
 def _date(run: RunFolder) -> str | None:
-    made = getattr(run.manifest(), "created", None)
-    return str(made)[:10] if made else None
+    created = getattr(run.manifest(), "created", None)
+    return str(created)[:10] if created else None
 
 
 def _summary(run: RunFolder, kind: Any, header: Mapping[str, Any]) -> list[dict[str, Any]]:

@@ -1,12 +1,12 @@
-"""The rules that reject candidates after staging, in this order; each is counted and can be undone.
+"""The filters of merge, applied after staging in this order.
 
 length        pairs far longer or shorter than the others, whatever the judges said (lengths.py)
 duplicate     accepted questions that repeat an earlier accepted question (duplicates.py)
 contaminated  accepted records that contain a test item (contamination.py)
 not drawn     records that a balanced sample leaves out (debias.py)
 
-A rule only marks rows: rejected records stand in rejected.jsonl under their reason, and a merge without the rule
-brings them back. `accounting.filters` holds the settings of each and the number it left out.
+A filter only marks rows: rejected records stand in rejected.jsonl with their reason, and a merge without the filter
+brings them back. `accounting.filters` holds the settings of each filter and the number of rows it rejected.
 """
 
 from __future__ import annotations
@@ -27,9 +27,9 @@ NOT_DRAWN = "not drawn"
 def apply_filters(
     candidates: Candidates, settings: DatasetConfig, seed: int, scratch: Path, accounting: Accounting
 ) -> None:
-    """Reject the rows that each rule leaves out, and say so in the accounting.
+    """Apply all filters and record their settings and counts in the accounting.
 
-    `scratch` takes files of the rules. Raises InputError for a test set that cannot be read or a column that no
+    `scratch` is a folder for temporary files. Raises InputError for a test set that cannot be read or a column that no
     record has.
     """
     limits = length_limits(candidates, settings.z_score)
@@ -46,21 +46,23 @@ def apply_filters(
 def _duplicates(candidates: Candidates, settings: DatasetConfig, scratch: Path) -> dict[str, Any]:
     from kgqa_hpc.dataset.duplicates import REPEATED, near_duplicates
 
-    wish = settings.duplicates
-    assert wish is not None
-    counts: dict[str, Any] = {"settings": wish.model_dump()}
-    if not wish.exact and wish.near is None:
+    duplicates = settings.duplicates
+    assert duplicates is not None
+    counts: dict[str, Any] = {"settings": duplicates.model_dump()}
+    if not duplicates.exact and duplicates.near is None:
         return counts
-    reason = EXACT if wish.exact else NEAR
-    counts[reason] = candidates.reject_where(REPEATED, reason)  # first, so the search is spared them
-    if wish.near is not None:
-        near = candidates.reject(near_duplicates(candidates, wish.near, scratch), NEAR)
+    reason = EXACT if duplicates.exact else NEAR
+    # Before the search for near duplicates, which takes longer.
+    counts[reason] = candidates.reject_where(REPEATED, reason)
+    if duplicates.near is not None:
+        near = candidates.reject(near_duplicates(candidates, duplicates.near, scratch), NEAR)
         counts[NEAR] = counts.get(NEAR, 0) + near
     return counts
 
 
 def _contaminated(candidates: Candidates, settings: DatasetConfig) -> dict[str, Any]:
-    from kgqa_hpc.dataset.contamination import contaminated, read_test_sets
+    from kgqa_hpc.dataset.contamination import contaminated
+    from kgqa_hpc.dataset.test_sets import read_test_sets
 
     tests = read_test_sets(settings.decontaminate)
     hits = contaminated(candidates, tests, settings.window)

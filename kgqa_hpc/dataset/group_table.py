@@ -1,8 +1,8 @@
-"""The table by group beside the dataset; for graphlets the columns of Table 1 of BioGraphletQA (Appendix F).
+"""The table of counts by group, a CSV file beside the dataset; for graphlets Table 1 of BioGraphletQA (Appendix F).
 
-`total` anchors of a group in the source, `count` of them drawn (`ratio` = count / total), `generated` pairs left
-after the length filter, `accepted` ones, and `acceptance_ratio` = accepted / generated. Ratios without a
-denominator are empty.
+Columns: `total` (anchors of the group in the graph), `count` (drawn anchors), `ratio` = count / total, `generated`
+(pairs left after the length filter), `accepted`, `acceptance_ratio` = accepted / generated. A ratio without a
+denominator is empty.
 """
 
 from __future__ import annotations
@@ -21,13 +21,13 @@ def table_name(facts: Facts) -> str:
 
 
 def group_rows(facts: Facts, accounting: Accounting) -> list[dict[str, Any]]:
-    """A row per group that the kind knows or the run sampled.
+    """A row per group of the kind's summary and per sampled group.
 
-    Members: group, name (or None), what the kind's summary says, total (or None), and `counts`.
+    Members: group, name (or None), the other members of the summary, total (or None), and `counts`.
     """
-    known = {row["group"]: row for row in facts.summary}
-    others = {name: counts for name, counts in accounting.groups.items() if name not in known}
-    rows = [*known.values(), *({"group": name} for name, _ in in_order(others))]
+    by_group = {row["group"]: row for row in facts.summary}
+    unlisted = {name: counts for name, counts in accounting.groups.items() if name not in by_group}
+    rows = [*by_group.values(), *({"group": name} for name, _ in in_order(unlisted))]
     return [
         {"name": None, "total": None, **row, "counts": accounting.groups.get(row["group"], OutcomeCounts())}
         for row in rows
@@ -35,18 +35,18 @@ def group_rows(facts: Facts, accounting: Accounting) -> list[dict[str, Any]]:
 
 
 def group_table(facts: Facts, accounting: Accounting) -> str:
-    """The CSV text, one row per group; groups without id stand under their name."""
+    """The CSV text, one row per group; a group without an id is listed by its name."""
     rows = [row for row in group_rows(facts, accounting) if row["total"] is not None or row["counts"].sampled]
-    first = "id" if facts.summary else "group"
+    key = "id" if facts.summary else "group"
     out = io.StringIO()
     writer = csv.writer(out, lineterminator="\n")
-    writer.writerow([first, "total", "ratio", "count", "generated", "accepted", "acceptance_ratio"])
+    writer.writerow([key, "total", "ratio", "count", "generated", "accepted", "acceptance_ratio"])
     for row in rows:
         counts, total = row["counts"], row["total"]
         accepted = counts.generated and _accepted_pairs(row["group"], counts, accounting)
         writer.writerow(
             [
-                row.get(first, row["group"]),
+                row.get(key, row["group"]),
                 "" if total is None else total,
                 _ratio(counts.sampled, total),
                 counts.sampled,

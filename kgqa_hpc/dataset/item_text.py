@@ -1,4 +1,4 @@
-"""The story of an item (explain.py) as text for a terminal."""
+"""The history of an item (explain.py) as text for a terminal."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ SHOWN = 300  # characters of a value
 
 
 def _text(text: str, style: str = "") -> Text:
-    """Rich's text of foreign text: nothing in it can steer the terminal."""
+    """A rich Text of foreign text, without control characters."""
     return Text(plain(text), style)
 
 
 def render(story: dict[str, Any], *, colour: bool = False, width: int = WIDTH) -> str:
-    """The text; with `colour` it holds terminal colours. Nothing in an item is taken for markup."""
+    """The history as text, with terminal colours if `colour`. Texts of the item are never interpreted as markup."""
     out = io.StringIO()
     console = Console(
         file=out, width=width, force_terminal=colour, markup=False, highlight=False, emoji=False
@@ -41,9 +41,9 @@ def render(story: dict[str, Any], *, colour: bool = False, width: int = WIDTH) -
 def _head(console: Console, story: dict[str, Any]) -> None:
     reason = f": {story['reason']}" if story["reason"] else ""
     console.print(_text(story["id"], "bold"), _text(f"{story['state']}, {story['status']}{reason}"))
-    where = story["where"]
-    record = f", record in {where['record']}" if where["record"] else ""
-    console.print(_text(f"{where['run']}: {where['anchor']}, {where['shard']}{record}", "dim"))
+    location = story["where"]
+    record = f", record in {location['record']}" if location["record"] else ""
+    console.print(_text(f"{location['run']}: {location['anchor']}, {location['shard']}{record}", "dim"))
 
 
 def _anchor(console: Console, anchor: dict[str, Any]) -> None:
@@ -67,7 +67,9 @@ def _request(console: Console, request: dict[str, Any]) -> None:
     turn = f", turn {request['turn'] + 1}" if request.get("turn") else ""
     console.print(Rule(plain_line(f"{request['step']}{turn}, attempt {request['attempt'] + 1}")))
     console.print(_text(f"prompt  {prompt['name']} {prompt['sha256'][:16]}"))
-    console.print(_text("engine  " + " ".join(str(part) for part in engine.values() if part)))
+    observed = [f"{name} {engine[name]}" for name in ("server", "structured", "omitted") if engine.get(name)]
+    own = " ".join(str(part) for name, part in engine.items() if part and f"{name} {part}" not in observed)
+    console.print(_text("engine  " + ", ".join([own, *observed])))
     settings = [f"{key} {request[key]}" for key in ("temperature", "max_tokens", "seed") if key in request]
     tokens = [f"{number} {kind}" for kind, number in request["tokens"].items()]
     repaired = " (repaired)" if request["repaired"] else ""
@@ -81,7 +83,7 @@ def _request(console: Console, request: dict[str, Any]) -> None:
 
 
 def _steps(console: Console, story: dict[str, Any]) -> None:
-    """Every step in order, with what it added to the record; the features last."""
+    """Print every step in order with the columns it added; the features last."""
     console.print(Rule("steps"))
     for step in story["steps"]:
         use = "" if step["use"] == step["step"] else f" ({step['use']})"

@@ -1,4 +1,4 @@
-"""The length filter: pairs whose question or answer is far longer or shorter than the others are left out.
+"""The length filter: rejects pairs whose question or answer is far longer or shorter than the others.
 
 BioGraphletQA, section 3.2.2: a pair is an outlier when the length of its question or of its answer, in
 characters, lies more than three standard deviations from the mean over all parsed pairs. Sums are exact
@@ -21,7 +21,7 @@ FIELDS = ("question", "answer")
 
 @dataclass(slots=True)
 class LengthSum:
-    """Count, sum and sum of squares of lengths: all that mean and standard deviation need."""
+    """Count, sum and sum of squares of lengths, from which mean and standard deviation follow."""
 
     count: int = 0
     total: int = 0
@@ -59,7 +59,7 @@ class LengthSum:
 
 
 def length_limits(candidates: Candidates, z_score: float | None) -> LengthLimits:
-    """The limits over all pairs, whatever a judge said of them."""
+    """The limits from the lengths of all pairs, accepted or not."""
     return limits_of({field: _sums(candidates, field) for field in FIELDS}, z_score)
 
 
@@ -72,13 +72,13 @@ def _sums(candidates: Candidates, field: str) -> LengthSum:
 
 
 def limits_of(sums: dict[str, LengthSum], z: float | None) -> LengthLimits:
-    """What is kept at `z` standard deviations; everything when `z` is None."""
+    """The limits at `z` standard deviations; no limits when `z` is None."""
     return LengthLimits(z, {f: s.bounds(z) if z is not None else None for f, s in sums.items()}, sums)
 
 
 @dataclass(frozen=True, slots=True)
 class LengthLimits:
-    """The interval of lengths that are kept, per field; None where nothing is bounded."""
+    """The interval of accepted lengths in characters for question and answer; None without a limit."""
 
     z_score: float | None
     bounds: dict[str, tuple[int, int] | None]
@@ -93,7 +93,7 @@ class LengthLimits:
         return " OR ".join(outside) or "false"
 
     def to_dict(self) -> dict[str, Any]:
-        """The form of accounting.json: how the limits came about, and what they are."""
+        """The entry of accounting.json: the limits, and the mean and deviation they follow from."""
         fields: dict[str, Any] = {
             field: {
                 "mean": sums.mean,

@@ -1,9 +1,9 @@
-"""From results to RUN/dataset in three phases: stage, decide, write.
+"""`kgqa merge`: writes RUN/dataset from the results in three phases: stage, decide, write.
 
-Staging (stage.py) turns every shard into a file of candidate records; rules (filters.py, target.py, splits.py) decide
-in one narrow table what becomes of each; writing (write.py) streams the staged lines with their decided fields last.
-The folder changes as a whole (store/replace_folder.py), and its bytes follow from the results and the `dataset:`
-section alone.
+Staging (stage.py) turns every shard into a file of candidate records. Rules (filters.py, target.py, splits.py) decide
+the outcome of each record in one narrow table. Writing (write.py) streams the staged records and appends the decided
+fields. The dataset folder is replaced as a whole (store/replace_folder.py); its bytes depend on the results and the
+`dataset:` section alone.
 """
 
 from __future__ import annotations
@@ -25,17 +25,15 @@ from kgqa_hpc.dataset.order import ordered
 from kgqa_hpc.dataset.read import FinishedWork, open_work
 from kgqa_hpc.dataset.splits import divide
 from kgqa_hpc.dataset.staged import survey
+from kgqa_hpc.dataset.staging import Stage, stage_here
 from kgqa_hpc.dataset.target import cut
-from kgqa_hpc.dataset.workers import Stage, stage_here
 from kgqa_hpc.dataset.write import PART_BYTES, fate_of, write_dataset
 from kgqa_hpc.errors import AccountingError, StoreError
 from kgqa_hpc.store.replace_folder import replaced_folder
 from kgqa_hpc.store.run_folder import RunFolder
 from kgqa_hpc.terminal import StageProgress
 
-PUBLISHED = (
-    "biographletqa.jsonl"  # written beside the others when asked for, and kept up to date from then on
-)
+PUBLISHED = "biographletqa.jsonl"  # written on request, and by every later merge of the run
 
 
 def merge(
@@ -50,7 +48,7 @@ def merge(
 ) -> Accounting:
     """Write RUN/dataset and return its accounting.
 
-    `partial` merges an unfinished run, with what has ended in its open shards; `published` adds
+    `partial` merges an unfinished run, including finished items of open shards; `published` adds
     biographletqa.jsonl; `progress(done, total, label)` counts every shard twice, staged and written; `processes`
     stage side by side (default: one per core where there is enough to do), or `stage` does (dask_map.py). Raises
     AccountingError when work is left or counts do not add up, CorruptFile when a result is damaged (it is then
@@ -71,7 +69,7 @@ def merge_work(
     part_bytes: int,
     require_wanted: Callable[[], None] = lambda: None,
 ) -> Accounting:
-    """`merge` of opened work; `require_wanted` raises when another process has written the dataset meanwhile."""
+    """Merge opened work; `require_wanted` raises when another process has written the dataset meanwhile."""
     run, settings = work.run, work.config.dataset
     published = published or (run.dataset / PUBLISHED).exists()
     steps = _Progress(len(work.manifest.shards), progress)
@@ -110,7 +108,7 @@ def filtered(
     stage: Stage = stage_here,
     shard_done: Callable[[], None] = lambda: None,
 ) -> Iterator[tuple[Candidates, Accounting]]:
-    """All candidates after decisions and filters, and the accounting of all but their outcomes; files in `scratch`."""
+    """The candidates after all filters, and the accounting without their outcomes; `scratch` holds temporary files."""
     staged, accounting = survey(work, stage(work, scratch, shard_done))
     with open_candidates(staged, scratch) as candidates:
         apply_filters(candidates, work.config.dataset, work.config.seed, scratch, accounting)
@@ -126,8 +124,8 @@ def _require_newest(
     """
     changed = open_work(work.run).state != work.state
     if not changed and accounting is not None and accounting.partial and _identity(standing) != before:
-        other = standing / "accounting.json"
-        waiting = json.loads(other.read_bytes())["waiting"] if other.exists() else None
+        path = standing / "accounting.json"
+        waiting = json.loads(path.read_bytes())["waiting"] if path.exists() else None
         changed = waiting is not None and waiting < accounting.total.waiting
     if changed:
         raise StoreError(
@@ -137,16 +135,16 @@ def _require_newest(
 
 
 def _identity(folder: Path) -> tuple[int, ...] | None:
-    """What tells a dataset from every other that stood under its name; None where there is none."""
+    """Device, inode and modification time of a dataset, which change when it is replaced; None without a dataset."""
     try:
-        found = (folder / "accounting.json").stat()
+        status = (folder / "accounting.json").stat()
     except OSError:
         return None
-    return found.st_dev, found.st_ino, found.st_mtime_ns
+    return status.st_dev, status.st_ino, status.st_mtime_ns
 
 
 def require_finished(work: FinishedWork, partial: bool) -> None:
-    """Raise AccountingError when shards are missing and that is not wanted."""
+    """Raise AccountingError when shards are missing, unless `partial`."""
     missing, total = len(work.missing), len(work.manifest.shards)
     if missing and not partial:
         raise AccountingError(
@@ -156,7 +154,7 @@ def require_finished(work: FinishedWork, partial: bool) -> None:
 
 
 class _Progress:
-    """Counts every shard twice: when it is staged, and in step with the writing."""
+    """Progress of a merge: counts every shard when it is staged, and again in proportion to the bytes written."""
 
     def __init__(self, shards: int, progress: StageProgress | None) -> None:
         self._shards = shards

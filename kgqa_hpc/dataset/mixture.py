@@ -1,8 +1,8 @@
-"""Proportions over several sources: how many of each, exactly, and which.
+"""Mixtures of runs in given proportions: the number of records of each run, and their draw.
 
-Counts follow the largest-remainder rule (Hamilton): every source gets the whole part of its quota, and what is left
-goes to the largest remainders, the earlier source first where these are equal. Which records are drawn depends on the
-seed and their ids alone; their order stays.
+Numbers follow the largest-remainder method (Hamilton): every run gets the integer part of its quota, and the remaining
+records go to the largest remainders, the earlier run first on a tie. The draw depends on the seed and the ids of the
+records alone; their order does not change.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ class Mixture:
 
 
 def apportion(number: int, shares: Sequence[float]) -> list[int]:
-    """`number` in whole counts in the ratio of `shares`, which need not sum to one."""
+    """`number` divided into integers in the ratio of `shares`, which need not sum to one."""
     exact = [Fraction(str(share)) for share in shares]
     quotas = [number * share / sum(exact) for share in exact]
     counts = [floor(quota) for quota in quotas]
@@ -43,13 +43,16 @@ def apportion(number: int, shares: Sequence[float]) -> list[int]:
 
 
 def largest(available: Sequence[int], shares: Sequence[float]) -> int:
-    """The most records that keep to the shares: no source is asked for more than it has."""
+    """The largest total at which no run has to give more records than are `available`."""
     exact = [Fraction(str(share)) for share in shares]
     return min(floor(have * sum(exact) / share) for have, share in zip(available, exact, strict=True))
 
 
 def counts_of(available: Sequence[int], shares: Sequence[float], number: int | None) -> list[int]:
-    """How many of each source, `number` in all or as many as there can be. Raises InputError for too many."""
+    """The number of records of each run, `number` in all (default: the largest possible).
+
+    Raises InputError for too many.
+    """
     most = largest(available, shares)
     counts = apportion(most if number is None else number, shares)
     for at, (count, have) in enumerate(zip(counts, available, strict=True), start=1):
@@ -62,13 +65,13 @@ def counts_of(available: Sequence[int], shares: Sequence[float], number: int | N
 
 
 def place(seed: int, record: str) -> int:
-    """Where a record stands in the draw: 64 bits of the seed and its id."""
+    """Random key of a record in the draw: 64 bits of a hash of the seed and its id."""
     digest = hashlib.blake2b(f"{seed}/mixture/{record}".encode(), digest_size=8).digest()
     return int.from_bytes(digest, "big")
 
 
-def drawn(places: Sequence[int], count: int) -> np.ndarray:
-    """Which of the records with these places are drawn: bool, shape (n,), `count` of them true."""
-    chosen = np.zeros(len(places), bool)
-    chosen[np.argsort(np.array(places, np.uint64), kind="stable")[:count]] = True
+def drawn(keys: Sequence[int], count: int) -> np.ndarray:
+    """Mask of the `count` records with the smallest keys: bool, shape (n,)."""
+    chosen = np.zeros(len(keys), bool)
+    chosen[np.argsort(np.array(keys, np.uint64), kind="stable")[:count]] = True
     return chosen

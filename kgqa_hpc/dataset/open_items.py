@@ -1,6 +1,6 @@
-"""What has ended in a shard that is not done: items that wait for nothing any more, from journals and earlier passes.
+"""Finished items of unfinished shards, from journals and earlier passes, for `kgqa merge --partial`.
 
-`kgqa merge --partial` takes them in. The rest of such a shard is waiting, and is counted as that.
+The other items of such a shard are counted as waiting.
 """
 
 from __future__ import annotations
@@ -22,22 +22,25 @@ ENDED = ("accepted", "rejected", "invalid", "failed")
 
 
 def ended_items(run: RunFolder, config: RunConfig, entry: ShardEntry) -> dict[str, dict[str, Any]]:
-    """The records of the items of one shard that no later pass changes, by id.
+    """The records of the finished items of a shard, by id.
 
-    Lines of a journal that are damaged do not count; the worker that goes on does them again. Raises CorruptFile,
+    Damaged lines of a journal are ignored: the next worker of the shard does those items again. Raises CorruptFile,
     StoreError.
     """
-    found: dict[str, dict[str, Any]] = {}
+    ended: dict[str, dict[str, Any]] = {}
     for position in reversed(range(len(config.passes))):
         later = config.passes[position + 1 :]
         for record in _records(run, config.passes[position].name, entry):
             if has_ended(record, later):
-                found.setdefault(record["id"], {key: record[key] for key in record if key != "at"})
-    return found
+                ended.setdefault(record["id"], {key: record[key] for key in record if key != "at"})
+    return ended
 
 
 def _records(run: RunFolder, pass_name: str, entry: ShardEntry) -> Iterator[dict[str, Any]]:
-    """What a pass has of a shard so far. Journals first: one that is gone meanwhile has its result."""
+    """The records of a pass in a shard so far.
+
+    Journals are read first: a journal that vanishes was replaced by its result.
+    """
     origin, path = run.origin(pass_name), run.result(pass_name, entry.name)
     if not exists(path):
         for journal in journals_of(path.parent, entry.name):
@@ -48,13 +51,13 @@ def _records(run: RunFolder, pass_name: str, entry: ShardEntry) -> Iterator[dict
 
 
 def has_ended(record: dict[str, Any], later: list[PassConfig]) -> bool:
-    """Whether an item waits for nothing any more, with the passes that are still to come.
+    """Whether an item is finished when the `later` passes are still to come.
 
-    They take up accepted ones, and those that another judge may decide anew.
+    A later pass takes accepted items, and items that another judge may decide anew.
     """
     if record["status"] not in ENDED:
         return False
     if record["status"] == "accepted":
         return not later
-    judged = any(STEPS.get(step.use).adds == "verdict" for each in later for step in each.steps)
+    judged = any(STEPS.get(step.use).adds == "verdict" for pass_config in later for step in pass_config.steps)
     return not (judged and record["status"] == "rejected" and record["decided"])

@@ -1,8 +1,8 @@
-"""Records in the order of a column, where the configuration asks for one: staged files with their rows sorted.
+"""Records in the order of a column (`dataset.order`): staged files with their rows sorted.
 
-The keys alone are sorted, by the database; each line is then copied once into the file that its rank belongs to, and
-each such file is put in order by itself. Records of the same value stand by their ids, so the order follows from the
-records alone. Items without a record keep their order and stand last.
+The database sorts the keys alone. Each record is then copied once into the file of its range of ranks, and each such
+file is sorted by itself. Records with equal values are ordered by id, so the order depends on the records alone. Items
+without a record keep their order and come last.
 """
 
 from __future__ import annotations
@@ -23,12 +23,12 @@ from kgqa_hpc.dataset.write import Fate
 from kgqa_hpc.errors import InputError
 
 FILES = 256  # at most; all are open at once
-ROWS = 4096  # of a file, where that gives fewer
-MEMORY = 64 << 20  # bytes of lines that are distributed at once
+ROWS = 4096  # of a file at least
+MEMORY = 64 << 20  # bytes of records copied at once
 COPIED = pa.schema([("rank", pa.int64()), ("record", pa.string()), ("lost", pa.string())])
 _KEYS = "kind TINYINT, number DOUBLE, text VARCHAR, id VARCHAR"
 
-Key = tuple[int, float, str, str]  # numbers before texts before null, then the id
+Key = tuple[int, float, str, str]  # numbers sort before texts, texts before null; then by id
 
 
 def ordered(candidates: Candidates, fate: Fate, column: str, scratch: Path) -> tuple[Staged, Fate]:
@@ -44,7 +44,7 @@ def ordered(candidates: Candidates, fate: Fate, column: str, scratch: Path) -> t
 
 
 def _ranks(candidates: Candidates, column: str) -> np.ndarray:
-    """The position of every row in the order: int64, shape (rows,)."""
+    """The new position of every row: int64, shape (rows,)."""
     database = candidates.database
     database.execute(f"CREATE TABLE sort_key (row BIGINT, {_KEYS})")
     for keys in _keys(candidates, column):
@@ -57,7 +57,7 @@ def _ranks(candidates: Candidates, column: str) -> np.ndarray:
 
 
 def _keys(candidates: Candidates, column: str) -> Iterator[pa.Table]:
-    """Row numbers and keys of all records that the dataset keeps."""
+    """Row numbers and sort keys of all records of the dataset."""
     names = ["row", "kind", "number", "text", "id"]
     keys: list[tuple[Any, ...]] = []
     for row, record in candidates.staged.records(candidates.rows("file <> 'lost'")):
@@ -70,7 +70,10 @@ def _keys(candidates: Candidates, column: str) -> Iterator[pa.Table]:
 
 
 def key_of(record: dict[str, Any], column: str) -> Key:
-    """The key that a record is ordered by; dots lead into a column. Raises InputError when it has no such column."""
+    """The sort key of a record; dots in `column` name a nested field.
+
+    Raises InputError for a column that it does not have.
+    """
     value: Any = record
     for name in column.split("."):
         if value is None:
@@ -88,7 +91,7 @@ def key_of(record: dict[str, Any], column: str) -> Key:
 
 
 def _distribute(staged: Staged, rank: np.ndarray, size: int, paths: list[Path]) -> None:
-    """Copy every line into the file that its rank belongs to, `size` rows a file."""
+    """Copy every record into the file of its range of ranks, `size` rows per file."""
     options = pa.ipc.IpcWriteOptions(compression="zstd")
     with ExitStack() as stack:
         files = [stack.enter_context(pa.ipc.new_file(path, COPIED, options=options)) for path in paths]
@@ -99,7 +102,7 @@ def _distribute(staged: Staged, rank: np.ndarray, size: int, paths: list[Path]) 
 
 
 def _in_memory(staged: Staged, rank: np.ndarray) -> Iterator[pa.Table]:
-    """All rows with their ranks, about MEMORY bytes at a time: few writes for each of many files."""
+    """All rows with their ranks, in tables of about MEMORY bytes: fewer, larger writes to the many files."""
     tables: list[pa.Table] = []
     start = 0
     for file in staged.files:
@@ -115,7 +118,7 @@ def _in_memory(staged: Staged, rank: np.ndarray) -> Iterator[pa.Table]:
 
 
 def _sort(path: Path) -> int:
-    """Make a staged file of the same name, in order, of a copied one; returns its rows."""
+    """Turn a copied file into a sorted staged file; returns its number of rows."""
     with pa.memory_map(str(path)) as source:
         table = pa.ipc.open_file(source).read_all().sort_by("rank")
     write_staged(path.with_suffix(SUFFIX), table)

@@ -1,4 +1,4 @@
-"""A folder that can be uploaded as it is, and a list of what is still missing. Nothing is uploaded from here."""
+"""`kgqa publish`: a folder ready for upload, and a list of missing information. Nothing is uploaded."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from kgqa_hpc.store.run_folder import RunFolder
 
 @dataclass(frozen=True, slots=True)
 class Published:
-    """What was written: the folder, its files, what is missing, and the line that uploads it."""
+    """The written folder, its files, the missing information, and the command that uploads it."""
 
     folder: str
     files: list[str]
@@ -28,7 +28,7 @@ class Published:
     upload: str
 
     def __str__(self) -> str:
-        missing = [f"missing  {one}" for one in self.missing] or ["nothing is missing"]
+        missing = [f"missing  {path}" for path in self.missing] or ["nothing is missing"]
         return "\n".join([f"{self.folder}: {len(self.files)} files", *missing, f"upload   {self.upload}"])
 
 
@@ -64,7 +64,9 @@ def publish(run: RunFolder, folder: Path, formats: Sequence[str] = ()) -> Publis
 
 
 def _verified(dataset: Path) -> list[str]:
-    """The files that merge wrote, by name, each as it wrote it; none that was put beside them."""
+    """Names of the files that merge wrote, after their checksums were verified; files put beside them are not
+    included.
+    """
     names = []
     for name, digest in read_sums(dataset).items():
         path, home = dataset / name, dataset.resolve()
@@ -75,19 +77,19 @@ def _verified(dataset: Path) -> list[str]:
 
 
 def _missing(run: RunFolder, facts: Facts) -> list[str]:
-    """What a reader of a published dataset looks for, each with the key that states it."""
+    """Information that a published dataset should have and this run does not, each with its configuration key."""
     counts = read_accounting(run)
-    found = []
+    missing = []
     if facts.licence == UNKNOWN_LICENCE:
-        found.append("a licence: dataset.licence")
+        missing.append("a licence: dataset.licence")
     if not facts.citation:
-        found.append("how to cite it: dataset.citation")
+        missing.append("how to cite it: dataset.citation")
     if not facts.contact:
-        found.append("whom to ask: dataset.contact")
+        missing.append("whom to ask: dataset.contact")
     if counts["partial"]:
-        found.append(f"{counts['missing_shards']:,} of {counts['shards']:,} shards: kgqa run {run.path}")
+        missing.append(f"{counts['missing_shards']:,} of {counts['shards']:,} shards: kgqa run {run.path}")
     if not counts.get("splits"):
-        found.append("a split into train and test: dataset.split")
+        missing.append("a split into train and test: dataset.split")
     if not (run.report / "index.html").is_file():
-        found.append(f"the report: kgqa report {run.path}")
-    return found
+        missing.append(f"the report: kgqa report {run.path}")
+    return missing

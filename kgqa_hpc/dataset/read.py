@@ -1,7 +1,7 @@
-"""A run's finished work, streamed shard by shard: anchors and what became of them, each byte verified.
+"""The finished work of a run, streamed shard by shard: anchors with the records of their items, checksums verified.
 
-What was sampled is read from anchors.h5, slice by slice beside the shards, so that nothing a shard or a
-result says about itself is taken for granted.
+The sampled anchors are read from anchors.h5 too, so that shards and results are checked against an independent
+source.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from kgqa_hpc.store.sealed import read_header
 from kgqa_hpc.store.shards import ANCHORS, GROUP, ShardEntry
 from kgqa_hpc.store.table import open_table
 
-# An anchor and its record, both as they are stored; None for an item of an open shard that has not ended.
+# An anchor and its item's record, as stored; None for an unfinished item of an open shard.
 Pair = tuple[dict[str, Any], dict[str, Any] | None]
 
 
@@ -73,13 +73,13 @@ class FinishedWork:
                 yield anchor, record
         except CorruptFile as problem:
             quarantine(self.run.quarantine, path, problem.message)
-            where = f"it lies in {self.run.quarantine} now"
-            raise CorruptFile(problem.message, f"{where}; `kgqa run {self.run.path}` redoes it") from problem
+            cure = f"it lies in {self.run.quarantine} now"
+            raise CorruptFile(problem.message, f"{cure}; `kgqa run {self.run.path}` redoes it") from problem
 
     def sampled(self) -> Iterator[tuple[ShardEntry, list[str], list[str]]]:
-        """For every shard the ids and the groups of its anchors, as anchors.h5 has them.
+        """Every shard with the ids and groups of its anchors, from anchors.h5.
 
-        Raises AccountingError when the shards are not exactly the anchors.
+        Raises AccountingError when the shards do not hold exactly these anchors.
         """
         with _curable_anchors(self.run), open_table(self.run.anchors, ANCHORS, GROUP) as anchors:
             start = 0
@@ -95,7 +95,7 @@ class FinishedWork:
 
 
 def open_work(run: RunFolder) -> FinishedWork:
-    """What is done of a run. Raises InputError when nothing was partitioned yet, StoreError and children."""
+    """The finished work of a run. Raises InputError when nothing was partitioned yet, StoreError and its subclasses."""
     config = run_config(run)
     if not run.shards_manifest.exists():
         raise InputError(f"{run.path}: nothing was generated yet", f"first: kgqa run {run.path}")
@@ -118,7 +118,9 @@ def open_work(run: RunFolder) -> FinishedWork:
 
 @contextmanager
 def _curable_anchors(run: RunFolder) -> Iterator[None]:
-    """Say how a damaged or lost anchors.h5 is mended: the same seed gives the same file again."""
+    """Context that adds a cure to errors of a damaged or missing anchors.h5: the same seed gives the same file
+    again.
+    """
     try:
         yield
     except MissingFile as problem:

@@ -1,7 +1,7 @@
-"""The records of the published dataset: question, answer, the evidence behind them, verdicts and provenance.
+"""Records of the dataset: question, answer, their evidence, verdicts and provenance.
 
-Built from an anchor and what happened to it, and from nothing else: no time, host, worker, path or restart
-enters, so the same results give the same bytes wherever they are merged. docs/dataset.md lists the fields.
+A record depends on an anchor and its item's result alone: no time, host, worker, path or restart enters, so the same
+results give the same bytes on every machine. docs/dataset.md lists the fields.
 """
 
 from __future__ import annotations
@@ -13,31 +13,30 @@ from typing import Any
 
 from kgqa_hpc.columns import Column
 from kgqa_hpc.config import RunConfig
-from kgqa_hpc.dataset.columns import EXCLUDED, fitting
+from kgqa_hpc.dataset.columns import ENTRIES, EXCLUDED, fitting
 from kgqa_hpc.runs.chain import kind_of
 from kgqa_hpc.steps import STEPS
 
 TOKENS = ("prompt", "completion", "cached")
-PARAMETERS = ("temperature", "max_tokens", "seed")  # of a request, as its trace entry holds them
+PARAMETERS = ("temperature", "max_tokens", "seed")  # of a request, in its trace entry
 PAIR = ("question", "answer")
 VARIANT = Column("variant", "string", "Variant of the study this record is of.")
 
 
 @dataclass(frozen=True, slots=True)
 class Origin:
-    """What all records of a run share: fingerprint, seed, where the evidence comes from, what was left out of it."""
+    """Provenance that all records of a run share: fingerprint, seed, source of the evidence, excluded edge types."""
 
     run: str
     seed: int
     source: str | None
     excluded: tuple[str, ...] = ()
+    entries: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
 class RecordMaker:
-    """Builds records of one run; `kind` is its anchor kind, `steps` the columns its steps declare beside
-    the kind's.
-    """
+    """Builder of the records of a run; `kind` is its anchor kind, `steps` the columns that only its steps declare."""
 
     origin: Origin
     kind: Any
@@ -57,7 +56,7 @@ class RecordMaker:
         counts the records of an item that yields several, from 1.
         """
         varied = {key: anchor.data[key] for key in (VARIANT.name,) if key in anchor.data}
-        found = (varied, fields, item["features"], item["annotations"])
+        sources = (varied, fields, item["features"], item["annotations"])
         return {
             "id": anchor.id if number is None else f"{anchor.id}.{number}",
             "question": fields["question"],
@@ -68,19 +67,19 @@ class RecordMaker:
             "features": item["features"],
             "provenance": provenance(anchor, item["trace"], self.origin),
             **self.kind.record(anchor, fields),
-            **{column.name: _look_up(column, found) for column in self.steps},
+            **{column.name: _look_up(column, sources) for column in self.steps},
         }
 
 
-def _look_up(column: Column, places: tuple[Mapping[str, Any], ...]) -> Any:
-    for place in places:
-        if column.name in place:
-            return fitting(place[column.name], column.type)
+def _look_up(column: Column, mappings: tuple[Mapping[str, Any], ...]) -> Any:
+    for mapping in mappings:
+        if column.name in mapping:
+            return fitting(mapping[column.name], column.type)
     return None
 
 
 def provenance(anchor: Any, trace: list[dict[str, Any]], origin: Origin) -> dict[str, Any]:
-    """Per label the prompt, engine and parameters of its last request, and the tokens of all requests."""
+    """The prompt, engine and parameters of the last request of each step (by label), and the tokens of all requests."""
     prompts: dict[str, Any] = {}
     engines: dict[str, Any] = {}
     parameters: dict[str, dict[str, Any]] = {}
@@ -99,6 +98,7 @@ def provenance(anchor: Any, trace: list[dict[str, Any]], origin: Origin) -> dict
         "seed": origin.seed,
         "source": origin.source,
         **({EXCLUDED.name: list(origin.excluded)} if origin.excluded else {}),
+        **({ENTRIES.name: list(origin.entries)} if origin.entries else {}),
         "anchor": {"id": anchor.id, "kind": anchor.kind, "weight": anchor.weight},
         "prompt": prompts,
         "engine": engines,
@@ -117,13 +117,13 @@ def attempts(trace: list[dict[str, Any]]) -> dict[str, int]:
 
 
 def pair_of(fields: Mapping[str, Any]) -> tuple[str, str] | None:
-    """Question and answer of an item's fields, None while or when it never got both."""
+    """Question and answer of an item, None if it does not have both."""
     question, answer = fields.get("question"), fields.get("answer")
     return (question, answer) if isinstance(question, str) and isinstance(answer, str) else None
 
 
 def lost_record(anchor: Any, item: Mapping[str, Any]) -> dict[str, Any]:
-    """The line of an item that gave no pair, or none that could be judged: counted, never dropped."""
+    """The line in lost.jsonl of an item without a pair, or with a pair that could not be judged."""
     return {
         "id": anchor.id,
         "status": item["status"],
@@ -134,21 +134,27 @@ def lost_record(anchor: Any, item: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
-def record_maker(config: RunConfig, run_digest: str) -> RecordMaker:
-    """Builds the records of a run with this configuration. Raises ConfigError for an unknown kind or step."""
+def record_maker(config: RunConfig, run_digest: str, entries: Mapping[str, str] | None = None) -> RecordMaker:
+    """The builder of records for a configuration. Raises ConfigError for an unknown kind or step.
+
+    `entries` describes the entries of other packages by name (runs/entries.py:texts_of).
+    """
     excluded = config.graph.exclude_edge_types if config.graph is not None else ()
-    origin = Origin(run_digest, config.seed, _source(config), tuple(excluded))
+    texts = tuple(f"{name} {text}" for name, text in (entries or {}).items())
+    origin = Origin(run_digest, config.seed, _source(config), tuple(excluded), texts)
     columns: dict[str, Column] = {VARIANT.name: VARIANT} if config.variants else {}
     for settings in config.steps:
         added = STEPS.get(settings.use).columns_for(settings)
         columns |= {column.name: column for column in added}
     kind = kind_of(config)
-    own = {column.name for column in kind.columns}
-    return RecordMaker(origin, kind, tuple(column for column in columns.values() if column.name not in own))
+    of_kind = {column.name for column in kind.columns}
+    return RecordMaker(
+        origin, kind, tuple(column for column in columns.values() if column.name not in of_kind)
+    )
 
 
 def _source(config: RunConfig) -> str | None:
-    """The graph's source, or the name of the run or file that records come from: never a path of this machine."""
+    """The graph's source, or the name of the run or file that anchors are read from, without its folders."""
     if config.graph is not None:
         return str(config.graph.source)
     source = getattr(config.anchors, "source", None)

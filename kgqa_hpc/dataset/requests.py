@@ -1,8 +1,7 @@
-"""What was asked of which model with which prompt, and how often the answer was of use.
+"""Counts of requests by step, prompt and model, and of usable answers.
 
-Counted from the traces of all items while merge streams over them. A request whose answer was of no use is
-one of three: `errors` (the engine gave none), `truncated` (it hit the token limit) or `unparseable` (it
-cannot be read).
+They are counted from the traces of all items while merge stages them. A request without a usable answer counts as
+`errors` (the engine gave no answer), `truncated` (it reached the token limit) or `unparseable`.
 """
 
 from __future__ import annotations
@@ -55,15 +54,15 @@ class RequestCounts:
         return row
 
     def take(self, rows: list[dict[str, Any]]) -> None:
-        """Add what another one counted (`rows()`)."""
-        for other in rows:
-            row = self._row(other)
+        """Add the counts of other requests (their `rows()`)."""
+        for counts in rows:
+            row = self._row(counts)
             for name in _COUNTS:
-                row[name] += other[name]
+                row[name] += counts[name]
             for kind in TOKENS:
-                row["tokens"][kind] += other["tokens"][kind]
+                row["tokens"][kind] += counts["tokens"][kind]
 
     def rows(self) -> list[dict[str, Any]]:
         """One row per step, prompt and engine, in an order that depends on their names alone."""
-        known = sorted(self._rows.items(), key=lambda pair: [part or "" for part in pair[0]])
-        return [row for _, row in known]
+        ordered = sorted(self._rows.items(), key=lambda pair: [part or "" for part in pair[0]])
+        return [row for _, row in ordered]

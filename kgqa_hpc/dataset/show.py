@@ -1,4 +1,4 @@
-"""Items to read: the records of a dataset as text, one after the other."""
+"""`kgqa show`: the records of a dataset as text."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from kgqa_hpc.store.regular import open_regular
 from kgqa_hpc.store.run_folder import RunFolder
 from kgqa_hpc.text.plain_text import plain_line
 
-_SHOWN = COMMON_NAMES | {"status", "attempts"}  # members that are told otherwise, or belong to the run
+_SHOWN = COMMON_NAMES | {"status", "attempts"}  # members shown elsewhere, or the same for the whole run
 Which = Literal["accepted", "rejected", "lost"]
 
 
@@ -29,18 +29,18 @@ def show(
     number: int = 20,
     where: Where = EVERY,
 ) -> list[dict[str, Any]]:
-    """The first `number` records of a file of the dataset, of one group and of what fits `where` if wanted.
+    """The first `number` records of a file of the dataset, of `group` if given, that match `where`.
 
     Raises InputError when there is no dataset, no such group among the sampled ones, or no wanted column.
     """
     source = open_source(RunFolder.open(folder))
     holds = where.selector(source.run.dataset, which)
     if group is not None:
-        known = list(read_accounting(source.run).get("groups", {}))
-        if group not in known:
-            raise InputError(f"no group {group!r} in this run", f"its groups: {', '.join(known)}")
-    found = filter(holds, _records(source.run.dataset / f"{which}.jsonl", group))
-    return [record for record, _ in zip(found, range(number), strict=False)]
+        groups = list(read_accounting(source.run).get("groups", {}))
+        if group not in groups:
+            raise InputError(f"no group {group!r} in this run", f"its groups: {', '.join(groups)}")
+    records = filter(holds, _records(source.run.dataset / f"{which}.jsonl", group))
+    return [record for record, _ in zip(records, range(number), strict=False)]
 
 
 def _records(path: Path, group: str | None) -> Iterator[dict[str, Any]]:
@@ -53,19 +53,19 @@ def _records(path: Path, group: str | None) -> Iterator[dict[str, Any]]:
 
 
 def render(records: list[dict[str, Any]]) -> str:
-    """The text: id, group and fate; question, answer, evidence, what the judges said."""
+    """The text of records: id, group and outcome; question, answer, evidence, verdicts."""
     return "\n\n".join("\n".join(_lines(record)) for record in records)
 
 
 def why_none(folder: Path, which: Which) -> str:
-    """A sentence for an empty answer: how many records the other files have, and how to see them."""
+    """A sentence for an empty list: the number of records in the other files, and the command that shows them."""
     document = read_accounting(RunFolder.open(folder))
     counts = document.get("records", document)
     numbers = {"accepted": counts["accepted"], "rejected": sum(counts["rejected"].values())}
-    others = [
+    files = [
         f"{n:,} {name}: kgqa show {folder} --{name}" for name, n in numbers.items() if n and name != which
     ]
-    return "\n".join([f"none {which}", *others])
+    return "\n".join([f"none {which}", *files])
 
 
 def _lines(record: dict[str, Any]) -> Iterator[str]:
@@ -79,14 +79,14 @@ def _lines(record: dict[str, Any]) -> Iterator[str]:
         yield f"  evidence  {plain_line(' — '.join(map(str, triple)))}"
     for label, verdict in (record.get("verdicts") or {}).items():
         yield f"  {plain_line(label):<9} {value_text(verdict) or 'said nothing'}"
-    others = {name: value for name, value in record.items() if name not in _SHOWN}
-    for name, value in {**others, **(record.get("features") or {})}.items():
+    fields = {name: value for name, value in record.items() if name not in _SHOWN}
+    for name, value in {**fields, **(record.get("features") or {})}.items():
         if isinstance(value, str | int | float):
             yield f"  {plain_line(name):<9} {value_text(value)}"
 
 
 def value_text(value: Any) -> str:
-    """A value of a record on one line: `name: value, …` of a mapping, yes and no, long texts cut."""
+    """A value of a record on one line: mappings as `name: value, …`, booleans as yes and no, long texts cut."""
     if isinstance(value, dict):
         return ", ".join(f"{plain_line(name)}: {value_text(part)}" for name, part in value.items())
     text = {True: "yes", False: "no"}[value] if isinstance(value, bool) else plain_line(str(value))

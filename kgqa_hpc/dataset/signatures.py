@@ -1,8 +1,7 @@
 """MinHash signatures of accepted questions, cut into bands: columns that staging adds to find near duplicates.
 
-A signature of 128 permutations (rensa) is cut into bands; questions that agree in a whole band are compared
-(duplicates.py). The height of a band follows from the threshold, so that a pair at it is missed in less than one of a
-thousand cases.
+A signature of 128 permutations (rensa) is cut into bands; questions with an equal band are compared (duplicates.py).
+The height of a band is the largest at which a pair at the threshold is missed with a probability below 0.001.
 """
 
 from __future__ import annotations
@@ -40,8 +39,8 @@ class Signatures:
     """Band hashes of questions for a run's threshold. Raises InputError when rensa is not installed."""
 
     def __init__(self, config: RunConfig) -> None:
-        wish = config.dataset.duplicates
-        near = None if wish is None else wish.near
+        duplicates = config.dataset.duplicates
+        near = None if duplicates is None else duplicates.near
         self._bands, self._height = (0, 0) if near is None else band_shape(near)
         self._seed = config.seed % 2**32
         self._hasher: Any = None if near is None else _rensa()

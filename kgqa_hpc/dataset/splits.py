@@ -1,17 +1,16 @@
-"""Accepted records divided into parts that share nothing, so that a model never sees a test item's evidence.
+"""The split of accepted records into parts without common evidence, so that a model never trains on a test item's.
 
-Records that share a value of what is divided by belong together: by `nodes`, all records connected through
-shared nodes; by `sequence_cluster`, all whose sequences are similar; by a column, all with the same value.
-Such a group goes whole to one part. Groups are placed largest first, equal ones in a seeded order, each where
-the part's share is least filled. One group may be larger than any part should be (nodes often connect most of
-a dataset): then the shares cannot be met, and the accounting says so.
+Records that share a value of `split.by` form a group: by `nodes`, all records connected through shared nodes; by
+`sequence_cluster`, all with similar sequences; by a column, all with the same value. A group goes to one part as a
+whole. Groups are placed largest first (equal sizes in a seeded order), each into the part whose share is least filled.
+A group may be larger than every part should be (nodes often connect most of a dataset): then the shares cannot be met,
+and the accounting shows it.
 """
 
 from __future__ import annotations
 
 import hashlib
 from array import array
-from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
@@ -38,45 +37,48 @@ def divide(candidates: Candidates, split: Split | None, seed: int) -> dict[str, 
     """
     if split is None:
         return {}
-    rows = candidates.accepted
+    rows, method = candidates.accepted, {}
     by_similarity = split.by == SEQUENCE_CLUSTER
-    values, method = _values(candidates, rows, SEQUENCE if by_similarity else split.by), {}
+    pairs, numbers, questions = _values(candidates, rows, SEQUENCE if by_similarity else split.by)
     if by_similarity:
-        values, method["method"] = _clustered(values)
-    group = _connected(len(rows), values)
-    part_of_group = _place(group, list(split.shares.values()), seed)
-    part = part_of_group[group]
+        texts = sorted(numbers)
+        clusters = CLUSTERINGS.get(SEQUENCE_CLUSTER)([orjson.loads(text) or "" for text in texts])
+        label = dict(zip(texts, clusters.labels, strict=True))
+        pairs[1] = np.unique([label[text] for text in numbers], return_inverse=True)[1][pairs[1]]
+        method["method"] = clusters.method
+    group = _connected(len(rows), pairs)
+    part = _place(group, list(split.shares.values()), seed)[group]
     candidates.parts = tuple(split.shares)
-    _save(candidates, rows, part)
-    return (
-        _describe(split, values, group, part) | {"repeated_questions": _repeated(candidates, rows)} | method
-    )
+    names = pa.array(candidates.parts, pa.string()).take(pa.array(part))
+    with candidates.table("placed", {"row": rows, "part": names, "question": questions}):
+        update = "UPDATE candidate SET part = placed.part FROM placed WHERE candidate.row = placed.row"
+        candidates.database.execute(update)
+        repeated = """SELECT count(*) FROM (SELECT question FROM placed GROUP BY question
+                      HAVING count(DISTINCT part) > 1)"""
+        crossing = candidates.database.execute(repeated).fetchall()[0][0]
+    return _describe(split, pairs, group, part) | {"repeated_questions": int(crossing)} | method
 
 
-class _Values:
-    """What each accepted record must not share with another part: pairs of a record's number and a value's number."""
+def _values(candidates: Candidates, rows: np.ndarray, by: str) -> tuple[np.ndarray, list[str], pa.Array]:
+    """The values by which the accepted records are grouped.
 
-    def __init__(self) -> None:
-        self.numbers: dict[str, int] = {}
-        self.records = array("q")
-        self.values = array("q")
-
-    def add(self, record: int, values: Iterable[str]) -> None:
-        for value in values:
-            self.records.append(record)
-            self.values.append(self.numbers.setdefault(value, len(self.numbers)))
-
-
-def _values(candidates: Candidates, rows: np.ndarray, by: str) -> _Values:
-    found = _Values()
-    for number, (_, record) in enumerate(candidates.staged.records(rows)):
+    Returns pairs (position of a record, number of a value) as int64 of shape (2, n), the values by number, and a digest
+    of each record's question.
+    """
+    numbers: dict[str, int] = {}
+    owners, values, questions = array("q"), array("q"), []
+    for owner, (_, record) in enumerate(candidates.staged.records(rows)):
         if by not in record:
-            known = ", ".join(name for name in record if name not in ("question", "answer"))
+            columns = ", ".join(name for name in record if name not in ("question", "answer"))
             raise InputError(
-                f"dataset.split.by: {record['id']} has no column {by!r}", f"its columns: {known}"
+                f"dataset.split.by: {record['id']} has no column {by!r}", f"its columns: {columns}"
             )
-        found.add(number, _texts(record[by], by))
-    return found
+        for text in _texts(record[by], by):
+            owners.append(owner)
+            values.append(numbers.setdefault(text, len(numbers)))
+        words = " ".join(record["question"].lower().split())
+        questions.append(hashlib.blake2b(words.encode(), digest_size=8).digest())
+    return np.array([owners, values], np.int64), list(numbers), pa.array(questions, pa.binary())
 
 
 def _texts(value: Any, by: str) -> list[str]:
@@ -85,35 +87,23 @@ def _texts(value: Any, by: str) -> list[str]:
     return [orjson.dumps(part).decode() for part in (value if isinstance(value, list) else [value])]
 
 
-def _clustered(sequences: _Values) -> tuple[_Values, str]:
-    """The cluster of each record's sequence instead of the sequence, and how the clusters were made."""
-    texts = sorted(sequences.numbers)
-    clusters = CLUSTERINGS.get(SEQUENCE_CLUSTER)([orjson.loads(text) or "" for text in texts])
-    label = {sequences.numbers[text]: str(one) for text, one in zip(texts, clusters.labels, strict=True)}
-    found = _Values()
-    for record, value in zip(sequences.records, sequences.values, strict=True):
-        found.add(record, [label[value]])
-    return found, clusters.method
-
-
-def _connected(records: int, values: _Values) -> np.ndarray:
+def _connected(records: int, pairs: np.ndarray) -> np.ndarray:
     """The group of each record, numbered by first record: those connected through shared values."""
-    size = records + len(values.numbers)
-    edges = (np.array(values.records, np.int64), np.array(values.values, np.int64) + records)
-    graph = coo_array((np.ones(len(edges[0]), np.int8), edges), shape=(size, size))
-    label = connected_components(graph, directed=False)[1][:records]
-    _, first, group = np.unique(label, return_index=True, return_inverse=True)
-    return np.argsort(np.argsort(first))[group.reshape(-1)] if records else np.empty(0, np.int64)
+    owners, values = pairs
+    size = records + int(values.max(initial=-1)) + 1
+    graph = coo_array((np.ones(len(owners), np.int8), (owners, values + records)), shape=(size, size))
+    label = connected_components(graph, directed=False)[1][:records] if size else np.empty(0, np.int64)
+    _, firsts, group = np.unique(label, return_index=True, return_inverse=True)
+    return np.argsort(np.argsort(firsts))[group.reshape(-1)] if records else np.empty(0, np.int64)
 
 
 def _place(group: np.ndarray, shares: list[float], seed: int) -> np.ndarray:
     """The part of every group: the largest first, equal ones in a seeded order, each to the least filled part."""
-    sizes = np.bincount(group) if len(group) else np.empty(0, np.int64)
+    sizes = np.bincount(group)
     salt = [hashlib.blake2b(f"{seed}/split/{g}".encode(), digest_size=8).digest() for g in range(len(sizes))]
-    order = sorted(range(len(sizes)), key=lambda g: (-int(sizes[g]), salt[g]))
     filled = [0.0] * len(shares)
     part = np.zeros(len(sizes), np.int8)
-    for g in order:
+    for g in sorted(range(len(sizes)), key=lambda g: (-int(sizes[g]), salt[g])):
         size = int(sizes[g])
         chosen = min(range(len(shares)), key=lambda p: ((filled[p] + size) / shares[p], p))
         part[g] = chosen
@@ -121,41 +111,16 @@ def _place(group: np.ndarray, shares: list[float], seed: int) -> np.ndarray:
     return part
 
 
-def _save(candidates: Candidates, rows: np.ndarray, part: np.ndarray) -> None:
-    names = pa.array(candidates.parts, pa.string()).take(pa.array(part))
-    with candidates.table("placed", {"row": rows, "part": names}):
-        update = "UPDATE candidate SET part = placed.part FROM placed WHERE candidate.row = placed.row"
-        candidates.database.execute(update)
-
-
-def _describe(split: Split, values: _Values, group: np.ndarray, part: np.ndarray) -> dict[str, Any]:
-    sizes = np.bincount(group) if len(group) else np.zeros(1, np.int64)
-    total = max(len(part), 1)
-    met = np.stack([np.array(values.values, np.int64), part[np.array(values.records, np.int64)]])
-    of_value = np.unique(met, axis=1)[0]
+def _describe(split: Split, pairs: np.ndarray, group: np.ndarray, part: np.ndarray) -> dict[str, Any]:
+    counts = np.bincount(part, minlength=len(split.shares)).tolist()
+    value_in_part = np.unique(np.stack([pairs[1], part[pairs[0]]]), axis=1)[0]
     return {
         "by": split.by,
-        "groups": int(group.max()) + 1 if len(group) else 0,
-        "largest_group": int(sizes.max()),
-        "shared_values": int((np.bincount(of_value) > 1).sum()) if len(of_value) else 0,
+        "groups": int(group.max(initial=-1)) + 1,
+        "largest_group": int(np.bincount(group).max(initial=0)),
+        "shared_values": int((np.bincount(value_in_part) > 1).sum()),
         "parts": {
-            name: {
-                "wanted_share": share,
-                "records": int((part == number).sum()),
-                "share": round(float((part == number).sum()) / total, 6),
-            }
-            for number, (name, share) in enumerate(split.shares.items())
+            name: {"wanted_share": share, "records": count, "share": round(count / max(len(part), 1), 6)}
+            for (name, share), count in zip(split.shares.items(), counts, strict=True)
         },
     }
-
-
-def _repeated(candidates: Candidates, rows: np.ndarray) -> int:
-    """Questions whose exact words stand in more than one part."""
-    digests = [
-        hashlib.blake2b(" ".join(record["question"].lower().split()).encode(), digest_size=8).digest()
-        for _, record in candidates.staged.records(rows)
-    ]
-    with candidates.table("asked", {"row": rows, "question": pa.array(digests, pa.binary())}):
-        query = """SELECT count(*) FROM (SELECT question FROM asked JOIN candidate USING (row)
-                   GROUP BY question HAVING count(DISTINCT part) > 1)"""
-        return int(candidates.database.execute(query).fetchall()[0][0])

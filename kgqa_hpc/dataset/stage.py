@@ -1,21 +1,16 @@
 """Staging, the first phase of merge: a finished shard becomes one Parquet file of candidate records.
 
-Each candidate is a row: its outcome so far, its texts, and its record as a line of JSON without the fields that are
-decided later. What is known of the whole shard (`ShardFacts`) lies in the file's metadata. Staged files follow from
-the results and the configuration alone, so it does not matter which process makes them, or twice.
+Each candidate is a row: its outcome so far, its lengths, and its record as a line of JSON without the fields that are
+decided later. Counts of the whole shard (`ShardFacts`) lie in the file's metadata. Staged files depend on the results
+and the configuration alone, so any process may make them, even twice.
 
-Run as a program with RUN FOLDER FIRST STEP it stages every STEP-th shard from FIRST on.
+A shard that cannot be staged gets a staged file with the error instead of rows: the merge raises all errors together.
 """
 
 from __future__ import annotations
 
-import gc
 import hashlib
-import os
-import sys
-import threading
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
@@ -27,14 +22,15 @@ import pyarrow.parquet as pq
 from kgqa_hpc.anchors.anchor import Anchor
 from kgqa_hpc.config import decision_of
 from kgqa_hpc.dataset.columns import Columns
-from kgqa_hpc.dataset.read import FinishedWork, open_work
+from kgqa_hpc.dataset.read import FinishedWork
 from kgqa_hpc.dataset.record import lost_record, pair_of, record_maker
+from kgqa_hpc.dataset.redo import Redo
 from kgqa_hpc.dataset.requests import RequestCounts
 from kgqa_hpc.dataset.signatures import Signatures
 from kgqa_hpc.dataset.words import words
-from kgqa_hpc.errors import AccountingError, CorruptFile, KgqaError
+from kgqa_hpc.errors import AccountingError, KgqaError
+from kgqa_hpc.runs.entries import texts_of
 from kgqa_hpc.store.atomic import write_file
-from kgqa_hpc.store.run_folder import RunFolder
 
 STATUSES = ("accepted", "rejected", "invalid", "failed")
 SUFFIX = ".parquet"
@@ -63,11 +59,12 @@ SCHEMA = pa.schema(
 
 @dataclass(slots=True)
 class ShardFacts:
-    """What is known of a shard beside its rows.
+    """Facts about a shard, stored beside its rows.
 
     `sampled`: digest of ids and groups of its anchors; `waiting`: groups of the items that have not ended; `lists`:
     (group, status, reason) of items that yielded a list of records; `requests`: RequestCounts.rows(); `columns`:
-    Columns.state(), the columns that its lines have.
+    Columns.state(), the columns that its lines have; `problem`: class, message and cure of the error that kept the
+    shard from being staged.
     """
 
     sampled: str = ""
@@ -75,33 +72,48 @@ class ShardFacts:
     lists: list[tuple[str, str, str | None]] = field(default_factory=list)
     requests: list[dict[str, Any]] = field(default_factory=list)
     columns: list[Any] = field(default_factory=list)
+    problem: tuple[str, str, str] | None = None
 
 
 class Stager:
-    """Stages any shard of a run. Raises InputError for near duplicates without rensa."""
+    """Stager of the shards of a run. Raises InputError when near duplicates are wanted and rensa is missing."""
 
     def __init__(self, work: FinishedWork) -> None:
-        wish = work.config.dataset.duplicates
+        duplicates = work.config.dataset.duplicates
         self._work = work
-        self._maker = record_maker(work.config, work.run.manifest().digest)
+        self._maker = record_maker(work.config, work.run.manifest().digest, texts_of(work.run))
         self._decision = decision_of(work.config)
         self._signatures = Signatures(work.config)
-        self._compares = wish is not None and (wish.exact or wish.near is not None)
+        self._redo = Redo(work.run, work.config) if work.config.dataset.steps else None
+        self._compares = duplicates is not None and (duplicates.exact or duplicates.near is not None)
 
     def write(self, name: str, folder: Path) -> None:
-        """Write folder/`name`.parquet whole or not at all.
+        """Write folder/`name`.parquet whole or not at all, without rows when the shard cannot be staged.
 
-        Raises CorruptFile (the result is then in quarantine), AccountingError, DiskFull, StoreError.
+        Raises DiskFull, StoreError when the file cannot be written.
         """
-        write_staged(folder / f"{name}{SUFFIX}", self.table(name))
+        try:
+            table = self.table(name)
+        except KgqaError as problem:
+            failed = {
+                FACTS: orjson.dumps({"problem": [type(problem).__name__, problem.message, problem.cure]})
+            }
+            table = SCHEMA.empty_table().replace_schema_metadata(failed)
+        write_staged(folder / f"{name}{SUFFIX}", table)
 
     def table(self, name: str) -> pa.Table:
-        """The rows of a shard, with its ShardFacts in the schema's metadata."""
+        """The rows of a shard, with its ShardFacts in the schema's metadata.
+
+        Raises CorruptFile (the result is then in quarantine), AccountingError, StoreError.
+        """
         entry = self._work.manifest.entry(name)
         shard, number = _Shard(self._maker, self._decision), 1
         try:
-            for anchor, item in self._work.pairs(entry):
-                shard.add(Anchor.from_dict(anchor), item)
+            for plain, item in self._work.pairs(entry):
+                anchor = Anchor.from_dict(plain)
+                shard.add(
+                    anchor, item if self._redo is None or item is None else self._redo.item(anchor, item)
+                )
                 number += 1
         except (AttributeError, IndexError, KeyError, TypeError, ValueError) as problem:
             raise AccountingError(
@@ -128,7 +140,7 @@ class Stager:
         return table.replace_schema_metadata(facts)
 
 
-# What is read once or twice is compressed quickly.
+# Staged files are read once or twice: fast compression is best.
 _FORMAT: dict[str, Any] = {
     "compression": "lz4",
     "use_dictionary": ["grp", "status", "reason"],
@@ -145,7 +157,7 @@ def write_staged(path: Path, table: pa.Table) -> None:
 
 
 class _Shard:
-    """Collects the rows and the facts of one shard."""
+    """The rows and the facts of a shard, collected item by item."""
 
     def __init__(self, maker: Any, decision: Any) -> None:
         self._maker = maker
@@ -159,7 +171,10 @@ class _Shard:
         self.facts = ShardFacts()
 
     def add(self, anchor: Anchor, item: dict[str, Any] | None) -> None:
-        """All rows of one item: one record, one lost line, or its list of records; None: it has not ended."""
+        """Add the rows of an item: its record, its line in lost.jsonl, or its list of records.
+
+        `item` is None if unfinished.
+        """
         self.ids.append(anchor.id)
         self._groups.append(anchor.group)
         if item is None:
@@ -178,7 +193,7 @@ class _Shard:
         self._row(anchor, status, reason, record, lost, single=True)
 
     def _outcome(self, item: Mapping[str, Any]) -> tuple[str, str | None]:
-        """Status and reason by the rule of today's configuration; as a step left it where no verdict decided."""
+        """Status and reason by the present decision rule, or as a step set them where no verdict decided."""
         if item["status"] not in STATUSES:
             raise AccountingError(
                 f"an item ended with the status {item['status']!r}, which is no outcome", "please report it"
@@ -226,7 +241,7 @@ class _Shard:
         )
 
     def finished(self) -> list[dict[str, Any]]:
-        """All rows, every record a line of JSON with the columns of any, once all items were added."""
+        """All rows after the last item, each record as a line of JSON with the columns of the shard."""
         self.facts.sampled = sampled_digest(self.ids, self._groups)
         self.facts.requests, self.facts.columns = self._requests.rows(), self._columns.state()
         write_lines(self._rows, self._columns)
@@ -234,12 +249,12 @@ class _Shard:
 
 
 def write_lines(rows: list[dict[str, Any]], columns: Columns) -> None:
-    """Turn the records of rows into staged lines of JSON with all columns, in place."""
+    """Replace the records of rows by staged lines of JSON with all columns, in place."""
     plain = columns.plain()
     for row in rows:
         if (record := row["record"]) is not None:
             line = orjson.dumps(record)
-            row["bytes"] = len(line)  # without nulls, whose number depends on the shard
+            row["bytes"] = len(line)  # before nulls are added, whose number depends on the shard
             if not (plain and columns.complete(record)):
                 line = orjson.dumps(columns.conform(record))
             row["record"] = line[:-1]
@@ -259,46 +274,3 @@ def sampled_digest(ids: list[str], groups: list[str]) -> str:
 
 def _digest(text: str) -> bytes:
     return hashlib.blake2b(text.encode("utf-8", "replace"), digest_size=16).digest()
-
-
-def main() -> None:
-    """Stage a share of the shards; the output is a JSON list of the errors: class, message, cure."""
-    # This process ends with the merge that started it: its standard input is then closed.
-    threading.Thread(target=lambda: (sys.stdin.read(), os._exit(1)), daemon=True).start()
-    run, folder, first, step = Path(sys.argv[1]), Path(sys.argv[2]), int(sys.argv[3]), int(sys.argv[4])
-    work = open_work(RunFolder.open(run))
-    errors = stage_some(Stager(work), work.manifest.names[first::step], folder)
-    print(orjson.dumps([[type(one).__name__, one.message, one.cure] for one in errors]).decode())
-
-
-def stage_some(
-    stager: Stager, names: list[str], folder: Path, done: Callable[[], None] = lambda: None
-) -> list[KgqaError]:
-    """Stage these shards; the errors of all damaged results, or the first other error. `done()` follows each shard."""
-    errors: list[KgqaError] = []
-    with _no_garbage_collection():
-        for name in names:
-            try:
-                stager.write(name, folder)
-            except CorruptFile as problem:
-                errors.append(problem)
-            except KgqaError as problem:
-                return [problem]
-            done()
-    return errors
-
-
-@contextmanager
-def _no_garbage_collection() -> Iterator[None]:
-    """A shard makes a million objects and no circle of them; looking for circles takes a third of the time."""
-    enabled = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        if enabled:
-            gc.enable()
-
-
-if __name__ == "__main__":
-    main()

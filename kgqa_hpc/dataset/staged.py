@@ -1,4 +1,4 @@
-"""The staged files of a merge, in the order of the dataset: facts of all of them together, columns of their rows."""
+"""Readers of the staged files of a merge, in the order of the dataset."""
 
 from __future__ import annotations
 
@@ -14,25 +14,26 @@ import orjson
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from kgqa_hpc import errors
 from kgqa_hpc.dataset.accounting import Accounting
 from kgqa_hpc.dataset.columns import Columns, without_json_text
 from kgqa_hpc.dataset.read import FinishedWork
 from kgqa_hpc.dataset.record import record_maker
 from kgqa_hpc.dataset.requests import RequestCounts
 from kgqa_hpc.dataset.stage import FACTS, SUFFIX, ShardFacts, sampled_digest
-from kgqa_hpc.errors import AccountingError, StoreError
+from kgqa_hpc.errors import AccountingError, CorruptFile, KgqaError, StoreError
 
 
 @dataclass(frozen=True, slots=True)
 class StagedFile:
-    """One staged file: its number of rows, and the columns that its lines have."""
+    """A staged file, its number of rows, and the columns of its records."""
 
     path: Path
     rows: int
     columns: Columns
 
     def read(self, names: Sequence[str]) -> pa.Table:
-        """Some columns of all rows. Raises StoreError, after the file was removed, when it is damaged."""
+        """The named columns of all rows. A damaged file is removed and raises StoreError."""
         with (
             _removed_if_damaged(self.path),
             pq.ParquetFile(self.path, page_checksum_verification=True) as file,
@@ -51,41 +52,48 @@ class Staged:
         return sum(file.rows for file in self.files)
 
     def read(self, names: Sequence[str], rows: np.ndarray) -> Iterator[tuple[np.ndarray, pa.Table]]:
-        """(row numbers, their columns) of the wanted rows, file by file; `rows` ascend, shape (n,)."""
+        """(row numbers, their columns) file by file for `rows`: ascending row numbers, shape (n,)."""
         start = 0
         for file in self.files:
-            first, last = np.searchsorted(rows, [start, start + file.rows])
-            if first < last:
-                here = rows[first:last]
-                yield here, file.read(names).take(pa.array(here - start))
+            begin, last = np.searchsorted(rows, [start, start + file.rows])
+            if begin < last:
+                inside = rows[begin:last]
+                yield inside, file.read(names).take(pa.array(inside - start))
             start += file.rows
 
     def records(self, rows: np.ndarray) -> Iterator[tuple[int, dict[str, Any]]]:
-        """(row number, record without the decided fields) of the wanted rows."""
+        """(row number, record without the decided fields) for `rows`."""
         for numbers, table in self.read(["record"], rows):
             for number, line in zip(numbers.tolist(), table["record"].to_pylist(), strict=True):
                 yield number, orjson.loads(f"{line}}}")
 
     def lines(self, file: StagedFile, table: pa.Table) -> pa.Array:
-        """The `record` column of rows of a file with the columns of the whole dataset."""
+        """The `record` column of a table of a file, converted to the columns of the whole dataset."""
         lines: pa.Array = table["record"].combine_chunks()
         if file.columns.layout() == self.columns.layout():
             return lines
-        places = file.columns.json_text()
-        records = (without_json_text(orjson.loads(f"{line}}}"), places) for line in lines.to_pylist())
-        return pa.array([orjson.dumps(self.columns.conform(one))[:-1] for one in records], pa.string())
+        paths = file.columns.json_text()
+        records = (without_json_text(orjson.loads(f"{line}}}"), paths) for line in lines.to_pylist())
+        return pa.array([orjson.dumps(self.columns.conform(record))[:-1] for record in records], pa.string())
 
 
 def survey(work: FinishedWork, folder: Path) -> tuple[Staged, Accounting]:
-    """The staged files of a run, and the accounting of all that does not depend on filters.
+    """The staged files of a run, and the accounting of everything that does not depend on filters.
 
-    Raises AccountingError when shards are not the anchors, StoreError for a damaged file.
+    Raises AccountingError when shards are not the anchors, CorruptFile naming all damaged results, after each was
+    moved to quarantine, StoreError for a damaged staged file.
     """
     accounting = Accounting(shards=len(work.manifest.shards), missing_shards=len(work.missing))
     columns, requests = Columns(record_maker(work.config, "").columns), RequestCounts()
-    files = []
+    files: list[StagedFile] = []
+    problems: list[KgqaError] = []
     for entry, ids, groups in work.sampled():
         file, facts = open_staged(folder / f"{entry.name}{SUFFIX}")
+        if facts.problem is not None:
+            kind, message, cure = facts.problem
+            problems.append(getattr(errors, kind)(message, cure))
+            file.path.unlink(missing_ok=True)  # the next merge tries again
+            continue
         if facts.sampled != sampled_digest(ids, groups):
             raise AccountingError(
                 f"{entry.name} holds other anchors than its slice of anchors.h5",
@@ -95,9 +103,20 @@ def survey(work: FinishedWork, folder: Path) -> tuple[Staged, Accounting]:
         columns.take(facts.columns)
         requests.take(facts.requests)
         _count(accounting, facts, groups)
+    _raise_together(problems)
     accounting.requests = requests.rows()
     accounting.json_text = columns.json_text()
     return Staged(files, columns), accounting
+
+
+def _raise_together(problems: list[KgqaError]) -> None:
+    """Raise the first error that is not a CorruptFile, else one CorruptFile that names all damaged results."""
+    for problem in problems:
+        if len(problems) == 1 or not isinstance(problem, CorruptFile):
+            raise problem
+    if problems:
+        messages = "\n       ".join(sorted(problem.message for problem in problems)[:10])
+        raise CorruptFile(f"{len(problems)} results are damaged\n       {messages}", problems[0].cure)
 
 
 def _count(accounting: Accounting, facts: ShardFacts, groups: list[str]) -> None:
@@ -110,12 +129,13 @@ def _count(accounting: Accounting, facts: ShardFacts, groups: list[str]) -> None
 
 
 def open_staged(path: Path) -> tuple[StagedFile, ShardFacts]:
-    """A staged file and what is known of its shard."""
+    """Open a staged file; returns it with the facts of its shard."""
     with _removed_if_damaged(path):
         metadata = pq.read_metadata(path)
         facts = ShardFacts(**orjson.loads(metadata.metadata[FACTS]))
     columns = Columns()
-    columns.take(facts.columns)
+    if facts.problem is None:
+        columns.take(facts.columns)
     return StagedFile(path, metadata.num_rows, columns), facts
 
 

@@ -1,7 +1,7 @@
-"""A target: how many accepted records a finished sample gives, how much larger it must be, what the dataset keeps.
+"""Targets: the number of accepted records wanted, the next sample size that may reach it, and the cut of the dataset.
 
-All is decided over samples that are finished, from their content alone: who did which item when, and what was killed
-meanwhile, changes nothing. What is kept are the first records in the dataset's order, which is a seeded shuffle.
+Decisions depend on the content of finished samples alone, not on the order of work or on restarts. The dataset keeps
+the first records in its order, which is a seeded shuffle.
 """
 
 from __future__ import annotations
@@ -15,29 +15,29 @@ from kgqa_hpc.dataset.candidates import Candidates
 
 BEYOND = "beyond target"
 ALL = "all"
-ROOM = 1.02  # more than the rate so far asks for, so that a last tiny round is rare
-STEP = 4  # a sample grows by this factor at most, for the first rates are uncertain
+ROOM = 1.02  # factor on the estimate, so that a last tiny round is rare
+STEP = 4  # largest growth of a sample in one round: the first acceptance rates are uncertain
 
 
 @dataclass(frozen=True, slots=True)
 class Standing:
-    """A finished sample: the number it was asked for, what it took, and what it gave by group.
+    """A finished sample: its requested size, what it cost, and its items and accepted records by group.
 
-    `even`: the number asks for so many of each group, as for shapes; else for so many in all.
+    `even`: the size counts items per group (as for shapes), else items in all.
     """
 
     size: int
     even: bool
     sampled: dict[str, int]
     accepted: dict[str, int]
-    spent: dict[str, float]  # by the keys of Budget
+    spent: dict[str, float]  # spent so far, by the keys of Budget
 
     @property
     def items(self) -> int:
         return sum(self.sampled.values())
 
     def counts(self, target: Target) -> dict[str, int]:
-        """What the target counts: accepted records by group, or in all."""
+        """Accepted records by group, or in all: the counts that the target is about."""
         if target.per == ALL:
             return {ALL: sum(self.accepted.values())}
         return {group: self.accepted.get(group, 0) for group in self.sampled}
@@ -54,7 +54,7 @@ def cut(candidates: Candidates, target: Target) -> dict[str, Any]:
 
 
 def next_size(target: Target, now: Standing) -> tuple[int | None, str]:
-    """The number to ask for next, or None when there is no more to do; and why, in words."""
+    """The next sample size, or None when the target needs no larger one; and the reason, in words."""
     counts = now.counts(target)
     lacking = {group: have for group, have in counts.items() if have < target.accepted}
     if not lacking:
@@ -65,22 +65,22 @@ def next_size(target: Target, now: Standing) -> tuple[int | None, str]:
         return None, "there are no more anchors"
     factor = max(target.accepted / have * ROOM if have else STEP for have in able)
     wished = max(now.size + 1, ceil(now.size * min(factor, STEP)))
-    most, what = _affordable(target, now, growing)
+    most, limit = _affordable(target, now, growing)
     if most <= now.size:
-        return None, f"the budget of {what} allows no more"
+        return None, f"the budget of {limit} allows no more"
     return min(wished, most), "more is needed"
 
 
 def _growing(now: Standing) -> set[str]:
-    """The groups of which a larger sample may hold more: those that gave all they were asked for."""
+    """The groups that a larger sample may extend: those that gave as many items as requested."""
     if now.even:
         return {group for group, number in now.sampled.items() if number >= now.size}
     return set(now.sampled) if now.items >= now.size else set()
 
 
 def _affordable(target: Target, now: Standing, growing: set[str]) -> tuple[int, str]:
-    """The largest number that the budget allows at what an item took so far, and which part of it binds."""
-    most, what = STEP * now.size + 1, ""
+    """The largest sample size that the budget allows at the present cost per item, and the limit that binds."""
+    most, limit = STEP * now.size + 1, ""
     for name, allowed in target.budget.model_dump().items():
         spent = now.spent.get(name, 0)
         if allowed is None or spent <= 0:
@@ -89,5 +89,5 @@ def _affordable(target: Target, now: Standing, growing: set[str]) -> tuple[int, 
         ended = sum(number for group, number in now.sampled.items() if group not in growing)
         size = (items - ended) // len(growing) if now.even else items
         if size < most:
-            most, what = size, name.replace("gpu_hours", "GPU-hours")
-    return most, what
+            most, limit = size, name.replace("gpu_hours", "GPU-hours")
+    return most, limit

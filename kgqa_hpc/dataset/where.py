@@ -1,4 +1,4 @@
-"""Conditions on records: an SQL expression over the columns of a dataset, the same for every verb that selects."""
+"""Conditions on records: an SQL expression over the columns of a dataset, as all commands take it (`--where`)."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ LEVELS = ("easy", "medium", "hard")  # anchors/family.py, docs/families.md
 
 @dataclass(frozen=True, slots=True)
 class Where:
-    """Selects records for which an SQL expression is true; without an expression, every record."""
+    """Condition on records: an SQL expression; empty for all records."""
 
     condition: str = ""
 
@@ -24,7 +24,10 @@ class Where:
     def of(
         cls, difficulty: Sequence[str] = (), scores: Sequence[str] = (), condition: str | None = None
     ) -> Where:
-        """From the words of a command line: an expression, levels, and NAME=LEAST. Raises InputError."""
+        """The condition of command-line options: levels of difficulty, NAME=LEAST scores, and an expression.
+
+        Raises InputError.
+        """
         for level in difficulty:
             if level not in LEVELS:
                 raise InputError(f"--difficulty {level}: there is none", f"one of {', '.join(LEVELS)}")
@@ -34,10 +37,10 @@ class Where:
         conditions += map(_score, scores)
         if len(conditions) < 2:
             return cls("".join(conditions))
-        return cls(" AND ".join(f"({one}\n)" if one is condition else one for one in conditions))
+        return cls(" AND ".join(f"({part}\n)" if part is condition else part for part in conditions))
 
     def selector(self, dataset: Path, name: str) -> Callable[[Mapping[str, Any]], bool]:
-        """Whether a record of a file of the dataset (accepted, rejected or lost) fits.
+        """A function that tests records of a file of the dataset (accepted, rejected or lost).
 
         Raises InputError for an expression that DuckDB cannot evaluate, CorruptFile for a damaged dataset.
         """

@@ -1,4 +1,4 @@
-"""The files of a dataset are what merge wrote: each is held against SHA256SUMS before a verb uses it."""
+"""Verification of a dataset's files by SHA256SUMS, before a command reads them."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ _TRIES = 3  # another merge may exchange the folder between our two looks
 
 
 def require_whole(dataset: Path, *names: str) -> None:
-    """Raises CorruptFile for a file of the dataset that is not what SHA256SUMS says.
+    """Raise CorruptFile for a file of the dataset whose checksum is not the one in SHA256SUMS.
 
-    Folders without SHA256SUMS (made by hand) and files that it does not name are taken as they are.
+    Folders without SHA256SUMS (made by hand) and files that it does not name are not checked.
     """
     for attempt in range(_TRIES):
         sums = read_sums(dataset)
@@ -44,27 +44,29 @@ def read_sums(dataset: Path) -> dict[str, str]:
         raise damaged(path) from None
 
 
-def write_sums(folder: Path, known: dict[str, str]) -> None:
-    """SHA256SUMS of all files of a folder, in the form `sha256sum --check` reads; `known` spares reading."""
+def write_sums(folder: Path, digests: dict[str, str]) -> None:
+    """Write SHA256SUMS of all files of a folder, as `sha256sum --check` reads it; files in `digests` are not read
+    again.
+    """
     files = sorted(
         (path.relative_to(folder).as_posix(), path) for path in folder.rglob("*") if path.is_file()
     )
-    lines = [f"{known.get(name) or sha256_of(path)}  {name}\n" for name, path in files]
+    lines = [f"{digests.get(name) or sha256_of(path)}  {name}\n" for name, path in files]
     (folder / SUMS).write_text("".join(lines), encoding="utf-8")
 
 
 def read_accounting_file(dataset: Path) -> dict[str, Any]:
-    """accounting.json, which must be there. Raises CorruptFile when it is not what merge wrote."""
+    """The content of accounting.json. Raises CorruptFile when it is not what merge wrote."""
     require_whole(dataset, "accounting.json")
     path = dataset / "accounting.json"
     try:
         with disk_errors(path), open(open_regular(path), "rb") as file:
-            found = orjson.loads(file.read())
+            accounting = orjson.loads(file.read())
     except ValueError:
         raise damaged(path) from None
-    if not isinstance(found, dict) or not isinstance(found.get("groups"), dict):
+    if not isinstance(accounting, dict) or not isinstance(accounting.get("groups"), dict):
         raise damaged(path)
-    return found
+    return accounting
 
 
 def damaged(path: Path) -> CorruptFile:

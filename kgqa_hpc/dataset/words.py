@@ -23,7 +23,7 @@ def grams(text: str) -> set[str]:
 
 
 def grams_of_words(plain: str) -> list[str]:
-    """The gram at each position of words that are joined already: a view of the characters, faster than slices."""
+    """All grams of joined words, by position; a strided view of the characters, which is faster than slicing."""
     if len(plain) <= GRAM:
         return [plain]
     characters = plain.encode("utf-32-le")

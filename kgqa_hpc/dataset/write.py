@@ -1,8 +1,8 @@
-"""The last phase of merge: staged lines with their decided fields, as JSON lines and as Parquet.
+"""Writing, the last phase of merge: staged records with their decided fields, as JSON lines and as Parquet.
 
-Each output is written by one thread from the staged files in their order, in bounded memory: a file of JSON lines, or
-one part of a set of Parquet files, whose rows follow from the bytes of the lines. Parquet is made from the very lines
-by Arrow's JSON reader, so both hold the same by construction.
+A thread writes one file of JSON lines, or one part of the Parquet files, from the staged files in their order and in
+bounded memory. The size of a part is limited by the bytes of its lines. Parquet is converted from the same lines by
+Arrow's JSON reader, so both forms hold the same values.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ ACCEPTED, REJECTED, LOST = "accepted", "rejected", "lost"
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """What became of rows: the file they stand in, why, and their part of the split."""
+    """An outcome of rows: their file, the reason, and their part of the split."""
 
     file: str
     reason: str | None
@@ -59,9 +59,9 @@ class Outcome:
 
 @dataclass(frozen=True, slots=True)
 class Fate:
-    """The outcome of every row: `codes`, positions in `outcomes`, and about how many `bytes` its line has.
+    """The outcome of every row: `codes` are positions in `outcomes`, `bytes` the approximate lengths of the lines.
 
-    Both are int32, shape (rows,).
+    Both arrays are int32 of shape (rows,).
     """
 
     outcomes: list[Outcome]
@@ -69,25 +69,25 @@ class Fate:
     bytes: np.ndarray
     parts: tuple[str, ...]
 
-    def rows(self, wanted: Callable[[Outcome], bool]) -> np.ndarray:
-        """Rows with a wanted outcome, ascending."""
-        return np.flatnonzero(np.array([wanted(outcome) for outcome in self.outcomes], bool)[self.codes])
+    def rows(self, holds: Callable[[Outcome], bool]) -> np.ndarray:
+        """Numbers of the rows whose outcome satisfies `holds`, ascending."""
+        return np.flatnonzero(np.array([holds(outcome) for outcome in self.outcomes], bool)[self.codes])
 
     def endings(self, rows: np.ndarray) -> pa.Array:
-        """The ends of the lines of these rows."""
+        """The endings of the lines of these rows."""
         endings = pa.array([outcome.ending(bool(self.parts)) for outcome in self.outcomes], pa.string())
         return endings.take(pa.array(self.codes[rows]))
 
 
 def fate_of(candidates: Candidates) -> Fate:
-    """The outcomes as the rules left them."""
+    """The outcomes of all candidates, after all rules."""
     database = candidates.database
     distinct = "SELECT DISTINCT file, reason, part FROM candidate ORDER BY ALL"
     outcomes = [Outcome(*values) for values in database.execute(distinct).fetchall()]
     named = {
         "code": pa.array(range(len(outcomes)), pa.int32()),
         **{
-            name: pa.array([getattr(one, name) for one in outcomes], pa.string())
+            name: pa.array([getattr(outcome, name) for outcome in outcomes], pa.string())
             for name in ("file", "reason", "part")
         },
     }
@@ -119,9 +119,9 @@ def write_dataset(
         for stem in (*accepted, REJECTED):
             rows = fate.rows(_with_stem(stem))
             bounds = cuts(fate.bytes[rows], part_bytes)
-            for number, (first, end) in enumerate(bounds):
+            for number, (begin, end) in enumerate(bounds):
                 path = folder / part_name(stem, number, len(bounds))
-                futures.append(pool.submit(_write_parquet, path, schema, staged, fate, rows[first:end]))
+                futures.append(pool.submit(_write_parquet, path, schema, staged, fate, rows[begin:end]))
         for done, future in enumerate(as_completed(futures), start=1):
             future.result()
             progress(done / len(futures))
@@ -136,19 +136,19 @@ def _with_stem(stem: str) -> Callable[[Outcome], bool]:
 
 
 def final_lines(staged: Staged, fate: Fate, rows: np.ndarray) -> Iterator[pa.Array]:
-    """The lines of records for these rows, with their decided fields, by staged file."""
+    """The complete lines of records for these rows, an array per staged file."""
     start = 0
     for file in staged.files:
-        first, last = np.searchsorted(rows, [start, start + file.rows])
-        if first < last:
-            here = rows[first:last]
-            table = file.read(["record"]).take(pa.array(here - start))
-            yield pc.binary_join_element_wise(staged.lines(file, table), fate.endings(here), "")
+        begin, last = np.searchsorted(rows, [start, start + file.rows])
+        if begin < last:
+            inside = rows[begin:last]
+            table = file.read(["record"]).take(pa.array(inside - start))
+            yield pc.binary_join_element_wise(staged.lines(file, table), fate.endings(inside), "")
         start += file.rows
 
 
 def _write_lines(path: Path, staged: Staged, fate: Fate, rows: np.ndarray) -> None:
-    """Write a file of JSON lines: records, or items that gave none."""
+    """Write a file of JSON lines: records, or items without a record (lost.jsonl)."""
     blocks = _lost_lines(staged, rows) if path.stem == LOST else final_lines(staged, fate, rows)
     size = 0
     with path.open("wb") as out:
@@ -198,7 +198,7 @@ def _row_groups(blocks: Iterator[pa.Array]) -> Iterator[bytes]:
 
 
 def _joined(lines: pa.Array) -> memoryview:
-    """The lines of an array of texts as they lie in its buffer, one after the other."""
+    """The bytes of all texts of an array, concatenated, as a view of its buffer."""
     if not len(lines):
         return memoryview(b"")
     _, offsets, data = lines.buffers()
@@ -207,7 +207,7 @@ def _joined(lines: pa.Array) -> memoryview:
 
 
 def table_of(lines: bytes, schema: pa.Schema) -> pa.Table:
-    """JSON lines as a table of this schema; members the schema does not have are left out."""
+    """JSON lines as a table of this schema; members outside the schema are ignored."""
     if not len(schema):
         return schema.empty_table()
     parse = pj.ParseOptions(explicit_schema=schema, unexpected_field_behavior="ignore")
@@ -221,9 +221,9 @@ def part_name(stem: str, number: int, of: int) -> str:
 
 
 def cuts(sizes: np.ndarray, limit: int) -> list[tuple[int, int]]:
-    """Rows with these bytes, shape (rows,), in as few stretches as `limit` allows, of equal bytes as far as rows go.
+    """Split rows of these `sizes` (bytes, shape (rows,)) into as few ranges of similar size as `limit` allows.
 
-    No stretch is longer than `limit` and one row. Returns (first row, row behind the last) of each, at least one.
+    No range exceeds `limit` by more than one row. Returns (first row, end) of each range, at least one.
     """
     ends = np.cumsum(sizes, dtype=np.int64)
     total = int(ends[-1]) if len(ends) else 0

@@ -15,7 +15,7 @@ from pydantic_core import InitErrorDetails, PydanticCustomError
 
 from kgqa_hpc.engines.engine import EngineSettings
 from kgqa_hpc.engines.registry import ENGINES
-from kgqa_hpc.settings import Told, sentence, told
+from kgqa_hpc.settings import Problem, problems_of, sentence
 
 # What is often looked for here: how a request is sampled stands in the prompt that asks.
 OF_PROMPTS = frozenset(["temperature", "max_tokens", "top_p", "top_k", "retry_temperature"])
@@ -45,7 +45,7 @@ def parse_engine(data: Any, base: Path | None = None) -> EngineSettings:
         checked: EngineSettings = settings.model_validate(kept, context={"base": base})
     except ValidationError as problem:
         raise ValidationError.from_exception_data(
-            "engine", [_explained(one, settings) for one in told(problem)]
+            "engine", [_explained(one, settings) for one in problems_of(problem)]
         ) from None
     return checked
 
@@ -85,9 +85,9 @@ def _invalid(words: str, place: tuple[str, ...], value: Any) -> ValidationError:
     )
 
 
-def _explained(one: Told, settings: type[EngineSettings]) -> InitErrorDetails:
+def _explained(one: Problem, settings: type[EngineSettings]) -> InitErrorDetails:
     """One problem of the settings, with the nearest known key where one is unknown, or where it belongs."""
-    elsewhere = one.type == "extra_forbidden" and one.place[-1] in OF_PROMPTS
+    elsewhere = one.type == "extra_forbidden" and one.key[-1] in OF_PROMPTS
     words = one.text + _OF_PROMPTS if elsewhere else sentence(settings, one)
     problem = PydanticCustomError("engine", "{words}", {"words": words})
-    return InitErrorDetails(type=problem, loc=one.place, input=one.value)
+    return InitErrorDetails(type=problem, loc=one.key, input=one.value)

@@ -34,10 +34,13 @@ from pydantic import Field
 
 from kgqa_hpc.settings import Settings
 
-Finish = Literal["stop", "length", "error", "abort"]
+Finish = Literal["stop", "length", "refusal", "error", "abort"]
 
 # The largest number of tokens that is believed; far above any context there is.
 MOST_TOKENS = 1 << 31
+
+# What is observed of a server, and may change during a run.
+OBSERVED = ("server", "structured", "omitted")
 
 
 class Request(NamedTuple):  # as Response: made three times as quickly as a frozen dataclass
@@ -58,8 +61,9 @@ class Request(NamedTuple):  # as Response: made three times as quickly as a froz
 class Response(NamedTuple):
     """The answer to the request of the same id. Only `finish == "stop"` is data.
 
-    `length` (token limit hit), `error` (this request failed) and `abort` (cancelled) are states to retry
-    from; their `text` is kept for the trace and never parsed.
+    `length` (token limit hit), `refusal` (the model or its provider declined, `text` says how), `error` (this
+    request failed) and `abort` (cancelled) are states to retry from; their `text` is kept for the trace and never
+    parsed.
     """
 
     id: str
@@ -84,10 +88,18 @@ class EngineInfo:
     settings: str = ""  # what else changes answers and is not the default, as JSON
     window: int = 0  # requests worth having in flight; 0: twice the batch
     stall_s: float = 0.0  # seconds without progress that are a hang; 0: only `runtime.engine_stall` counts
+    server: str = ""  # version or `system_fingerprint` of a server, as it says
+    structured: str = ""  # how a server keeps to schemas, as agreed with it
+    omitted: str = ""  # parameters that a server refuses, and what was sent in their stead
     extra: Mapping[str, Any] = field(default_factory=dict)  # what else is known, for `kgqa bench`
 
     def provenance(self) -> dict[str, str]:
         """The part that is stored with each record (docs/dataset.md)."""
+        observed = {name: getattr(self, name) for name in OBSERVED}
+        return {**self.identity(), **{name: value for name, value in observed.items() if value}}
+
+    def identity(self) -> dict[str, str]:
+        """The part of it that stays the same during a run; a server may be updated meanwhile."""
         return {
             "name": self.name,
             "version": self.version,

@@ -21,7 +21,7 @@ from typing import Any, get_args
 
 import orjson
 
-from kgqa_hpc.engines.engine import EngineInfo, Finish, Request, Response, count_of
+from kgqa_hpc.engines.engine import OBSERVED, EngineInfo, Finish, Request, Response, count_of
 
 HEAD = 4
 LONGEST = 1 << 30  # a larger length is not ours: the stream is out of step
@@ -113,7 +113,8 @@ def read_info(content: Any) -> EngineInfo:
     """An EngineInfo as it came over the wire. Raises GarbledStream."""
     if not isinstance(content, dict) or content.keys() != {f.name for f in fields(EngineInfo)}:
         raise GarbledStream("an engine's description that is none")
-    texts = (content[name] for name in ("name", "version", "model", "digest", "quantisation", "settings"))
+    names = ("name", "version", "model", "digest", "quantisation", "settings", *OBSERVED)
+    texts = (content[name] for name in names)
     if not all(isinstance(text, str) for text in texts) or not isinstance(content["extra"], dict):
         raise GarbledStream("an engine's description with wrong types")
     try:

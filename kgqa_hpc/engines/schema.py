@@ -30,8 +30,8 @@ _KNOWN = {
     "number": {"minimum", "maximum"},
     "boolean": set(),
 }
-# Bounds of lengths: a grammar that keeps them costs some engines a hundred times what the rest of it does.
 _LENGTHS = ("minLength", "maxLength")
+_NOT_SENT = {*_LENGTHS, "pattern"}
 
 
 def check(schema: Schema) -> None:
@@ -41,13 +41,12 @@ def check(schema: Schema) -> None:
 
 
 def as_sent(schema: Schema) -> dict[str, Any]:
-    """The schema as it goes to xgrammar (LMDeploy, vLLM, SGLang): no string has a least or greatest length, and a
-    pattern says how the string's inside is written in JSON.
+    """The schema for a server that takes no grammar of ours: without patterns, and without lengths of strings.
 
-    Compiled with lengths, xgrammar 0.2.1 takes half a minute per schema and a millisecond per token, and forbids
-    quotes and other alphabets (docs/engines.md). The parser checks lengths, `max_tokens` bounds the answer.
+    Servers read a pattern in different ways (xgrammar 0.2.6 and later lets no quote and no newline into such a
+    string), and lengths cost some of them minutes. The parser checks lengths, the step `check` the rest.
     """
-    return _each(schema, _sent)
+    return _each(schema, lambda field: {key: value for key, value in field.items() if key not in _NOT_SENT})
 
 
 class Remembered(Generic[T]):
@@ -65,16 +64,6 @@ class Remembered(Generic[T]):
                 self._made.clear()
             kept = self._made[id(schema)] = schema, self._make(schema)
         return kept[1]
-
-
-def without_patterns(schema: Schema) -> dict[str, Any]:
-    """The schema for a server that takes no patterns; the step `check` rejects what they would have ruled out."""
-    return _each(schema, lambda field: {key: value for key, value in field.items() if key != "pattern"})
-
-
-def _sent(field: Schema) -> dict[str, Any]:
-    kept = {key: value for key, value in field.items() if key not in _LENGTHS}
-    return {**kept, "pattern": read_form(kept["pattern"]).json_pattern()} if "pattern" in kept else kept
 
 
 def _each(schema: Schema, change: Callable[[Schema], dict[str, Any]]) -> dict[str, Any]:

@@ -22,7 +22,7 @@ from pydantic_core import InitErrorDetails, PydanticCustomError
 
 from kgqa_hpc.errors import ConfigError
 from kgqa_hpc.kg.sources import SOURCES
-from kgqa_hpc.settings import Settings, sentence, told
+from kgqa_hpc.settings import Settings, problems_of, sentence
 
 Files = str | Annotated[list[str], Field(min_length=1)]
 """One file or a list of them."""
@@ -103,15 +103,15 @@ def graph_config(value: object, base: Path | None = None) -> GraphConfig:
     try:
         return model.model_validate(value, context={"base": base})
     except ValidationError as problem:
-        # What pydantic found, in our words: unknown keys with the nearest known one, missing ones
+        # Reword the problems of pydantic: an unknown key with the nearest known key, missing keys
         # together
         missing: list[str] = []
         problems: list[_Error] = []
-        for entry in told(problem):
+        for entry in problems_of(problem):
             if entry.type == "missing":
-                missing.append(str(entry.place[-1]))
+                missing.append(str(entry.key[-1]))
             else:
-                problems.append((entry.place, sentence(model, entry), entry.value))
+                problems.append((entry.key, sentence(model, entry), entry.value))
         if missing:
             problems.append(((), f"source {source} needs {' and '.join(missing)}", source))
         raise _errors(problems) from None

@@ -19,7 +19,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from kgqa_hpc.errors import PromptError
 from kgqa_hpc.prompts.folders import Folders, read_text, read_yaml
 from kgqa_hpc.registry import did_you_mean
-from kgqa_hpc.settings import told
+from kgqa_hpc.settings import problems_of
 from kgqa_hpc.text.text_form import read_form
 
 _KEYS = {
@@ -39,13 +39,13 @@ def schema_problems(schema: Any) -> Iterator[str]:
     yield from _object_problems("schema", schema)
 
 
-def lacking(schema: Mapping[str, Any], step: str, needed: Mapping[str, str]) -> Iterator[str]:
-    """One sentence for each field that `step` reads and that a schema of the subset does not have.
+def lacking(fields: Mapping[str, Any], step: str, needed: Mapping[str, str]) -> Iterator[str]:
+    """One sentence for each field that `step` reads and that is not among the `fields` of a prompt.
 
     `needed`: types by field; several that will do are written "integer|number".
     """
     for name, kind in needed.items():
-        if schema["properties"].get(name, {}).get("type") not in kind.split("|"):
+        if fields.get(name, {}).get("type") not in kind.split("|"):
             yield f"a prompt of step {step} needs the {kind.replace('|', ' or ')} field {name} in its schema"
 
 
@@ -125,7 +125,7 @@ class FrontMatter(BaseModel):
 
     For prompts made for another pipeline: `layout` one_message sends the system block and the user block as one
     user message, `read` last_object asks for free text and takes its last JSON object, `attempts` is how often at
-    most the prompt is asked for one item.
+    most the prompt is asked for one item, `rename` gives fields of its answer the names that the step reads.
     """
 
     model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
@@ -139,11 +139,12 @@ class FrontMatter(BaseModel):
     layout: Literal["two_messages", "one_message"] = "two_messages"
     read: Literal["whole", "last_object"] = "whole"
     attempts: int | None = Field(None, ge=1)
+    rename: dict[str, str] = {}
     description: str = ""
 
 
 # Keys that came later: left out at their defaults, so that older prompts keep their version.
-_LATER = ("layout", "read", "attempts")
+_LATER = ("layout", "read", "attempts", "rename")
 
 
 def split_front_matter(text: str, file: Path) -> tuple[str, str, int]:
@@ -178,6 +179,8 @@ def read_front_matter(head: str, file: Path, folders: Folders) -> dict[str, Any]
     else:
         for sentence in schema_problems(front.schema_):
             _refuse(file, head, "schema", sentence)
+    if strangers := front.rename.keys() - plain["schema"]["properties"].keys():
+        _refuse(file, head, "rename", f"rename: the schema has no field {min(strangers)}")
     return plain
 
 
@@ -188,8 +191,8 @@ def place(file: Path, key: str) -> str:
 
 
 def _refuse_first(file: Path, head: str, problem: ValidationError) -> NoReturn:
-    error = min(told(problem), key=lambda each: each.type == "missing")
-    key = str(error.place[0])
+    error = min(problems_of(problem), key=lambda each: each.type == "missing")
+    key = str(error.key[0])
     if error.type == "missing":
         raise PromptError(
             f"{file} line 1: the front matter lacks {key}", "see docs/prompts.md for an example"

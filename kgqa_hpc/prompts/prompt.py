@@ -48,7 +48,7 @@ _SHOWN = 200  # characters of a line that a message quotes
 class Prompt:
     """A loaded prompt. `sha256` is its version; `system` its constant part, `variables` all names that the
     rest may ask for, `text` the whole file with every include and default written out: loaded again, it is
-    the same prompt. `one_message`, `last_object` and `attempts`: see FrontMatter.
+    the same prompt. `one_message`, `last_object`, `attempts` and `rename`: see FrontMatter.
     """
 
     name: str
@@ -67,6 +67,12 @@ class Prompt:
     one_message: bool = False
     last_object: bool = False
     attempts: int | None = None
+    rename: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def fields(self) -> dict[str, Any]:
+        """The schema of each field of an answer, by the name that its step reads."""
+        return {self.rename.get(name, name): schema for name, schema in self.schema["properties"].items()}
 
     @cached_property
     def _constant(self) -> dict[str, str]:
@@ -139,6 +145,7 @@ def _assembled(name: str, front_json: str, source: str, file: Path) -> Prompt:
         one_message=front.get("layout") == "one_message",
         last_object=front.get("read") == "last_object",
         attempts=front.get("attempts"),
+        rename=front.get("rename", {}),
     )
 
 

@@ -1,8 +1,10 @@
-"""Prompts from a template file of the published pipeline: `kgqa prompts import FILE`.
+"""Prompts from a template file of the published pipeline: `kgqa prompts import FILE [--step judge|score]`.
 
 The file is a JSON object of texts, `{"0": "…", … "14": "…"}` for the 15 prompts of the ablation in their order
-(BioGraphletQA, section 3.2.1; prompt_templates.json of its code). Each becomes a prompt file that sends the
-text as it is, the graphlet behind it, as one user message, and takes the last JSON object of the answer.
+(BioGraphletQA, section 3.2.1; prompt_templates.json of its code), or a single text (.txt). Each becomes a prompt file
+that sends the text as it is, the graphlet or the pair behind it, as one user message, and takes the last JSON object of
+the answer. A filter (Appendix D.3) has the two booleans of the step `judge`; a criterion (D.1) a boolean or a whole
+number of any name, which is the score.
 """
 
 from __future__ import annotations
@@ -10,10 +12,12 @@ from __future__ import annotations
 import json
 import re
 from pathlib import Path
+from typing import Literal
 
 from kgqa_hpc.errors import InputError
 from kgqa_hpc.prompts.prompt import load_prompt
 from kgqa_hpc.store.atomic import make_folder, write_file
+from kgqa_hpc.text.reply_form import reply_form
 
 # The prompts of the ablation in their order.
 PUBLISHED = (
@@ -33,28 +37,36 @@ PUBLISHED = (
     "4_5",
     "5",
 )
+VERDICTS = ("valid_question", "original_answer_valid")  # what the step judge reads
 LARGEST = 10_000_000  # bytes of a template file
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,90}")
 _CODE = re.compile(r"\{(?=[{%#])")
 _HEAD = """---
 description: Imported from {file}, entry {key}.
-step: generate
-schema: published/modules/schema_qa.yaml
+step: {step}
+schema: {schema}
 max_tokens: 1000
 layout: one_message
 read: last_object
 attempts: 1
----
+{rename}---
 """
+_GRAPHLET, _PAIR = '{% include "published/modules/graphlet.md" %}', '{% include "modules/pair.md" %}'
+_SHOWN = {"question": "Question: {{ question }}", "answer": "Answer: {{ answer }}", "pair": _PAIR}
+_SCHEMAS = {"generate": "published/modules/schema_qa.yaml", "judge": "published/modules/schema_filter.yaml"}
+_STRING = {"type": "string", "minLength": 0, "maxLength": 20_000}
 
 
-def import_templates(file: Path, folder: Path) -> list[Path]:
+Kind = Literal["generate", "judge", "score"]
+
+
+def import_templates(file: Path, folder: Path, step: Kind = "generate") -> list[Path]:
     """Write one prompt file for each text of `file` into `folder`; returns their paths, in the file's order.
 
     Texts are data: what looks like template code in them is sent as it stands. Raises InputError for a file
     that is no such object, or a prompt that is there already with another text; then nothing is written.
     """
-    prompts = {folder / f"{name}.md": text for name, text in _prompts(file).items()}
+    prompts = {folder / f"{name}.md": text for name, text in _prompts(file, step).items()}
     for path, text in prompts.items():
         if path.exists() and path.read_text(encoding="utf-8") != text:
             raise InputError(f"{path} is there already and differs", "choose another folder with --to")
@@ -65,21 +77,53 @@ def import_templates(file: Path, folder: Path) -> list[Path]:
     return list(prompts)
 
 
-def _prompts(file: Path) -> dict[str, str]:
+def _prompts(file: Path, step: Kind) -> dict[str, str]:
     texts = _texts(file)
-    published = list(texts) == [str(number) for number in range(len(PUBLISHED))]
-    found: dict[str, str] = {}
+    published = step == "generate" and list(texts) == [str(number) for number in range(len(PUBLISHED))]
+    prompts: dict[str, str] = {}
     for number, (key, text) in enumerate(texts.items()):
         name = f"published_p{PUBLISHED[number]}" if published else key
         name = f"template_{name}" if name.isdecimal() else name
         if not _NAME.fullmatch(name):
             raise InputError(f"{file}: {key[:40]!r} cannot be a prompt's name", "use letters, digits, _ . -")
-        head = _HEAD.format(file=json.dumps(file.name)[1:-1].replace(":", " "), key=key)
-        found[name] = f"{head}{{% block system %}}\n{_plain(text)}\n{{% endblock %}}\n\n{_ITEM}"
-    return found
+        schema, rename, shown = _reading(f"{file}: {key}", step, text)
+        source = json.dumps(file.name)[1:-1].replace(":", " ")
+        head = _HEAD.format(file=source, key=key, step=step, schema=schema, rename=rename)
+        prompts[name] = f"{head}{_block('system', _plain(text))}\n{_block('user', shown)}"
+    return prompts
 
 
-_ITEM = '{% block user %}\n{% include "published/modules/graphlet.md" %}\n{% endblock %}\n'
+def _block(name: str, text: str) -> str:
+    return f"{{% block {name} %}}\n{text}\n{{% endblock %}}\n"
+
+
+def _reading(where: str, step: Kind, text: str) -> tuple[str, str, str]:
+    """Schema, line `rename` and the user block of a text. Raises InputError for one that asks for other fields."""
+    if step == "generate":
+        return _SCHEMAS[step], "", _GRAPHLET
+    form = reply_form(text) or {}
+    if step == "judge":
+        if lost := [name for name in VERDICTS if name not in text]:
+            raise InputError(f"{where}: does not ask for {lost[0]}", "is it a criterion? --step score")
+        return _SCHEMAS[step], "", _PAIR
+    scores = [name for name, kind in form.items() if kind != "string"]
+    if len(scores) != 1:
+        raise InputError(
+            f"{where}: shows no form of a reply with one true/false or number",
+            'such as {"score": true/false}',
+        )
+    fields = {name: _STRING if kind == "string" else {"type": kind} for name, kind in form.items()}
+    schema = {"type": "object", "properties": fields, "required": list(fields), "additionalProperties": False}
+    rename = "" if scores[0] == "score" else f"rename: {{{scores[0]}: score}}\n"
+    return json.dumps(schema), rename, _SHOWN[_subject(text)]
+
+
+def _subject(text: str) -> str:
+    """What a criterion judges, by its own words: a pair, or the first of question and answer that it is given."""
+    given = text.lower().partition("your job")[0]
+    if "pair" in given or "question and answer" in given:
+        return "pair"
+    return "answer" if "an answer" in given else "question" if "a question" in given else "pair"
 
 
 def _plain(text: str) -> str:
@@ -91,7 +135,8 @@ def _texts(file: Path) -> dict[str, str]:
     try:
         if file.stat().st_size > LARGEST:
             raise InputError(f"{file}: is larger than {LARGEST:,} bytes", "is it the template file?")
-        data = json.loads(file.read_text(encoding="utf-8-sig"))
+        text = file.read_text(encoding="utf-8-sig")
+        data = {file.stem: text} if file.suffix == ".txt" else json.loads(text)
     except OSError as problem:
         raise InputError(f"{file}: {problem.strerror}", "name the JSON file with the templates") from None
     except (ValueError, RecursionError):

@@ -98,7 +98,9 @@ def pass_digest(sections: Mapping[str, Mapping[str, Any]], pass_name: str) -> st
         "passes": [
             {
                 "steps": [
-                    [step, step.get("prompt"), modules.get(step.get("prompt"))] for step in entry["steps"]
+                    [step, step.get("prompt"), modules.get(step.get("prompt"))]
+                    + [modules.get(name) for name in step.get("later_prompts") or ()]
+                    for step in entry["steps"]
                 ],
                 "engine": _set(entry["engine"]),
                 **({"contents": entry["contents"]} if "contents" in entry else {}),

@@ -15,6 +15,7 @@ import os
 import random
 import time
 from collections import deque
+from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -28,6 +29,7 @@ from kgqa_hpc.store.partition import read_shards_manifest
 from kgqa_hpc.store.results import read_summary
 from kgqa_hpc.store.run_folder import RunFolder
 
+RESULT = ".h5"
 # So many shards found done in a row are worth one listing of all results.
 DONE_IN_A_ROW = 64
 # Seconds per shard left until a living lease is looked at again: four looks a second and worker, however
@@ -45,17 +47,15 @@ LONGEST_WAIT = 15.0
 
 
 class ShardQueue:
-    """The shards of one pass that are not done, as one worker sees them."""
+    """The shards that are not done, as one worker sees them; a shard is done when `folder` holds NAME + `suffix`."""
 
-    def __init__(self, run: RunFolder, pass_name: str, worker: str, expiry: float = 120.0) -> None:
-        self._run = run
-        self._pass = pass_name
-        self.leases = Leases(run.leases(pass_name), worker, expiry)
-        names = read_shards_manifest(run).names
+    def __init__(self, names: Sequence[str], folder: Path, suffix: str, leases: Leases) -> None:
+        self._folder = folder
+        self._suffix = suffix
+        self.leases = leases
         self.total = len(names)
-        self._random = random.Random(f"{worker} {pass_name}")
-        self._random.shuffle(names)
-        self._todo = deque(names)
+        self._random = random.Random(f"{leases.worker} {folder.name}")
+        self._todo = deque(self._random.sample(names, len(names)))
         self._not_before: dict[str, float] = {}
         self._claimed: dict[str, Lease] = {}
         self._done_in_a_row = 0
@@ -115,17 +115,16 @@ class ShardQueue:
         return self.jitter(min(0.5 * 1.5 ** min(self._in_vain, 20), LONGEST_WAIT))
 
     def is_done(self, name: str, surely: bool = False) -> bool:
-        """Whether the shard has a result. `surely` makes a network file system ask its server first."""
-        path = self._run.result(self._pass, name)
+        """Whether the shard is done. `surely` makes a network file system ask its server first."""
         if surely:
             # Opening a folder makes NFS ask for its change time and forget cached "no such file" answers.
-            with atomic.disk_errors(path.parent), suppress(FileNotFoundError):
-                os.close(os.open(path.parent, os.O_RDONLY | os.O_DIRECTORY))
-        return atomic.exists(path)
+            with atomic.disk_errors(self._folder), suppress(FileNotFoundError):
+                os.close(os.open(self._folder, os.O_RDONLY | os.O_DIRECTORY))
+        return atomic.exists(self._folder / f"{name}{self._suffix}")
 
     def done(self) -> set[str]:
-        """The shards that have a result, by one listing."""
-        return done_shards(self._run, self._pass)
+        """The shards that are done, by one listing."""
+        return _names(self._folder, self._suffix)
 
     def jitter(self, seconds: float) -> float:
         """A time around `seconds`, so that thousands of waiting workers do not look at the same moment."""
@@ -179,12 +178,21 @@ class ShardQueue:
         self._not_before[name] = time.monotonic() + self.jitter(pause)
 
 
+def pass_queue(run: RunFolder, pass_name: str, worker: str, expiry: float = 120.0) -> ShardQueue:
+    """The queue of a pass of a run."""
+    leases = Leases(run.leases(pass_name), worker, expiry)
+    return ShardQueue(read_shards_manifest(run).names, run.results(pass_name), RESULT, leases)
+
+
 def done_shards(run: RunFolder, pass_name: str) -> set[str]:
     """The shards of a pass that have a result, by one listing of the folder. Raises StoreError."""
-    folder = run.results(pass_name)
+    return _names(run.results(pass_name), RESULT)
+
+
+def _names(folder: Path, suffix: str) -> set[str]:
     with atomic.disk_errors(folder):
-        names = os.listdir(folder) if atomic.exists(folder) else []
-    return {name.removesuffix(".h5") for name in names if name.endswith(".h5") and not name.startswith(".")}
+        files = os.listdir(folder) if atomic.exists(folder) else []
+    return {name.removesuffix(suffix) for name in files if name.endswith(suffix) and not name.startswith(".")}
 
 
 @dataclass(frozen=True, slots=True)

@@ -41,8 +41,8 @@ def duration(seconds: float) -> str:
     if seconds < 90:
         return f"{seconds:.2g} s"
     minutes = round(seconds / 60)
-    days, rest = divmod(minutes, 1440)
-    hours, minutes = divmod(rest, 60)
+    days, remainder = divmod(minutes, 1440)
+    hours, minutes = divmod(remainder, 60)
     if days >= 2 * _YEAR:
         return f"{days / _YEAR:,.0f} years"
     if days:

@@ -9,5 +9,5 @@ def about(value: float, digits: int = 3) -> str:
     """The value rounded to so many significant digits: 57,600,000 and 0.403."""
     if not value:
         return "0"
-    places = digits - 1 - floor(log10(abs(value)))
-    return f"{round(value, places):,.{max(places, 0)}f}"
+    decimals = digits - 1 - floor(log10(abs(value)))
+    return f"{round(value, decimals):,.{max(decimals, 0)}f}"

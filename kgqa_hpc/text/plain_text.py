@@ -41,7 +41,7 @@ def printable(text: str) -> str:
 
 def plain_json(text: str) -> str:
     """JSON that says the same with every steering character escaped; they stand only within its strings."""
-    return _STEERING.sub(lambda found: json.dumps(found[0])[1:-1], text)
+    return _STEERING.sub(lambda match: json.dumps(match[0])[1:-1], text)
 
 
 def normalized(form: Literal["NFC", "NFKC", "NFKD"], text: str) -> str:

@@ -52,14 +52,14 @@ class _Connections:
     def cut(self) -> None:
         with self._lock:
             self.over = True
-            for each in self._sockets:
+            for connection in self._sockets:
                 with suppress(OSError):
-                    each.shutdown(socket.SHUT_RDWR)
+                    connection.shutdown(socket.SHUT_RDWR)
 
     def close(self) -> None:
         with self._lock:
-            for each in self._sockets:
-                each.close()
+            for connection in self._sockets:
+                connection.close()
             self._sockets.clear()
 
 
@@ -67,8 +67,8 @@ def _connection(kind: Any, connections: _Connections, host: str, **options: Any)
     connection = kind(host, **options)
     connect = connection._create_connection
 
-    def create(*args: Any, **rest: Any) -> socket.socket:
-        opened: socket.socket = connect(*args, **rest)
+    def create(*args: Any, **options: Any) -> socket.socket:
+        opened: socket.socket = connect(*args, **options)
         connections.opened(opened)
         return opened
 

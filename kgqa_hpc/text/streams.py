@@ -73,12 +73,12 @@ class TextStream(io.RawIOBase):
             names = [name for name in archive.namelist() if not name.endswith("/")]
             if len(names) == 1:
                 return archive.open(names[0])
-            what, cure = f"holds {len(names)} files", "unpack it and name the file"
+            problem_text, cure = f"holds {len(names)} files", "unpack it and name the file"
         except zipfile.BadZipFile as problem:
-            what, cure = f"damaged zip file: {problem}", "copy it again"
+            problem_text, cure = f"damaged zip file: {problem}", "copy it again"
         except (RuntimeError, NotImplementedError) as problem:  # encrypted, or packed in another way
-            what, cure = f"cannot be unpacked: {problem}", "unpack it and name the file"
-        raise self._error(f"{self.path.name}: {what}", cure)
+            problem_text, cure = f"cannot be unpacked: {problem}", "unpack it and name the file"
+        raise self._error(f"{self.path}: {problem_text}", cure)
 
     def _begin(self) -> None:
         """Refuse what is empty or UTF-16, drop the byte order mark."""
@@ -86,12 +86,12 @@ class TextStream(io.RawIOBase):
             piece = self._inner_read(_PIECE)
             self._ahead += piece
             if self._ahead.startswith(_UTF16):
-                raise self._error(f"{self.path.name}: is UTF-16, not UTF-8", "save it as UTF-8")
+                raise self._error(f"{self.path}: is UTF-16, not UTF-8", "save it as UTF-8")
             self._ahead = self._ahead.removeprefix(_UTF8_BOM)
             if self._ahead.strip():
                 return
             if not piece or len(self._ahead) > LINE_LIMIT:
-                raise self._error(f"{self.path.name}: is empty", "is it the right file?")
+                raise self._error(f"{self.path}: is empty", "is it the right file?")
 
     def _inner_read(self, size: int) -> bytes:
         try:
@@ -99,7 +99,7 @@ class TextStream(io.RawIOBase):
         except (EOFError, gzip.BadGzipFile, zlib.error, lzma.LZMAError, zipfile.BadZipFile) as problem:
             kind = "gzip" if isinstance(self._inner, gzip.GzipFile) else "compressed"
             raise self._error(
-                f"{self.path.name}: the {kind} data is damaged or cut short: {problem}",
+                f"{self.path}: the {kind} data is damaged or cut short: {problem}",
                 "copy or download it again",
             ) from None
         except OSError as problem:

@@ -53,27 +53,14 @@ class TextForm(NamedTuple):
             for begin in self.begins
         )
 
-    def json_pattern(self) -> str:
-        """The pattern for a grammar compiler that writes JSON: it puts the pattern between the quotes as it is
-        (xgrammar, llama.cpp), so the middle takes what a JSON string may hold, its escapes written out.
-        """
-        begin = "|".join(map(_quoted, self.begins))
-        escapes = "".join(letter for letter, meant in _ESCAPES.items() if meant not in self.forbidden)
-        raw = f'[^"\\\\\\x00-\\x1f{_listed(self.forbidden)}]'
-        middle = f"({raw}|\\\\[{_listed(escapes)}])" if escapes else raw
-        return (
-            f"^{f'({begin})' if len(self.begins) > 1 else begin}{middle}{'+' if self.least else '*'}"
-            f"{f'[{_listed(self.ends)}]' if self.ends else ''}$"
-        )
-
 
 @lru_cache(maxsize=256)
 def read_form(pattern: str) -> TextForm:
     """The form that `pattern` describes. Raises ValueError for any other pattern."""
-    found = _PATTERN.fullmatch(pattern) if len(pattern) <= LONGEST else None
-    if found is None:
+    match = _PATTERN.fullmatch(pattern) if len(pattern) <= LONGEST else None
+    if match is None:
         raise ValueError(f"pattern must have the form {USAGE}")
-    before, choice, after, dot, _, excluded, repeat, sign, signs = found.groups(default="")
+    before, choice, after, dot, _, excluded, repeat, sign, signs = match.groups(default="")
     begins = tuple(_meant(before + word + after) for word in re.findall(f"{_PLAIN}+", choice) or [""])
     forbidden = "\n\r" if dot else _meant(excluded)
     form = TextForm(begins, forbidden, int(repeat == "+"), _meant(sign or signs))
@@ -82,18 +69,5 @@ def read_form(pattern: str) -> TextForm:
     return form
 
 
-# What stands behind the backslash of a JSON string, and which character it means.
-_ESCAPES = {'"': '"', "\\": "\\", "/": "/", "b": "\b", "f": "\f", "n": "\n", "r": "\r", "t": "\t"}
-
-
 def _meant(text: str) -> str:
     return re.sub(r"\\(.)", lambda match: "\n" if match[1] == "n" else match[1], text)
-
-
-def _quoted(text: str) -> str:
-    return re.sub(r"[\^$.|?*+()\[\]{}/]", r"\\\g<0>", text)
-
-
-def _listed(letters: str) -> str:
-    """As the inside of a character class; control characters are left out of every JSON string anyway."""
-    return "".join(f"\\{letter}" if letter in "\\]^-[" else letter for letter in letters if letter >= " ")

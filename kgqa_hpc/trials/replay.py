@@ -47,9 +47,10 @@ def replay(folder: Path, anchor_id: str, *, trust: bool = False) -> dict[str, An
     every = [step for chain in chains.values() for step in chain]
     item = Item(anchor, output=every[0].context.kind.start(anchor))
     trace = record["trace"]
-    prompts = {step.label: step.of(item).prompt.sha256 for step in every if step.asks}
+    asking = {step.label: step.of(item) for step in every if step.asks}
     for entry in trace:
-        if prompts.get(entry["step"]) != entry["prompt"]["sha256"]:
+        step = asking.get(entry["step"])
+        if step is None or step.prompt_at(entry.get("turn", 0)).sha256 != entry["prompt"]["sha256"]:
             raise InputError(
                 f"prompt {entry['prompt']['name']} of step {entry['step']} is not the one that was sent",
                 "put back the run's prompts; kgqa explain shows what was answered",

@@ -20,7 +20,7 @@ from kgqa_hpc.runs.chain import build_chain, schemas_of, set_engine
 from kgqa_hpc.store.cleanup import quarantine
 from kgqa_hpc.store.lease import Lease
 from kgqa_hpc.store.partition import load_shard
-from kgqa_hpc.store.queue import ShardQueue
+from kgqa_hpc.store.queue import pass_queue
 from kgqa_hpc.store.results import read_result
 from kgqa_hpc.work.item_scheduler import Limits, Scheduler, Task
 from kgqa_hpc.work.open_shard import OpenShard, Record
@@ -53,7 +53,7 @@ class PassWorker:
         self._runtime = session.config.runtime
         self._stop = session.stop
         self._log = session.log.write
-        self._queue = ShardQueue(session.run, pass_name, session.worker, self._runtime.lease)
+        self._queue = pass_queue(session.run, pass_name, session.worker, self._runtime.lease)
         self._claims = Claims(self._queue)
         self._chain = build_chain(session.config, pass_name, prompts=kept_prompts(session.run))
         self._engine = EngineProcess(
@@ -166,7 +166,7 @@ class PassWorker:
                 return None
             info = self._engine.info
             provenance = info.provenance()
-            session.run.pin(f"engine-{self._pass}", provenance)
+            session.run.pin(f"engine-{self._pass}", info.identity())
             set_engine(self._chain, info)
             self._window = limits.window or info.window or 2 * info.max_batch
         self._scheduler = Scheduler(

@@ -178,7 +178,7 @@ def test_a_second_start_without_progress_is_the_last(place: Place, slurm: Slurm)
 
 def test_a_start_that_fails_at_once_is_the_last(place: Place, slurm: Slurm) -> None:
     run = place.prepared(0)
-    run.config_file.write_text(run.config_file.read_text().replace("accept: 0.45", "accept: 0.55"))
+    run.config_file.write_text(run.config_file.read_text().replace("accept: 0.9", "accept: 0.8"))
     script = str(ROOT / "slurm" / "run_array.sbatch")
     job = place(*["sbatch", "--parsable", "--array=0", *ARRAY, script, "oregano"]).strip()
     slurm.wait(job, "FAILED")

@@ -155,6 +155,6 @@ def workers_of(run: Path) -> list[str]:
             line = (process / "cmdline").read_bytes().decode("utf-8", "replace")
         except OSError:
             continue
-        if "dataset.stage" in line and str(run) in line:
+        if "dataset.staging" in line and str(run) in line:
             found.append(line)
     return found

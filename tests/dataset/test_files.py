@@ -36,6 +36,8 @@ def record(
     number: int, verdicts: dict[str, Any], steps: tuple[str, ...] = ("generate", "judge")
 ) -> dict[str, Any]:
     engine = dict.fromkeys(["name", "version", "model", "digest", "quantisation"], "x")
+    if number % 3 == 0:  # a server said something of itself
+        engine |= {"server": "0.32.0", "structured": "grammar"}
     return {
         "id": f"g01-{number:016x}",
         "question": f"Which one is {number}? é\u2028→",

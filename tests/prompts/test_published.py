@@ -13,12 +13,13 @@ from kgqa_hpc.engines.engine import Response
 from kgqa_hpc.errors import InputError
 from kgqa_hpc.prompts.folders import shipped_prompts
 from kgqa_hpc.prompts.prompt import load_prompt
-from kgqa_hpc.prompts.templates import PUBLISHED, import_templates
+from kgqa_hpc.prompts.templates import PUBLISHED, Kind, import_templates
 from kgqa_hpc.runs.chain import build_chain
 from kgqa_hpc.steps.answer_fields import Unparseable, fields_of
 from kgqa_hpc.steps.answer_json import parse_last_object
 from kgqa_hpc.steps.item import Item
-from kgqa_hpc.steps.step import Done
+from kgqa_hpc.steps.step import Done, Step
+from tests.command import kgqa
 
 NAMES = [f"published_p{each}" for each in PUBLISHED]
 ANCHOR = Anchor(
@@ -122,6 +123,64 @@ def test_fifteen_numbered_templates_become_the_published_prompts_with_their_text
         (message,) = load_prompt(name, tmp_path / "own").render(graph_variables(ANCHOR))
         assert message["content"].startswith(texts[str(number)].strip() + "\n# Graphlet\n")
     assert import_templates(file, tmp_path / "own") == paths
+
+
+CRITERIA = {
+    "in_question": (
+        "I will give you a question and answer pair, your job is to compare.",
+        "Question: Q?\nAnswer: A.",
+    ),
+    "sound": ("I will give you a question, your job is to look.", "Question: Q?"),
+    "complete": ("I will give you an answer to a question, your job is to look.", "Answer: A."),
+}
+
+
+@pytest.mark.parametrize("value", ["True/False", "5"])
+def test_criteria_become_scores_that_see_what_they_judge_and_read_the_field_of_their_text(
+    value: str, tmp_path: Path
+) -> None:
+    texts = {name: f'{text} {{"why": why, "{name}_is": {value}}}' for name, (text, _) in CRITERIA.items()}
+    (tmp_path / "criteria.json").write_text(json.dumps(texts))
+    done = kgqa("prompts", "import", tmp_path / "criteria.json", "--step", "score", "--to", tmp_path / "own")
+    assert [Path(line).stem for line in done.stdout.split()] == list(CRITERIA)
+    for name, (_, shown) in CRITERIA.items():
+        steps = [{"use": "score", "prompt": name, "as": name, "unreadable": 0}]
+        (step,) = chain_of(steps, tmp_path / "own")
+        item = Item(ANCHOR)
+        item.output = {"question": "Q?", "answer": "A."}
+        (message,) = step.request(item, 0, 1).messages
+        assert message["content"] == f"{texts[name]}\n{shown}"
+        answer = f'Because. {{"why": "so", "{name}_is": {"true" if "T" in value else 1}}}'
+        assert isinstance(step.take(item, Response("r", answer, "stop"), 0), Done)
+        assert item.features[name] == 1.0
+
+
+def test_a_filter_is_one_text_and_judges_the_pair(tmp_path: Path) -> None:
+    text = (
+        'Look at it. "{why: "", valid_question: true/false, my_answer:"", original_answer_valid:true/false}"'
+    )
+    (tmp_path / "authors.txt").write_text(text)
+    (path,) = import_templates(tmp_path / "authors.txt", tmp_path / "own", "judge")
+    (step,) = chain_of([{"use": "judge", "prompt": path.stem}], tmp_path / "own")
+    item = Item(ANCHOR)
+    item.output = {"question": "Q?", "answer": "A."}
+    assert step.request(item, 0, 1).messages[0]["content"] == f"{text}\nQuestion: Q?\nAnswer: A."
+
+
+@pytest.mark.parametrize(
+    ("step", "text"), [("judge", '{"valid": true}'), ("score", "Judge."), ("score", '{"a", "b"}')]
+)
+def test_a_text_without_the_fields_of_its_step_is_refused(step: Kind, text: str, tmp_path: Path) -> None:
+    (tmp_path / "t.txt").write_text(text)
+    with pytest.raises(InputError, match="t: "):
+        import_templates(tmp_path / "t.txt", tmp_path / "own", step)
+    assert not (tmp_path / "own").exists()
+
+
+def chain_of(steps: list[dict[str, object]], folder: Path) -> list[Step]:
+    passes = [{"name": "main", "steps": ["generate", *steps]}]
+    data = {"prompts": {"folder": str(folder)}, "engine": {"kind": "scripted"}, "passes": passes}
+    return build_chain(parse_config(data, "the test"), "main")[1:]
 
 
 def test_other_keys_of_a_template_file_are_names(tmp_path: Path) -> None:

@@ -66,7 +66,7 @@ def test_a_shipped_prompt_shows_its_fields_in_the_order_of_its_schema(name: str)
 @pytest.mark.parametrize("name", SHIPPED)
 def test_a_shipped_prompt_asks_for_all_that_its_step_reads(name: str) -> None:
     prompt = load_prompt(name)
-    assert list(lacking(prompt.schema, prompt.step, STEPS.get(prompt.step).answer)) == []
+    assert list(lacking(prompt.fields, prompt.step, STEPS.get(prompt.step).answer)) == []
 
 
 @pytest.mark.parametrize("name", SHIPPED)

@@ -20,7 +20,7 @@ from kgqa_hpc.store.fingerprint import fingerprint
 from kgqa_hpc.store.journal import open_next, read_journal, remove_journals
 from kgqa_hpc.store.lease import Leases
 from kgqa_hpc.store.partition import load_shard, partition, read_shards_manifest
-from kgqa_hpc.store.queue import ShardQueue
+from kgqa_hpc.store.queue import pass_queue
 from kgqa_hpc.store.results import read_result, write_result
 from kgqa_hpc.store.run_folder import RunFolder
 from kgqa_hpc.store.shards import read_shard, write_anchors
@@ -72,7 +72,7 @@ def work(run: RunFolder, worker: str, generated: Callable[[str], object], expiry
     `generated(id)` is called when an item had to be made and its append has returned.
     """
     manifest = partition(run, 2)
-    queue = ShardQueue(run, "main", worker, expiry)
+    queue = pass_queue(run, "main", worker, expiry)
     while (lease := queue.claim()) is not None:
         header = run.origin("main").header(lease.shard, manifest.entry(lease.shard).sha256)
         anchors = load_shard(run, manifest, lease.shard)

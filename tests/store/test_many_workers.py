@@ -12,7 +12,7 @@ from kgqa_hpc.store import atomic
 from kgqa_hpc.store.document import write_document
 from kgqa_hpc.store.lease import holders
 from kgqa_hpc.store.partition import ShardsManifest
-from kgqa_hpc.store.queue import ShardQueue, done_shards
+from kgqa_hpc.store.queue import done_shards, pass_queue
 from kgqa_hpc.store.run_folder import RunFolder
 from kgqa_hpc.store.shards import ShardEntry
 from tests.disk_watch import watch
@@ -38,7 +38,7 @@ def work(run: RunFolder, worker: str) -> tuple[int, int, int]:
     calls: list[str] = []
     claimed = committed = 0
     with watch(lambda call, where: calls.append(call)):
-        queue = ShardQueue(run, "main", worker, expiry=3600.0)
+        queue = pass_queue(run, "main", worker, expiry=3600.0)
         while not queue.complete:
             lease = queue.claim()
             if lease is None:

@@ -12,7 +12,7 @@ import pytest
 from kgqa_hpc.store import queue as queue_module
 from kgqa_hpc.store.lease import Lease
 from kgqa_hpc.store.partition import partition
-from kgqa_hpc.store.queue import ShardQueue, done_shards
+from kgqa_hpc.store.queue import ShardQueue, done_shards, pass_queue
 from kgqa_hpc.store.results import write_result
 from kgqa_hpc.store.run_folder import RunFolder
 from kgqa_hpc.store.shards import write_anchors
@@ -36,7 +36,7 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> Callable[[float], None]:
 
 def queue_of(run: RunFolder, worker: str) -> ShardQueue:
     """A worker's queue; leases do not expire by themselves, however slow the machine is."""
-    return ShardQueue(run, "main", worker, expiry=100_000.0)
+    return pass_queue(run, "main", worker, expiry=100_000.0)
 
 
 def commit(run: RunFolder, shard: str) -> None:

@@ -17,7 +17,7 @@ from kgqa_hpc.store import atomic, disk
 from kgqa_hpc.store.document import write_document
 from kgqa_hpc.store.lease import Lease
 from kgqa_hpc.store.partition import ShardsManifest
-from kgqa_hpc.store.queue import ShardQueue, done_shards
+from kgqa_hpc.store.queue import ShardQueue, done_shards, pass_queue
 from kgqa_hpc.store.run_folder import RunFolder
 from kgqa_hpc.store.shards import ShardEntry
 
@@ -59,7 +59,7 @@ class LeaseMachine(RuleBasedStateMachine):
         self.done: dict[str, str] = {}
 
     def _queue(self, name: str) -> ShardQueue:
-        return ShardQueue(self.run, "main", name, EXPIRY)
+        return pass_queue(self.run, "main", name, EXPIRY)
 
     def _now(self) -> float:
         return time.time() + self.ahead

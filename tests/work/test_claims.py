@@ -10,7 +10,7 @@ import pytest
 
 from kgqa_hpc.store.lease import Leases
 from kgqa_hpc.store.partition import partition
-from kgqa_hpc.store.queue import ShardQueue
+from kgqa_hpc.store.queue import pass_queue
 from kgqa_hpc.store.run_folder import RunFolder
 from kgqa_hpc.work.pace import SLOW, Claims
 from tests.runs import make_run
@@ -26,7 +26,7 @@ def run(tmp_path: Path) -> RunFolder:
 
 
 def claims(run: RunFolder, worker: str) -> Claims:
-    return Claims(ShardQueue(run, "main", worker, EXPIRY))
+    return Claims(pass_queue(run, "main", worker, EXPIRY))
 
 
 def test_after_a_look_in_vain_it_does_not_look_again_at_once(

@@ -218,10 +218,10 @@ def test_a_changed_configuration_is_refused_with_the_key_that_changed(
 ) -> None:
     run = make_run(tmp_path / "run", 5)
     text = run.config_file.read_text()
-    run.config_file.write_text(text.replace("accept: 0.45", "accept: 0.55"))
+    run.config_file.write_text(text.replace("accept: 0.9", "accept: 0.8"))
     code, output = processes.finish(processes.start(run))
     assert code == 2
-    assert "accept: 0.45 → 0.55" in output
+    assert "accept: 0.9 → 0.8" in output
 
 
 def flip(path: Path, position: int) -> None:

@@ -1,5 +1,6 @@
-"""Other forms of a dataset, one file a format. A format has a name and `write(source, folder)`; its docstring says
-what it is for.
+"""Export formats of a dataset, one file per format.
+
+A format has a name and `write(source, folder)`; its docstring is its help.
 """
 
 from kgqa_hpc.registry import Registry

@@ -1,7 +1,7 @@
 """The 14 fields of the published BioGraphletQA records.
 
 `id` is the graphlet's position in the shuffled sample, `graphlet_index` the ordinal of its shape within its size, as
-the authors' code numbers them. What cannot be the same is said in docs/dataset.md. `text` and
+the authors' code numbers them. docs/dataset.md names the differences. `text` and
 `filtering_text` are the raw answers of the models, which only the run's results hold.
 """
 
@@ -60,33 +60,35 @@ def _lines(run: RunFolder, records: Iterator[dict[str, Any]], folder: Path) -> I
 
 
 class _InStep:
-    """Items for records that stand in the order of the items: one stream over both is enough."""
+    """Items of records that are in the order of the items, read as one stream."""
 
     def __init__(self, work: FinishedWork) -> None:
         self._items = _items(work)
         self._row, self._item = 0, {"id": None}
 
-    def find(self, wanted: str) -> tuple[int, dict[str, Any]]:
-        """The item `wanted` and its row in anchors.h5; never one before the last."""
-        while self._item["id"] != wanted:
+    def find(self, pair_id: str) -> tuple[int, dict[str, Any]]:
+        """The item with this id and its row in anchors.h5; ids must come in the order of the items."""
+        while self._item["id"] != pair_id:
             try:
                 self._row, self._item = next(self._items)
             except StopIteration:
                 raise InputError(
-                    f"{wanted} does not stand in the order of the sample",
+                    f"{pair_id} does not stand in the order of the sample",
                     "merge again, with dataset.order as it is",
                 ) from None
         return self._row, self._item
 
 
 class _ById:
-    """Items for records in any order: ids and raw answers lie in a file in `folder`, in memory 24 bytes an item."""
+    """Items of records in any order: ids and raw answers lie in a file in `folder`, with 24 bytes of memory per
+    item.
+    """
 
     def __init__(self, work: FinishedWork, folder: Path) -> None:
         self._file = TemporaryFile(dir=folder)  # noqa: SIM115 - read as long as this lives
         rows, keys, ends = array("q"), array("q"), array("q", [0])
         for row, item in _items(work):
-            trace = [{"step": one["step"], "text": one["text"]} for one in item["trace"]]
+            trace = [{"step": entry["step"], "text": entry["text"]} for entry in item["trace"]]
             rows.append(row)
             keys.append(hash(item["id"]))
             ends.append(ends[-1] + self._file.write(orjson.dumps({"id": item["id"], "trace": trace})))
@@ -94,15 +96,15 @@ class _ById:
         self._order = np.argsort(np.array(keys, np.int64), kind="stable")
         self._keys = np.array(keys, np.int64)[self._order]
 
-    def find(self, wanted: str) -> tuple[int, dict[str, Any]]:
-        """The item `wanted` and its row in anchors.h5."""
-        first, end = (np.searchsorted(self._keys, hash(wanted), side) for side in ("left", "right"))
-        for place in self._order[first:end].tolist():  # more than one where hashes are equal
-            self._file.seek(self._ends[place])
-            item = orjson.loads(self._file.read(self._ends[place + 1] - self._ends[place]))
-            if item["id"] == wanted:
-                return self._rows[place], item
-        raise InputError(f"{wanted} is none of this run's items", "merge again")
+    def find(self, pair_id: str) -> tuple[int, dict[str, Any]]:
+        """The item with this id and its row in anchors.h5."""
+        start, end = (np.searchsorted(self._keys, hash(pair_id), side) for side in ("left", "right"))
+        for position in self._order[start:end].tolist():  # more than one where hashes are equal
+            self._file.seek(self._ends[position])
+            item = orjson.loads(self._file.read(self._ends[position + 1] - self._ends[position]))
+            if item["id"] == pair_id:
+                return self._rows[position], item
+        raise InputError(f"{pair_id} is none of this run's items", "merge again")
 
 
 def _items(work: FinishedWork) -> Iterator[tuple[int, dict[str, Any]]]:
@@ -113,7 +115,9 @@ def _items(work: FinishedWork) -> Iterator[tuple[int, dict[str, Any]]]:
 
 
 def published_record(row: int, record: dict[str, Any], item: dict[str, Any]) -> dict[str, Any]:
-    """An accepted record whose anchor stands in row `row` of anchors.h5, with its item's raw answers."""
+    """The published form of an accepted record; `row` is its anchor's row in anchors.h5, `item` holds the raw
+    answers.
+    """
     names = [node["name"] for node in record["nodes"]]
     steps = list(record["provenance"]["attempts"])
     return {
@@ -135,7 +139,7 @@ def published_record(row: int, record: dict[str, Any], item: dict[str, Any]) -> 
 
 
 def _raw_text(item: dict[str, Any], steps: list[str]) -> str:
-    """What the model wrote in the last request of the first of these steps; empty when none ran."""
+    """The model's text in the last request of the first of these `steps` that ran; empty when none ran."""
     for step in steps:
         for entry in reversed(item["trace"]):
             if entry["step"] == step:

@@ -1,7 +1,7 @@
-"""A table for spreadsheets: one row a record, nested columns as JSON text.
+"""A table for spreadsheets: one row per record, nested columns as JSON text.
 
-A cell that begins with =, +, -, @, a tab or a carriage return would be a formula in a spreadsheet program: an
-apostrophe is put in front of it, which such programs do not show.
+A cell that begins with =, +, -, @, a tab or a carriage return would be a formula in a spreadsheet program; it gets an
+apostrophe in front, which such programs hide.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """The three forms of the guide to question families: standard, with choices, chain of thought.
 
-Each is one JSON list a part. Nothing is written that the records do not hold: there is no time of writing, so the same
-dataset gives the same bytes.
+Each part of the split is one JSON list. All values come from the records, and no date is added, so the same dataset
+gives the same bytes.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ class Choices:
 
 
 class ChainOfThought:
-    """SPLIT.json of the records with steps: question, an answer that goes through them, and the steps."""
+    """SPLIT.json of the records with steps: question, an answer with its reasoning, and the steps."""
 
     name = "chain-of-thought"
 

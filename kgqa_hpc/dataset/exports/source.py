@@ -1,4 +1,4 @@
-"""What an export reads: the accepted records of a run's dataset, by part of the split."""
+"""Input of the exports: the accepted records of a run's dataset, by part of the split."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ class ExportSource:
 
 
 def export(run: RunFolder, format: str, out: Path, where: Where = EVERY) -> list[Path]:
-    """Write what is wanted of the dataset of `run` in `format` into the folder `out`, which is replaced as a whole.
+    """Write the records of a run that match `where` into the folder `out`, which is replaced as a whole.
 
     Returns the files. Raises ConfigError for an unknown format, InputError without a dataset or a wanted column,
     or when `out` holds something that is no export.
@@ -56,7 +56,7 @@ def export(run: RunFolder, format: str, out: Path, where: Where = EVERY) -> list
     load_run_plugins(run)
     writer = EXPORTS.get(format)()
     source = replace(open_source(run), where=where)
-    where.selector(run.dataset, "accepted")  # a wrong condition is told before anything is written
+    where.selector(run.dataset, "accepted")  # raises for a wrong condition before anything is written
     refuse_foreign(out)
     with replaced_folder(out) as folder:
         (folder / MARK).write_text(f"{format}\n", encoding="utf-8")
@@ -98,5 +98,5 @@ def write_lines(source: ExportSource, folder: Path, line: Callable[[dict[str, An
 
 
 def pair_line(record: dict[str, Any]) -> Line:
-    """What harnesses read of a record."""
+    """The members of a record that evaluation harnesses read."""
     return {name: record[name] for name in ("id", "question", "answer")}

@@ -1,4 +1,8 @@
-"""The pairs in the three forms that programs for fine-tuning read: chat messages, Alpaca, ShareGPT."""
+"""The pairs in three formats of fine-tuning programs: chat messages, Alpaca, ShareGPT.
+
+Records with a column `sequence` (literature runs with `map_protein`) carry it: a question about "the protein" has no
+answer without it.
+"""
 
 from __future__ import annotations
 
@@ -21,7 +25,7 @@ class Messages:
 
 
 class Alpaca:
-    """SPLIT.jsonl with `{"instruction": question, "input": "", "output": answer, "id": …}`.
+    """SPLIT.jsonl with `{"instruction": question, "input": sequence or "", "output": answer, "id": …}`.
 
     The columns of the Alpaca dataset, which most trainers read.
     """
@@ -44,10 +48,16 @@ class ShareGpt:
         write_lines(source, folder, _conversation)
 
 
+def asked(record: dict[str, Any]) -> str:
+    """The user's turn: the question, and before it the protein's sequence where the record has one."""
+    sequence = record.get("sequence")
+    return f"Protein sequence: {sequence}\n\n{record['question']}" if sequence else record["question"]
+
+
 def _messages(record: dict[str, Any]) -> dict[str, Any]:
     return {
         "messages": [
-            {"role": "user", "content": record["question"]},
+            {"role": "user", "content": asked(record)},
             {"role": "assistant", "content": record["answer"]},
         ],
         "id": record["id"],
@@ -55,13 +65,17 @@ def _messages(record: dict[str, Any]) -> dict[str, Any]:
 
 
 def _instruction(record: dict[str, Any]) -> dict[str, Any]:
-    pair = {"instruction": record["question"], "input": "", "output": record["answer"]}
+    pair = {
+        "instruction": record["question"],
+        "input": record.get("sequence") or "",
+        "output": record["answer"],
+    }
     return {**pair, "id": record["id"]}
 
 
 def _conversation(record: dict[str, Any]) -> dict[str, Any]:
     turns = [
-        {"from": "human", "value": record["question"]},
+        {"from": "human", "value": asked(record)},
         {"from": "gpt", "value": record["answer"]},
     ]
     return {"id": record["id"], "conversations": turns}

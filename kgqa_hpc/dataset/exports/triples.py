@@ -1,4 +1,4 @@
-"""The knowledge graph that the accepted pairs cover: their distinct edges, and which pairs stand on each."""
+"""The knowledge graph behind the accepted pairs: their distinct edges, and the pairs that use each edge."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from kgqa_hpc.errors import InputError
 
 
 class Triples:
-    """Tables of tabs, readable as a graph source: SPLIT.tsv (head, relation, tail by node id, pairs);
+    """Tab-separated tables, readable as a graph source: SPLIT.tsv (head, relation, tail by node id, pairs);
     nodes.tsv (id, name, type).
 
     Raises InputError for records without nodes and edges.
@@ -34,7 +34,7 @@ class Triples:
             _write(folder / f"{split}.tsv", [("head", "relation", "tail", "pairs"), *rows])
         _write(
             folder / "nodes.tsv",
-            [("id", "name", "type"), *((id, *rest) for id, rest in sorted(nodes.items()))],
+            [("id", "name", "type"), *((id, *attributes) for id, attributes in sorted(nodes.items()))],
         )
 
 

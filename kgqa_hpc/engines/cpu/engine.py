@@ -19,7 +19,7 @@ from typing import Any, ClassVar, Literal
 
 from pydantic import Field
 
-from kgqa_hpc.engines.cpu import grammar
+from kgqa_hpc.engines import grammar
 from kgqa_hpc.engines.cpu.gguf import read_header
 from kgqa_hpc.engines.cpu.llama import LlamaServer
 from kgqa_hpc.engines.engine import EngineInfo, EngineSettings, Readiness, Request, Response, installed
@@ -182,7 +182,7 @@ class CpuEngine:
         return self._stopped.is_set()
 
     def _make_grammar(self, schema: Schema) -> tuple[str, int]:
-        return grammar.gbnf(schema, ascii_only=self._ascii), grammar.longest(schema, ascii_only=self._ascii)
+        return grammar.ebnf(schema, ascii_only=self._ascii), grammar.longest(schema, ascii_only=self._ascii)
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Literal, NamedTuple
 
+from kgqa_hpc.engines.grammar import structural_tag
 from kgqa_hpc.engines.schema import as_sent
 from kgqa_hpc.errors import EngineConfigError
 
@@ -31,23 +32,24 @@ def response_format(
 ) -> dict[str, Any]:
     """LMDeploy's `response_format` for a schema: JSON at once, or a thought and then JSON.
 
-    Without lengths of strings: see engines/schema.py for their cost.
+    As our own grammar; a schema beyond what that serves goes as it is, to be compiled or refused.
     """
-    plain = as_sent(schema)
-    if thinking is None:
+    thought = () if thinking is None else _thought_elements(THOUGHTS[thinking])
+    try:
+        return structural_tag(schema, thought)
+    except EngineConfigError:
+        plain = as_sent(schema)
+    if not thought:
         return {"type": "json_schema", "json_schema": {"name": "answer", "schema": plain}}
-    thought = THOUGHTS[thinking]
-    return {
-        "type": "structural_tag",
-        "format": {
-            "type": "sequence",
-            "elements": [
-                {"type": "tag", "begin": thought.begin, "content": {"type": "any_text"}, "end": thought.end},
-                {"type": "const_string", "value": thought.then},
-                {"type": "json_schema", "json_schema": plain},
-            ],
-        },
-    }
+    elements = [*thought, {"type": "json_schema", "json_schema": plain}]
+    return {"type": "structural_tag", "format": {"type": "sequence", "elements": elements}}
+
+
+def _thought_elements(thought: Thought) -> tuple[dict[str, Any], ...]:
+    return (
+        {"type": "tag", "begin": thought.begin, "content": {"type": "any_text"}, "end": thought.end},
+        {"type": "const_string", "value": thought.then},
+    )
 
 
 def answer_in(text: str, thinking: Literal["qwen3", "gpt-oss"] | None) -> str:

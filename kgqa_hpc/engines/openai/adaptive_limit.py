@@ -34,10 +34,14 @@ class Lane:
 
     def overloaded(self, now: float, pause: float) -> None:
         """It said so, or kept us waiting too long. One decrease a round trip: many refusals are one event."""
-        self.not_before = max(self.not_before, now + min(pause, LONGEST_PAUSE_S))
+        self.rest(now, pause)
         if now - self._decreased > self._latency:
             self.limit = max(self.limit * DECREASE, 1.0)
             self._decreased = now
+
+    def rest(self, now: float, seconds: float) -> None:
+        """Give it no request for so long."""
+        self.not_before = max(self.not_before, now + min(seconds, LONGEST_PAUSE_S))
 
     def room(self, now: float) -> float:
         """Free places as a share of the limit; none while it rests."""

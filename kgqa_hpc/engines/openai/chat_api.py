@@ -9,38 +9,31 @@ from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import Callable
-from typing import Any, Literal
-from urllib.parse import urlsplit
+import re
+from typing import Any
+from urllib.parse import urlsplit, urlunsplit
 
 import orjson
 
 from kgqa_hpc.engines.clean import one_line
 from kgqa_hpc.engines.engine import Request, Response
+from kgqa_hpc.engines.openai.dialect import Dialect, error_code, error_words
+from kgqa_hpc.engines.openai.modes import Forms, Mode, with_the_word_json
+from kgqa_hpc.engines.openai.pauses import exhausted, retry_after
 from kgqa_hpc.engines.openai.settings import OpenAISettings
-from kgqa_hpc.engines.schema import Remembered, Schema, as_sent, without_patterns
 from kgqa_hpc.errors import EngineConfigError
 from kgqa_hpc.text import bounded_json
 
-Mode = Literal["json_schema", "json_schema_no_pattern", "json_object", "none"]
-
+VERSION_S = 5.0
 _OVERLOADED = {429, 503, 529}
 _AGAIN = {408, 409, 425, 429}
-
-
-def _strict(schema: Schema) -> dict[str, Any]:
-    return {
-        "type": "json_schema",
-        "json_schema": {"name": "answer", "schema": as_sent(schema), "strict": True},
-    }
-
-
-# What each mode sends as `response_format`.
-_FORMATS: dict[Mode, Callable[[Schema], dict[str, Any]]] = {
-    "json_schema": _strict,
-    "json_schema_no_pattern": lambda schema: _strict(without_patterns(schema)),
-    "json_object": lambda schema: {"type": "json_object"},
-}
+# Codes of a refusal by the provider's filter, which is the answer to this prompt.
+_FILTERED = re.compile(
+    r"content_filter|content_policy|responsibleaipolicy|moderation|flagged|data_inspection_failed",
+    re.IGNORECASE,
+)
+_UNSUPPORTED = re.compile(r"support.{0,40}parameter", re.IGNORECASE)  # OpenRouter: no provider takes the mode
+_BROKE = re.compile(r"insufficient_quota|insufficient balance|payment required|billing", re.IGNORECASE)
 
 
 class Trouble(Exception):
@@ -56,12 +49,13 @@ class Trouble(Exception):
         fatal: bool = False,
         overloaded: bool = False,
         unseen: bool = False,
+        status: int = 0,
         retry_after: float | None = None,
         cure: str = "",
     ) -> None:
         super().__init__(words)
         self.again, self.fatal, self.overloaded, self.unseen = again, fatal, overloaded, unseen
-        self.retry_after, self.cure = retry_after, cure
+        self.status, self.retry_after, self.cure = status, retry_after, cure
 
 
 class ChatApi:
@@ -79,47 +73,75 @@ class ChatApi:
         self._aiohttp, self._reply = aiohttp, reply
         self._settings = settings
         self._key = os.environ.get(settings.api_key_env, "").strip()
-        self._limit_key = "max_tokens"  # newer hosted models know only max_completion_tokens
+        self._headers = settings.header_values()
+        self._secrets = [
+            self._key,
+            *(self._headers[n] for n, v in (settings.headers or {}).items() if v[:1] == "$"),
+        ]
         self._session: aiohttp.ClientSession | None = None
+        self._forms = Forms()
+        self.dialect = Dialect(tuple(settings.omit))
         self.clamped = 0  # token counts of this server that could not be true
-        self._formats = {mode: Remembered(make) for mode, make in _FORMATS.items()}
+        self.fingerprint = ""  # `system_fingerprint` of its last reply
+        self.rest_s = 0.0  # that it asked for with its last answer
         self.url = url
 
     async def ask(self, request: Request, mode: Mode) -> Response:
         """The server's answer. Raises Trouble."""
         aiohttp = self._aiohttp
         limit = self._settings.timeout_s
-        try:
-            async with asyncio.timeout(limit):  # also for a body that trickles for ever
-                status, headers, data = await self._post(self._body(request, mode))
-            body = self._reply.read_json(data) if status == 200 else None
-            if status == 200:
-                response, clamped = self._reply.read_answer(request, body)
-                self.clamped += clamped
-                return response
-        except (TimeoutError, aiohttp.ServerTimeoutError):
-            words = f"{self.url}: no answer within {limit:g} s"
-            raise Trouble(words, again=True, overloaded=True) from None
-        except self._reply.BrokenReply as problem:
-            raise Trouble(self._clean(f"{self.url}: broken answer: {problem}"), again=True) from None
-        except (aiohttp.ClientError, OSError, ValueError) as problem:
-            name = type(problem).__name__
-            unseen = isinstance(problem, aiohttp.ClientConnectorError)
-            raise Trouble(self._clean(f"{self.url}: {problem or name}"), again=True, unseen=unseen) from None
-        words = self._words(data)
-        if self._learns_from(status, words):
-            return await self.ask(request, mode)
-        raise self._trouble(status, words, headers)
+        while True:
+            sent = self._body(request, mode)
+            try:
+                async with asyncio.timeout(limit):  # also for a body that trickles for ever
+                    status, headers, data = await self._post(_encoded(sent))
+                body = self._reply.read_json(data) if status == 200 else None
+                status = self._reply.error_status(body) if status == 200 else status
+                if status == 200:
+                    return self._answer(request, body, headers)
+            except (TimeoutError, aiohttp.ServerTimeoutError):
+                words = f"{self.url}: no answer within {limit:g} s"
+                raise Trouble(words, again=True, overloaded=True) from None
+            except self._reply.BrokenReply as problem:
+                raise Trouble(self._clean(f"{self.url}: broken answer: {problem}"), again=True) from None
+            except (aiohttp.ClientError, OSError, ValueError) as problem:
+                name = type(problem).__name__
+                unseen = isinstance(problem, aiohttp.ClientConnectorError)
+                raise Trouble(
+                    self._clean(f"{self.url}: {problem or name}"), again=True, unseen=unseen
+                ) from None
+            error = _error(data)
+            words = self._clean(error_words(error)[:2000])
+            if status in (400, 422) and self.dialect.learns(sent, error, words):
+                print(f"openai: {self.url} {words}; sent from now on: {self.dialect.learned}", flush=True)
+                continue
+            if status in (400, 403, 451) and _FILTERED.search(f"{error_code(error)} {words}"):
+                return Response(request.id, words, "refusal", error=f"refused: {words}")
+            raise self._trouble(status, words, error_code(error), headers)
 
-    async def obeys(self, request: Request, mode: Mode) -> bool:
-        """Whether a server that accepts the mode also keeps to it: the answer is JSON."""
-        response = await self.ask(request, mode)
-        if mode == "none" or response.finish != "stop":
-            return True  # nothing to keep to, or cut off before it could be seen
-        try:
-            return isinstance(bounded_json.loads(response.text), dict)
-        except ValueError:
-            return False
+    def _answer(self, request: Request, body: Any, headers: Any) -> Response:
+        response, clamped = self._reply.read_answer(request, body)
+        self.clamped += clamped
+        if isinstance(mark := body.get("system_fingerprint"), str):
+            self.fingerprint = one_line(mark, 80)
+        self.rest_s = exhausted(headers) or 0.0
+        return response
+
+    async def version(self) -> str:
+        """What the server says of its own version: vLLM's and SGLang's paths, llama.cpp's; empty where it does not."""
+        root = urlsplit(self.url)
+        for path, key in (("/version", "version"), ("/props", "build_info"), ("/get_server_info", "version")):
+            try:
+                async with asyncio.timeout(VERSION_S):
+                    async with self._open().get(
+                        f"{root.scheme}://{root.netloc}{path}", allow_redirects=False
+                    ) as reply:
+                        body = self._reply.read_json(await self._reply.read_body(reply))
+            except (TimeoutError, self._aiohttp.ClientError, OSError, ValueError):
+                continue
+            if isinstance(body, dict) and isinstance(value := body.get(key), str) and value:
+                return self._clean(value)[:80]
+        return ""
 
     async def close(self) -> None:
         """Close its connections."""
@@ -127,18 +149,20 @@ class ChatApi:
             await self._session.close()
 
     async def _post(self, body: bytes) -> tuple[int, Any, bytes]:
+        async with self._open().post(_endpoint(self.url), data=body, allow_redirects=False) as reply:
+            return reply.status, reply.headers, await self._reply.read_body(reply)
+
+    def _open(self) -> Any:
         if self._session is None:
             self._session = self._new_session()
-        async with self._session.post(
-            f"{self.url.rstrip('/')}/chat/completions", data=body, allow_redirects=False
-        ) as reply:
-            return reply.status, reply.headers, await self._reply.read_body(reply)
+        return self._session
 
     def _new_session(self) -> Any:
         aiohttp = self._aiohttp
         headers = {"Content-Type": "application/json", "Accept-Encoding": "identity"}
         if self._key:
             headers["Authorization"] = f"Bearer {self._key}"
+        headers |= self._headers
         loopback = urlsplit(self.url).hostname in {"localhost", "127.0.0.1", "::1"}
         return aiohttp.ClientSession(
             connector=aiohttp.TCPConnector(limit=self._settings.concurrency, keepalive_timeout=30.0),
@@ -149,65 +173,58 @@ class ChatApi:
             trust_env=not loopback,
         )
 
-    def _body(self, request: Request, mode: Mode) -> bytes:
+    def _body(self, request: Request, mode: Mode) -> dict[str, Any]:
         body: dict[str, Any] = {
             "model": self._settings.model,
-            "messages": request.messages,
+            "messages": with_the_word_json(request.messages) if mode == "json_object" else request.messages,
             "temperature": request.temperature,
             "seed": request.seed,
-            self._limit_key: request.max_tokens,
             **self._settings.passed_through,
+            **self._forms(mode, request.schema),
         }
-        if request.schema is not None and mode != "none":
-            body["response_format"] = self._formats[mode](request.schema)
-        try:
-            return orjson.dumps(body)
-        except TypeError:  # lone surrogates
-            text = str(body["messages"]).encode("utf-8", "replace").decode()
-            raise Trouble(f"the prompt holds what is no text: {one_line(text)}") from None
+        return self.dialect.apply(body, request.max_tokens)
 
-    def _learns_from(self, status: int, words: str) -> bool:
-        if status == 400 and self._limit_key == "max_tokens" and "max_completion_tokens" in words:
-            self._limit_key = "max_completion_tokens"
-            return True
-        return False
-
-    def _words(self, data: bytes) -> str:
-        """What an error says of itself, in one clean line."""
-        try:
-            body = bounded_json.loads(data)
-            error = body.get("error", body) if isinstance(body, dict) else body
-            said = error.get("message", error) if isinstance(error, dict) else error
-        except ValueError:
-            said = data[:2000].decode("utf-8", "replace")
-        return self._clean(str(said)[:2000])
-
-    def _trouble(self, status: int, said: str, headers: Any) -> Trouble:
+    def _trouble(self, status: int, said: str, code: str, headers: Any) -> Trouble:
         words = f"{self.url}: HTTP {status}: {said}"
         name = self._settings.api_key_env
         if status in (401, 403):
             cure = f"set a valid key in the environment variable {name}"
             return Trouble(words if self._key else f"{words} ({name} is not set)", fatal=True, cure=cure)
-        if status == 404:
+        if status == 404 and not _UNSUPPORTED.search(said):
             return Trouble(words, fatal=True, cure="check engine.base_url (often …/v1) and engine.model")
-        if "insufficient_quota" in words:
+        if status == 402 or (status in (400, 429) and _BROKE.search(f"{code} {said}")):
             return Trouble(words, fatal=True, cure="the account has no credit left")
         return Trouble(
             words,
             again=status >= 500 or status in _AGAIN,
             overloaded=status in _OVERLOADED,
-            retry_after=_seconds(headers.get("retry-after")),
+            status=status,
+            retry_after=retry_after(headers),
         )
 
     def _clean(self, words: str) -> str:
-        """One line without the key."""
-        return one_line(words.replace(self._key, "***") if self._key else words)
+        """One line without keys."""
+        for secret in filter(None, self._secrets):
+            words = words.replace(secret, "***")
+        return one_line(words)
 
 
-def _seconds(value: str | None) -> float | None:
-    """Of a Retry-After header, at most an hour; dates are left to the back-off."""
+def _endpoint(url: str) -> str:
+    """Of the chat API below `url`; a query (Azure's api-version) stays at the end."""
+    parts = urlsplit(url)
+    return urlunsplit(parts._replace(path=f"{parts.path.rstrip('/')}/chat/completions"))
+
+
+def _encoded(body: dict[str, Any]) -> bytes:
     try:
-        number = float(value) if value else -1.0
+        return orjson.dumps(body)
+    except TypeError:  # lone surrogates
+        text = str(body["messages"]).encode("utf-8", "replace").decode()
+        raise Trouble(f"the prompt holds what is no text: {one_line(text)}") from None
+
+
+def _error(data: bytes) -> Any:
+    try:
+        return bounded_json.loads(data)
     except ValueError:
-        return None
-    return min(number, 3600.0) if number >= 0 else None
+        return data[:2000].decode("utf-8", "replace")

@@ -16,7 +16,6 @@ import random
 import threading
 import time
 from collections.abc import Coroutine, Iterator, Mapping, Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -24,10 +23,11 @@ from kgqa_hpc import __version__
 from kgqa_hpc.engines.engine import EngineInfo, Readiness, Request, Response, installed
 from kgqa_hpc.engines.mailbox import Mailbox, serve
 from kgqa_hpc.engines.openai.adaptive_limit import Lanes
-from kgqa_hpc.engines.openai.chat_api import ChatApi, Mode, Trouble
+from kgqa_hpc.engines.openai.agreement import Agreement
+from kgqa_hpc.engines.openai.chat_api import ChatApi, Trouble
 from kgqa_hpc.engines.openai.local_server import LocalServer
+from kgqa_hpc.engines.openai.modes import PROBE, PROBE_SCHEMA
 from kgqa_hpc.engines.openai.settings import OpenAISettings
-from kgqa_hpc.engines.schema import without_patterns
 from kgqa_hpc.errors import EngineConfigError
 
 T = TypeVar("T")
@@ -35,20 +35,6 @@ T = TypeVar("T")
 FIRST_PAUSE_S = 0.5
 LONGEST_PAUSE_S = 60.0
 FOREIGN_PATIENCE_S = 30.0  # for a server that is not started here
-PROBE = Request(
-    "probe", ({"role": "user", "content": 'Reply with the JSON object {"ok": true}.'},), max_tokens=64
-)
-PROBE_SCHEMA = {
-    "type": "object",
-    "properties": {"ok": {"type": "boolean"}},
-    "required": ["ok"],
-    "additionalProperties": False,
-}
-_WEAKER: dict[Mode, Mode] = {
-    "json_schema": "json_object",
-    "json_schema_no_pattern": "json_object",
-    "json_object": "none",
-}
 
 
 class OpenAIEngine:
@@ -82,23 +68,33 @@ class OpenAIEngine:
         self._apis = [ChatApi(url, config) for url in urls]
         self._lanes = Lanes(len(urls), config.concurrency)
         self._probing = asyncio.Lock()
-        self._mode: Mode = "json_schema" if config.structured == "auto" else config.structured
-        self._agree(PROBE_SCHEMA)
-        self.info = EngineInfo(
+        patience = config.start_timeout_s if self._server else FOREIGN_PATIENCE_S
+        self._agreement = Agreement(self._apis, config.structured, patience)
+        self._run(self._agreement.on(PROBE_SCHEMA))
+        self._versions = [self._run(api.version()) for api in self._apis]
+        self.info = self._described()
+
+    def _described(self) -> EngineInfo:
+        config, servers = self._config, len(self._apis)
+        said = [(version, api.fingerprint) for version, api in zip(self._versions, self._apis, strict=True)]
+        return EngineInfo(
             name="openai",
-            version=__version__,  # of this client: a server does not say its own
+            version=__version__,  # of this client
+            server="; ".join(dict.fromkeys(", ".join(dict.fromkeys(filter(None, pair))) for pair in said)),
+            structured=self._agreement.words,
+            omitted="; ".join(dict.fromkeys(filter(None, (api.dialect.learned for api in self._apis)))),
             model=config.model,
             settings=config.recorded(),
-            max_batch=config.concurrency * len(urls),
+            max_batch=config.concurrency * servers,
             # A quarter waits here while the rest is at the server: a freed place is taken at once.
-            window=config.concurrency * len(urls) * 5 // 4,
-            extra={"structured": self._mode, "servers": len(urls)},
+            window=config.concurrency * servers * 5 // 4,
+            extra={"servers": servers},
         )
 
     def preflight(self, schemas: Sequence[Mapping[str, Any]]) -> None:
         for schema in schemas:
-            self._agree(schema)
-        self.info = replace(self.info, extra={**self.info.extra, "structured": self._mode})
+            self._run(self._agreement.on(schema))
+        self.info = self._described()
 
     def generate(self, mailbox: Mailbox) -> Iterator[Response]:
         yield from serve(
@@ -124,39 +120,6 @@ class OpenAIEngine:
 
     def _run(self, work: Coroutine[Any, Any, T]) -> T:
         return asyncio.run_coroutine_threadsafe(work, self._loop).result()
-
-    def _agree(self, schema: Mapping[str, Any]) -> None:
-        """Ask each server for an answer of this schema; weaken the mode if that is allowed and needed."""
-        patience = self._config.start_timeout_s if self._server else FOREIGN_PATIENCE_S
-        deadline = time.monotonic() + patience
-        for api in self._apis:
-            while True:
-                try:
-                    if self._run(api.obeys(PROBE._replace(schema=dict(schema)), self._mode)):
-                        break
-                    self._weaken(f"{api.url} ignores response_format {self._mode}", schema)
-                except Trouble as trouble:
-                    if trouble.fatal:
-                        raise EngineConfigError(str(trouble), trouble.cure) from None
-                    if not trouble.again:
-                        self._weaken(str(trouble), schema)
-                    elif time.monotonic() > deadline:
-                        raise EngineConfigError(
-                            f"engine.base_url: {trouble}", "is the server running, and the address right?"
-                        ) from None
-                    else:
-                        time.sleep(FIRST_PAUSE_S)
-
-    def _weaken(self, reason: str, schema: Mapping[str, Any]) -> None:
-        if self._mode == "json_schema" and without_patterns(schema) != schema:
-            self._mode = "json_schema_no_pattern"
-            return
-        if self._config.structured != "auto" or self._mode == "none":
-            raise EngineConfigError(
-                f"engine.structured: {self._config.structured} does not work here: {reason}",
-                "set engine.structured: auto, or a schema the server knows",
-            )
-        self._mode = _WEAKER[self._mode]
 
     def _spawn(self, request: Request, mailbox: Mailbox) -> None:
         task = self._loop.create_task(self._serve(request, mailbox))
@@ -194,9 +157,10 @@ class OpenAIEngine:
             lane = self._lanes.lanes[server]
             began = time.monotonic()
             try:
-                response = await self._apis[server].ask(request, self._mode)
+                response = await self._apis[server].ask(request, self._agreement.mode)
                 self._last_success = time.monotonic()
                 lane.succeeded(self._last_success - began)
+                lane.rest(self._last_success, self._apis[server].rest_s)
                 self._tell_clamped()
                 return response
             except Trouble as trouble:

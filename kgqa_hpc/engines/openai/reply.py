@@ -19,7 +19,16 @@ from kgqa_hpc.text import bounded_json
 # A completion of 100,000 tokens with everything a server adds is below 2 MB.
 LARGEST_REPLY = 16 << 20
 _PIECE = 1 << 16
-_FINISH: dict[Any, Finish] = {"stop": "stop", "length": "length"}
+_FINISH: dict[Any, Finish] = {
+    "stop": "stop",
+    "eos": "stop",
+    "end_turn": "stop",
+    "length": "length",
+    "max_tokens": "length",
+    "content_filter": "refusal",
+    "refusal": "refusal",
+    "safety": "refusal",
+}
 _PACKED = {"gzip": 31, "x-gzip": 31, "deflate": 47}  # zlib's window bits
 
 
@@ -77,12 +86,26 @@ def read_answer(request: Request, body: Any) -> tuple[Response, int]:
         for number, count in zip(told, (read, written, reused), strict=True)
     )
     text, reason = message.get("content"), choice.get("finish_reason")
-    finish = _FINISH.get(reason if isinstance(reason, str) else None, "error")
-    why = message.get("refusal") or reason
-    error = f"the model did not answer: {one_line(str(why))}" if finish == "error" else None
-    return Response(
-        request.id, text if isinstance(text, str) else "", finish, read, written, reused, error
-    ), clamped
+    text = text if isinstance(text, str) else ""
+    finish = _FINISH.get(reason.lower() if isinstance(reason, str) else None, "error")
+    refusal = message.get("refusal")
+    if isinstance(refusal, str) and refusal:
+        finish, text = "refusal", refusal
+    error = None
+    if finish == "refusal":
+        error = f"refused: {one_line(text or str(reason))}"
+    elif finish == "error":
+        error = f"the model did not answer: {one_line(str(choice.get('error') or reason))}"
+    return Response(request.id, text, finish, read, written, reused, error), clamped
+
+
+def error_status(body: Any) -> int:
+    """200, or the status of an error that came with 200 (OpenRouter's, of a provider behind it)."""
+    error = body.get("error") if isinstance(body, dict) and not body.get("choices") else None
+    if error is None:
+        return 200
+    code = error.get("code") if isinstance(error, dict) else None
+    return code if isinstance(code, int) and 400 <= code < 600 else 502
 
 
 def _member(value: Any, key: str | int) -> Any:

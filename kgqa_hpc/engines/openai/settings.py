@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 from typing import Any, ClassVar, Literal
 from urllib.parse import urlsplit
@@ -9,9 +10,12 @@ from urllib.parse import urlsplit
 from pydantic import Field, field_validator, model_validator
 
 from kgqa_hpc.engines.engine import EngineSettings, Generation
+from kgqa_hpc.errors import EngineConfigError
 from kgqa_hpc.settings import Package
 
 _VARIABLE = re.compile(r"[A-Z_][A-Z0-9_]{0,63}")
+_HEADER = re.compile(r"[A-Za-z0-9-]{1,64}")
+_SECRET = re.compile(r"key|auth|token|secret|cookie", re.IGNORECASE)
 
 
 class OpenAISettings(EngineSettings):
@@ -28,9 +32,10 @@ class OpenAISettings(EngineSettings):
             "gpus",
             "health_path",
             "start_timeout_s",
+            "headers",
         }
     )
-    dangerous: ClassVar = frozenset({"base_url", "api_key_env", "command"})
+    dangerous: ClassVar = frozenset({"base_url", "api_key_env", "command", "headers"})
     package = Package("aiohttp", "kgqa_hpc[openai]")
 
     kind: Literal["openai"] = "openai"
@@ -44,8 +49,14 @@ class OpenAISettings(EngineSettings):
     concurrency: int = Field(
         64, ge=1, le=4096, description="Upper bound of requests in flight per server; adapts below it."
     )
-    structured: Literal["auto", "json_schema", "json_object", "none"] = Field(
+    headers: dict[str, str] | None = Field(
+        None, description="Sent with each request; $NAME is a variable of the environment."
+    )
+    structured: Literal["auto", "grammar", "json_schema", "json_object", "none"] = Field(
         "auto", description="How the schema is enforced; auto finds out what the server does."
+    )
+    omit: list[str] = Field(
+        default_factory=list, description="Parameters that are not sent: temperature, seed, max_tokens."
     )
     timeout_s: float = Field(600.0, gt=0, description="Seconds for one answer.")
     max_retries: int = Field(6, ge=0, description="Of 429, 5xx and broken connections, with back-off.")
@@ -58,7 +69,7 @@ class OpenAISettings(EngineSettings):
     chat_template_kwargs: dict[str, Any] | None = Field(
         None, description="For the model's chat template, e.g. {enable_thinking: false}."
     )
-    reasoning_effort: Literal["none", "minimal", "low", "medium", "high"] | None = Field(
+    reasoning_effort: Literal["none", "minimal", "low", "medium", "high", "xhigh", "max"] | None = Field(
         None, description="How long a thinking model may think before it answers."
     )
     generation: Generation | None = Field(None, description="How tokens are chosen.")
@@ -68,7 +79,24 @@ class OpenAISettings(EngineSettings):
 
     @property
     def secret_names(self) -> tuple[str, ...]:
-        return (self.api_key_env,)
+        return (
+            self.api_key_env,
+            *(value[1:] for value in (self.headers or {}).values() if value.startswith("$")),
+        )
+
+    def header_values(self) -> dict[str, str]:
+        """The headers, variables replaced. Raises EngineConfigError for a variable that is not set."""
+        values = {}
+        for name, value in (self.headers or {}).items():
+            if value.startswith("$"):
+                variable = value[1:]
+                value = os.environ.get(variable, "").strip()
+                if not value:
+                    raise EngineConfigError(
+                        f"engine.headers: {variable} is not set", f"export {variable}=KEY"
+                    )
+            values[name] = value
+        return values
 
     @property
     def gpus_per_worker(self) -> int:
@@ -103,6 +131,25 @@ class OpenAISettings(EngineSettings):
                 raise ValueError("must not hold a key: the key comes from the environment (api_key_env)")
         if not value:
             raise ValueError("must name at least one server")
+        return value
+
+    @field_validator("headers")
+    @classmethod
+    def _no_secrets(cls, value: dict[str, str] | None) -> dict[str, str] | None:
+        for name, text in (value or {}).items():
+            if not _HEADER.fullmatch(name) or not text.isprintable():
+                raise ValueError("must be names and printable values of HTTP headers")
+            if text.startswith("$") and not _VARIABLE.fullmatch(text[1:]):
+                raise ValueError(f"{name}: must be $NAME of an environment variable, in capitals")
+            if _SECRET.search(name) and not text.startswith("$"):
+                raise ValueError(f"{name}: must not hold a key; write $NAME of an environment variable")
+        return value
+
+    @field_validator("omit")
+    @classmethod
+    def _may_be_omitted(cls, value: list[str]) -> list[str]:
+        if taken := sorted({"model", "messages", "response_format", "stream"} & set(value)):
+            raise ValueError(f"{taken[0]} cannot be left out")
         return value
 
     @field_validator("api_key_env")

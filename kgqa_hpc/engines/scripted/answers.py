@@ -11,16 +11,19 @@ from collections.abc import Sequence
 from itertools import accumulate, count, product
 from typing import Any
 
+import orjson
+
 from kgqa_hpc.engines.schema import ARRAY_LIMIT, STRING_LIMIT, Schema
+from kgqa_hpc.engines.scripted.prompt_parts import names_in, question_in
 from kgqa_hpc.engines.scripted.random import Draw
+from kgqa_hpc.text.reply_form import reply_form
 from kgqa_hpc.text.text_form import TextForm, read_form
 
 _LENGTHS = {"question": (79, 395), "answer": (59, 996)}
 _OTHER_LENGTH = (40, 300)
-_LONGEST_NAME = 120
-_BLANK = " \t"
+_OBJECTS = 6  # at most, of a list of objects, such as pairs about an abstract
+_GOOD = 0.3  # part of a score's range that an accepted item is in: 7 to 10 of 0 to 10
 _ANY_FORM = "^(.|\\n)*$"
-_LIST = "Names found: "
 # What a model would take from the prompt or from memory, where a free text would fit no later step.
 _ORGANISMS = ("Homo sapiens", "Mus musculus", "Escherichia coli", "All", "Not sure", "Unknown")
 _PHRASES = tuple(
@@ -86,60 +89,42 @@ def value_for(schema: Schema, prompt: str, draw: Draw, accept: float) -> Any:
 
 def prose(prompt: str, draw: Draw) -> str:
     """Plain text, for a request without a schema."""
-    return _text(_names_in(prompt), draw, *_LENGTHS["answer"])
+    return _text(names_in(prompt), draw, *_LENGTHS["answer"])
+
+
+def free_text(prompt: str, draw: Draw, accept: float) -> str:
+    """Prose, and behind it a JSON object where the prompt shows the form of one."""
+    text, form = prose(prompt, draw), reply_form(prompt)
+    if form is None:
+        return text
+    schema = {"type": "object", "properties": {name: {"type": kind} for name, kind in form.items()}}
+    return f"{text}\n{orjson.dumps(value_for(schema, prompt, draw, accept)).decode()}"
 
 
 class _Source:
     """What values are made from. Booleans come one by one and agree with one decision."""
 
-    __slots__ = ("_accept", "_false_at", "_next", "_schema", "draw", "names", "openings")
+    __slots__ = ("_false_at", "_next", "_schema", "accept", "copied", "draw", "names", "openings")
 
     def __init__(self, schema: Schema, prompt: str, draw: Draw, accept: float) -> None:
-        self.names, self.draw = _names_in(prompt), draw
-        self._schema, self._accept = schema, accept
+        self.copied = question_in(prompt)
+        self.names = names_in(prompt)
+        if self.copied:  # a question that names what it is about leaves the other names to the answer
+            others = [name for name in self.names if name not in self.copied]
+            self.names = others or [self.copied.removesuffix("?")]
+        self.draw, self.accept, self._schema = draw, accept, schema
         self.openings = _CLOSED if _DECISION in schema.get("properties", ()) else _OPENINGS
         self._next = 0
         self._false_at: int | None = None
 
     def boolean(self) -> bool:
         if self._next == 0:
-            accepted = self.draw.unit() < self._accept
+            accepted = self.draw.unit() < self.accept
             self._false_at = None if accepted else self.draw.below(max(_count_booleans(self._schema), 1))
         self._next += 1
         if self._false_at is None:
             return True
         return self._next - 1 != self._false_at and self.draw.below(2) == 1
-
-
-def _names_in(prompt: str) -> list[str]:
-    """The names in a prompt: lines such as `- 0: Ataxia (disease)`, `Node 3. Ptosis`, `Names found: CAT; p53`."""
-    lines = prompt.split("\n")
-    listed = [
-        name for line in lines if line.startswith(_LIST) for name in line.removeprefix(_LIST).split("; ")
-    ]
-    return listed + [name for line in lines if (name := _name_in(line))]
-
-
-def _name_in(line: str) -> str | None:
-    """String functions, for a pattern would search back and forth in foreign text."""
-    rest = line.lstrip(_BLANK)
-    if rest[:1] in ("-", "*"):
-        rest = rest[1:].lstrip(_BLANK)
-    if rest[:4].lower() == "node" and rest[4:5] in (" ", "\t"):
-        rest = rest[4:].lstrip(_BLANK)
-    digits = 0
-    while digits < len(rest) and rest[digits].isdecimal():
-        digits += 1
-    if digits == 0 or rest[digits : digits + 1] not in (":", ".", ")"):
-        return None
-    rest = rest[digits + 1 :].strip(_BLANK)
-    if not rest or rest[0].isspace():
-        return None
-    if rest.endswith(")"):
-        start = rest.rfind("(", 0, -1)
-        if start > 0 and rest.rfind(")", 0, -1) < start:
-            rest = rest[:start].rstrip(_BLANK)
-    return rest if len(rest) <= _LONGEST_NAME else None
 
 
 def _count_booleans(schema: Schema) -> int:
@@ -159,15 +144,32 @@ def _value(schema: Schema, key: str, source: _Source) -> Any:
         return {name: _value(inner, name, source) for name, inner in schema["properties"].items()}
     if kind == "array":
         low = schema.get("minItems", 0)
-        count = low + draw.below(max(schema.get("maxItems", max(low, ARRAY_LIMIT)), low) - low + 1)
-        return [_value(schema["items"], key, source) for _ in range(count)]
+        most = schema.get("maxItems", max(low, ARRAY_LIMIT))
+        if schema["items"].get("type") == "object":
+            most = min(most, _OBJECTS)
+        count = low + draw.below(max(most, low) - low + 1)
+        return _distinct([_value(schema["items"], key, source) for _ in range(count)], schema["items"])
     if kind == "string":
         return _string(schema, key, source)
-    return source.boolean() if kind == "boolean" else _number(schema, draw)
+    return source.boolean() if kind == "boolean" else _number(schema, key, source)
 
 
-def _number(schema: Schema, draw: Draw) -> int | float:
-    low, high = schema.get("minimum"), schema.get("maximum")
+def _distinct(values: list[Any], schema: Schema) -> list[Any]:
+    """The values, free texts among them numbered at their ends where a short limit made two equal."""
+    if schema.get("type") != "string" or "enum" in schema or "pattern" in schema:
+        return values
+    kept: list[str] = []
+    for number, text in enumerate(values):
+        end = f" {number}" if text in kept and len(text) > len(f" {number}") else ""
+        kept.append(text[: len(text) - len(end)] + end)
+    return kept
+
+
+def _number(schema: Schema, key: str, source: _Source) -> int | float:
+    draw, low, high = source.draw, schema.get("minimum"), schema.get("maximum")
+    if key == "score" and low is not None and high is not None and draw.unit() < source.accept:
+        good = high - _GOOD * (high - low)
+        low = min(good, high // 1) if schema["type"] == "integer" else good
     if low is None:
         low = 0 if high is None else high - 10
     if high is None:
@@ -188,6 +190,9 @@ def _string(schema: Schema, key: str, source: _Source) -> str:
     if fitting := [name for name in known if least <= len(name) <= most and form.holds(name)]:
         return source.draw.choose(fitting)
     low, high = max(min(low, most), least), max(min(high, most), least)
+    copied = source.copied if key == "question" else None
+    if copied and least <= len(copied) <= most and form.holds(copied):
+        return copied
     text = _text(source.names, source.draw, low, high, source.openings if key.endswith("question") else ())
     return text if form.holds(text) else _formed(text, form, least, most, source.draw)
 

@@ -24,7 +24,7 @@ from kgqa_hpc import __version__
 from kgqa_hpc.engines import schema as schemas
 from kgqa_hpc.engines.engine import EngineInfo, EngineSettings, Finish, Readiness, Request, Response
 from kgqa_hpc.engines.mailbox import Mailbox
-from kgqa_hpc.engines.scripted.answers import prose, value_for
+from kgqa_hpc.engines.scripted.answers import free_text, value_for
 from kgqa_hpc.engines.scripted.gpu_model import Batch, Cost, GpuModel
 from kgqa_hpc.engines.scripted.random import Draw
 from kgqa_hpc.errors import EngineConfigError
@@ -70,7 +70,7 @@ class ScriptedSettings(EngineSettings):
 
     kind: Literal["scripted"] = "scripted"
     model: str = Field("scripted-1", description="A name; part of the provenance and of the answers.")
-    accept: float = Field(0.45, ge=0, le=1, description="Share of pairs the judge accepts.")
+    accept: float = Field(0.9, ge=0, le=1, description="Share of pairs the judge accepts.")
     planted: list[Planted] | None = Field(
         None, description="Other shares for requests that hold certain texts; the first counts."
     )
@@ -160,7 +160,7 @@ class ScriptedEngine:
     def _text(self, request: Request, key: bytes) -> str:
         prompt = request.messages[-1]["content"] if request.messages else ""
         if request.schema is None:
-            return prose(prompt, Draw(key))
+            return free_text(prompt, Draw(key), self._accept(request))
         value = value_for(request.schema, prompt, Draw(key), self._accept(request))
         return orjson.dumps(value).decode()
 

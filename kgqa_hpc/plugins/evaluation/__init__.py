@@ -2,7 +2,7 @@
 
 SECTION = "Evaluation"
 ENTRIES = {
-    "steps": {"judge_prediction": "judge_prediction:JudgePrediction"},
+    "steps": {"judge_prediction": "judge_prediction:JudgePrediction", "topic": "topic:Topic"},
     "commands": {
         "study": "cli:study",
         "panel": "judges_cli:panel",

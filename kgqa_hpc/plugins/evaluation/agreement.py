@@ -47,8 +47,8 @@ class Votes:
     @property
     def counts(self) -> Floats:
         """How many judges put each item in each category, (items, categories)."""
-        each = [(self.codes == k).sum(axis=1) for k in range(len(self.categories))]
-        return np.stack(each, axis=1).astype(np.float64)
+        per_category = [(self.codes == k).sum(axis=1) for k in range(len(self.categories))]
+        return np.stack(per_category, axis=1).astype(np.float64)
 
 
 def make_votes(
@@ -61,15 +61,15 @@ def make_votes(
     `categories` are all that could be said, in their order; without them those that were said, sorted.
     Raises ValueError for a value that is not a category.
     """
-    said = {value for row in table for value in row if value is not None}
-    known: tuple[Any, ...] = tuple(sorted(said) if categories is None else categories)
-    if strange := said - set(known):
-        raise ValueError(f"{sorted(map(str, strange))[0]} is not among the categories {list(known)}")
-    position = {value: k for k, value in enumerate(known)}
+    values = {value for row in table for value in row if value is not None}
+    labels: tuple[Any, ...] = tuple(sorted(values) if categories is None else categories)
+    if strange := values - set(labels):
+        raise ValueError(f"{sorted(map(str, strange))[0]} is not among the categories {list(labels)}")
+    position = {value: k for k, value in enumerate(labels)}
     codes = np.full((len(table), len(judges)), MISSING, dtype=np.int64)
     for i, row in enumerate(table):
         codes[i] = [MISSING if value is None else position[value] for value in row]
-    return Votes(codes, tuple(judges), known)
+    return Votes(codes, tuple(judges), labels)
 
 
 def agreement(
@@ -118,8 +118,8 @@ def _patterns(votes: Votes) -> tuple[Votes, NDArray[np.int64]]:
     key = np.zeros(len(votes.codes), dtype=np.int64)
     for column in votes.codes.T:
         key = np.unique(key * (len(votes.categories) + 1) + column + 1, return_inverse=True)[1]
-    _, first, counts = np.unique(key, return_index=True, return_counts=True)
-    return Votes(votes.codes[first], votes.judges, votes.categories), counts
+    _, positions, counts = np.unique(key, return_index=True, return_counts=True)
+    return Votes(votes.codes[positions], votes.judges, votes.categories), counts
 
 
 def _raw(votes: Votes) -> Statistic:

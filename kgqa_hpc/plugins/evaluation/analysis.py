@@ -92,11 +92,11 @@ def _answer_scores(triples: Floats, seed: int) -> dict[str, Any]:
 
 
 def _details(scores: pd.DataFrame, weights: pd.Series, seed: int) -> dict[str, Any]:
-    found = {}
+    details = {}
     for name in map(str, scores):
         values = scores[name].dropna().to_numpy()
         share = (values >= ACCEPTABLE).astype(np.float64)
-        found[name] = {
+        details[name] = {
             "ratings": len(values),
             "mean": estimate(mean_of(values), len(values), seed=seed).to_dict(),
             "sd": float(values.std()) if len(values) else None,
@@ -104,7 +104,7 @@ def _details(scores: pd.DataFrame, weights: pd.Series, seed: int) -> dict[str, A
             "share_3": estimate(mean_of(share), len(values), seed=seed).to_dict(),
             "distribution": {str(k): int((np.rint(values) == k).sum()) for k in LEVELS},
         }
-    return {"rated": len(scores), "criteria": found, "weighted_mean": _weighted(scores, weights)}
+    return {"rated": len(scores), "criteria": details, "weighted_mean": _weighted(scores, weights)}
 
 
 def _weighted(scores: pd.DataFrame, weights: pd.Series) -> dict[str, float] | None:
@@ -124,21 +124,21 @@ def _compared(groups: Groups) -> dict[str, Any] | None:
         str(name): [side[name].dropna().to_numpy() for side in (accepted, rejected)] for name in accepted
     }
     samples["minimum of the answer"] = [
-        answer_triples(one).min(axis=1, initial=5) for one in (accepted, rejected)
+        answer_triples(sample).min(axis=1, initial=5) for sample in (accepted, rejected)
     ]
-    found = {}
-    for name, (one, other) in samples.items():
-        if len(one) and len(other):
-            u, p = mann_whitney(one, other)
-            found[name] = {"u": u, "p": p, "cliffs_delta": cliffs_delta(one, other)}
-    return found
+    results = {}
+    for name, (sample, reference) in samples.items():
+        if len(sample) and len(reference):
+            u, p = mann_whitney(sample, reference)
+            results[name] = {"u": u, "p": p, "cliffs_delta": cliffs_delta(sample, reference)}
+    return results
 
 
 def _agreed(ratings: Ratings, model: Ratings | None, seed: int) -> dict[str, Any] | None:
     """Agreement between annotators on each criterion, ordinal; None with one annotator."""
-    taken = set(ratings.annotators)
+    annotators = set(ratings.annotators)
     models = [
-        replace(row, annotator=f"{row.annotator} (model)") if row.annotator in taken else row
+        replace(row, annotator=f"{row.annotator} (model)") if row.annotator in annotators else row
         for row in (model.rated if model else ())
     ]
     rows = [*ratings.rated, *models]
@@ -148,12 +148,12 @@ def _agreed(ratings: Ratings, model: Ratings | None, seed: int) -> dict[str, Any
     by_item: dict[str, dict[str, dict[str, float]]] = {}
     for row in rows:
         by_item.setdefault(row.id, {})[row.annotator] = row.scores
-    found = {}
+    results = {}
     for name in ratings.criteria:
         table = [[item.get(judge, {}).get(name) for judge in judges] for item in by_item.values()]
         values = sorted({*LEVELS, *(v for line in table for v in line if v is not None)})
-        found[name] = agreement_table(make_votes(table, judges, values), "ordinal", seed=seed)
-    return found
+        results[name] = agreement_table(make_votes(table, judges, values), "ordinal", seed=seed)
+    return results
 
 
 def _notes(answer: dict[str, Any]) -> list[str]:
@@ -207,32 +207,32 @@ def _criteria(document: dict[str, Any], groups: list[str]) -> list[str]:
 def _answer(document: dict[str, Any], groups: list[str]) -> list[str]:
     lines = []
     for group in groups:
-        one = document["answer"][group]
-        if one["ratings"]:
+        shares = document["answer"][group]
+        if shares["ratings"]:
             lines.append(
-                f"answer, {group}: minimum of the three scores >= 3 in {one['count_3']['minimum']} of "
-                f"{one['ratings']} ({_percent(one['share_3']['minimum'])}), "
-                f"mean {_number(one['mean']['minimum'])}; "
-                f"average >= 3 in {_percent(one['share_3']['average'])}"
+                f"answer, {group}: minimum of the three scores >= 3 in {shares['count_3']['minimum']} of "
+                f"{shares['ratings']} ({_percent(shares['share_3']['minimum'])}), "
+                f"mean {_number(shares['mean']['minimum'])}; "
+                f"average >= 3 in {_percent(shares['share_3']['average'])}"
             )
     return lines
 
 
-def _difference(found: dict[str, Any] | None) -> list[str]:
-    if not found:
+def _difference(result: dict[str, Any] | None) -> list[str]:
+    if not result:
         return []
     lines = ["", "accepted against rejected (Mann-Whitney, two-sided; Cliff's delta):"]
     return lines + [
         f"  {plain_line(name):<38} p = {row['p']:.3g}, delta {row['cliffs_delta']:+.2f}"
-        for name, row in found.items()
+        for name, row in result.items()
     ]
 
 
-def _agreement(found: dict[str, Any] | None) -> list[str]:
-    if not found:
+def _agreement(result: dict[str, Any] | None) -> list[str]:
+    if not result:
         return []
     lines = ["", "agreement between annotators (95 % intervals):"]
-    for name, row in found.items():
+    for name, row in result.items():
         values = ", ".join(
             f"{label} {_number(row[key]['value'])} {_interval(row[key])}"
             for label, key in (

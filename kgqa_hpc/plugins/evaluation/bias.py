@@ -48,7 +48,7 @@ def length_preference(
     For one judge, over the items it has a verdict on; `lengths` (items,) are of their answers. 0.5 is no
     preference; a judge well above people accepts answers for their length.
     """
-    known = verdicts != MISSING
-    sizes = lengths[known]
-    sides = {"judge": verdicts[known] == 1, "people": truth[known]}
+    judged = verdicts != MISSING
+    sizes = lengths[judged]
+    sides = {"judge": verdicts[judged] == 1, "people": truth[judged]}
     return {name: auc(sizes, side, resamples=resamples, seed=seed).to_dict() for name, side in sides.items()}

@@ -35,12 +35,12 @@ class Estimate:
         return asdict(self)
 
 
-def interval_text(one: Mapping[str, Any]) -> str:
+def interval_text(statistic: Mapping[str, Any]) -> str:
     """An Estimate's dictionary in words: `0.500 [0.250, 0.750]`."""
-    if one["value"] is None:
+    if statistic["value"] is None:
         return "undefined"
-    interval = "" if one["low"] is None else f" [{one['low']:.3f}, {one['high']:.3f}]"
-    return f"{one['value']:.3f}{interval}"
+    interval = "" if statistic["low"] is None else f" [{statistic['low']:.3f}, {statistic['high']:.3f}]"
+    return f"{statistic['value']:.3f}{interval}"
 
 
 def estimate(statistic: Statistic, items: int, *, resamples: int = RESAMPLES, seed: int = 0) -> Estimate:
@@ -65,11 +65,11 @@ def estimate_counted(
     if items < 2 or resamples < 1:
         return Estimate(value)
     values = _resampled(statistic, counts, resamples, seed)
-    known = values[~np.isnan(values)]
-    if not len(known):
+    present = values[~np.isnan(values)]
+    if not len(present):
         return Estimate(value, undefined=resamples)
-    low, high = np.quantile(known, ENDS)
-    return Estimate(value, float(low), float(high), resamples - len(known))
+    low, high = np.quantile(present, ENDS)
+    return Estimate(value, float(low), float(high), resamples - len(present))
 
 
 def _resampled(statistic: Statistic, counts: Floats, resamples: int, seed: int) -> Floats:
@@ -100,6 +100,6 @@ def ratio(above: Floats, below: Floats) -> Floats:
 
 def mean_of(values: Floats) -> Statistic:
     """The statistic: mean of `values` (n,); NaN among them are left out."""
-    known = (~np.isnan(values)).astype(np.float64)
+    present = (~np.isnan(values)).astype(np.float64)
     filled = np.nan_to_num(values)
-    return lambda weights: ratio(weights @ filled, weights @ known)
+    return lambda weights: ratio(weights @ filled, weights @ present)

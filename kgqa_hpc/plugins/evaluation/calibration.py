@@ -76,7 +76,11 @@ def calibrate(
         "decision": measure(decided, truth, **sure) if (decided != MISSING).any() else None,
         "panel": _panel(votes, verdicts.judges, truth, sure),
     }
-    errors = {name: one["kappa_error"] for name, one in judges.items() if one["kappa_error"] is not None}
+    errors = {
+        name: measures["kappa_error"]
+        for name, measures in judges.items()
+        if measures["kappa_error"] is not None
+    }
     document["needed"] = needed(len(rows), errors, width)
     return document
 
@@ -113,13 +117,13 @@ def _judge(
 
 def _threshold(scores: Floats, truth: Truth, sure: dict[str, Any]) -> dict[str, Any] | None:
     """The score from which to accept, by kappa; None for a judge with fewer than three different scores."""
-    known = ~np.isnan(scores)
-    if len(np.unique(scores[known])) < 3:
+    present = ~np.isnan(scores)
+    if len(np.unique(scores[present])) < 3:
         return None
 
     def fit(rows: np.ndarray) -> Callable[[np.ndarray], Codes]:
         level = best_threshold(scores[rows], truth[rows])
-        return lambda others: _at(scores[others], level)
+        return lambda unseen: _at(scores[unseen], level)
 
     held_out = out_of_fold(fit, len(truth), sure["seed"])
     return {"accept_from": best_threshold(scores, truth), **measure(held_out, truth, **sure)}
@@ -141,8 +145,8 @@ def out_of_fold(fit: Callable[[np.ndarray], Callable[[np.ndarray], Codes]], item
     """Decide each item by what was fitted to the other folds. `fit(rows)` returns a rule for other rows."""
     fold = np.random.default_rng(seed).permutation(items) % min(FOLDS, items)
     decision = np.full(items, MISSING, dtype=np.int64)
-    for one in range(int(fold.max()) + 1):
-        inside, outside = np.flatnonzero(fold == one), np.flatnonzero(fold != one)
+    for number in range(int(fold.max()) + 1):
+        inside, outside = np.flatnonzero(fold == number), np.flatnonzero(fold != number)
         if len(outside):
             decision[inside] = fit(outside)(inside)
     return decision
@@ -159,7 +163,7 @@ def _panel(
 
     def fit(rows: np.ndarray) -> Callable[[np.ndarray], Codes]:
         weights = log_odds_weights(cast[rows], truth[rows])
-        return lambda others: weighted(cast[others], weights)
+        return lambda unseen: weighted(cast[unseen], weights)
 
     decisions = {**rules(cast), "weighted": out_of_fold(fit, len(truth), sure["seed"])}
     decisions |= {f"{name} alone": cast[:, j] for j, name in enumerate(names)}
@@ -195,14 +199,14 @@ def _best(
     measured: dict[str, Any], decisions: dict[str, Codes], truth: Truth, sure: dict[str, Any]
 ) -> dict[str, Any]:
     """The rule with the highest kappa, the next one that decides otherwise, and the gap between them."""
-    known = [rule for rule, one in measured.items() if one["kappa"]["value"] is not None]
-    if not known:
+    candidates = [rule for rule, measures in measured.items() if measures["kappa"]["value"] is not None]
+    if not candidates:
         return {"best": None, "next": None, "gap": None}
-    ranked = sorted(known, key=lambda rule: -measured[rule]["kappa"]["value"])
+    ranked = sorted(candidates, key=lambda rule: -measured[rule]["kappa"]["value"])
     best = ranked[0]
-    other = next((r for r in ranked[1:] if not np.array_equal(decisions[r], decisions[best])), None)
-    gap = None if other is None else kappa_gap(decisions[best], decisions[other], truth, **sure).to_dict()
-    return {"best": best, "next": other, "gap": gap}
+    second = next((r for r in ranked[1:] if not np.array_equal(decisions[r], decisions[best])), None)
+    gap = None if second is None else kappa_gap(decisions[best], decisions[second], truth, **sure).to_dict()
+    return {"best": best, "next": second, "gap": gap}
 
 
 def render(document: dict[str, Any]) -> str:
@@ -213,14 +217,14 @@ def render(document: dict[str, Any]) -> str:
         **document["judges"],
         **({"(the run's decision)": document["decision"]} if document["decision"] else {}),
     }
-    lines += [_row(name, one) for name, one in rows.items()]
-    for name, one in document["judges"].items():
-        if threshold := one["threshold"]:
+    lines += [_row(name, measures) for name, measures in rows.items()]
+    for name, measures in document["judges"].items():
+        if threshold := measures["threshold"]:
             lines.append(
                 f"{plain_line(name)}: best threshold is a score of {threshold['accept_from']:g} or more; "
                 f"kappa on items it was not fitted to {interval_text(threshold['kappa'])}"
             )
-        longer = one["prefers_longer"]
+        longer = measures["prefers_longer"]
         if longer["judge"]["value"] is not None:
             lines.append(
                 f"{plain_line(name)}: an accepted answer is longer than a rejected one with chance "
@@ -232,39 +236,39 @@ def render(document: dict[str, Any]) -> str:
 
 
 def _head(document: dict[str, Any]) -> list[str]:
-    how = document["matched"]
+    matched = document["matched"]
     lines = [
         f"{document['calibrated_on']:,} of {document['rated']:,} rated pairs have a verdict "
-        f"(matched by id {how['id']:,}, by text {how['text']:,}); people find {document['good']:,} good "
+        f"(matched by id {matched['id']:,}, by text {matched['text']:,}); people find {document['good']:,} good "
         "(minimum of the three answer scores >= 3)"
     ]
-    if how["texts_differ"]:
-        lines.append(f"warning: {how['texts_differ']:,} have the id of a rated pair but another text")
+    if matched["texts_differ"]:
+        lines.append(f"warning: {matched['texts_differ']:,} have the id of a rated pair but another text")
     return [*lines, ""]
 
 
-def _row(name: str, one: dict[str, Any]) -> str:
-    undecided = f"  ({one['undecided']} without a vote)" if one["undecided"] else ""
-    rank = interval_text(one["auc"]) if "auc" in one else ""
+def _row(name: str, measures: dict[str, Any]) -> str:
+    undecided = f"  ({measures['undecided']} without a vote)" if measures["undecided"] else ""
+    rank = interval_text(measures["auc"]) if "auc" in measures else ""
     return (
-        f"{plain_line(name)[:27]:<28}{one['items']:>5}  {interval_text(one['precision']):<22}"
-        f"{interval_text(one['recall']):<22}{interval_text(one['kappa']):<24}{rank}{undecided}".rstrip()
+        f"{plain_line(name)[:27]:<28}{measures['items']:>5}  {interval_text(measures['precision']):<22}"
+        f"{interval_text(measures['recall']):<22}{interval_text(measures['kappa']):<24}{rank}{undecided}".rstrip()
     )
 
 
 def _panel_lines(panel: dict[str, Any]) -> list[str]:
     lines = ["", f"{'rule':<28}{'n':>5}  {'precision':<22}{'recall':<22}kappa"]
-    lines += [_row(name, one) for name, one in panel["rules"].items()]
+    lines += [_row(name, measures) for name, measures in panel["rules"].items()]
     if panel["best"]:
         block = json.dumps(panel["decide"], ensure_ascii=True)
         lines += ["", _recommendation(panel), f"In the run's configuration: dataset: {{decide: {block}}}"]
-    for name, one in panel["alone"].items():
-        alone = f"alone rejects {one['rejects_alone']:,}, alone accepts {one['accepts_alone']:,}"
+    for name, measures in panel["alone"].items():
+        alone = f"alone rejects {measures['rejects_alone']:,}, alone accepts {measures['accepts_alone']:,}"
         lines.append(f"{plain_line(name)}: {alone}")
     agreement = panel["agreement"]
     parts = {"alpha": "krippendorff_alpha", "Fleiss' kappa": "fleiss_kappa", "AC1": "gwet_ac1"}
-    shown = ", ".join(f"{label} {interval_text(agreement[key])}" for label, key in parts.items())
-    return [*lines, f"agreement of the judges: {shown}"]
+    parts_text = ", ".join(f"{label} {interval_text(agreement[key])}" for label, key in parts.items())
+    return [*lines, f"agreement of the judges: {parts_text}"]
 
 
 def _recommendation(panel: dict[str, Any]) -> str:
@@ -273,12 +277,12 @@ def _recommendation(panel: dict[str, Any]) -> str:
         unknown = [name for name, rule in panel["rules"].items() if rule["kappa"]["value"] is None]
         if len(unknown) == len(panel["rules"]) - 1:
             return f"No rule is recommended: kappa is known for {best} alone. More ratings are needed."
-        rest = f"kappa of {plain_line(', '.join(unknown))} is unknown; " if unknown else ""
-        return f"Best rule: {best}; {rest}the others decide the same."
+        caveat = f"kappa of {plain_line(', '.join(unknown))} is unknown; " if unknown else ""
+        return f"Best rule: {best}; {caveat}the others decide the same."
     gap = panel["gap"]
     noise = gap["low"] is None or gap["low"] <= 0
-    told = "which is noise at this number of ratings" if noise else "more than noise"
-    return f"Best rule: {best}; its kappa is {interval_text(gap)} above that of {plain_line(panel['next'])}, {told}."
+    verdict = "which is noise at this number of ratings" if noise else "more than noise"
+    return f"Best rule: {best}; its kappa is {interval_text(gap)} above that of {plain_line(panel['next'])}, {verdict}."
 
 
 def _needed(need: dict[str, Any]) -> list[str]:
@@ -286,9 +290,9 @@ def _needed(need: dict[str, Any]) -> list[str]:
         f"{need['ratings']} ratings give kappa ± {need['half_width']:.2f}; ± {need['width']:.2f} needs about "
         f"{ceil(need['needed'] / 10) * 10} (95 %, planned for balanced shares)."
     ]
-    for name, one in need["judges"].items():
+    for name, requirement in need["judges"].items():
         lines.append(
-            f"At the agreement of {plain_line(name)}: ± {one['half_width']:.2f} now, "
-            f"± {need['width']:.2f} with {one['needed']}."
+            f"At the agreement of {plain_line(name)}: ± {requirement['half_width']:.2f} now, "
+            f"± {need['width']:.2f} with {requirement['needed']}."
         )
     return lines

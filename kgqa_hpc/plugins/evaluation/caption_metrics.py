@@ -60,7 +60,7 @@ def caption_scorer(predictions: Sequence[str], references: Sequence[str]) -> Cap
 
     both = [*predictions, *references]
     captions: dict[int, Any] = {i: [{"caption": _one_line(text)}] for i, text in enumerate(both)}
-    lines = [found[0] for found in PTBTokenizer().tokenize(captions).values()]
+    lines = [words[0] for words in PTBTokenizer().tokenize(captions).values()]
     if len(lines) != len(both):
         raise OSError(f"the tokenizer gave {len(lines)} of {len(both)} lines")
     return CaptionScorer(tuple(lines[: len(predictions)]), tuple(lines[len(predictions) :]), Meteor())

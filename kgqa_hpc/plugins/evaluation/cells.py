@@ -45,8 +45,8 @@ def read_csv(path: Path, *needed: str) -> tuple[list[str], Iterator[tuple[int, d
     is missing, one is there twice (in any case), a row has another length.
     """
     text = _text(path)
-    first = text.partition("\n")[0]
-    delimiter = ";" if first.count(";") > first.count(",") else ","
+    header_line = text.partition("\n")[0]
+    delimiter = ";" if header_line.count(";") > header_line.count(",") else ","
     csv.field_size_limit(LARGEST_CELL)
     reader = csv.reader(io.StringIO(text, newline=""), delimiter=delimiter, strict=True)
     try:

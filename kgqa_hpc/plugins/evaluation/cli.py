@@ -228,11 +228,17 @@ def diversity(
             help="Folder of an embedding model, for topics and Vendi score (needs the extra embeddings)."
         ),
     ] = None,
+    out: Annotated[
+        Path | None,
+        typer.Option(
+            help="Folder for type_token.svg and, with the extra umap, topics.svg (needs the extra report)."
+        ),
+    ] = None,
     seed: Annotated[int, typer.Option(help="Of samples and topics.")] = 0,
     as_json: AsJson = False,
 ) -> None:
     """How varied the accepted questions are: distinct-n, self-BLEU, Vendi score, topics."""
     from kgqa_hpc.plugins.evaluation import variety as room
 
-    document = room.variety(run, against, field=field, topics=topics, seed=seed, model=model)
+    document = room.variety(run, against, field=field, topics=topics, seed=seed, model=model, figures=out)
     print_result(document, room.render(document), as_json)

@@ -65,9 +65,9 @@ def mann_whitney(first: ArrayLike, second: ArrayLike) -> tuple[float, float]:
     """U of the first sample and its two-sided p (normal approximation with ties and continuity)."""
     from scipy.stats import mannwhitneyu
 
-    found = mannwhitneyu(first, second, alternative="two-sided", method="asymptotic")
+    result = mannwhitneyu(first, second, alternative="two-sided", method="asymptotic")
     # Without any difference between any two values there is nothing to test.
-    return float(found.statistic), 1.0 if np.isnan(found.pvalue) else float(found.pvalue)
+    return float(result.statistic), 1.0 if np.isnan(result.pvalue) else float(result.pvalue)
 
 
 def cliffs_delta(first: ArrayLike, second: ArrayLike) -> float:
@@ -105,31 +105,31 @@ def compare(scores: Mapping[str, ArrayLike], *, paired: bool) -> list[Comparison
     `scores` maps a variant to its scores; with `paired` row i of all is the same anchor. The first of equal
     means is the best. Raises ValueError for fewer than two variants or rows that cannot be pairs.
     """
-    values = {name: np.asarray(one, dtype=np.float64) for name, one in scores.items()}
-    if len(values) < 2 or not all(len(one) for one in values.values()):
+    values = {name: np.asarray(numbers, dtype=np.float64) for name, numbers in scores.items()}
+    if len(values) < 2 or not all(len(numbers) for numbers in values.values()):
         raise ValueError("a comparison needs two variants with scores")
-    if paired and len({len(one) for one in values.values()}) > 1:
+    if paired and len({len(numbers) for numbers in values.values()}) > 1:
         raise ValueError(
             "paired scores need the same anchors, but the variants have different numbers of them"
         )
     ordered = sorted(values, key=lambda name: -values[name].mean())
-    best, others = ordered[0], ordered[1:]
-    tests = [mann_whitney(values[best], values[other]) for other in others]
-    pairs = [wilcoxon_signed_rank(values[best], values[other]) if paired else None for other in others]
+    best, rivals = ordered[0], ordered[1:]
+    tests = [mann_whitney(values[best], values[rival]) for rival in rivals]
+    pairs = [wilcoxon_signed_rank(values[best], values[rival]) if paired else None for rival in rivals]
     corrected = holm([p for _, p in tests])
-    corrected_pairs = holm([p for p in pairs if p is not None]) if paired else [None] * len(others)
+    corrected_pairs = holm([p for p in pairs if p is not None]) if paired else [None] * len(rivals)
     return [
         Comparison(
             best,
-            other,
+            rival,
             *tests[i],
             corrected[i],
-            cliffs_delta(values[best], values[other]),
-            float(values[best].mean() - values[other].mean()),
+            cliffs_delta(values[best], values[rival]),
+            float(values[best].mean() - values[rival].mean()),
             pairs[i],
             corrected_pairs[i],
         )
-        for i, other in enumerate(others)
+        for i, rival in enumerate(rivals)
     ]
 
 
@@ -148,11 +148,11 @@ def recommendation(comparisons: Sequence[Comparison]) -> str:
             f"Cliff's delta {nearest.delta:.2f})."
         )
     names = ", ".join(c.other for c in noise)
-    rest = "no variant is told from it" if len(noise) == len(comparisons) else "the others are lower"
+    remark = "no variant is told from it" if len(noise) == len(comparisons) else "the others are lower"
     return (
         f"{best} has the highest mean, but its difference from {names} is noise at this number of anchors "
         f"(up to {max(c.difference for c in noise):.2g}; p >= {min(map(_decisive, noise)):.2g} after Holm): take "
-        f"whichever of them costs least, or compare them on more anchors; {rest}."
+        f"whichever of them costs least, or compare them on more anchors; {remark}."
     )
 
 

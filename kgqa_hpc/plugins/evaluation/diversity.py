@@ -43,9 +43,9 @@ def type_token_curve(texts: Sequence[str], points: int = 50, seed: int = 0) -> l
     tokens = 0
     marks = {int(mark) for mark in np.linspace(1, len(texts), min(points, len(texts)))}
     for read, position in enumerate(order, start=1):
-        found = words(texts[position])
-        tokens += len(found)
-        seen.update(found)
+        text_words = words(texts[position])
+        tokens += len(text_words)
+        seen.update(text_words)
         if read in marks and tokens:
             curve.append((tokens, len(seen) / tokens))
     return curve
@@ -63,13 +63,13 @@ def self_bleu(texts: Sequence[str], *, sample: int = 500, seed: int = 0) -> floa
     if len(chosen) < 2:
         return None
     tokens = [words(texts[i]) for i in chosen]
-    grams = [[Counter(_ngrams(one, n)) for n in range(1, ORDER + 1)] for one in tokens]
-    tops = [_two_highest([one[n] for one in grams]) for n in range(ORDER)]
-    lengths = np.sort([len(one) for one in tokens])
+    grams = [[Counter(_ngrams(text_tokens, n)) for n in range(1, ORDER + 1)] for text_tokens in tokens]
+    tops = [_two_highest([text_tokens[n] for text_tokens in grams]) for n in range(ORDER)]
+    lengths = np.sort([len(text_tokens) for text_tokens in tokens])
     scores = []
-    for i, one in enumerate(grams):
-        correct = [_clipped(i, one[n], tops[n]) for n in range(ORDER)]
-        total = [one[n].total() for n in range(ORDER)]
+    for i, text_tokens in enumerate(grams):
+        correct = [_clipped(i, text_tokens[n], tops[n]) for n in range(ORDER)]
+        total = [text_tokens[n].total() for n in range(ORDER)]
         size = len(tokens[i])
         nearest = _nearest_other(lengths, size)
         bleu = BLEU.compute_bleu(correct, total, size, nearest, smooth_method="exp", effective_order=True)
@@ -89,8 +89,8 @@ def vendi_score(vectors: Floats) -> float | None:
         return None
     gram = rows @ rows.T if rows.shape[0] <= rows.shape[1] else rows.T @ rows
     values = np.linalg.eigvalsh(gram / len(rows))
-    kept = values[values > 1e-12]
-    return float(np.exp(-(kept * np.log(kept)).sum()))
+    positive = values[values > 1e-12]
+    return float(np.exp(-(positive * np.log(positive)).sum()))
 
 
 def drawn(texts: int, number: int, seed: int) -> np.ndarray:
@@ -106,12 +106,12 @@ def _ngrams(tokens: list[str], n: int) -> list[tuple[str, ...]]:
 
 def _two_highest(grams: list[_Grams]) -> dict[tuple[str, ...], tuple[int, int, int]]:
     """For each n-gram the highest count in one text, which text, and the highest count in another one."""
-    found: dict[tuple[str, ...], tuple[int, int, int]] = {}
-    for i, one in enumerate(grams):
-        for gram, count in one.items():
-            high, owner, second = found.get(gram, (0, -1, 0))
-            found[gram] = (count, i, high) if count > high else (high, owner, max(second, count))
-    return found
+    highest: dict[tuple[str, ...], tuple[int, int, int]] = {}
+    for i, counts in enumerate(grams):
+        for gram, count in counts.items():
+            high, owner, second = highest.get(gram, (0, -1, 0))
+            highest[gram] = (count, i, high) if count > high else (high, owner, max(second, count))
+    return highest
 
 
 def _clipped(i: int, grams: _Grams, tops: dict[tuple[str, ...], tuple[int, int, int]]) -> int:
@@ -124,9 +124,9 @@ def _clipped(i: int, grams: _Grams, tops: dict[tuple[str, ...], tuple[int, int, 
 
 def _nearest_other(lengths: np.ndarray, size: int) -> int:
     """The length nearest to `size` among the others; of two the shorter. Its own is once among `lengths`."""
-    left, right = np.searchsorted(lengths, size, side="left"), np.searchsorted(lengths, size, side="right")
-    if right - left > 1:
+    begin, right = np.searchsorted(lengths, size, side="left"), np.searchsorted(lengths, size, side="right")
+    if right - begin > 1:
         return size
-    around = [int(lengths[left - 1])] if left > 0 else []
+    around = [int(lengths[begin - 1])] if begin > 0 else []
     around += [int(lengths[right])] if right < len(lengths) else []
     return min(around, key=lambda length: (abs(length - size), length))

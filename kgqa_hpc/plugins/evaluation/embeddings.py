@@ -32,8 +32,8 @@ def embed(folder: Path, texts: Sequence[str], progress: Progress | None = None) 
     rows: list[Any] = [None] * len(texts)
     with torch.inference_mode():
         for start in range(0, len(texts), BATCH):
-            places = order[start : start + BATCH]
-            chosen = [texts[place] for place in places]
+            positions = order[start : start + BATCH]
+            chosen = [texts[position] for position in positions]
             batch = tokenizer(
                 chosen, padding=True, truncation=True, max_length=_longest(model), return_tensors="pt"
             )
@@ -42,10 +42,10 @@ def embed(folder: Path, texts: Sequence[str], progress: Progress | None = None) 
             mask = batch["attention_mask"].unsqueeze(-1).to(hidden.dtype)
             means = (hidden * mask).sum(1) / mask.sum(1).clamp(min=1)
             unit = torch.nn.functional.normalize(means.double(), dim=1).cpu().numpy()
-            for place, row in zip(places, unit, strict=True):
-                rows[place] = row
+            for position, row in zip(positions, unit, strict=True):
+                rows[position] = row
             if progress is not None:
-                progress(start + len(places), len(texts), "embeddings")
+                progress(start + len(positions), len(texts), "embeddings")
     return np.array(rows, dtype=np.float64).reshape(len(texts), -1)
 
 

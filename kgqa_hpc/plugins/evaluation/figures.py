@@ -77,7 +77,11 @@ def rating_figures(ratings: Ratings, folder: Path) -> list[Path]:
     """
     make_folder(folder)
     groups = rating_groups(ratings)
-    sides = {name: one for name, one in groups.items() if len(one) and (len(groups) == 1 or name != "all")}
+    sides = {
+        name: triples
+        for name, triples in groups.items()
+        if len(triples) and (len(groups) == 1 or name != "all")
+    }
     criteria = ratings.criteria
     width = 1.2 + 1.5 * len(criteria)
     return [
@@ -119,14 +123,14 @@ def _violins(figure: Figure, groups: Groups, criteria: Sequence[str]) -> None:
 
 def _placed(groups: Groups, criteria: Sequence[str]) -> list[tuple[float, str, str, np.ndarray]]:
     """Where each criterion's values of each group stand; groups side by side."""
-    found = []
+    points = []
     for i, criterion in enumerate(criteria):
         for j, (name, scores) in enumerate(groups.items()):
             values = scores[criterion].dropna().to_numpy()
             if len(values):
-                place = i + (j - (len(groups) - 1) / 2) * 0.8 / len(groups)
-                found.append((place, name, COLOURS[name], values))
-    return found
+                position = i + (j - (len(groups) - 1) / 2) * 0.8 / len(groups)
+                points.append((position, name, COLOURS[name], values))
+    return points
 
 
 def _finish(axes: Axes, groups: Groups, criteria: Sequence[str]) -> None:
@@ -149,19 +153,19 @@ def _finish(axes: Axes, groups: Groups, criteria: Sequence[str]) -> None:
 def _answer(figure: Figure, groups: Groups) -> None:
     """Minimum and rounded average of the answer's three scores: bars, and the share with at least so much."""
     panels: Any = figure.subplots(1, 2, sharey=True)
-    found = {name: answer_triples(scores) for name, scores in groups.items()}
-    triples = {name: three for name, three in found.items() if len(three)}
+    by_group = {name: answer_triples(scores) for name, scores in groups.items()}
+    triples = {name: three for name, three in by_group.items() if len(three)}
     kinds = {
         "minimum": {name: three.min(axis=1) for name, three in triples.items()},
         "rounded average": {name: np.rint(three.mean(axis=1)) for name, three in triples.items()},
     }
-    for axes, (title, each) in zip(panels, kinds.items(), strict=True):
-        for j, (name, scores) in enumerate(each.items()):
+    for axes, (title, kind_triples) in zip(panels, kinds.items(), strict=True):
+        for j, (name, scores) in enumerate(kind_triples.items()):
             width = 0.8 / len(groups)
-            places = np.array(LEVELS) + (j - (len(groups) - 1) / 2) * width
+            positions = np.array(LEVELS) + (j - (len(groups) - 1) / 2) * width
             shares = [100 * float((scores == k).mean()) for k in LEVELS]
             label = f"{name} (n = {len(groups[name])})"
-            axes.bar(places, shares, width=width, color=COLOURS[name], alpha=0.55, label=label)
+            axes.bar(positions, shares, width=width, color=COLOURS[name], alpha=0.55, label=label)
             cumulated = [100 * float((scores >= k).mean()) for k in LEVELS]
             axes.plot(LEVELS, cumulated, color=COLOURS[name], marker="o", markersize=4)
             _shares(axes, cumulated, TEXT_COLOURS[name], right=j == 0)
@@ -249,9 +253,15 @@ def _score_boxes(
         box.set(facecolor=ACCEPTED if name == best else NEUTRAL, alpha=0.55)
     low, top = float(levels[0]), float(levels[-1])
     step = 0.09 * max(top - low, 1.0)
-    for rank, one in enumerate(comparisons[:SHOWN]):
+    for rank, comparison in enumerate(comparisons[:SHOWN]):
         height = top + (rank + 1) * step
-        _bracket(axes, names.index(one.best) + 1, names.index(one.other) + 1, height, one.p_holm)
+        _bracket(
+            axes,
+            names.index(comparison.best) + 1,
+            names.index(comparison.other) + 1,
+            height,
+            comparison.p_holm,
+        )
     axes.set_ylim(low - step / 2, top + (min(len(comparisons), SHOWN) + 1) * step)
     axes.set_yticks([tick for tick in axes.get_yticks() if low <= tick <= top])
     axes.set_ylabel("score (diamond: mean)")

@@ -26,8 +26,8 @@ def grounding(records: Iterable[Mapping[str, Any]], where: str) -> dict[str, Any
         if relevant is None:
             continue
         counts[relevant] += 1
-        for what in quotes:
-            quotes[what] += record.get(f"quotes_{what}") or 0
+        for quote_kind in quotes:
+            quotes[quote_kind] += record.get(f"quotes_{quote_kind}") or 0
     if not counts:
         raise InputError(f"{where}: no record has relevant_documents", "the step ground adds them")
     pairs = counts.total()

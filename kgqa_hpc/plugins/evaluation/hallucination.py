@@ -29,9 +29,9 @@ def reduction(before: Mapping[str, float], after: Mapping[str, float]) -> dict[s
     if before.keys() != after.keys() or not before:
         raise ValueError("the rates before and after must be of the same judges")
     factors = {judge: before[judge] / after[judge] if after[judge] else None for judge in before}
-    known = [factor for factor in factors.values() if factor is not None]
+    finite = [factor for factor in factors.values() if factor is not None]
     mean_before, mean_after = (sum(rates.values()) / len(rates) for rates in (before, after))
-    mean_of_factors = sum(known) / len(known) if len(known) == len(factors) else None
+    mean_of_factors = sum(finite) / len(finite) if len(finite) == len(factors) else None
     ratio_of_means = mean_before / mean_after if mean_after else None
     return {
         "before": dict(before),
@@ -59,15 +59,17 @@ def audit(
     votes, judges = _both(before, after)
     if panel is not None:
         _require_others(judges, (before, after), panel)
-    first, second = (_rates(one, judges) for one in votes)
-    found = reduction(*({name: value.value or 0.0 for name, value in one.items()} for one in (first, second)))
+    first, second = (_rates(rates, judges) for rates in votes)
+    reduced = reduction(
+        *({name: value.value or 0.0 for name, value in rates.items()} for rates in (first, second))
+    )
     intervals = _intervals(votes, resamples, seed)
     return {
-        **found,
+        **reduced,
         "pairs": {"before": len(votes[0]), "after": len(votes[1])},
         "intervals": {
-            "before": {name: [one.low, one.high] for name, one in first.items()},
-            "after": {name: [one.low, one.high] for name, one in second.items()},
+            "before": {name: [rates.low, rates.high] for name, rates in first.items()},
+            "after": {name: [rates.low, rates.high] for name, rates in second.items()},
             **intervals,
         },
         "panel_checked": panel is not None,
@@ -76,13 +78,13 @@ def audit(
 
 def _both(before: Path, after: Path) -> tuple[tuple[Codes, Codes], tuple[str, ...]]:
     """The votes of both audits, judges in the same order. Raises InputError when they are not the same judges."""
-    (first, judges), (second, others) = read_votes(before), read_votes(after)
-    if set(judges) != set(others):
+    (first, judges), (second, later_judges) = read_votes(before), read_votes(after)
+    if set(judges) != set(later_judges):
         raise InputError(
-            f"{before} was judged by {', '.join(judges)}, {after} by {', '.join(others)}",
+            f"{before} was judged by {', '.join(judges)}, {after} by {', '.join(later_judges)}",
             "audit both with the same judges",
         )
-    return (first, second[:, [others.index(name) for name in judges]]), judges
+    return (first, second[:, [later_judges.index(name) for name in judges]]), judges
 
 
 def _rates(votes: Codes, judges: tuple[str, ...]) -> dict[str, Estimate]:
@@ -104,32 +106,32 @@ def _require_others(judges: tuple[str, ...], audits: tuple[Path, Path], panel: P
 
 def _models(source: Path, judges: tuple[str, ...] | None) -> set[str]:
     """The models behind a source's verdicts; a judge's name where its records do not tell."""
-    found: set[str] = set()
+    models: set[str] = set()
     for record in records(source):
         engines = (record.get("provenance") or {}).get("engine") or {}
         for name in record.get("verdicts") or {}:
             if judges is None or name in judges:
-                found.add((engines.get(name) or {}).get("model") or name)
-    return found
+                models.add((engines.get(name) or {}).get("model") or name)
+    return models
 
 
 def _intervals(votes: tuple[Codes, Codes], resamples: int, seed: int) -> dict[str, list[float] | None]:
     """95 % intervals of both summaries: pairs are drawn anew, with all their verdicts, in each audit by itself."""
     rng = np.random.default_rng(seed)
-    drawn = [np.stack([_drawn_rates(one, rng) for _ in range(resamples)]) for one in votes]
+    drawn = [np.stack([_drawn_rates(codes, rng) for _ in range(resamples)]) for codes in votes]
     with np.errstate(divide="ignore", invalid="ignore"):
         summaries: dict[str, Callable[[Floats, Floats], Floats]] = {
             "mean_of_factors": lambda a, b: (a / b).mean(axis=1),
             "ratio_of_means": lambda a, b: a.mean(axis=1) / b.mean(axis=1),
         }
         values = {name: summary(*drawn) for name, summary in summaries.items()}
-    return {name: _quantiles(one) for name, one in values.items()}
+    return {name: _quantiles(draws) for name, draws in values.items()}
 
 
 def _drawn_rates(votes: Codes, rng: np.random.Generator) -> Floats:
     sample = votes[rng.integers(0, len(votes), len(votes))]
-    known = np.maximum((sample != MISSING).sum(axis=0), 1)
-    rates: Floats = (sample == 0).sum(axis=0) / known
+    judged = np.maximum((sample != MISSING).sum(axis=0), 1)
+    rates: Floats = (sample == 0).sum(axis=0) / judged
     return rates
 
 
@@ -137,7 +139,7 @@ def _quantiles(values: Floats) -> list[float] | None:
     """None where a resample has no hallucination left, for then the factor has no upper end."""
     if not np.isfinite(values).all():
         return None
-    return [float(one) for one in np.quantile(values, ENDS)]
+    return [float(quantile) for quantile in np.quantile(values, ENDS)]
 
 
 def render(document: dict[str, Any]) -> str:
@@ -155,12 +157,12 @@ def render(document: dict[str, Any]) -> str:
         ("ratio_of_means", "ratio of the mean rates"),
     ):
         interval = document["intervals"][name]
-        known = (
+        reductions = (
             "no upper end: some resamples have none left"
             if interval is None
             else f"{interval[0]:.1f} to {interval[1]:.1f}"
         )
-        lines.append(f"{words}: {_times(document[name])} (95 %: {known})")
+        lines.append(f"{words}: {_times(document[name])} (95 %: {reductions})")
     if not document["panel_checked"]:
         lines.append("Nobody checked that these judges did not clean: give the run that cleaned as --panel.")
     return "\n".join(lines)

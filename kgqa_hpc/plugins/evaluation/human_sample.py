@@ -69,14 +69,14 @@ def draw_sample(
         needed = 2 * aim.pairs
     except ValueError as problem:
         raise InputError(f"power calculation: {problem}") from None
-    wanted = needed if number is None else number
+    size = needed if number is None else number
     names, codes = _strata(source, by, where)
-    if wanted < 1 or not len(codes):
+    if size < 1 or not len(codes):
         raise InputError(f"{source}: nothing to sample", "ask for a pair or more, of a dataset that has some")
     counts = np.bincount(codes, minlength=len(names))
     population = Counter({name: int(n) for name, n in zip(names, counts, strict=True)})
     rng = np.random.default_rng(seed)
-    quotas = _quotas(population, wanted, rng)
+    quotas = _quotas(population, size, rng)
     rows = list(_rows(source, set(_choose(codes, names, quotas, rng).tolist()), by, where))
     drawn = [rows[i] for i in rng.permutation(len(rows))]
     key = sheet.with_suffix(".key.csv")
@@ -107,26 +107,26 @@ def share_out(sizes: list[int], total: int) -> list[int]:
 
     Adds up to min(total, sum(sizes)).
     """
-    left = min(total, sum(sizes))
-    level, places = 0, [0] * len(sizes)
-    while left:
+    remaining = min(total, sum(sizes))
+    level, quotas = 0, [0] * len(sizes)
+    while remaining:
         open_ = [i for i, size in enumerate(sizes) if size > level]
-        step = min(left // len(open_), min(sizes[i] for i in open_) - level)
+        step = min(remaining // len(open_), min(sizes[i] for i in open_) - level)
         if step == 0:  # fewer places left than strata
-            return [place + (i in open_[:left]) for i, place in enumerate(places)]
+            return [quota + (i in open_[:remaining]) for i, quota in enumerate(quotas)]
         level += step
-        left -= step * len(open_)
-        places = [min(size, level) for size in sizes]
-    return places
+        remaining -= step * len(open_)
+        quotas = [min(size, level) for size in sizes]
+    return quotas
 
 
-def _strata(source: Path, by: str, where: str | None) -> tuple[list[Stratum], np.ndarray]:
+def _strata(source: Path, by: str, condition: str | None) -> tuple[list[Stratum], np.ndarray]:
     """The strata there are, sorted, and the position of each record's stratum among them."""
-    found: dict[Stratum, int] = {}
-    codes = [found.setdefault(_stratum(record, by), len(found)) for record in records(source, where)]
-    names = sorted(found)
-    place = np.array([names.index(name) for name in found], dtype=np.int64)
-    return names, place[codes] if codes else np.empty(0, dtype=np.int64)
+    numbers: dict[Stratum, int] = {}
+    codes = [numbers.setdefault(_stratum(record, by), len(numbers)) for record in records(source, condition)]
+    names = sorted(numbers)
+    ranks = np.array([names.index(name) for name in numbers], dtype=np.int64)
+    return names, ranks[codes] if codes else np.empty(0, dtype=np.int64)
 
 
 def _stratum(record: dict[str, Any], by: str) -> Stratum:
@@ -138,7 +138,7 @@ def _stratum(record: dict[str, Any], by: str) -> Stratum:
     return bool(record.get("accepted", True)), group_of(record, by)
 
 
-def _quotas(population: Counter[Stratum], wanted: int, rng: np.random.Generator) -> dict[Stratum, int]:
+def _quotas(population: Counter[Stratum], size: int, rng: np.random.Generator) -> dict[Stratum, int]:
     """Halves for accepted and rejected (one gives way where the other has too few), evenly over the strata.
 
     Which strata get a place more where it does not come out even is drawn.
@@ -146,9 +146,9 @@ def _quotas(population: Counter[Stratum], wanted: int, rng: np.random.Generator)
     sides = [[s for s in sorted(population) if s[0] is side] for side in (True, False)]
     totals = [sum(population[s] for s in side) for side in sides]
     quotas: dict[Stratum, int] = {}
-    for side, places in zip(sides, share_out(totals, wanted), strict=True):
+    for side, quotas_of_side in zip(sides, share_out(totals, size), strict=True):
         side = [side[i] for i in rng.permutation(len(side))]
-        quotas |= dict(zip(side, share_out([population[s] for s in side], places), strict=True))
+        quotas |= dict(zip(side, share_out([population[s] for s in side], quotas_of_side), strict=True))
     return quotas
 
 
@@ -163,9 +163,9 @@ def _choose(
 
 
 def _rows(
-    source: Path, chosen: set[int], by: str, where: str | None
+    source: Path, chosen: set[int], by: str, condition: str | None
 ) -> Iterator[tuple[Stratum, dict[str, Any]]]:
-    for position, record in enumerate(records(source, where)):
+    for position, record in enumerate(records(source, condition)):
         if position in chosen:
             yield _stratum(record, by), record
 
@@ -176,14 +176,14 @@ def _sheet_row(record: dict[str, Any], show: Sequence[str]) -> list[object]:
             f"record {record['id']!r} has no column {missing[0]!r}", f"it has: {', '.join(record)}"
         )
     empty = [""] * (len(SHEET) - 3)
-    shown = ["" if record[column] is None else str(record[column]) for column in show]
-    return [record["id"], record["question"], record["answer"], *empty, *shown]
+    cells = ["" if record[column] is None else str(record[column]) for column in show]
+    return [record["id"], record["question"], record["answer"], *empty, *cells]
 
 
 def _key_row(
     row: tuple[Stratum, dict[str, Any]], population: Counter[Stratum], quotas: dict[Stratum, int]
 ) -> list[object]:
     stratum, record = row
-    size, taken = population[stratum], quotas[stratum]
+    size, drawn = population[stratum], quotas[stratum]
     accepted = "true" if stratum[0] else "false"
-    return [record["id"], accepted, stratum[1], size, f"{size / taken:.6g}", record.get("reason") or ""]
+    return [record["id"], accepted, stratum[1], size, f"{size / drawn:.6g}", record.get("reason") or ""]

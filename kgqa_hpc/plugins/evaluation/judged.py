@@ -58,12 +58,12 @@ def wilson(part: int, whole: int) -> Estimate:
 
 def kappa_statistic(decision: Codes, truth: Truth) -> Statistic:
     """Cohen's kappa of decisions and truth over weighted items."""
-    known = (decision != MISSING).astype(np.float64)
-    yes, good = (decision == 1) * known, truth * known
-    right = ((decision == 1) == truth) * known
+    judged = (decision != MISSING).astype(np.float64)
+    yes, good = (decision == 1) * judged, truth * judged
+    right = ((decision == 1) == truth) * judged
 
     def statistic(weights: Floats) -> Floats:
-        size = weights @ known
+        size = weights @ judged
         accepted, positive = weights @ yes, weights @ good
         chance = accepted * positive + (size - accepted) * (size - positive)
         return ratio((weights @ right) * size - chance, size**2 - chance)
@@ -84,13 +84,13 @@ def auc(scores: Floats, truth: Truth, *, resamples: int = RESAMPLES, seed: int =
 
     Undefined when all known items are good or all are bad.
     """
-    known = ~np.isnan(scores)
-    levels, place = np.unique(scores[known], return_inverse=True)
+    present = ~np.isnan(scores)
+    levels, ranks = np.unique(scores[present], return_inverse=True)
     good = np.zeros((len(scores), len(levels)))
     bad = good.copy()
-    rows = np.flatnonzero(known)
-    good[rows, place] = truth[known]
-    bad[rows, place] = ~truth[known]
+    rows = np.flatnonzero(present)
+    good[rows, ranks] = truth[present]
+    bad[rows, ranks] = ~truth[present]
 
     def statistic(weights: Floats) -> Floats:
         above, below = weights @ good, weights @ bad

@@ -44,20 +44,20 @@ def read_judged(source: Path, ids: Sequence[str]) -> dict[str, Floats]:
 
     Raises InputError when no record is one of the ids with scores.
     """
-    place = {one: at for at, one in enumerate(ids)}
-    found: dict[str, Floats] = {}
+    row_of = {item_id: at for at, item_id in enumerate(ids)}
+    by_column: dict[str, Floats] = {}
     for record in records(source):
-        at, features = place.get(record["id"]), record.get("features") or {}
+        at, features = row_of.get(record["id"]), record.get("features") or {}
         for judge in _judges(features) if at is not None else ():
             scores = {aspect: float(features[f"{judge}_{aspect}"]) for aspect in ASPECTS}
             for name, score in {**scores, MEAN: sum(scores.values()) / len(scores)}.items():
-                found.setdefault(f"{judge}_{name}", np.full(len(ids), np.nan))[at] = score
-    if not found:
+                by_column.setdefault(f"{judge}_{name}", np.full(len(ids), np.nan))[at] = score
+    if not by_column:
         raise InputError(
             f"{source}: scores none of these references",
             "judge the file that --joined writes (configs/judge_predictions.yaml)",
         )
-    return found
+    return by_column
 
 
 def _judges(features: dict[str, Any]) -> list[str]:

@@ -29,8 +29,8 @@ def label_table(source: Path, columns: Sequence[str], *, seed: int = 0) -> dict[
     if len(columns) < 2:
         raise InputError(f"--column {columns[0]}: one column", "name two or more that are to be compared")
     rows = [[record.get(column) for column in columns] for record in records(source)]
-    for place, column in enumerate(columns):
-        if all(row[place] is None for row in rows):
+    for index, column in enumerate(columns):
+        if all(row[index] is None for row in rows):
             raise InputError(f"{source}: no record has a label in {column}", "name a column of its records")
     labels = sorted({str(label) for row in rows for label in row if label is not None})
     number = {label: code for code, label in enumerate(labels)}
@@ -39,7 +39,7 @@ def label_table(source: Path, columns: Sequence[str], *, seed: int = 0) -> dict[
     return {
         "records": len(rows),
         "labels": labels,
-        "columns": {column: _counted(votes, place) for place, column in enumerate(columns)},
+        "columns": {column: _counted(votes, index) for index, column in enumerate(columns)},
         "confusion": [_confusion(votes, a, b) for a, b in combinations(range(len(columns)), 2)],
         "agreement": agreement_table(votes, seed=seed),
     }
@@ -48,32 +48,34 @@ def label_table(source: Path, columns: Sequence[str], *, seed: int = 0) -> dict[
 def render(document: dict[str, Any]) -> str:
     """The table as text; in a confusion the rows are the labels of the first column."""
     labels, columns = document["labels"], document["columns"]
-    rows = [[label, *(one["labels"][label] for one in columns.values())] for label in labels]
-    missing = ["missing", *(one["missing"] for one in columns.values())]
+    rows = [[label, *(entry["labels"][label] for entry in columns.values())] for label in labels]
+    missing = ["missing", *(entry["missing"] for entry in columns.values())]
     lines = [f"{document['records']:,} records", "", *_aligned([["label", *columns], *rows, missing])]
-    for one in document["confusion"]:
-        first, second = one["columns"]
-        rows = [[label, *(one["counts"][label][other] for other in labels)] for label in labels]
-        lines += ["", f"rows {first}, columns {second}; {one['missing']:,} without two labels"]
+    for entry in document["confusion"]:
+        first, second = entry["columns"]
+        rows = [
+            [label, *(entry["counts"][label][second_label] for second_label in labels)] for label in labels
+        ]
+        lines += ["", f"rows {first}, columns {second}; {entry['missing']:,} without two labels"]
         lines += _aligned([["", *labels], *rows])
     return "\n".join([*lines, "", *coefficients(document["agreement"])])
 
 
-def _counted(votes: Votes, place: int) -> dict[str, Any]:
-    found = Counter(votes.codes[:, place].tolist())
+def _counted(votes: Votes, column: int) -> dict[str, Any]:
+    counts = Counter(votes.codes[:, column].tolist())
     return {
-        "labels": {label: found[code] for code, label in enumerate(votes.categories)},
-        "missing": found[MISSING],
+        "labels": {label: counts[code] for code, label in enumerate(votes.categories)},
+        "missing": counts[MISSING],
     }
 
 
 def _confusion(votes: Votes, first: int, second: int) -> dict[str, Any]:
-    found = Counter(zip(votes.codes[:, first].tolist(), votes.codes[:, second].tolist(), strict=True))
+    counts = Counter(zip(votes.codes[:, first].tolist(), votes.codes[:, second].tolist(), strict=True))
     names = list(enumerate(votes.categories))
     return {
         "columns": [votes.judges[first], votes.judges[second]],
-        "counts": {label: {other: found[a, b] for b, other in names} for a, label in names},
-        "missing": sum(n for pair, n in found.items() if MISSING in pair),
+        "counts": {label: {second_label: counts[a, b] for b, second_label in names} for a, label in names},
+        "missing": sum(n for pair, n in counts.items() if MISSING in pair),
     }
 
 

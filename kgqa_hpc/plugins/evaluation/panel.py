@@ -56,15 +56,15 @@ def confusion(verdicts: Codes, judges: Sequence[str]) -> list[dict[str, Any]]:
     """For every pair of judges how many items both accept, one, neither, or lack a verdict."""
     rows = []
     for a, b in combinations(range(len(judges)), 2):
-        left, right = verdicts[:, a], verdicts[:, b]
+        first_verdicts, right = verdicts[:, a], verdicts[:, b]
         rows.append(
             {
                 "judges": [judges[a], judges[b]],
-                "both": int(((left == 1) & (right == 1)).sum()),
-                "only_first": int(((left == 1) & (right == 0)).sum()),
-                "only_second": int(((left == 0) & (right == 1)).sum()),
-                "neither": int(((left == 0) & (right == 0)).sum()),
-                "missing": int(((left == MISSING) | (right == MISSING)).sum()),
+                "both": int(((first_verdicts == 1) & (right == 1)).sum()),
+                "only_first": int(((first_verdicts == 1) & (right == 0)).sum()),
+                "only_second": int(((first_verdicts == 0) & (right == 1)).sum()),
+                "neither": int(((first_verdicts == 0) & (right == 0)).sum()),
+                "missing": int(((first_verdicts == MISSING) | (right == MISSING)).sum()),
             }
         )
     return rows

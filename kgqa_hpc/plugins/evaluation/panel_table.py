@@ -44,18 +44,18 @@ def render(document: dict[str, Any]) -> str:
         "",
         f"{'judge or rule':<30}{'accepted':>10}{'rejected':>10}{'missing':>9}  share",
     ]
-    for name, one in {**document["judges"], **document["rules"]}.items():
-        counts = f"{one['accepted']:>10,}{one['rejected']:>10,}{one['missing']:>9,}"
-        lines.append(f"{name[:29]:<30}{counts}  {interval_text(one['share'])}")
+    for name, entry in {**document["judges"], **document["rules"]}.items():
+        counts = f"{entry['accepted']:>10,}{entry['rejected']:>10,}{entry['missing']:>9,}"
+        lines.append(f"{name[:29]:<30}{counts}  {interval_text(entry['share'])}")
     lines += [
-        f"{' and '.join(one['judges'])}: both accept {one['both']:,}, only the first {one['only_first']:,}, "
-        f"only the second {one['only_second']:,}, neither {one['neither']:,}, no two votes {one['missing']:,}"
-        for one in document["confusion"]
+        f"{' and '.join(entry['judges'])}: both accept {entry['both']:,}, only the first {entry['only_first']:,}, "
+        f"only the second {entry['only_second']:,}, neither {entry['neither']:,}, no two votes {entry['missing']:,}"
+        for entry in document["confusion"]
     ]
     if document["agreement"] is not None:
         lines += [
-            f"{name}: alone rejects {one['rejects_alone']:,}, alone accepts {one['accepts_alone']:,}"
-            for name, one in document["alone"].items()
+            f"{name}: alone rejects {entry['rejects_alone']:,}, alone accepts {entry['accepts_alone']:,}"
+            for name, entry in document["alone"].items()
         ]
         lines += coefficients(document["agreement"])
     return "\n".join(lines)
@@ -65,12 +65,14 @@ def coefficients(agreement: dict[str, Any]) -> list[str]:
     """A line for each coefficient of `agreement_table`, and for Cohen's kappa of every two."""
     lines = [f"{words}: {interval_text(agreement[key])}" for key, words in COEFFICIENTS.items()]
     pairs = agreement["cohen_kappa"]
-    return lines + [f"Cohen's kappa of {' and '.join(one['judges'])}: {interval_text(one)}" for one in pairs]
+    return lines + [
+        f"Cohen's kappa of {' and '.join(pair['judges'])}: {interval_text(pair)}" for pair in pairs
+    ]
 
 
 def read_votes(source: Path) -> tuple[Codes, tuple[str, ...]]:
     """Votes (records, judges) of a source; judges in the order they first occur."""
-    places: dict[str, int] = {}
+    positions: dict[str, int] = {}
     columns: list[bytearray] = []
     read = 0
     for record in records(source):
@@ -78,11 +80,11 @@ def read_votes(source: Path) -> tuple[Codes, tuple[str, ...]]:
             vote = opinion(verdict).vote
             if vote is None:
                 continue
-            place = places.setdefault(name, len(places))
-            if place == len(columns):
+            position = positions.setdefault(name, len(positions))
+            if position == len(columns):
                 columns.append(bytearray())
-            columns[place].extend(b"\x02" * (read - len(columns[place])))
-            columns[place].append(int(vote))
+            columns[position].extend(b"\x02" * (read - len(columns[position])))
+            columns[position].append(int(vote))
         read += 1
     if not columns:
         raise InputError(
@@ -90,7 +92,7 @@ def read_votes(source: Path) -> tuple[Codes, tuple[str, ...]]:
         )
     table = [np.frombuffer(bytes(column.ljust(read, b"\x02")), dtype=np.uint8) for column in columns]
     codes = np.stack(table, axis=1).astype(np.int64)
-    return np.where(codes == 2, MISSING, codes), tuple(places)
+    return np.where(codes == 2, MISSING, codes), tuple(positions)
 
 
 def _row(decision: Codes) -> dict[str, Any]:

@@ -38,8 +38,10 @@ PERTURBATIONS: dict[str, Callable[[Fields], dict[str, Any] | None]] = {
 
 def perturbed(record: Fields, names: list[str]) -> list[dict[str, Any]]:
     """The record under each perturbation, its id marked; without those that leave it as it is (one sentence)."""
-    made = ((name, PERTURBATIONS[name](record)) for name in names)
-    return [{**one, "id": f"{record['id']}{MARK}{name}"} for name, one in made if one is not None]
+    variants = ((name, PERTURBATIONS[name](record)) for name in names)
+    return [
+        {**variant, "id": f"{record['id']}{MARK}{name}"} for name, variant in variants if variant is not None
+    ]
 
 
 def compare_rounds(
@@ -68,20 +70,20 @@ def render(document: dict[str, Any]) -> str:
         f"{'judge':<22}{'asked again':<12}{'n':>6}  {'same verdict':<22}{'kappa':>6}  flips +/-   p       acceptance"
     ]
     for judge, by_name in document["judges"].items():
-        for name, one in by_name.items():
-            same, shift = one["same"], one["shift"]
-            kappa = "-" if one["kappa"] is None else f"{one['kappa']:.2f}"
+        for name, entry in by_name.items():
+            same, shift = entry["same"], entry["shift"]
+            kappa = "-" if entry["kappa"] is None else f"{entry['kappa']:.2f}"
             lines.append(
-                f"{judge[:21]:<22}{name:<12}{one['items']:>6}  {_percent(same):<22}{kappa:>6}  "
-                f"{one['to_accept']:>4} / {one['to_reject']:<4} {one['p']:<7.2g} {_percent(shift, '+', 'points')}"
+                f"{judge[:21]:<22}{name:<12}{entry['items']:>6}  {_percent(same):<22}{kappa:>6}  "
+                f"{entry['to_accept']:>4} / {entry['to_reject']:<4} {entry['p']:<7.2g} {_percent(shift, '+', 'points')}"
             )
     return "\n".join([*lines, "", document["reading"]])
 
 
-def _percent(one: dict[str, Any], sign: str = "", unit: str = "%") -> str:
-    if one["value"] is None or one["low"] is None:
+def _percent(estimate: dict[str, Any], sign: str = "", unit: str = "%") -> str:
+    if estimate["value"] is None or estimate["low"] is None:
         return "undefined"
-    value, low, high = (f"{100 * one[key]:{sign}.1f}" for key in ("value", "low", "high"))
+    value, low, high = (f"{100 * estimate[key]:{sign}.1f}" for key in ("value", "low", "high"))
     return f"{value} {unit} [{low}, {high}]"
 
 

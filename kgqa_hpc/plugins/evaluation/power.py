@@ -41,18 +41,18 @@ class Plan:
     kappa_half_width: float
 
     def to_dict(self) -> dict[str, float | int | None]:
-        own = asdict(self)
-        return own.pop("aim") | own
+        figures = asdict(self)
+        return figures.pop("aim") | figures
 
     def __str__(self) -> str:
-        aim, told = self.aim, "nothing (one side is empty)"
+        aim, detectable = self.aim, "nothing (one side is empty)"
         if self.detectable is not None:
-            told = f"{100 * self.detectable:.1f} points"
+            detectable = f"{100 * self.detectable:.1f} points"
         return (
             f"{self.accepted + self.rejected} pairs: {self.accepted} accepted, {self.rejected} rejected\n"
             f"Telling {aim.expected:.0%} good from {aim.expected - aim.difference:.0%} takes {aim.pairs} of each "
             f"(power {aim.power:.0%}, two-sided alpha {aim.alpha:g}).\n"
-            f"This sample: smallest difference told {told}; the share among accepted "
+            f"This sample: smallest difference told {detectable}; the share among accepted "
             f"± {100 * self.half_width:.1f} points; kappa of a judge ± {self.kappa_half_width:.2f} "
             f"(95 %, before anyone skips an item)."
         )
@@ -63,12 +63,12 @@ def pairs_for_difference(expected: float, difference: float, power: float = 0.8,
 
     Two-sided test at `alpha` with the given power. Raises ValueError for shares outside 0 to 1.
     """
-    other = expected - difference
-    if not (0 <= other <= 1 and 0 <= expected <= 1 and difference > 0):
-        raise ValueError(f"shares {expected:g} and {other:g} must differ and lie between 0 and 1")
-    middle = (expected + other) / 2
+    shifted = expected - difference
+    if not (0 <= shifted <= 1 and 0 <= expected <= 1 and difference > 0):
+        raise ValueError(f"shares {expected:g} and {shifted:g} must differ and lie between 0 and 1")
+    middle = (expected + shifted) / 2
     chance = _NORMAL.inv_cdf(1 - alpha / 2) * sqrt(2 * middle * (1 - middle))
-    miss = _NORMAL.inv_cdf(power) * sqrt(expected * (1 - expected) + other * (1 - other))
+    miss = _NORMAL.inv_cdf(power) * sqrt(expected * (1 - expected) + shifted * (1 - shifted))
     return ceil((chance + miss) ** 2 / difference**2)
 
 

@@ -69,8 +69,8 @@ def read_ratings(paths: Sequence[Path]) -> Ratings:
     annotator, no criterion.
     """
     files = [_read(path) for path in paths]
-    criteria = _ordered(name for found, _ in files for name in found)
-    rows = [row for _, found in files for row in found]
+    criteria = _ordered(name for names, _ in files for name in names)
+    rows = [row for _, ratings in files for row in ratings]
     seen: set[tuple[str, str]] = set()
     for row in rows:
         if (row.annotator, row.id) in seen:
@@ -87,12 +87,12 @@ def with_key(ratings: Ratings, path: Path) -> Ratings:
 
     Raises InputError when the key lacks `id` or a rated item.
     """
-    known = {cells["id"]: cells for _, cells in read_csv(path, "id")[1]}
+    key_cells = {cells["id"]: cells for _, cells in read_csv(path, "id")[1]}
     rows = []
     for row in ratings.rows:
-        if row.id not in known:
+        if row.id not in key_cells:
             raise InputError(f"{path}: has no item {row.id!r}", "give the key of the same sample")
-        cells = known[row.id]
+        cells = key_cells[row.id]
         accepted = row.accepted
         if "accepted" in cells:
             accepted = _truth(cells["accepted"], f"{path}, item {row.id}")
@@ -118,50 +118,50 @@ def _read_wide(path: Path, header: list[str], rows: _Rows) -> tuple[tuple[str, .
             f"{path}: no column holds scores from {LOWEST} to {HIGHEST}",
             f"one column a criterion, for instance {CRITERIA[0]!r}",
         )
-    found = []
+    ratings = []
     for line, cells in rows:
         where = f"{path} line {line}"
-        given = {name: cells[name.lower()] for name in criteria}
-        scores = {name: _score(cell, name, where) for name, cell in given.items() if cell.strip()}
+        cells_by_name = {name: cells[name.lower()] for name in criteria}
+        scores = {name: _score(cell, name, where) for name, cell in cells_by_name.items() if cell.strip()}
         refused = _truth(cells.get("not_qualified", ""), where) or False
-        found.append(
+        ratings.append(
             _rating(path, cells, {} if refused else scores, refused, cells.get("comment", ""), where)
         )
-    return tuple(criteria), found
+    return tuple(criteria), ratings
 
 
 def _read_long(path: Path, rows: _Rows) -> tuple[tuple[str, ...], list[Rating]]:
-    found: dict[tuple[str, str], Rating] = {}
+    ratings: dict[tuple[str, str], Rating] = {}
     for line, cells in rows:
         where = f"{path} line {line}"
         fresh = _rating(path, cells, {}, False, "", where)
-        row = found.setdefault((fresh.annotator, fresh.id), fresh)
+        row = ratings.setdefault((fresh.annotator, fresh.id), fresh)
         name, cell = cells[CATEGORY].strip(), cells[SCORE]
         if name.lower() == NOT_QUALIFIED:
-            found[fresh.annotator, fresh.id] = replace(row, not_qualified=True)
+            ratings[fresh.annotator, fresh.id] = replace(row, not_qualified=True)
         elif name.lower() in ("comment", "comments"):
-            found[fresh.annotator, fresh.id] = replace(row, comment=cell)
+            ratings[fresh.annotator, fresh.id] = replace(row, comment=cell)
         elif cell.strip():
             if (name := _canonical(name)) in row.scores:
                 raise InputError(
                     f"{where}: item {row.id!r} has a second score for {name!r}", "keep one of them"
                 )
             row.scores[name] = _score(cell, name, where)
-    rated = [replace(row, scores={}) if row.not_qualified else row for row in found.values()]
+    rated = [replace(row, scores={}) if row.not_qualified else row for row in ratings.values()]
     criteria = _ordered(name for row in rated for name in row.scores)
     return criteria or CRITERIA, rated
 
 
 def _rating(
-    path: Path, cells: dict[str, str], scores: dict[str, float], refused: bool, comment: str, where: str
+    path: Path, cells: dict[str, str], scores: dict[str, float], refused: bool, comment: str, line: str
 ) -> Rating:
     identity = cells["id"].strip()
     if not identity:
-        raise InputError(f"{where}: no id", "every rating names its item")
-    known = {name.lower() for name in CRITERIA} | {name.lower() for name in scores}
-    extra = {name: cell for name, cell in cells.items() if name not in known and name not in _TEXT_COLUMNS}
+        raise InputError(f"{line}: no id", "every rating names its item")
+    reserved = {name.lower() for name in CRITERIA} | {name.lower() for name in scores}
+    extra = {name: cell for name, cell in cells.items() if name not in reserved and name not in _TEXT_COLUMNS}
     annotator = cells.get("annotator", "").strip() or path.stem
-    accepted = _truth(cells.get("accepted", ""), where)
+    accepted = _truth(cells.get("accepted", ""), line)
     return Rating(
         identity, cells["question"], cells["answer"], annotator, scores, refused, comment, accepted, extra
     )
@@ -182,8 +182,8 @@ def _canonical(name: str) -> str:
 
 
 def _ordered(names: Iterable[str]) -> tuple[str, ...]:
-    found = dict.fromkeys(names)
-    return tuple(name for name in CRITERIA if name in found) + tuple(n for n in found if n not in CRITERIA)
+    unique = dict.fromkeys(names)
+    return tuple(name for name in CRITERIA if name in unique) + tuple(n for n in unique if n not in CRITERIA)
 
 
 def _level(cell: str) -> float | None:
@@ -194,17 +194,17 @@ def _level(cell: str) -> float | None:
     return value if LOWEST <= value <= HIGHEST else None
 
 
-def _score(cell: str, name: str, where: str) -> float:
+def _score(cell: str, name: str, line: str) -> float:
     value = _level(cell)
     if value is None:
-        shown = cell.strip()[:40]
+        excerpt = cell.strip()[:40]
         raise InputError(
-            f"{where}: {shown!r} is no score for {name!r}", f"scores go from {LOWEST} to {HIGHEST}"
+            f"{line}: {excerpt!r} is no score for {name!r}", f"scores go from {LOWEST} to {HIGHEST}"
         )
     return value
 
 
-def _truth(cell: str, where: str) -> bool | None:
+def _truth(cell: str, line: str) -> bool | None:
     text = cell.strip().lower()
     if not text:
         return None
@@ -212,4 +212,4 @@ def _truth(cell: str, where: str) -> bool | None:
         text = text[:-2]
     if text in _TRUE or text in _FALSE:
         return text in _TRUE
-    raise InputError(f"{where}: {cell[:40]!r} is neither true nor false", "write true, false or nothing")
+    raise InputError(f"{line}: {cell[:40]!r} is neither true nor false", "write true, false or nothing")

@@ -47,22 +47,22 @@ def read_pairs(predictions: Path, references: Path, *, missing: Literal["error",
     `missing` says what a reference without a prediction is: an error, or an empty prediction. Raises
     InputError with file and line: no id, no text, an id twice, a prediction without a reference, no lines.
     """
-    given, wanted = _read(predictions), _read(references)
-    if not wanted:
+    predicted, expected = _read(predictions), _read(references)
+    if not expected:
         raise InputError(f"{references}: holds no references")
-    if strangers := given.keys() - wanted.keys():
+    if strangers := predicted.keys() - expected.keys():
         raise InputError(
             f"{predictions}: id {min(strangers)!r} has no reference", "are these the same items?"
         )
-    lacking = [item for item in wanted if item not in given]
+    lacking = [item for item in expected if item not in predicted]
     if lacking and missing == "error":
         raise InputError(
             f"{predictions}: {len(lacking):,} references have no prediction, the first is {lacking[0]!r}",
             "predict them, or count them as empty with --missing empty",
         )
-    texts = tuple(given[item]["text"] if item in given else "" for item in wanted)
-    rows = tuple({**given.get(item, {}), **row} for item, row in wanted.items())
-    return Pairs(texts, tuple(row["text"] for row in wanted.values()), rows, len(lacking))
+    texts = tuple(predicted[item]["text"] if item in predicted else "" for item in expected)
+    rows = tuple({**predicted.get(item, {}), **row} for item, row in expected.items())
+    return Pairs(texts, tuple(row["text"] for row in expected.values()), rows, len(lacking))
 
 
 def score(
@@ -85,11 +85,11 @@ def score(
     everything = list(range(len(pairs.rows)))
 
     def of(rows: list[int]) -> dict[str, Any]:
-        found = {name: metric(rows, resamples, seed) for name, metric in metrics.items()}
+        statistics = {name: metric(rows, resamples, seed) for name, metric in metrics.items()}
         return {
             "items": len(rows),
-            **{name: one.value for name, one in found.items()},
-            "intervals": {name: [one.low, one.high] for name, one in found.items()},
+            **{name: statistic.value for name, statistic in statistics.items()},
+            "intervals": {name: [statistic.low, statistic.high] for name, statistic in statistics.items()},
         }
 
     return {
@@ -159,8 +159,8 @@ def bleu_counts(predictions: Sequence[str], references: Sequence[str]) -> Floats
     bleu = BLEU(max_ngram_order=_ORDER)
     rows = []
     for prediction, reference in zip(predictions, references, strict=True):
-        one = bleu.corpus_score([prediction], [[reference]])
-        rows.append([*one.counts, *one.totals, one.sys_len, one.ref_len])
+        result = bleu.corpus_score([prediction], [[reference]])
+        rows.append([*result.counts, *result.totals, result.sys_len, result.ref_len])
     return np.array(rows, dtype=np.float64).reshape(-1, 2 * _ORDER + 2)
 
 
@@ -170,7 +170,7 @@ def _bleu(counts: Floats, order: int) -> Statistic:
 
     def one(sums: Floats) -> float:
         whole = [round(value) for value in sums]
-        found = BLEU.compute_bleu(
+        corpus = BLEU.compute_bleu(
             whole[:order],
             whole[_ORDER : _ORDER + order],
             whole[-2],
@@ -178,7 +178,7 @@ def _bleu(counts: Floats, order: int) -> Statistic:
             smooth_method="exp",
             max_ngram_order=order,
         )
-        return float(found.score)
+        return float(corpus.score)
 
     return lambda weights: np.array([one(sums) for sums in weights @ counts])
 
@@ -188,20 +188,20 @@ def rouge_scores(predictions: Sequence[str], references: Sequence[str]) -> dict[
     from rouge_score.rouge_scorer import RougeScorer
 
     scorer = RougeScorer(list(ROUGE), use_stemmer=False)
-    found = [scorer.score(r, p) for p, r in zip(predictions, references, strict=True)]
-    return {name: np.array([one[name].fmeasure for one in found], dtype=np.float64) for name in ROUGE}
+    scores = [scorer.score(r, p) for p, r in zip(predictions, references, strict=True)]
+    return {name: np.array([score[name].fmeasure for score in scores], dtype=np.float64) for name in ROUGE}
 
 
 def _read(path: Path) -> dict[str, Row]:
     rows: dict[str, Row] = {}
     for line, row in json_objects(path):
-        item, where = row.get("id"), f"{path} line {line}"
+        item, location = row.get("id"), f"{path} line {line}"
         if not isinstance(item, str | int) or isinstance(item, bool):
-            raise InputError(f"{where}: no id", 'every line is {"id": …, "text": …}')
+            raise InputError(f"{location}: no id", 'every line is {"id": …, "text": …}')
         if not isinstance(row.setdefault("text", row.get("answer")), str):
-            raise InputError(f"{where}: no text", 'every line is {"id": …, "text": …}')
+            raise InputError(f"{location}: no text", 'every line is {"id": …, "text": …}')
         if str(item) in rows:
-            raise InputError(f"{where}: id {str(item)!r} was there before")
+            raise InputError(f"{location}: id {str(item)!r} was there before")
         rows[str(item)] = row
     return rows
 
@@ -216,12 +216,12 @@ def _columns(rows: Sequence[Row], by: Sequence[str] | None) -> list[str]:
 
 
 def _groups(rows: Sequence[Row], column: str) -> dict[str, list[int]]:
-    found: dict[str, list[int]] = {}
+    groups: dict[str, list[int]] = {}
     for i, row in enumerate(rows):
         value = row.get(column)
-        for one in value if isinstance(value, list) else [value]:
-            found.setdefault("none" if one is None else str(one), []).append(i)
-    return dict(sorted(found.items()))
+        for member in value if isinstance(value, list) else [value]:
+            groups.setdefault("none" if member is None else str(member), []).append(i)
+    return dict(sorted(groups.items()))
 
 
 def render(document: dict[str, Any]) -> str:
@@ -247,12 +247,12 @@ def _table(document: dict[str, Any], names: list[str]) -> list[str]:
         lines.append(f"{label:<42}" + _numbers(ends, widths))
     for column, groups in document["groups"].items():
         lines += ["", f"{plain_line(column)}:"]
-        lines += [_row(f"  {value}", one, widths) for value, one in groups.items()]
+        lines += [_row(f"  {value}", entry, widths) for value, entry in groups.items()]
     return lines
 
 
-def _row(label: str, one: dict[str, Any], widths: dict[str, int]) -> str:
-    return f"{plain_line(label)[:33]:<34}{one['items']:>8,}" + _numbers(one, widths)
+def _row(label: str, entry: dict[str, Any], widths: dict[str, int]) -> str:
+    return f"{plain_line(label)[:33]:<34}{entry['items']:>8,}" + _numbers(entry, widths)
 
 
 def _numbers(values: dict[str, Any], widths: dict[str, int]) -> str:

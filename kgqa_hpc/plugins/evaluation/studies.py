@@ -47,10 +47,10 @@ def ask_judges(config_file: Path, ratings: Any, folder: Path) -> Path:
     """
     plain = load_config(config_file).plain()
     pairs = {row.id: {"id": row.id, "question": row.question, "answer": row.answer} for row in ratings.rated}
-    wanted = _asked(plain, lambda step: STEPS.get(step["use"]).adds == "verdict" or step["use"] == "score")
-    if not wanted["passes"]:
+    plan = _asked(plain, lambda step: STEPS.get(step["use"]).adds == "verdict" or step["use"] == "score")
+    if not plan["passes"]:
         raise ConfigError(f"{config_file}: has no step that judges or scores", "add one: steps: [judge]")
-    return _judged(wanted, pairs.values(), folder, str(config_file))
+    return _judged(plan, pairs.values(), folder, str(config_file))
 
 
 def retest(
@@ -76,32 +76,41 @@ def retest(
     run, config = open_run(source)
     plain = config.plain()
     require_agreed(run, plain, trust=trust)
-    known = [s.label for s in config.steps if STEPS.get(s.use).adds == "verdict"]
-    if strangers := [name for name in judges if name not in known]:
-        raise InputError(f"{source}: has no judge {strangers[0]!r}", f"it has: {', '.join(known) or 'none'}")
-    wanted = _asked(plain, lambda step: step["as"] in (judges or known))
-    judged = (one for one in records(source) if any(name in one["verdicts"] for name in judges or known))
-    chosen = heapq.nsmallest(number, judged, key=lambda one: canonical_digest([seed, one["id"]]))
+    labels = [s.label for s in config.steps if STEPS.get(s.use).adds == "verdict"]
+    if strangers := [name for name in judges if name not in labels]:
+        raise InputError(f"{source}: has no judge {strangers[0]!r}", f"it has: {', '.join(labels) or 'none'}")
+    plan = _asked(plain, lambda step: step["as"] in (judges or labels))
+    judged = (
+        candidate
+        for candidate in records(source)
+        if any(name in candidate["verdicts"] for name in judges or labels)
+    )
+    chosen = heapq.nsmallest(number, judged, key=lambda candidate: canonical_digest([seed, candidate["id"]]))
     if not chosen:
         raise InputError(f"{source}: no record has a verdict", "kgqa judge RUN adds a judge")
-    wanted["prompts"] = {**plain["prompts"], "folder": str(run.prompts.resolve())}
+    plan["prompts"] = {**plain["prompts"], "folder": str(run.prompts.resolve())}
     again = _judged(
-        wanted, (one for record in chosen for one in perturbed(record, perturb)), folder, str(source)
+        plan,
+        (candidate for record in chosen for candidate in perturbed(record, perturb)),
+        folder,
+        str(source),
     )
-    found = compare_rounds(chosen, list(records(again)), seed=seed)
-    return {"pairs": len(chosen), "judges": found, "reading": READING}
+    comparison = compare_rounds(chosen, list(records(again)), seed=seed)
+    return {"pairs": len(chosen), "judges": comparison, "reading": READING}
 
 
-def _asked(plain: dict[str, Any], wanted: Callable[[dict[str, Any]], bool]) -> dict[str, Any]:
+def _asked(plain: dict[str, Any], selects: Callable[[dict[str, Any]], bool]) -> dict[str, Any]:
     """The parts of a configuration that a run of its wanted steps alone needs."""
-    passes = [{**each, "steps": [s for s in each["steps"] if wanted(s)]} for each in plain["passes"]]
-    kept = {key: plain[key] for key in ("seed", "prompts", "engine", "runtime")}
-    labels = {step["as"] for each in passes for step in each["steps"]}
+    passes = [
+        {**pass_data, "steps": [s for s in pass_data["steps"] if selects(s)]} for pass_data in plain["passes"]
+    ]
+    reduced = {key: plain[key] for key in ("seed", "prompts", "engine", "runtime")}
+    labels = {step["as"] for pass_data in passes for step in pass_data["steps"]}
     decide = plain["dataset"]["decide"]
     whole = set(decide["judges"] or labels) <= labels
     return {
-        **kept,
-        "passes": [each for each in passes if each["steps"]],
+        **reduced,
+        "passes": [pass_data for pass_data in passes if pass_data["steps"]],
         "dataset": {"decide": decide if whole else {}, "z_score": None},
     }
 

@@ -48,7 +48,10 @@ class Variant:
 
 def score_arrays(variants: Mapping[str, Variant]) -> dict[str, Floats]:
     """The scores of each variant, in the order of its anchors' ids: the same anchor in the same row, where shared."""
-    return {name: np.array([one.scores[a] for a in sorted(one.scores)]) for name, one in variants.items()}
+    return {
+        name: np.array([variant.scores[a] for a in sorted(variant.scores)])
+        for name, variant in variants.items()
+    }
 
 
 def score_labels(config: RunConfig) -> list[str]:
@@ -66,7 +69,7 @@ def read_study(run: RunFolder, config: RunConfig) -> dict[str, Variant]:
     if config.variants is None or not labels:
         missing = "variants" if config.variants is None else "steps that score"
         raise InputError(f"{run.path}: has no {missing}, so it is no study", "kgqa init --example study FILE")
-    found = {name: Variant() for name in changes(config.variants)}
+    variants = {name: Variant() for name in changes(config.variants)}
     work = open_work(run)
     if len(work.done) < len(work.manifest.names):
         raise InputError(
@@ -75,8 +78,8 @@ def read_study(run: RunFolder, config: RunConfig) -> dict[str, Variant]:
     for shard in sorted(work.done):
         for record in iter_result(run.result(config.passes[-1].name, shard)):
             anchor, _, name = record["id"].rpartition(MARK)
-            _add(found[name], anchor, record, labels)
-    return found
+            _add(variants[name], anchor, record, labels)
+    return variants
 
 
 def _add(variant: Variant, anchor: str, record: dict[str, Any], labels: Sequence[str]) -> None:
@@ -131,8 +134,8 @@ def write_study(
         "anchors": max(map(len, scores.values())),
         "paired": paired,
         "criteria": score_labels(config),
-        "variants": [_row(name, each, scores[name], price, seed) for name, each in variants.items()],
-        "comparisons": [one.to_dict() for one in comparisons],
+        "variants": [_row(name, variant, scores[name], price, seed) for name, variant in variants.items()],
+        "comparisons": [comparison.to_dict() for comparison in comparisons],
         "recommendation": recommendation(comparisons),
     }
     folder = run.path / "study"
@@ -149,18 +152,18 @@ def write_study(
 def render(document: dict[str, Any]) -> str:
     """The study as Markdown."""
     priced = any(row["cost_of_1000"] is not None for row in document["variants"])
-    how = "the same anchors" if document["paired"] else "each its own anchors, so nothing is paired"
+    pairing = "the same anchors" if document["paired"] else "each its own anchors, so nothing is paired"
     head = ["variant", "n", "mean", "95 % interval", "SD", "unreadable pairs", "verdicts"]
     head += ["tokens read", "written", "scoring", *(["cost of 1,000"] if priced else [])]
     lines = [
-        f"{document['anchors']:,} anchors, {len(document['variants'])} variants, {how}; "
+        f"{document['anchors']:,} anchors, {len(document['variants'])} variants, {pairing}; "
         f"score 0 to {len(document['criteria'])}",
         "",
         *_table(head, [_cells(row) for row in document["variants"]]),
         "",
         *_table(
             ["best", "against", "difference", "U", "p", "p, Holm", "Cliff's delta", "p, paired, Holm"],
-            [_compared(one) for one in document["comparisons"]],
+            [_compared(comparison) for comparison in document["comparisons"]],
         ),
     ]
     failed = sum(row["failed"] for row in document["variants"])
@@ -192,15 +195,15 @@ def _cells(row: dict[str, Any]) -> list[str]:
     return cells if row["cost_of_1000"] is None else [*cells, f"{row['cost_of_1000']:.4g}"]
 
 
-def _compared(one: dict[str, Any]) -> list[str]:
-    paired = one["p_paired_holm"]
+def _compared(comparison: dict[str, Any]) -> list[str]:
+    paired = comparison["p_paired_holm"]
     return [
-        one["best"],
-        one["other"],
-        f"{one['difference']:.2f}",
-        f"{one['u']:,.1f}",
-        f"{one['p']:.4g}",
-        f"{one['p_holm']:.4g}",
-        f"{one['delta']:.2f}",
+        comparison["best"],
+        comparison["other"],
+        f"{comparison['difference']:.2f}",
+        f"{comparison['u']:,.1f}",
+        f"{comparison['p']:.4g}",
+        f"{comparison['p_holm']:.4g}",
+        f"{comparison['delta']:.2f}",
         "-" if paired is None else f"{paired:.4g}",
     ]

@@ -50,19 +50,21 @@ def tf_idf(texts: Sequence[str], *, min_texts: int = 2) -> tuple[Any, list[str]]
     from scipy.sparse import csr_matrix
 
     counts = [Counter(w for w in words(text) if w not in STOP_WORDS and not w.isdigit()) for text in texts]
-    in_texts = Counter(term for one in counts for term in one)
+    in_texts = Counter(term for terms_of_text in counts for term in terms_of_text)
     terms = sorted(term for term, n in in_texts.items() if n >= min_texts)
-    place = {term: i for i, term in enumerate(terms)}
+    column_of = {term: i for i, term in enumerate(terms)}
     idf = np.array([np.log((1 + len(texts)) / (1 + in_texts[term])) + 1 for term in terms])
     rows: list[int] = []
     columns: list[int] = []
     values: list[float] = []
-    for i, one in enumerate(counts):
-        known = [(place[term], 1 + np.log(n)) for term, n in one.items() if term in place]
-        weights = np.array([tf * idf[j] for j, tf in known])
-        rows += [i] * len(known)
-        columns += [j for j, _ in known]
-        values += (weights / np.linalg.norm(weights)).tolist() if known else []
+    for i, terms_of_text in enumerate(counts):
+        row_weights = [
+            (column_of[term], 1 + np.log(n)) for term, n in terms_of_text.items() if term in column_of
+        ]
+        weights = np.array([tf * idf[j] for j, tf in row_weights])
+        rows += [i] * len(row_weights)
+        columns += [j for j, _ in row_weights]
+        values += (weights / np.linalg.norm(weights)).tolist() if row_weights else []
     return csr_matrix((values, (rows, columns)), shape=(len(texts), len(terms))), terms
 
 
@@ -136,7 +138,7 @@ def _dense(matrix: Any) -> Floats:
 
 
 def _by_size(labels: NDArray[np.int64]) -> NDArray[np.int64]:
-    names, place, sizes = np.unique(labels, return_inverse=True, return_counts=True)
+    names, members, sizes = np.unique(labels, return_inverse=True, return_counts=True)
     rank = np.empty(len(names), dtype=np.int64)
     rank[np.argsort(-sizes, kind="stable")] = np.arange(len(names))
-    return rank[place]
+    return rank[members]

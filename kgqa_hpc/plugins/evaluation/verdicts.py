@@ -77,8 +77,8 @@ def read_verdicts(ratings: Ratings, sources: Sequence[Path], features: Sequence[
     by_id = {row.id: row.id for row in ratings.rated}
     texts = {row.id: _text(row.question, row.answer) for row in ratings.rated}
     by_text = {text: item for item, text in texts.items()}
-    found: dict[str, dict[str, Opinion]] = {}
-    how: dict[str, str] = {}
+    opinions: dict[str, dict[str, Opinion]] = {}
+    matched_by: dict[str, str] = {}
     differing: set[str] = set()
     for source, label in zip(sources, _labels(sources), strict=True):
         if source.suffix in (".yaml", ".yml"):
@@ -91,14 +91,14 @@ def read_verdicts(ratings: Ratings, sources: Sequence[Path], features: Sequence[
             item = by_id.get(record["id"]) or by_text.get(text)
             if item is None:
                 continue
-            how.setdefault(item, "id" if record["id"] in by_id else "text")
+            matched_by.setdefault(item, "id" if record["id"] in by_id else "text")
             if text and text != texts[item]:
                 differing.add(item)
-            found.setdefault(item, {}).update(_opinions(record, label, features))
-    if not found:
+            opinions.setdefault(item, {}).update(_opinions(record, label, features))
+    if not opinions:
         names = ", ".join(str(source) for source in sources)
         raise InputError(f"{names}: no record is one of the rated pairs", "rate a sample of this run")
-    return _tabled(found, how, len(differing))
+    return _tabled(opinions, matched_by, len(differing))
 
 
 def _opinions(record: dict[str, Any], label: str, features: Sequence[str]) -> dict[str, Opinion]:
@@ -116,22 +116,24 @@ def _opinions(record: dict[str, Any], label: str, features: Sequence[str]) -> di
     return named
 
 
-def _tabled(found: dict[str, dict[str, Opinion]], how: dict[str, str], differing: int) -> Verdicts:
-    items = tuple(found)
-    judges = tuple(dict.fromkeys(name for one in found.values() for name in one if name != DECISION))
+def _tabled(opinions: dict[str, dict[str, Opinion]], matched_by: dict[str, str], differing: int) -> Verdicts:
+    items = tuple(opinions)
+    judges = tuple(
+        dict.fromkeys(name for opinion in opinions.values() for name in opinion if name != DECISION)
+    )
     nothing = Opinion(None, None)
-    table = [[found[item].get(name, nothing) for name in judges] for item in items]
+    table = [[opinions[item].get(name, nothing) for name in judges] for item in items]
     shape = (len(items), len(judges))
-    votes = np.array([[one.code for one in row] for row in table], dtype=np.int64).reshape(shape)
+    votes = np.array([[opinion.code for opinion in row] for row in table], dtype=np.int64).reshape(shape)
     # None becomes NaN.
-    scores = np.array([[one.score for one in row] for row in table], dtype=np.float64).reshape(shape)
-    decided = np.array([found[item].get(DECISION, nothing).code for item in items], dtype=np.int64)
+    scores = np.array([[opinion.score for opinion in row] for row in table], dtype=np.float64).reshape(shape)
+    decided = np.array([opinions[item].get(DECISION, nothing).code for item in items], dtype=np.int64)
     if not judges and (decided == MISSING).all():
         raise InputError(
             "the matched records hold no verdicts", "give a run with a judge, or records with verdicts"
         )
-    by_id = sum(way == "id" for way in how.values())
-    return Verdicts(items, judges, votes, scores, decided, by_id, len(how) - by_id, differing)
+    by_id = sum(method == "id" for method in matched_by.values())
+    return Verdicts(items, judges, votes, scores, decided, by_id, len(matched_by) - by_id, differing)
 
 
 def _labels(sources: Sequence[Path]) -> list[str]:

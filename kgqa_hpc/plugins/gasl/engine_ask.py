@@ -17,7 +17,7 @@ from kgqa_hpc.engines.registry import ENGINES, Engine
 from kgqa_hpc.errors import ConfigError, InputError
 from kgqa_hpc.plugins.gasl.model import Ask, Prompt
 from kgqa_hpc.plugins.gasl.values import to_json
-from kgqa_hpc.settings import told
+from kgqa_hpc.settings import problems_of
 from kgqa_hpc.store.yaml_file import load_yaml
 from kgqa_hpc.text import bounded_json
 
@@ -71,7 +71,7 @@ def _settings(path: Path) -> EngineSettings:
     try:
         return parse_engine(section, path.parent)
     except ValidationError as problem:
-        lines = [f"{'.'.join(map(str, entry.place))}: {entry.text}" for entry in told(problem)]
+        lines = [f"{'.'.join(map(str, entry.key))}: {entry.text}" for entry in problems_of(problem)]
         raise ConfigError(f"{path}: not the settings of an engine: {'; '.join(lines)}") from None
 
 

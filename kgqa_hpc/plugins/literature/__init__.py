@@ -21,5 +21,5 @@ ENTRIES = {
     "engines": {"index": "engine:IndexEngine"},
     "exports": {"linkbert-medqa": "linkbert:LinkbertMedqa", "linkbert-pubmedqa": "linkbert:LinkbertPubmedqa"},
     "clusterings": {"sequence_cluster": "sequence_clusters:cluster"},
-    "commands": {"index": "cli:index", "mentions": "cli:mentions"},
+    "commands": {"index": "cli:index", "mentions": "cli:mentions", "proteins": "cli:proteins"},
 }

@@ -149,3 +149,17 @@ def _told(counts: dict[str, Any]) -> str:
 
 def _reasons(counts: dict[str, Any]) -> str:
     return "".join(f" · {reason} {n:,}" for reason, n in sorted(counts["dropped"].items())) or " none"
+
+
+def proteins(
+    runs: Annotated[
+        list[Path],
+        typer.Argument(metavar="RUN…", help="Merged literature runs, or files of records; one column each."),
+    ],
+    as_json: AsJson = False,
+) -> None:
+    """Pairs, proteins, names and mean lengths of datasets about proteins (QAProt, Tables 1 and 6)."""
+    from kgqa_hpc.plugins.literature.protein_table import protein_table, render
+
+    table = protein_table(runs)
+    print_result(table, render(table), as_json)

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import importlib.util
 import sys
+from pathlib import Path
 from types import ModuleType, SimpleNamespace
 from typing import Any
 
@@ -11,6 +13,7 @@ import pytest
 from contract_start import Start, ask, request
 from lmdeploy import GenerationConfig
 
+from kgqa_hpc.engines.grammar import ebnf
 from kgqa_hpc.errors import EngineConfigError
 
 LONG = {
@@ -28,11 +31,8 @@ def test_the_schema_reaches_the_engine_without_lengths_and_is_compiled_before_an
     engine.preflight([LONG])
     ask(engine, [request("r", schema=LONG)])
     form = native.calls[-1].response_format
-    assert form["type"] == "json_schema"
-    assert form["json_schema"]["schema"]["properties"] == {
-        "text": {"type": "string"},
-        "ok": {"type": "boolean"},
-    }
+    assert form["type"] == "structural_tag"
+    assert form["format"] == {"type": "grammar", "grammar": ebnf(LONG, bounded=False)}
     with pytest.raises(EngineConfigError, match="cannot compile"):
         engine.preflight([{"type": "nonsense"}])
     bad = ask(engine, [request("bad", schema={"type": "nonsense"})])["bad"]
@@ -64,15 +64,46 @@ def test_the_form_of_a_text_is_kept_by_lmdeploys_compiler(start: Start) -> None:
 
     def takes(question: str, answer: str) -> bool:
         matcher = xgrammar.GrammarMatcher(compiled)
-        said = json.dumps({"question": question, "answer": answer}, ensure_ascii=False)
+        said = json.dumps({"question": question, "answer": answer}, ensure_ascii=False, separators=(",", ":"))
         return bool(matcher.accept_string(said)) and bool(matcher.is_completed() or matcher.is_terminated())
 
     assert takes("Which gene?", "ATM.")
     assert takes('In which "cell"\nis \u03b2 made?', 'In \u6f22 "cells".\nOf the liver!')
+    assert takes("Which \\ gene\t?", "A \\ in a line.")
     for question in ("Which gene", "Name the gene?", "Which gene? ATM", "Which gene?\u0007"):
         assert not takes(question, "ATM."), question
     for answer in ("ATM", "ATM?", 'It is "ATM."', ""):
         assert not takes("Which gene?", answer), answer
+
+
+def _bench() -> ModuleType:
+    """tools/bench_grammar.py, which knows all shipped schemas and an answer to each."""
+    path = Path(__file__).parents[3] / "tools" / "bench_grammar.py"
+    spec = importlib.util.spec_from_file_location("bench_grammar", path)
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def test_every_shipped_schema_takes_quotes_newlines_and_other_alphabets(start: Start) -> None:
+    import xgrammar
+    from lmdeploy._guided_decoding import compile_response_format
+
+    from kgqa_hpc.engines.lmdeploy.answer_format import compiler_for, response_format
+
+    bench, (engine, _) = _bench(), start()
+    compiler = compiler_for(engine._pipe)
+    schemas = bench._schemas([])
+    assert len(schemas) > 40
+    for name, schema in schemas:
+        matcher = xgrammar.GrammarMatcher(compile_response_format(compiler, response_format(schema)))
+        text = bench._example(schema)
+        assert matcher.accept_string(text), name
+        assert matcher.is_completed() or matcher.is_terminated(), name
+        matcher.reset()
+        assert not matcher.accept_string(text.replace(":", ": ", 1)), f"{name}: white space"
 
 
 def test_preflight_compiles_with_the_models_own_tokenizer_or_turbominds_own_compiler(
@@ -82,14 +113,14 @@ def test_preflight_compiles_with_the_models_own_tokenizer_or_turbominds_own_comp
     compiled: list[Any] = []
 
     class Compiler:
-        def compile_json_schema(self, source: str) -> None:
+        def compile_structural_tag(self, source: str) -> None:
             compiled.append(source)
             raise RuntimeError("TurboMind's own compiler was asked")
 
     native.grammar_compiler = Compiler()  # as TurboMind has it
     with pytest.raises(EngineConfigError, match="own compiler was asked"):
         engine.preflight([LONG])
-    assert "maxLength" not in compiled[0]
+    assert "{20,900}" not in compiled[0]
 
 
 def test_a_schema_that_lmdeploy_drops_is_an_error_not_an_unguided_answer(start: Start) -> None:
@@ -158,7 +189,7 @@ def test_a_tokenizer_no_grammar_can_be_made_for_is_refused_where_lmdeploy_would_
 def test_guided_is_the_default_and_can_be_named(start: Start, structured: str | None) -> None:
     engine, native = start(structured=structured)
     ask(engine, [request("r", schema=LONG)])
-    assert native.calls[-1].response_format["type"] == "json_schema"
+    assert native.calls[-1].response_format["type"] == "structural_tag"
 
 
 def test_without_structure_no_schema_is_sent_and_none_is_compiled(start: Start) -> None:
@@ -178,7 +209,9 @@ def test_a_model_may_think_first_and_its_answer_is_what_follows(start: Start, th
     from kgqa_hpc.engines.lmdeploy.answer_format import THOUGHTS, compiler_for
 
     thought = THOUGHTS[thinking]
-    words = json.dumps({"text": 'a "quoted" \u03b2\nword', "ok": True}, ensure_ascii=False)
+    words = json.dumps(
+        {"text": 'a "quoted" \u03b2\nword', "ok": True}, ensure_ascii=False, separators=(",", ":")
+    )
     said = f"{thought.begin}Hm {{. {thought.end}{thought.then}{words}"
     engine, native = start(lambda prompt: said, thinking=thinking)
     engine.preflight([LONG])

@@ -24,11 +24,17 @@ STAMP = PYTHON.parents[1] / "kgqa.stamp"
     not STAMP.exists(),
     reason="LMDEPLOY IS NOT INSTALLED FOR THE CPU, ITS CONTRACT NOT TESTED: tools/install_lmdeploy_cpu.sh",
 )
-def test_the_engine_keeps_its_contract_on_the_installed_lmdeploy() -> None:
+@pytest.mark.parametrize(
+    ("files", "xgrammar"),
+    [("contract_[!s]*.py", None), ("contract_guided.py", STAMP.parent / "xgrammar-newest")],
+    ids=["lmdeploys-own", "newest-xgrammar"],
+)
+def test_the_engine_keeps_its_contract_on_the_installed_lmdeploy(files: str, xgrammar: Path | None) -> None:
     command = [PYTHON, "-m", "pytest", "-q", "-c", os.devnull, "-p", "contract_start"]
-    command += sorted(Path(__file__).parent.glob("contract_[!s]*.py"))
+    command += sorted(Path(__file__).parent.glob(files))
     command += ["--rootdir", ROOT, "--timeout", "300", "-p", "no:cacheprovider"]
-    environment = {**os.environ, "PYTHONPATH": f"{ROOT}{os.pathsep}{ROOT / 'tests' / 'engines' / 'lmdeploy'}"}
+    paths = [*([xgrammar] if xgrammar else []), ROOT, ROOT / "tests" / "engines" / "lmdeploy"]
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(map(str, paths))}
     done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True)
     print(done.stdout[-6000:])
     assert done.returncode == 0, done.stdout[-6000:] + done.stderr[-2000:]

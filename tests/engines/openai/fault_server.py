@@ -33,7 +33,7 @@ class FaultServer(http.server.ThreadingHTTPServer):
         self.gate = threading.Event()  # while it is closed, nobody is answered
         self.gate.set()
         self.knows_schema = True
-        self.knows_pattern = True
+        self.knows_grammar = True
         self.obeys = True
         self.key = KEY
 
@@ -79,10 +79,11 @@ class _Handler(http.server.BaseHTTPRequestHandler):
             return self._send(503, {"error": {"message": "down"}})
         if crowded:
             return self._send(429, {"error": {"message": "slow down"}}, {"Retry-After": "0"})
-        if "response_format" in body and not self.server.knows_schema:
+        if {"response_format", "grammar"} & body.keys() and not self.server.knows_schema:
             return self._send(400, {"error": {"message": "response_format is not supported"}})
-        if "pattern" in json.dumps(body.get("response_format")) and not self.server.knows_pattern:
-            return self._send(400, {"error": {"message": "schema keyword pattern is not supported"}})
+        grammar = "grammar" in body or "structural_tag" in json.dumps(body.get("response_format"))
+        if grammar and not self.server.knows_grammar:
+            return self._send(400, {"error": {"message": "response_format.type is not known"}})
         method = getattr(self, f"_fault_{fault}", None)
         if method is not None and (
             count <= 2 or fault in {"always500", "context", "filter", "cut", "wrongid"}
@@ -92,7 +93,11 @@ class _Handler(http.server.BaseHTTPRequestHandler):
 
     def _answer(self, body: dict[str, Any], finish: str = "stop", **changes: Any) -> None:
         prompt = body["messages"][-1]["content"]
-        text = json.dumps({"ok": True, "echo": prompt}) if self.server.obeys else "as you like"
+        text = (
+            json.dumps({"ok": True, "echo": prompt, **self._values(body)})
+            if self.server.obeys
+            else "as you like"
+        )
         answer = {
             "id": "x",
             "choices": [{"index": 0, "message": {"content": text}, "finish_reason": finish}],
@@ -100,6 +105,12 @@ class _Handler(http.server.BaseHTTPRequestHandler):
                       "prompt_tokens_details": {"cached_tokens": 1}},
         }  # fmt: skip
         self._send(200, answer | changes)
+
+    @staticmethod
+    def _values(body: dict[str, Any]) -> dict[str, str]:
+        """What a schema requires, as a server that keeps to it gives it."""
+        schema = (body.get("response_format") or {}).get("json_schema", {}).get("schema", {})
+        return {name: "" for name in schema.get("required", ()) if name != "ok"}
 
     def _send(self, status: int, body: Any, headers: dict[str, str] | None = None) -> None:
         data = body if isinstance(body, bytes) else json.dumps(body).encode()

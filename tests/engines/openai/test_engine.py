@@ -13,7 +13,9 @@ from typing import Any
 import pytest
 
 from kgqa_hpc.engines.engine import Request, Response
+from kgqa_hpc.engines.grammar import ebnf
 from kgqa_hpc.engines.mailbox import Mailbox
+from kgqa_hpc.engines.openai import agreement
 from kgqa_hpc.engines.openai import engine as engine_module
 from kgqa_hpc.engines.openai.adaptive_limit import Lanes
 from kgqa_hpc.engines.openai.chat_api import ChatApi
@@ -24,6 +26,7 @@ from tests.engines.openai.fault_server import KEY, FaultServer
 from tests.waiting import wait_for
 
 PATIENCE_S = 120.0
+OK = {"type": "object", "properties": {"ok": {"type": "boolean"}}, "required": ["ok"]}
 
 
 @pytest.fixture
@@ -40,6 +43,7 @@ def server() -> Iterator[FaultServer]:
 def _quick(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("TEST_KEY", KEY)
     monkeypatch.setattr(engine_module, "FIRST_PAUSE_S", 0.01)
+    monkeypatch.setattr(agreement, "PAUSE_S", 0.01)
     monkeypatch.setattr(engine_module, "LONGEST_PAUSE_S", 0.1)
 
 
@@ -49,7 +53,7 @@ def start(*urls: str, **settings: Any) -> OpenAIEngine:
 
 
 def ask(engine: OpenAIEngine, prompts: list[str]) -> dict[str, Response]:
-    requests = [Request(p, ({"role": "user", "content": p},), schema={"type": "object"}) for p in prompts]
+    requests = [Request(p, ({"role": "user", "content": p},), schema=OK) for p in prompts]
     answers = list(engine.generate(Mailbox.holding(requests)))
     assert sorted(a.id for a in answers) == sorted(prompts)
     return {a.id: a for a in answers}
@@ -95,7 +99,7 @@ def test_what_is_the_requests_own_fault_is_an_error_at_once_and_harms_no_other(s
     answers = ask(engine, ["1 context", "2 filter", "3 cut", "4 fine"])
     assert {p: a.finish for p, a in answers.items()} == {
         "1 context": "error",
-        "2 filter": "error",
+        "2 filter": "refusal",
         "3 cut": "length",
         "4 fine": "stop",
     }
@@ -225,47 +229,47 @@ def test_an_address_that_holds_a_key_or_is_none_is_refused_without_repeating_it(
     assert all("secret" not in error["msg"] for error in caught.value.errors())
 
 
-def test_structured_output_is_used_where_the_server_has_it(server: FaultServer) -> None:
-    engine = start(server.url)
-    assert engine.info.extra["structured"] == "json_schema"
-    engine.preflight([{"type": "object", "properties": {"a": {"type": "null"}}}])
-    assert server.bodies[-1]["response_format"]["json_schema"]["schema"]["properties"] == {
-        "a": {"type": "null"}
-    }
-    engine.close()
-
-
 ASKING = {
     "type": "object",
-    "properties": {"question": {"type": "string", "maxLength": 90, "pattern": "^(Which|How) [^?]*[?]$"}},
-    "required": ["question"],
+    "properties": {
+        "ok": {"type": "boolean"},
+        "text": {"type": "string", "maxLength": 90, "pattern": "^It .*[.]$"},
+    },
+    "required": ["ok"],
     "additionalProperties": False,
 }
 
 
+def test_our_own_grammar_is_sent_where_the_server_takes_it(server: FaultServer) -> None:
+    engine = start(server.url)
+    assert engine.info.structured == "grammar"
+    engine.preflight([ASKING])
+    form = server.bodies[-1]["response_format"]
+    grammar = {"type": "grammar", "grammar": ebnf(ASKING, bounded=False)}
+    assert form == {"type": "structural_tag", "format": grammar}
+    assert engine.info.provenance()["structured"] == "grammar"
+    assert "structured" not in engine.info.identity(), "a run may go on when the server is another"
+    engine.close()
+
+
 @pytest.mark.parametrize("structured", ["auto", "json_schema"])
-@pytest.mark.parametrize("knows", [True, False])
-def test_a_pattern_is_sent_where_the_server_takes_it_and_only_the_pattern_left_out_elsewhere(
-    server: FaultServer, knows: bool, structured: str
+def test_elsewhere_the_schema_is_sent_without_patterns_and_lengths_for_servers_read_them_in_their_own_ways(
+    server: FaultServer, structured: str
 ) -> None:
-    server.knows_pattern = knows
+    server.knows_grammar = False
     engine = start(server.url, structured=structured)
     engine.preflight([ASKING])
-    assert engine.info.extra["structured"] == ("json_schema" if knows else "json_schema_no_pattern")
+    assert engine.info.structured == "json_schema"
     sent = server.bodies[-1]["response_format"]["json_schema"]["schema"]
-    pattern = {"pattern": r'^(Which |How )([^"\\\x00-\x1f?]|\\["\\/bfnrt])*[?]$'} if knows else {}
-    assert sent == {**ASKING, "properties": {"question": {"type": "string", **pattern}}}
-    asked = Request("q", ({"role": "user", "content": "1 fine"},), schema=ASKING)
-    (answer,) = engine.generate(Mailbox.holding([asked]))
-    assert answer.finish == "stop", "what the server did not keep to is the check's to reject"
-    assert server.bodies[-1]["response_format"]["json_schema"]["schema"] == sent
+    assert sent == {**ASKING, "properties": {"ok": {"type": "boolean"}, "text": {"type": "string"}}}
+    assert server.bodies[-1]["response_format"]["json_schema"]["strict"] is True
     engine.close()
 
 
 def test_auto_does_without_where_the_server_has_it_not(server: FaultServer) -> None:
     server.knows_schema = False
     engine = start(server.url)
-    assert engine.info.extra["structured"] == "none"
+    assert engine.info.structured == "none"
     ask(engine, ["1 fine"])
     assert "response_format" not in server.bodies[-1]
     engine.close()
@@ -273,10 +277,11 @@ def test_auto_does_without_where_the_server_has_it_not(server: FaultServer) -> N
 
 def test_a_server_that_accepts_schemas_and_ignores_them_is_found_out(server: FaultServer) -> None:
     server.obeys = False
-    with pytest.raises(EngineConfigError, match="ignores response_format"):
+    with pytest.raises(EngineConfigError, match="ignores json_schema"):
         start(server.url, structured="json_schema")
     engine = start(server.url)
-    assert engine.info.extra["structured"] == "none"
+    assert engine.info.structured == "none"
+    assert engine.info.provenance()["structured"] == "none"
     engine.close()
 
 
@@ -315,15 +320,6 @@ def test_what_is_passed_through_reaches_the_server_and_the_provenance(server: Fa
     engine.close()
     with pytest.raises(ValueError, match="seed is set by the engine"):
         OpenAISettings(model="m", extra_body={"seed": 1})
-
-
-def test_lengths_of_strings_are_not_sent_for_the_parser_checks_them(server: FaultServer) -> None:
-    engine = start(server.url)
-    text = {"type": "string", "minLength": 1, "maxLength": 9}
-    engine.preflight([{"type": "object", "properties": {"a": text}, "required": ["a"]}])
-    sent = server.bodies[-1]["response_format"]["json_schema"]["schema"]["properties"]
-    assert sent == {"a": {"type": "string"}}
-    engine.close()
 
 
 def test_the_cards_of_a_server_that_is_started_here_belong_to_its_worker() -> None:

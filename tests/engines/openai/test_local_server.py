@@ -72,7 +72,7 @@ def engine() -> Iterator[OpenAIEngine]:
 def test_a_real_server_keeps_to_the_schema_and_answers_each_request_once(
     engine: OpenAIEngine, valid: Callable[[Any, dict[str, Any]], bool]
 ) -> None:
-    assert engine.info.extra["structured"] == "json_schema"
+    assert (engine.info.structured, bool(engine.info.server)) == ("gbnf", True)
     engine.preflight([SCHEMA])
     names = ["BRCA1", "asthma", "Marfan syndrome", "TP53", "ataxia"]
     requests = [

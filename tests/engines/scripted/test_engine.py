@@ -98,6 +98,39 @@ def test_the_judge_accepts_the_configured_share(share: float) -> None:
     assert accepted == pytest.approx(share, abs=0.05)
 
 
+def test_free_text_ends_with_the_object_whose_form_the_prompt_shows() -> None:
+    form = 'Reply as JSON: {why: "", "valid_question": true/false, "score": 5}\n{"draft"} is no form.'
+    asked = Request("r", ({"role": "user", "content": f"{PROMPT}\n{form}"},), schema=None)
+    (answer,) = ScriptedEngine(ScriptedSettings()).generate(Mailbox.holding([asked]))
+    value = json.loads(answer.text.splitlines()[-1])
+    assert {name: type(field) for name, field in value.items()} == {
+        "why": str,
+        "valid_question": bool,
+        "score": int,
+    }
+    plain = answers([request(1, None)])["r1-0"].text
+    assert '{"' not in plain
+
+
+@pytest.mark.parametrize(
+    "prompt",
+    ['Write the question "What is A?", its answer "B".', "What is A? Write this question about A again."],
+)
+def test_a_question_to_copy_is_copied(prompt: str) -> None:
+    asked = Request("r", ({"role": "user", "content": prompt},), schema=QA)
+    (answer,) = ScriptedEngine(ScriptedSettings()).generate(Mailbox.holding([asked]))
+    assert json.loads(answer.text)["question"] == "What is A?"
+
+
+def test_most_scores_are_high_and_short_options_differ() -> None:
+    options = {"type": "array", "minItems": 7, "maxItems": 7, "items": {"type": "string", "maxLength": 12}}
+    score = {"type": "integer", "minimum": 0, "maximum": 10}
+    schema = {"type": "object", "properties": {"options": options, "score": score}}
+    got = [json.loads(a.text) for a in answers([request(n, schema) for n in range(300)]).values()]
+    assert all(len(set(each["options"])) == 7 for each in got)
+    assert sum(each["score"] >= 7 for each in got) > 240
+
+
 PATTERNS = ["^(Which|How) [^?]*[?]$", "^[^ ,am]+[.!]$", "^.*[.]$", "^(.|\\n)*$"]
 
 

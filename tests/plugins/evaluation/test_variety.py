@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import random
+import sys
 from pathlib import Path
 
 import pytest
@@ -50,6 +51,28 @@ def test_the_command_shows_both_beside_each_other(files: tuple[Path, Path]) -> N
     assert done.exit_code == 0, done.output
     assert "self-BLEU" in done.stdout
     assert f"topics of {files[1]}" in done.stdout
+
+
+@pytest.mark.slow  # umap-learn compiles itself
+def test_curves_and_topics_are_drawn(files: tuple[Path, Path], tmp_path: Path) -> None:
+    pytest.importorskip("umap", reason="NO MAP OF TOPICS: umap-learn is not installed")
+    drawn = variety(*files, topics=3, figures=tmp_path / "figures")["figures"]
+    assert [Path(file).name for file in drawn] == ["type_token.svg", "topics.svg"]
+    curves, topics = (Path(file).read_text() for file in drawn)
+    assert all(file.name in curves for file in files)
+    assert "80 texts, 3 topics" in topics
+
+
+def test_without_umap_the_curves_are_drawn_alone(
+    files: tuple[Path, Path],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.setitem(sys.modules, "umap", None)
+    drawn = variety(files[1], topics=3, figures=tmp_path / "figures")["figures"]
+    assert [Path(file).name for file in drawn] == ["type_token.svg"]
+    assert "kgqa_hpc[umap]" in capsys.readouterr().err
 
 
 def test_a_field_that_no_record_has_is_named(files: tuple[Path, Path]) -> None:

@@ -14,7 +14,7 @@ from pydantic import Field, ValidationError, model_validator
 
 from kgqa_hpc.errors import ConfigError
 from kgqa_hpc.registry import did_you_mean
-from kgqa_hpc.settings import Settings, Told, sentence, told
+from kgqa_hpc.settings import Problem, Settings, problems_of, sentence
 from kgqa_hpc.store.regular import read_with_state
 from kgqa_hpc.store.yaml_file import LARGEST, parse_yaml
 
@@ -150,10 +150,10 @@ def load_recipe(path: Path) -> Recipe:
     try:
         return Recipe.model_validate({**content, "home": path.resolve().parent, "sha256": digest})
     except ValidationError as problem:
-        lines = [_line(path, problem_entry) for problem_entry in told(problem)]
+        lines = [_line(path, entry) for entry in problems_of(problem)]
         raise ConfigError("\n".join(lines), "see docs/sources.md, Hydration") from None
 
 
-def _line(path: Path, entry: Told) -> str:
-    key, message = ".".join(map(str, entry.place)), sentence(Recipe, entry)
+def _line(path: Path, entry: Problem) -> str:
+    key, message = ".".join(map(str, entry.key)), sentence(Recipe, entry)
     return f"{path.name}: {key}: {message}" if key else f"{path.name}: {message}"

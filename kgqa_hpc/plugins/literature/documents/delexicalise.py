@@ -8,7 +8,7 @@ the names of Figure 5's second answer ("Deletion of Cplx3 leads to …") were le
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 from kgqa_hpc.plugins.literature.documents.mentions import Mention, NameFinder
@@ -19,7 +19,17 @@ from kgqa_hpc.plugins.literature.documents.spellings import spellings
 PLACEHOLDERS = ("not sure", "other proteins", "unknown", "proteinname", "protein name", "cells")
 PLACEHOLDER = "the protein"
 _ARTICLE = re.compile(r"(?:(?<=\s)|^)(?:the|a|an)\s$", re.IGNORECASE)
-_NOUN = re.compile(r"\s(?:proteins?|genes?)\b", re.IGNORECASE)
+_NOUN = re.compile(r"\s(?:proteins?|(?P<gene>genes?))\b", re.IGNORECASE)
+# "the protein", "the synaptic protein" before a name; words that join two phrases belong to no kind of protein.
+_NOUN_AHEAD = re.compile(
+    r"(?:\b(?:the|a|an|this)\s(?P<kind>(?:(?!(?:and|by|for|from|in|of|on|or|that|to|with)\s)[\w-]+\s){1,3})?)?"
+    r"\b(?:protein|(?P<gene>gene))\s$",
+    re.IGNORECASE,
+)
+_APPOSED = re.compile(r"\b(?:protein|gene)(?:, | \()$", re.IGNORECASE)
+_CLOSING = {", ": ",", " (": ")"}
+_SAME = re.compile(r"/|,? or |,? (?:also |abbreviated )?(?:known as|called|named|termed|as) ")
+_BETWEEN = (", ", "; ", "/", " or ")
 _SENTENCE_START = re.compile(r"(?:^|[.!?:]\s|\n)[\"'(\[]?$")
 
 
@@ -56,17 +66,59 @@ def name_finder(names: Iterable[str]) -> NameFinder:
 
 
 def delexicalise(text: str, finder: NameFinder, placeholder: str = PLACEHOLDER) -> Delexicalised:
-    """Replace each of the names; an article before it and "protein" or "gene" behind it go with it."""
+    """Replace each of the names by the placeholder, and what belongs to a name with it: an article, "protein" before or
+    behind it, further names of it ("complexin 3 (Cplx3)"). Its gene becomes "the protein's gene".
+    """
     found = tuple(finder.find(text))
     pieces: list[str] = []
     reached, tail = 0, ""
-    for mention in found:
-        before = _ARTICLE.sub("", text[reached : mention.start])
+    for start, end in _spans(text, found):
+        before, name = text[reached:start], placeholder
+        behind, ahead = _NOUN.match(text, end), _NOUN_AHEAD.search(before)
+        if behind:
+            end = behind.end()
+        if noun := (behind or ahead):
+            name += "'s " + noun["gene"] if noun["gene"] else ""
+        if (
+            _APPOSED.search(before) and text[end : end + 1] == _CLOSING[before[-2:]]
+        ):  # "this protein, complexin 3,"
+            before, name, end = before[:-2], "", end + 1
+        elif ahead and ahead["kind"]:  # "the synaptic protein complexin 3": the phrase says enough
+            before, name = before.rstrip(), ""
+        elif ahead:
+            before = before[: ahead.start()]
+        before = _ARTICLE.sub("", before)
         tail = (tail + before)[-3:]
-        begins = _SENTENCE_START.search(tail)
-        name = placeholder[0].upper() + placeholder[1:] if begins else placeholder
+        if _SENTENCE_START.search(tail):
+            name = name[:1].upper() + name[1:]
         tail = (tail + name)[-3:]
         pieces += [before, name]
-        noun = _NOUN.match(text, mention.end)
-        reached = noun.end() if noun else mention.end
+        reached = end
     return Delexicalised("".join([*pieces, text[reached:]]), text, found)
+
+
+def _spans(text: str, found: tuple[Mention, ...]) -> Iterator[tuple[int, int]]:
+    """From where to where names stand for the protein once: a name with those that it is explained by."""
+    number = 0
+    while number < len(found):
+        start, end = found[number].start, found[number].end
+        number += 1
+        while number < len(found):
+            gap = text[end : found[number].start]
+            last = _last_in_brackets(text, found, number) if gap == " (" else None
+            if last is not None:
+                number, end = last + 1, found[last].end + 1
+            elif _SAME.fullmatch(gap):
+                end = found[number].end + (gap[0] == "," and text.startswith(",", found[number].end))
+                number += 1
+            else:
+                break
+        yield start, end
+
+
+def _last_in_brackets(text: str, found: tuple[Mention, ...], number: int) -> int | None:
+    """The last of the names from `number` on that fill a bracket alone; None where other words stand in it."""
+    last = number
+    while last + 1 < len(found) and text[found[last].end : found[last + 1].start] in _BETWEEN:
+        last += 1
+    return last if text.startswith(")", found[last].end) else None

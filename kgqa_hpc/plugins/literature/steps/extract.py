@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, Literal
 
 from pydantic import Field
 
@@ -29,9 +29,17 @@ _SOURCE = re.compile(
 )
 
 
-class ExtractSettings(StepSettings):
-    """How many pairs are taken."""
+Scope = Literal["any", "sequence"]
 
+
+class ExtractSettings(StepSettings):
+    """How many pairs are taken, and about what."""
+
+    scope: Scope = Field(
+        "any",
+        exclude_if=lambda scope: scope == "any",
+        description="`sequence`: only questions that the protein's sequence alone could answer (QAProt).",
+    )
     per_protein: int = Field(PER_PROTEIN, ge=1, description="Pairs of one protein; more are rejected.")
 
 
@@ -52,6 +60,9 @@ class Extract(Step):
             "Organism that the pair holds for, as stated: a name, All, or Not sure.",
         ),
     )
+
+    def variables(self, item: Item) -> dict[str, Any]:
+        return {"scope": self.settings.scope}
 
     def accept(self, item: Item, answer: dict[str, Any]) -> Outcome:
         text = item.anchor.data["document"]["text"]

@@ -9,7 +9,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from pydantic import Field
+
+from kgqa_hpc.plugins.literature.steps.extract import Scope
 from kgqa_hpc.prompts.safe_text import TEXT_LENGTH, clean_text
+from kgqa_hpc.settings import StepSettings
 from kgqa_hpc.steps.decision import first_false
 from kgqa_hpc.steps.item import Item
 from kgqa_hpc.steps.judge import PAIR
@@ -23,10 +27,21 @@ CRITERIA = {
 _DOCUMENT = 20_000
 
 
+class SupportSettings(StepSettings):
+    """What a pair must be answerable from."""
+
+    scope: Scope = Field(
+        "any",
+        exclude_if=lambda scope: scope == "any",
+        description="`sequence`: a pair that the protein's sequence could not answer is not answerable (QAProt).",
+    )
+
+
 class JudgeSupport(Step):
     """A verdict of three booleans on one record and its document."""
 
     name = "judge_support"
+    Settings = SupportSettings
     default_prompt = "judge_support"
     answer = dict.fromkeys(CRITERIA, "boolean")
     adds = "verdict"
@@ -39,6 +54,7 @@ class JudgeSupport(Step):
         return {
             **{name: clean_text(text, TEXT_LENGTH) for name, text in {**pair, **about}.items()},
             "text": clean_text(fields.get("document_text") or "", _DOCUMENT),
+            "scope": self.settings.scope,
         }
 
     @classmethod

@@ -17,7 +17,7 @@ from kgqa_hpc.plugins.literature.documents.delexicalise import delexicalise, nam
             "Deletion of the protein leads to a disorganized outer plexiform layer in the retina.",
         ),
         (["CPLX3"], "Cplx3 binds. Does CPLX3 bind Cplx4?", "The protein binds. Does the protein bind Cplx4?"),
-        (["CPLX3"], "The Cplx3 protein and the cplx3 gene.", "The protein and the protein."),
+        (["CPLX3"], "The Cplx3 protein and the cplx3 gene.", "The protein and the protein's gene."),
         (["CPLX3"], "What is Cplx3's role?", "What is the protein's role?"),
         (["CPLX3"], "Cplx3-deficient mice", "The protein-deficient mice"),
         (["T"], "T binds DNA; T cells, t", "The protein binds DNA; the protein cells, t"),
@@ -32,6 +32,25 @@ def test_every_name_goes_and_every_other_word_stays(names: list[str], text: str,
     assert done.text == without
     assert done.original == text
     assert all(text[m.start : m.end] == m.text for m in done.replaced)
+
+
+@pytest.mark.parametrize(
+    ("text", "without"),
+    [
+        ("The Cplx3 gene encodes the protein complexin 3.", "The protein's gene encodes the protein."),
+        ("The gene CPLX3 encodes complexin 3 (Cplx3).", "The protein's gene encodes the protein."),
+        ("Complexin 3 (Cplx3; CPX3), which is small, binds.", "The protein, which is small, binds."),
+        ("Cplx3, also known as CPX3, binds Cplx4.", "The protein binds Cplx4."),
+        ("A retina protein, Cplx3, binds.", "A retina protein binds."),
+        ("Is this protein (Cplx3) small?", "Is this protein small?"),
+        ("The synaptic protein complexin 3 is small.", "The synaptic protein is small."),
+        ("The binding of protein Cplx3 is low.", "The binding of the protein is low."),
+        ("Cplx3 gene expression is high.", "The protein's gene expression is high."),
+        ("Complexin 3 (small, not Cplx4) binds.", "The protein (small, not Cplx4) binds."),
+    ],
+)
+def test_what_belongs_to_a_name_goes_with_it(text: str, without: str) -> None:
+    assert delexicalise(text, name_finder(["Complexin-3", "CPLX3", "CPX3"])).text == without
 
 
 def test_nothing_is_left_to_find() -> None:

@@ -1,4 +1,4 @@
-"""Grammars for llama.cpp: what they allow follows the schema, and always ends."""
+"""Our grammars: what they allow follows the schema, and always ends."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from kgqa_hpc.engines.cpu.grammar import gbnf, longest
+from kgqa_hpc.engines.grammar import ebnf, longest
 from kgqa_hpc.errors import EngineConfigError
 from kgqa_hpc.prompts.prompt import load_prompt
 from kgqa_hpc.steps.check import CheckSettings, _findings
@@ -135,7 +135,7 @@ def allowed(negated: bool, content: str) -> list[str]:
 def test_every_sentence_is_json_that_follows_the_schema_and_is_short_enough(
     schema: dict[str, Any], ascii_only: bool, valid: Callable[[Any, dict[str, Any]], bool]
 ) -> None:
-    grammar = gbnf(schema, ascii_only=ascii_only)
+    grammar = ebnf(schema, ascii_only=ascii_only)
     ceiling = longest(schema, ascii_only=ascii_only)
     for seed in range(60):
         text = Speaker(grammar, random.Random(seed)).say()
@@ -146,14 +146,14 @@ def test_every_sentence_is_json_that_follows_the_schema_and_is_short_enough(
 
 @pytest.mark.parametrize("schema", SCHEMAS[:6], ids=range(6))
 def test_the_ceiling_is_no_wild_guess(schema: dict[str, Any]) -> None:
-    text = Speaker(gbnf(schema, ascii_only=True), random.Random(0), most=True).say()
+    text = Speaker(ebnf(schema, ascii_only=True), random.Random(0), most=True).say()
     assert len(text.encode()) < longest(schema, ascii_only=True) <= 2 * len(text.encode()) + 40
 
 
 def test_a_pattern_and_maxlength_bind_together_whichever_way_a_text_begins() -> None:
     schema = {"type": "string", "minLength": 20, "maxLength": 30, "pattern": "^(How|In which) [^?]*[?]$"}
     texts = [
-        json.loads(Speaker(gbnf(schema), random.Random(seed), most=most).say())
+        json.loads(Speaker(ebnf(schema), random.Random(seed), most=most).say())
         for most in (True, False)
         for seed in range(100)
     ]
@@ -168,7 +168,7 @@ def test_every_string_of_a_shipped_prompts_grammar_passes_the_checks_rules_of_fo
     fields = load_prompt(name).schema["properties"]
     for seed in range(100):
         question, answer = (
-            json.loads(Speaker(gbnf(fields[key], ascii_only=bool(seed % 2)), random.Random(seed)).say())
+            json.loads(Speaker(ebnf(fields[key], ascii_only=bool(seed % 2)), random.Random(seed)).say())
             for key in ("question", "answer")
         )
         settings = CheckSettings.model_validate({"use": "check", "as": "check"})
@@ -177,12 +177,12 @@ def test_every_string_of_a_shipped_prompts_grammar_passes_the_checks_rules_of_fo
 
 def test_a_string_without_a_bound_gets_one() -> None:
     schema = {"type": "object", "properties": {"a": {"type": "string"}}}
-    assert "char{0,400}" in gbnf(schema)
+    assert "char{0,400}" in ebnf(schema)
     assert longest(schema, ascii_only=True) < 420
 
 
 def test_a_bound_beyond_what_llama_cpp_takes_is_lowered() -> None:
-    assert "char{0,1999}" in gbnf({"type": "string", "maxLength": 10_000})
+    assert "char{0,1999}" in ebnf({"type": "string", "maxLength": 10_000})
 
 
 @pytest.mark.parametrize(
@@ -196,4 +196,4 @@ def test_a_bound_beyond_what_llama_cpp_takes_is_lowered() -> None:
 )
 def test_bounds_that_a_grammar_cannot_keep_are_refused_not_ignored(schema: dict[str, Any]) -> None:
     with pytest.raises(EngineConfigError, match="cannot be enforced"):
-        gbnf(schema)
+        ebnf(schema)

@@ -1,0 +1,93 @@
+"""The mode that all servers keep to: agreed by a question whose plain answer would break every schema."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+import time
+from collections.abc import Sequence
+
+from kgqa_hpc.engines.openai.chat_api import ChatApi, Trouble
+from kgqa_hpc.engines.openai.modes import PROBE, TRIED, keeps_to
+from kgqa_hpc.engines.schema import Schema
+from kgqa_hpc.errors import EngineConfigError
+
+PAUSE_S = 0.5
+THOUGHT_TOKENS = 4096  # for a model that thinks before it answers the small question
+BROKEN = 3  # replies of 500 in a row that are taken for a refusal of the mode
+# Groq's words for an answer that broke the schema: so it holds answers to it.
+_ENFORCED = re.compile(r"json_validate_failed|failed to generate json", re.IGNORECASE)
+
+
+class Agreement:
+    """`mode` is what all servers keep to; `seen` says whether every one of them showed it."""
+
+    def __init__(self, apis: Sequence[ChatApi], structured: str, patience_s: float) -> None:
+        self._apis, self._structured, self._patience_s = apis, structured, patience_s
+        self.mode = TRIED[structured][0]
+        self.seen = True
+
+    @property
+    def words(self) -> str:
+        """The mode, for the provenance."""
+        return self.mode if self.seen else f"{self.mode}, not verified"
+
+    async def on(self, schema: Schema) -> None:
+        """Ask each server for an answer of this schema; weaken the mode where that is needed and allowed.
+
+        Raises EngineConfigError when no server answers, or refuses key, model or the only mode.
+        """
+        deadline = time.monotonic() + self._patience_s
+        agreed = None
+        while agreed != self.mode:  # a server that weakens it late has others asked again
+            agreed = self.mode
+            for api in self._apis:
+                await self._with(api, schema, deadline)
+
+    async def _with(self, api: ChatApi, schema: Schema, deadline: float) -> None:
+        broken = 0
+        while True:
+            try:
+                if await self._shown(api, schema):
+                    return
+                self._weaken(api, f"{api.url} ignores {self.mode}", refused=False)
+            except Trouble as trouble:
+                if trouble.fatal:
+                    raise EngineConfigError(str(trouble), trouble.cure) from None
+                if _ENFORCED.search(str(trouble)):
+                    return
+                broken += trouble.status == 500  # llama.cpp's answer to a form that it does not know
+                if not trouble.again or (broken >= BROKEN and self.mode != "none"):
+                    self._weaken(api, str(trouble), refused=True)
+                    broken = 0
+                elif time.monotonic() > deadline:
+                    raise EngineConfigError(
+                        f"engine.base_url: {trouble}", "is the server running, and the address right?"
+                    ) from None
+                else:
+                    await asyncio.sleep(PAUSE_S)
+
+    async def _shown(self, api: ChatApi, schema: Schema) -> bool:
+        request = PROBE._replace(schema=dict(schema))
+        for tokens in (PROBE.max_tokens, THOUGHT_TOKENS):
+            response = await api.ask(request._replace(max_tokens=tokens), self.mode)
+            kept = keeps_to(response, self.mode, schema)
+            if kept is not None:
+                return kept
+        self.seen = False  # it thought all the time: whether it keeps to the schema stays open
+        return True
+
+    def _weaken(self, api: ChatApi, reason: str, *, refused: bool) -> None:
+        modes = TRIED[self._structured]
+        weaker = modes[modes.index(self.mode) + 1 :]
+        if weaker:
+            self.mode = weaker[0]
+        elif refused and api.dialect.omit_blindly():
+            self.mode = modes[0]
+        else:
+            raise EngineConfigError(
+                f"engine.structured: {self._structured} does not work here: {reason}",
+                "set engine.structured: auto"
+                if self._structured != "auto"
+                else "see the server's words; engine.omit leaves parameters out",
+            )

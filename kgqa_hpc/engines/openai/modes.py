@@ -1,0 +1,112 @@
+"""How a server is made to keep to a schema, from the strongest mode to none, and whether an answer shows that it did.
+
+grammar      our own grammar as `structural_tag` (vLLM, SGLang, LMDeploy)
+gbnf         our own grammar as `grammar`, with lengths (llama.cpp)
+json_schema  OpenAI's form, without patterns and lengths
+json_object  any JSON
+none         the parser, repair and retries
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Any, Literal
+
+from kgqa_hpc.engines.engine import Request, Response
+from kgqa_hpc.engines.grammar import ebnf, structural_tag
+from kgqa_hpc.engines.schema import Remembered, Schema, as_sent
+from kgqa_hpc.errors import EngineConfigError
+from kgqa_hpc.text import bounded_json
+
+Mode = Literal["grammar", "gbnf", "json_schema", "json_object", "none"]
+# `engine.structured`, and the modes that are tried for it.
+TRIED: dict[str, tuple[Mode, ...]] = {
+    "auto": ("grammar", "gbnf", "json_schema", "json_object", "none"),
+    "grammar": ("grammar", "gbnf"),
+    "json_schema": ("json_schema",),
+    "json_object": ("json_object",),
+    "none": ("none",),
+}
+# Contradicts every schema: an answer that keeps to one was made to. Some servers want the word JSON in json_object.
+QUESTION = ({"role": "user", "content": "Say hello in plain words, not in JSON."},)
+PROBE = Request("probe", QUESTION, max_tokens=64)
+PROBE_SCHEMA = {
+    "type": "object",
+    "properties": {"ok": {"type": "boolean"}},
+    "required": ["ok"],
+    "additionalProperties": False,
+}
+
+
+def _json_schema(schema: Schema) -> dict[str, Any]:
+    form = {"name": "answer", "schema": as_sent(schema), "strict": True}
+    return {"response_format": {"type": "json_schema", "json_schema": form}}
+
+
+def _grammar(schema: Schema) -> dict[str, Any]:
+    try:
+        return {"response_format": structural_tag(schema)}
+    except EngineConfigError:  # beyond what our grammar serves: left to the server's compiler
+        return _json_schema(schema)
+
+
+def _gbnf(schema: Schema) -> dict[str, Any]:
+    try:
+        return {"grammar": ebnf(schema)}
+    except EngineConfigError:
+        return _json_schema(schema)
+
+
+class Forms:
+    """What each mode adds to the body of a request, made once for each schema."""
+
+    def __init__(self) -> None:
+        self._made = {
+            "grammar": Remembered(_grammar),
+            "gbnf": Remembered(_gbnf),
+            "json_schema": Remembered(_json_schema),
+            "json_object": Remembered(lambda schema: {"response_format": {"type": "json_object"}}),
+        }
+
+    def __call__(self, mode: Mode, schema: Schema | None) -> Mapping[str, Any]:
+        return {} if schema is None or mode == "none" else self._made[mode](schema)
+
+
+def with_the_word_json(messages: tuple[dict[str, str], ...]) -> list[dict[str, str]]:
+    """Messages for json_object: OpenAI, DeepSeek and others refuse prompts without the word."""
+    if any("json" in message["content"].lower() for message in messages):
+        return list(messages)
+    last = messages[-1]
+    return [*messages[:-1], {**last, "content": f"{last['content']}\n\nAnswer in JSON."}]
+
+
+def keeps_to(response: Response, mode: Mode, schema: Schema) -> bool | None:
+    """Whether the answer to QUESTION shows that the server keeps to `mode`; None where it shows nothing."""
+    if mode == "none":
+        return True
+    text = response.text.strip()
+    if response.finish == "length":
+        if len(text) < 2:
+            return None
+        return text[0] == "{" if mode == "json_object" else _begins(text, schema)
+    if response.finish != "stop":
+        return False
+    try:
+        value = bounded_json.loads(text)
+    except ValueError:
+        return False
+    if mode == "json_object" or "properties" not in schema:
+        return isinstance(value, dict | list)
+    return isinstance(value, dict) and set(schema.get("required", ())) <= value.keys()
+
+
+def _begins(text: str, schema: Schema) -> bool:
+    """Whether a text that was cut off begins as the schema wants it."""
+    if "properties" not in schema:
+        return text[0] in '[{"'
+    key = re.match(r'\{\s*"((?:[^"\\]|\\.)*)("?)', text)
+    if key is None:
+        return re.fullmatch(r"\{\s*", text) is not None
+    name, closed = key[1], key[2]
+    return any(known == name if closed else known.startswith(name) for known in schema["properties"])
