@@ -113,6 +113,11 @@ def metric(function: Function) -> Function:
     return _marked(function, "metrics")
 
 
+def rule(function: Function) -> Function:
+    """Mark a function (objections, verdicts, **options) -> bool as a decision rule (steps/decision.py)."""
+    return _marked(function, "rules")
+
+
 def _marked(function: Function, group: str) -> Function:
     marked: Any = function
     marked.registry, marked.name = group, function.__name__

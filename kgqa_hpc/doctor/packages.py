@@ -14,11 +14,12 @@ from kgqa_hpc.engines.engine import Readiness
 from kgqa_hpc.engines.registry import ENGINES
 from kgqa_hpc.errors import ConfigError, InputError, KgqaError
 from kgqa_hpc.kg.sources import SOURCES
-from kgqa_hpc.registry import METRICS, Registry
+from kgqa_hpc.registry import METRICS, SECTIONS, Registry
 from kgqa_hpc.steps import STEPS
+from kgqa_hpc.steps.decision import RULES
 
 SYSTEM_PYTHON = "/usr/bin/python3"
-REGISTRIES = (SOURCES, KINDS, STEPS, ENGINES, EXPORTS, METRICS)
+REGISTRIES = (SOURCES, KINDS, STEPS, ENGINES, EXPORTS, RULES, SECTIONS, METRICS)
 
 
 def _engine(name: str, timeout: float) -> Check:

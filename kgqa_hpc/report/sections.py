@@ -8,10 +8,8 @@ from markupsafe import Markup
 
 from kgqa_hpc.dataset.exports.source import open_source
 from kgqa_hpc.errors import ExtensionError
-from kgqa_hpc.registry import Registry
+from kgqa_hpc.registry import SECTIONS
 from kgqa_hpc.store.run_folder import RunFolder
-
-SECTIONS = Registry("sections", "report section", {})
 
 
 class Section(NamedTuple):

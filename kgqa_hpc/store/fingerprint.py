@@ -99,7 +99,9 @@ def pass_digest(sections: Mapping[str, Mapping[str, Any]], pass_name: str) -> st
         "passes": [
             {
                 "steps": [
-                    [step, step.get("prompt"), modules.get(step.get("prompt"))] for step in each["steps"]
+                    [step, step.get("prompt"), modules.get(step.get("prompt"))]
+                    + [modules.get(name) for name in step.get("later_prompts") or ()]
+                    for step in each["steps"]
                 ],
                 "engine": _set(each["engine"]),
                 **({"contents": each["contents"]} if "contents" in each else {}),

@@ -51,9 +51,10 @@ def replay(folder: Path, wanted: str, *, trust: bool = False) -> dict[str, Any]:
 
 
 def _require_same_prompts(chain: Sequence[Step], item: Item, trace: Sequence[dict[str, Any]]) -> None:
-    prompts = {step.label: step.of(item).prompt.sha256 for step in chain if step.asks}
+    asking = {step.label: step.of(item) for step in chain if step.asks}
     for entry in trace:
-        if prompts.get(entry["step"]) != entry["prompt"]["sha256"]:
+        step = asking.get(entry["step"])
+        if step is None or step.prompt_at(entry.get("turn", 0)).sha256 != entry["prompt"]["sha256"]:
             raise InputError(
                 f"prompt {entry['prompt']['name']} of step {entry['step']} is not the one that was sent",
                 "put back the run's prompts; kgqa explain shows what was answered",

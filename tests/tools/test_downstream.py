@@ -7,7 +7,10 @@ import json
 import random
 import subprocess
 import sys
+from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -86,26 +89,114 @@ def test_the_table_holds_synthetic_cells_against_those_without() -> None:
     assert "+0.1033" in text
 
 
-@pytest.mark.skipif(NO_TORCH, reason="TORCH AND TRANSFORMERS ARE NOT INSTALLED (extra: downstream)")
-def test_the_recipe_runs_from_files_to_a_table_and_goes_on_after_a_kill(tmp_path: Path) -> None:
+def test_presets_are_the_published_values() -> None:
+    recipe = load(FOLDER / "recipe.py")
+    medqa_, pubmedqa = (recipe.Recipe(model="m", **recipe.PRESETS[name]) for name in ("medqa", "pubmedqa"))
+    assert (medqa_.learning_rate, medqa_.batch * medqa_.accumulate, medqa_.epochs, medqa_.warmup) == (
+        3e-5,
+        64,
+        6,
+        500,
+    )
+    assert (pubmedqa.learning_rate, pubmedqa.batch, pubmedqa.warmup) == (2e-5, 16, 100)
+    assert (pubmedqa.epochs_synthetic, pubmedqa.epochs) == (3, 30)
+    assert (medqa_.betas, medqa_.epsilon, medqa_.weight_decay) == ((0.9, 0.98), 1e-6, 0.01)
+
+
+def test_the_published_recipe_fits_one_card_where_its_batch_in_one_pass_does_not() -> None:
+    recipe = load(FOLDER / "recipe.py")
+    large = SimpleNamespace(hidden_size=1024, num_attention_heads=16, num_hidden_layers=24)
+    published = recipe.Recipe(model="m", **recipe.PRESETS["medqa"])
+    needed = recipe.memory(published, 334_000_000, large, choices=5, tokens=512)
+    whole = recipe.memory(
+        replace(published, batch=64, accumulate=1), 334_000_000, large, choices=5, tokens=512
+    )
+    assert 6e9 < needed.trained < 7e9
+    assert needed.total < 24e9 < 80e9 < whole.total
+    assert "GB of activations" in str(needed)
+
+
+def study(folder: Path, *more: str, shares: Sequence[str] = ("10", "20")) -> subprocess.CompletedProcess[str]:
+    """The command on made-up items with a tiny random model: two seeds, one epoch a stage, steps of 5 x 2 items."""
     for name, number, seed in (("real", 40, 1), ("test", 20, 2), ("synthetic", 30, 3)):
-        write(tmp_path / f"{name}.json", medqa(number, seed))
+        write(folder / f"{name}.json", medqa(number, seed))
     command = [
         sys.executable,
         str(FOLDER / "study.py"),
-        str(tmp_path / "out"),
+        str(folder / "out"),
         "--model",
         "tiny",
+        "--preset",
+        "medqa",
+    ]
+    command += [
         "--epochs",
         "1",
+        "--epochs-synthetic",
+        "1",
+        "--batch",
+        "5",
+        "--accumulate",
+        "2",
+        "--warmup",
+        "1",
     ]
-    command += ["--epochs-synthetic", "1", "--seeds", "1", "2", "--shares", "10", "20", "--batch", "10"]
+    command += ["--seeds", "1", "2", "--shares", *shares, "--precision", "bf16", *more]
     for name in ("real", "test", "synthetic"):
-        command += [f"--{name}", str(tmp_path / f"{name}.json")]
-    first = subprocess.run(command, capture_output=True, text=True, check=True).stdout
+        command += [f"--{name}", str(folder / f"{name}.json")]
+    return subprocess.run(command, capture_output=True, text=True)
+
+
+@pytest.mark.skipif(NO_TORCH, reason="TORCH AND TRANSFORMERS ARE NOT INSTALLED (extra: downstream)")
+def test_the_recipe_runs_from_files_to_a_table_and_goes_on_after_a_kill(tmp_path: Path) -> None:
+    first = study(tmp_path)
+    assert first.returncode == 0, first.stderr
+    assert first.stderr.index("memory, estimated: about") < first.stderr.index("synthetic stage")
+    # 30 items in steps of 10: three steps, once for each seed, whatever the number of shares
+    assert first.stderr.count("synthetic stage of seed") == first.stderr.count(": 3 steps") == 2
     results = tmp_path / "out" / "results.jsonl"
     lines = results.read_text().splitlines(keepends=True)
     assert len(lines) == 2 * 2 * 2
     results.write_text("".join(lines[:5]) + lines[5][:20])
-    assert subprocess.run(command, capture_output=True, text=True, check=True).stdout == first
+    again = study(tmp_path)
+    assert again.stdout == first.stdout
     assert results.read_text().splitlines(keepends=True) == lines
+    assert not list((tmp_path / "out").glob("*.pt")), "weights of finished stages are deleted"
+    other = study(tmp_path, "--weight-decay", "0.1")
+    assert (other.returncode, "another recipe" in other.stderr) == (2, True)
+
+
+@pytest.mark.skipif(NO_TORCH, reason="TORCH AND TRANSFORMERS ARE NOT INSTALLED (extra: downstream)")
+def test_accumulated_passes_make_the_step_of_one_pass_and_the_rate_rises_and_falls(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.syspath_prepend(str(FOLDER))
+    from data import read
+    from recipe import Recipe
+    from train import Trainee
+
+    examples = read(write(tmp_path / "a.json", medqa(40)))
+    rates: list[float] = []
+    weights = []
+    for batch, accumulate in ((8, 1), (2, 4)):
+        recipe = Recipe("tiny", 1e-3, batch, accumulate, 0, 2, warmup=4)
+        trainee = Trainee(recipe, examples, seed=1)
+        trainee.model.config.hidden_dropout_prob = 0.0
+        for module in trainee.model.modules():
+            if type(module).__name__ == "Dropout":
+                module.p = 0.0
+        step = trainee._step
+        monkeypatch.setattr(
+            trainee,
+            "_step",
+            lambda part, optimizer, scaler, step=step: (
+                rates.append(optimizer.param_groups[0]["lr"]),
+                step(part, optimizer, scaler),
+            ),
+        )
+        assert trainee.train(examples, 2, seed=1) == 10
+        weights.append(trainee.state())
+    assert rates[:5] == pytest.approx([0, 0.25e-3, 0.5e-3, 0.75e-3, 1e-3])
+    assert rates[9] == pytest.approx(1e-3 / 6)
+    for name, value in weights[0].items():
+        assert (value - weights[1][name]).abs().max() < 2e-4, name

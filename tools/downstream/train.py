@@ -1,22 +1,24 @@
 """Fine-tune a BERT-class model on examples and test it: needs torch and transformers.
 
-Synthetic items come first and real ones after them, as published, or mixed. `tiny` is a randomly initialised model of
-two layers over the words of the data: it proves that the recipe runs, and learns next to nothing.
+AdamW, linear warm-up and decay, gradients of several passes summed to a step, passes in 16 bits where asked for.
+`tiny` is a randomly initialised model of two layers over the words of the data: it proves that the recipe runs, and
+learns next to nothing.
 """
 
 from __future__ import annotations
 
+import math
 import random
 import tempfile
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from itertools import groupby
 from pathlib import Path
 from typing import Any
 
 import torch
 from data import DECISIONS, Example
+from recipe import Memory, Recipe, memory
 from transformers import (
     AutoModelForMultipleChoice,
     AutoModelForSequenceClassification,
@@ -25,90 +27,118 @@ from transformers import (
     BertForMultipleChoice,
     BertForSequenceClassification,
     BertTokenizerFast,
+    get_linear_schedule_with_warmup,
 )
 
 TINY = "tiny"
 _SPECIAL = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"]
+_TYPES = {"fp16": torch.float16, "bf16": torch.bfloat16}
 
 
-@dataclass(frozen=True)
-class Recipe:
-    """How one model is trained. Published: MedQA 3e-5, batches of 64, 6 epochs; PubMedQA 2e-5, 16, 3 then 30."""
+class Trainee:
+    """A model with its tokenizer. `vocabulary`: the examples whose words a tiny model knows."""
 
-    model: str
-    learning_rate: float
-    batch: int
-    epochs_synthetic: int
-    epochs_real: int
-    mixed: bool = False
-    length: int = 512
+    def __init__(self, recipe: Recipe, vocabulary: Sequence[Example], seed: int) -> None:
+        torch.manual_seed(seed)
+        self.recipe = recipe
+        self.tokenizer, self.model = _load(recipe.model, vocabulary)
+        self.device = "cuda" if torch.cuda.is_available() else "cpu"
+        self.model.to(self.device)
 
+    def memory(self, examples: Sequence[Example]) -> Memory:
+        """Estimated from the longest texts of `examples`."""
+        pairs = sorted(
+            (pair for one in examples for pair in one.pairs), key=lambda pair: -sum(map(len, pair))
+        )
+        first, second = zip(*pairs[:100], strict=True)
+        encoded = self.tokenizer(list(first), list(second), truncation=True, max_length=self.recipe.length)
+        tokens = max(map(len, encoded["input_ids"]))
+        parameters = sum(weight.numel() for weight in self.model.parameters())
+        return memory(self.recipe, parameters, self.model.config, max(map(_choices, examples)), tokens)
 
-def accuracy(
-    recipe: Recipe, synthetic: Sequence[Example], real: Sequence[Example], test: Sequence[Example], seed: int
-) -> float:
-    """The share of test items that the trained model answers rightly."""
-    torch.manual_seed(seed)
-    tokenizer, model = _load(recipe.model, [*synthetic, *real, *test])
-    device = "cuda" if torch.cuda.is_available() else "cpu"
-    model.to(device)
-    optimizer = torch.optim.AdamW(model.parameters(), lr=recipe.learning_rate, weight_decay=0.01)
-    order = random.Random(seed)
-    rounds = [(list(synthetic), recipe.epochs_synthetic), (list(real), recipe.epochs_real)]
-    if recipe.mixed:
-        rounds = [([*synthetic, *real], recipe.epochs_real)]
-    for examples, epochs in rounds:
-        for _ in range(epochs if examples else 0):
-            order.shuffle(examples)
-            _epoch(model, tokenizer, optimizer, examples, recipe, device)
-    return _right(model, tokenizer, test, recipe, device) / len(test)
+    def card(self) -> str:
+        """What there is: the memory of the card, or the word that there is none."""
+        if self.device == "cpu":
+            return "no card here"
+        return f"this card has {torch.cuda.get_device_properties(0).total_memory / 1e9:.1f} GB"
 
+    def train(self, examples: Sequence[Example], epochs: int, seed: int) -> int:
+        """One stage, with an optimizer and a schedule of its own; returns the steps of the optimizer."""
+        if not examples or not epochs:
+            return 0
+        torch.manual_seed(seed)
+        recipe, order, shuffled = self.recipe, random.Random(seed), list(examples)
+        optimizer = torch.optim.AdamW(
+            self.model.parameters(),
+            lr=recipe.learning_rate,
+            betas=recipe.betas,
+            eps=recipe.epsilon,
+            weight_decay=recipe.weight_decay,
+        )
+        steps = epochs * math.ceil(len(shuffled) / (recipe.batch * recipe.accumulate))
+        schedule = get_linear_schedule_with_warmup(optimizer, recipe.warmup, steps)
+        scaler = torch.amp.GradScaler(self.device, enabled=recipe.precision == "fp16")
+        self.model.train()
+        for _ in range(epochs):
+            order.shuffle(shuffled)
+            for start in range(0, len(shuffled), recipe.batch * recipe.accumulate):
+                self._step(shuffled[start : start + recipe.batch * recipe.accumulate], optimizer, scaler)
+                schedule.step()
+        return steps
 
-def _epoch(
-    model: Any, tokenizer: Any, optimizer: Any, examples: Sequence[Example], recipe: Recipe, device: str
-) -> None:
-    model.train()
-    for batch, labels in _batches(tokenizer, examples, recipe, device):
-        loss = model(**batch, labels=labels).loss
+    def _step(self, examples: Sequence[Example], optimizer: Any, scaler: Any) -> None:
+        """One step: every item of it weighs the same, whatever pass it is in."""
+        for batch, labels in self._batches(examples):
+            with self._cast():
+                loss = self.model(**batch, labels=labels).loss * (len(labels) / len(examples))
+            scaler.scale(loss).backward()
+        scaler.unscale_(optimizer)
+        torch.nn.utils.clip_grad_norm_(self.model.parameters(), 1.0)
+        scaler.step(optimizer)
+        scaler.update()
         optimizer.zero_grad()
-        loss.backward()
-        torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
-        optimizer.step()
 
+    @torch.no_grad()
+    def accuracy(self, test: Sequence[Example]) -> float:
+        """The share of test items that the model answers rightly."""
+        self.model.eval()
+        right = 0
+        for batch, labels in self._batches(test):
+            with self._cast():
+                right += int((self.model(**batch).logits.argmax(-1) == labels).sum())
+        return right / len(test)
 
-@torch.no_grad()
-def _right(model: Any, tokenizer: Any, examples: Sequence[Example], recipe: Recipe, device: str) -> int:
-    model.eval()
-    found = (
-        int((model(**batch).logits.argmax(-1) == labels).sum())
-        for batch, labels in _batches(tokenizer, examples, recipe, device)
-    )
-    return sum(found)
+    def state(self) -> dict[str, Any]:
+        """The weights, on the CPU."""
+        return {name: value.detach().cpu().clone() for name, value in self.model.state_dict().items()}
 
+    def restore(self, state: dict[str, Any]) -> None:
+        self.model.load_state_dict(state)
 
-def _batches(
-    tokenizer: Any, examples: Sequence[Example], recipe: Recipe, device: str
-) -> Iterator[tuple[dict[str, Any], Any]]:
-    for start in range(0, len(examples), recipe.batch):
-        # A batch holds one number of choices: MedQA's own items have four options, ours five.
-        part = sorted(examples[start : start + recipe.batch], key=_choices)
-        for choices, alike in groupby(part, key=_choices):
-            yield _encoded(tokenizer, list(alike), choices, recipe.length, device)
+    def _cast(self) -> Any:
+        kind = _TYPES.get(self.recipe.precision)
+        return torch.autocast(self.device, dtype=kind, enabled=kind is not None)
+
+    def _batches(self, examples: Sequence[Example]) -> Iterator[tuple[dict[str, Any], Any]]:
+        for start in range(0, len(examples), self.recipe.batch):
+            # A batch holds one number of choices: MedQA's own items have four options, ours five.
+            part = sorted(examples[start : start + self.recipe.batch], key=_choices)
+            for choices, alike in groupby(part, key=_choices):
+                yield self._encoded(list(alike), choices)
+
+    def _encoded(self, examples: list[Example], choices: int) -> tuple[dict[str, Any], Any]:
+        pairs = [pair for example in examples for pair in example.pairs]
+        first, second = [pair[0] for pair in pairs], [pair[1] for pair in pairs]
+        encoded = self.tokenizer(
+            first, second, truncation=True, max_length=self.recipe.length, padding=True, return_tensors="pt"
+        )
+        shape = (len(examples), choices, -1) if choices > 1 else (len(examples), -1)
+        batch = {name: values.view(*shape).to(self.device) for name, values in encoded.items()}
+        return batch, torch.tensor([example.label for example in examples], device=self.device)
 
 
 def _choices(example: Example) -> int:
     return len(example.pairs)
-
-
-def _encoded(
-    tokenizer: Any, examples: list[Example], choices: int, length: int, device: str
-) -> tuple[dict[str, Any], Any]:
-    pairs = [pair for example in examples for pair in example.pairs]
-    first, second = [pair[0] for pair in pairs], [pair[1] for pair in pairs]
-    encoded = tokenizer(first, second, truncation=True, max_length=length, padding=True, return_tensors="pt")
-    shape = (len(examples), choices, -1) if choices > 1 else (len(examples), -1)
-    batch = {name: values.view(*shape).to(device) for name, values in encoded.items()}
-    return batch, torch.tensor([example.label for example in examples], device=device)
 
 
 def _load(name: str, examples: Sequence[Example]) -> tuple[Any, Any]:
