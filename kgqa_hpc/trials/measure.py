@@ -1,7 +1,8 @@
 """Send prompts to an engine in its own process, several batch sizes, guided and not, and measure.
 
 First-token time is measured with requests for one token, because answers come whole; prefill speed is the
-tokens per second that these requests read. Decoding speed is the tokens per second of all answers together. `GpuWatch` samples the GPU meanwhile.
+tokens per second that these requests read. Decoding speed is the tokens per second of all answers together.
+`GpuWatch` samples the GPU meanwhile.
 """
 
 from __future__ import annotations
