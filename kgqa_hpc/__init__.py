@@ -20,6 +20,7 @@ _LAZY = {
     "step": ("kgqa_hpc.steps.function_step", "step"),
     "section": ("kgqa_hpc.plugin_files", "section"),
     "metric": ("kgqa_hpc.plugin_files", "metric"),
+    "rule": ("kgqa_hpc.plugin_files", "rule"),
     "Reject": ("kgqa_hpc.steps.outcomes", "Reject"),
     "sample": ("kgqa_hpc.graphlets.from_libraries", "sample"),
 }

@@ -32,11 +32,15 @@ COMMON_NAMES = frozenset(
 
 
 class Column(NamedTuple):
-    """One column of accepted and rejected records; `description` is one sentence for cards and Croissant."""
+    """A column of accepted and rejected records; `description` is one sentence for cards and Croissant.
+
+    The values of a `filterable` column stand under `features` too, where `--score` and the figures find them.
+    """
 
     name: str
     type: Type
     description: str
+    filterable: bool = False
 
 
 def check_type(kind: Type) -> None:

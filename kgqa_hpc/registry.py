@@ -198,3 +198,5 @@ class Registry:
 
 # Functions (predictions, references) -> one number for each pair, for `kgqa score`.
 METRICS = Registry("metrics", "score metric", {})
+# Functions (dataset) -> HTML, for the page of `kgqa report`.
+SECTIONS = Registry("sections", "report section", {})

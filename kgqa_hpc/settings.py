@@ -115,6 +115,11 @@ class StepSettings(Settings):
     use: str = Field(description="The step.")
     label: Name = Field(alias="as", description="Its name in this run; default: that of the step.")
     prompt: Name | None = Field(None, description="The prompt; default: the step's own.")
+    later_prompts: list[Name] | None = Field(
+        None,
+        exclude_if=lambda value: value is None,
+        description="Prompts of the turns after the first, of a step that asks in turns; the last one repeats.",
+    )
     # Left out where it is not set, so that runs of versions without it keep their fingerprint.
     temperature: float | None = Field(
         None,

@@ -21,7 +21,7 @@ def site(tmp_path: Path) -> Path:
     """The page's files, installed as pip would: modules, and a folder with metadata and entry points."""
     blocks = re.findall(r"^```(?:python|toml|yaml)\n# (\S+)\n(.*?)^```$", PAGE.read_text(), re.M | re.S)
     files = dict(blocks)
-    assert len(files) == len(blocks) == 13
+    assert len(files) == len(blocks) == 14
     package = tmp_path / "site" / "film_kgqa"
     package.mkdir(parents=True)
     (package / "__init__.py").touch()
@@ -102,6 +102,8 @@ def test_doctor_lists_every_entry_and_the_package_it_comes_from(site: Path) -> N
         ("engines", "template"),
         ("engines", "house"),
         ("exports", "cards"),
+        ("rules", "no_veto"),
+        ("sections", "years_named"),
         ("metrics", "same_years"),
     ):
         assert lines[f"{registry} known"].startswith("ok")
@@ -133,6 +135,9 @@ def test_a_run_knows_the_packages_of_its_entries(site: Path) -> None:
     entries = manifest["fingerprint"]["entries"]["values"]
     assert list(entries) == ["anchors.edge", "engines.template", "sources.films", "steps.years"]
     assert {(one["package"], one["version"]) for one in entries.values()} == {("film-kgqa", "1.0")}
+    (line, *_) = (site.parent / "runs/films/dataset/accepted.jsonl").read_text().splitlines()
+    recorded = json.loads(line)["provenance"]["entries"]
+    assert [text.split(" source ")[0] for text in recorded] == [f"{name} film-kgqa 1.0" for name in entries]
     assert (
         "| steps.years | film-kgqa 1.0 source" in (site.parent / "runs/films/dataset/README.md").read_text()
     )

@@ -9,7 +9,7 @@ from typing import Annotated, Any
 import typer
 
 from kgqa_hpc.cli.app import COMMANDS, AsJson, app, print_result
-from kgqa_hpc.registry import METRICS, Registry
+from kgqa_hpc.registry import METRICS, SECTIONS, Registry
 
 Entry = dict[str, Any]
 # Metrics that `kgqa score` computes without an entry.
@@ -40,12 +40,12 @@ def list_(
     for file in plugin or ():
         load_plugin_file(file.resolve())
     registries = _registries()
-    if kind != "rules" and kind not in registries:
-        known = [*registries, "rules"]
+    if kind not in registries:
+        known = list(registries)
         raise InputError(
             f"{kind!r} is no kind of entry{did_you_mean(kind, known)}", f"there are {', '.join(known)}"
         )
-    entries = {"rules": _rules, "commands": _commands}.get(kind, lambda: _entries(kind, registries[kind]))()
+    entries = {"commands": _commands}.get(kind, lambda: _entries(kind, registries[kind]))()
     if name is None:
         width = max((len(entry["name"]) for entry in entries), default=0)
         lines = (f"{e['name']:<{width}}  {e['description']}  [{e['package']}]" for e in entries)
@@ -54,7 +54,7 @@ def list_(
     found = next((entry for entry in entries if entry["name"] == name), None)
     if found is None:
         raise InputError(f"{name!r} is none of {kind}{did_you_mean(name, [e['name'] for e in entries])}")
-    if kind not in ("rules", "commands") and name in registries[kind]:
+    if kind != "commands" and name in registries[kind]:
         found |= _details(registries[kind].get(name))
     print_result(found, "\n".join(_lines(found)), as_json)
 
@@ -64,8 +64,8 @@ def _registries() -> dict[str, Registry]:
     from kgqa_hpc.dataset.exports import EXPORTS
     from kgqa_hpc.engines.registry import ENGINES
     from kgqa_hpc.kg.sources import SOURCES
-    from kgqa_hpc.report.sections import SECTIONS
     from kgqa_hpc.steps import STEPS
+    from kgqa_hpc.steps.decision import RULES
 
     return {
         "kinds": KINDS,
@@ -73,16 +73,11 @@ def _registries() -> dict[str, Registry]:
         "engines": ENGINES,
         "sources": SOURCES,
         "exports": EXPORTS,
+        "rules": RULES,
         "metrics": METRICS,
         "sections": SECTIONS,
         "commands": COMMANDS,
     }
-
-
-def _rules() -> list[Entry]:
-    from kgqa_hpc.steps.decision import RULES
-
-    return [{"name": name, "package": "kgqa_hpc", "description": text} for name, text in RULES.items()]
 
 
 def _entries(kind: str, registry: Registry) -> list[Entry]:

@@ -85,6 +85,10 @@ class DatasetConfig(Settings):
     """What merge keeps."""
 
     decide: Decide = Field(default_factory=Decide, description="How verdicts become accepted or rejected.")
+    steps: dict[str, dict[str, Any]] | None = Field(
+        None,
+        description="Other settings, by label, of the last steps that ask no engine; merge does them again.",
+    )
     z_score: float | None = Field(
         3.0, gt=0, description="Length outliers beyond so many sigma are rejected (3.2.2)."
     )

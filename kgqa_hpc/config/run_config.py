@@ -6,6 +6,7 @@ all errors are reported at once.
 
 from __future__ import annotations
 
+from itertools import takewhile
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -132,9 +133,31 @@ class RunConfig(Settings):
         """The configuration with other values of these sections, checked again. Raises ConfigError naming `where`."""
         return parse_config({**self.plain(), **keys}, where)
 
+    def with_last_steps(self) -> RunConfig:
+        """The configuration whose last computing steps have the settings of `dataset.steps`.
+
+        Raises ConfigError for a label that is none of them, or a setting that is wrong.
+        """
+        changes = self.dataset.steps or {}
+        data = self.plain()
+        steps = data["passes"][-1]["steps"]
+        last = [s.label for s in takewhile(_computes, reversed(self.passes[-1].steps))]
+        if strangers := sorted(changes.keys() - set(last)):
+            raise ConfigError(
+                f"dataset.steps.{strangers[0]}: is no step at the end of the last pass that asks no engine; "
+                f"such steps: {', '.join(reversed(last)) or 'none'}"
+            )
+        data["passes"][-1]["steps"] = [step | changes.get(step["as"], {}) for step in steps]
+        data["dataset"]["steps"] = None
+        return parse_config(data, "dataset.steps")
+
     def plain(self) -> dict[str, Any]:
         """JSON types, every default spelt out: what config.yaml of a run holds."""
         return self.model_dump(mode="json")
+
+
+def _computes(settings: StepSettings) -> bool:
+    return not STEPS.get(settings.use).asks_with(settings)
 
 
 def decision_of(config: RunConfig) -> Decision:
@@ -253,6 +276,8 @@ def _check_chain(config: RunConfig, problems: Problems, *, kind_known: bool) -> 
         problems.add(("dataset", "decontaminate"), f"is missing: name {missing}, or give [] to go without")
     try:
         decision_of(config)
+        if config.dataset.steps:
+            config.with_last_steps()
     except ConfigError as problem:
         problems.add((), problem.message)
 
@@ -295,5 +320,7 @@ def _check_step(settings: StepSettings, available: set[str], key: Key, problems:
         problems.add((*key, "prompt"), f"is missing: step {settings.use} has no prompt of its own")
     if not asks and settings.prompt is not None:
         problems.add((*key, "prompt"), f"step {settings.use} asks nobody and takes no prompt")
+    if settings.later_prompts and (not asks or step.turns < 2):
+        problems.add((*key, "later_prompts"), f"step {settings.use} does not ask in turns")
     if not asks and settings.temperature is not None:
         problems.add((*key, "temperature"), f"step {settings.use} asks nobody and takes no temperature")

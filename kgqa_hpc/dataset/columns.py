@@ -46,8 +46,14 @@ DECIDED = (
     Column("accepted", "bool", "Whether the pair passed the filters and the judges."),
     Column("reason", "string", "Why it did not; empty for accepted pairs."),
 )
+# Members of `provenance` that only some runs have.
 EXCLUDED = Column(
     "excluded_edge_types", ["string"], "Edge types left out of the graph of anchors and answers."
+)
+ENTRIES = Column(
+    "entries",
+    ["string"],
+    "Entries of other packages or of files: name, package, version, sha256 of the source.",
 )
 SPLIT = Column("split", "string", "Part of the dataset; parts share nothing of what they were divided by.")
 
@@ -61,13 +67,13 @@ class Columns:
         self.declared = declared
         self._verdicts: dict[str, Fields] = {}
         self._features: Fields = {}
-        self._excluded = False  # whether the provenance of any record names excluded edge types
+        self._optional: set[str] = set()  # members of `provenance` that only some runs have
         self._observed: set[str] = set()  # of _OBSERVED, named by the engine of any record
         self._parameters: dict[str, Fields] = {}
 
     def add(self, record: dict[str, Any]) -> None:
         """Collect the fields of a record (record.py)."""
-        self._excluded |= EXCLUDED.name in record["provenance"]
+        self._optional |= {EXCLUDED.name, ENTRIES.name} & record["provenance"].keys()
         for engine in record["provenance"]["engine"].values():
             self._observed.update(name for name in _OBSERVED if engine and name in engine)
         for label, verdict in record["verdicts"].items():
@@ -82,14 +88,14 @@ class Columns:
             {label: _plain(fields) for label, fields in self._verdicts.items()},
             _plain(self._features),
             {label: _plain(fields) for label, fields in self._parameters.items()},
-            self._excluded,
+            sorted(self._optional),
             sorted(self._observed),
         ]
 
     def take(self, state: list[Any]) -> None:
         """Add the collected fields of other columns (their `state()`)."""
-        verdicts, features, parameters, excluded, observed = state
-        self._excluded |= excluded
+        verdicts, features, parameters, optional, observed = state
+        self._optional |= set(optional)
         self._observed.update(observed)
         for label, fields in verdicts.items():
             _unite(self._verdicts.setdefault(label, {}), fields)
@@ -170,7 +176,7 @@ class Columns:
             "run": "string",
             "seed": "int64",
             "source": "string",
-            **({EXCLUDED.name: EXCLUDED.type} if self._excluded else {}),
+            **{column.name: column.type for column in (EXCLUDED, ENTRIES) if column.name in self._optional},
             "anchor": _ANCHOR,
             "prompt": dict.fromkeys(labels, _PROMPT),
             "engine": dict.fromkeys(labels, _ENGINE | dict.fromkeys(sorted(self._observed), "string")),

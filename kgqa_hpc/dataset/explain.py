@@ -281,7 +281,7 @@ def _note(entry: dict[str, Any], steps: dict[str, Step | str], of: dict[str, Ste
     step = steps.get(entry["step"], "the configuration has no such step any more")
     if isinstance(step, str):
         return step
-    sha256 = of[entry["step"]].prompt.sha256
+    sha256 = of[entry["step"]].prompt_at(entry.get("turn", 0)).sha256
     if sha256 != entry["prompt"]["sha256"]:
         return f"prompt {entry['prompt']['name']} has changed since: it is {sha256} now"
     return None

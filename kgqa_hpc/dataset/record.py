@@ -13,7 +13,7 @@ from typing import Any
 
 from kgqa_hpc.columns import Column
 from kgqa_hpc.config import RunConfig
-from kgqa_hpc.dataset.columns import EXCLUDED, fitting
+from kgqa_hpc.dataset.columns import ENTRIES, EXCLUDED, fitting
 from kgqa_hpc.runs.chain import kind_of
 from kgqa_hpc.steps import STEPS
 
@@ -31,6 +31,7 @@ class Origin:
     seed: int
     source: str | None
     excluded: tuple[str, ...] = ()
+    entries: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,6 +98,7 @@ def provenance(anchor: Any, trace: list[dict[str, Any]], origin: Origin) -> dict
         "seed": origin.seed,
         "source": origin.source,
         **({EXCLUDED.name: list(origin.excluded)} if origin.excluded else {}),
+        **({ENTRIES.name: list(origin.entries)} if origin.entries else {}),
         "anchor": {"id": anchor.id, "kind": anchor.kind, "weight": anchor.weight},
         "prompt": prompts,
         "engine": engines,
@@ -132,10 +134,14 @@ def lost_record(anchor: Any, item: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
-def record_maker(config: RunConfig, run_digest: str) -> RecordMaker:
-    """The builder of records for a configuration. Raises ConfigError for an unknown kind or step."""
+def record_maker(config: RunConfig, run_digest: str, entries: Mapping[str, str] | None = None) -> RecordMaker:
+    """The builder of records for a configuration. Raises ConfigError for an unknown kind or step.
+
+    `entries` describes the entries of other packages by name (runs/entries.py:texts_of).
+    """
     excluded = config.graph.exclude_edge_types if config.graph is not None else ()
-    origin = Origin(run_digest, config.seed, _source(config), tuple(excluded))
+    texts = tuple(f"{name} {text}" for name, text in (entries or {}).items())
+    origin = Origin(run_digest, config.seed, _source(config), tuple(excluded), texts)
     columns: dict[str, Column] = {VARIANT.name: VARIANT} if config.variants else {}
     for settings in config.steps:
         added = STEPS.get(settings.use).columns_for(settings)

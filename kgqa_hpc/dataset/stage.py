@@ -24,10 +24,12 @@ from kgqa_hpc.config import decision_of
 from kgqa_hpc.dataset.columns import Columns
 from kgqa_hpc.dataset.read import FinishedWork
 from kgqa_hpc.dataset.record import lost_record, pair_of, record_maker
+from kgqa_hpc.dataset.redo import Redo
 from kgqa_hpc.dataset.requests import RequestCounts
 from kgqa_hpc.dataset.signatures import Signatures
 from kgqa_hpc.dataset.words import words
 from kgqa_hpc.errors import AccountingError, KgqaError
+from kgqa_hpc.runs.entries import texts_of
 from kgqa_hpc.store.atomic import write_file
 
 STATUSES = ("accepted", "rejected", "invalid", "failed")
@@ -79,9 +81,10 @@ class Stager:
     def __init__(self, work: FinishedWork) -> None:
         duplicates = work.config.dataset.duplicates
         self._work = work
-        self._maker = record_maker(work.config, work.run.manifest().digest)
+        self._maker = record_maker(work.config, work.run.manifest().digest, texts_of(work.run))
         self._decision = decision_of(work.config)
         self._signatures = Signatures(work.config)
+        self._redo = Redo(work.run, work.config) if work.config.dataset.steps else None
         self._compares = duplicates is not None and (duplicates.exact or duplicates.near is not None)
 
     def write(self, name: str, folder: Path) -> None:
@@ -106,8 +109,11 @@ class Stager:
         entry = self._work.manifest.entry(name)
         shard, number = _Shard(self._maker, self._decision), 1
         try:
-            for anchor, item in self._work.pairs(entry):
-                shard.add(Anchor.from_dict(anchor), item)
+            for plain, item in self._work.pairs(entry):
+                anchor = Anchor.from_dict(plain)
+                shard.add(
+                    anchor, item if self._redo is None or item is None else self._redo.item(anchor, item)
+                )
                 number += 1
         except (AttributeError, IndexError, KeyError, TypeError, ValueError) as problem:
             raise AccountingError(

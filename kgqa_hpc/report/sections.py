@@ -8,10 +8,8 @@ from markupsafe import Markup
 
 from kgqa_hpc.dataset.exports.source import open_source
 from kgqa_hpc.errors import ExtensionError
-from kgqa_hpc.registry import Registry
+from kgqa_hpc.registry import SECTIONS
 from kgqa_hpc.store.run_folder import RunFolder
-
-SECTIONS = Registry("sections", "report section", {})
 
 
 class Section(NamedTuple):
@@ -24,7 +22,7 @@ class Section(NamedTuple):
 
 def added_sections(run: RunFolder) -> list[Section]:
     """All that have something to say of the merged dataset. Raises ExtensionError with the entry for one that fails."""
-    made = []
+    added = []
     for name in SECTIONS.names():
         function = SECTIONS.get(name)
         with SECTIONS.calling(name):
@@ -33,5 +31,5 @@ def added_sections(run: RunFolder) -> list[Section]:
             raise ExtensionError(f"{SECTIONS.entry(name)} returned {html!r:.80}", "return HTML as a text")
         title = (function.__doc__ or name).strip().split("\n")[0].removesuffix(".")
         if html:
-            made.append(Section(name, title, Markup(html)))
-    return made
+            added.append(Section(name, title, Markup(html)))
+    return added

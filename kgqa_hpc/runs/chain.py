@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -65,7 +66,7 @@ def build_chain(
 
 def _differ(steps: list[Step]) -> bool:
     """Whether steps of several variants do not do the same."""
-    first, *others = ([s.settings, s.context.edge_types, s.asks and s.prompt] for s in steps)
+    first, *others = ([s.settings, s.context.edge_types, s.prompts] for s in steps)
     return any(one != first for one in others)
 
 
@@ -99,40 +100,54 @@ def set_engine(chain: list[Step], engine: EngineInfo) -> None:
 def run_prompts(config: RunConfig, prompts: Path | None = None, only: str | None = None) -> dict[str, Prompt]:
     """All prompts of a run (or of the pass `only`) by name. Raises PromptError."""
     return {
-        one.prompt.name: one.prompt
-        for each in config.passes
-        if only in (None, each.name)
-        for step in build_chain(config, each.name, prompts=prompts)
-        for one in step.members
-        if one.asks
+        prompt.name: prompt
+        for pass_config in config.passes
+        if only in (None, pass_config.name)
+        for step in build_chain(config, pass_config.name, prompts=prompts)
+        for member in step.members
+        for prompt in member.prompts
     }
 
 
 def schemas_of(chain: list[Step]) -> list[dict[str, Any]]:
     """The schemas of all answers that an engine will be asked for."""
-    return [one.prompt.schema for step in chain for one in step.members if one.asks]
+    return [prompt.schema for step in chain for member in step.members for prompt in member.prompts]
 
 
 def _step(settings: StepSettings, context: StepContext, folder: str | Path | None, domain: str) -> Step:
-    made: type[Step] = STEPS.get(settings.use)
-    check_columns(made.columns_for(settings), STEPS.entry(settings.use))
-    return made(settings, None if settings.prompt is None else prompt_of(settings, folder, domain), context)
+    entry: type[Step] = STEPS.get(settings.use)
+    check_columns(entry.columns_for(settings), STEPS.entry(settings.use))
+    prompts = prompts_of(settings, folder, domain)
+    step = entry(settings, prompts[0] if prompts else None, context)
+    if len(prompts) > 1:
+        step.set_later_prompts(prompts[1:])
+    return step
 
 
-def prompt_of(settings: StepSettings, folder: str | Path | None, domain: str) -> Prompt:
-    """The prompt that a step names, held against what the step reads of an answer. Raises PromptError."""
-    assert settings.prompt is not None
-    prompt = load_prompt(settings.prompt, folder, domain)
+def prompts_of(settings: StepSettings, folder: str | Path | None, domain: str) -> list[Prompt]:
+    """The prompts of a step's turns, each with the fields that the step reads. Raises PromptError."""
+    entry: type[Step] = STEPS.get(settings.use)
+    later = settings.later_prompts or []
+    names = [name for name in (settings.prompt, *later) if name is not None]
+    answers = [entry.answer, *entry.later_answers][: len(names)]
+    answers += [answers[-1]] * (len(names) - len(answers)) if answers else []
+    return [_prompt(settings, *pair, folder, domain) for pair in zip(names, answers, strict=True)]
+
+
+def _prompt(
+    settings: StepSettings, name: str, answer: Mapping[str, str], folder: str | Path | None, domain: str
+) -> Prompt:
+    prompt = load_prompt(name, folder, domain)
     if prompt.step not in STEPS:
         raise PromptError(
             f"{place(prompt.file, 'step')}: {STEPS.unknown(prompt.step)}", "see docs/prompts.md"
         )
     if prompt.step != settings.use:
         raise PromptError(
-            f"step {settings.label}: {settings.prompt} is a prompt of step {prompt.step}",
+            f"step {settings.label}: {name} is a prompt of step {prompt.step}",
             _fitting(settings.use, Folders.with_user(folder, domain)),
         )
-    for problem in lacking(prompt.fields, settings.use, STEPS.get(settings.use).answer):
+    for problem in lacking(prompt.fields, settings.use, answer):
         raise PromptError(f"{place(prompt.file, 'schema')}: {problem}", "see docs/prompts.md")
     return prompt
 
@@ -165,7 +180,8 @@ def _try_prompts(chain: list[Step], kind: AnchorKind, fields: dict[str, Any]) ->
             item = Item(kind.sample, output=dict(fields))
             own, shown = step.variables(item), kind.variables(kind.sample)
             samples = [shown | own] + [shown | {"relations": []} | own] * ("relations" in shown)
-            try_prompt(step.prompt, f"step {step.label}", samples)
+            for prompt in step.prompts:
+                try_prompt(prompt, f"step {step.label}", samples)
             schema = step.prompt.schema["properties"]
             fields |= {name: EXAMPLES[schema[name]["type"]] for name in step.gives if name in schema}
         else:

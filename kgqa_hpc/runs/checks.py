@@ -17,7 +17,7 @@ from kgqa_hpc.engines.registry import ENGINES
 from kgqa_hpc.errors import ConfigError, InputError, KgqaError, PromptError
 from kgqa_hpc.kg.sources import SOURCES
 from kgqa_hpc.registry import Registry
-from kgqa_hpc.runs.chain import prompt_of, run_prompts
+from kgqa_hpc.runs.chain import prompts_of, run_prompts
 from kgqa_hpc.settings import Package, packages
 
 PICTURES = Package("matplotlib", "kgqa_hpc[report]")
@@ -127,8 +127,7 @@ def _unloadable(config: RunConfig) -> Iterator[str]:
     """Each prompt that cannot be loaded, with the key of the step that names it."""
     for number, each in enumerate(config.passes):
         for position, step in enumerate(each.steps):
-            if step.prompt is not None:
-                try:
-                    prompt_of(step, config.prompts.folder, config.prompts.domain)
-                except KgqaError as problem:
-                    yield f"passes.{number}.steps.{position}.prompt: {problem.message}"
+            try:
+                prompts_of(step, config.prompts.folder, config.prompts.domain)
+            except KgqaError as problem:
+                yield f"passes.{number}.steps.{position}.prompt: {problem.message}"

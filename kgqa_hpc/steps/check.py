@@ -113,7 +113,7 @@ class Check(Step):
 
     name = "check"
     Settings = CheckSettings
-    adds = "feature"
+    adds = "column"
     needs = PAIR
     sees_instructions = True
     columns = (
@@ -173,7 +173,7 @@ class Verify(Step):
     """Rejects what the anchor kind objects to, with its reason."""
 
     name = "verify"
-    adds = "annotation"
+    adds = "column"
     needs = PAIR
 
     def compute(self, item: Item) -> Outcome:
@@ -218,7 +218,7 @@ class Keep(Step):
 
     name = "keep"
     Settings = KeepSettings
-    adds = "annotation"
+    adds = "column"
 
     def compute(self, item: Item) -> Outcome:
         return Done()

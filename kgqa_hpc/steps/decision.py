@@ -1,29 +1,68 @@
-"""From verdicts to accepted or rejected, by the rule of today's configuration.
+"""Decisions: the rule of `dataset.decide` that turns the verdicts of several judges into accepted or rejected.
 
-The rule is applied when the last judge of an item has spoken. An item whose outcome verdicts alone made (`decided`)
-is decided again at every merge, so that the rule may change without asking anybody again. What a step
-rejected (a check, a missing answer) stays as it is.
+The rule is applied when the last judge of an item has answered. An item that verdicts alone decided (`decided`) is
+decided again at every merge, so the rule may change without another request. An item that a step rejected (a check, a
+missing answer) stays rejected.
+
+A rule is a function (objections, verdicts, **options) -> bool. `objections` holds for each judge, by label, its
+objection as text, or None for an approval; `verdicts` holds the verdicts by label; `options` are those of the
+configuration. Packages add rules by the entry points `kgqa_hpc.rules` (docs/extending.md).
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Annotated, Any, Literal
+from functools import partial
+from typing import Annotated, Any
 
 from pydantic import Field, model_validator
 
-from kgqa_hpc.errors import ConfigError
+from kgqa_hpc.errors import ConfigError, ExtensionError
+from kgqa_hpc.registry import Registry
 from kgqa_hpc.settings import Settings
 
-Approves = Callable[[Mapping[str, Any]], str | None]  # a verdict's objection, None when it says yes
+Approves = Callable[[Mapping[str, Any]], str | None]  # returns a verdict's objection, None for an approval
+Objections = Mapping[str, str | None]
+Verdicts = Mapping[str, Mapping[str, Any]]
 MISSING = "no verdict"
-RULES = {
-    "all": "every judge says yes",
-    "majority": "more than half of the judges say yes",
-    "at_least": "at least so many judges say yes (`at_least`)",
-    "weighted": "the judges that say yes weigh at least half (`weights`)",
-}
+RULES = Registry(
+    "rules",
+    "decision rule",
+    {
+        "all": "kgqa_hpc.steps.decision:all_approve",
+        "majority": "kgqa_hpc.steps.decision:majority",
+        "at_least": "kgqa_hpc.steps.decision:at_least",
+        "weighted": "kgqa_hpc.steps.decision:weighted",
+    },
+)
+
+
+def all_approve(objections: Objections, verdicts: Verdicts) -> bool:
+    """Every judge approves."""
+    return not any(objections.values())
+
+
+def majority(objections: Objections, verdicts: Verdicts) -> bool:
+    """More than half of the judges approve."""
+    return 2 * _approvals(objections) > len(objections)
+
+
+def at_least(objections: Objections, verdicts: Verdicts, *, number: int) -> bool:
+    """At least a number of judges approve (`at_least`)."""
+    return _approvals(objections) >= number
+
+
+def weighted(objections: Objections, verdicts: Verdicts, *, weights: Mapping[str, float]) -> bool:
+    """The approving judges have at least half of the weight (`weights`, default 1)."""
+    weight = {label: weights.get(label, 1.0) for label in objections}
+    return 2 * sum(weight[label] for label, text in objections.items() if text is None) >= sum(
+        weight.values()
+    )
+
+
+def _approvals(objections: Objections) -> int:
+    return sum(text is None for text in objections.values())
 
 
 def first_false(verdict: Mapping[str, Any]) -> str | None:
@@ -32,23 +71,31 @@ def first_false(verdict: Mapping[str, Any]) -> str | None:
 
 
 class Decide(Settings):
-    """How the verdicts of several judges become accepted or rejected."""
+    """Settings of the decision over the verdicts of several judges."""
 
     judges: list[str] | None = Field(None, description="Labels of the judges that count; default: all.")
-    rule: Literal["all", "majority", "at_least", "weighted"] = Field(
-        "all", description="all yes; more than half; at_least so many; weighted: yes weighs at least half."
+    rule: str = Field(
+        "all",
+        description="The decision rule: all approve; majority; at_least a number; weighted; or one of a package.",
     )
-    at_least: int | None = Field(None, ge=1, description="at_least: how many judges must say yes.")
+    at_least: int | None = Field(None, ge=1, description="at_least: number of judges that must approve.")
     weights: dict[str, Annotated[float, Field(gt=0)]] | None = Field(
-        None, description="weighted: what each judge's yes weighs."
+        None, description="weighted: weight of each judge."
+    )
+    options: dict[str, Any] | None = Field(
+        None, description="Keyword arguments of the rule of a package or of a file of `plugins:`."
     )
 
     @model_validator(mode="after")
     def _belong_together(self) -> Decide:
+        if self.rule not in RULES:
+            raise ValueError(RULES.unknown(self.rule))
         if (self.rule == "at_least") != (self.at_least is not None):
             raise ValueError("at_least and the rule at_least need each other")
         if (self.rule == "weighted") != (self.weights is not None):
             raise ValueError("weights and the rule weighted need each other")
+        if self.options is not None and RULES.ships(self.rule):
+            raise ValueError(f"options: the rule {self.rule} has none")
         if self.judges is not None and len(set(self.judges)) != len(self.judges):
             raise ValueError("judges: a judge is named twice")
         if self.judges and self.at_least and self.at_least > len(self.judges):
@@ -57,41 +104,51 @@ class Decide(Settings):
             raise ValueError(f"weights and judges differ in {', '.join(sorted(strangers))}")
         return self
 
+    @property
+    def arguments(self) -> dict[str, Any]:
+        """Keyword arguments of the rule."""
+        if self.rule == "at_least":
+            return {"number": self.at_least}
+        return {"weights": self.weights} if self.rule == "weighted" else dict(self.options or {})
+
 
 @dataclass(frozen=True, slots=True)
 class Decision:
-    """The judges that count, in the order of the run, what each one's yes weighs, and how much is needed."""
+    """A rule applied to judges: `judges` by label in the order of the run, `rule` by name and as a function."""
 
     judges: dict[str, Approves] = field(default_factory=dict)
-    weights: dict[str, float] = field(default_factory=dict)
-    needed: float = 0.0
-    above: bool = False  # whether more than `needed` must be reached
+    name: str = "all"
+    rule: Callable[[Objections, Verdicts], bool] = all_approve
 
-    def complete(self, verdicts: Mapping[str, Mapping[str, Any]]) -> bool:
-        """Whether all judges have spoken."""
+    def complete(self, verdicts: Verdicts) -> bool:
+        """Whether all judges have answered."""
         return bool(self.judges) and self.judges.keys() <= verdicts.keys()
 
-    def reason(self, verdicts: Mapping[str, Mapping[str, Any]]) -> str | None:
-        """Why the item is rejected: the objections by judge; None when it is accepted.
+    def reason(self, verdicts: Verdicts) -> str | None:
+        """The reason why the item is rejected (the objections by judge); None when it is accepted.
 
-        A judge that gave no verdict does not say yes.
+        A judge without a verdict objects. Raises ExtensionError when the rule fails or returns no bool.
         """
-        objections: dict[str, str] = {}
-        for label, approves in self.judges.items():
-            verdict = verdicts.get(label)
-            objection = MISSING if verdict is None else approves(verdict)
-            if objection is not None:
-                objections[label] = objection
-        if not objections:
+        if not self.judges:
             return None
-        weight = sum(weight for label, weight in self.weights.items() if label not in objections)
-        if weight > self.needed or (weight == self.needed and not self.above):
+        objections: dict[str, str | None] = {
+            label: approves(verdicts[label]) if label in verdicts else MISSING
+            for label, approves in self.judges.items()
+        }
+        with RULES.calling(self.name):
+            accepted = self.rule(objections, verdicts)
+        if not isinstance(accepted, bool):
+            raise ExtensionError(
+                f"{RULES.entry(self.name)} returned {accepted!r:.80}", "return True or False"
+            )
+        if accepted:
             return None
-        return "; ".join(f"{label}: {objection}" for label, objection in objections.items())
+        texts = [f"{label}: {text}" for label, text in objections.items() if text is not None]
+        return "; ".join(texts) or f"decision rule {self.name}"
 
 
 def decision(settings: Decide, judges: Mapping[str, Approves]) -> Decision:
-    """The rule applied to the judges of a run, given by label. Raises ConfigError for an unknown judge."""
+    """The rule applied to the judges of a run, given by label. Raises ConfigError for an unknown judge or rule."""
     names = list(judges) if settings.judges is None else settings.judges
     named = [*names, *(settings.weights or {})]
     if unknown := sorted({name for name in named if name not in judges}):
@@ -101,9 +158,6 @@ def decision(settings: Decide, judges: Mapping[str, Approves]) -> Decision:
             "name the labels (`as:`) of its judging steps",
         )
     counted = {label: approves for label, approves in judges.items() if label in names}
-    weights = {label: (settings.weights or {}).get(label, 1.0) for label in counted}
     if settings.at_least is not None and settings.at_least > len(counted):
         raise ConfigError(f"dataset.decide.at_least: {settings.at_least}, of {len(counted)} judges")
-    total = sum(weights.values())
-    needed = {"all": total, "majority": total / 2, "at_least": settings.at_least, "weighted": total / 2}
-    return Decision(counted, weights, float(needed[settings.rule] or 0.0), above=settings.rule == "majority")
+    return Decision(counted, settings.rule, partial(RULES.get(settings.rule), **settings.arguments))

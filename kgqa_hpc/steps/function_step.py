@@ -43,7 +43,7 @@ def step(
     about = (function.__doc__ or f"The function {own}.").strip().split("\n")[0]
     members: dict[str, Any] = {
         "name": own,
-        "adds": "annotation",
+        "adds": "column",
         "needs": tuple(needs),
         "columns": tuple(Column(key, kind, about) for key, kind in (columns or {}).items()),
         "compute": compute,

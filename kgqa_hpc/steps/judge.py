@@ -62,7 +62,7 @@ def pair_variables(item: Item) -> dict[str, Any]:
     return {key: clean_text(item.output[key], TEXT_LENGTH) for key in PAIR}
 
 
-UNREADABLE = "unreadable"  # annotation: labels of the scores that could not be read
+UNREADABLE = "unreadable"  # member of a result: labels of the scores that could not be read
 
 
 class ScoreSettings(StepSettings):
@@ -80,12 +80,12 @@ class ScoreSettings(StepSettings):
 
 
 class Score(Step):
-    """The number or boolean `score` of the answer, as the feature named like the step."""
+    """The number or boolean `score` of the answer, as a filterable column named like the step."""
 
     name = "score"
     Settings = ScoreSettings
     answer = {"score": "boolean|integer|number"}
-    adds = "feature"
+    adds = "column"
     needs = PAIR
 
     def variables(self, item: Item) -> dict[str, Any]:
@@ -95,11 +95,11 @@ class Score(Step):
         value = float(answer["score"])
         if self.settings.inverted:
             value = 1.0 - value
-        item.features[self.label] = value
         minimum = self.settings.minimum
         if minimum is not None and value < minimum:
+            item.annotations[self.label] = value
             return Reject(f"{self.label}: below {minimum:g}")
-        return Done()
+        return Done(**{self.label: value})
 
     def take(self, item: Item, response: Response, attempt: int, turn: int = 0) -> Outcome:
         outcome = super().take(item, response, attempt, turn)
@@ -115,4 +115,4 @@ class Score(Step):
 
     @classmethod
     def columns_for(cls, settings: ScoreSettings) -> tuple[Column, ...]:
-        return (Column(settings.label, "double", f"Score of the step {settings.label}."),)
+        return (Column(settings.label, "double", f"Score of the step {settings.label}.", filterable=True),)

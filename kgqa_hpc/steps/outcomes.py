@@ -72,16 +72,18 @@ def checked(
         )
     if problem := _unwritable(item, outcome):
         return Retry(problem, lost_as="failed")
-    if not isinstance(outcome, Done):
-        return outcome
-    item.annotations |= outcome.columns
-    names = [column.name for column in columns]
-    for name in (item.annotations.keys() - before) | outcome.columns.keys():
-        if name not in names:
-            return Retry(f"{name} is no column of it{did_you_mean(name, names)}", lost_as="failed")
-    for values in (item.annotations, item.output, *(item.records or ())):
-        if problem := misfit(columns, values):
-            return Retry(problem, lost_as="failed")
+    if isinstance(outcome, Done):
+        item.annotations |= outcome.columns
+        names = [column.name for column in columns]
+        for name in (item.annotations.keys() - before) | outcome.columns.keys():
+            if name not in names:
+                return Retry(f"{name} is no column of it{did_you_mean(name, names)}", lost_as="failed")
+        for values in (item.annotations, item.output, *(item.records or ())):
+            if problem := misfit(columns, values):
+                return Retry(problem, lost_as="failed")
+    for column in columns:
+        if column.filterable and column.name in item.annotations:
+            item.features[column.name] = item.annotations.pop(column.name)
     return outcome
 
 

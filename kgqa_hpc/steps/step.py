@@ -14,7 +14,7 @@ no engine and no queue. The worker asks it for a request, gives it the response,
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Any, ClassVar, Literal
@@ -51,14 +51,24 @@ class StepContext:
     instructions: tuple[str, ...] = ()
 
 
+@dataclass(frozen=True, slots=True)
+class _Turn:
+    """The prompt of a turn, the fields of its answer, and the temperatures of the first and of later attempts."""
+
+    prompt: Prompt
+    fields: Fields
+    temperatures: tuple[float, float]
+
+
 class Step:
     """A step of a chain. It has no state that a request or an answer changes.
 
     `answer` names the fields its prompt's schema must have, with their JSON types; a step without any has
     no prompt and computes from the item. `adds` says what it adds: fields of the record (output), a verdict,
-    features, or annotations. `gives` are the fields of the record it fills, `needs` those it reads;
+    or columns. `gives` are the fields of the record it fills, `needs` those it reads;
     `columns` describe what its records carry beside the common ones. `turns` bounds how often it may ask
-    in a row. `example` has values of `gives` on which the prompts of later steps are tried, where a text
+    in a row; `later_answers` name the fields of the answers to the prompts of later turns, where they differ from
+    `answer`. `example` has values of `gives` on which the prompts of later steps are tried, where a text
     will not do.
     """
 
@@ -67,7 +77,8 @@ class Step:
     Settings: ClassVar[type[StepSettings]] = StepSettings
     default_prompt: ClassVar[str | None] = None
     answer: ClassVar[Mapping[str, str]] = {}
-    adds: ClassVar[Literal["output", "verdict", "feature", "annotation"]] = "annotation"
+    later_answers: ClassVar[tuple[Mapping[str, str], ...]] = ()
+    adds: ClassVar[Literal["output", "verdict", "column"]] = "column"
     gives: ClassVar[tuple[str, ...]] = ()
     needs: ClassVar[tuple[str, ...]] = ()
     columns: ClassVar[tuple[Column, ...]] = ()
@@ -79,12 +90,8 @@ class Step:
         self.settings = settings
         self.label: str = settings.label
         self.context = context
-        self._prompt = prompt
-        self._temperatures = () if prompt is None else _temperatures(settings, prompt)
         self._columns = self.columns_for(settings)
-        self._fields: Fields = {}
-        if prompt is not None:
-            self._fields = fields_of(_without_note_lengths(prompt.schema, {*self.gives, *self.answer}))
+        self._turns = () if prompt is None else (self._turn(prompt),)
 
     # What the author of a step writes.
 
@@ -123,10 +130,14 @@ class Step:
 
     # What the worker calls.
 
+    def set_later_prompts(self, prompts: Sequence[Prompt]) -> None:
+        """Ask with these prompts in the turns after the first; with the last of them in all further turns."""
+        self._turns = (*self._turns[:1], *map(self._turn, prompts))
+
     @property
     def asks(self) -> bool:
         """Whether it needs an engine."""
-        return self._prompt is not None
+        return bool(self._turns)
 
     def asks_about(self, item: Item) -> bool:
         """Whether it has anything to ask about this item; if not, `compute` does the step."""
@@ -134,8 +145,29 @@ class Step:
 
     @property
     def prompt(self) -> Prompt:
-        assert self._prompt is not None, f"step {self.label} asks nobody"
-        return self._prompt
+        """The prompt of the first turn."""
+        assert self._turns, f"step {self.label} asks nobody"
+        return self._turns[0].prompt
+
+    @property
+    def prompts(self) -> tuple[Prompt, ...]:
+        """The prompts of all turns; none where it asks nobody."""
+        return tuple(turn.prompt for turn in self._turns)
+
+    def prompt_at(self, turn: int) -> Prompt:
+        """The prompt of a turn, from 0."""
+        return self._at(turn).prompt
+
+    def _at(self, turn: int) -> _Turn:
+        return self._turns[min(turn, len(self._turns) - 1)]
+
+    def _turn(self, prompt: Prompt) -> _Turn:
+        own = self.settings.temperature
+        return _Turn(
+            prompt,
+            fields_of(_without_note_lengths(prompt.schema, {*self.gives, *self.answer})),
+            (prompt.temperature if own is None else own, prompt.retry_temperature),
+        )
 
     @property
     def members(self) -> tuple[Step, ...]:
@@ -156,12 +188,13 @@ class Step:
 
         A repeated attempt samples at the prompt's retry temperature.
         """
-        prompt, place = self.prompt, _place(self.label, turn)
+        asked, place = self._at(turn), _place(self.label, turn)
+        prompt = asked.prompt
         return Request(
             id=f"{item.id}/{place}/{attempt}",
-            messages=prompt.render(self._variables(item)),
+            messages=prompt.render(self._variables(item, prompt)),
             max_tokens=prompt.max_tokens,
-            temperature=self._temperatures[attempt > 0],
+            temperature=asked.temperatures[attempt > 0],
             seed=seed_of(run_seed, item.id, place, attempt),
             schema=None if prompt.last_object else prompt.schema,
         )
@@ -176,15 +209,16 @@ class Step:
         if response.finish != "stop":
             return unusable(response)
         try:
-            read = parse_last_object if self.prompt.last_object else parse_json
-            parsed = read(response.text, self._fields)
+            asked = self._at(turn)
+            read = parse_last_object if asked.prompt.last_object else parse_json
+            parsed = read(response.text, asked.fields)
         except Unparseable as problem:
             return Retry(problem.reason, lost_as="invalid")
         entry["repaired"] = parsed.repaired
-        if cut := self._cut_off(parsed):
+        if cut := self._cut_off(parsed, asked.prompt):
             return Retry(f"too_long:{cut}", lost_as="invalid")
         before = set(item.annotations)
-        answer = {self.prompt.rename.get(name, name): value for name, value in parsed.value.items()}
+        answer = {asked.prompt.rename.get(name, name): value for name, value in parsed.value.items()}
         outcome = checked(self.accept(item, answer), item, self._columns, before, self.entry)
         if isinstance(outcome, Ask) and turn + 1 >= self.turns:
             return Reject(f"{self.label}: no end after {self.turns} turns")
@@ -207,19 +241,19 @@ class Step:
 
         return STEPS.entry(self.name)
 
-    def _variables(self, item: Item) -> dict[str, Any]:
+    def _variables(self, item: Item, prompt: Prompt) -> dict[str, Any]:
         """Its own variables, and the anchor's where the prompt names one (most judges are shown none)."""
         own = self.variables(item)
-        if self.prompt.variables <= own.keys():
+        if prompt.variables <= own.keys():
             return own
         shown = self.context.kind.variables(item.anchor)
         if not self.context.edge_types and "relations" in shown:
             shown["relations"] = []
         return shown | own
 
-    def _cut_off(self, parsed: Parsed) -> str | None:
+    def _cut_off(self, parsed: Parsed, prompt: Prompt) -> str | None:
         """A text that goes into the record and is as long as the decoding grammar lets it be."""
-        if not parsed.filled or self.prompt.allow_cut:
+        if not parsed.filled or prompt.allow_cut:
             return None
         # The answer's own names count too: of a rephrased pair they are not those of the record (correct, wrong).
         named = {*self.gives, *(self.answer if self.adds == "output" else ())}
@@ -236,16 +270,17 @@ class Step:
 
     def _trace_entry(self, item: Item, response: Response, attempt: int, turn: int) -> dict[str, Any]:
         """What is kept of one answer; `repaired` is set once it could be read."""
-        prompt, engine = self.prompt, self.context.engine
+        asked, engine = self._at(turn), self.context.engine
         return {
             "step": self.label,
             "attempt": attempt,
             **({"turn": turn} if turn else {}),
-            "prompt": prompt.identity(),
+            "prompt": asked.prompt.identity(),
             "engine": engine.provenance() if engine else {},
             "seed": seed_of(self.context.run_seed, item.id, _place(self.label, turn), attempt),
-            "temperature": self._temperatures[attempt > 0],
+            "temperature": asked.temperatures[attempt > 0],
             "text": storable(response.text),
+            **({"thought": storable(response.thought)} if response.thought else {}),
             "finish": response.finish,
             "error": None if response.error is None else storable(response.error),
             "repaired": False,
@@ -264,12 +299,6 @@ def _without_note_lengths(schema: Mapping[str, Any], kept: Collection[str]) -> d
         for name, field in schema["properties"].items()
     }
     return {**schema, "properties": fields}
-
-
-def _temperatures(settings: StepSettings, prompt: Prompt) -> tuple[float, ...]:
-    """At the first attempt, and at all others."""
-    own = settings.temperature
-    return prompt.temperature if own is None else own, prompt.retry_temperature
 
 
 def _place(label: str, turn: int) -> str:

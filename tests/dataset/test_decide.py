@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -11,7 +12,8 @@ from hypothesis import strategies as st
 from pydantic import ValidationError
 
 from kgqa_hpc.dataset.merge import merge
-from kgqa_hpc.errors import ConfigError
+from kgqa_hpc.errors import ConfigError, ExtensionError
+from kgqa_hpc.registry import FILE_ENTRIES, FileEntry
 from kgqa_hpc.steps.decision import Decide, decision
 from kgqa_hpc.store.results import read_result, write_result
 
@@ -65,6 +67,8 @@ def test_an_unknown_judge_is_named_with_those_there_are() -> None:
     "settings",
     [
         {"rule": "at_least"},
+        {"rule": "most"},
+        {"options": {"judge": "a"}},
         {"at_least": 2},
         {"rule": "weighted"},
         {"judges": ["a", "a"]},
@@ -75,6 +79,27 @@ def test_an_unknown_judge_is_named_with_those_there_are() -> None:
 def test_settings_that_contradict_each_other_are_refused(settings: dict[str, Any]) -> None:
     with pytest.raises(ValidationError):
         Decide(**settings)
+
+
+def test_a_rule_of_a_file_decides_and_its_mistakes_name_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    def strict_first(objections: Any, verdicts: Any, *, judge: str) -> Any:
+        return {"a": True, "b": "yes"}[judge] if objections[judge] is None else False
+
+    entry = FileEntry(strict_first, Path("my_rules.py"))
+    monkeypatch.setitem(FILE_ENTRIES, "rules", {"strict_first": entry})
+
+    def decide(judge: str) -> Any:
+        return decision(Decide(rule="strict_first", options={"judge": judge}), JUDGES)
+
+    assert decide("a").reason(verdicts("a")) is None
+    assert decide("a").reason(verdicts("bc")) == "a: no"
+    assert decide("c").reason(verdicts("ab")) == "c: no"
+    with pytest.raises(ExtensionError, match=r"decision rule strict_first of my_rules.py returned 'yes'"):
+        decide("b").reason(verdicts("b"))
+    with pytest.raises(ExtensionError, match=r"decision rule strict_first of my_rules.py failed: KeyError"):
+        decide("c").reason(verdicts("c"))
+    with pytest.raises(ExtensionError, match=r"failed: TypeError.*judge"):
+        decision(Decide(rule="strict_first"), JUDGES).reason(verdicts("a"))
 
 
 def test_a_merge_decides_again_and_leaves_alone_what_a_step_rejected(make_run: Any) -> None:

@@ -34,7 +34,7 @@ def use(monkeypatch: pytest.MonkeyPatch, compute: Compute, *columns: Column) -> 
         """How readable a question is."""
 
         name = "readability"
-        adds = "annotation"
+        adds = "column"
         needs = ("question",)
 
         def compute(self, item: Item) -> Outcome:
@@ -174,6 +174,26 @@ def test_done_fills_the_columns_that_it_names(tmp_path: Path, monkeypatch: pytes
     assert command("all", tmp_path).code == 0
     lines = (tmp_path / "run/dataset/accepted.jsonl").read_text().splitlines()
     assert {json.loads(line)["flesch"] for line in lines} == {1.5}
+
+
+def test_a_filterable_column_stands_under_features_too_and_selects_records(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def grade(item: Item) -> Outcome:
+        return Done(flesch=float(sum(item.id.encode()) % 2))
+
+    use(monkeypatch, grade, Column("flesch", "double", "A score.", filterable=True))
+    assert command("all", tmp_path).code == 0
+    lines = (tmp_path / "run/dataset/accepted.jsonl").read_text().splitlines()
+    records = [json.loads(line) for line in lines]
+    assert {record["flesch"] for record in records} == {0.0, 1.0}
+    assert all(record["features"]["flesch"] == record["flesch"] for record in records)
+    shown = kgqa(
+        "export", tmp_path / "run", "--to", "messages", "--out", tmp_path / "high", "--score", "flesch=1"
+    )
+    assert shown.code == 0, shown.error
+    high = (tmp_path / "high/train.jsonl").read_text().splitlines()
+    assert len(high) == sum(record["flesch"] == 1.0 for record in records)
 
 
 def test_explain_and_show_tell_what_a_computing_step_gave_a_rejected_item(

@@ -25,7 +25,7 @@ class JudgePrediction(Step):
     name = "judge_prediction"
     default_prompt = "judge_prediction"
     answer = dict.fromkeys(ASPECTS, "integer")
-    adds = "feature"
+    adds = "column"
     needs = PAIR
 
     def asks_about(self, item: Item) -> bool:
@@ -48,8 +48,7 @@ class JudgePrediction(Step):
         return self._scored(item, answer)
 
     def _scored(self, item: Item, scores: dict[str, Any]) -> Outcome:
-        item.features |= {f"{self.label}_{aspect}": float(scores[aspect]) for aspect in ASPECTS}
-        return Done()
+        return Done(**{f"{self.label}_{aspect}": float(scores[aspect]) for aspect in ASPECTS})
 
     @classmethod
     def columns_for(cls, settings: StepSettings) -> tuple[Column, ...]:
@@ -58,6 +57,7 @@ class JudgePrediction(Step):
                 f"{settings.label}_{aspect}",
                 "double",
                 f"{aspect.capitalize()} of the prediction, 0 to {BEST}.",
+                filterable=True,
             )
             for aspect in ASPECTS
         )

@@ -42,7 +42,7 @@ class Topic(Step):
 
     name = "topic"
     Settings = TopicSettings
-    adds = "annotation"
+    adds = "column"
     columns = (
         Column("topic", "string", "Topic of the source's title: a number by size, and its strongest terms."),
     )

@@ -44,7 +44,7 @@ class Ground(Step):
     Settings = GroundSettings
     default_prompt = "ground"
     answer = {"relevant": "boolean", "snippets": "array"}
-    adds = "annotation"
+    adds = "column"
     needs = (*PAIR, "documents")
     columns = (
         Column(

@@ -35,7 +35,7 @@ class MapProtein(Step):
 
     name = "map_protein"
     Settings = MapSettings
-    adds = "annotation"
+    adds = "column"
     columns = (
         Column("accession", "string", "UniProt accession of the protein."),
         Column("protein_name", "string", "Its recommended name."),

@@ -21,7 +21,7 @@ class Organism(Step):
     name = "organism"
     default_prompt = "organism"
     answer = {"organism": "string"}
-    adds = "annotation"
+    adds = "column"
     columns = (
         Column("organism", "string", "Organism of the protein."),
         Column("main_organism", "string", "The one organism that the document is about."),

@@ -36,7 +36,7 @@ class Prune(Step):
 
     name = "prune"
     Settings = PruneSettings
-    adds = "annotation"
+    adds = "column"
 
     def compute(self, item: Item) -> Outcome:
         for record in kept(item):
@@ -59,7 +59,7 @@ class Delexicalise(Step):
 
     name = "delexicalise"
     Settings = DelexicaliseSettings
-    adds = "annotation"
+    adds = "column"
     columns = (
         Column("question_with_names", "string", "The question before names were replaced."),
         Column("answer_with_names", "string", "The answer before names were replaced."),

@@ -78,7 +78,7 @@ class QuestionType(Step):
     """Gives each record, or each of an item's records, the type and form of its question."""
 
     name = "question_type"
-    adds = "annotation"
+    adds = "column"
     needs = ("question",)
     columns = (
         Column("question_type", "string", f"What it asks for, by rule: {', '.join((*TYPES, OTHER))}."),
@@ -106,7 +106,7 @@ class JudgedQuestionType(Step):
     name = "judged_question_type"
     default_prompt = "question_type"
     answer = {"question_type": "string"}
-    adds = "annotation"
+    adds = "column"
     needs = ("question",)
     turns = MOST  # as many pairs as an answer may list
 
