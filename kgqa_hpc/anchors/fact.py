@@ -33,13 +33,14 @@ class FactSettings(KindSettings):
     """Which facts, and how many."""
 
     kind: Literal["fact"] = "fact"
-    number: int = Field(1000, ge=1, description="Questions drawn; all where there are fewer.")
+    number: int = Field(1000, ge=1, description="Number of questions to draw; all if there are fewer.")
     max_answers: int = Field(
-        1, ge=1, description="Only questions with at most so many answers; all are asked for."
+        1, ge=1, description="Largest number of answers of a question; a question asks for all its answers."
     )
-    relations: list[str] | None = Field(None, description="Edge types asked about; default: all.")
+    relations: list[str] | None = Field(None, description="Edge types to ask about; default: all.")
     attributes: list[str] = Field(
-        default_factory=list, description="Node properties asked about as well; their value is the answer."
+        default_factory=list,
+        description="Node properties to ask about as well; the answer is the property's value.",
     )
     aliases: str | None = Field(None, description="Node property with other names of a node, joined by |.")
 

@@ -35,7 +35,7 @@ class GraphletSettings(KindSettings):
     size = "per_shape"
     kind: Literal["graphlet"] = "graphlet"
     per_shape: int = Field(
-        10_000, ge=1, description="Graphlets drawn of each shape; all where there are fewer."
+        10_000, ge=1, description="Number of graphlets to draw of each shape; all if there are fewer."
     )
     grown: list[Annotated[int, Field(ge=1)]] | None = Field(
         None, description="Earlier values of per_shape, ascending; `kgqa extend` writes them."
@@ -43,12 +43,12 @@ class GraphletSettings(KindSettings):
     shapes: list[Annotated[int, Field(ge=1, le=ALL_SHAPES)]] | None = Field(
         None, description="Shape ids; default: all 29."
     )
-    backend: Literal["native", "graph-tool"] = Field("native", description="Who counts and samples.")
+    backend: Literal["native", "graph-tool"] = Field("native", description="Program that counts and samples.")
     method: Literal["auto", "enumerate", "structure"] = Field(
-        "auto", description="How; auto asks the planner."
+        "auto", description="Sampling method; auto lets the planner choose."
     )
     max_per_node: int | None = Field(
-        None, ge=1, description="Balanced sampling: a node is in at most so many."
+        None, ge=1, description="Balanced sampling: largest number of graphlets that share a node."
     )
     spread: Literal["types"] | None = Field(
         None, description="Balanced sampling: each shape is spread evenly over the types of its nodes."

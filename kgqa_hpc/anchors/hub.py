@@ -25,13 +25,15 @@ class HubSettings(KindSettings):
     """Which hubs, how many, and how much of each is shown."""
 
     kind: Literal["hub"] = "hub"
-    number: int = Field(1000, ge=1, description="Hubs drawn; all where there are fewer.")
-    min_degree: int = Field(3, ge=2, description="A hub has at least so many neighbours.")
+    number: int = Field(1000, ge=1, description="Number of hubs to draw; all if there are fewer.")
+    min_degree: int = Field(3, ge=2, description="Smallest number of neighbours of a hub.")
     neighbours: int = Field(
-        8, ge=2, le=50, description="At most so many of them are shown, chosen by the seed."
+        8, ge=2, le=50, description="Largest number of neighbours in a prompt, chosen by the seed."
     )
-    uses: int = Field(2, ge=1, description="An answer names at least so many of them.")
-    first: Literal["any", "largest"] = Field("any", description="In seeded order, or the largest first.")
+    uses: int = Field(2, ge=1, description="Smallest number of neighbours that an answer must name.")
+    first: Literal["any", "largest"] = Field(
+        "any", description="Order of hubs: random by the seed, or largest first."
+    )
 
 
 class HubAnchors(AnchorKind):

@@ -49,16 +49,18 @@ class PathSettings(KindSettings):
     """Which paths, and how many."""
 
     kind: Literal["path"] = "path"
-    number: int = Field(1000, ge=1, description="Paths drawn; all where there are fewer.")
-    length: int = Field(2, ge=1, le=8, description="Edges of a path.")
+    number: int = Field(1000, ge=1, description="Number of paths to draw; all if there are fewer.")
+    length: int = Field(2, ge=1, le=8, description="Number of edges of a path.")
     pattern: list[str | None] | None = Field(None, description="Node types along the path; null: any.")
     patterns: Metapaths | None = Field(
         None, description="Several patterns of any length, drawn in turn; or the name of a shipped list."
     )
-    relations: list[str | None] | None = Field(None, description="Edge types along it; null: any.")
-    direction: Literal["either", "forward"] = Field("either", description="How steps may cross edges.")
+    relations: list[str | None] | None = Field(None, description="Edge types along the path; null: any.")
+    direction: Literal["either", "forward"] = Field(
+        "either", description="Direction in which steps may follow edges."
+    )
     max_answers: int | None = Field(
-        5, ge=1, description="Only questions with at most so many answers; null: any number."
+        5, ge=1, description="Largest number of answers of a question; null: any."
     )
     shortcuts: bool = Field(False, description="Keep paths whose ends are also joined by fewer edges.")
 

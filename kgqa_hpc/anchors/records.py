@@ -40,8 +40,8 @@ class RecordSettings(KindSettings):
         description="SQL expression over the records of a merged run; or field: value (or a list of values), all must "
         "hold.",
     )
-    number: int | None = Field(None, ge=1, description="How many, drawn by the seed; default: all.")
-    stratify: str | None = Field(None, description="A field whose values are drawn in equal shares.")
+    number: int | None = Field(None, ge=1, description="Number of records to draw by the seed; default: all.")
+    stratify: str | None = Field(None, description="Field whose values get equal shares of the records.")
     paths = ("from", "source")
 
 

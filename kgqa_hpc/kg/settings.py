@@ -36,14 +36,16 @@ def listed(files: Files | None) -> list[Path]:
 class GraphConfig(Settings):
     """Where the knowledge graph comes from and how it is reduced (BioGraphletQA, section 3.1)."""
 
-    source: str = Field("hpo", description="What to read, see docs/sources.md.")
+    source: str = Field("hpo", description="Source of the graph (docs/sources.md).")
     unknown_nodes: Literal["error", "drop"] = Field(
-        "error", description="Edges that name a node nobody declared."
+        "error", description="Treatment of edges that name an undeclared node."
     )
     unnamed_nodes: Literal["drop", "error"] = Field(
-        "drop", description="Nodes without a name; dropped as published."
+        "drop", description="Treatment of nodes without a name; the published method drops them."
     )
-    duplicate_nodes: Literal["error", "first"] = Field("error", description="Node ids that stand twice.")
+    duplicate_nodes: Literal["error", "first"] = Field(
+        "error", description="Treatment of duplicate node ids."
+    )
     hydrate: str | None = Field(
         None, description="A recipe that names nodes without a name, docs/sources.md."
     )
@@ -52,12 +54,14 @@ class GraphConfig(Settings):
     exclude_edge_types: list[str] = Field(
         default_factory=list, description="Edge types left out before reduction."
     )
-    min_degree: int = Field(3, ge=0, description="Nodes below are dropped, once.")
-    max_degree: int = Field(100, ge=1, description="Nodes above are dropped, once.")
+    min_degree: int = Field(3, ge=0, description="Smallest degree; nodes below it are dropped, in one pass.")
+    max_degree: int = Field(100, ge=1, description="Largest degree; nodes above it are dropped, in one pass.")
     k_core: int | None = Field(
-        None, ge=1, description="Afterwards only the largest part in which all have so many neighbours."
+        None,
+        ge=1,
+        description="Keep the k-core: the largest part whose nodes all have this many neighbours in it.",
     )
-    largest_component: bool | None = Field(None, description="Last, only the largest connected part.")
+    largest_component: bool | None = Field(None, description="Keep only the largest connected component.")
 
     @classmethod
     def with_paths(cls, data: Mapping[str, Any], base: Path) -> dict[str, Any]:

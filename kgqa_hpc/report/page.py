@@ -37,7 +37,7 @@ class Section(NamedTuple):
 
 
 def added_sections(run: RunFolder) -> list[Section]:
-    """All that have something to say of the merged dataset. Raises ExtensionError with the entry for one that fails."""
+    """The non-empty sections of the merged dataset. Raises ExtensionError with the entry for one that fails."""
     added = []
     for name in SECTIONS.names():
         function = SECTIONS.get(name)

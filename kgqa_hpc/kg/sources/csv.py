@@ -40,9 +40,9 @@ def _is_unset(value: object) -> bool:
 class NodeColumns(Settings):
     """The columns of the node table."""
 
-    id: str = Field("id", description="The id that edges name.")
-    name: str = Field("name", description="The name a reader knows.")
-    type: str = Field("type", description="The type, such as gene.")
+    id: str = Field("id", description="Node id, which edges refer to.")
+    name: str = Field("name", description="Name of the node for readers.")
+    type: str = Field("type", description="Node type, such as gene.")
 
     def mapping(self) -> dict[str, str]:
         """Our name of each column -> its name in the file."""
@@ -52,8 +52,8 @@ class NodeColumns(Settings):
 class EdgeColumns(Settings):
     """The columns of the edge table."""
 
-    source: str = Field("source_id", description="The id of the node the edge leaves.")
-    target: str = Field("target_id", description="The id of the node it enters.")
+    source: str = Field("source_id", description="Id of the edge's source node.")
+    target: str = Field("target_id", description="Id of the edge's target node.")
     type: str = Field("type", description="The relation.")
 
     def mapping(self) -> dict[str, str]:
@@ -72,7 +72,7 @@ class CsvSettings(SourceSettings):
     delimiter: Separator | None = Field(
         None,
         exclude_if=_is_unset,
-        description="Between fields; default: comma, semicolon, tab or bar, as the first line has it.",
+        description="Field separator; default: comma, semicolon, tab or bar, read off the first line.",
     )
     columns: NodeColumns | None = Field(
         None, exclude_if=_is_unset, description="Names of the columns in the node files."

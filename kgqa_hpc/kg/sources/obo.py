@@ -28,7 +28,7 @@ class OboSettings(SourceSettings):
     """One ontology."""
 
     path: str = Field(description="The .obo file.")
-    obsolete: Literal["drop", "keep"] = Field("drop", description="Terms that are no longer used.")
+    obsolete: Literal["drop", "keep"] = Field("drop", description="Treatment of obsolete terms.")
     paths = ("path",)
 
 

@@ -33,7 +33,7 @@ class TriplesSettings(SourceSettings):
     delimiter: Separator | None = Field(
         None,
         exclude_if=lambda value: value is None,
-        description="Between fields; default: tab, comma, semicolon or bar, as the first line has it.",
+        description="Field separator; default: tab, comma, semicolon or bar, read off the first line.",
     )
     columns: NodeColumns | None = Field(
         None, exclude_if=lambda value: value is None, description="Names of the columns in the node file."

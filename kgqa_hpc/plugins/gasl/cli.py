@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from kgqa_hpc.plugins.gasl.execute import Result
 
 gasl = typer.Typer(
-    help="Graph scripts: find, count, join and rank what stands in a graph.", no_args_is_help=True
+    help="Graph scripts: find, count, join and rank nodes and edges of a graph.", no_args_is_help=True
 )
 
 ScriptFile = Annotated[Path, typer.Argument(metavar="SCRIPT", help="A graph script or a plan in JSON.")]
@@ -34,7 +34,9 @@ def run(
     ] = None,
     engine: Annotated[MaybePath, typer.Option(help="YAML with the settings of the engine to ask.")] = None,
     answers: Annotated[MaybePath, typer.Option(help="JSON with the answers instead of a model.")] = None,
-    state: Annotated[MaybePath, typer.Option(help="Kept after each command; goes on from there.")] = None,
+    state: Annotated[
+        MaybePath, typer.Option(help="State file, written after each command; an existing one is continued.")
+    ] = None,
     as_json: AsJson = False,
 ) -> None:
     """Run a graph script on the graph of a run or on two CSV files."""

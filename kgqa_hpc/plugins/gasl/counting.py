@@ -95,7 +95,7 @@ def group(command: Group, world: World) -> Outcome:
 
 
 def iterate(command: Iterate, world: World) -> Outcome:
-    """A command on so many items at a time; a COUNT or AGGREGATE gives one item for each batch."""
+    """Run a command on batches of items; a COUNT or AGGREGATE gives one item for each batch."""
     body, size = command.body, command.size
     if isinstance(body, Ask):
         return ask(body, world, size)

@@ -38,19 +38,21 @@ ANSWER = "answer"
 class ScriptTemplate(Settings):
     """A script and the description of its result."""
 
-    name: str = Field(description="A short name; counts are given by it.")
+    name: str = Field(description="Short name, under which counts are given.")
     script: str = Field(max_length=20_000, description="The script; <entity> stands for the drawn node's id.")
-    asks: str = Field(max_length=1000, description="What its variable `answer` is, in words for the model.")
-    entity: str = Field(description="Type of the nodes that are put in.")
+    asks: str = Field(max_length=1000, description="Description of the variable `answer` for the model.")
+    entity: str = Field(description="Type of the nodes that replace <entity>.")
 
 
 class ScriptSettings(KindSettings):
     """Which scripts, and how many questions."""
 
     kind: Literal["script"] = "script"
-    number: int = Field(1000, ge=1, description="Questions drawn, in equal shares of the scripts.")
+    number: int = Field(
+        1000, ge=1, description="Number of questions to draw, in equal shares of the scripts."
+    )
     scripts: list[ScriptTemplate] = Field(min_length=1, description="Scripts to fill in.")
-    max_answers: int = Field(5, ge=1, description="Only questions with at most so many answers.")
+    max_answers: int = Field(5, ge=1, description="Largest number of answers of a question.")
 
 
 class ScriptAnchors(AnchorKind):
@@ -127,7 +129,7 @@ class ScriptAnchors(AnchorKind):
 
 
 def _parsed(template: ScriptTemplate, node: str) -> tuple[str, Script]:
-    """The script with a node put in. Raises ConfigError."""
+    """Parse the script with a node in place of <entity>. Raises ConfigError."""
     from kgqa_hpc.plugins.gasl.parser import parse
 
     text = template.script.replace(ENTITY, json.dumps(node, ensure_ascii=False))

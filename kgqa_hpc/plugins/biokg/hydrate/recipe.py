@@ -29,11 +29,11 @@ class Resolver(Settings):
     check: list[str | int] | None = Field(
         None, description="Keys that lead to the id, which must be the one asked for."
     )
-    per_second: float = Field(1.0, gt=0, le=100, description="At most so many requests.")
-    timeout: float = Field(10.0, gt=0, le=120, description="Seconds an answer may take.")
-    attempts: int = Field(3, ge=1, le=10, description="Tries for one id.")
+    per_second: float = Field(1.0, gt=0, le=100, description="Largest number of requests a second.")
+    timeout: float = Field(10.0, gt=0, le=120, description="Time limit of an answer in seconds.")
+    attempts: int = Field(3, ge=1, le=10, description="Number of attempts for one id.")
     give_up_after: int = Field(
-        5, ge=1, description="Ids in a row without an answer until the service is left alone."
+        5, ge=1, description="Consecutive ids without an answer after which the service is not asked again."
     )
 
     @model_validator(mode="after")
@@ -52,11 +52,11 @@ class Space(Settings):
     id: str = Field("id", description="The column or key of the id.")
     name: str = Field("name", description="The column or key of the name.")
     prefixes: list[str] = Field(default_factory=list, description="Prefixes of its CURIEs, left off ids.")
-    uri: str | None = Field(None, description="What its IRIs begin with.")
-    date: str = Field("", description="When the table was made; stands beside each name.")
+    uri: str | None = Field(None, description="Prefix of the space's IRIs.")
+    date: str = Field("", description="Date of the table, recorded with each name.")
     licence: str = Field(description="Licence of the names.")
-    suffixes: list[str] = Field(default_factory=list, description="Endings that are cut off names.")
-    underscores: bool = Field(False, description="Names have underscores where blanks are meant.")
+    suffixes: list[str] = Field(default_factory=list, description="Suffixes to remove from names.")
+    underscores: bool = Field(False, description="Replace underscores in names by blanks.")
 
     @model_validator(mode="after")
     def _one(self) -> Space:
@@ -80,9 +80,9 @@ class Source(Settings):
     column: str | None = Field(None, description="A column of the class's table.")
     property: str | None = Field(None, description="A property of the node.")
     after: str | None = Field(None, description="The part of the node's id behind this.")
-    separator: str = Field(";", min_length=1, description="Between several ids; the first counts.")
+    separator: str = Field(";", min_length=1, description="Separator of several ids; the first counts.")
     is_name: bool = Field(False, description="The cell is the name itself, not an id.")
-    underscores: bool = Field(False, description="With is_name: underscores stand for blanks.")
+    underscores: bool = Field(False, description="With is_name: replace underscores by blanks.")
 
 
 class EntityClass(Settings):
@@ -95,11 +95,13 @@ class EntityClass(Settings):
 class Rules(Settings):
     """What is done with names that are identifiers, too long, or not unique."""
 
-    ids: Literal["drop", "keep"] = Field("drop", description="Names that are an identifier.")
-    overlong: Literal["keep", "cut", "drop"] = Field("keep", description="Names longer than `longest`.")
-    longest: int = Field(150, ge=10, description="Letters of a name (BioGraphletQA, Figure 9).")
+    ids: Literal["drop", "keep"] = Field("drop", description="Treatment of names that are identifiers.")
+    overlong: Literal["keep", "cut", "drop"] = Field(
+        "keep", description="Treatment of names longer than `longest`."
+    )
+    longest: int = Field(150, ge=10, description="Largest length of a name (BioGraphletQA, Figure 9).")
     duplicates: Literal["keep", "add_id"] = Field(
-        "keep", description="Names that several nodes of a class have."
+        "keep", description="Treatment of names that several nodes of a class share."
     )
 
 
@@ -108,7 +110,9 @@ class Recipe(Settings):
 
     classes: dict[str, EntityClass] = Field(min_length=1)
     spaces: dict[str, Space] = Field(default_factory=dict)
-    folder: str | None = Field(None, description="Where class tables lie; default: the graph's own folder.")
+    folder: str | None = Field(
+        None, description="Folder of the class tables; default: the graph's own folder."
+    )
     cache: str | None = Field(None, description="Answers of web services; default: hydration/ in the run.")
     rules: Rules = Rules()
     home: Annotated[Path, Field(exclude=True)] = Path()

@@ -24,7 +24,7 @@ class DrkgSettings(SourceSettings):
     """One file of triples."""
 
     path: str = Field(description="drkg.tsv.")
-    name_by_id: bool = Field(False, description="Local ids stand for the names the file does not have.")
+    name_by_id: bool = Field(False, description="Use local ids as names of nodes without a name.")
     paths = ("path",)
 
 

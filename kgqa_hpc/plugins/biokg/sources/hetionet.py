@@ -31,7 +31,7 @@ class HetionetSettings(SourceSettings):
     nodes: Files | None = Field(None, description="The table of nodes: id, name, kind.")
     edges: Files | None = Field(None, description="The SIF file: source, metaedge, target.")
     metaedges: str | None = Field(
-        None, description="metaedges.tsv: edge types of a SIF file are spelt out by it."
+        None, description="metaedges.tsv, which spells out the edge types of a SIF file."
     )
     properties: list[str] = Field(
         default_factory=list,

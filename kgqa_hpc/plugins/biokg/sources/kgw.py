@@ -29,7 +29,9 @@ class KgwSettings(SourceSettings):
 
     nodes: Files = Field(description="Nodes: id, type, properties.")
     edges: Files = Field(description="Edges: source_id, target_id, type, properties.")
-    name: list[str] = Field(NAMES, min_length=1, description="The name: the first property that is there.")
+    name: list[str] = Field(
+        NAMES, min_length=1, description="Properties that hold the name; the first existing one counts."
+    )
     paths = ("nodes", "edges")
 
 

@@ -32,14 +32,18 @@ NAMED_THING = "biolink:NamedThing"
 class KgxSettings(SourceSettings):
     """Tables of nodes and edges, and which of several categories is the type."""
 
-    nodes: Files | None = Field(None, description="Nodes; without them the ends of the edges, unnamed.")
+    nodes: Files | None = Field(
+        None, description="Node files; without them the nodes are the edges' ends, unnamed."
+    )
     edges: Files = Field(description="Edges.")
     category: Literal["all", "first", "last"] = Field(
-        "all", description="Of several categories: all, joined by |, or one of them."
+        "all", description="Type of a node with several categories: all, joined by |, or one of them."
     )
-    negated: Literal["drop", "keep"] = Field("drop", description="Statements that do not hold.")
+    negated: Literal["drop", "keep"] = Field("drop", description="Treatment of negated statements.")
     properties: list[str] = Field(default_factory=list, description="Further columns, or members, to keep.")
-    duplicate_nodes: Literal["error", "first"] = Field("first", description="Node ids that stand twice.")
+    duplicate_nodes: Literal["error", "first"] = Field(
+        "first", description="Treatment of duplicate node ids."
+    )
     paths = ("nodes", "edges")
 
 

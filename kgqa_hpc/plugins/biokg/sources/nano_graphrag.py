@@ -25,7 +25,7 @@ class NanoGraphRagSettings(SourceSettings):
     """One document, and what an edge without a type is called."""
 
     path: str = Field(description="graph_chunk_entity_relation.graphml.")
-    edge_type: str = Field("", description="The type of edges that have none.")
+    edge_type: str = Field("", description="Type of edges without a type.")
     paths = ("path",)
 
 

@@ -42,16 +42,18 @@ from kgqa_hpc.text.bounded_json import json_objects
 class Neo4jSettings(SourceSettings):
     """Either `path`, or `nodes` and `edges`; the separators where they cannot be detected."""
 
-    path: str | None = Field(None, description="A file that holds all, or a folder of files.")
+    path: str | None = Field(None, description="File with all rows, or folder of files.")
     nodes: Files | None = Field(None, description="Files of nodes, and of their headers.")
     edges: Files | None = Field(None, description="Files of relationships, and of their headers.")
-    delimiter: str | None = Field(None, description="Between fields: one character, or TAB.")
+    delimiter: str | None = Field(None, description="Field separator: one character, or TAB.")
     quote: str | None = Field(None, description="Around fields.")
-    array_delimiter: str | None = Field(None, max_length=1, description="Between several labels.")
+    array_delimiter: str | None = Field(None, max_length=1, description="Separator of several labels.")
     labels: Literal["all", "first", "last"] = Field(
-        "all", description="Of several labels, which are the type."
+        "all", description="Labels that count as the type, of several."
     )
-    name: list[str] = Field(NAMES, min_length=1, description="The name: the first property that is there.")
+    name: list[str] = Field(
+        NAMES, min_length=1, description="Properties that hold the name; the first existing one counts."
+    )
     properties: list[str] = Field(default_factory=list, description="Properties to keep.")
     paths = ("path", "nodes", "edges")
 

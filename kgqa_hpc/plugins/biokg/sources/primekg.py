@@ -31,10 +31,11 @@ class PrimeKgSettings(SourceSettings):
 
     path: str = Field(description="kg.csv.")
     edge_type: Literal["relation", "display_relation"] = Field(
-        "relation", description="The column that gives the type of an edge: 30 kinds, or 18 in words."
+        "relation", description="Column of the edge type: 30 kinds, or 18 in words."
     )
     mirrored: Literal["keep", "drop"] = Field(
-        "keep", description="Every edge stands twice; drop keeps the first of the two."
+        "keep",
+        description="Treatment of mirrored edges: each edge is in the file twice; drop keeps the first.",
     )
     paths = ("path",)
 

@@ -42,10 +42,16 @@ class RdfSettings(SourceSettings):
     """One file, how to read it and how to write its IRIs."""
 
     path: str = Field(description="The file: .nt, .ttl, .nq, .trig, .rdf, .owl, .xml, also packed.")
-    reading: Literal["entities", "plain"] = Field("entities", description="What is a node and an edge.")
+    reading: Literal["entities", "plain"] = Field(
+        "entities", description="Reading: which terms become nodes and which triples edges."
+    )
     language: str = Field("en", description="The language of names.")
-    deprecated: Literal["drop", "keep"] = Field("drop", description="Terms marked owl:deprecated.")
-    name_by_id: bool = Field(False, description="The last part of an IRI stands for a name it does not have.")
+    deprecated: Literal["drop", "keep"] = Field(
+        "drop", description="Treatment of terms marked owl:deprecated."
+    )
+    name_by_id: bool = Field(
+        False, description="Use the last part of an IRI as the name of a term without one."
+    )
     curies: bool = Field(False, description="Ids and types as CURIEs (GO:0008150) where a prefix is known.")
     prefixes: dict[str, str] = Field(default_factory=dict, description="Further prefixes for CURIEs.")
     properties: list[str] = Field(
