@@ -15,9 +15,10 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 from kgqa_hpc.errors import InputError
 from kgqa_hpc.runs import create_run, open_for_import, open_for_work, open_run, run_config
-from kgqa_hpc.runs.checks import load_ready, notes, require_packages
+from kgqa_hpc.runs.checks import load_ready, notes, require_packages, require_servers
 from kgqa_hpc.runs.entries import require_same_code
 from kgqa_hpc.runs.sampling import Sampled, sample_into
+from kgqa_hpc.runs.trust import require_agreed
 from kgqa_hpc.store import canonical
 from kgqa_hpc.store.fingerprint import anchors_origin, graph_origin, keeps_own
 from kgqa_hpc.store.regular import read_if_there
@@ -231,7 +232,13 @@ def all_stages(config_file: str | Path, folder: str | Path, *, threads: int | No
 
 
 def work_through(chosen: Sequence[Stage], folder: Path, threads: int | None = None) -> None:
-    """Do stages in their order; the result of each goes to stderr."""
+    """Do stages in their order; the result of each goes to stderr. Where the workers have work left, their servers are
+    asked before anything else.
+    """
+    if any(stage.gpus for stage in chosen) and not standing(folder)["complete"]:
+        run, config = open_run(folder)
+        require_agreed(run, config.plain())
+        require_servers(config)
     for stage in chosen:
         result = stage.work(folder, threads)
         for line in str("" if result is None else result).splitlines():
