@@ -4,12 +4,13 @@ VENV ?= .venv
 BIN := $(VENV)/bin
 export VENV
 
-.PHONY: help demo demo-kill test test-quick lint system clean
+.PHONY: help demo demo-kill test test-quick test-servers lint system clean
 
 help:
 	@echo "make demo    install into $(VENV) and make a small dataset from the HPO graph in runs/demo"
 	@echo "make test    install with test extras and run the whole test-suite"
 	@echo "make test-quick  the same without real clusters, images, LMDeploy and slow tests (CONTRIBUTING.md): some minutes"
+	@echo "make test-servers  whole runs through real llama.cpp and vLLM servers on the CPU (3.5 GB, for a schedule)"
 	@echo "make demo-kill   a scripted run, killed three times with kill -9, and its dataset's bytes compared"
 	@echo "make lint    ruff, mypy and shellcheck only"
 	@echo "make clean   remove $(VENV) and runs/demo"
@@ -40,9 +41,13 @@ test: lint system
 test-quick: lint
 	@PATH="$(abspath $(BIN)):$$PATH" tools/run_tests.sh --quick $(PYTEST)
 
+test-servers:
+	@tools/setup_venv.sh test,cpu,hpo,report
+	@PATH="$(abspath $(BIN)):$$PATH" tools/test_servers.sh $(PYTEST)
+
 demo-kill:
 	@tools/setup_venv.sh cpu,hpo,report
 	@PATH="$(abspath $(BIN)):$$PATH" tools/demo_kill.sh
 
 clean:
-	rm -rf $(VENV) .venv-lmdeploy runs/demo runs/demo-facts runs/demo-paths
+	rm -rf $(VENV) .venv-lmdeploy .venv-vllm runs/demo runs/demo-facts runs/demo-paths

@@ -84,8 +84,8 @@ def _cache_folder() -> Path | None:
 
 def _bases() -> list[Path]:
     bases = [_PACKAGE / "__pycache__"]
-    if own := os.environ.get("NUMBA_CACHE_DIR"):
-        bases.insert(0, Path(own))
+    if folder := os.environ.get("NUMBA_CACHE_DIR"):
+        bases.insert(0, Path(folder))
     if user := os.environ.get("XDG_CACHE_HOME"):
         bases.append(Path(user))
     else:

@@ -84,14 +84,14 @@ def _executed(path: Path) -> ModuleType:
 
 
 def _is_plugin(module: ModuleType) -> bool:
-    return any(known is module for known in _modules.values())
+    return any(loaded is module for loaded in _modules.values())
 
 
 def _entries(module: ModuleType) -> Iterator[tuple[str, Any]]:
     """(registry, entry) of everything that the module defines itself."""
     for value in vars(module).values():
-        own = getattr(value, "__module__", None) == module.__name__ and not isinstance(value, ModuleType)
-        if own and isinstance(getattr(value, "name", None), str) and (group := _group(value)):
+        is_own = getattr(value, "__module__", None) == module.__name__ and not isinstance(value, ModuleType)
+        if is_own and isinstance(getattr(value, "name", None), str) and (group := _group(value)):
             yield group, value
 
 

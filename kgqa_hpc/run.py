@@ -245,8 +245,8 @@ class Dataset:
 
     def _repr_html_(self) -> str:
         frame = self.to_pandas()
-        shown = [name for name in ("question", "answer", "group", "id") if name in frame]
-        html: str = frame[shown].head(10).to_html(index=False)
+        columns = [name for name in ("question", "answer", "group", "id") if name in frame]
+        html: str = frame[columns].head(10).to_html(index=False)
         return f"{len(frame):,} accepted records{html}"
 
     def _file(self, name: str) -> Path:

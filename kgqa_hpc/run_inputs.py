@@ -109,9 +109,9 @@ def _saved(function: Callable[..., Any]) -> bytes:
     import cloudpickle
 
     module = sys.modules.get(getattr(function, "__module__", None) or "")
-    own = module is not None and module.__name__ != "__main__"
+    is_importable = module is not None and module.__name__ != "__main__"
     try:
-        if own:
+        if is_importable:
             cloudpickle.register_pickle_by_value(module)
         content: bytes = cloudpickle.dumps(function)
     except Exception as problem:
@@ -120,7 +120,7 @@ def _saved(function: Callable[..., Any]) -> bytes:
             'put it into a module and name it: {"kind": "function", "call": "module:function"}',
         ) from problem
     finally:
-        if own:
+        if is_importable:
             cloudpickle.unregister_pickle_by_value(module)
     return content
 

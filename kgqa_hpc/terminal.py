@@ -31,7 +31,7 @@ def set_up(*, quiet: bool = False, verbose: bool = False) -> None:
     """Choose how much is said from now on, in this process."""
     global _quiet
     _quiet = quiet
-    for handler in [each for each in LOG.handlers if isinstance(each, _ToTerminal)]:
+    for handler in [handler for handler in LOG.handlers if isinstance(handler, _ToTerminal)]:
         LOG.removeHandler(handler)
     LOG.setLevel(logging.ERROR if quiet else logging.DEBUG if verbose else logging.NOTSET)
     if verbose:

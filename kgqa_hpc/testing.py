@@ -64,11 +64,11 @@ def run_step(
         raise InputError(f"step {step.name} asks a model", "give the response, answer(...), and a prompt")
     kind = KINDS.get(item.anchor.kind)() if item.anchor.kind in KINDS else AnchorKind()
     context = StepContext(0, kind, engine=EngineInfo("test", "1", "test"))
-    made = step(checked, load_prompt(name, folder) if asks and name else None, context)
+    tested = step(checked, load_prompt(name, folder) if asks and name else None, context)
     if response is None:
-        return made.run(item)
-    made.request(item, 0, 0, turn)  # the prompt must find its variables
-    return made.take(item, response, 0, turn)
+        return tested.run(item)
+    tested.request(item, 0, 0, turn)  # the prompt must find its variables
+    return tested.take(item, response, 0, turn)
 
 
 def record(kind: AnchorKind, anchor: Anchor, **fields: Any) -> dict[str, Any]:

@@ -164,10 +164,10 @@ class AnchorKind:
             return {}
         names = [node.name for node in anchor.nodes]
         question, answer = named(fields["question"], names, aliases), named(fields["answer"], names, aliases)
-        told = fields.get("answer_entities")
+        answers = fields.get("answer_entities")
         leak = (
-            bool(named(fields["question"], told, aliases))
-            if told
+            bool(named(fields["question"], answers, aliases))
+            if answers
             else bool(answer) and set(answer) <= set(question)
         )
         used = {*question, *answer}

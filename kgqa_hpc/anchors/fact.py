@@ -79,7 +79,14 @@ class FactAnchors(AnchorKind):
     def draw(self, source: Source, settings: FactSettings, seed: int, tools: Tools) -> Drawn:
         """Raises InputError for a relation or property the graph has not, EmptyGraphError without a question."""
         routes = Routes(source.graph, source.answer_graph())
-        _check_names(settings, source.graph)
+        names = [*settings.attributes, *filter(None, [settings.aliases])]
+        checks = [
+            ("edge type", settings.relations or [], source.graph.edge_types),
+            ("property", names, list(source.graph.node_properties)),
+        ]
+        for noun, names_asked, names_there in checks:
+            for name in names_asked:
+                code_of(name, names_there, noun)
         anchors = [*_facts(routes, settings), *_attributes(routes, settings)]
         if not anchors:
             raise EmptyGraphError(
@@ -94,10 +101,10 @@ class FactAnchors(AnchorKind):
         type `asked` for, and the `answers`.
         """
         data = anchor.data
-        shown = graph_variables(anchor)
+        fields = graph_variables(anchor)
         words = {name: clean_name(data[name]) for name in ("relation", "asked")}
         answers = [clean_name(answer) for answer in data["answers"]]
-        return {**shown, "given": shown["nodes"][:1], **words, "out": data["out"], "answers": answers}
+        return {**fields, "given": fields["nodes"][:1], **words, "out": data["out"], "answers": answers}
 
     def start(self, anchor: Anchor) -> dict[str, Any]:
         return answer_fields(anchor.data["answers"])
@@ -119,54 +126,45 @@ class FactAnchors(AnchorKind):
         }
 
     def _queries(self, anchor: Anchor) -> dict[str, str | None]:
-        given, data = anchor.nodes[0], anchor.data
+        subject, data = anchor.nodes[0], anchor.data
         if len(anchor.nodes) > 1:
             step = {"relation": data["relation"], "out": data["out"], "type": data["asked"]}
             return chain_queries(anchor, [step])
         name = data["relation"]
-        return {QUERY.name: property_sparql(given, name), CYPHER.name: property_cypher(given, name)}
+        return {QUERY.name: property_sparql(subject, name), CYPHER.name: property_cypher(subject, name)}
 
 
-def _check_names(settings: FactSettings, graph: Any) -> None:
-    names = [*settings.attributes, *filter(None, [settings.aliases])]
-    checks = [
-        ("edge type", settings.relations or [], graph.edge_types),
-        ("property", names, list(graph.node_properties)),
-    ]
-    for what, wanted, known in checks:
-        for name in wanted:
-            code_of(name, known, what)
-
-
-def _queries(incidence: Incidence, kinds: Codes, kept: Mask, most: int) -> Iterator[tuple[Query, list[int]]]:
+def _queries(
+    incidence: Incidence, kinds: Codes, is_askable: Mask, most: int
+) -> Iterator[tuple[Query, list[int]]]:
     """Every question with at most `most` answers: the query and the nodes that answer it.
 
-    Asked are nodes that are `kept`, about which a kept node is among the answers.
+    Asked are nodes that are `is_askable`, about which a kept node is among the answers.
     """
-    node = np.repeat(np.arange(len(kept)), np.diff(incidence.starts))
-    rows = np.flatnonzero(kept[node])
-    other = incidence.other[rows]
-    parts = (node[rows], incidence.relation[rows], incidence.out[rows], kinds[other])
-    order = np.lexsort((other, *reversed(parts)))
+    node = np.repeat(np.arange(len(is_askable)), np.diff(incidence.starts))
+    rows = np.flatnonzero(is_askable[node])
+    answers = incidence.neighbour[rows]
+    parts = (node[rows], incidence.relation[rows], incidence.out[rows], kinds[answers])
+    order = np.lexsort((answers, *reversed(parts)))
     if not len(order):
         return
-    query, other = np.stack([part[order] for part in parts]), other[order]
-    first = np.flatnonzero(np.append(True, (query[:, 1:] != query[:, :-1]).any(axis=0)))
-    sizes = np.diff(np.append(first, len(other)))
-    fits = (sizes <= most) & np.logical_or.reduceat(kept[other], first)
-    for begin, size in zip(first[fits].tolist(), sizes[fits].tolist(), strict=True):
+    query, answers = np.stack([part[order] for part in parts]), answers[order]
+    starts = np.flatnonzero(np.append(True, (query[:, 1:] != query[:, :-1]).any(axis=0)))
+    sizes = np.diff(np.append(starts, len(answers)))
+    fits = (sizes <= most) & np.logical_or.reduceat(is_askable[answers], starts)
+    for begin, size in zip(starts[fits].tolist(), sizes[fits].tolist(), strict=True):
         asked, relation, out, kind = query[:, begin].tolist()
-        yield (asked, relation, bool(out), kind), other[begin : begin + size].tolist()
+        yield (asked, relation, bool(out), kind), answers[begin : begin + size].tolist()
 
 
 def _facts(routes: Routes, settings: FactSettings) -> Iterator[Anchor]:
     graph = routes.whole
     other_names = graph.node_properties[settings.aliases] if settings.aliases else None
-    kept = np.zeros(graph.num_nodes, bool)
-    kept[routes.answers.positions] = True
+    is_askable = np.zeros(graph.num_nodes, bool)
+    is_askable[routes.answers.positions] = True
     degree = lru_cache(maxsize=1 << 16)(routes.degree)
     for (asked, relation, out, kind), ends in _queries(
-        routes.incidence, graph.node_type, kept, settings.max_answers
+        routes.incidence, graph.node_type, is_askable, settings.max_answers
     ):
         name = graph.edge_types[relation]
         if settings.relations is not None and name not in settings.relations:

@@ -35,9 +35,9 @@ def shared_names(names: Iterable[str]) -> frozenset[str]:
     return frozenset(name for name, times in Counter(names).items() if times > 1)
 
 
-def askable(given: str, answers: Iterable[str], shared: Collection[str]) -> bool:
+def askable(subject: str, answers: Iterable[str], shared: Collection[str]) -> bool:
     """Whether a question can name what is given: it means one node, and no answer bears the name as well."""
-    return given not in shared and plain(given) not in map(plain, answers)
+    return subject not in shared and plain(subject) not in map(plain, answers)
 
 
 def content_id(kind: str, *content: Any) -> str:
@@ -87,20 +87,20 @@ def own_words(text: str) -> str | None:
 
 
 def wording(
-    question: str, given: Sequence[str], hidden: Sequence[str], between: Sequence[str] = ()
+    question: str, subjects: Sequence[str], hidden: Sequence[str], between: Sequence[str] = ()
 ) -> str | None:
-    """What is wrong with a question that must name all of `given` and neither the answers (`hidden`) nor what
+    """What is wrong with a question that must name all of `subjects` and neither the answers (`hidden`) nor what
     lies `between`; None for a good one.
     """
-    names = [*given, *hidden, *between]
-    found = set(named(question, names))
+    names = [*subjects, *hidden, *between]
+    present = set(named(question, names))
     if not question.rstrip().endswith("?"):
         return "is no question"
-    if any(number not in found for number in range(len(given))):
+    if any(number not in present for number in range(len(subjects))):
         return "does not name what is given"
-    if any(number in found for number in range(len(given), len(given) + len(hidden))):
+    if any(number in present for number in range(len(subjects), len(subjects) + len(hidden))):
         return "gives the answer away"
-    if any(number in found for number in range(len(given) + len(hidden), len(names))):
+    if any(number in present for number in range(len(subjects) + len(hidden), len(names))):
         return "names what lies between"
     return own_words(question)
 

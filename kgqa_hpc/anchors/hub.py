@@ -81,8 +81,8 @@ class HubAnchors(AnchorKind):
 
     def variables(self, anchor: Anchor) -> dict[str, Any]:
         """Nodes and relations, which are always shown; the hub is node 0."""
-        shown = graph_variables(anchor)
-        return {**shown, "links": shown["relations"]}
+        fields = graph_variables(anchor)
+        return {**fields, "links": fields["relations"]}
 
     def objection(self, anchor: Anchor, fields: Mapping[str, Any]) -> str | None:
         """A how or why question about the hub, answered with enough of its neighbours."""
@@ -109,16 +109,18 @@ class HubAnchors(AnchorKind):
 
 
 def _anchor(graph: Any, hub: int, degree: int, settings: HubSettings, seed: int) -> Anchor:
-    starts, others = graph.csr()
-    around = others[starts[hub] : starts[hub + 1]].tolist()
+    starts, neighbours = graph.csr()
+    around = neighbours[starts[hub] : starts[hub + 1]].tolist()
     around.sort(key=lambda node: place(seed, f"{graph.node_ids[hub]}/{graph.node_ids[node]}"))
     nodes = [hub, *around[: settings.neighbours]]
-    own = graph.node(hub)
-    relations = tuple(one for one in graph.relations_between(nodes) if 0 in (one.source, one.target))
+    hub_node = graph.node(hub)
+    relations = tuple(
+        relation for relation in graph.relations_between(nodes) if 0 in (relation.source, relation.target)
+    )
     return Anchor(
         id=content_id("hub", *(graph.node(node).id for node in nodes)),
         kind="hub",
-        group=own.type,
+        group=hub_node.type,
         nodes=tuple(graph.node(node) for node in nodes),
         relations=relations,
         data={"degree": degree, "uses": min(settings.uses, len(nodes) - 1)},

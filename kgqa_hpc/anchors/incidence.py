@@ -25,7 +25,7 @@ class Arm(NamedTuple):
 
     relation: int
     out: bool
-    other: int
+    neighbour: int
 
 
 @dataclass(frozen=True, eq=False)
@@ -37,7 +37,7 @@ class Incidence:
     starts: Int64
     relation: npt.NDArray[np.int32]
     out: npt.NDArray[np.bool_]
-    other: npt.NDArray[np.int32]
+    neighbour: npt.NDArray[np.int32]
 
     @classmethod
     def build(cls, graph: KnowledgeGraph) -> Incidence:
@@ -52,30 +52,30 @@ class Incidence:
         back = ((target.astype(np.int64) * types + kind) * 2 + 1) * nodes + source
         arms = np.concatenate([away, back])
         arms.sort()
-        arms, other = np.divmod(arms[first_of_runs(arms)], nodes)
+        arms, ends = np.divmod(arms[first_of_runs(arms)], nodes)
         arms, back = np.divmod(arms, 2)
         node, relation = np.divmod(arms, types)
         starts = np.searchsorted(node, np.arange(graph.num_nodes + 1))
-        return cls(starts.astype(np.int64), relation.astype(np.int32), back == 0, other.astype(np.int32))
+        return cls(starts.astype(np.int64), relation.astype(np.int32), back == 0, ends.astype(np.int32))
 
     def around(self, node: int) -> npt.NDArray[np.int32]:
         """The other ends of all arms of a node; a neighbour stands there once for each edge."""
-        return self.other[int(self.starts[node]) : int(self.starts[node + 1])]
+        return self.neighbour[int(self.starts[node]) : int(self.starts[node + 1])]
 
-    def arm(self, node: int, other: int, relation: int | None, forward: bool) -> Arm:
+    def arm(self, node: int, end: int, relation: int | None, forward: bool) -> Arm:
         """The first arm from a node to another, of a type (None: any); `forward`: only outgoing ones."""
         begin = int(self.starts[node])
         rows = slice(begin, int(self.starts[node + 1]))
-        fits = self.other[rows] == other
+        fits = self.neighbour[rows] == end
         if relation is not None:
             fits &= self.relation[rows] == relation
         if forward:
             fits &= self.out[rows]
         row = begin + int(np.argmax(fits))
-        return Arm(int(self.relation[row]), bool(self.out[row]), other)
+        return Arm(int(self.relation[row]), bool(self.out[row]), end)
 
     def step(self, node: int, relation: int, out: bool) -> npt.NDArray[np.int32]:
         """The nodes one edge of this type and direction away, ascending."""
         rows = slice(int(self.starts[node]), int(self.starts[node + 1]))
         fits = (self.relation[rows] == relation) & (self.out[rows] == out)
-        return self.other[rows][fits]
+        return self.neighbour[rows][fits]

@@ -103,17 +103,17 @@ def named(text: str, names: Sequence[str], aliases: Mapping[str, Sequence[str]] 
     """
     bearers: dict[tuple[str, ...], tuple[tuple[Word, ...], set[int]]] = {}
     for position, name in enumerate(names):
-        for one in (name, *((aliases or {}).get(name) or ())):
-            for words in _ways(one):
+        for spelling in (name, *((aliases or {}).get(name) or ())):
+            for words in _ways(spelling):
                 bearers.setdefault(_key(words), (words, set()))[1].add(position)
     text_words = list(_words(text))
     free = [True] * len(text_words)
-    found: set[int] = set()
-    for key in sorted(bearers, key=lambda one: (-len(one), -sum(map(len, one)), one)):
+    covered: set[int] = set()
+    for key in sorted(bearers, key=lambda spelling: (-len(spelling), -sum(map(len, spelling)), spelling)):
         words, positions = bearers[key]
         if _take(words, text_words, free):
-            found |= positions
-    return sorted(found)
+            covered |= positions
+    return sorted(covered)
 
 
 @lru_cache(maxsize=1 << 14)
@@ -134,7 +134,7 @@ def _ways(name: str) -> tuple[tuple[Word, ...], ...]:
         ways.append(" ".join(reversed(parts)))
     if "-" in name and len(name) <= 10 and " " not in name:
         ways.append(name.replace("-", ""))
-    return tuple(dict.fromkeys(row for way in ways if (row := tuple(_words(way)))))
+    return tuple(dict.fromkeys(row for spelling in ways if (row := tuple(_words(spelling)))))
 
 
 def _key(words: tuple[Word, ...]) -> tuple[str, ...]:
@@ -150,30 +150,30 @@ def _is_symbol(words: tuple[Word, ...]) -> bool:
 
 def _take(name: tuple[Word, ...], text: list[Word], free: list[bool]) -> bool:
     """Whether the name stands in the text; where it does its words are taken, so that nothing is found inside."""
-    found, place, size = False, 0, len(name)
-    while place + size <= len(text):
-        end = place + size
-        if all(free[place:end]) and _stands(name, text, place, end):
-            free[place:end] = [False] * size
-            found, place = True, end
+    is_complete, position, size = False, 0, len(name)
+    while position + size <= len(text):
+        end = position + size
+        if all(free[position:end]) and _stands(name, text, position, end):
+            free[position:end] = [False] * size
+            is_complete, position = True, end
         else:
-            place += 1
-    return found
+            position += 1
+    return is_complete
 
 
-def _stands(name: tuple[Word, ...], text: list[Word], place: int, end: int) -> bool:
-    """Whether the words of the text from `place` to `end` are the name, and not a part of another one."""
+def _stands(name: tuple[Word, ...], text: list[Word], start: int, end: int) -> bool:
+    """Whether the words of the text from `start` to `end` are the name, and not a part of another one."""
     if _is_symbol(name):
-        if text[place].written not in (name[0].written, f"{name[0].written}s"):
+        if text[start].written not in (name[0].written, f"{name[0].written}s"):
             return False
-    elif not all(_same(a, b, len(name)) for a, b in zip(name, text[place:end], strict=True)):
+    elif not all(_same(a, b, len(name)) for a, b in zip(name, text[start:end], strict=True)):
         return False
-    before, after = text[place - 1] if place else None, text[end : end + 2]
-    if text[place].joined == "glued" or (after and after[0].joined == "glued"):
+    before, after = text[start - 1] if start else None, text[end : end + 2]
+    if text[start].joined == "glued" or (after and after[0].joined == "glued"):
         return False
     if (before is not None and before.form == "non") or (after and after[0].form == "like"):
         return False
-    return len(name) > 1 or len(name[0].form) > 1 or _letter_stands(text[place], before, after)
+    return len(name) > 1 or len(name[0].form) > 1 or _letter_stands(text[start], before, after)
 
 
 def _letter_stands(letter: Word, before: Word | None, after: list[Word]) -> bool:
@@ -239,6 +239,6 @@ def _form(part: str) -> str:
     decomposed = normalized("NFKD", part.casefold())
     form = "".join(c for c in decomposed if not unicodedata.combining(c)).translate(_LETTERS)
     if len(form) > 4:
-        for other, one in _SPELLINGS:
-            form = form.replace(other, one)
+        for variant, letter in _SPELLINGS:
+            form = form.replace(variant, letter)
     return form

@@ -63,10 +63,10 @@ class PathSettings(KindSettings):
 
     @model_validator(mode="after")
     def _lengths(self) -> PathSettings:
-        own = ("length", "pattern", "relations")
-        given = [name for name in own if getattr(self, name) != type(self).model_fields[name].default]
-        if self.patterns is not None and given:
-            raise ValueError(f"patterns stands alone: remove {', '.join(given)}")
+        keys = ("length", "pattern", "relations")
+        changed = [name for name in keys if getattr(self, name) != type(self).model_fields[name].default]
+        if self.patterns is not None and changed:
+            raise ValueError(f"patterns stands alone: remove {', '.join(changed)}")
         if self.pattern is not None and len(self.pattern) != self.length + 1:
             raise ValueError(f"pattern needs {self.length + 1} node types for length {self.length}")
         if self.relations is not None and len(self.relations) != self.length:
@@ -121,26 +121,26 @@ class PathAnchors(AnchorKind):
             raise EmptyGraphError(
                 f"no path of {lengths} edges fits anchors", "allow more answers, shortcuts or types"
             )
-        kept = Counter(anchor.group for anchor in anchors)
+        per_group = Counter(anchor.group for anchor in anchors)
         totals = {draw.group: draw.space.total() for draw in draws}
-        counts = {draw.group: draw.counts(kept[draw.group]) for draw in draws}
+        counts = {draw.group: draw.counts(per_group[draw.group]) for draw in draws}
         return Drawn(
             anchors,
             {group: total.exact for group, total in totals.items() if total.exact is not None},
             {"paths.json": json.dumps(counts, indent=1).encode()},
-            tuple(draw.note(kept[draw.group]) for draw in draws),
+            tuple(draw.note(per_group[draw.group]) for draw in draws),
         )
 
     def variables(self, anchor: Anchor) -> dict[str, Any]:
         """Beside nodes and relations: the `given` node, the type `asked` for and the `answers`.
 
-        `way`: (from type, relation, points away, to type) of each step. `chain` says the same with lettered things
+        `steps`: (from type, relation, points away, to type) of each step. `chain` says the same with lettered things
         and in the direction of each edge: ("disease B", "has_phenotype", "phenotype A"); `letters` names the given
         thing and the one asked for.
         """
         nodes = graph_variables(anchor)["nodes"]
         types = [clean_name(anchor.nodes[0].type), *(clean_name(step["type"]) for step in anchor.data["way"])]
-        way = [
+        steps = [
             (types[number], clean_name(step["relation"]), step["out"], types[number + 1])
             for number, step in enumerate(anchor.data["way"])
         ]
@@ -153,7 +153,7 @@ class PathAnchors(AnchorKind):
         return {
             **graph_variables(anchor),
             "given": nodes[:1],
-            "way": way,
+            "way": steps,
             "chain": chain,
             "letters": (labels[0], labels[-1]),
             "answers": answers,
@@ -198,17 +198,22 @@ class _Draw:
         make = _Questions(routes, settings, self.length, self.group).anchor
         self.anchors = self.space.fitting(seed, settings.number, IN_VAIN, make)
 
-    def counts(self, kept: int) -> dict[str, Any]:
+    def counts(self, accepted: int) -> dict[str, Any]:
         """What stats/paths.json says of the pattern."""
         space, total = self.space, self.space.total()
-        found = {"walks": space.walks, "low": total.low, "high": total.high, "exact": total.exact is not None}
-        return found | {"drawn": space.tried, "simple": space.kept, "kept": kept}
+        figures = {
+            "walks": space.walks,
+            "low": total.low,
+            "high": total.high,
+            "exact": total.exact is not None,
+        }
+        return figures | {"drawn": space.tried, "simple": space.kept, "kept": accepted}
 
-    def note(self, kept: int) -> str:
+    def note(self, accepted: int) -> str:
         total = self.space.total()
         interval = f"{total.low:,} to {total.high:,} (95 %)"
         number = f"{total.low:,}" if total.exact is not None else interval
-        return f"{number} simple paths; {self.space.kept:,} drawn, {kept:,} questions among them fit"
+        return f"{number} simple paths; {self.space.kept:,} drawn, {accepted:,} questions among them fit"
 
 
 Question = tuple[int, tuple[WayStep, ...]]  # start and way, in the graph that answers are computed on
@@ -229,8 +234,8 @@ class _Questions:
         nodes = tuple(routes.whole.node(node) for node in at)
         if len({plain(node.name) for node in nodes}) < len(nodes):
             return None  # two bear one name: no question could tell them apart
-        way = routes.way(at, settings.relations, settings.direction)
-        question = (at[0], way)
+        chain = routes.way(at, settings.relations, settings.direction)
+        question = (at[0], chain)
         if question in self._asked or not (answers := self._answers_of(question)):
             return None
         shortcut = routes.distance_below(at[0], at[-1], self.length)
@@ -247,7 +252,7 @@ class _Questions:
             data={
                 "way": [
                     {"relation": relations[step.relation], "out": step.out, "type": types[step.kind]}
-                    for step in way
+                    for step in chain
                 ],
                 "answers": answers,
                 "shortcut": shortcut,

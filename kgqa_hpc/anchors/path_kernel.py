@@ -11,37 +11,37 @@ from kgqa_hpc.jit import helper, kernel
 
 @kernel
 def count_paths(
-    length: int, first: Any, firsts: Any, two: Any, twos: Any, three: Any, threes: Any, last: Any, lasts: Any
+    length: int, begin: Any, firsts: Any, two: Any, twos: Any, three: Any, threes: Any, last: Any, lasts: Any
 ) -> int:
     """Number of node sequences of `length` (2-4) edges without a repeated node; must stay below 2**63.
 
-    Compressed rows of each layer of steps: `first`, `firsts` are those of the first step backwards (from the
+    Compressed rows of each layer of steps: `begin`, `firsts` are those of the first step backwards (from the
     second node to the first), `two` and `three` those of the second and third step, `last` those of the last.
     For a middle (m1 … m3): first nodes times last nodes, less the pairs that are one node.
     """
-    n = len(first) - 1
+    n = len(begin) - 1
     mark = np.full(n, -1, np.int64)  # mark[v] == m1: v is a first node of m1
     total = 0
     for m1 in range(n):
-        starts = first[m1 + 1] - first[m1]
+        starts = begin[m1 + 1] - begin[m1]
         if starts == 0:
             continue
-        for i in range(first[m1], first[m1 + 1]):
+        for i in range(begin[m1], begin[m1 + 1]):
             mark[firsts[i]] = m1
         if length == 2:
             total += _ends(m1, m1, m1, starts, mark, last, lasts)
             continue
         for j in range(two[m1], two[m1 + 1]):
             m2 = twos[j]
-            left = starts - (1 if mark[m2] == m1 else 0)
+            open_ends = starts - (1 if mark[m2] == m1 else 0)
             if length == 3:
-                total += _ends(m1, m2, m2, left, mark, last, lasts)
+                total += _ends(m1, m2, m2, open_ends, mark, last, lasts)
                 continue
             for k in range(three[m2], three[m2 + 1]):
                 m3 = threes[k]
                 if m3 != m1:
-                    rest = left - (1 if mark[m3] == m1 else 0)
-                    total += _ends(m1, m2, m3, rest, mark, last, lasts)
+                    remaining = open_ends - (1 if mark[m3] == m1 else 0)
+                    total += _ends(m1, m2, m3, remaining, mark, last, lasts)
     return total
 
 

@@ -25,48 +25,51 @@ def select(patterns: Iterable[str]) -> str:
     return "SELECT DISTINCT ?answer WHERE {\n" + "".join(f"  {line}\n" for line in patterns) + "}"
 
 
-def chain_queries(anchor: Anchor, way: Sequence[Step]) -> dict[str, str | None]:
+def chain_queries(anchor: Anchor, chain: Sequence[Step]) -> dict[str, str | None]:
     """The columns QUERY and CYPHER of an anchor whose first node is given; null where an older version drew it."""
     if "unnamed" not in anchor.data:
         return {QUERY.name: None, CYPHER.name: None}
-    given, unnamed = anchor.nodes[0], anchor.data["unnamed"]
-    return {QUERY.name: chain_sparql(given, way, unnamed), CYPHER.name: chain_cypher(given, way, unnamed)}
+    subject, unnamed = anchor.nodes[0], anchor.data["unnamed"]
+    return {
+        QUERY.name: chain_sparql(subject, chain, unnamed),
+        CYPHER.name: chain_cypher(subject, chain, unnamed),
+    }
 
 
-def chain_sparql(given: Node, way: Sequence[Step], unnamed: bool) -> str:
+def chain_sparql(subject: Node, chain: Sequence[Step], unnamed: bool) -> str:
     """The ends of simple paths from a node along a chain of relations and types."""
-    terms = [iris.node_iri(given.id), *(f"?node{number}" for number in range(1, len(way))), "?answer"]
+    terms = [iris.node_iri(subject.id), *(f"?node{number}" for number in range(1, len(chain))), "?answer"]
     lines = []
-    for here, there, step in zip(terms, terms[1:], way, strict=False):
-        source, target = (here, there) if step["out"] else (there, here)
+    for term, there, step in zip(terms, terms[1:], chain, strict=False):
+        source, target = (term, there) if step["out"] else (there, term)
         lines.append(f"{source} {iris.relation_iri(step['relation'])} {target} .")
         lines.append(f"{there} a {iris.type_iri(step['type'])} .")
         if unnamed:
             lines.append(f"{there} {iris.LABEL} [] .")
-    return select([*lines, *(f"FILTER({terms[a]} != {terms[b]})" for a, b in _alike(given, way))])
+    return select([*lines, *(f"FILTER({terms[a]} != {terms[b]})" for a, b in _alike(subject, chain))])
 
 
-def chain_cypher(given: Node, way: Sequence[Step], unnamed: bool) -> str:
+def chain_cypher(subject: Node, chain: Sequence[Step], unnamed: bool) -> str:
     """The same in Cypher."""
-    names = ["given", *(f"node{number}" for number in range(1, len(way))), "answer"]
-    path = f"(given:{_quoted(given.type)} {{id: {_text(given.id)}}})"
-    for name, step in zip(names[1:], way, strict=True):
+    names = ["given", *(f"node{number}" for number in range(1, len(chain))), "answer"]
+    path = f"(given:{_quoted(subject.type)} {{id: {_text(subject.id)}}})"
+    for name, step in zip(names[1:], chain, strict=True):
         relation = f"[:{_quoted(step['relation'])}]"
         path += f"-{relation}->" if step["out"] else f"<-{relation}-"
         path += f"({name}:{_quoted(step['type'])})"
-    conditions = [f"{names[a]} <> {names[b]}" for a, b in _alike(given, way)]
+    conditions = [f"{names[a]} <> {names[b]}" for a, b in _alike(subject, chain)]
     conditions += [f"{name}.name IS NOT NULL" for name in names[1:] if unnamed]
-    where = f"\nWHERE {' AND '.join(conditions)}" if conditions else ""
-    return f"MATCH {path}{where}\nRETURN DISTINCT answer.id AS answer"
+    filter_clause = f"\nWHERE {' AND '.join(conditions)}" if conditions else ""
+    return f"MATCH {path}{filter_clause}\nRETURN DISTINCT answer.id AS answer"
 
 
-def property_sparql(given: Node, name: str) -> str:
+def property_sparql(subject: Node, name: str) -> str:
     """The value of a property of a node."""
-    return select([f"{iris.node_iri(given.id)} {iris.property_iri(name)} ?answer ."])
+    return select([f"{iris.node_iri(subject.id)} {iris.property_iri(name)} ?answer ."])
 
 
-def property_cypher(given: Node, name: str) -> str:
-    match = f"MATCH (given:{_quoted(given.type)} {{id: {_text(given.id)}}})"
+def property_cypher(subject: Node, name: str) -> str:
+    match = f"MATCH (given:{_quoted(subject.type)} {{id: {_text(subject.id)}}})"
     return f"{match}\nRETURN DISTINCT given.{_quoted(name)} AS answer"
 
 
@@ -77,9 +80,9 @@ def premises_sparql(nodes: Sequence[Node], relations: Sequence[Relation], asked:
     return select([f"VALUES ?answer {{ {terms[asked]} }}", *edges])
 
 
-def _alike(given: Node, way: Sequence[Step]) -> list[tuple[int, int]]:
+def _alike(subject: Node, chain: Sequence[Step]) -> list[tuple[int, int]]:
     """Pairs of positions on a path of which only a condition says that they are different nodes."""
-    types = [given.type, *(step["type"] for step in way)]
+    types = [subject.type, *(step["type"] for step in chain)]
     return [(a, b) for a, b in combinations(range(len(types)), 2) if types[a] == types[b]]
 
 

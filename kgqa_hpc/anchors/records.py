@@ -67,16 +67,16 @@ class RecordAnchors(AnchorKind):
 
         Raises InputError for a source that is no run and no readable file, a record without id, or none left.
         """
-        kept: dict[str, list[tuple[bytes, dict[str, Any]]]] = {}
+        strata: dict[str, list[tuple[bytes, dict[str, Any]]]] = {}
         totals: Counter[str] = Counter()
         for record in filter(_selector(settings), read_records(Path(settings.source))):
             totals[_group(record)] += 1
             stratum = str(record.get(settings.stratify)) if settings.stratify else ""
-            kept.setdefault(stratum, []).append((place(seed, record["id"]), record))
-        chosen = _shares(kept, settings.number)
+            strata.setdefault(stratum, []).append((place(seed, record["id"]), record))
+        chosen = _shares(strata, settings.number)
         if not chosen:
             raise InputError(f"{settings.source}: no record fits anchors.where", "widen anchors.where")
-        return Drawn((_anchor(record) for _, record in sorted(chosen, key=lambda one: one[0])), totals)
+        return Drawn((_anchor(record) for _, record in sorted(chosen, key=lambda entry: entry[0])), totals)
 
     def variables(self, anchor: Anchor) -> dict[str, Any]:
         """The record's texts, each on one line; nodes, edges and relations where the record has them."""
@@ -117,12 +117,12 @@ def _dataset_files(source: Path) -> list[Path]:
             raise InputError(f"{source}: is neither .jsonl nor .parquet", "convert it first")
         return [source]
     folder = source / "dataset" if (source / "dataset").is_dir() else source
-    found = [folder / f"{name}.jsonl" for name in ("accepted", "rejected")]
-    if missing := [path for path in found if not path.is_file()]:
+    files = [folder / f"{name}.jsonl" for name in ("accepted", "rejected")]
+    if missing := [path for path in files if not path.is_file()]:
         raise InputError(
             f"{missing[0]}: no such file", f"anchors.from is a merged run or a file: kgqa merge {source}"
         )
-    return found
+    return files
 
 
 def _read_lines(path: Path) -> Iterator[tuple[int, Any]]:
@@ -144,7 +144,7 @@ def _selector(settings: RecordSettings) -> Callable[[Mapping[str, Any]], bool]:
     """Whether a record fits `where`. Raises InputError for a wrong SQL expression."""
     conditions, source = settings.where, Path(settings.source)
     if isinstance(conditions, dict):
-        return partial(_holds, where=conditions)
+        return partial(_holds, conditions=conditions)
     if source.is_file():
         raise InputError(
             f"anchors.where: {source} is no run", "an SQL expression needs anchors.from a merged run"
@@ -156,14 +156,14 @@ def _selector(settings: RecordSettings) -> Callable[[Mapping[str, Any]], bool]:
     return lambda record: record["id"] in ids["accepted" if record.get("accepted") else "rejected"]
 
 
-def _holds(record: Mapping[str, Any], where: Mapping[str, Any]) -> bool:
+def _holds(record: Mapping[str, Any], conditions: Mapping[str, Any]) -> bool:
     """Whether every condition holds; one on a field the record lacks holds for `accepted: true` alone, so
     that files which are no datasets need no filter.
     """
-    for key, wanted in where.items():
+    for key, expected in conditions.items():
         if key == "accepted" and key not in record:
             continue
-        if record.get(key) not in (wanted if isinstance(wanted, list) else [wanted]):
+        if record.get(key) not in (expected if isinstance(expected, list) else [expected]):
             return False
     return True
 
@@ -172,9 +172,9 @@ def _shares(
     strata: Mapping[str, list[tuple[bytes, dict[str, Any]]]], number: int | None
 ) -> list[tuple[bytes, dict[str, Any]]]:
     """`number` in equal shares; what a small stratum cannot give, the others do."""
-    ordered = [sorted(stratum, key=lambda one: one[0]) for _, stratum in sorted(strata.items())]
+    ordered = [sorted(stratum, key=lambda entry: entry[0]) for _, stratum in sorted(strata.items())]
     if number is None:
-        return [one for stratum in ordered for one in stratum]
+        return [entry for stratum in ordered for entry in stratum]
     chosen: list[tuple[bytes, dict[str, Any]]] = []
     depth = 0
     while len(chosen) < number and any(depth < len(stratum) for stratum in ordered):

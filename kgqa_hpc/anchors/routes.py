@@ -84,15 +84,15 @@ class Routes:
             self.incidence.arm(node, after, relation, direction == "forward")
             for node, after, relation in zip(path, path[1:], types, strict=False)
         ]
-        return tuple(WayStep(arm.relation, arm.out, int(self.whole.node_type[arm.other])) for arm in arms)
+        return tuple(WayStep(arm.relation, arm.out, int(self.whole.node_type[arm.neighbour])) for arm in arms)
 
-    def ends(self, start: int, way: Sequence[WayStep], most: int | None) -> list[int] | None:
-        """All ends of simple paths from `start` with the types and directions of `way`; None for more than
+    def ends(self, start: int, chain: Sequence[WayStep], most: int | None) -> list[int] | None:
+        """All ends of simple paths from `start` with the types and directions of `chain`; None for more than
         `most`, or where finding them goes through more than `LOOKS` nodes.
         """
         most = self.whole.num_nodes if most is None else most
         ends: set[int] = set()
-        for looks, last in enumerate(self._last_nodes((start,), way), start=1):
+        for looks, last in enumerate(self._last_nodes((start,), chain), start=1):
             if len(last) > most or looks > LOOKS:
                 return None
             ends.update(last.tolist())
@@ -100,20 +100,20 @@ class Routes:
                 return None
         return sorted(ends)
 
-    def _last_nodes(self, path: tuple[int, ...], way: Sequence[WayStep]) -> Iterator[npt.NDArray[np.int32]]:
-        """For each node gone through, from the last of `path` on, the ends of `way` that are next to it."""
-        step = way[len(path) - 1]
-        others = self.incidence.step(path[-1], step.relation, step.out)
-        fits = self.whole.node_type[others] == step.kind
+    def _last_nodes(self, path: tuple[int, ...], chain: Sequence[WayStep]) -> Iterator[npt.NDArray[np.int32]]:
+        """For each node gone through, from the last of `path` on, the ends of `chain` that are next to it."""
+        step = chain[len(path) - 1]
+        neighbours = self.incidence.step(path[-1], step.relation, step.out)
+        fits = self.whole.node_type[neighbours] == step.kind
         for node in path:
-            fits &= others != node
-        others = others[fits]
-        if len(path) == len(way):
-            yield others
+            fits &= neighbours != node
+        neighbours = neighbours[fits]
+        if len(path) == len(chain):
+            yield neighbours
         else:
-            yield others[:0]
-            for other in others.tolist():
-                yield from self._last_nodes((*path, other), way)
+            yield neighbours[:0]
+            for neighbour in neighbours.tolist():
+                yield from self._last_nodes((*path, neighbour), chain)
 
     def distance_below(self, a: int, b: int, length: int) -> bool:
         """Whether fewer than `length` edges, of any type and direction, join two nodes."""
@@ -122,7 +122,7 @@ class Routes:
     def _ball(self, node: int, radius: int) -> set[int]:
         ball = edge = {node}
         for _ in range(radius):
-            rows = [self.incidence.around(one) for one in edge]
+            rows = [self.incidence.around(end) for end in edge]
             edge = set((rows[0] if len(rows) == 1 else np.unique(np.concatenate(rows))).tolist()) - ball
             ball = ball | edge
             if not edge:
@@ -146,11 +146,11 @@ class Routes:
         return code_of(name, self.graph.edge_types, "edge type")
 
 
-def code_of(name: str, known: Sequence[str], what: str) -> int:
+def code_of(name: str, known_names: Sequence[str], noun: str) -> int:
     """The place of a name among those of the graph. Raises InputError with the nearest for one it has not."""
-    if name not in known:
+    if name not in known_names:
         raise InputError(
-            f"anchors: the graph has no {what} {name!r}{did_you_mean(name, known)}",
-            f"it has {', '.join(known) or 'none'}",
+            f"anchors: the graph has no {noun} {name!r}{did_you_mean(name, known_names)}",
+            f"it has {', '.join(known_names) or 'none'}",
         )
-    return list(known).index(name)
+    return list(known_names).index(name)

@@ -122,16 +122,16 @@ class PathSpace:
         Ends after `number` of them, or `in_vain` draws in a row that gave none.
         """
         seen: set[tuple[int, ...]] = set()
-        found = vain = 0
+        hits = vain = 0
         for path in self.draws(seed):
             vain += 1
             if path not in seen:
                 seen.add(path)
-                made = make(path)
-                if made is not None:
-                    yield made
-                    found, vain = found + 1, 0
-            if found == number or vain == in_vain:
+                anchor = make(path)
+                if anchor is not None:
+                    yield anchor
+                    hits, vain = hits + 1, 0
+            if hits == number or vain == in_vain:
                 return
 
     def _walk(self, chance: random.Random) -> tuple[int, ...]:
@@ -142,8 +142,8 @@ class PathSpace:
         for layer, sums in zip(self.layers[1:], self._weights[1:], strict=True):
             begin, end = int(layer.starts[walk[-1]]), int(layer.starts[walk[-1] + 1])
             low, high = int(sums[begin]), int(sums[end])
-            place = chance.randrange(low, high)
-            edge = begin + int(np.searchsorted(sums[begin : end + 1], place, side="right")) - 1
+            offset = chance.randrange(low, high)
+            edge = begin + int(np.searchsorted(sums[begin : end + 1], offset, side="right")) - 1
             walk.append(int(layer.nexts[edge]))
         return tuple(walk)
 

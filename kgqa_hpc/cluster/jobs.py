@@ -26,7 +26,7 @@ WARNING = "USR2"
 
 @dataclass(frozen=True)
 class Resources:
-    """What each worker's job asks of Slurm, and the job that reads and samples the graph (`graph_…`). `options`
+    """Resources of each worker's job, and of the job that reads and samples the graph (`graph_…`). `options`
     go into #SBATCH lines as they are.
     """
 
@@ -62,7 +62,7 @@ _DEFAULTS: dict[str, tuple[Any, ...]] = {
 
 
 class Stage(Protocol):
-    """What a job needs of a stage (kgqa_hpc/stages.py): its command, the path it makes, and whether its work
+    """A stage (kgqa_hpc/stages.py) as a job sees it: its command, the path it writes, and whether its work
     is that of the workers.
     """
 
@@ -94,7 +94,7 @@ def jobs_of(run: RunFolder, resources: Resources, stages: Sequence[Stage], *, lo
     path = str(run.path.resolve())
     site = site_profile()
     llm, graph = (_kgqa(site, name, path) for name in ("KGQA_LLM_IMAGE", "KGQA_GRAPH_IMAGE"))
-    workers = next(place for place, stage in enumerate(stages) if stage.gpus)
+    workers = next(index for index, stage in enumerate(stages) if stage.gpus)
     before, behind = stages[:workers], stages[workers + 1 :]
     prepared = (run.path / before[-1].makes).exists()
     prepare = [] if prepared else [[*graph, stage.name, path] for stage in before]
@@ -105,21 +105,25 @@ def jobs_of(run: RunFolder, resources: Resources, stages: Sequence[Stage], *, lo
             raise InputError(
                 f"{run.path / before[-1].makes} is missing", f"first: kgqa {before[-1].name} {run.path}"
             )
-        others = [Job("kgqa-run", work, resources.workers - 1)] if resources.workers > 1 else []
-        return [Job("kgqa-all", [*prepare, *work, *collect]), *others]
+        workers_jobs = [Job("kgqa-run", work, resources.workers - 1)] if resources.workers > 1 else []
+        return [Job("kgqa-all", [*prepare, *work, *collect]), *workers_jobs]
     asks: dict[str, Any] = {"cpus_per_task": resources.cpus, "mem": resources.memory}
     if resources.gpus:
         asks["gpus_per_task"] = resources.gpus
     counting = {"cpus_per_task": resources.graph_cpus, "mem": resources.graph_memory}
-    first = [Job("kgqa-graphlets", prepare, asks=counting)] if prepare else []
-    return [*first, Job("kgqa-run", work, resources.workers, asks), Job("kgqa-merge", collect, asks=MERGE)]
+    preparation = [Job("kgqa-graphlets", prepare, asks=counting)] if prepare else []
+    return [
+        *preparation,
+        Job("kgqa-run", work, resources.workers, asks),
+        Job("kgqa-merge", collect, asks=MERGE),
+    ]
 
 
 def parameters(job: Job, resources: Resources) -> dict[str, Any]:
     """The parameters of submitit's executor, by its names for sbatch options.
 
-    What was asked for wins over the site's profile, the profile over our defaults. Partition and `options` are
-    those of the workers: a job without a GPU gets its own from the profile, or the cluster's default.
+    What was asked for wins over the site's profile, the profile over our defaults. Partition and `options`
+    are those of the workers: a job without a GPU gets its own from the profile, or the cluster's default.
     """
     works = job.name == "kgqa-run"
     asked = {
@@ -133,15 +137,15 @@ def parameters(job: Job, resources: Resources) -> dict[str, Any]:
         "account": resources.account,
         **job.asks,
     }
-    others: dict[str, str | bool] = {"requeue": True}
+    options: dict[str, str | bool] = {"requeue": True}
     for key, value in sbatch_options(site_profile(), job.name).items():
         if key not in asked:
-            others[key.replace("_", "-")] = value
+            options[key.replace("_", "-")] = value
         elif asked[key] in _DEFAULTS.get(key, (None,)):
             asked[key] = value
-    if "gres" in others:
+    if "gres" in options:
         asked.pop("gpus_per_task", None)
-    return {**asked, "additional_parameters": {**others, **(resources.options if works else {})}}
+    return {**asked, "additional_parameters": {**options, **(resources.options if works else {})}}
 
 
 def script(job: Job, resources: Resources, *, local: bool) -> str:

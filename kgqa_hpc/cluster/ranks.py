@@ -32,25 +32,25 @@ class World:
 
 
 def discover(environ: Mapping[str, str]) -> World:
-    """The world as the launcher describes it. `KGQA_LAUNCHER` (mpi, srun, array, alone) overrules what is
+    """The world as the launcher describes it. `KGQA_LAUNCHER` (mpi, srun, array, alone) overrides what is
     seen.
 
     Raises ConfigError when a launcher's variables do not make sense together.
     """
-    wish = environ.get("KGQA_LAUNCHER", "")
-    if wish not in ("", "mpi", "srun", "array", "alone"):
-        raise ConfigError(f"KGQA_LAUNCHER={wish} is not mpi, srun, array or alone", "unset it")
-    if wish == "alone":
+    requested = environ.get("KGQA_LAUNCHER", "")
+    if requested not in ("", "mpi", "srun", "array", "alone"):
+        raise ConfigError(f"KGQA_LAUNCHER={requested} is not mpi, srun, array or alone", "unset it")
+    if requested == "alone":
         return World()
     for launcher, look in (("mpi", _mpi), ("srun", _srun), ("array", _array)):
-        if wish not in ("", launcher) or (world := look(environ)) is None:
+        if requested not in ("", launcher) or (world := look(environ)) is None:
             continue
         # A launcher that started one process has nothing to say: an array task may use srun, a site srun
         # for all.
-        if wish or world.size > 1 or launcher == "array":
+        if requested or world.size > 1 or launcher == "array":
             return world
-    if wish:
-        raise ConfigError(f"KGQA_LAUNCHER={wish}, but nothing in the environment says so", "unset it")
+    if requested:
+        raise ConfigError(f"KGQA_LAUNCHER={requested}, but nothing in the environment says so", "unset it")
     return World()
 
 
@@ -85,11 +85,11 @@ def _srun(environ: Mapping[str, str]) -> World | None:
 def _array(environ: Mapping[str, str]) -> World | None:
     if "SLURM_ARRAY_TASK_ID" not in environ:
         return None
-    first = _number(environ, "SLURM_ARRAY_TASK_MIN", 0)
+    task_min = _number(environ, "SLURM_ARRAY_TASK_MIN", 0)
     step = max(_number(environ, "SLURM_ARRAY_TASK_STEP", 1), 1)
-    last = _number(environ, "SLURM_ARRAY_TASK_MAX", first)
-    rank = (_number(environ, "SLURM_ARRAY_TASK_ID") - first) // step
-    return World(rank, max((last - first) // step + 1, rank + 1), 0, 1, "array")
+    last = _number(environ, "SLURM_ARRAY_TASK_MAX", task_min)
+    rank = (_number(environ, "SLURM_ARRAY_TASK_ID") - task_min) // step
+    return World(rank, max((last - task_min) // step + 1, rank + 1), 0, 1, "array")
 
 
 def _world(
@@ -125,13 +125,13 @@ def _number(environ: Mapping[str, str], key: str, default: int | None = None) ->
         raise ConfigError(f"{key}={text!r} is not a number", "set KGQA_LAUNCHER=alone to ignore it") from None
 
 
-def worker_name(world: World, wish: str | None = None) -> str:
+def worker_name(world: World, requested: str | None = None) -> str:
     """A name that no other worker has or had: a restarted rank 3 is another worker than the one before.
 
     Letters, digits and hyphens only, since files are named after it.
     """
-    if wish:
-        return f"{re.sub(r'[^A-Za-z0-9-]+', '-', wish)}-{secrets.token_hex(3)}"
+    if requested:
+        return f"{re.sub(r'[^A-Za-z0-9-]+', '-', requested)}-{secrets.token_hex(3)}"
     host = re.sub(r"[^A-Za-z0-9-]+", "-", socket.gethostname().split(".")[0])[:24]
     return f"w{world.rank}-{host}-{os.getpid()}-{secrets.token_hex(3)}"
 
@@ -145,16 +145,16 @@ def assign_gpus(world: World, per_worker: int, environ: MutableMapping[str, str]
     """
     if per_worker < 1:
         return None
-    first = world.local_rank * per_worker
+    start = world.local_rank * per_worker
     seen = environ.get("CUDA_VISIBLE_DEVICES")
     if seen is None:
-        devices = [str(number) for number in range(first, first + per_worker)] if world.local_size > 1 else []
+        devices = [str(number) for number in range(start, start + per_worker)] if world.local_size > 1 else []
     else:
         listed = [part.strip() for part in seen.split(",") if part.strip()]
         if len(listed) <= per_worker:
             devices = listed
         else:
-            devices = listed[first : first + per_worker]
+            devices = listed[start : start + per_worker]
         if len(devices) < per_worker:
             raise ConfigError(
                 f"local rank {world.local_rank} needs {per_worker} GPU(s) of CUDA_VISIBLE_DEVICES={seen}",

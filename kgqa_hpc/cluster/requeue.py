@@ -24,7 +24,7 @@ def progress_mark(run: Path) -> str:
 
 
 def brings_nothing(before: str, now: str, exit_code: int, restarts: int) -> bool:
-    """Whether another start would be in vain: this one kept no answer although it failed by itself, or was
+    """Whether another start is pointless: this start kept no answer although it failed by itself, or was
     stopped (exit code 75, or above 128 for a signal) for the second time.
     """
     stopped = exit_code == StoppedEarly.exit_code or exit_code > 128
@@ -32,7 +32,7 @@ def brings_nothing(before: str, now: str, exit_code: int, restarts: int) -> bool
 
 
 def decide(run: Path, before: str, exit_code: int, restarts: int) -> Decision:
-    """What becomes of a job whose workers ended with `exit_code`.
+    """Decide whether a job whose workers ended with `exit_code` is queued again.
 
     `before` is the mark at its start, `restarts` how often it was in the queue before.
     """

@@ -1,4 +1,4 @@
-"""Slurm as seen from a run: which jobs work on it, and what the queue says of them."""
+"""The Slurm jobs that work on a run, and their state in the queue."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ NAME = "jobs.jsonl"
 PATIENCE = 5.0  # s for squeue; a busy controller must not block `kgqa status`
 
 
-def record_job(logs: Path, job: str, what: str) -> None:
+def record_job(logs: Path, job: str, description: str) -> None:
     """Note that a job belongs to the run. Raises DiskFull, StoreError."""
     make_folder(logs)
     path = logs / NAME
-    line = canonical.dumps({"time": round(time.time(), 1), "job": job, "what": what})
+    line = canonical.dumps({"time": round(time.time(), 1), "job": job, "what": description})
     with disk_errors(path):
         append(path, line + b"\n")
 
@@ -51,12 +51,12 @@ def job_end(environ: Mapping[str, str], ask: bool) -> float | None:
     job = environ.get("SLURM_JOB_ID")
     if job is None:
         return None
-    told = environ.get("SLURM_JOB_END_TIME", "")
-    if told.isdigit():
-        return float(told)
+    end_time = environ.get("SLURM_JOB_END_TIME", "")
+    if end_time.isdigit():
+        return float(end_time)
     answer = _squeue("--jobs", job, "--format=%L") if ask else None
-    left = clock_seconds(answer or "")
-    return None if left is None else time.time() + left
+    remaining = clock_seconds(answer or "")
+    return None if remaining is None else time.time() + remaining
 
 
 def queue_state(logs: Path) -> list[dict[str, str]] | None:
@@ -75,7 +75,7 @@ def queue_state(logs: Path) -> list[dict[str, str]] | None:
 
 
 def _squeue(*options: str) -> str | None:
-    """What squeue prints; None where there is none, or it fails or takes too long."""
+    """The output of squeue; None if it is missing, fails, or takes too long."""
     if shutil.which("squeue") is None:
         return None
     try:

@@ -52,8 +52,10 @@ class Stop:
     def reason(self) -> str | None:
         """Why to stop, in words for the user; None to go on."""
         if self._reason is None and self.deadline is not None and self._now() >= self.deadline - self.margin:
-            left = max(self.deadline - self._now(), 0.0)
-            self._set(f"{left:.0f} s are left of the time limit", self.deadline - min(GRACE, left / 2))
+            remaining = max(self.deadline - self._now(), 0.0)
+            self._set(
+                f"{remaining:.0f} s are left of the time limit", self.deadline - min(GRACE, remaining / 2)
+            )
         return self._reason
 
     @property
@@ -82,9 +84,9 @@ class Stop:
     def wait(self, seconds: float) -> bool:
         """Sleep, but not beyond a stop. True when there is one."""
         until = self._now() + seconds
-        while self.reason is None and (left := until - self._now()) > 0:
+        while self.reason is None and (remaining := until - self._now()) > 0:
             # A signal handler cannot wake an Event's waiter in the same thread: look often enough instead.
-            self._event.wait(min(left, 0.2))
+            self._event.wait(min(remaining, 0.2))
         return self.reason is not None
 
     @contextmanager

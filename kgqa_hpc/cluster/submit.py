@@ -1,8 +1,8 @@
 """`kgqa submit`: the jobs of a run on Slurm, or on this machine, through submitit.
 
 A job runs plain `kgqa` commands as child processes. When submitit's signal comes, or a command ends by itself
-before the limit (exit code 75), the child drains, and the job goes back into the queue as long as starts bring
-progress. Of submitit only what it documents is used: an executor, and a callable with `checkpoint`.
+before the limit (exit code 75), the child drains, and the job goes back into the queue as long as starts
+bring progress. Of submitit only what it documents is used: an executor, and a callable with `checkpoint`.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ DRAIN = 600.0  # s that a drain may take; Slurm kills the job if it takes longer
 
 @dataclass
 class Commands:
-    """What a job does: `kgqa` commands one after the other. submitit pickles it, and again when it
+    """The `kgqa` commands of a job, run in order. submitit pickles this object, and again when it
     requeues.
     """
 
@@ -60,20 +60,17 @@ class Commands:
         """
         from submitit.helpers import DelayedSubmission
 
-        self._drain()
-        now = progress_mark(Path(self.run))
-        print(f"stopped; kept at the start {self._mark}, now {now}", flush=True)
-        if brings_nothing(self._mark, now, REQUEUE, self.restarts):
-            return None
-        return DelayedSubmission(replace(self, restarts=self.restarts + 1))
-
-    def _drain(self) -> None:
         # Not Popen.wait: the interrupted main thread may be inside it. The signal is repeated, for a child that
         # is still starting ignores it.
         until = time.monotonic() + min(self.notice, DRAIN)
         while not _has_ended(self._child) and time.monotonic() < until:
             os.kill(self._child, signal.SIGUSR1)
             time.sleep(0.5)
+        now = progress_mark(Path(self.run))
+        print(f"stopped; kept at the start {self._mark}, now {now}", flush=True)
+        if brings_nothing(self._mark, now, REQUEUE, self.restarts):
+            return None
+        return DelayedSubmission(replace(self, restarts=self.restarts + 1))
 
 
 def submit(
@@ -86,8 +83,9 @@ def submit(
 ) -> list[dict[str, Any]]:
     """Submit all jobs that the run still needs for `stages`; returns one {"name", "job", "tasks"} per job.
 
-    With `dry_run` nothing is submitted, nothing of Slurm or submitit needed, and the jobs carry their "script"
-    instead of an id. Raises InputError when submitit is not installed, there is no Slurm, or Slurm refuses.
+    With `dry_run` nothing is submitted, nothing of Slurm or submitit needed, and the jobs carry their
+    "script" instead of an id. Raises InputError when submitit is not installed, there is no Slurm, or Slurm
+    refuses.
     """
     run, local = RunFolder.open(folder), cluster == "local"
     submitted: list[dict[str, Any]] = []
@@ -100,7 +98,7 @@ def submit(
             executor = _executor(run, job, resources, local=local, after=before)
             work = Commands(job.commands, str(run.path.resolve()), resources.warning_s)
             entry["job"] = before = _submit(
-                executor, job, work, [str(one["job"]) for one in submitted], local
+                executor, job, work, [str(earlier["job"]) for earlier in submitted], local
             )
         submitted.append(entry)
     for entry in submitted:

@@ -78,6 +78,8 @@ def _request(console: Console, request: dict[str, Any]) -> None:
         console.print(_text(f"the messages cannot be shown: {request['note']}", "yellow"))
     for message in request["messages"] or ():
         _block(console, message["role"], message["content"])
+    if request.get("thought"):
+        _block(console, "thought", request["thought"])
     ending = f"{request['finish']}{repaired}" + (f", {request['error']}" if request["error"] else "")
     _block(console, f"answer ({ending})", request["text"])
 

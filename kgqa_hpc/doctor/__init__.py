@@ -1,7 +1,7 @@
-"""What works on this machine, and the line that mends what does not.
+"""Checks of this machine, each with a cure for what fails.
 
-The probes (probes.py, packages.py) run side by side, each in a thread of its own with a limit, so that one hanging
-mount or driver is one line of the answer and not a hanging doctor.
+The probes (probes.py, packages.py) run side by side, each in a thread of its own with a limit, so that one
+hanging mount or driver is one line of the answer and not a hanging doctor.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ def diagnose(timeout: float = TIMEOUT) -> list[Check]:
 
 
 def render(checks: Sequence[Check]) -> str:
-    """One line per check, and below what does not work the line that mends it."""
+    """One line per check, and under a failed check the line that cures it."""
     lines = []
     for check in checks:
         mark = "ok  " if check.ok else "FAIL" if check.needed else "--  "

@@ -100,9 +100,9 @@ def _kernel() -> tuple[Check, int]:
             "gpu kernel", False, words, "nvidia-smi: does another process hold the card?", needed=True
         ), 0
     if done.returncode != 0:
-        said = done.stderr.strip().splitlines() or ["it ended without a word"]
+        messages = done.stderr.strip().splitlines() or ["it ended without a word"]
         fix = "a node with a GPU, its driver, and torch built for its CUDA (images: start with --nv)"
-        return Check("gpu kernel", False, said[-1], fix, needed=True), 0
+        return Check("gpu kernel", False, messages[-1], fix, needed=True), 0
     count, name, cuda = done.stdout.strip().splitlines()[-1].split("|")
     return Check("gpu kernel", True, f"{count} x {name}, CUDA {cuda}"), int(count)
 

@@ -1,4 +1,4 @@
-"""What `kgqa doctor` says of installed packages: engines, extras, and what each registry holds by whom."""
+"""Checks of installed packages for `kgqa doctor`: engines, extras, and each registry's entries with their origin."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ REGISTRIES = (SOURCES, KINDS, STEPS, ENGINES, EXPORTS, RULES, SECTIONS, METRICS)
 
 
 def _engine(name: str, timeout: float) -> Check:
-    """What the engine's own class says of its packages and files."""
+    """The engine class's own check of its packages and files."""
     label = f"engine {name}"
     try:
         entry = ENGINES.get(name)
@@ -63,7 +63,7 @@ def _graph_tool(timeout: float) -> Check:
 
 def _registries(timeout: float) -> list[Check]:
     """One check for each registry, and one for each entry of another package that cannot be used."""
-    return [check for each in REGISTRIES for check in _registry(each)]
+    return [check for registry in REGISTRIES for check in _registry(registry)]
 
 
 def _registry(registry: Registry) -> list[Check]:
@@ -78,9 +78,9 @@ def _registry(registry: Registry) -> list[Check]:
             registry.get(name)
         except InputError as problem:
             broken.append(Check(label, False, problem.message, problem.cure))
-    own = ", ".join(name for name in registry.names() if name not in foreign)
-    others = "".join(f"; {name} of {registry.origin(name)}" for name in foreign)
-    return broken or [Check(label, True, f"{own}{others}")]
+    own_names = ", ".join(name for name in registry.names() if name not in foreign)
+    foreign_names = "".join(f"; {name} of {registry.origin(name)}" for name in foreign)
+    return broken or [Check(label, True, f"{own_names}{foreign_names}")]
 
 
 PROBES: dict[str, Probe] = {

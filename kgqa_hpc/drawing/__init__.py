@@ -1,1 +1,1 @@
-"""What figures and pages are made with: places for the nodes of a graph, and self-contained web pages."""
+"""Parts of figures and pages: layouts of small graphs, and self-contained web pages."""

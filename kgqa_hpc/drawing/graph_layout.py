@@ -76,11 +76,11 @@ def _relaxed(distance: np.ndarray, orders: np.ndarray) -> np.ndarray:
     angle = 2 * np.pi * np.argsort(orders) / k + 0.3
     # slightly bent, so that no symmetry keeps nodes on a line
     at = np.stack([np.cos(angle), np.sin(angle) * (1 + 0.05 * np.arange(k))], axis=2)
-    own = np.arange(k)
+    diagonal = np.arange(k)
     for _ in range(80):
         apart = np.linalg.norm(at[:, :, None] - at[:, None], axis=3) + np.eye(k)
         pull = -distance / apart
-        pull[:, own, own] = -pull.sum(axis=2)
+        pull[:, diagonal, diagonal] = -pull.sum(axis=2)
         at = pull @ at / k
     return at
 

@@ -85,6 +85,7 @@ class Response(NamedTuple):
     completion_tokens: int = 0
     cached_tokens: int = 0
     error: str | None = None
+    thought: str = ""  # of a thinking model, where `keep_thoughts` asks for it
 
 
 @dataclass(frozen=True, slots=True)
@@ -176,22 +177,24 @@ class EngineSettings(Settings):
         """Whether answers come from a server that the run does not start: no GPU of ours works."""
         return False
 
-    def recorded(self, *always: str) -> str:
+    def recorded(self, *always: str, **more: Any) -> str:
         """The settings that change answers and differ from their defaults, as JSON for the provenance.
 
         Left out are kind, model and revision, which stand there anyway; `always` names some that are there
-        even with their defaults.
+        even with their defaults, `more` adds what follows from them.
         """
         changed = self.model_dump(mode="json", exclude_defaults=True)
         changed |= self.model_dump(mode="json", include=set(always))
         left_out = self.operational | {"kind", "model", "revision"}
         kept = {key: value for key, value in changed.items() if key not in left_out}
+        kept |= {key: value for key, value in more.items() if value not in (None, {})}
         return json.dumps(kept, sort_keys=True, ensure_ascii=False) if kept else ""
 
 
 class Generation(Settings):
     """How tokens are chosen, beside the prompt's temperature; what is not set is the engine's default."""
 
+    temperature: float | None = Field(None, ge=0, description="In place of a prompt's temperature of 0.")
     top_p: float | None = Field(None, gt=0, le=1, description="Sample from the likeliest with this sum.")
     top_k: int | None = Field(None, ge=1, description="Sample from so many of the likeliest.")
     min_p: float | None = Field(
@@ -201,8 +204,8 @@ class Generation(Settings):
     extra: dict[str, Any] | None = Field(None, description="More of it, passed on as it is.")
 
     def values(self) -> dict[str, Any]:
-        """What is set, extras included."""
-        return {**self.model_dump(exclude={"extra"}, exclude_none=True), **(self.extra or {})}
+        """What is set, extras included, without the temperature."""
+        return {**self.model_dump(exclude={"extra", "temperature"}, exclude_none=True), **(self.extra or {})}
 
 
 def count_of(value: Any) -> int:

@@ -160,12 +160,13 @@ _FINISHES = frozenset(get_args(Finish))
 def _response(row: Any) -> Response:
     if not isinstance(row, list) or len(row) != len(Response._fields):
         raise GarbledStream("a response of another length")
-    name, text, finish, prompt, completion, cached, error = row
-    if type(name) is not str or type(text) is not str or not isinstance(finish, str):
+    name, text, finish, prompt, completion, cached, error, thought = row
+    if not (type(name) is type(text) is type(thought) is str) or not isinstance(finish, str):
         raise GarbledStream("a response that is no text")
     if finish not in _FINISHES or not (error is None or type(error) is str):
         raise GarbledStream(f"a response with the finish {finish[:40]!r}")
-    return Response(name, text, finish, count_of(prompt), count_of(completion), count_of(cached), error)  # type: ignore[arg-type]
+    counts = count_of(prompt), count_of(completion), count_of(cached)
+    return Response(name, text, finish, *counts, error, thought)  # type: ignore[arg-type]
 
 
 def _speakable(value: Any) -> Any:

@@ -53,8 +53,8 @@ def cap_nodes(
     rounds, refused = np.full(len(shape), -1, np.int64), np.zeros(len(shape), np.uint8)
     ends = choose_capped(order, starts, nodes, max_per_node, per_shape, POOL_FACTOR, rounds, refused)
     chance, pool = np.ones(len(shape)), np.zeros(len(shape), np.int64)
-    for first, end in zip(starts[:-1].tolist(), ends.tolist(), strict=True):
-        rows = order[first : first + end]
+    for start, end in zip(starts[:-1].tolist(), ends.tolist(), strict=True):
+        rows = order[start : start + end]
         pool[rows] = end
         if refused[rows].any():
             chance[rows] = _first_refusals(nodes[rows], refused[rows]) / end
@@ -82,32 +82,32 @@ def spread_types(
     group = np.unique(signature, axis=0, return_inverse=True)[1].reshape(-1)
     rounds = np.full(len(shape), -1, np.int64)
     order, starts = _pools(shape, position)
-    for first, last in pairwise(starts.tolist()):
-        rows = order[first:last]
+    for start, last in pairwise(starts.tolist()):
+        rows = order[start:last]
         _spread_pool(rows.tolist(), group[rows].tolist(), per_shape, rounds)
     seen = position < POOL_FACTOR * per_shape
-    given = np.bincount(group[rounds >= 0], minlength=len(shape))
+    accepted = np.bincount(group[rounds >= 0], minlength=len(shape))
     members = np.bincount(group[seen], minlength=len(shape))
     pool = np.bincount(shape[seen], minlength=len(SHAPES) + 1)
-    return _weighted(rounds, (given / np.maximum(members, 1))[group], shape, pool[shape])
+    return _weighted(rounds, (accepted / np.maximum(members, 1))[group], shape, pool[shape])
 
 
 def _spread_pool(pool: list[int], group: list[int], per_shape: int, rounds: np.ndarray) -> None:
     """One shape's rounds; a group waits in the heap while it has members that were not chosen."""
     waiting: dict[int, list[int]] = {}
-    given: dict[int, int] = {}
+    accepted: dict[int, int] = {}
     heap: list[tuple[int, int]] = []  # (times given, group)
     seen = 0
     for turn in range(min(per_shape, len(pool))):
-        for place in range(seen, min(POOL_FACTOR * (turn + 1), len(pool))):
-            members = waiting.setdefault(group[place], [])
-            if given.get(group[place], 0) == len(members):
-                heapq.heappush(heap, (len(members), group[place]))
-            members.append(pool[place])
-            seen = place + 1
+        for position in range(seen, min(POOL_FACTOR * (turn + 1), len(pool))):
+            members = waiting.setdefault(group[position], [])
+            if accepted.get(group[position], 0) == len(members):
+                heapq.heappush(heap, (len(members), group[position]))
+            members.append(pool[position])
+            seen = position + 1
         times, chosen = heapq.heappop(heap)
         rounds[waiting[chosen][times]] = turn
-        given[chosen] = times + 1
+        accepted[chosen] = times + 1
         if times + 1 < len(waiting[chosen]):
             heapq.heappush(heap, (times + 1, chosen))
 

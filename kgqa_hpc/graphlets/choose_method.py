@@ -142,7 +142,9 @@ def assign(
         inner = [s for s in copies if s in SUBCOPIES[shape] and copies[s] > 0]
         if totals[shape] > 0 and inner:
             options[shape] = [_option(shape, s, totals[shape], size, copies[s], passes) for s in inner]
-    alone = {shape: min(_cost(o, {}, passes, slots) for o in each) for shape, each in options.items()}
+    alone = {
+        shape: min(_cost(o, {}, passes, slots) for o in candidates) for shape, candidates in options.items()
+    }
     planned: dict[int, float] = {}
     chosen = []
     for shape in sorted(alone, key=lambda shape: (-alone[shape], shape)):
@@ -202,14 +204,14 @@ def enumeration_seconds(totals: Mapping[int, float]) -> float:
     return triples * TRIPLE_RATE + fours * FOUR_RATE
 
 
-def draw_limits(assignments: Iterable[Assignment], known: Collection[int]) -> dict[int, int]:
+def draw_limits(assignments: Iterable[Assignment], exact_shapes: Collection[int]) -> dict[int, int]:
     """Draws after which the stream of a shape is given up: ten times what is expected, within a time limit.
 
-    `known`: the shapes whose totals are exact.
+    `exact_shapes`: the shapes whose totals are exact.
     """
     limits = {}
     for a in assignments:
-        seconds = SHAPE_SECONDS if a.shape in known else BLIND_SECONDS
+        seconds = SHAPE_SECONDS if a.shape in exact_shapes else BLIND_SECONDS
         most = seconds / a.rate
         limits[a.shape] = int(min(10 * a.draws + 2e5, most))
     return limits
@@ -221,10 +223,10 @@ def counting_seconds(passes: Mapping[str, float], slots: int) -> float:
 
 
 def explain_enumeration(totals: Mapping[int, int], counted: float) -> Plan:
-    """What is done and how long it takes; `counted` core-seconds are for the closed forms."""
+    """Describe the enumeration and its duration; `counted` are the core-seconds of the closed forms."""
     seconds = counted + enumeration_seconds(totals)
-    what = f"{sum(totals.values()):,} occurrences: all are walked through and sampled by rank"
-    return Plan("enumerate", f"{what}, about {duration(seconds)} on one core", seconds)
+    summary = f"{sum(totals.values()):,} occurrences: all are walked through and sampled by rank"
+    return Plan("enumerate", f"{summary}, about {duration(seconds)} on one core", seconds)
 
 
 def explain_drawing(totals: Mapping[int, float], inexact: int, counted: float, drawn: float) -> Plan:

@@ -137,7 +137,7 @@ def _from_triangles(graph: OrderedGraph, starts: np.ndarray, edge: list[int]) ->
     # Paths of two edges that leave a vertex, the squares of what its neighbours contribute, its triangles.
     ways, squares_of, t = (np.empty(graph.num_nodes, np.int64) for _ in range(3))
     graph.workers.run(
-        lambda here: triangles.vertex_sums(*here, graph.indptr, graph.indices, starts, ways, squares_of, t),
+        lambda block: triangles.vertex_sums(*block, graph.indptr, graph.indices, starts, ways, squares_of, t),
         row_ranges(graph.indptr),
     )
     t //= 2
@@ -198,12 +198,12 @@ def exact_dot(a: np.ndarray, b: np.ndarray | None = None) -> int:
     total, start = 0, 0
     while start < len(a):
         stop = start + max(4096, start)  # large numbers stand first, where degrees are large
-        left = a[start:stop]
-        right = np.ones_like(left) if b is None else b[start:stop]
+        left_part = a[start:stop]
+        right = np.ones_like(left_part) if b is None else b[start:stop]
         start = stop
-        bound = float(np.abs(left).max()) * float(np.abs(right).max()) * len(left)
+        bound = float(np.abs(left_part).max()) * float(np.abs(right).max()) * len(left_part)
         if bound < _SAFE:
-            total += int(np.dot(left, right))
+            total += int(np.dot(left_part, right))
         else:
-            total += sum(x * y for x, y in zip(left.tolist(), right.tolist(), strict=True))
+            total += sum(x * y for x, y in zip(left_part.tolist(), right.tolist(), strict=True))
     return total

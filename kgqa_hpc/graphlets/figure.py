@@ -9,7 +9,6 @@ import functools
 import io
 
 import numpy as np
-from matplotlib.axes import Axes
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.collections import LineCollection
 from matplotlib.figure import Figure
@@ -36,7 +35,12 @@ def shapes_png(sample: GraphletSample) -> bytes:
         x, y = (column + 0.5) * WIDTH, row * HEIGHT
         total, error = sample.totals[shape.id], sample.errors[shape.id]
         at = _places(shape.edges) * (RADIUS, -RADIUS) + (x, y + 1.1)  # y grows downwards on this plane
-        _draw(plane, at, shape.edges, _NODE if total else _EMPTY)
+        # The shape whose nodes lie at `at` (k, 2)
+        colour = _NODE if total else _EMPTY
+        plane.add_collection(
+            LineCollection(list(at[np.array(shape.edges)]), colors=colour, linewidths=1.6, zorder=1)
+        )
+        plane.scatter(at[:, 0], at[:, 1], s=70, color=colour, edgecolors="white", linewidths=1.0, zorder=2)
         plane.text(x, y + 0.2, f"{shape.id}  {shape.name}", fontsize=9, color=_INK, ha="center")
         caption = _caption(total, error, sampled[shape.id])
         plane.text(x, y + 1.92, caption, fontsize=8, color=_INK, ha="center", va="top")
@@ -51,9 +55,3 @@ _places = functools.cache(few_nodes)
 def _caption(total: int, error: float, sampled: int) -> str:
     number = f"{total:,}" if total < 10**12 else f"{total:.3g}"
     return f"{f'{number} ± {error:.1g}' if error else number}\n{sampled:,} drawn"
-
-
-def _draw(plane: Axes, at: np.ndarray, edges: tuple[tuple[int, int], ...], colour: str) -> None:
-    """The shape whose nodes lie at `at` (k, 2)."""
-    plane.add_collection(LineCollection(list(at[np.array(edges)]), colors=colour, linewidths=1.6, zorder=1))
-    plane.scatter(at[:, 0], at[:, 1], s=70, color=colour, edgecolors="white", linewidths=1.0, zorder=2)

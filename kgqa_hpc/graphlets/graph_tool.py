@@ -70,16 +70,19 @@ def sample(graph: OrderedGraph, sizes: Mapping[int, int], seed: int) -> tuple[di
         return totals, Found.empty()
     answer = _ask(graph, {"draws": draws, "threads": 1})
     step = np.array([step for _, step, _ in runs])[answer["draw"]]
-    arrived = _first_arrivals(answer["shape"], answer["nodes"], step)
+    # Rows of the different occurrences, each in the run of smallest probability that kept it
+    order = np.argsort(-step, kind="stable")
+    keys = np.column_stack([answer["shape"], np.sort(answer["nodes"], axis=1)])[order]
+    arrived = order[np.sort(np.unique(keys, axis=0, return_index=True)[1])]
     shape, nodes, step = answer["shape"][arrived], answer["nodes"][arrived], step[arrived]
     moment = _moments(shape, nodes, step, totals, seed)
     limit, total = np.zeros(len(shape)), np.zeros(len(shape))
     for s, ratio in ratios.items():
         limit[shape == s], total[shape == s] = ratio, totals[s]
-    kept = np.flatnonzero((moment < limit) | (limit == 1.0))
-    kept = kept[np.argsort(shape[kept], kind="stable")]
-    shape, nodes = shape[kept], nodes[kept]
-    return totals, Found(shape, nodes, _codes(graph, nodes), (moment * total)[kept].astype(np.int64))
+    chosen = np.flatnonzero((moment < limit) | (limit == 1.0))
+    chosen = chosen[np.argsort(shape[chosen], kind="stable")]
+    shape, nodes = shape[chosen], nodes[chosen]
+    return totals, Found(shape, nodes, _codes(graph, nodes), (moment * total)[chosen].astype(np.int64))
 
 
 def _first_step(total: int) -> int:
@@ -88,7 +91,7 @@ def _first_step(total: int) -> int:
 
 
 def _arrived_before(step: int, total: int) -> float:
-    """The share of a shape's occurrences that arrive in runs with smaller probabilities than this one's."""
+    """Share of a shape's occurrences that runs with a smaller probability return."""
     return 1.0 - math.prod(1.0 - RATIO**i for i in range(step + 1, _first_step(total) + 1))
 
 
@@ -100,13 +103,6 @@ def _runs(ratios: Mapping[int, float], totals: Mapping[int, int]) -> list[tuple[
             if _arrived_before(step, totals[shape]) < ratio:
                 runs.setdefault((SHAPES[shape].k, step), []).append(shape)
     return [(k, step, shapes) for (k, step), shapes in sorted(runs.items())]
-
-
-def _first_arrivals(shape: np.ndarray, nodes: np.ndarray, step: np.ndarray) -> np.ndarray:
-    """Rows of the different occurrences, each in the run of smallest probability that kept it."""
-    order = np.argsort(-step, kind="stable")
-    keys = np.column_stack([shape, np.sort(nodes, axis=1)])[order]
-    return order[np.sort(np.unique(keys, axis=0, return_index=True)[1])]
 
 
 def _moments(
@@ -123,9 +119,9 @@ def _moments(
     begin, share = np.zeros(len(shape)), np.zeros(len(shape))
     for s in np.unique(shape).tolist():
         before = np.array([_arrived_before(i, totals[s]) for i in range(_first_step(totals[s]) + 1)])
-        here = shape == s
-        begin[here] = before[step[here]]
-        share[here] = (1.0 - before[step[here]]) * RATIO ** step[here]
+        of_shape = shape == s
+        begin[of_shape] = before[step[of_shape]]
+        share[of_shape] = (1.0 - before[step[of_shape]]) * RATIO ** step[of_shape]
     return begin + share * within
 
 
@@ -138,7 +134,13 @@ def _ask(graph: OrderedGraph, request: Mapping[str, object]) -> dict[str, np.nda
         )
     with tempfile.TemporaryDirectory(prefix="kgqa-graph-tool-") as name:
         folder = Path(name)
-        _write_request(folder, graph, request)
+        source = np.repeat(np.arange(graph.num_nodes, dtype=np.int64), graph.degree)
+        target = graph.indices.astype(np.int64)
+        once = source < target
+        np.save(folder / "edges.npy", np.column_stack([source[once], target[once]]))
+        np.save(folder / "nodes.npy", np.int64(graph.num_nodes))
+        shapes = [{"id": s.id, "k": s.k, "edges": [list(edge) for edge in s.edges]} for s in SHAPES.values()]
+        (folder / "request.json").write_text(json.dumps({**request, "shapes": shapes}), encoding="utf-8")
         command = [*_alone(python), str(_WORKER), name]
         done = subprocess.run(command, capture_output=True, text=True, check=False)
         if done.returncode:
@@ -146,16 +148,6 @@ def _ask(graph: OrderedGraph, request: Mapping[str, object]) -> dict[str, np.nda
             raise KgqaError(f"graph-tool in {python} failed: {last}", "use the native backend")
         with np.load(folder / "answer.npz") as answer:
             return dict(answer)
-
-
-def _write_request(folder: Path, graph: OrderedGraph, request: Mapping[str, object]) -> None:
-    source = np.repeat(np.arange(graph.num_nodes, dtype=np.int64), graph.degree)
-    target = graph.indices.astype(np.int64)
-    once = source < target
-    np.save(folder / "edges.npy", np.column_stack([source[once], target[once]]))
-    np.save(folder / "nodes.npy", np.int64(graph.num_nodes))
-    shapes = [{"id": s.id, "k": s.k, "edges": [list(edge) for edge in s.edges]} for s in SHAPES.values()]
-    (folder / "request.json").write_text(json.dumps({**request, "shapes": shapes}), encoding="utf-8")
 
 
 def _codes(graph: OrderedGraph, nodes: np.ndarray) -> np.ndarray:
@@ -170,8 +162,8 @@ def _codes(graph: OrderedGraph, nodes: np.ndarray) -> np.ndarray:
     for j in range(1, 5):
         for i in range(j):
             a, b = nodes[:, i].astype(np.int64), nodes[:, j].astype(np.int64)
-            wanted = np.where((a >= 0) & (b >= 0), a * n + b, -1)
-            codes |= (keys[np.searchsorted(keys, wanted)] == wanted).astype(np.int64) << bit(i, j)
+            pair_keys = np.where((a >= 0) & (b >= 0), a * n + b, -1)
+            codes |= (keys[np.searchsorted(keys, pair_keys)] == pair_keys).astype(np.int64) << bit(i, j)
     return codes
 
 

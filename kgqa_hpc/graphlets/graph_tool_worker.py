@@ -30,17 +30,17 @@ def main(folder):
 
 
 def motifs(graph, k, shapes, ratio, maps):
-    """graph-tool sorts what it returns; the motifs are told apart by their edges, which it keeps."""
+    """One motif per shape. graph-tool sorts its results; edges identify the motif, because it keeps them."""
     by_edges = {edge_set(shape["edges"]): shape["id"] for shape in shapes}
-    wanted = []
+    graphs = []
     for shape in shapes:
         motif = graph_tool.Graph(directed=False)
         motif.add_vertex(k)
         motif.add_edge_list(shape["edges"])
-        wanted.append(motif)
+        graphs.append(motif)
     # Only the last level of the search tree is thinned, as in the published use of RAND-ESU.
     chances = [1.0] * (k - 1) + [ratio]
-    result = graph_tool.clustering.motifs(graph, k, p=chances, motif_list=wanted, return_maps=maps)
+    result = graph_tool.clustering.motifs(graph, k, p=chances, motif_list=graphs, return_maps=maps)
     ids = [
         by_edges[edge_set((int(e.source()), int(e.target())) for e in motif.edges())] for motif in result[0]
     ]
@@ -63,17 +63,19 @@ def count(graph, request):
 
 
 def sample(graph, request):
-    found = []
+    occurrences = []
     for number, draw in enumerate(request["draws"]):
         graph_tool.seed_rng(draw["seed"])
-        wanted = [shape for shape in request["shapes"] if shape["id"] in draw["shapes"]]
-        ids, result = motifs(graph, draw["k"], wanted, draw["ratio"], maps=True)
+        shapes = [shape for shape in request["shapes"] if shape["id"] in draw["shapes"]]
+        ids, result = motifs(graph, draw["k"], shapes, draw["ratio"], maps=True)
         for shape, maps in zip(ids, result[2]):  # noqa: B905
-            found += [(number, shape, [int(v) for v in m.a] + [-1] * (5 - draw["k"])) for m in maps]
+            occurrences += [(number, shape, [int(v) for v in m.a] + [-1] * (5 - draw["k"])) for m in maps]
     return {
-        "draw": numpy.array([number for number, _, _ in found], dtype=numpy.int64),
-        "shape": numpy.array([shape for _, shape, _ in found], dtype=numpy.int64),
-        "nodes": numpy.array([nodes for _, _, nodes in found], dtype=numpy.int32).reshape(len(found), 5),
+        "draw": numpy.array([number for number, _, _ in occurrences], dtype=numpy.int64),
+        "shape": numpy.array([shape for _, shape, _ in occurrences], dtype=numpy.int64),
+        "nodes": numpy.array([nodes for _, _, nodes in occurrences], dtype=numpy.int32).reshape(
+            len(occurrences), 5
+        ),
     }
 
 

@@ -27,7 +27,7 @@ class Found:
 
     @classmethod
     def join(cls, parts: Sequence[Found]) -> Found:
-        """All of `parts`, one after the other."""
+        """Concatenate `parts`."""
         parts = [cls.empty(), *parts]
         columns = ("shape", "nodes", "codes", "position")
         return cls(*(np.concatenate([getattr(part, name) for part in parts]) for name in columns))
@@ -39,7 +39,7 @@ class Found:
         return cls(shape, np.full((size, 5), -1, np.int32), codes, position)
 
 
-def arrange(graph: OrderedGraph, found: Found) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+def arrange(graph: OrderedGraph, occurrences: Found) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Occurrences in the caller's node numbers, labelled by template, sorted by shape and nodes.
 
     Returns shape int16 (m,), nodes int32 (m, 5), position int64 (m,).
@@ -47,12 +47,12 @@ def arrange(graph: OrderedGraph, found: Found) -> tuple[np.ndarray, np.ndarray, 
     original = np.concatenate([graph.original, np.array([-1], np.int32)])  # so that -1 stays -1
     shapes, rows, positions = [np.zeros(0, np.int16)], [np.zeros((0, 5), np.int32)], [np.zeros(0, np.int64)]
     for shape in SHAPES:
-        which = found.shape == shape
+        which = occurrences.shape == shape
         if not which.any():
             continue
-        nodes = template_order(shape, original[found.nodes[which]], found.codes[which])
+        nodes = template_order(shape, original[occurrences.nodes[which]], occurrences.codes[which])
         order = np.lexsort(nodes.T[::-1])
         shapes.append(np.full(len(order), shape, np.int16))
         rows.append(nodes[order])
-        positions.append(found.position[which][order])
+        positions.append(occurrences.position[which][order])
     return np.concatenate(shapes), np.concatenate(rows), np.concatenate(positions)

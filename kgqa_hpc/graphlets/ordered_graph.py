@@ -55,7 +55,15 @@ def order_graph(indptr: np.ndarray, indices: np.ndarray, workers: Workers = ALON
     and 8 bytes per entry. Raises InputError when the arrays do not fit together.
     """
     n = len(indptr) - 1
-    _check(indptr, indices, n)
+    if n < 0 or indptr[0] != 0 or indptr[-1] != len(indices) or (np.diff(indptr) < 0).any():
+        raise InputError(
+            "indptr is not that of a CSR graph",
+            "it rises from 0 to len(indices), one entry per node and one more",
+        )
+    if n >= 2**31:
+        raise InputError(f"{n:,} nodes are more than 32-bit labels can hold", "reduce the graph first")
+    if len(indices) and (indices.min() < 0 or indices.max() >= n):
+        raise InputError(f"a neighbour lies outside 0..{n - 1}", "indices are node numbers")
     # Copies: read-only arrays are another type to numba, and kernels are compiled ahead for writable ones.
     indptr, indices = np.array(indptr, np.int64), np.array(indices, np.int32)
     original, label, new_indptr = relabel.by_degree(indptr)
@@ -72,15 +80,3 @@ def row_ranges(indptr: np.ndarray, most: int = PARTS) -> list[tuple[int, int]]:
     parts = min(most, 1 + int(indptr[-1]) // PART_ENTRIES)
     cuts = np.searchsorted(indptr, np.linspace(0, indptr[-1], parts + 1)[1:-1]).tolist()
     return list(pairwise([0, *cuts, len(indptr) - 1]))
-
-
-def _check(indptr: np.ndarray, indices: np.ndarray, n: int) -> None:
-    if n < 0 or indptr[0] != 0 or indptr[-1] != len(indices) or (np.diff(indptr) < 0).any():
-        raise InputError(
-            "indptr is not that of a CSR graph",
-            "it rises from 0 to len(indices), one entry per node and one more",
-        )
-    if n >= 2**31:
-        raise InputError(f"{n:,} nodes are more than 32-bit labels can hold", "reduce the graph first")
-    if len(indices) and (indices.min() < 0 or indices.max() >= n):
-        raise InputError(f"a neighbour lies outside 0..{n - 1}", "indices are node numbers")

@@ -76,11 +76,11 @@ class GraphletSample:
 
 @dataclass(frozen=True)
 class _Drawn:
-    """What a method found, in the labels of the ordered graph."""
+    """Totals and occurrences of one method, in the labels of the ordered graph."""
 
     totals: dict[int, int]
     errors: dict[int, float]
-    found: Found
+    occurrences: Found
     plan: Plan
 
 
@@ -127,33 +127,35 @@ def sample_ordered(
     (weights of balanced samples change with `per_shape`). Raises InputError on unknown shapes,
     and more occurrences than can be enumerated.
     """
-    wanted = _known(shapes)
+    shape_ids = _known(shapes)
     balanced = max_per_node is not None or node_type is not None
     size = per_shape * (balance.POOL_FACTOR if balanced else 1)
     if backend == "graph-tool":
-        drawn = _published(graph, dict.fromkeys(wanted, size), seed)
+        drawn = _published(graph, dict.fromkeys(shape_ids, size), seed)
     else:
-        drawn = _draw(graph, wanted, size, seed, method, announce or (lambda plan: None))
-    shape, nodes, position = arrange(graph, drawn.found)
+        drawn = _draw(graph, shape_ids, size, seed, method, announce or (lambda plan: None))
+    shape, nodes, position = arrange(graph, drawn.occurrences)
     weight, plan = np.ones(len(shape)), drawn.plan
     if balanced:
         if max_per_node is not None:
-            kept = balance.cap_nodes(shape, nodes, position, per_shape, max_per_node)
-            how = f"no node stands in more than {max_per_node:,}"
+            chosen = balance.cap_nodes(shape, nodes, position, per_shape, max_per_node)
+            restriction = f"no node stands in more than {max_per_node:,}"
         else:
-            kept = balance.spread_types(shape, nodes, position, per_shape, np.asarray(node_type))
-            how = "each shape is spread over the types of its nodes"
-        plan = replace(plan, text=f"{plan.text}; {len(kept.rows):,} of these {len(shape):,} are kept: {how}")
-        shape, nodes, weight, position = shape[kept.rows], nodes[kept.rows], kept.weight, kept.round
+            chosen = balance.spread_types(shape, nodes, position, per_shape, np.asarray(node_type))
+            restriction = "each shape is spread over the types of its nodes"
+        plan = replace(
+            plan, text=f"{plan.text}; {len(chosen.rows):,} of these {len(shape):,} are kept: {restriction}"
+        )
+        shape, nodes, weight, position = shape[chosen.rows], nodes[chosen.rows], chosen.weight, chosen.round
     return GraphletSample(drawn.totals, drawn.errors, shape, nodes, weight, position, plan)
 
 
 def _known(shapes: Iterable[int] | None) -> list[int]:
-    wanted = sorted(SHAPES if shapes is None else set(shapes))
-    unknown = [shape for shape in wanted if shape not in SHAPES]
+    shape_ids = sorted(SHAPES if shapes is None else set(shapes))
+    unknown = [shape for shape in shape_ids if shape not in SHAPES]
     if unknown:
         raise InputError(f"no shape has the id {unknown[0]}", f"shapes are numbered 1 to {max(SHAPES)}")
-    return wanted
+    return shape_ids
 
 
 def _draw(
@@ -186,12 +188,12 @@ def _draw(
     announce(plan)
     longest = resize(reference, guess, {shape: max(size, REFERENCE_SIZE) for shape in sizes})
     limits = draw_limits(longest, exact)
-    found = draw_samples(ground, assignments, sizes, limits, seed, hits)
-    return _estimated(exact, hits, found, plan)
+    occurrences = draw_samples(ground, assignments, sizes, limits, seed, hits)
+    return _estimated(exact, hits, occurrences, plan)
 
 
 def _estimates(ground: Ground, exact: Mapping[int, int], seed: int) -> tuple[HitCounts, dict[int, float]]:
-    """The totals, those that are unknown from a pilot; and what the pilot hit."""
+    """Totals (unknown ones estimated by a pilot) and the pilot's hit counts."""
     guess: dict[int, float] = {shape: float(total) for shape, total in exact.items()}
     unknown = [shape for shape in SHAPES if shape not in exact]
     if not unknown:
@@ -202,9 +204,9 @@ def _estimates(ground: Ground, exact: Mapping[int, int], seed: int) -> tuple[Hit
 
 
 def _published(graph: OrderedGraph, sizes: Mapping[int, int], seed: int) -> _Drawn:
-    totals, found = graph_tool.sample(graph, sizes, seed)
+    totals, occurrences = graph_tool.sample(graph, sizes, seed)
     text = f"{sum(totals.values()):,} occurrences, each kept with its shape's ratio by graph-tool (RAND-ESU)"
-    return _Drawn(totals, dict.fromkeys(SHAPES, 0.0), found, Plan("graph-tool", text, 0.0))
+    return _Drawn(totals, dict.fromkeys(SHAPES, 0.0), occurrences, Plan("graph-tool", text, 0.0))
 
 
 def _enumerate(
@@ -225,16 +227,16 @@ def _enumerate(
         totals = count_by_enumeration(graph)
     plan = explain_enumeration(totals, counted)
     announce(plan)
-    found = enumerate_sample(graph, lists, totals, sizes, seed)
-    return _Drawn(totals, dict.fromkeys(SHAPES, 0.0), found, plan)
+    occurrences = enumerate_sample(graph, lists, totals, sizes, seed)
+    return _Drawn(totals, dict.fromkeys(SHAPES, 0.0), occurrences, plan)
 
 
-def _estimated(exact: Mapping[int, int], hits: HitCounts, found: Found, plan: Plan) -> _Drawn:
+def _estimated(exact: Mapping[int, int], hits: HitCounts, occurrences: Found, plan: Plan) -> _Drawn:
     estimates, errors = hits.estimate()
-    taken = np.bincount(found.shape, minlength=max(SHAPES) + 1)
-    totals = {s: exact.get(s, max(round(estimates[s]), int(taken[s]))) for s in SHAPES}
+    counts = np.bincount(occurrences.shape, minlength=max(SHAPES) + 1)
+    totals = {s: exact.get(s, max(round(estimates[s]), int(counts[s]))) for s in SHAPES}
     errors = {s: 0.0 if s in exact else errors[s] for s in SHAPES}
-    return _Drawn(totals, errors, found, plan)
+    return _Drawn(totals, errors, occurrences, plan)
 
 
 def statistics_csv(sample: GraphletSample) -> str:

@@ -32,7 +32,7 @@ PILOT = 1 << 17
 
 @dataclass
 class HitCounts:
-    """What streams have hit so far: by structure its copies, its draws, and hits by shape int64 (30,)."""
+    """Hits of all streams so far: per structure its copies, its draws, and hits by shape, int64 (30,)."""
 
     copies: dict[int, float] = field(default_factory=dict)
     draws: dict[int, int] = field(default_factory=dict)
@@ -98,27 +98,23 @@ class _Collector:
     def _take(self, nodes: np.ndarray, codes: np.ndarray) -> None:
         had = len(self.codes)
         all_nodes, all_codes = np.concatenate([self.nodes, nodes]), np.concatenate([self.codes, codes])
-        first = np.sort(_first_of_each(all_nodes))[: self.size]
-        numbers = np.concatenate([[self._last_new], self._hits + first[had:] - had])
+        # Index of the first row of every different set of nodes
+        sets = np.sort(all_nodes, axis=1)
+        order = np.lexsort(sets.T)  # stable: equal sets keep their order
+        ordered = sets[order]
+        fresh = np.ones(len(all_nodes), bool)
+        fresh[1:] = (ordered[1:] != ordered[:-1]).any(axis=1)
+        fresh_rows = np.sort(order[fresh])[: self.size]
+        numbers = np.concatenate([[self._last_new], self._hits + fresh_rows[had:] - had])
         self._hits += len(codes)
         # Repeated hits before each new occurrence, and since the last, whatever the batches are.
         in_vain = np.diff(np.append(numbers, self._hits)) - 1
         too_late = in_vain > 10 * np.arange(had, had + len(in_vain)) + 20
         new = int(np.argmax(np.append(too_late, True)))
         self._gave_up = bool(too_late.any())
-        kept = first[: had + new]
+        selected = fresh_rows[: had + new]
         self._last_new = int(numbers[min(new, len(numbers) - 1)])
-        self.nodes, self.codes = all_nodes[kept], all_codes[kept]
-
-
-def _first_of_each(nodes: np.ndarray) -> np.ndarray:
-    """Index of the first row of every different set of nodes."""
-    sets = np.sort(nodes, axis=1)
-    order = np.lexsort(sets.T)  # stable: equal sets keep their order
-    ordered = sets[order]
-    fresh = np.ones(len(nodes), bool)
-    fresh[1:] = (ordered[1:] != ordered[:-1]).any(axis=1)
-    return order[fresh]
+        self.nodes, self.codes = all_nodes[selected], all_codes[selected]
 
 
 def pilot(ground: Ground, seed: int, unknown: Iterable[int] = tuple(SHAPES), draws: int = PILOT) -> HitCounts:
@@ -135,8 +131,8 @@ def pilot(ground: Ground, seed: int, unknown: Iterable[int] = tuple(SHAPES), dra
     return counts
 
 
-def _classified(stream: Stream, first: int, count: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    nodes, codes = stream.draw(first, count)
+def _classified(stream: Stream, start: int, count: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    nodes, codes = stream.draw(start, count)
     shape_of = np.append(SHAPE_OF[SHAPES[stream.structure.shape].k], 0).astype(np.int8)  # code -1: the last
     return nodes, codes, shape_of[codes]
 
@@ -157,12 +153,17 @@ def draw_samples(
     for assignment in assignments:
         by_structure.setdefault(assignment.structure, []).append(assignment)
     collectors = {a.shape: _Collector(sizes[a.shape]) for group in by_structure.values() for a in group}
-    wanted = [structure for structure in ground.structures() if structure in by_structure]
-    for done, structure in enumerate(wanted, 1):
+    structures = [structure for structure in ground.structures() if structure in by_structure]
+    for done, structure in enumerate(structures, 1):
         stream = Stream(ground, structure, seed)
         _read_stream(stream, by_structure[structure], collectors, limits, counts)
         ground.graph.workers.tell(done, len(by_structure), "sampling")
-    return _found(collectors)
+    return Found.join(
+        [
+            Found(np.full(len(c.codes), shape, np.int64), c.nodes, c.codes, np.arange(len(c.codes)))
+            for shape, c in sorted(collectors.items())
+        ]
+    )
 
 
 def _read_stream(
@@ -173,7 +174,7 @@ def _read_stream(
     counts: HitCounts,
 ) -> None:
     structure = stream.structure.shape
-    known = counts.draws.get(structure, 0)
+    drawn_before = counts.draws.get(structure, 0)
     position = 0
     expected = max(a.draws for a in group)
     while True:
@@ -183,18 +184,9 @@ def _read_stream(
         ahead = expected - position if position < expected else 0.25 * position
         count = int(min(BATCH, max(1024, 1.05 * ahead), max(limits[a.shape] for a in waiting) - position))
         nodes, codes, shapes = _classified(stream, position, count)
-        if position + count > known:
-            counts.add(structure, stream.copies, shapes[max(known - position, 0) :])
+        if position + count > drawn_before:
+            counts.add(structure, stream.copies, shapes[max(drawn_before - position, 0) :])
         for a in waiting:
             hits = np.flatnonzero(shapes[: limits[a.shape] - position] == a.shape)
             collectors[a.shape].add(nodes[hits], codes[hits])
         position += count
-
-
-def _found(collectors: Mapping[int, _Collector]) -> Found:
-    return Found.join(
-        [
-            Found(np.full(len(c.codes), shape, np.int64), c.nodes, c.codes, np.arange(len(c.codes)))
-            for shape, c in sorted(collectors.items())
-        ]
-    )

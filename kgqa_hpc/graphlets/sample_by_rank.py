@@ -85,13 +85,19 @@ class _Walk:
         return counts
 
     def look_up(
-        self, block: int, largest: int, trail: np.ndarray, ranks: np.ndarray, starts: np.ndarray, found: Found
+        self,
+        block: int,
+        largest: int,
+        trail: np.ndarray,
+        ranks: np.ndarray,
+        starts: np.ndarray,
+        occurrences: Found,
     ) -> None:
         """Write the occurrences whose ranks within the block are ranks[starts[0, s]:starts[1, s]], for each shape s."""
         work = self._units.block(block)
-        wanted = ranks, starts[0].copy(), starts[1], found.nodes, found.codes
+        targets = ranks, starts[0].copy(), starts[1], occurrences.nodes, occurrences.codes
         with self._looking_up.lent(work[0][0]) as scratch:
-            rank_kernels.emit_units(*work, largest, *self._rows, scratch, _TABLES, trail, *wanted)
+            rank_kernels.emit_units(*work, largest, *self._rows, scratch, _TABLES, trail, *targets)
 
 
 def count_by_enumeration(
@@ -129,7 +135,7 @@ def enumerate_sample(
     when the walk, which counts them again, finds other totals: a defect of this program.
     """
     largest = max((SHAPES[shape].k for shape in sizes), default=3)
-    ranks, found = _choose_ranks(totals, sizes, seed)
+    ranks, occurrences = _choose_ranks(totals, sizes, seed)
     units = cut_units(graph, blocks)
     walk = _Walk(graph, lists, units)
     triples = np.array(graph.workers.run(walk.triples, range(units.blocks)), np.int64)
@@ -137,16 +143,16 @@ def enumerate_sample(
     windows = list(_windows(prefixes, window or WINDOW_PREFIXES * graph.workers.number))
     trail = np.empty((max((prefixes[a:b].sum() for a, b in windows), default=0), SLOTS), np.int64)
     before = np.zeros(SLOTS, np.int64)
-    for first, last in windows:
-        parts = np.split(trail, np.cumsum(prefixes[first:last]))
+    for start, last in windows:
+        parts = np.split(trail, np.cumsum(prefixes[start:last]))
         before += _go_through(
-            walk, range(first, last), largest, triples[first:last], parts, before, ranks, found
+            walk, range(start, last), largest, triples[start:last], parts, before, ranks, occurrences
         )
         graph.workers.tell(last, units.blocks, "sampling")
     wrong = [shape for shape in sizes if before[shape] != totals[shape]]
     if wrong:
         raise RuntimeError(f"shape {wrong[0]}: {before[wrong[0]]:,} enumerated, {totals[wrong[0]]:,} counted")
-    return found
+    return occurrences
 
 
 def _choose_ranks(
@@ -172,7 +178,7 @@ def _go_through(
     trails: list[np.ndarray],
     before: np.ndarray,
     ranks: Mapping[int, np.ndarray],
-    found: Found,
+    occurrences: Found,
 ) -> np.ndarray:
     """Count the blocks of a window and look up the ranks in them; returns their occurrences by shape.
 
@@ -188,7 +194,7 @@ def _go_through(
     local, starts = _split_ranks(per_block, before, ranks)
 
     def look_up(at: int) -> None:
-        walk.look_up(blocks[at], largest, trails[at], local, starts[at : at + 2], found)
+        walk.look_up(blocks[at], largest, trails[at], local, starts[at : at + 2], occurrences)
 
     active = [at for at in range(len(blocks)) if (starts[at] < starts[at + 1]).any()]
     walk.workers.run(look_up, active)
@@ -199,12 +205,12 @@ def _go_through(
 def _windows(prefixes: np.ndarray, most: int) -> Iterator[tuple[int, int]]:
     """Consecutive blocks first..last of about `most` prefixes together, at least one block each."""
     ends = np.cumsum(prefixes)
-    first = 0
-    while first < len(prefixes):
-        reached = ends[first] - prefixes[first] + most
-        last = max(int(np.searchsorted(ends, reached, side="right")), first + 1)
-        yield first, last
-        first = last
+    start = 0
+    while start < len(prefixes):
+        reached = ends[start] - prefixes[start] + most
+        last = max(int(np.searchsorted(ends, reached, side="right")), start + 1)
+        yield start, last
+        start = last
 
 
 def _split_ranks(
@@ -218,11 +224,11 @@ def _split_ranks(
     starts = np.zeros((len(per_block) + 1, SLOTS), np.int64)
     local = np.zeros(sum(map(len, ranks.values())), np.int64)
     offset = 0
-    for shape, wanted in ranks.items():
+    for shape, shape_ranks in ranks.items():
         ahead = before[shape] + np.concatenate([[0], np.cumsum(per_block[:, shape])])
-        cuts = np.searchsorted(wanted, ahead, side="left")
+        cuts = np.searchsorted(shape_ranks, ahead, side="left")
         starts[:, shape] = offset + cuts
-        inside = wanted[cuts[0] : cuts[-1]]
+        inside = shape_ranks[cuts[0] : cuts[-1]]
         local[offset + cuts[0] : offset + cuts[-1]] = inside - np.repeat(ahead[:-1], np.diff(cuts))
-        offset += len(wanted)
+        offset += len(shape_ranks)
     return local, starts

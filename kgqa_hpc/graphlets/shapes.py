@@ -81,11 +81,11 @@ def bit(i: int, j: int) -> int:
     return high * (high - 1) // 2 + low
 
 
-def code_of(edges: Iterable[Edge], place: Sequence[int] | None = None) -> int:
-    """Adjacency code of a set of edges; `place[t]` is the position of node t (default: t itself)."""
+def code_of(edges: Iterable[Edge], permutation: Sequence[int] | None = None) -> int:
+    """Adjacency code of a set of edges; `permutation[t]` is the position of node t (default: t itself)."""
     code = 0
     for a, b in edges:
-        code |= 1 << (bit(a, b) if place is None else bit(place[a], place[b]))
+        code |= 1 << (bit(a, b) if permutation is None else bit(permutation[a], permutation[b]))
     return code
 
 
@@ -93,11 +93,11 @@ def _code_tables() -> tuple[dict[int, np.ndarray], dict[int, np.ndarray]]:
     shape_of = {k: np.zeros(1 << (k * (k - 1) // 2), np.int64) for k in (3, 4, 5)}
     positions = {k: np.zeros((1 << (k * (k - 1) // 2), k), np.int64) for k in (3, 4, 5)}
     for shape in SHAPES.values():
-        for place in itertools.permutations(range(shape.k)):
-            code = code_of(shape.edges, place)
+        for permutation in itertools.permutations(range(shape.k)):
+            code = code_of(shape.edges, permutation)
             if shape_of[shape.k][code] == 0:
                 shape_of[shape.k][code] = shape.id
-                positions[shape.k][code] = place
+                positions[shape.k][code] = permutation
     return shape_of, positions
 
 
@@ -120,8 +120,12 @@ SUBCOPIES: dict[int, dict[int, int]] = {shape.id: _subcopies(shape) for shape in
 
 def _automorphisms(shape: Shape) -> np.ndarray:
     code = code_of(shape.edges)
-    found = [place for place in itertools.permutations(range(shape.k)) if code_of(shape.edges, place) == code]
-    return np.array(found, np.int64)
+    matches = [
+        permutation
+        for permutation in itertools.permutations(range(shape.k))
+        if code_of(shape.edges, permutation) == code
+    ]
+    return np.array(matches, np.int64)
 
 
 AUTOMORPHISMS: dict[int, np.ndarray] = {shape.id: _automorphisms(shape) for shape in SHAPES.values()}

@@ -53,18 +53,18 @@ def rank_sequence(total: int, size: int, *key: int) -> np.ndarray:
     begin = _different_words(total, min(size, half), key_of(*key))
     if size <= half:
         return begin
-    left = np.ones(total, bool)
-    left[begin] = False
-    rest = np.flatnonzero(left)
-    priority = mix(mix(rest) ^ np.uint64(key_of(*key, 4)))
-    return np.concatenate([begin, rest[np.argsort(priority, kind="stable")[: size - half]]])
+    is_open = np.ones(total, bool)
+    is_open[begin] = False
+    remaining = np.flatnonzero(is_open)
+    priority = mix(mix(remaining) ^ np.uint64(key_of(*key, 4)))
+    return np.concatenate([begin, remaining[np.argsort(priority, kind="stable")[: size - half]]])
 
 
 def _different_words(total: int, size: int, key: int) -> np.ndarray:
     """The first `size` different numbers below `total` of a stream, as they come; int64. 2 size <= total."""
-    found = np.zeros(0, np.int64)
+    distinct = np.zeros(0, np.int64)
     if not size:
-        return found
+        return distinct
     limit = np.uint64(2**64 // total * total - 1)
     counter = 0
     while True:
@@ -72,10 +72,10 @@ def _different_words(total: int, size: int, key: int) -> np.ndarray:
             words = mix(np.arange(counter, counter + 2 * size, dtype=np.uint64) * _STRIDE + np.uint64(key))
         counter += 2 * size
         words = words[words <= limit]
-        found = np.concatenate([found, (words % np.uint64(total)).astype(np.int64)])
-        _, first = np.unique(found, return_index=True)
-        if len(first) >= size:
-            return found[np.sort(first)[:size]]
+        distinct = np.concatenate([distinct, (words % np.uint64(total)).astype(np.int64)])
+        _, first_rows = np.unique(distinct, return_index=True)
+        if len(first_rows) >= size:
+            return distinct[np.sort(first_rows)[:size]]
 
 
 def scaled(key: int, numbers: np.ndarray, total: int | float) -> np.ndarray:

@@ -41,19 +41,19 @@ class Stream:
         self._guide = np.searchsorted(self._cumulative, bounds, side="right")
         self.copies = float(self._total) / self.structure.ways
 
-    def draw(self, first: int, count: int) -> tuple[np.ndarray, np.ndarray]:
+    def draw(self, start: int, count: int) -> tuple[np.ndarray, np.ndarray]:
         """Draws first, …, first + count - 1: nodes int32 (count, 5), -1 padded; codes int16, -1 for a rejected draw."""
         nodes, codes = np.empty((count, 5), np.int32), np.empty(count, np.int16)
         segments = max(1, min(SEGMENTS, count // SEGMENT))
         cuts = [count * i // segments for i in range(segments + 1)]
-        kernel = self._kernel(first, nodes, codes)
+        kernel = self._kernel(start, nodes, codes)
         picks = np.empty(count, np.int64)
 
         def pick(i: int) -> None:
-            here = slice(cuts[i], cuts[i + 1])
-            numbers = np.arange(first + cuts[i], first + cuts[i + 1], dtype=np.int64)
+            block = slice(cuts[i], cuts[i + 1])
+            numbers = np.arange(start + cuts[i], start + cuts[i + 1], dtype=np.int64)
             goals = scaled(self._root_key, numbers, self._total)
-            pick_roots(self._cumulative, self._guide, goals, cuts[i], picks[here])
+            pick_roots(self._cumulative, self._guide, goals, cuts[i], picks[block])
 
         def draw(i: int) -> None:
             kernel(picks[cuts[i] : cuts[i + 1]])
@@ -72,11 +72,11 @@ class Stream:
             run(draw, range(segments))
         return nodes, codes
 
-    def _kernel(self, first: int, nodes: np.ndarray, codes: np.ndarray) -> Callable[[np.ndarray], None]:
-        """What draws for picks (root << 32 | i) into row i of `nodes` and `codes`."""
+    def _kernel(self, start: int, nodes: np.ndarray, codes: np.ndarray) -> Callable[[np.ndarray], None]:
+        """The kernel that draws for picks (root << 32 | i) into row i of `nodes` and `codes`."""
         shape, graph, lists = self.structure.shape, self._ground.graph, self._ground.lists
-        size, known = SHAPES[shape].k, code_of(SHAPES[shape].edges)
-        drawn = known & ~code_of(self.structure.closing)
+        size, full_code = SHAPES[shape].k, code_of(SHAPES[shape].edges)
+        drawn = full_code & ~code_of(self.structure.closing)
         key, slots = np.uint64(self._key), (graph.indptr, graph.indices)
         corners = (lists.starts, lists.corners)
         out = (edge_table(self._ground), nodes, codes)
@@ -85,8 +85,10 @@ class Stream:
             needed = shape not in STARS and kind != rows.TRIANGLES
             weights = slot_weights(self._ground, kind) if needed else np.zeros(0, np.int64)
             return lambda picks: rows.draw_rows(
-                shape, size, drawn, known, key, first, picks, weights, *slots, *corners, *out
+                shape, size, drawn, full_code, key, start, picks, weights, *slots, *corners, *out
             )
         if self.structure.family == "cliques":
-            return lambda picks: draw_cliques(shape, size, known, key, first, picks, *slots, *corners, *out)
-        return lambda picks: draw_cycles(shape, size, known, key, first, picks, *slots, *out)
+            return lambda picks: draw_cliques(
+                shape, size, full_code, key, start, picks, *slots, *corners, *out
+            )
+        return lambda picks: draw_cycles(shape, size, full_code, key, start, picks, *slots, *out)

@@ -1,4 +1,4 @@
-"""The structures that can be drawn directly, and what their roots and slots weigh.
+"""The structures that can be drawn directly, and the weights of their roots and slots.
 
 A structure is a shape whose copies (not necessarily induced) can be drawn exactly uniformly: a root in
 proportion to the copies it roots, the rest within the root's row (kernels.draw.rows, cycles, cliques). Every
@@ -88,7 +88,7 @@ TABLE_PARTS = 2  # each goes through all edges, or vertices
 
 @dataclass(frozen=True)
 class Ground:
-    """What all streams of one graph share: graph, triangles, and the roots' weights from the closed forms."""
+    """Data shared by all streams of one graph: graph, triangles, and root weights of the closed forms."""
 
     graph: OrderedGraph
     lists: TriangleLists
@@ -97,15 +97,15 @@ class Ground:
     _made: dict[tuple[str, int], np.ndarray] = field(default_factory=dict, compare=False)
 
     def structures(self) -> list[int]:
-        """The structures that can be drawn, those with the same weights of slots one after the other."""
+        """The structures that can be drawn, grouped by equal slot weights."""
         ways = (way_of(shape, self.passes) for shape in STRUCTURES)
-        return [way.shape for way in sorted(filter(None, ways), key=lambda way: way.kind)]
+        return [form.shape for form in sorted(filter(None, ways), key=lambda form: form.kind)]
 
     def way_of(self, shape: int) -> Structure:
-        """How one of them is drawn."""
-        way = way_of(shape, self.passes)
-        assert way, f"structure {shape} cannot be drawn without {STRUCTURES[shape].needs}"
-        return way
+        """How copies of this shape are drawn."""
+        form = way_of(shape, self.passes)
+        assert form, f"structure {shape} cannot be drawn without {STRUCTURES[shape].needs}"
+        return form
 
 
 def way_of(shape: int, passes: Collection[str]) -> Structure | None:
@@ -119,18 +119,18 @@ def root_weights(ground: Ground, shape: int, dtype: type) -> np.ndarray:
     d: np.ndarray = ground.graph.degree.astype(dtype, copy=False)
     if shape in STARS:
         return _choose(d, SHAPES[shape].k - 1)
-    way = ground.way_of(shape)
-    if way.family == "squares":
+    form = ground.way_of(shape)
+    if form.family == "squares":
         return ground.counts.squares[
             :, {5: codegrees.SQUARE, 16: codegrees.BANNER, 20: codegrees.K23}[shape]
         ].astype(dtype)
-    if way.family == "pentagons":
+    if form.family == "pentagons":
         return ground.counts.cycles.astype(dtype)
     if shape in (8, 23):
         return 6 * ground.counts.cliques[:, 0].astype(dtype) * (np.maximum(d - 3, 0) if shape == 23 else 1)
     if shape == 26:
         return 2 * ground.counts.cliques[:, 1].astype(dtype)
-    row = _row_sums(ground, way.kind, dtype)
+    row = _row_sums(ground, form.kind, dtype)
     if shape == 13:
         return row * _row_sums(ground, rows.TAILS, dtype)
     if shape in (9, 15, 18, 20):
@@ -139,8 +139,8 @@ def root_weights(ground: Ground, shape: int, dtype: type) -> np.ndarray:
         return row * rows.lower_neighbours(ground.graph.indptr, ground.graph.indices).astype(dtype)
     if shape not in _TAILS_AT_ROOT:
         return row
-    taken, tails = _TAILS_AT_ROOT[shape]
-    return row * _choose(d - taken, tails)
+    tail_shape, tails = _TAILS_AT_ROOT[shape]
+    return row * _choose(d - tail_shape, tails)
 
 
 def root_copies(ground: Ground, shape: int) -> float:
@@ -176,18 +176,18 @@ def slot_weights(ground: Ground, kind: int) -> np.ndarray:
     for key in [key for key in ground._made if key[0] == "slots"]:
         del ground._made[key]
     graph = ground.graph
-    made = ground._made["slots", kind] = np.empty(len(graph.indices), np.int64)
+    weights = ground._made["slots", kind] = np.empty(len(graph.indices), np.int64)
     before = kind in (rows.BEFORE, rows.BELOW)
 
-    def weigh(here: tuple[int, int]) -> None:
+    def weigh(block: tuple[int, int]) -> None:
         if before:
-            rows.running_weights_before(kind, *here, graph.indptr, graph.indices, made)
+            rows.running_weights_before(kind, *block, graph.indptr, graph.indices, weights)
         else:
-            rows.running_weights(kind, *here, graph.indptr, graph.indices, ground.lists.starts, made)
+            rows.running_weights(kind, *block, graph.indptr, graph.indices, ground.lists.starts, weights)
 
     ranges = row_ranges(graph.indptr, TABLE_PARTS if before else PARTS)
     graph.workers.run(weigh, ranges)
-    return made
+    return weights
 
 
 def edge_table(ground: Ground) -> np.ndarray:

@@ -63,7 +63,7 @@ def restrict_to_core(graph: OrderedGraph, lists: TriangleLists) -> tuple[Ordered
     rows, n = (graph.indptr, graph.indices, inside), graph.num_nodes
     ranges = row_ranges(graph.indptr)
     indptr = np.zeros(n + 1, np.int64)
-    graph.workers.run(lambda here: triangles.inner_degrees(*here, *rows, indptr[1:]), ranges)
+    graph.workers.run(lambda block: triangles.inner_degrees(*block, *rows, indptr[1:]), ranges)
     if _paths(indptr[1:]) > (1 - WORTHWHILE) * _paths(graph.degree):
         return graph, lists
     np.cumsum(indptr, out=indptr)
@@ -71,7 +71,7 @@ def restrict_to_core(graph: OrderedGraph, lists: TriangleLists) -> tuple[Ordered
     starts = np.empty(indptr[-1] + 1, np.int64)
     starts[-1] = lists.starts[-1]
     new = (indptr, indices, starts)
-    graph.workers.run(lambda here: triangles.inner_rows(*here, *rows, lists.starts, *new), ranges)
+    graph.workers.run(lambda block: triangles.inner_rows(*block, *rows, lists.starts, *new), ranges)
     core = OrderedGraph(indptr, indices, graph.original, graph.workers)
     return core, TriangleLists(starts, lists.corners)
 

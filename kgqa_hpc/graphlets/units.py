@@ -32,12 +32,12 @@ class Units:
 
     @property
     def blocks(self) -> int:
-        """How many there are."""
+        """Number of blocks."""
         return len(self.bounds) - 1
 
     def block(self, b: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        here = slice(self.bounds[b], self.bounds[b + 1])
-        return self.roots[here], self.firsts[here], self.lasts[here]
+        block_range = slice(self.bounds[b], self.bounds[b + 1])
+        return self.roots[block_range], self.firsts[block_range], self.lasts[block_range]
 
 
 def cut_units(graph: OrderedGraph, blocks: int | None = None) -> Units:

@@ -1,4 +1,4 @@
-"""From batches of nodes and edges to a KnowledgeGraph: everything a graph must satisfy is checked here, once.
+"""Build a KnowledgeGraph from batches of nodes and edges, and check everything that a graph must satisfy.
 
 Readers only know their format; what a duplicate id, an unknown node or an empty name means is the same for
 all. Of a batch only three int32 an edge, and id, name and type of a node are kept, so a reader that streams
@@ -45,7 +45,7 @@ class Policy:
 
     @classmethod
     def of(cls, settings: GraphConfig) -> Policy:
-        """What a configuration says."""
+        """The policy of a configuration."""
         return cls(settings.unknown_nodes, settings.unnamed_nodes, settings.duplicate_nodes)
 
 
@@ -85,12 +85,12 @@ class Assembly:
         before = len(self._ids)
         codes = self._ids.numbers(_large(ids))
         self._refuse_blank(before, codes, line_of, f"{file} line", "the node's id")
-        first = self._first_of_each_id(codes)
+        is_first = self._first_of_each_id(codes)
         self._node_code.append(codes)
-        self._node_kept.append(first)
-        kept = pa.array(first)
-        self._names.append(_normalized(names).filter(kept))
-        self._node_types.add(types.filter(kept))
+        self._node_kept.append(is_first)
+        row_mask = pa.array(is_first)
+        self._names.append(_normalized(names).filter(row_mask))
+        self._node_types.add(types.filter(row_mask))
         self._node_properties.add(len(ids), properties or {})
 
     def edges(
@@ -120,7 +120,7 @@ class Assembly:
         declare: Declare | None = None,
         defaults: tuple[str, str] | None = None,
     ) -> KnowledgeGraph:
-        """Join what came; what was dropped is counted in the graph's attributes.
+        """Build the graph of all batches; the graph's attributes count the dropped rows.
 
         `declare` names and types the nodes that only edges mention, in the order in which they were met;
         without it they are unknown. With `defaults` (a node type, an edge type) a graph without any node name
@@ -130,41 +130,41 @@ class Assembly:
         """
         if declare is not None:
             self._declare(declare)
-        kept = np.concatenate(self._node_kept) if self._node_kept else np.empty(0, bool)
-        order = _joined(self._node_code)[kept]
+        row_mask = np.concatenate(self._node_kept) if self._node_kept else np.empty(0, bool)
+        order = _joined(self._node_code)[row_mask]
         node_file, edge_file = self._node_rows.files(), self._edge_rows.files()
-        source, target, known = self._ends(order, node_file)
+        source, target, has_ends = self._ends(order, node_file)
         if not len(order):
             cure = "give at least one row after the header"
             raise EmptyGraphError(f"{node_file or edge_file} has no node", cure)
-        if not known.any():
+        if not has_ends.any():
             raise EmptyGraphError(
                 f"{edge_file or node_file} has no edge between known nodes", "is it the right file?"
             )
         ids = self._ids.texts().take(pa.array(order))
-        names = self._finished_names(ids, kept, named_by_id=defaults is not None)
+        names = self._finished_names(ids, row_mask, named_by_id=defaults is not None)
         node_type, node_types = self._node_types.finish(None, defaults and defaults[0])
-        whole = bool(known.all())
-        edge_type, edge_types = self._edge_types.finish(None if whole else known, defaults and defaults[1])
+        whole = bool(has_ends.all())
+        edge_type, edge_types = self._edge_types.finish(None if whole else has_ends, defaults and defaults[1])
         dropped = {
-            "dropped_duplicate_nodes": int((~kept).sum()),
-            "dropped_edges_with_unknown_nodes": int((~known).sum()),
+            "dropped_duplicate_nodes": int((~row_mask).sum()),
+            "dropped_edges_with_unknown_nodes": int((~has_ends).sum()),
         }
         return KnowledgeGraph(
             node_ids=to_objects(ids),
             names=to_objects(names),
             node_type=node_type,
             node_types=node_types,
-            edge_source=source if whole else source[known],
-            edge_target=target if whole else target[known],
+            edge_source=source if whole else source[has_ends],
+            edge_target=target if whole else target[has_ends],
             edge_type=edge_type,
             edge_types=edge_types,
             attributes={**attributes, **{key: count for key, count in dropped.items() if count}},
-            node_properties=self._node_properties.finish(None if kept.all() else kept),
-            edge_properties=self._edge_properties.finish(None if whole else known),
+            node_properties=self._node_properties.finish(None if row_mask.all() else row_mask),
+            edge_properties=self._edge_properties.finish(None if whole else has_ends),
         )
 
-    def _refuse_blank(self, before: int, codes: Codes, line_of: Lines, where: str, what: str) -> None:
+    def _refuse_blank(self, before: int, codes: Codes, line_of: Lines, file_name: str, element: str) -> None:
         if len(self._ids) == before:
             return
         blank = pc.equal(pc.utf8_trim_whitespace(self._ids.texts(before)), "").to_numpy(zero_copy_only=False)
@@ -172,7 +172,8 @@ class Assembly:
             rows = np.flatnonzero(np.isin(codes, before + np.flatnonzero(blank)))
             if len(rows):
                 raise GraphFormatError(
-                    f"{where} {line_of(int(rows[0])):,}: {what} is empty", "fill it in or delete the line"
+                    f"{file_name} {line_of(int(rows[0])):,}: {element} is empty",
+                    "fill it in or delete the line",
                 )
 
     def _first_of_each_id(self, codes: Codes) -> Mask:
@@ -181,28 +182,28 @@ class Assembly:
             self._declared = np.append(
                 self._declared, np.zeros(max(len(self._ids), len(self._declared)), dtype=bool)
             )
-        first = ~self._declared[codes]
+        is_first = ~self._declared[codes]
         _, rows = np.unique(codes, return_index=True)
         repeated = np.ones(len(codes), dtype=bool)
         repeated[rows] = False
-        first &= ~repeated
+        is_first &= ~repeated
         self._declared[codes] = True
-        if self._policy.duplicate_nodes == "error" and not first.all():
-            self._refuse_duplicate(codes, first)
-        return first
-
-    def _refuse_duplicate(self, codes: Codes, first: Mask) -> None:
-        row = int(np.argmin(first))
-        earlier = int(np.argmax(np.concatenate([*self._node_code, codes]) == codes[row]))
-        start = sum(map(len, self._node_code))
-        (file, line), (other, old) = self._node_rows.place(start + row), self._node_rows.place(earlier)
-        text = self._ids.texts(int(codes[row]))[0]
-        raise GraphFormatError(
-            f"{file} line {line:,}: node id {_shown(text)} already stands in"
-            + (f" line {old:,}" if other == file else f" {other} line {old:,}")
-            + _more(int((~first).sum()) - 1, "such line"),
-            "delete one of them, or set graph.duplicate_nodes: first, which keeps the first of each",
-        )
+        if self._policy.duplicate_nodes == "error" and not is_first.all():
+            row = int(np.argmin(is_first))
+            earlier = int(np.argmax(np.concatenate([*self._node_code, codes]) == codes[row]))
+            start = sum(map(len, self._node_code))
+            (file, line), (earlier_file, old) = (
+                self._node_rows.place(start + row),
+                self._node_rows.place(earlier),
+            )
+            text = self._ids.texts(int(codes[row]))[0]
+            raise GraphFormatError(
+                f"{file} line {line:,}: node id {_shown(text)} already stands in"
+                + (f" line {old:,}" if earlier_file == file else f" {earlier_file} line {old:,}")
+                + _more(int((~is_first).sum()) - 1, "such line"),
+                "delete one of them, or set graph.duplicate_nodes: first, which keeps the first of each",
+            )
+        return is_first
 
     def _declare(self, declare: Declare) -> None:
         """Add the nodes that only edges mention, behind all others."""
@@ -217,7 +218,7 @@ class Assembly:
         self._node_types.add(types)
         self._node_properties.add(len(codes), {})
 
-    def _finished_names(self, ids: pa.Array, kept: Mask, *, named_by_id: bool) -> pa.Array:
+    def _finished_names(self, ids: pa.Array, row_mask: Mask, *, named_by_id: bool) -> pa.Array:
         names = pa.concat_arrays(self._names) if self._names else pa.array([], pa.large_string())
         self._names = []
         blank = pc.equal(pc.utf8_trim_whitespace(names), "")
@@ -226,7 +227,7 @@ class Assembly:
             return ids
         if self._policy.unnamed_nodes == "error" and unnamed.any():
             position = int(np.argmax(unnamed))
-            file, line = self._node_rows.place(int(np.flatnonzero(kept)[position]))
+            file, line = self._node_rows.place(int(np.flatnonzero(row_mask)[position]))
             raise GraphFormatError(
                 f"{file} line {line:,}: node {_shown(ids[position])} has no name"
                 + _more(int(unnamed.sum()) - 1, "such node"),
@@ -239,10 +240,10 @@ class Assembly:
         position = np.full(len(self._ids), -1, np.int32)
         position[order] = np.arange(len(order), dtype=np.int32)
         codes = _joined(self._sources), _joined(self._targets)
-        source, target = (position[each] for each in codes)
-        known = (source >= 0) & (target >= 0)
-        if self._policy.unknown_nodes == "error" and not known.all():
-            row = int(np.argmin(known))
+        source, target = (position[codes_of_end] for codes_of_end in codes)
+        has_ends = (source >= 0) & (target >= 0)
+        if self._policy.unknown_nodes == "error" and not has_ends.all():
+            row = int(np.argmin(has_ends))
             end, which = ("source", 0) if source[row] < 0 else ("target", 1)
             text = self._ids.texts(int(codes[which][row]))[0]
             stripped = pc.index(self._ids.texts(), text.as_py().strip()).as_py()
@@ -250,13 +251,13 @@ class Assembly:
             file, line = self._edge_rows.place(row)
             raise GraphFormatError(
                 f"{file} line {line:,}: {end} {_shown(text)} is not in {node_file}"
-                + _more(int((~known).sum()) - 1, "such edge"),
+                + _more(int((~has_ends).sum()) - 1, "such edge"),
                 "the node file has it without the spaces around it"
                 if spaces
                 else "add it there, or run with --unknown-nodes drop"
                 " (configuration: graph.unknown_nodes: drop)",
             )
-        return source, target, known
+        return source, target, has_ends
 
 
 class _Rows:
@@ -308,7 +309,7 @@ class _Types:
 
 
 def _joined(chunks: list[Codes]) -> Codes:
-    """One array of all; the list is emptied, so that its parts are freed at once."""
+    """Concatenate `parts`, and empty the list to free their memory."""
     whole = np.concatenate(chunks) if chunks else np.empty(0, np.int32)
     chunks.clear()
     return whole
@@ -331,11 +332,11 @@ def to_objects(values: pa.Array) -> npt.NDArray[np.object_]:
     return np.asarray(values.to_numpy(zero_copy_only=False), dtype=object)
 
 
-def _more(count: int, what: str) -> str:
-    return f" (and {count:,} more {what}{'s' if count > 1 else ''})" if count else ""
+def _more(count: int, noun: str) -> str:
+    return f" (and {count:,} more {noun}{'s' if count > 1 else ''})" if count else ""
 
 
 def _shown(value: pa.Scalar) -> str:
-    """A value as it stands in a message: quoted, on one line, not longer than a line."""
+    """A value for an error message: quoted, on one line, cut to a line's length."""
     text = value.as_py()
     return repr(text if len(text) <= 80 else f"{text[:80]}…")

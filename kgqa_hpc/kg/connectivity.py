@@ -51,16 +51,16 @@ def _fill(pairs, indptr, indices):
         indptr[(pair & low_half) + 1] += 1
     for node in range(len(indptr) - 1):
         indptr[node + 1] += indptr[node]
-    place = indptr[:-1].copy()
+    cursor = indptr[:-1].copy()
     # Rows come out sorted: first the lower neighbours, then the higher, each in the order of the pairs.
     for pair in pairs:
         high = pair & low_half
-        indices[place[high]] = pair >> 32
-        place[high] += 1
+        indices[cursor[high]] = pair >> 32
+        cursor[high] += 1
     for pair in pairs:
         low = pair >> 32
-        indices[place[low]] = pair & low_half
-        place[low] += 1
+        indices[cursor[low]] = pair & low_half
+        cursor[low] += 1
 
 
 @kernel
@@ -79,10 +79,10 @@ def _components(indptr, indices):
             top -= 1
             node = stack[top]
             for at in range(indptr[node], indptr[node + 1]):
-                other = indices[at]
-                if component[other] < 0:
-                    component[other] = number
-                    stack[top] = other
+                neighbours = indices[at]
+                if component[neighbours] < 0:
+                    component[neighbours] = number
+                    stack[top] = neighbours
                     top += 1
         number += 1
     return component
@@ -105,10 +105,10 @@ def _core(indptr, indices, k):
         top -= 1
         node = stack[top]
         for at in range(indptr[node], indptr[node + 1]):
-            other = indices[at]
-            degree[other] -= 1
-            if keep[other] and degree[other] < k:
-                keep[other] = False
-                stack[top] = other
+            neighbours = indices[at]
+            degree[neighbours] -= 1
+            if keep[neighbours] and degree[neighbours] < k:
+                keep[neighbours] = False
+                stack[top] = neighbours
                 top += 1
     return keep

@@ -34,7 +34,7 @@ class Dialect:
     """How fields are separated.
 
     `quote`: fields may stand in this character and then hold separators and line ends; "" for none.
-    `escape`: takes the meaning of the character behind it; "" for none. `ragged`: a row may lack its last
+    `escape`: makes the next character literal; "" for none. `ragged`: a row may lack its last
     fields (only without quotes).
     """
 
@@ -65,7 +65,7 @@ class DelimitedFile:
 
     path: Path
     dialect: Dialect
-    first: Record
+    first_record: Record
     first_end: int
 
     @property
@@ -89,7 +89,7 @@ class DelimitedFile:
         raise GraphFormatError(f"{path.name}: is empty", "is it the right file?")
 
     def batches(
-        self, names: Sequence[str], wanted: Sequence[str], *, header: bool
+        self, names: Sequence[str], columns: Sequence[str], *, header: bool
     ) -> Iterator[tuple[int, Batch]]:
         """The wanted columns as large_string arrays, batch by batch, each with the number of its first row.
 
@@ -102,31 +102,31 @@ class DelimitedFile:
             _skip(stream, self.first_end if header else 0)
             blocks = self._quoted if self.dialect.quote else self._plain
             row = 0
-            for table in blocks(stream, names, wanted):
+            for table in blocks(stream, names, columns):
                 if len(table):
-                    yield row, {name: table.column(name).combine_chunks() for name in wanted}
+                    yield row, {name: table.column(name).combine_chunks() for name in columns}
                     row += len(table)
         if not row:  # an empty batch, so that the caller gets the columns of a file without rows
-            yield 0, {name: pa.array([], pa.large_string()) for name in wanted}
+            yield 0, {name: pa.array([], pa.large_string()) for name in columns}
 
-    def line_of(self, row: int, *, first: int = 0, header: bool) -> int:
-        """The line on which row number `row` of `batches`, counted from row `first`, begins."""
+    def line_of(self, row: int, *, offset: int = 0, header: bool) -> int:
+        """The line on which row number `row` of `batches`, counted from row `offset`, begins."""
         for number, record in enumerate(self.records()):
-            if number == first + row + header:
+            if number == offset + row + header:
                 return record.line
-        raise IndexError(f"{self.file} has no row {first + row}")
+        raise IndexError(f"{self.file} has no row {offset + row}")
 
     def records(self) -> Iterator[Record]:
         """All records from the start, blank lines skipped, as Arrow does."""
         return _records(_lines(self.path, self.dialect), self.dialect)
 
-    def _quoted(self, stream: TextStream, names: Sequence[str], wanted: Sequence[str]) -> Iterator[pa.Table]:
+    def _quoted(self, stream: TextStream, names: Sequence[str], columns: Sequence[str]) -> Iterator[pa.Table]:
         """By Arrow's streaming reader, which knows which line ends stand inside quotes."""
         source = _Counting(stream, self.dialect.quote.encode())
         if not source.has_rows():
             return
         try:
-            for batch in pa.csv.open_csv(source, **self._options(names, wanted)):
+            for batch in pa.csv.open_csv(source, **self._options(names, columns)):
                 yield pa.Table.from_batches([batch])
         except pa.ArrowInvalid as problem:
             self._refuse_malformed(len(names))
@@ -134,29 +134,29 @@ class DelimitedFile:
         if source.quotes % 2:
             self._refuse_open_quote()
 
-    def _plain(self, stream: TextStream, names: Sequence[str], wanted: Sequence[str]) -> Iterator[pa.Table]:
+    def _plain(self, stream: TextStream, names: Sequence[str], columns: Sequence[str]) -> Iterator[pa.Table]:
         """Blocks of whole lines, each parsed by all cores."""
-        rest = b""
+        partial_line = b""
         while piece := stream.read(_BLOCK_BYTES):
             lines, end, piece = piece.rpartition(b"\n")
-            block, rest = (rest + lines + end, piece) if end else (b"", rest + piece)
-            if len(rest) > LINE_LIMIT:
+            block, partial_line = (partial_line + lines + end, piece) if end else (b"", partial_line + piece)
+            if len(partial_line) > LINE_LIMIT:
                 raise GraphFormatError(f"{self.file}: has a line of more than {LINE_LIMIT:,} bytes")
             if block.strip(b"\r\n"):
-                yield self._plain_block(block, names, wanted)
-        if rest.strip(b"\r\n"):
-            yield self._plain_block(rest, names, wanted)
+                yield self._plain_block(block, names, columns)
+        if partial_line.strip(b"\r\n"):
+            yield self._plain_block(partial_line, names, columns)
 
-    def _plain_block(self, block: bytes, names: Sequence[str], wanted: Sequence[str]) -> pa.Table:
+    def _plain_block(self, block: bytes, names: Sequence[str], columns: Sequence[str]) -> pa.Table:
         try:
-            return pa.csv.read_csv(pa.py_buffer(block), **self._options(names, wanted))
+            return pa.csv.read_csv(pa.py_buffer(block), **self._options(names, columns))
         except pa.ArrowInvalid as problem:
             if self.dialect.ragged:
-                return self._ragged_block(block, names, wanted)
+                return self._ragged_block(block, names, columns)
             self._refuse_malformed(len(names))
             raise GraphFormatError(f"{self.file}: cannot be parsed: {problem}") from None
 
-    def _ragged_block(self, block: bytes, names: Sequence[str], wanted: Sequence[str]) -> pa.Table:
+    def _ragged_block(self, block: bytes, names: Sequence[str], selected: Sequence[str]) -> pa.Table:
         """As Arrow, but fields that a row lacks at its end are empty, and a lone CR is text."""
         try:
             text = block.decode("utf-8")
@@ -167,11 +167,11 @@ class DelimitedFile:
         rows = [row for row in rows if row != [""]]
         if any(len(row) > len(names) for row in rows):
             self._refuse_malformed(len(names))
-        at = [list(names).index(name) for name in wanted]
+        at = [list(names).index(name) for name in selected]
         columns = [[row[k] if k < len(row) else "" for row in rows] for k in at]
-        return pa.table([pa.array(column, pa.large_string()) for column in columns], names=list(wanted))
+        return pa.table([pa.array(column, pa.large_string()) for column in columns], names=list(selected))
 
-    def _options(self, names: Sequence[str], wanted: Sequence[str]) -> dict[str, Any]:
+    def _options(self, names: Sequence[str], columns: Sequence[str]) -> dict[str, Any]:
         return {
             "read_options": pa.csv.ReadOptions(column_names=list(names), block_size=_BLOCK_BYTES),
             "parse_options": pa.csv.ParseOptions(
@@ -182,8 +182,8 @@ class DelimitedFile:
                 newlines_in_values=bool(self.dialect.quote),
             ),
             "convert_options": pa.csv.ConvertOptions(
-                column_types=dict.fromkeys(wanted, pa.large_string()),
-                include_columns=list(wanted),
+                column_types=dict.fromkeys(columns, pa.large_string()),
+                include_columns=list(columns),
                 strings_can_be_null=False,
             ),
         }
@@ -196,11 +196,11 @@ class DelimitedFile:
                 continue
             if self.dialect.quote and _quote_is_open(record.text, self.dialect):
                 raise self._open_quote(record)
-            where = f"line {record.line:,}"
+            position = f"line {record.line:,}"
             if record.last_line > record.line:
-                where = f"lines {record.line:,} to {record.last_line:,}"
+                position = f"lines {record.line:,} to {record.last_line:,}"
             raise GraphFormatError(
-                f"{self.file} {where}: expected {width} fields, found {count}",
+                f"{self.file} {position}: expected {width} fields, found {count}",
                 f"put fields that contain {_word(self.dialect.separator)} in quotes"
                 if self.dialect.quote
                 else f"separate them with one {_word(self.dialect.separator).split()[-1]} each",
@@ -242,8 +242,8 @@ class _Counting:
     def read(self, size: int) -> bytes:
         data = self._ahead.pop() if self._ahead else self._stream.read(size)
         if len(data) > size:
-            data, rest = data[:size], data[size:]
-            self._ahead.append(rest)
+            data, remainder = data[:size], data[size:]
+            self._ahead.append(remainder)
         self.quotes += data.count(self._quote)
         return data
 
@@ -267,7 +267,10 @@ def _lines(path: Path, dialect: Dialect) -> Iterator[str]:
 
 def _records(lines: Iterator[str], dialect: Dialect) -> Iterator[Record]:
     if not dialect.quote:
-        yield from _plain_records(lines, dialect.separator)
+        for number, line in enumerate(lines, 1):
+            text = line.removesuffix("\n").removesuffix("\r")
+            if text:
+                yield Record(number, number, text.split(dialect.separator), line)
         return
     used: list[str] = []
     begin = 0
@@ -283,13 +286,6 @@ def _records(lines: Iterator[str], dialect: Dialect) -> Iterator[Record]:
         yield Record(begin + 1, begin + len(used), [], "".join(used[:1]))
     finally:
         csv.field_size_limit(limit)
-
-
-def _plain_records(lines: Iterator[str], separator: str) -> Iterator[Record]:
-    for number, line in enumerate(lines, 1):
-        text = line.removesuffix("\n").removesuffix("\r")
-        if text:
-            yield Record(number, number, text.split(separator), line)
 
 
 def _kept(lines: Iterator[str], used: list[str]) -> Iterator[str]:

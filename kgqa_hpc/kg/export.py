@@ -110,9 +110,9 @@ def _graphml(graph: KnowledgeGraph) -> Iterator[str]:
     yield "</graph>\n</graphml>\n"
 
 
-def _data(own: list[tuple[str, str]], domain: str, cells: tuple[Any, ...]) -> str:
+def _data(keys: list[tuple[str, str]], domain: str, cells: tuple[Any, ...]) -> str:
     further = [(f"{domain}{k}", iris.value_text(cell)) for k, cell in enumerate(cells) if cell is not None]
-    return "".join(f'<data key="{key}">{escape(_xml(text))}</data>' for key, text in (*own, *further))
+    return "".join(f'<data key="{key}">{escape(_xml(text))}</data>' for key, text in (*keys, *further))
 
 
 def _quoted(text: str) -> str:

@@ -26,7 +26,7 @@ def draw_figures(folder: Path, profiles: Profiles) -> list[Path]:
     paths = []
     for name, draw in (("degrees", _degrees), ("name_lengths", _name_lengths), ("node_types", _node_types)):
         figure = Figure(figsize=(8, 5), layout="constrained")
-        draw(figure.subplots(), {label: one for label, one in profiles._asdict().items() if one})
+        draw(figure.subplots(), {label: entry for label, entry in profiles._asdict().items() if entry})
         sink = BytesIO()
         figure.savefig(sink, format="png", dpi=120, metadata={"Software": None})
         paths.append(folder / f"{name}.png")
@@ -35,8 +35,8 @@ def draw_figures(folder: Path, profiles: Profiles) -> list[Path]:
 
 
 def _degrees(axes: Any, profiles: dict[str, Profile]) -> None:
-    for label, one in profiles.items():
-        points = np.array([point for point in one.degrees.items() if point[0]]).reshape(-1, 2)
+    for label, entry in profiles.items():
+        points = np.array([point for point in entry.degrees.items() if point[0]]).reshape(-1, 2)
         axes.plot(points[:, 0], points[:, 1], ".", label=label)
     axes.set(xscale="log", yscale="log", xlabel="degree", ylabel="nodes", title="Degrees of nodes")
     axes.legend()
@@ -45,7 +45,7 @@ def _degrees(axes: Any, profiles: dict[str, Profile]) -> None:
 def _name_lengths(axes: Any, profiles: dict[str, Profile]) -> None:
     there = list(profiles["graph"].names.items())[:12]
     if there:
-        low, _, middle, _, high = np.minimum([one.quantiles for _, one in there], LONGEST).T
+        low, _, middle, _, high = np.minimum([entry.quantiles for _, entry in there], LONGEST).T
         axes.hlines(range(len(there)), low, high)
         axes.plot(middle, range(len(there)), "o")
         axes.set_yticks(range(len(there)), [name[:30] for name, _ in there])
@@ -55,8 +55,8 @@ def _name_lengths(axes: Any, profiles: dict[str, Profile]) -> None:
 def _node_types(axes: Any, profiles: dict[str, Profile]) -> None:
     names = list(profiles["graph"].node_types)[:20]
     width = 0.8 / len(profiles)
-    for number, (label, one) in enumerate(profiles.items()):
-        shares = [one.node_types.get(name, 0) / max(one.nodes, 1) for name in names]
+    for number, (label, entry) in enumerate(profiles.items()):
+        shares = [entry.node_types.get(name, 0) / max(entry.nodes, 1) for name in names]
         axes.barh(np.arange(len(names)) + number * width, shares, width, label=label)
     axes.set_yticks(np.arange(len(names)) + 0.4 - width / 2, [name[:30] for name in names])
     axes.invert_yaxis()

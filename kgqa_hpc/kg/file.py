@@ -124,15 +124,15 @@ def _write_properties(group: h5py.Group, rows: int, columns: Properties) -> None
 
 
 def _read_properties(group: h5py.Group) -> dict[str, pa.Array]:
-    found: dict[str, pa.Array] = {}
+    columns: dict[str, pa.Array] = {}
     for _, member in sorted(group.items()):
         absent = member["present"][:] == 0
         kind = str(member.attrs["type"])
         values = _read_texts(member) if kind == "text" else member["values"][:]
-        found[str(member.attrs["name"])] = pa.array(
+        columns[str(member.attrs["name"])] = pa.array(
             values.astype(bool) if kind == "boolean" else values, TYPES[kind], mask=absent
         )
-    return found
+    return columns
 
 
 def _write_array(group: h5py.Group, name: str, values: npt.NDArray[Any]) -> None:

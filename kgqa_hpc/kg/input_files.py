@@ -1,7 +1,8 @@
 """The files a run's graph was read from, by content: RUN/graph_files.json.
 
-`kgqa import` writes it; whoever adds to the run looks whether a file was edited since. One that is gone, or that this
-user may not read, does not matter: the run has its own graph in kg.h5. docs/format.md, section 4.
+`kgqa import` writes it; a command that adds to the run checks whether a file was edited since. A file that is
+gone, or that this user may not read, does not matter: the run has its own graph in kg.h5. docs/format.md,
+section 4.
 """
 
 from __future__ import annotations
@@ -25,35 +26,35 @@ Contents = dict[str, dict[str, Any]]  # by name: sha256, bytes, mtime_ns
 
 def graph_files(config: GraphConfig) -> dict[str, Path]:
     """The files that a configuration names, and those directly in folders that it names, by a name of their own."""
-    found: dict[str, Path] = {}
+    by_name: dict[str, Path] = {}
     for key in (*type(config).paths, "hydrate"):
         for path in listed(getattr(config, key, None)):
             inside = sorted(path.iterdir()) if path.is_dir() else [path]
-            for file in (each for each in inside if each.is_file()):
+            for file in (entry for entry in inside if entry.is_file()):
                 name = str(file.relative_to(path.parent))
                 names = chain((name, f"{name} ({key})"), (f"{name} ({key} {n})" for n in count(3)))
-                found[next(each for each in names if each not in found)] = file
-    return found
+                by_name[next(entry for entry in names if entry not in by_name)] = file
+    return by_name
 
 
 def contents(files: dict[str, Path]) -> Contents:
-    """What each file holds now. Raises InputError for one that cannot be read."""
-    found = {}
+    """Digest of each file's present content. Raises InputError for an unreadable file."""
+    digests = {}
     for name, path in files.items():
         try:
-            found[name] = _content(path)
+            digests[name] = _content(path)
         except OSError as problem:
             raise InputError(f"{path}: cannot be read: {problem.strerror}", "check the path") from None
-    return found
+    return digests
 
 
-def record(run: RunFolder, found: Contents) -> None:
-    """Remember what the graph of a run was read from. Raises DiskFull, StoreError."""
-    write_document(run.graph_files, {"format": f"kgqa-{KIND}", "version": 1, "files": found})
+def record(run: RunFolder, digests: Contents) -> None:
+    """Write the digests of the files that the graph was read from. Raises DiskFull, StoreError."""
+    write_document(run.graph_files, {"format": f"kgqa-{KIND}", "version": 1, "files": digests})
 
 
 def recorded(run: RunFolder) -> Contents:
-    """What `record` wrote; nothing for runs of versions that did not.
+    """The digests that `record` wrote; empty for runs of older versions.
 
     Raises CorruptFile, StoreError.
     """
@@ -69,7 +70,7 @@ def recorded(run: RunFolder) -> Contents:
 
 
 def edited(run: RunFolder, config: GraphConfig | None) -> list[Path]:
-    """The files whose content is not what was read any more; read only where size or time differ."""
+    """The files whose content has changed since import; a file is read only if its size or time differs."""
     if config is None or not (before := recorded(run)):
         return []
     return [
@@ -77,10 +78,10 @@ def edited(run: RunFolder, config: GraphConfig | None) -> list[Path]:
     ]
 
 
-def require_unchanged(found: Contents, files: dict[str, Path]) -> None:
+def require_unchanged(digests: Contents, files: dict[str, Path]) -> None:
     """Raises InputError when a file was written to since `contents` looked."""
     for name, path in files.items():
-        if _differs(path, found[name]):
+        if _differs(path, digests[name]):
             raise InputError(f"{path}: was changed while it was read", "import again")
 
 

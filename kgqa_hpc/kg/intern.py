@@ -1,4 +1,4 @@
-"""Texts numbered in the order in which they are first met: each id of a graph is kept once.
+"""Number texts in order of first appearance, so that each id of a graph is stored once.
 
 A graph of 100 million edges names its nodes 200 million times. Arrow gives the ids of a batch as one run of
 bytes; compiled code looks each up in an open-addressing table and appends what is new, so that an edge costs
@@ -39,12 +39,12 @@ class Interner:
         return self._count
 
     def numbers(self, values: pa.Array) -> Codes:
-        """The number of each value (large_string, no nulls), int32; new ones are taken in."""
+        """The number of each value (large_string, no nulls), int32; new values are added."""
         return self._take_in(values, pa.array([], pa.large_string()))[0]
 
-    def pairs(self, left: pa.Array, right: pa.Array) -> tuple[Codes, Codes]:
+    def pairs(self, left_texts: pa.Array, right: pa.Array) -> tuple[Codes, Codes]:
         """As `numbers` for two arrays of one length, met alternately: left[0], right[0], left[1] …"""
-        return self._take_in(left, right)
+        return self._take_in(left_texts, right)
 
     def texts(self, start: int = 0) -> pa.Array:
         """The distinct texts from number `start` on, large_string; a copy."""
@@ -53,26 +53,15 @@ class Interner:
         buffers = [None, pa.py_buffer(offsets - offsets[0]), pa.py_buffer(data)]
         return pa.Array.from_buffers(pa.large_string(), self._count - start, buffers)
 
-    def _take_in(self, left: pa.Array, right: pa.Array) -> tuple[Codes, Codes]:
-        raw, more = _raw(left), _raw(right)
-        self._reserve(len(left) + len(right), int(raw[0][-1] - raw[0][0] + more[0][-1] - more[0][0]))
-        state = self._slots, self._offsets, self._bytes
-        columns: list[Any] = []
-        for (offsets, data), rows in ((raw, len(left)), (more, len(right))):
-            hashed, codes = np.empty(rows, np.uint64), np.empty(rows, np.int32)
-            _hash_all(offsets, data, self._seed, hashed)
-            _find_all(offsets, data, hashed, *state, codes)
-            columns += [offsets, data, hashed, codes]
-        self._count = _take_in_rest(*columns, *state, self._hashes, self._count)
-        return columns[3], columns[7]
-
-    def _reserve(self, texts: int, size: int) -> None:
+    def _take_in(self, left_texts: pa.Array, right: pa.Array) -> tuple[Codes, Codes]:
+        raw, more = _raw(left_texts), _raw(right)
+        texts = len(left_texts) + len(right)
         need = self._count + texts
         if need > len(self._hashes):
             capacity = max(need, 2 * len(self._hashes))
             self._hashes = _grown(self._hashes, capacity)
             self._offsets = _grown(self._offsets, capacity + 1)
-        need = int(self._offsets[self._count]) + size
+        need = int(self._offsets[self._count]) + int(raw[0][-1] - raw[0][0] + more[0][-1] - more[0][0])
         if need > len(self._bytes):
             self._bytes = _grown(self._bytes, max(need, len(self._bytes) * 3 // 2))
         slots = len(self._slots)
@@ -81,17 +70,26 @@ class Interner:
         if slots > len(self._slots):
             self._slots = np.zeros(slots, np.uint64)
             _place(self._slots, self._hashes, self._count)
+        state = self._slots, self._offsets, self._bytes
+        columns: list[Any] = []
+        for (offsets, data), rows in ((raw, len(left_texts)), (more, len(right))):
+            hashed, codes = np.empty(rows, np.uint64), np.empty(rows, np.int32)
+            _hash_all(offsets, data, self._seed, hashed)
+            _find_all(offsets, data, hashed, *state, codes)
+            columns += [offsets, data, hashed, codes]
+        self._count = _take_in_rest(*columns, *state, self._hashes, self._count)
+        return columns[3], columns[7]
 
 
 def _raw(values: pa.Array) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.uint8]]:
     """Offsets int64 (n+1,) and their bytes, read-only in any case: to numba writable arrays are another type."""
     _, offsets, data = values.buffers()
-    places, letters = np.zeros(1, np.int64), np.empty(0, np.uint8)
+    positions, letters = np.zeros(1, np.int64), np.empty(0, np.uint8)
     if offsets is not None and len(values):
-        places = np.frombuffer(offsets, np.int64)[values.offset : values.offset + len(values) + 1]
+        positions = np.frombuffer(offsets, np.int64)[values.offset : values.offset + len(values) + 1]
         letters = np.frombuffer(data, np.uint8) if data is not None else letters
-    places.flags.writeable = letters.flags.writeable = False
-    return places, letters
+    positions.flags.writeable = letters.flags.writeable = False
+    return positions, letters
 
 
 def _grown(array: npt.NDArray[Any], size: int) -> npt.NDArray[Any]:
@@ -117,46 +115,46 @@ def _hash_all(offsets, data, seed, hashed):
 
 
 @kernel
-def _find_all(offsets, data, hashed, slots, known, texts, codes):
-    """The number of each text that stands in its first slot; -1 for all others."""
+def _find_all(offsets, data, hashed, slots, offsets_of, texts, codes):
+    """The number of each text found in its first slot; -1 for texts that need a longer search."""
     mask = np.uint64(len(slots) - 1)
     for i in range(len(codes)):
         entry = slots[hashed[i] & mask]
         fits = entry != 0 and (entry ^ hashed[i]) >> np.uint64(32) == 0
         codes[i] = np.int32(entry & _LOW) - 1 if fits else -1
     for i in range(len(codes)):
-        if codes[i] >= 0 and not _same(data, offsets[i], offsets[i + 1], texts, known, codes[i]):
+        if codes[i] >= 0 and not _same(data, offsets[i], offsets[i + 1], texts, offsets_of, codes[i]):
             codes[i] = -1
 
 
 @helper
-def _same(data, begin, end, texts, known, code):
-    first = known[code]
-    if known[code + 1] - first != end - begin:
+def _same(data, begin, end, texts, offsets_of, code):
+    start = offsets_of[code]
+    if offsets_of[code + 1] - start != end - begin:
         return False
     for i in range(end - begin):  # noqa: SIM110 - compiled
-        if texts[first + i] != data[begin + i]:
+        if texts[start + i] != data[begin + i]:
             return False
     return True
 
 
 @helper
-def _number(data, begin, end, code, slots, known, texts, hashes, count):
+def _number(data, begin, end, code, slots, offsets_of, texts, hashes, count):
     """The number of data[begin:end]; equal to `count` when it is new, and then it has been written."""
     mask = np.uint64(len(slots) - 1)
     at = code & mask
     while slots[at] != 0:
         if (slots[at] ^ code) >> np.uint64(32) == 0:
             number = np.int32(slots[at] & _LOW) - 1
-            if _same(data, begin, end, texts, known, number):
+            if _same(data, begin, end, texts, offsets_of, number):
                 return number
         at = (at + np.uint64(1)) & mask
     slots[at] = (code & ~_LOW) | np.uint64(count + 1)
     hashes[count] = code
-    first = known[count]
+    start = offsets_of[count]
     for i in range(end - begin):
-        texts[first + i] = data[begin + i]
-    known[count + 1] = first + end - begin
+        texts[start + i] = data[begin + i]
+    offsets_of[count + 1] = start + end - begin
     return count
 
 
@@ -171,7 +169,7 @@ def _take_in_rest(
     more_hashed,
     more,
     slots,
-    known,
+    offsets_of,
     texts,
     hashes,
     count,
@@ -180,12 +178,12 @@ def _take_in_rest(
     for i in range(len(codes)):
         if codes[i] < 0:
             codes[i] = _number(
-                data, offsets[i], offsets[i + 1], hashed[i], slots, known, texts, hashes, count
+                data, offsets[i], offsets[i + 1], hashed[i], slots, offsets_of, texts, hashes, count
             )
             count = max(count, codes[i] + 1)
         if i < len(more) and more[i] < 0:
             begin, end = more_offsets[i], more_offsets[i + 1]
-            more[i] = _number(more_data, begin, end, more_hashed[i], slots, known, texts, hashes, count)
+            more[i] = _number(more_data, begin, end, more_hashed[i], slots, offsets_of, texts, hashes, count)
             count = max(count, more[i] + 1)
     return count
 

@@ -19,8 +19,8 @@ _PIECE = 1 << 20
 _BLANKS = re.compile(r"[ \t\r\n]*")
 
 
-def json_members(path: Path, wanted: Collection[str]) -> Iterator[tuple[str, int, dict[str, Any]]]:
-    """The items of the arrays named in `wanted` of one object: name, line, item; other members are skipped.
+def json_members(path: Path, members: Collection[str]) -> Iterator[tuple[str, int, dict[str, Any]]]:
+    """The items of the arrays named in `members` of one object: name, line, item; other members are skipped.
 
     Raises GraphFormatError with the line where the text stops being such a document.
     """
@@ -29,7 +29,7 @@ def json_members(path: Path, wanted: Collection[str]) -> Iterator[tuple[str, int
     while window.peek() != "}":
         name = window.value()
         window.expect(":")
-        if name not in wanted:
+        if name not in members:
             window.value()
         else:
             yield from ((name, line, item) for line, item in _items(window))
@@ -94,9 +94,9 @@ class _Window:
             self._advance(end)
             return value
 
-    def malformed(self, what: str) -> GraphFormatError:
+    def malformed(self, reason: str) -> GraphFormatError:
         return GraphFormatError(
-            f"{self._path.name} line {self.line:,}: not the expected JSON: {what}", "export it again"
+            f"{self._path.name} line {self.line:,}: not the expected JSON: {reason}", "export it again"
         )
 
     def _advance(self, end: int) -> None:
@@ -106,15 +106,15 @@ class _Window:
     def _more(self) -> bool:
         if self._ended:
             return False
-        rest = self._text[self._at :]
-        if len(rest) > LINE_LIMIT:
+        unread = self._text[self._at :]
+        if len(unread) > LINE_LIMIT:
             raise self.malformed(f"a value of more than {LINE_LIMIT:,} letters")
         try:
             # Twice as much each time, so that a long value is parsed from its beginning only a few times.
-            piece = self._file.read(max(_PIECE, len(rest)))
+            piece = self._file.read(max(_PIECE, len(unread)))
         except UnicodeDecodeError:
             refuse_other_encodings(self._path)
             raise
         self._ended = not piece
-        self._text, self._at = rest + piece, 0
+        self._text, self._at = unread + piece, 0
         return bool(piece)

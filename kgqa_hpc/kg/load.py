@@ -36,7 +36,7 @@ def load_graph(config: GraphConfig) -> KnowledgeGraph:
 
 
 def tables_folder(config: GraphConfig) -> Path | None:
-    """Where the tables beside a graph's own file lie: its folder."""
+    """The folder of the graph's own file, which also holds its tables."""
     path = getattr(config, "path", None)
     if path is None:
         return None

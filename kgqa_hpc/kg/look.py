@@ -1,4 +1,4 @@
-"""What a graph looks like: its figures, a node with its neighbourhood, nodes found by their names, as data and as text.
+"""Describe a graph as data and as text: statistics, the neighbourhood of a node, nodes with a given name.
 
 Foreign texts are shown on one line.
 """
@@ -30,12 +30,13 @@ def stats(graph: KnowledgeGraph) -> dict[str, Any]:
     degrees = np.diff(indptr)
     _, sizes = connectivity.component_sizes(indptr, indices)
     pairs = graph.edge_source.astype(np.int64) << 32 | graph.edge_target
+    order = np.lexsort((graph.edge_type, pairs))
     return {
         "nodes": graph.num_nodes,
         "edges": graph.num_edges,
         "node_types": _counts(graph.node_type, graph.node_types),
         "edge_types": _counts(graph.edge_type, graph.edge_types),
-        "distinct_edges": _distinct_edges(pairs, graph.edge_type),
+        "distinct_edges": int((first_of_runs(pairs[order]) | first_of_runs(graph.edge_type[order])).sum()),
         "directed_pairs": len(np.unique(pairs)),
         "simple_edges": len(indices) // 2,
         "self_loops": int((graph.edge_source == graph.edge_target).sum()),
@@ -54,11 +55,6 @@ def _counts(codes: npt.NDArray[np.int32], names: tuple[str, ...]) -> dict[str, i
     return {names[code]: int(counts[code]) for code in np.argsort(-counts, kind="stable") if counts[code]}
 
 
-def _distinct_edges(pairs: npt.NDArray[np.int64], types: npt.NDArray[np.int32]) -> int:
-    order = np.lexsort((types, pairs))
-    return int((first_of_runs(pairs[order]) | first_of_runs(types[order])).sum())
-
-
 def _degrees(degrees: npt.NDArray[np.int64]) -> dict[str, Any]:
     """Figures of the simple undirected graph; `histogram`: number of nodes by degree, in powers of two."""
     bins = np.append(0, 2 ** np.arange(0, 33))
@@ -74,9 +70,9 @@ def _degrees(degrees: npt.NDArray[np.int64]) -> dict[str, Any]:
 def _relations(graph: KnowledgeGraph) -> list[dict[str, Any]]:
     """Edges by type of source, of edge and of target; the most frequent first."""
     sizes = len(graph.node_types), len(graph.edge_types)
-    left = graph.node_type[graph.edge_source].astype(np.int64)
-    key = (left * sizes[1] + graph.edge_type) * sizes[0] + graph.node_type[graph.edge_target]
-    found, counts = np.unique(key, return_counts=True)
+    source_types = graph.node_type[graph.edge_source].astype(np.int64)
+    key = (source_types * sizes[1] + graph.edge_type) * sizes[0] + graph.node_type[graph.edge_target]
+    distinct, counts = np.unique(key, return_counts=True)
     order = np.argsort(-counts, kind="stable")
     return [
         {
@@ -85,27 +81,27 @@ def _relations(graph: KnowledgeGraph) -> list[dict[str, Any]]:
             "target": graph.node_types[kind % sizes[0]],
             "edges": int(count),
         }
-        for kind, count in zip(found[order].tolist(), counts[order], strict=True)
+        for kind, count in zip(distinct[order].tolist(), counts[order], strict=True)
     ]
 
 
-def place_of(graph: KnowledgeGraph, wanted: str) -> int:
+def place_of(graph: KnowledgeGraph, name: str) -> int:
     """The node with this id, else the only one of this name (case ignored).
 
     Raises InputError when there is none, or when several have the name, with their ids.
     """
-    hits = np.flatnonzero(graph.node_ids == wanted)
+    hits = np.flatnonzero(graph.node_ids == name)
     if len(hits):
         return int(hits[0])
     names = pc.utf8_lower(pa.array(graph.names, pa.large_string()))
-    hits = np.flatnonzero(pc.equal(names, wanted.lower()).to_numpy(zero_copy_only=False))
+    hits = np.flatnonzero(pc.equal(names, name.lower()).to_numpy(zero_copy_only=False))
     if len(hits) == 1:
         return int(hits[0])
     if len(hits):
         ids = ", ".join(map(str, graph.node_ids[hits[:10]]))
-        raise InputError(f"{len(hits):,} nodes are named {wanted!r}", f"say which by its id: {ids}")
+        raise InputError(f"{len(hits):,} nodes are named {name!r}", f"say which by its id: {ids}")
     raise InputError(
-        f"no node has the id or the name {wanted!r}", "look for parts of names: kgqa kg find RUN TEXT"
+        f"no node has the id or the name {name!r}", "look for parts of names: kgqa kg find RUN TEXT"
     )
 
 
@@ -116,18 +112,18 @@ def neighbourhood(graph: KnowledgeGraph, position: int) -> dict[str, Any]:
     edges = []
     for row in rows.tolist():
         out = graph.edge_source[row] == position
-        other = graph.node(int(graph.edge_target[row] if out else graph.edge_source[row]))
+        neighbour = graph.node(int(graph.edge_target[row] if out else graph.edge_source[row]))
         edges.append(
             {
                 "direction": "out" if out else "in",
                 "type": graph.edge_types[graph.edge_type[row]],
-                "node": other._asdict(),
+                "node": neighbour._asdict(),
                 "properties": _properties(graph.edge_properties, row),
             }
         )
-    others = {edge["node"]["id"] for edge in edges} - {node.id}
+    neighbour_ids = {edge["node"]["id"] for edge in edges} - {node.id}
     properties = _properties(graph.node_properties, position)
-    return {**node._asdict(), "degree": len(others), "properties": properties, "edges": edges}
+    return {**node._asdict(), "degree": len(neighbour_ids), "properties": properties, "edges": edges}
 
 
 def find(graph: KnowledgeGraph, text: str, kind: str | None, limit: int) -> dict[str, Any]:
@@ -153,15 +149,15 @@ def find(graph: KnowledgeGraph, text: str, kind: str | None, limit: int) -> dict
 
 
 def _properties(columns: Mapping[str, pa.Array], row: int) -> dict[str, Any]:
-    found = {name: column[row].as_py() for name, column in columns.items()}
-    return {name: value for name, value in found.items() if value is not None}
+    values = {name: column[row].as_py() for name, column in columns.items()}
+    return {name: value for name, value in values.items() if value is not None}
 
 
 _ROWS = 25
 
 
 def stats_text(document: dict[str, Any]) -> str:
-    """What `look.stats` found; `reduced`, where it is there, beside it."""
+    """The result of `look.stats` as text, with that of the `reduced` graph if given."""
     reduced = document.get("reduced")
     lines = [_figures("graph", document)]
     if reduced:
@@ -181,12 +177,12 @@ def stats_text(document: dict[str, Any]) -> str:
     return "\n".join(lines)
 
 
-def _figures(title: str, found: dict[str, Any]) -> str:
-    degrees, components = found["degrees"], found["components"]
+def _figures(title: str, values: dict[str, Any]) -> str:
+    degrees, components = values["degrees"], values["components"]
     return (
-        f"{title:<8} {found['nodes']:,} nodes ({found['unnamed']:,} unnamed), {found['edges']:,} edges"
-        f" ({found['distinct_edges']:,} distinct, {found['self_loops']:,} loops),"
-        f" {found['simple_edges']:,} simple edges\n"
+        f"{title:<8} {values['nodes']:,} nodes ({values['unnamed']:,} unnamed), {values['edges']:,} edges"
+        f" ({values['distinct_edges']:,} distinct, {values['self_loops']:,} loops),"
+        f" {values['simple_edges']:,} simple edges\n"
         f"{'':<8} degree {degrees['mean']:,} on average, median {degrees['median']:g}, at most "
         f"{degrees['max']:,}"
         f" · {components['number']:,} components, the largest of {components['largest']:,} nodes"
@@ -194,7 +190,7 @@ def _figures(title: str, found: dict[str, Any]) -> str:
 
 
 def node_text(document: dict[str, Any], limit: int) -> str:
-    """What `look.neighbourhood` found, with the first `limit` edges."""
+    """The result of `look.neighbourhood` as text, with the first `limit` edges."""
     lines = [_node(document)]
     for name, value in document["properties"].items():
         lines.append(f"  {one_line(name, 30)}: {one_line(str(value))}")
@@ -214,7 +210,7 @@ def _node(node: dict[str, Any]) -> str:
 
 
 def found_text(document: dict[str, Any]) -> str:
-    """What `look.find` found."""
+    """The result of `look.find` as text."""
     lines = [f"{node['degree']:>9,}  {_node(node)}" for node in document["nodes"]]
     if document["total"] > len(document["nodes"]):
         lines.append(f"… {document['total'] - len(document['nodes']):,} more (-n)")

@@ -1,4 +1,4 @@
-"""What the figures of a graph show, counted once: BioGraphletQA's Figures 3 (degrees), 9 (names), 10 (types).
+"""Histograms of a graph for the report's figures: degrees, names and types (BioGraphletQA, Figures 3, 9, 10).
 
 `kgqa sample` keeps it for the graph as read and for the reduced one in RUN/stats/graph.json.
 """
@@ -62,13 +62,17 @@ def profile(graph: KnowledgeGraph) -> Profile:
     sizes = np.bincount(graph.node_type, minlength=len(graph.node_types))
     lengths = pc.utf8_length(pa.array(graph.names, pa.large_string())).to_numpy()
     order = [code for code in np.argsort(-sizes, kind="stable") if sizes[code]]
-    found = {code: lengths[(graph.node_type == code) & (lengths > 0)] for code in order}
+    by_type = {code: lengths[(graph.node_type == code) & (lengths > 0)] for code in order}
     return Profile(
         graph.num_nodes,
         graph.num_edges,
         dict(zip(degrees.tolist(), nodes.tolist(), strict=True)),
         {graph.node_types[code]: int(sizes[code]) for code in order},
-        {graph.node_types[code]: _lengths(each) for code, each in found.items() if len(each)},
+        {
+            graph.node_types[code]: _lengths(type_lengths)
+            for code, type_lengths in by_type.items()
+            if len(type_lengths)
+        },
     )
 
 
@@ -78,7 +82,7 @@ def dump_profiles(profiles: Profiles) -> bytes:
 
 
 def read_profiles(path: Path) -> Profiles | None:
-    """What `dump_profiles` made; None where the file is not there. Raises InputError when it holds something else."""
+    """Read the file of `dump_profiles`; None if it is missing. Raises InputError if it holds something else."""
     data = read_if_there(path)
     try:
         return None if data is None else _STORED.validate_json(data)
@@ -86,8 +90,8 @@ def read_profiles(path: Path) -> Profiles | None:
         raise InputError(f"{path}: is not what kgqa sample wrote", "remove it") from None
 
 
-def _lengths(found: np.ndarray) -> NameLengths:
-    low, lower, middle, upper, high = np.percentile(found, _QUANTILES).round(1).tolist()
+def _lengths(lengths: np.ndarray) -> NameLengths:
+    low, lower, middle, upper, high = np.percentile(lengths, _QUANTILES).round(1).tolist()
     return NameLengths(
-        len(found), (low, lower, middle, upper, high), int(found.max()), int((found > LONGEST).sum())
+        len(lengths), (low, lower, middle, upper, high), int(lengths.max()), int((lengths > LONGEST).sum())
     )

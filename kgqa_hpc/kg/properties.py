@@ -66,14 +66,14 @@ class Columns:
 
     def finish(self, keep: npt.NDArray[np.bool_] | None) -> dict[str, pa.Array]:
         """Typed columns by name, of the rows where `keep` is true, without those that are null in all rows."""
-        found: dict[str, pa.Array] = {}
+        finished: dict[str, pa.Array] = {}
         for name in list(self._chunks):
             column = typed(_whole(self._chunks.pop(name)))
             if keep is not None:
                 column = column.filter(pa.array(keep))
             if column.null_count < len(column):
-                found[name] = column
-        return found
+                finished[name] = column
+        return finished
 
 
 def _whole(chunks: list[pa.Array]) -> pa.Array:

@@ -1,9 +1,9 @@
-"""From the whole knowledge graph to the part that questions are asked about.
+"""Reduce the whole knowledge graph to the part that questions are asked about.
 
 As published (BioGraphletQA, section 3.1.2): nodes without a name and unwanted edge types go first; then,
 once, the nodes whose degree on the simple undirected graph is too low (little to ask) or too high (the same
-hub in every question). Beyond the published: unwanted node types go with the unnamed, and of what is left
-after the degrees a k-core and the largest component may be taken. What was dropped is counted by its reason.
+hub in every question). Our additions: excluded node types are dropped with the unnamed nodes; after the
+degrees, a k-core and the largest component can be selected. Dropped nodes and edges are counted by reason.
 """
 
 from __future__ import annotations
@@ -41,21 +41,21 @@ class Wanted:
 
     @classmethod
     def of(cls, settings: GraphConfig) -> Wanted:
-        """What a configuration says."""
-        return cls(**{each.name: getattr(settings, each.name) for each in fields(cls)})
+        """The limits of a configuration."""
+        return cls(**{field.name: getattr(settings, field.name) for field in fields(cls)})
 
 
 @dataclass(frozen=True, eq=False)
 class Reduction:
-    """What was kept and what was dropped, and why.
+    """The reduced graph, and counts of the dropped nodes and edges by reason.
 
-    `kept`: int64 (n',), positions of the kept nodes in the graph before. Each dropped node is counted once,
+    `nodes`: int64 (n',), positions of the kept nodes in the graph before. Each dropped node is counted once,
     under the first reason that applied; `excluded_edges` counts typed edges by type, `excluded_nodes` nodes
     by type, `lost_edges` the edges that went with a node.
     """
 
     graph: KnowledgeGraph
-    kept: npt.NDArray[np.int64]
+    nodes: npt.NDArray[np.int64]
     nodes_before: int
     edges_before: int
     unnamed: int
@@ -71,7 +71,7 @@ class Reduction:
 
     def counts(self) -> dict[str, object]:
         """The same as plain data, for reports and file headers; `simple_edges` is the undirected count."""
-        found: dict[str, object] = {
+        counted: dict[str, object] = {
             "nodes_before": self.nodes_before,
             "edges_before": self.edges_before,
             "unnamed_nodes": self.unnamed,
@@ -90,14 +90,14 @@ class Reduction:
             "nodes_outside_k_core": self.outside_k_core,
             "nodes_outside_largest_component": self.outside_component,
         }
-        return found | {name: value for name, value in beyond.items() if value}
+        return counted | {name: value for name, value in beyond.items() if value}
 
     def __str__(self) -> str:
         excluded, types = sum(self.excluded_edges.values()), sum(self.excluded_nodes.values())
         low, high = self.min_degree, self.max_degree
         beyond = "".join(
-            f" - {count:,} {what}"
-            for count, what in (
+            f" - {count:,} {reason}"
+            for count, reason in (
                 (self.outside_k_core, "outside the k-core"),
                 (self.outside_component, "outside the largest component"),
             )
@@ -131,14 +131,14 @@ class AnswerGraph:
 
     @classmethod
     def of(cls, graph: KnowledgeGraph, reduction: Reduction) -> AnswerGraph:
-        """From the imported graph and what it was reduced to."""
+        """Build it from the imported graph and its reduction."""
         unwanted = [code for code, name in enumerate(graph.edge_types) if name in reduction.excluded_edges]
         named = _named(graph)
         whole = graph.with_edges(~np.isin(graph.edge_type, unwanted)).subgraph(named)
-        return cls(whole, (np.cumsum(named) - 1)[reduction.kept], not named.all())
+        return cls(whole, (np.cumsum(named) - 1)[reduction.nodes], not named.all())
 
 
-def reduce_to(graph: KnowledgeGraph, wanted: Wanted) -> Reduction:
+def reduce_to(graph: KnowledgeGraph, limits: Wanted) -> Reduction:
     """The wanted part of a graph; the order of nodes and edges is preserved.
 
     Degrees are counted once, on the simple undirected graph (no self-loops, no parallel edges) of the named
@@ -148,18 +148,18 @@ def reduce_to(graph: KnowledgeGraph, wanted: Wanted) -> Reduction:
     Raises EmptyGraphError when no node or no edge between two nodes is left, InputError for an edge type or a
     node type that the graph does not have.
     """
-    unwanted = _of_types("exclude_edge_types", wanted.exclude_edge_types, graph.edge_type, graph.edge_types)
-    typed = _wanted_types(graph, wanted)
+    unwanted = _of_types("exclude_edge_types", limits.exclude_edge_types, graph.edge_type, graph.edge_types)
+    typed = _wanted_types(graph, limits)
     named = _named(graph)
-    first = typed & named
-    clean = graph.with_edges(~unwanted).subgraph(first)
+    usable = typed & named
+    clean = graph.with_edges(~unwanted).subgraph(usable)
     # Not clean.degrees(), which would keep its rows in memory.
     degrees = np.diff(simple_csr(clean.num_nodes, clean.edge_source, clean.edge_target)[0])
-    below, above = degrees < wanted.min_degree, degrees > wanted.max_degree
+    below, above = degrees < limits.min_degree, degrees > limits.max_degree
     keep = ~(below | above)
     if not keep.any():
-        raise _nothing_left(clean, degrees, wanted.min_degree, wanted.max_degree)
-    reduced, places, core, component = _connected(clean.subgraph(keep), wanted)
+        raise _nothing_left(clean, degrees, limits.min_degree, limits.max_degree)
+    reduced, origins, core, component = _connected(clean.subgraph(keep), limits)
     if not len(reduced.csr()[1]):
         raise EmptyGraphError(
             f"the reduced graph has {reduced.num_nodes:,} nodes and no edge between two of them",
@@ -167,14 +167,14 @@ def reduce_to(graph: KnowledgeGraph, wanted: Wanted) -> Reduction:
         )
     return Reduction(
         graph=reduced,
-        kept=np.flatnonzero(first)[keep][places],
+        nodes=np.flatnonzero(usable)[keep][origins],
         nodes_before=graph.num_nodes,
         edges_before=graph.num_edges,
         unnamed=int((typed & ~named).sum()),
         below=int(below.sum()),
         above=int(above.sum()),
-        min_degree=wanted.min_degree,
-        max_degree=wanted.max_degree,
+        min_degree=limits.min_degree,
+        max_degree=limits.max_degree,
         lost_edges=graph.num_edges - int(unwanted.sum()) - reduced.num_edges,
         excluded_edges=_by_type(graph.edge_type[unwanted], graph.edge_types),
         excluded_nodes=_by_type(graph.node_type[~typed], graph.node_types),
@@ -184,41 +184,43 @@ def reduce_to(graph: KnowledgeGraph, wanted: Wanted) -> Reduction:
 
 
 def _connected(
-    graph: KnowledgeGraph, wanted: Wanted
+    graph: KnowledgeGraph, limits: Wanted
 ) -> tuple[KnowledgeGraph, npt.NDArray[np.int64], int, int]:
     """The k-core and then its largest component, where the nodes stood, and how many went with each."""
     from kgqa_hpc.kg import connectivity
 
-    places = np.arange(graph.num_nodes)
+    origins = np.arange(graph.num_nodes)
     lost = [0, 0]
-    if wanted.k_core is not None:
-        keep = connectivity.k_core(*graph.csr(), wanted.k_core)
-        graph, places, lost[0] = graph.subgraph(keep), places[keep], int((~keep).sum())
+    if limits.k_core is not None:
+        keep = connectivity.k_core(*graph.csr(), limits.k_core)
+        graph, origins, lost[0] = graph.subgraph(keep), origins[keep], int((~keep).sum())
         if not graph.num_nodes:
-            raise EmptyGraphError(f"the reduced graph has no {wanted.k_core}-core", "lower graph.k_core")
-    if wanted.largest_component:
+            raise EmptyGraphError(f"the reduced graph has no {limits.k_core}-core", "lower graph.k_core")
+    if limits.largest_component:
         keep = connectivity.largest_component(*graph.csr())
-        graph, places, lost[1] = graph.subgraph(keep), places[keep], int((~keep).sum())
-    return graph, places, lost[0], lost[1]
+        graph, origins, lost[1] = graph.subgraph(keep), origins[keep], int((~keep).sum())
+    return graph, origins, lost[0], lost[1]
 
 
-def _wanted_types(graph: KnowledgeGraph, wanted: Wanted) -> Mask:
-    unwanted = wanted.exclude_node_types or ()
+def _wanted_types(graph: KnowledgeGraph, limits: Wanted) -> Mask:
+    unwanted = limits.exclude_node_types or ()
     keep = ~_of_types("exclude_node_types", unwanted, graph.node_type, graph.node_types)
-    if wanted.node_types is not None:
-        keep &= _of_types("node_types", wanted.node_types, graph.node_type, graph.node_types)
+    if limits.node_types is not None:
+        keep &= _of_types("node_types", limits.node_types, graph.node_type, graph.node_types)
     return keep
 
 
-def _of_types(key: str, types: Collection[str], codes: npt.NDArray[np.int32], known: tuple[str, ...]) -> Mask:
+def _of_types(
+    key: str, types: Collection[str], codes: npt.NDArray[np.int32], type_names: tuple[str, ...]
+) -> Mask:
     """Which codes are of the types. Raises InputError for one that is not known."""
-    what = "edge" if "edge" in key else "node"
-    if unknown := [name for name in types if name not in known]:
+    element = "edge" if "edge" in key else "node"
+    if unknown := [name for name in types if name not in type_names]:
         raise InputError(
-            f"{key}: the graph has no {what} type {unknown[0]!r}{did_you_mean(unknown[0], known)}",
-            f"its {what} types: {', '.join(sorted(known)[:20])}",
+            f"{key}: the graph has no {element} type {unknown[0]!r}{did_you_mean(unknown[0], type_names)}",
+            f"its {element} types: {', '.join(sorted(type_names)[:20])}",
         )
-    return np.isin(codes, [code for code, name in enumerate(known) if name in types])
+    return np.isin(codes, [code for code, name in enumerate(type_names) if name in types])
 
 
 def _by_type(codes: npt.NDArray[np.int32], names: tuple[str, ...]) -> dict[str, int]:

@@ -86,12 +86,12 @@ class RelationIndex:
 
     def between_rows(self, nodes: npt.NDArray[np.int32]) -> Iterator[tuple[Relation, ...]]:
         """`between` for every row of an int (N, k) array."""
-        left, right = _pairs_of(nodes.shape[1])
+        first_column, right = _pairs_of(nodes.shape[1])
         for start in range(0, len(nodes), _ROWS):
-            yield from self._chunk(nodes[start : start + _ROWS].astype(np.int64), left, right)
+            yield from self._chunk(nodes[start : start + _ROWS].astype(np.int64), first_column, right)
 
-    def _chunk(self, nodes: Int64, left: Int64, right: Int64) -> Iterator[tuple[Relation, ...]]:
-        a, b = nodes[:, left], nodes[:, right]
+    def _chunk(self, nodes: Int64, first_column: Int64, right: Int64) -> Iterator[tuple[Relation, ...]]:
+        a, b = nodes[:, first_column], nodes[:, right]
         keys = np.minimum(a, b) << 32 | np.maximum(a, b)
         at = self.pairs.searchsorted(keys)
         hit = self.pairs[at] == keys
@@ -108,23 +108,23 @@ class RelationIndex:
         for position, (shape_code, edge_code) in enumerate(
             zip(*np.divmod(kinds, 2 * len(self.types)), strict=True)
         ):
-            i, j = int(left[shape_code // 2]), int(right[shape_code // 2])
+            i, j = int(first_column[shape_code // 2]), int(right[shape_code // 2])
             low, high = (j, i) if shape_code % 2 else (i, j)
             relations[position] = _relation(low, high, int(edge_code) & 1, self.types[edge_code >> 1])
         flat = relations[kind].tolist()
         ends = np.cumsum(np.bincount(row, weights=count, minlength=len(nodes))).astype(np.int64)
-        first = 0
+        row_start = 0
         for last in ends.tolist():
-            yield tuple(flat[first:last])
-            first = last
+            yield tuple(flat[row_start:last])
+            row_start = last
 
 
 def first_of_runs(values: npt.NDArray[np.integer]) -> npt.NDArray[np.bool_]:
-    """Where a value differs from the one before; of sorted values the distinct ones."""
+    """Mask of the values that differ from their predecessor; for sorted values, of the distinct values."""
     # Five times faster than np.unique, which hashes.
-    first = np.ones(len(values), dtype=bool)
-    np.not_equal(values[1:], values[:-1], out=first[1:])
-    return first
+    is_first = np.ones(len(values), dtype=bool)
+    np.not_equal(values[1:], values[:-1], out=is_first[1:])
+    return is_first
 
 
 @lru_cache(maxsize=65_536)
@@ -135,5 +135,5 @@ def _relation(low: int, high: int, reverse: int, kind: str) -> Relation:
 
 @cache
 def _pairs_of(size: int) -> tuple[Int64, Int64]:
-    left, right = np.triu_indices(size, 1)
-    return left, right
+    first_column, right = np.triu_indices(size, 1)
+    return first_column, right

@@ -45,7 +45,7 @@ class Buffer:
         self._hand_on(self._edges, self.assembly.edges)
 
     def _hand_on(self, rows: list[_Row], take: Callable[..., None]) -> None:
-        columns = [self._column(rows, [row[place] for row in rows]) for place in range(3)]
+        columns = [self._column(rows, [row[field] for row in rows]) for field in range(3)]
         names = dict.fromkeys(name for row in rows for name in row[4])
         properties = {name: self._column(rows, [cell(row[4].get(name)) for row in rows]) for name in names}
         # Eight bytes a row for its line, instead of the rows themselves.
@@ -54,7 +54,7 @@ class Buffer:
         rows.clear()
 
     def _column(self, rows: list[_Row], texts: list[Any]) -> pa.Array:
-        """Raises GraphFormatError with the line for what is not a text, as JSON of others may hold it."""
+        """Arrow strings of the values. Raises GraphFormatError with the line for a value that is not text."""
         try:
             column = pa.array(texts, pa.large_string())
         except (TypeError, ValueError):
@@ -77,21 +77,21 @@ def _is_text(value: Any) -> bool:
     return True
 
 
-def members(item: Mapping[str, Any], wanted: Iterable[str]) -> dict[str, Any]:
-    """Those of the members of a JSON object that are wanted and there."""
-    return {name: item[name] for name in wanted if item.get(name) is not None}
+def members(item: Mapping[str, Any], names: Iterable[str]) -> dict[str, Any]:
+    """The members of a JSON object that `names` lists and that exist."""
+    return {name: item[name] for name in names if item.get(name) is not None}
 
 
 def first_of(item: Mapping[str, Any], names: Iterable[str]) -> str:
     """The first of some members that is there; "Null", as some exports write, is nothing."""
-    found = (item.get(name) for name in names)
-    return next((str(value) for value in found if value and value != "Null"), "")
+    values = (item.get(name) for name in names)
+    return next((str(value) for value in values if value and value != "Null"), "")
 
 
 def cell(value: Any) -> str:
     """A JSON value as the cell of a column: a text as it is, the items of a list between bars, all else as JSON."""
     if isinstance(value, str):
         return value
-    if isinstance(value, list) and not any(isinstance(each, list | dict) for each in value):
+    if isinstance(value, list) and not any(isinstance(member, list | dict) for member in value):
         return "|".join(map(cell, value))
     return "" if value is None else json.dumps(value, ensure_ascii=False)

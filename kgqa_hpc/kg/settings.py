@@ -11,7 +11,6 @@ from pathlib import Path
 from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import (
-    BaseModel,
     Field,
     PlainValidator,
     SerializeAsAny,
@@ -63,8 +62,8 @@ class GraphConfig(Settings):
     @classmethod
     def with_paths(cls, data: Mapping[str, Any], base: Path) -> dict[str, Any]:
         hydrate = data.get("hydrate")
-        own = {"hydrate": str((base / hydrate).resolve())} if isinstance(hydrate, str) else {}
-        return {**super().with_paths(data, base), **own}
+        resolved = {"hydrate": str((base / hydrate).resolve())} if isinstance(hydrate, str) else {}
+        return {**super().with_paths(data, base), **resolved}
 
     @model_validator(mode="after")
     def _degrees(self) -> GraphConfig:
@@ -88,7 +87,7 @@ def model_of(source: str) -> type[SourceSettings]:
 def graph_config(value: object, base: Path | None = None) -> GraphConfig:
     """Check plain data against the model of its source. Relative paths start in `base`.
 
-    Raises ValidationError; a key nobody knows is told with the nearest known one.
+    Raises ValidationError; for an unknown key with the nearest known key.
     """
     if isinstance(value, GraphConfig):
         value = value.model_dump()
@@ -104,7 +103,18 @@ def graph_config(value: object, base: Path | None = None) -> GraphConfig:
     try:
         return model.model_validate(value, context={"base": base})
     except ValidationError as problem:
-        raise _errors(_told(problem, model, source)) from None
+        # Reword the problems of pydantic: an unknown key with the nearest known key, missing keys
+        # together
+        missing: list[str] = []
+        problems: list[_Error] = []
+        for entry in problems_of(problem):
+            if entry.type == "missing":
+                missing.append(str(entry.key[-1]))
+            else:
+                problems.append((entry.key, sentence(model, entry), entry.value))
+        if missing:
+            problems.append(((), f"source {source} needs {' and '.join(missing)}", source))
+        raise _errors(problems) from None
 
 
 _Error = tuple[tuple[Any, ...], str, object]  # place, text, input
@@ -117,23 +127,11 @@ def _in_context(value: object, info: ValidationInfo) -> GraphConfig:
 GraphSection = Annotated[SerializeAsAny[GraphConfig], PlainValidator(_in_context)]
 
 
-def _told(problem: ValidationError, model: type[BaseModel], source: str) -> list[_Error]:
-    """What pydantic found, in our words: unknown keys with the nearest known one, missing ones together."""
-    missing: list[str] = []
-    found: list[_Error] = []
-    for one in problems_of(problem):
-        if one.type == "missing":
-            missing.append(str(one.key[-1]))
-        else:
-            found.append((one.key, sentence(model, one), one.value))
-    if missing:
-        found.append(((), f"source {source} needs {' and '.join(missing)}", source))
-    return found
-
-
-def _errors(found: list[_Error]) -> ValidationError:
+def _errors(problems: list[_Error]) -> ValidationError:
     details = [
-        InitErrorDetails(type=PydanticCustomError("graph", "{text}", {"text": text}), loc=place, input=value)
-        for place, text, value in found
+        InitErrorDetails(
+            type=PydanticCustomError("graph", "{text}", {"text": text}), loc=location, input=value
+        )
+        for location, text, value in problems
     ]
     return ValidationError.from_exception_data("graph", details)

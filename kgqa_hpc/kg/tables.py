@@ -21,7 +21,7 @@ from kgqa_hpc.registry import did_you_mean
 
 @dataclass(frozen=True)
 class Rows:
-    """Some rows of a file: the columns that were asked for, and further ones as properties.
+    """Rows of a file: the requested columns, and further columns as properties.
 
     `line_of` gives the line of a row; it does not keep the columns in memory.
     """
@@ -40,47 +40,50 @@ class Rows:
     def where(self, keep: pa.Array) -> Rows:
         """The rows where a boolean array is true."""
         columns, properties = (
-            {name: values.filter(keep) for name, values in each.items()}
-            for each in (self.columns, self.properties)
+            {name: values.filter(keep) for name, values in mapping.items()}
+            for mapping in (self.columns, self.properties)
         )
-        lines, places = self.line_of, np.flatnonzero(keep.to_numpy(zero_copy_only=False)).astype(np.int32)
-        return Rows(self.file, columns, lambda row: lines(int(places[row])), properties)
+        lines, row_numbers = (
+            self.line_of,
+            np.flatnonzero(keep.to_numpy(zero_copy_only=False)).astype(np.int32),
+        )
+        return Rows(self.file, columns, lambda row: lines(int(row_numbers[row])), properties)
 
 
 def rows_of(
-    file: DelimitedFile, names: Sequence[str], wanted: Sequence[str], *, header: bool
+    file: DelimitedFile, names: Sequence[str], selected: Sequence[str], *, header: bool
 ) -> Iterator[Rows]:
     """The wanted columns, batch by batch; arguments and errors as in `DelimitedFile.batches`."""
-    for first, columns in file.batches(names, wanted, header=header):
-        yield Rows(file.file, columns, partial(file.line_of, first=first, header=header))
+    for offset, columns in file.batches(names, selected, header=header):
+        yield Rows(file.file, columns, partial(file.line_of, offset=offset, header=header))
 
 
 def read_table(
     path: Path,
     dialect: Dialect,
-    wanted: Sequence[str],
+    required: Sequence[str],
     *,
     optional: Sequence[str] = (),
     properties: Sequence[str] | None = (),
 ) -> Iterator[Rows]:
-    """The columns `wanted` and `optional` (empty where the file lacks them) of a file with a header.
+    """The columns `required` and `optional` (empty where the file lacks them) of a file with a header.
 
     `properties`: further columns to give; None for all. Of columns with one name the first counts.
     Raises GraphFormatError with file and line.
     """
     file = DelimitedFile.open(path, dialect)
-    names = header_names(file, wanted)
+    names = header_names(file, required)
     lacking = [name for name in optional if name not in names]
-    present = [*wanted, *(name for name in optional if name in names)]
-    rest = [
+    present = [*required, *(name for name in optional if name in names)]
+    further = [
         name
         for name in dict.fromkeys(names)
         if name and name not in present and (properties is None or name in properties)
     ]
-    for rows in rows_of(file, unique(names), [*present, *rest], header=True):
+    for rows in rows_of(file, unique(names), [*present, *further], header=True):
         columns = {name: rows[name] for name in present}
         columns |= {name: constant("", len(rows)) for name in lacking}
-        yield replace(rows, columns=columns, properties={name: rows[name] for name in rest})
+        yield replace(rows, columns=columns, properties={name: rows[name] for name in further})
 
 
 def constant(value: str, size: int) -> pa.Array:
@@ -89,63 +92,65 @@ def constant(value: str, size: int) -> pa.Array:
 
 
 def unique(names: Sequence[str]) -> list[str]:
-    """The names with those that came before, and empty ones, made different by their position."""
+    """The names; a repeated or empty name is prefixed with its position."""
     seen: set[str] = set()
-    found = []
+    distinct = []
     for position, name in enumerate(names):
-        found.append(name if name and name not in seen else f"{position}:{name}")
+        distinct.append(name if name and name not in seen else f"{position}:{name}")
         seen.add(name)
-    return found
+    return distinct
 
 
-def header_names(file: DelimitedFile, wanted: Sequence[str]) -> list[str]:
-    """The stripped names of the columns; each of `wanted` is there once. Raises GraphFormatError."""
-    names = [name.strip() for name in file.first.fields]
-    where = f"{file.file} line {file.first.line:,}"
-    for column in wanted:
+def header_names(file: DelimitedFile, columns: Sequence[str]) -> list[str]:
+    """The stripped names of the columns; each of `columns` is there once. Raises GraphFormatError."""
+    names = [name.strip() for name in file.first_record.fields]
+    position = f"{file.file} line {file.first_record.line:,}"
+    for column in columns:
         if column not in names:
             raise GraphFormatError(
-                f"{where}: column {column!r} is missing{did_you_mean(column, names)}",
-                _header_cure(names, wanted, file.dialect.separator),
+                f"{position}: column {column!r} is missing{did_you_mean(column, names)}",
+                _header_cure(names, columns, file.dialect.separator),
             )
         if Counter(names)[column] > 1:
-            raise GraphFormatError(f"{where}: column {column!r} stands twice", "rename one of them")
+            raise GraphFormatError(f"{position}: column {column!r} stands twice", "rename one of them")
     return names
 
 
-def _header_cure(names: Sequence[str], wanted: Sequence[str], separator: str) -> str:
+def _header_cure(names: Sequence[str], columns: Sequence[str], separator: str) -> str:
     words = {",": "commas", "\t": "tabs", ";": "semicolons", "|": "bars"}
-    for other, word in words.items():
-        if other != separator and len(names) == 1 and other in names[0]:
+    for separator_found, word in words.items():
+        if separator_found != separator and len(names) == 1 and separator_found in names[0]:
             return f"the file is separated by {word}; separate it by {words.get(separator, separator)}"
-    return f"the first line must name the columns {','.join(wanted)}; it names {','.join(names)[:100]}"
+    return f"the first line must name the columns {','.join(columns)}; it names {','.join(names)[:100]}"
 
 
-def read_columns(path: Path, wanted: Sequence[str]) -> Iterator[tuple[str, dict[str, str]]]:
+def read_columns(path: Path, requested: Sequence[str]) -> Iterator[tuple[str, dict[str, str]]]:
     """Each row's id and its values in the wanted columns of a table of entities, stripped; "" where there is nothing.
 
-    As OREGANO writes them: tab-separated, the id first, then names and identifiers of other data bases; headers
-    and values padded with blanks. Of columns whose stripped names are one, the last value that is not empty
-    counts. Raises GraphFormatError with file and line, and for a column the table does not have.
+    As OREGANO writes them: tab-separated, the id first, then names and identifiers of other data bases;
+    headers and values padded with blanks. Of columns whose stripped names are one, the last value that is not
+    empty counts. Raises GraphFormatError with file and line, and for a column the table does not have.
     """
     file = DelimitedFile.open(path, RAGGED)
-    header = [name.strip() for name in file.first.fields]
-    for name in wanted:
+    header = [name.strip() for name in file.first_record.fields]
+    for name in requested:
         if name not in header[1:]:
             raise GraphFormatError(
                 f"{path.name} line 1: column {name!r} is missing{did_you_mean(name, header)}",
                 "is it the right table?",
             )
-    places = {name: [str(k) for k, each in enumerate(header) if each == name and k] for name in wanted}
-    needed = ["0", *(place for each in places.values() for place in each)]
+    positions = {
+        name: [str(k) for k, label in enumerate(header) if label == name and k] for name in requested
+    }
+    needed = ["0", *(position for name_positions in positions.values() for position in name_positions)]
     names = [str(k) for k in range(len(header))]
     for _, batch in file.batches(names, list(dict.fromkeys(needed)), header=True):
-        values = {place: column.to_pylist() for place, column in batch.items()}
+        values = {position: column.to_pylist() for position, column in batch.items()}
         for row, node in enumerate(values["0"]):
             yield (
                 node.strip(),
                 {
-                    name: next((v for p in reversed(each) if (v := values[p][row].strip())), "")
-                    for name, each in places.items()
+                    name: next((v for p in reversed(name_positions) if (v := values[p][row].strip())), "")
+                    for name, name_positions in positions.items()
                 },
             )

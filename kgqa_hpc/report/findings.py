@@ -1,4 +1,4 @@
-"""What the report says: read from RUN/dataset in one stream, a row group at a time."""
+"""Data of the report, read from RUN/dataset as a stream, one row group at a time."""
 
 from __future__ import annotations
 
@@ -84,42 +84,41 @@ def _lengths(paths: list[Path]) -> dict[str, Counter[int]]:
     for path in paths:
         with pq.ParquetFile(path) as file:
             for batch in file.iter_batches(batch_size=BATCH, columns=list(lengths)):
-                for text, found in lengths.items():
-                    found.update(pc.utf8_length(batch[text]).to_pylist())
+                for text, values in lengths.items():
+                    values.update(pc.utf8_length(batch[text]).to_pylist())
     return lengths
 
 
 def _sample(folder: Path, name: str, accounting: dict[str, Any]) -> Iterator[dict[str, Any]]:
-    """The first records of every group, as many of each (records stand in a seeded shuffle)."""
+    """The first records of every group, equally many of each (records are in a seeded random order)."""
     groups = accounting.get("records", accounting)["groups"]
     there = {g: _number(counts[name]) for g, counts in groups.items()}
     room = SAMPLE // len(FILES)
-    each = -(-room // max(sum(n > 0 for n in there.values()), 1))
-    wanted = {group: min(number, each) for group, number in there.items()}
-    left, size = sum(wanted.values()), 0
+    quota = -(-room // max(sum(n > 0 for n in there.values()), 1))
+    missing = {group: min(number, quota) for group, number in there.items()}
+    missing_total, size = sum(missing.values()), 0
     path = folder / f"{name}.jsonl"
     with disk_errors(path), open(open_regular(path), "rb") as file:
         for line in file:
-            if left <= 0 or size > SAMPLE_BYTES // len(FILES):
+            if missing_total <= 0 or size > SAMPLE_BYTES // len(FILES):
                 return
             record = orjson.loads(line)
-            if wanted.get(record["group"], 0) > 0:
-                wanted[record["group"]] -= 1
-                left -= 1
-                shown = _shown(record)
-                size += len(orjson.dumps(shown))
-                yield shown
-
-
-def _shown(record: dict[str, Any]) -> dict[str, Any]:
-    """Its columns for the page, and under `more` what the kind and the steps added, as far as it is short."""
-    more = {
-        key: value
-        for key, value in record.items()
-        if key not in _SHOWN and key not in _LEFT_OUT and value not in (None, {}, [])
-    }
-    short = {key: value for key, value in more.items() if len(orjson.dumps(value)) <= _SHORT}
-    return {key: record[key] for key in _SHOWN if key in record} | ({"more": short} if short else {})
+            if missing.get(record["group"], 0) > 0:
+                missing[record["group"]] -= 1
+                missing_total -= 1
+                # Its columns for the page, and under `more` what the kind and the steps added, as far as it
+                # is short
+                more = {
+                    key: value
+                    for key, value in record.items()
+                    if key not in _SHOWN and key not in _LEFT_OUT and value not in (None, {}, [])
+                }
+                short = {key: value for key, value in more.items() if len(orjson.dumps(value)) <= _SHORT}
+                columns = {key: record[key] for key in _SHOWN if key in record} | (
+                    {"more": short} if short else {}
+                )
+                size += len(orjson.dumps(columns))
+                yield columns
 
 
 def _number(counted: int | dict[str, int]) -> int:

@@ -1,8 +1,8 @@
-"""What became of items or records, as a flow (Sankey): bands from all at the left to what each came to at the right.
+"""Outcomes of items or records as a Sankey diagram: bands from the total (left) to each outcome (right).
 
 A band is as wide as its count. What is lost leaves the flow in the order in which a run and its merge lose it
-(dataset/filters.py), so the first lost lies at the bottom and `accepted` on top. The bands stretch with the window
-and the words beside them keep their size: they are two pictures of one height, side by side.
+(dataset/filters.py), so the first lost lies at the bottom and `accepted` on top. The bands stretch with the
+window and the words beside them keep their size: they are two pictures of one height, side by side.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ HAIRLINE = 0.8  # the least width of a band: one of 100,000 is still seen
 
 @dataclass(frozen=True, slots=True)
 class Band:
-    """What `count` items came to: the `stage` (place in STAGES) that took them, their class of colour."""
+    """An outcome of `count` items: the `stage` (index in STAGES) that removed them, and their colour class."""
 
     stage: int
     kind: str
@@ -55,15 +55,15 @@ class Band:
 
 
 def bands(counts: Mapping[str, Any]) -> list[Band]:
-    """What counts of accounting.json hold, none empty, in the order in which it leaves the flow."""
-    found = [Band(0, "wait", counts.get("waiting", 0), "waiting")]
+    """The non-empty outcomes of accounting.json's counts, in the order in which they leave the flow."""
+    result = [Band(0, "wait", counts.get("waiting", 0), "waiting")]
     for outcome in ("failed", "invalid"):
-        found += [Band(1, "lost", n, outcome, reason) for reason, n in counts.get(outcome, {}).items()]
+        result += [Band(1, "lost", n, outcome, reason) for reason, n in counts.get(outcome, {}).items()]
     for reason, number in counts["rejected"].items():
-        found.append(Band(_FILTERS.get(reason, _JUDGES), "rej", number, "rejected", reason))
-    found.append(Band(len(STAGES) - 1, "acc", counts["accepted"], "accepted"))
+        result.append(Band(_FILTERS.get(reason, _JUDGES), "rej", number, "rejected", reason))
+    result.append(Band(len(STAGES) - 1, "acc", counts["accepted"], "accepted"))
     return sorted(
-        _summed([band for band in found if band.count]),
+        _summed([band for band in result if band.count]),
         key=lambda band: (
             band.stage,
             band.outcome,
@@ -74,15 +74,15 @@ def bands(counts: Mapping[str, Any]) -> list[Band]:
     )
 
 
-def _summed(found: Sequence[Band]) -> Iterator[Band]:
+def _summed(all_bands: Sequence[Band]) -> Iterator[Band]:
     """Each of the REASONS largest reasons by itself, the others of a stage as one band for each outcome."""
-    reasons = sorted((band for band in found if band.reason), key=lambda band: (-band.count, band.reason))
-    yield from (band for band in found if not band.reason)
+    reasons = sorted((band for band in all_bands if band.reason), key=lambda band: (-band.count, band.reason))
+    yield from (band for band in all_bands if not band.reason)
     yield from reasons[:REASONS]
-    rest: dict[tuple[int, str, str], list[Band]] = {}
+    small_bands: dict[tuple[int, str, str], list[Band]] = {}
     for band in reasons[REASONS:]:
-        rest.setdefault((band.stage, band.kind, band.outcome), []).append(band)
-    for (stage, kind, outcome), several in rest.items():
+        small_bands.setdefault((band.stage, band.kind, band.outcome), []).append(band)
+    for (stage, kind, outcome), several in small_bands.items():
         if len(several) == 1:
             yield several[0]
         else:
@@ -90,38 +90,38 @@ def _summed(found: Sequence[Band]) -> Iterator[Band]:
             yield Band(stage, kind, together, outcome, f"{OTHERS} ({len(several):,})")
 
 
-def flow(counts: Mapping[str, Any], start: str, what: str) -> str:
-    """The figure: all items or records (`what`), which are `start`, and what became of them; "" of none.
+def flow(counts: Mapping[str, Any], start: str, unit: str) -> str:
+    """The figure: all items or records (`unit`), labelled `start`, and their outcomes; "" if there are none.
 
-    What is `start` is the sum of what became of it: merge writes no accounting where the two differ.
+    The total is the sum of all outcomes: merge writes no accounting if the two differ.
     """
-    found = bands(counts)
-    total = sum(band.count for band in found)
-    if not found:
+    all_bands = bands(counts)
+    total = sum(band.count for band in all_bands)
+    if not all_bands:
         return ""
-    rows = _rows(found, total)
+    rows = _rows(all_bands, total)
     height = rows[-1][0] + rows[-1][1]
-    told = [f"{STAGES[band.stage]}: {_share(band, total)} {band.name}" for band in found]
+    shares = [f"{STAGES[band.stage]}: {_share(band, total)} {band.name}" for band in all_bands]
     head = f'viewBox="0 0 {ACROSS} {height:.1f}" height="{height:.0f}" preserveAspectRatio="none" role="img"'
     words = f'viewBox="0 0 {WORDS} {height:.1f}" width="{WORDS}" height="{height:.0f}" aria-hidden="true"'
-    cut = any(band.reason.startswith(OTHERS) for band in found)
+    cut = any(band.reason.startswith(OTHERS) for band in all_bands)
     note = "<figcaption>Every reason is in <code>dataset/accounting.json</code>.</figcaption>" if cut else ""
-    title = f"What became of the {what}: {total:,} {start}"
+    title = f"What became of the {unit}: {total:,} {start}"
     return (
         f'<figure class="flow"><p aria-hidden="true"><b>{total:,}</b> {escape(start)}</p>'
-        f'<svg class="figure" {head}><title>{escape(title)}</title><desc>{escape("; ".join(told))}</desc>'
-        f"{''.join(_shapes(found, rows, total))}</svg>"
-        f"<svg {words}>{''.join(_labels(found, rows, total))}</svg>{note}</figure>"
+        f'<svg class="figure" {head}><title>{escape(title)}</title><desc>{escape("; ".join(shares))}</desc>'
+        f"{''.join(_shapes(all_bands, rows, total))}</svg>"
+        f"<svg {words}>{''.join(_labels(all_bands, rows, total))}</svg>{note}</figure>"
     )
 
 
-def _rows(found: Sequence[Band], total: int) -> list[tuple[float, float]]:
+def _rows(all_bands: Sequence[Band], total: int) -> list[tuple[float, float]]:
     """Top and height of the words of each band, from the last (accepted) down to the first that leaves.
 
     A row is as high as its band or its words, whichever is more; the first of a stage has its name above it.
     """
     rows, top, stage = [], 0.0, -1
-    for band in reversed(found):
+    for band in reversed(all_bands):
         head = 22.0 if band.stage != stage and band.outcome != "accepted" else 4.0
         least = 18.0 + 13.0 * len(_lines(band))
         high = max(band.count / total * DOWN, least)
@@ -130,26 +130,26 @@ def _rows(found: Sequence[Band], total: int) -> list[tuple[float, float]]:
     return rows
 
 
-def _shapes(found: Sequence[Band], rows: Sequence[tuple[float, float]], total: int) -> Iterator[str]:
+def _shapes(all_bands: Sequence[Band], rows: Sequence[tuple[float, float]], total: int) -> Iterator[str]:
     """A band each: along the others from the left, away from them where its stage is, on to its row."""
-    stages = sorted({band.stage for band in found})
-    left, last = rows[0][0], max(len(stages) - 1, 1)
-    for band, (top, _) in zip(reversed(found), rows, strict=True):
+    stages = sorted({band.stage for band in all_bands})
+    y, last = rows[0][0], max(len(stages) - 1, 1)
+    for band, (top, _) in zip(reversed(all_bands), rows, strict=True):
         wide = max(band.count / total * DOWN, HAIRLINE)
         x = 40 + 560 * stages.index(band.stage) / last  # where it leaves
         bend = x + 150
-        upper = f"M0 {left:.2f}H{x:.0f}C{bend:.0f} {left:.2f} {bend:.0f} {top:.2f} {x + 300:.0f} {top:.2f}H{ACROSS}"
-        low, end = left + wide, top + wide
+        upper = f"M0 {y:.2f}H{x:.0f}C{bend:.0f} {y:.2f} {bend:.0f} {top:.2f} {x + 300:.0f} {top:.2f}H{ACROSS}"
+        low, end = y + wide, top + wide
         under = f"V{end:.2f}H{x + 300:.0f}C{bend:.0f} {end:.2f} {bend:.0f} {low:.2f} {x:.0f} {low:.2f}H0Z"
-        told = escape(f"{_share(band, total)} {band.name}")
+        title = escape(f"{_share(band, total)} {band.name}")
         thin = " hair" if wide < 2 else ""  # with a line around it, or it would fade where it is steep
-        yield f'<path class="{band.kind}{thin}" d="{upper}{under}"><title>{told}</title></path>'
-        left += band.count / total * DOWN
+        yield f'<path class="{band.kind}{thin}" d="{upper}{under}"><title>{title}</title></path>'
+        y += band.count / total * DOWN
 
 
-def _labels(found: Sequence[Band], rows: Sequence[tuple[float, float]], total: int) -> Iterator[str]:
+def _labels(all_bands: Sequence[Band], rows: Sequence[tuple[float, float]], total: int) -> Iterator[str]:
     stage = len(STAGES) - 1  # `accepted` needs no heading
-    for band, (top, _) in zip(reversed(found), rows, strict=True):
+    for band, (top, _) in zip(reversed(all_bands), rows, strict=True):
         if band.stage != stage:
             yield f'<text class="stage" x="8" y="{top - 6:.1f}">{STAGES[band.stage]}</text>'
         stage = band.stage
@@ -164,6 +164,6 @@ def _lines(band: Band) -> list[str]:
 
 
 def _share(band: Band, total: int) -> str:
-    """E.g. `1,234 (12.3 %)`; what is no tenth of a percent is said to be less."""
+    """E.g. `1,234 (12.3 %)`; shares below a tenth of a percent read `less than 0.1 %`."""
     share = 100 * band.count / total
     return f"{band.count:,} ({f'{share:.1f}' if share >= 0.1 else 'less than 0.1'} %)"

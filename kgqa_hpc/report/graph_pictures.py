@@ -31,15 +31,15 @@ def group_drawings(rows: Iterable[Mapping[str, Any]]) -> list[str]:
 def _group(row: Mapping[str, Any]) -> str:
     total, share = row["total"], row["share"]
     there = "not counted" if total is None else f"{total:,}" if total < 10**12 else f"{total:.3g}"
-    where = "" if total is None else " in the graph"
+    scope = "" if total is None else " in the graph"
     if total == 0:
-        told, lines = "absent from the graph", ["absent", "from the graph"]
+        title, lines = "absent from the graph", ["absent", "from the graph"]
     elif share.value is None:
         judged = "none drawn" if row["absent"] else "none judged"
-        told, lines = f"{there}{where}, {judged}", [there, judged]
+        title, lines = f"{there}{scope}, {judged}", [there, judged]
     else:
         value, low, high = (f"{100 * part:.1f}" for part in (share.value, share.low, share.high))
-        told = f"{there}{where}, {value} % accepted (95 % interval {low} to {high} %)"
+        title = f"{there}{scope}, {value} % accepted (95 % interval {low} to {high} %)"
         lines = [there, f"{value} %", f"({low} to {high})"]
     at = few_nodes(row["edges"]) * 0.3 * CELL + (CELL / 2, 58)
     kind = "wait" if row["absent"] or total == 0 else "acc"
@@ -50,7 +50,7 @@ def _group(row: Mapping[str, Any]) -> str:
     head = f"{row.get('id', '')} {row['name'] or row['group']}".strip()
     for y, text in zip((12, 112, 126, 140), (_cut(head, 17), *lines), strict=False):
         parts.append(f'<text class="mid" x="{CELL / 2:g}" y="{y}">{escape(text)}</text>')
-    return picture(CELL, 146, f"{name}: {told}", parts)
+    return picture(CELL, 146, f"{name}: {title}", parts)
 
 
 def covered_graph(use: NodeUse) -> str:
@@ -62,17 +62,17 @@ def covered_graph(use: NodeUse) -> str:
     counts = np.array([count for _, _, count in nodes])
     limits = np.unique(np.rint(np.geomspace(counts.min(), counts.max() + 1, CLASSES + 1)).astype(int))
     classes = np.searchsorted(limits, counts, side="right") - 1
-    first = max(CLASSES - len(limits) + 1, 0) // 2  # few classes take the colours of the middle
+    first_colour = max(CLASSES - len(limits) + 1, 0) // 2  # few classes take the colours of the middle
     ends = "".join(f"M{x} {y}L{u} {v}" for (x, y), (u, v) in at[links].tolist())
     parts = [f'<path class="link" d="{ends}"/>']
     # the most used come first in `nodes`, and last into the picture: above the others
-    for (x, y), (_, name, count), place in reversed(list(zip(at.tolist(), nodes, classes, strict=True))):
-        told = escape(f"{_cut(name, 80)}: {count:,}")
+    for (x, y), (_, name, count), colour in reversed(list(zip(at.tolist(), nodes, classes, strict=True))):
+        title = escape(f"{_cut(name, 80)}: {count:,}")
         parts.append(
-            f'<circle class="q{first + place}" cx="{x}" cy="{y}" r="4"><title>{told}</title></circle>'
+            f'<circle class="q{first_colour + colour}" cx="{x}" cy="{y}" r="4"><title>{title}</title></circle>'
         )
     parts += _names(at.tolist(), [name for _, name, _ in nodes])
-    parts += _legend(limits.tolist(), first)
+    parts += _legend(limits.tolist(), first_colour)
     return framed(WIDTH, HIGH + 34, _told(use, len(links)), parts)
 
 
@@ -93,26 +93,28 @@ def _told(use: NodeUse, drawn: int) -> str:
 
 
 def _names(at: list[list[int]], names: list[str]) -> list[str]:
-    """The names of the first NAMED nodes beside which there is room."""
-    taken: list[tuple[float, float, float]] = []
+    """Labels of the first NAMED nodes that do not overlap another label."""
+    boxes: list[tuple[float, float, float]] = []
     parts = []
     for (x, y), name in zip(at[: 3 * NAMED], names, strict=False):
         text = _cut(name, LETTERS)
         half = 3.2 * len(text)  # letters are about 6 units wide
         middle = min(max(x, half + 2), WIDTH - half - 2)
-        if all(abs(y - other) > 13 or abs(middle - u) > half + wide for u, other, wide in taken):
-            taken.append((middle, y, half))
+        if all(abs(y - row_y) > 13 or abs(middle - u) > half + wide for u, row_y, wide in boxes):
+            boxes.append((middle, y, half))
             parts.append(f'<text class="mid name" x="{middle:.0f}" y="{y - 7}">{escape(text)}</text>')
     return parts[:NAMED]
 
 
-def _legend(limits: list[int], first: int) -> list[str]:
-    """A coloured square per class, with the numbers of questions it stands for."""
+def _legend(limits: list[int], first_colour: int) -> list[str]:
+    """The legend: a coloured square per class with its numbers of questions."""
     parts, step = [], WIDTH / CLASSES
-    for place, (low, above) in enumerate(pairwise(limits)):
+    for colour, (low, above) in enumerate(pairwise(limits)):
         words = f"{low:,}" if above == low + 1 else f"{low:,}–{above - 1:,}"
-        x = 6 + place * step
-        parts.append(f'<rect class="q{first + place}" x="{x:.0f}" y="{HIGH + 4}" width="10" height="10"/>')
+        x = 6 + colour * step
+        parts.append(
+            f'<rect class="q{first_colour + colour}" x="{x:.0f}" y="{HIGH + 4}" width="10" height="10"/>'
+        )
         parts.append(f'<text x="{x + 15:.0f}" y="{HIGH + 13}">{words}</text>')
     unit = f'<text class="mid" x="{WIDTH / 2:g}" y="{HIGH + 30}">accepted questions of a node</text>'
     return [*parts, unit]
@@ -130,22 +132,42 @@ def graph_figures(profiles: Profiles) -> dict[str, str]:
     """SVG of degrees, node types and lengths of names."""
     both = {"wait": profiles.graph, **({"acc": profiles.reduced} if profiles.reduced else {})}
     when = dict(zip(both, ("before reduction", "after"), strict=False))
+    names = list(both["wait"].node_types)
+    shares = {
+        kind: [profile.node_types.get(name, 0) / max(profile.nodes, 1) for name in names]
+        for kind, profile in both.items()
+    }
+    description = "; ".join(
+        f"{when[kind]} "
+        + ", ".join(
+            f"{name} {100 * share:.1f} %" for name, share in zip(names[:SHORT], kind_shares, strict=False)
+        )
+        for kind, kind_shares in shares.items()
+    )
+    title = f"Types of nodes, {len(names):,} in all: {description}"
     return {
         "degrees": _degrees(both, when),
-        "node_types": _node_types(both, when),
+        "node_types": bars(
+            names[:TYPES],
+            [(kind, kind_shares[:TYPES]) for kind, kind_shares in shares.items()],
+            title,
+            "share of nodes",
+        ),
         "name_lengths": _name_lengths(profiles.graph),
     }
 
 
 def _degrees(both: dict[str, Profile], when: dict[str, str]) -> str:
-    told = "; ".join(
-        f"{when[kind]} {one.nodes:,} nodes, "
-        f"median degree {_median(one.degrees):,}, highest {max(one.degrees, default=0):,}"
-        for kind, one in both.items()
+    description = "; ".join(
+        f"{when[kind]} {profile.nodes:,} nodes, "
+        f"median degree {_median(profile.degrees):,}, highest {max(profile.degrees, default=0):,}"
+        for kind, profile in both.items()
     )
-    series = [(kind, one.degrees) for kind, one in both.items()]
+    series = [(kind, profile.degrees) for kind, profile in both.items()]
     return scatter(
-        series, f"Degrees of nodes: {told}", "degree (across), nodes that have it (up), both logarithmic"
+        series,
+        f"Degrees of nodes: {description}",
+        "degree (across), nodes that have it (up), both logarithmic",
     )
 
 
@@ -155,29 +177,14 @@ def _median(degrees: dict[int, int]) -> int:
     return next((degree for degree, count in upto if 2 * count >= sum(degrees.values())), 0)
 
 
-def _node_types(both: dict[str, Profile], when: dict[str, str]) -> str:
-    names = list(both["wait"].node_types)
-    shares = {
-        kind: [one.node_types.get(name, 0) / max(one.nodes, 1) for name in names]
-        for kind, one in both.items()
-    }
-    told = "; ".join(
-        f"{when[kind]} "
-        + ", ".join(f"{name} {100 * share:.1f} %" for name, share in zip(names[:SHORT], each, strict=False))
-        for kind, each in shares.items()
-    )
-    title = f"Types of nodes, {len(names):,} in all: {told}"
-    return bars(
-        names[:TYPES], [(kind, each[:TYPES]) for kind, each in shares.items()], title, "share of nodes"
-    )
-
-
 def _name_lengths(graph: Profile) -> str:
     there = list(graph.names.items())[:TYPES]
-    told = "; ".join(
-        f"{name} median {one.quantiles[2]:g}, longest {one.longest:,}, {one.above:,} of {one.named:,} above {LONGEST}"
-        for name, one in there[:SHORT]
+    description = "; ".join(
+        f"{name} median {row.quantiles[2]:g}, longest {row.longest:,}, {row.above:,} of {row.named:,} above {LONGEST}"
+        for name, row in there[:SHORT]
     )
     unit = f"letters of a name (cut at {LONGEST}): median, 25 to 75 and 5 to 95 %"
-    rows = [one.quantiles for _, one in there]
-    return ranges([name for name, _ in there], rows, LONGEST, f"Lengths of names by type: {told}", unit)
+    rows = [row.quantiles for _, row in there]
+    return ranges(
+        [name for name, _ in there], rows, LONGEST, f"Lengths of names by type: {description}", unit
+    )

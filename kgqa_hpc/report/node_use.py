@@ -60,7 +60,12 @@ def count_nodes(paths: list[Path], seed: int) -> NodeUse:
 
     `seed` draws the sample.
     """
-    with TemporaryDirectory() as spilled, duckdb.connect(config=_settings(spilled)) as database:
+    with (
+        TemporaryDirectory() as spilled,
+        duckdb.connect(
+            config={"memory_limit": MEMORY, "threads": usable_cores(), "temp_directory": spilled}
+        ) as database,
+    ):
         database.execute("CREATE TABLE node (id VARCHAR, name VARCHAR)")
         database.execute("CREATE TABLE joined (source VARCHAR, target VARCHAR)")
         for path in paths:
@@ -78,11 +83,6 @@ def count_nodes(paths: list[Path], seed: int) -> NodeUse:
             database.execute(top).fetchall(),
             _sample(database, seed),
         )
-
-
-def _settings(spilled: str) -> dict[str, Any]:
-    """Settings of a database whose tables lie in the folder `spilled` where they exceed MEMORY."""
-    return {"memory_limit": MEMORY, "threads": usable_cores(), "temp_directory": spilled}
 
 
 def _read(database: duckdb.DuckDBPyConnection, path: Path) -> None:

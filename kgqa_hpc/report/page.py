@@ -1,4 +1,4 @@
-"""RUN/report/index.html: what a merged run holds, on one page (drawing/web_page.py)."""
+"""RUN/report/index.html: the report of a merged run on one page (drawing/web_page.py)."""
 
 from __future__ import annotations
 
@@ -80,14 +80,14 @@ def _acceptance(counts: Counts) -> dict[str, Any]:
 
 def _groups(facts: Facts, counts: Counts) -> list[dict[str, Any]]:
     """A row per group the kind knows, sampled or not, and every other that was sampled; of many the largest."""
-    accounting = Accounting({name: _outcomes(one) for name, one in counts["groups"].items()})
+    accounting = Accounting({name: _outcomes(group) for name, group in counts["groups"].items()})
     rows = []
-    known = group_rows(facts, accounting)
-    least = sorted((row["counts"].sampled for row in known), reverse=True)[:GROUPS][-1] if known else 0
-    for row in [row for row in known if row["counts"].sampled >= least][:GROUPS]:
-        one: OutcomeCounts = row["counts"]
-        share = wilson(one.accepted, one.accepted + one.rejected.total())
-        rows.append({**row, "share": share, "absent": not one.sampled})
+    table = group_rows(facts, accounting)
+    least = sorted((row["counts"].sampled for row in table), reverse=True)[:GROUPS][-1] if table else 0
+    for row in [row for row in table if row["counts"].sampled >= least][:GROUPS]:
+        group: OutcomeCounts = row["counts"]
+        share = wilson(group.accepted, group.accepted + group.rejected.total())
+        rows.append({**row, "share": share, "absent": not group.sampled})
     return rows
 
 

@@ -22,32 +22,32 @@ def pictures(findings: Findings, notes: Notes) -> dict[str, Any]:
     """SVG by name."""
     usage = findings.nodes.questions
     above, most = int((usage > CAP).sum()), int(usage.max(initial=0))
-    told = f"Accepted questions per node, cut at {CAP:,}: at most {most:,}, {above:,} nodes above {CAP:,}"
+    title = f"Accepted questions per node, cut at {CAP:,}: at most {most:,}, {above:,} nodes above {CAP:,}"
     capped = Counter(np.minimum(usage, CAP).tolist())
     counts = findings.accounting
-    found = {
+    drawn = {
         "item_flow": flow(counts, "sampled", "items"),
         "outcomes": _outcomes(counts["groups"]),
         "question": _lengths(findings, "question"),
         "answer": _lengths(findings, "answer"),
         "usage": histogram(
             [("acc", capped)],
-            told,
+            title,
             "accepted questions per node (across), nodes (up, logarithmic)",
             logarithmic=True,
         ),
     }
     if "records" in counts:
-        found["record_flow"] = flow(counts["records"], "records", "records")
+        drawn["record_flow"] = flow(counts["records"], "records", "records")
     if findings.nodes.links:
-        found["ranks"] = _ranks(findings)
-        found["covered"] = covered_graph(findings.nodes)
+        drawn["ranks"] = _ranks(findings)
+        drawn["covered"] = covered_graph(findings.nodes)
     if pace(notes):
         points = [((at - notes[0][0]) / 60, float(ended)) for at, ended in notes]
-        found["pace"] = line(points, "Items ended over time", "minutes since the start")
+        drawn["pace"] = line(points, "Items ended over time", "minutes since the start")
     if findings.graph:
-        found |= graph_figures(findings.graph)
-    return {name: Markup(svg) for name, svg in found.items()}
+        drawn |= graph_figures(findings.graph)
+    return {name: Markup(svg) for name, svg in drawn.items()}
 
 
 def pace(notes: Notes) -> dict[str, float] | None:
@@ -60,12 +60,14 @@ def _ranks(findings: Findings) -> str:
     """Nodes by their rank in questions against their rank in degree, both in the covered graph."""
     from scipy.stats import rankdata
 
-    by_questions, by_degree = (rankdata(-one) for one in (findings.nodes.questions, findings.nodes.degrees))
-    found = 0.0  # Spearman's, where both vary
+    by_questions, by_degree = (
+        rankdata(-counts) for counts in (findings.nodes.questions, findings.nodes.degrees)
+    )
+    correlation = 0.0  # Spearman's, where both vary
     if by_questions.std() > 0 and by_degree.std() > 0:
-        found = float(np.corrcoef(by_questions, by_degree)[0, 1])
-    told = f"Nodes by rank in questions and by rank in degree: rank correlation {found:.2f}"
-    return density(by_questions, by_degree, told, "rank by questions (across), rank by degree (up)")
+        correlation = float(np.corrcoef(by_questions, by_degree)[0, 1])
+    title = f"Nodes by rank in questions and by rank in degree: rank correlation {correlation:.2f}"
+    return density(by_questions, by_degree, title, "rank by questions (across), rank by degree (up)")
 
 
 def _outcomes(groups: dict[str, Any]) -> str:
@@ -73,12 +75,18 @@ def _outcomes(groups: dict[str, Any]) -> str:
     if len(groups) > BARS:
         title += f": the {BARS} largest of {len(groups):,}"
         largest = set(sorted(groups, key=lambda name: -groups[name]["sampled"])[:BARS])
-        groups = {name: one for name, one in groups.items() if name in largest}
+        groups = {name: outcomes for name, outcomes in groups.items() if name in largest}
     series = [
-        ("acc", [one["accepted"] for one in groups.values()]),
-        ("rej", [sum(one["rejected"].values()) for one in groups.values()]),
-        ("lost", [sum(one["invalid"].values()) + sum(one["failed"].values()) for one in groups.values()]),
-        ("wait", [one["waiting"] for one in groups.values()]),
+        ("acc", [outcomes["accepted"] for outcomes in groups.values()]),
+        ("rej", [sum(outcomes["rejected"].values()) for outcomes in groups.values()]),
+        (
+            "lost",
+            [
+                sum(outcomes["invalid"].values()) + sum(outcomes["failed"].values())
+                for outcomes in groups.values()
+            ],
+        ),
+        ("wait", [outcomes["waiting"] for outcomes in groups.values()]),
     ]
     return stacked_bars(list(groups), series, title, "group")
 

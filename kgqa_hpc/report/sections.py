@@ -22,7 +22,7 @@ class Section(NamedTuple):
 
 def added_sections(run: RunFolder) -> list[Section]:
     """All that have something to say of the merged dataset. Raises ExtensionError with the entry for one that fails."""
-    made = []
+    added = []
     for name in SECTIONS.names():
         function = SECTIONS.get(name)
         with SECTIONS.calling(name):
@@ -31,5 +31,5 @@ def added_sections(run: RunFolder) -> list[Section]:
             raise ExtensionError(f"{SECTIONS.entry(name)} returned {html!r:.80}", "return HTML as a text")
         title = (function.__doc__ or name).strip().split("\n")[0].removesuffix(".")
         if html:
-            made.append(Section(name, title, Markup(html)))
-    return made
+            added.append(Section(name, title, Markup(html)))
+    return added

@@ -1,7 +1,7 @@
 """Figures of the page as SVG text: bars, histograms and lines, in the page's own colours, light or dark.
 
-Every figure has a title, which is its text alternative. No style attribute is used (the page's security policy
-forbids them): classes name the colours. The same numbers give the same bytes.
+Every figure has a title, which is its text alternative. No style attribute is used (the page's security
+policy forbids them): classes name the colours. The same numbers give the same bytes.
 """
 
 from __future__ import annotations
@@ -31,8 +31,8 @@ def stacked_bars(names: Sequence[str], series: Sequence[Series], title: str, uni
         for kind, values in series:
             if values[i]:
                 top = chart.y(base + values[i])
-                told = f"{name}: {values[i]:,} {WORDS.get(kind, kind)}"
-                chart.box(LEFT + (i + 0.1) * step, top, step * 0.8, chart.y(base) - top, kind, told)
+                bar_title = f"{name}: {values[i]:,} {WORDS.get(kind, kind)}"
+                chart.box(LEFT + (i + 0.1) * step, top, step * 0.8, chart.y(base) - top, kind, bar_title)
             base += values[i]
         chart.label(LEFT + (i + 0.5) * step, HEIGHT - BOTTOM + 14, _short(name))
     return chart.end(unit)
@@ -64,8 +64,8 @@ def histogram(
         for (kind, _), count in zip(series, counts, strict=True):
             if count[b]:
                 top, under = chart.y(scale(base + count[b])), chart.y(scale(base))
-                where = f"{low + b * size:,}" + (f"-{low + (b + 1) * size - 1:,}" if size > 1 else "")
-                chart.box(LEFT + b * step, top, step, under - top, kind, f"{where}: {count[b]:,}")
+                bin_range = f"{low + b * size:,}" + (f"-{low + (b + 1) * size - 1:,}" if size > 1 else "")
+                chart.box(LEFT + b * step, top, step, under - top, kind, f"{bin_range}: {count[b]:,}")
             base += count[b]
     for mark in marks:
         chart.rule(LEFT + (mark - low) / max(bins * size, 1) * chart.inner)
@@ -87,18 +87,20 @@ def line(points: Sequence[tuple[float, float]], title: str, unit: str) -> str:
 
 
 def density(x: NDArray[np.float64], y: NDArray[np.float64], title: str, unit: str) -> str:
-    """How many points (x[i], y[i]) lie where: a grid over both ranges from 0, darker where there are more."""
+    """Density of points (x[i], y[i]): a grid over both ranges from 0, darker cells hold more points."""
     far, high = (float(axis.max(initial=0)) or 1.0 for axis in (x, y))
     chart = _Chart(WIDTH, high, title)
-    places = (np.minimum((axis / end * GRID).astype(int), GRID - 1) for axis, end in ((x, far), (y, high)))
-    found, counts = np.unique(np.stack(list(places), axis=1), axis=0, return_counts=True)
-    cells = dict(zip(map(tuple, found.tolist()), counts.tolist(), strict=True))
+    indices = (np.minimum((axis / end * GRID).astype(int), GRID - 1) for axis, end in ((x, far), (y, high)))
+    filled, counts = np.unique(np.stack(list(indices), axis=1), axis=0, return_counts=True)
+    cells = dict(zip(map(tuple, filled.tolist()), counts.tolist(), strict=True))
     most, step, tall = max(cells.values(), default=1), chart.inner / GRID, (HEIGHT - TOP - BOTTOM) / GRID
     for (column, row), count in sorted(cells.items()):
         shade = 0.15 + 0.85 * _log(count) / _log(most)
         top = chart.y(high * (row + 1) / GRID)
-        place = f'x="{LEFT + column * step:.1f}" y="{top:.1f}" width="{step:.1f}" height="{tall:.1f}"'
-        chart.parts.append(f'<rect class="acc" fill-opacity="{shade:.2f}" {place}/>')
+        box_attributes = (
+            f'x="{LEFT + column * step:.1f}" y="{top:.1f}" width="{step:.1f}" height="{tall:.1f}"'
+        )
+        chart.parts.append(f'<rect class="acc" fill-opacity="{shade:.2f}" {box_attributes}/>')
     return chart.end(unit, far)
 
 
@@ -118,7 +120,7 @@ def scatter(series: Sequence[Counted], title: str, unit: str) -> str:
 
 
 def framed(width: int, height: int, title: str, parts: Sequence[str]) -> str:
-    """A whole figure: its title is its text alternative, and stands under it for who sees it."""
+    """A complete figure: its title is the text alternative and, for readers who see it, the caption."""
     # The same words twice would be read out twice.
     caption = f'<figcaption aria-hidden="true">{escape(title)}</figcaption>'
     return f"<figure>{picture(width, height, title, parts)}{caption}</figure>"
@@ -148,13 +150,13 @@ class _Chart:
     def y(self, value: float) -> float:
         return TOP + (HEIGHT - TOP - BOTTOM) * (1 - value / self._high)
 
-    def box(self, x: float, y: float, width: float, height: float, kind: str, told: str) -> None:
-        place = f'x="{x:.1f}" y="{y:.1f}" width="{width:.1f}" height="{height:.1f}"'
-        self.parts.append(f'<rect class="{kind}" {place}><title>{escape(told)}</title></rect>')
+    def box(self, x: float, y: float, width: float, height: float, kind: str, title: str) -> None:
+        attributes = f'x="{x:.1f}" y="{y:.1f}" width="{width:.1f}" height="{height:.1f}"'
+        self.parts.append(f'<rect class="{kind}" {attributes}><title>{escape(title)}</title></rect>')
 
     def rule(self, x: float) -> None:
-        place = f'x1="{x:.1f}" x2="{x:.1f}" y1="{TOP}" y2="{HEIGHT - BOTTOM}"'
-        self.parts.append(f'<line class="mark" {place}/>')
+        attributes = f'x1="{x:.1f}" x2="{x:.1f}" y1="{TOP}" y2="{HEIGHT - BOTTOM}"'
+        self.parts.append(f'<line class="mark" {attributes}/>')
 
     def label(self, x: float, y: float, text: str, last: bool = False) -> None:
         """Text around `x`; the last of an axis ends there, so that it is never cut."""
@@ -202,11 +204,11 @@ def bars(names: Sequence[str], series: Sequence[Series], title: str, unit: str) 
     chart = _Rows(names, title)
     thick = (ROW - 6) / max(len(series), 1)
     for row, name in enumerate(names):
-        for place, (kind, values) in enumerate(series):
+        for number, (kind, values) in enumerate(series):
             width = values[row] / most * chart.inner
-            box = f'x="{NAMES}" y="{chart.top(row) + 3 + place * thick:.1f}" width="{width:.1f}" height="{thick:.1f}"'
-            told = escape(f"{name}: {100 * values[row]:.1f} %")
-            chart.parts.append(f'<rect class="{kind}" {box}><title>{told}</title></rect>')
+            box = f'x="{NAMES}" y="{chart.top(row) + 3 + number * thick:.1f}" width="{width:.1f}" height="{thick:.1f}"'
+            bar_title = escape(f"{name}: {100 * values[row]:.1f} %")
+            chart.parts.append(f'<rect class="{kind}" {box}><title>{bar_title}</title></rect>')
     return chart.end(unit, ["0", f"{50 * most:.3g} %", f"{100 * most:.3g} %"])
 
 
@@ -217,9 +219,10 @@ def ranges(names: Sequence[str], rows: Sequence[Range], most: float, title: str,
     for number, (name, row) in enumerate(zip(names, rows, strict=True)):
         low, lower, middle, upper, top = (NAMES + min(value, high) / high * chart.inner for value in row)
         y = chart.top(number) + ROW / 2
-        told = f"{name}: median {row[2]:g}, 25 to 75 % {row[1]:g} to {row[3]:g}, 5 to 95 % {row[0]:g} to {row[4]:g}"
+        spans = f"25 to 75 % {row[1]:g} to {row[3]:g}, 5 to 95 % {row[0]:g} to {row[4]:g}"
+        row_title = f"{name}: median {row[2]:g}, {spans}"
         chart.parts.append(
-            f"<g><title>{escape(told)}</title>"
+            f"<g><title>{escape(row_title)}</title>"
             f'<line class="thin" x1="{low:.1f}" x2="{top:.1f}" y1="{y}" y2="{y}"/>'
             f'<rect class="wait" x="{lower:.1f}" y="{y - 4}" width="{upper - lower:.1f}" height="8"/>'
             f'<circle class="acc" cx="{middle:.1f}" cy="{y}" r="4"/></g>'
@@ -237,9 +240,9 @@ class _Rows:
             for x in (NAMES + share * self.inner for share in (0.0, 0.5, 1.0))
         ]
         for row, name in enumerate(names):
-            shown = name if len(name) <= CUT else f"{name[: CUT - 1]}…"
+            label = name if len(name) <= CUT else f"{name[: CUT - 1]}…"
             y = self.top(row) + ROW / 2 + 4
-            self.parts.append(f'<text class="end" x="{NAMES - 5}" y="{y:.1f}">{escape(shown)}</text>')
+            self.parts.append(f'<text class="end" x="{NAMES - 5}" y="{y:.1f}">{escape(label)}</text>')
 
     def top(self, row: int) -> float:
         return TOP + ROW * row

@@ -1,1 +1,1 @@
-"""What a run has done, how fast it goes, and what it will take."""
+"""Progress of a run, its rate, and forecasts of time and cost."""

@@ -34,7 +34,7 @@ def cost_of(pilot: Path, items: int, price: Price, enough: int) -> dict[str, Any
         )
     read, written = (sum(tokens[kind] for _, tokens in shards) / number for kind in KINDS)
     costs = [
-        sum(tokens[kind] * each / 1e6 for kind, each in zip(KINDS, price, strict=True))
+        sum(tokens[kind] * cost / 1e6 for kind, cost in zip(KINDS, price, strict=True))
         for _, tokens in shards
     ]
     mean = sum(costs) / number
@@ -54,13 +54,13 @@ def cost_of(pilot: Path, items: int, price: Price, enough: int) -> dict[str, Any
 def _finished(folder: Path) -> list[tuple[int, dict[str, int]]]:
     """Items, and tokens of all passes, of each shard that every pass has finished."""
     run, config = open_run(folder)
-    names = [each.name for each in config.passes]
-    found = []
+    names = [entry.name for entry in config.passes]
+    records = []
     for shard in sorted(set.intersection(*(done_shards(run, name) for name in names))):
         headers = [read_summary(run.result(name, shard), run.origin(name)) for name in names]
         tokens = {kind: sum(header["tokens"].get(kind, 0) for header in headers) for kind in KINDS}
-        found.append((int(headers[-1]["rows"]), tokens))
-    return found
+        records.append((int(headers[-1]["rows"]), tokens))
+    return records
 
 
 def _half_width(sizes: list[int], costs: list[float]) -> float | None:

@@ -1,4 +1,4 @@
-"""What a run will cost before anything is spent: GPU-hours, wall time, jobs and disk, assumptions stated.
+"""Forecast of a run's cost before it starts: GPU-hours, wall time, jobs and disk, with all assumptions.
 
 The time an item takes comes from the first of these that is known: tokens per second given by the user
 together with the answer lengths of a pilot; the rate of a pilot on the chosen engine; published figures.
@@ -56,7 +56,7 @@ class Pace:
 
 @dataclass(frozen=True, slots=True)
 class Pilot:
-    """What a run has measured: items a day through all steps (None: not known yet), answer tokens of an
+    """Measurements of a run: items a day through all steps (None: not known yet), answer tokens of an
     item.
     """
 
@@ -77,12 +77,11 @@ def plan(
 ) -> dict[str, Any]:
     """The forecast as plain data.
 
-    `gpus` work side by side in jobs of at most `limit` seconds; `pilot` is a run, or a file of
-    `kgqa bench --out`, whose measured tokens and rate count (default: this run, once it has ended some
-    items), made with `pilot_gpus`; `tokens_per_s` is
-    what one GPU generates, all requests together. With a `price` it has the cost of what is left (status/cost.py).
-    An engine that asks somebody else's server has no GPUs and jobs to plan. Raises InputError for a folder that is
-    no run or a pilot that measured nothing.
+    `gpus` work side by side in jobs of at most `limit` seconds; `pilot` is a run, or a file of `kgqa bench
+    --out`, whose measured tokens and rate count (default: this run, once it has ended some items), made with
+    `pilot_gpus`; `tokens_per_s` is what one GPU generates, all requests together. With a `price` it has the
+    cost of what is left (status/cost.py). An engine that asks somebody else's server has no GPUs and jobs to
+    plan. Raises InputError for a folder that is no run or a pilot that measured nothing.
     """
     run, config = open_run(folder)
     steps = [step.use for step in config.steps]
@@ -90,25 +89,25 @@ def plan(
         measured, speed = read_bench(pilot, steps)
         pace = item_pace(steps, measured, 1, tokens_per_s or speed / pilot_gpus)
     else:
-        known = read_pilot(pilot or folder, required=pilot is not None)
-        pace = item_pace(steps, known, pilot_gpus, tokens_per_s)
-    left = math.ceil(_items(run, config) - _ended(config, survey(folder)))
-    if all(config.engine_of(each.name).hosted for each in config.passes):
-        document = hosted_forecast(left, pace)
+        pilot_figures = read_pilot(pilot or folder, required=pilot is not None)
+        pace = item_pace(steps, pilot_figures, pilot_gpus, tokens_per_s)
+    items_left = math.ceil(_items(run, config) - _ended(config, survey(folder)))
+    if all(config.engine_of(entry.name).hosted for entry in config.passes):
+        document = hosted_forecast(items_left, pace)
     else:
         limit = limit or config.runtime.time_limit or QUEUE_LIMIT
-        document = forecast(left, pace, gpus, limit, config.runtime.margin)
+        document = forecast(items_left, pace, gpus, limit, config.runtime.margin)
     if price is not None:
         measured_run = pilot if pilot is not None and pilot.is_dir() else folder
-        document["cost"] = cost_of(measured_run, left, price, ENOUGH)
+        document["cost"] = cost_of(measured_run, items_left, price, ENOUGH)
     return document
 
 
 def read_pilot(folder: Path, *, required: bool) -> Pilot | None:
-    """What a run has measured; None, or InputError if it is `required`, where that is too little."""
+    """Measurements of a pilot run; if there are too few, None, or InputError if it is `required`."""
     _, config = open_run(folder)
     state = survey(folder)
-    through_a_pass = sum(each["items"] for each in state["passes"])
+    through_a_pass = sum(state_of_pass["items"] for state_of_pass in state["passes"])
     if through_a_pass < ENOUGH:
         if not required:
             return None
@@ -117,9 +116,13 @@ def read_pilot(folder: Path, *, required: bool) -> Pilot | None:
             "kgqa run it to its end with a small anchors.per_shape and runtime.shard_size",
         )
     tokens = 0.0
-    for settings, each in zip(config.passes, state["passes"], strict=True):
+    for settings, state_of_pass in zip(config.passes, state["passes"], strict=True):
         published = sum(PUBLISHED_TOKENS.get(step.use, 0.0) for step in settings.steps)
-        tokens += each["tokens"].get("completion", 0) / each["items"] if each["items"] else published
+        tokens += (
+            state_of_pass["tokens"].get("completion", 0) / state_of_pass["items"]
+            if state_of_pass["items"]
+            else published
+        )
     per_day = state["rate"]["per_day"]
     whole = None if per_day is None else per_day * _ended(config, state) / through_a_pass
     return Pilot(state["run"], whole, tokens)
@@ -230,7 +233,7 @@ def render(document: dict[str, Any]) -> str:
     else:
         lines.append(f"time      {duration(document['wall_seconds'])} at the speed of the pilot")
     lines.append(f"disk      {about(document['disk_bytes'] / 1e9)} GB for results and dataset")
-    return "\n".join([*lines, *(f"assumed   {each}" for each in document["assumptions"])])
+    return "\n".join([*lines, *(f"assumed   {assumption}" for assumption in document["assumptions"])])
 
 
 def _items(run: RunFolder, config: RunConfig) -> int:
@@ -238,20 +241,20 @@ def _items(run: RunFolder, config: RunConfig) -> int:
     if run.anchors.exists():
         return int(read_header(run.anchors, "anchors")["rows"])
     drawn = list(config.variant_configs().values()) or [config]
-    known = [kind_of(one).expected(one.anchors) for one in drawn]
-    if None in known:
+    expected = [kind_of(section).expected(section.anchors) for section in drawn]
+    if None in expected:
         raise InputError(f"{run.path}: nothing was sampled yet", f"first: kgqa sample {run.path}")
-    return sum(filter(None, known))
+    return sum(filter(None, expected))
 
 
 def _ended(config: RunConfig, state: Status) -> float:
     """Items that ended; one that went through a pass counts as that pass's part of the published time."""
-    variants = len({each.variant for each in config.passes if each.variant})
+    variants = len({entry.variant for entry in config.passes if entry.variant})
     days = [
-        sum(1 / PUBLISHED_PER_DAY[step.use] for step in each.steps if step.use in PUBLISHED_PER_DAY)
-        / (variants if each.variant else 1)
-        for each in config.passes
+        sum(1 / PUBLISHED_PER_DAY[step.use] for step in entry.steps if step.use in PUBLISHED_PER_DAY)
+        / (variants if entry.variant else 1)
+        for entry in config.passes
     ]
     days = days if any(days) else [1.0] * len(days)  # steps of which no time is published
     ended = zip(days, state["passes"], strict=True)
-    return float(sum(part * each["items"] for part, each in ended) / sum(days))
+    return float(sum(part * entry["items"] for part, entry in ended) / sum(days))

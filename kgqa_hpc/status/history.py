@@ -1,4 +1,4 @@
-"""How fast it went: the number of ended items, noted by the lead every minute in logs/history.jsonl.
+"""The rate of a run: the coordinator notes the number of ended items every minute in logs/history.jsonl.
 
 Files have no times in them (equal work gives equal bytes), so rates need a note of their own. It is a
 convenience: when it is lost or damaged, only the rate and the time left are unknown for a while.
@@ -41,11 +41,11 @@ def note(logs: Path, ended: int, now: float | None = None) -> None:
 
 
 def rate(logs: Path, now: float | None = None) -> Rate:
-    """The rates the notes give."""
+    """The rates that follow from the notes."""
     notes = read_notes(logs, TAIL)
     overall = _slope(notes)
     newest = time.time() if now is None else now
-    return Rate(overall, _slope([each for each in notes if each[0] > newest - HOUR]))
+    return Rate(overall, _slope([note for note in notes if note[0] > newest - HOUR]))
 
 
 def read_notes(logs: Path, limit: int = 1 << 24) -> Notes:

@@ -1,4 +1,4 @@
-"""What the journals of shards without a result tell: how many of their items have ended, and how.
+"""Counts from the journals of shards without a result: how many items have ended, by outcome.
 
 A journal grows with every answer and may be megabytes long; where a shard has one, only what was appended
 since the last look is read. Where it has several, of workers one after the other or at once, all are read,
@@ -52,17 +52,17 @@ class JournalCounts:
         return sum(sum(shard.ended.values()) for shard in self._shards.values())
 
     def counts(self, shard: str, last: bool) -> dict[str, int]:
-        """Items by what became of them. What a pass accepts that is not the `last` has not ended."""
+        """Numbers of items by outcome. Items accepted by a pass that is not the `last` have not ended."""
         ended = self._shards[shard].ended
         return {name: ended.get(name, 0) for name in (ENDED if last else ENDED[1:])}
 
-    def refresh(self, folder: Path, found: dict[str, Sizes], origin: ResultOrigin) -> None:
-        """Add the new lines of the journals in `found` to the counts, and drop shards without a journal.
+    def refresh(self, folder: Path, sizes_now: dict[str, Sizes], origin: ResultOrigin) -> None:
+        """Add the new lines of the journals in `sizes_now` to the counts, and drop shards without a journal.
 
         A journal that cannot be read keeps its counts of the last refresh.
         """
-        self._shards = {name: self._shards.get(name, _Shard()) for name in found}
-        for name, sizes in found.items():
+        self._shards = {name: self._shards.get(name, _Shard()) for name in sizes_now}
+        for name, sizes in sizes_now.items():
             shard = self._shards[name]
             if shard.sizes != sizes:
                 expected = origin.header(name, "")
@@ -77,7 +77,7 @@ class JournalCounts:
 
     @classmethod
     def from_dict(cls, data: dict[str, Any]) -> JournalCounts:
-        """The inverse of `to_dict`. Raises KeyError, TypeError or AttributeError for what is none."""
+        """The inverse of `to_dict`. Raises KeyError, TypeError or AttributeError for other data."""
         return cls(
             {
                 name: _Shard(
@@ -93,29 +93,29 @@ class JournalCounts:
 
 def list_journals(folder: Path) -> dict[str, Sizes]:
     """The journals in a pass's folder: by shard their names and sizes."""
-    found: dict[str, Sizes] = {}
+    sizes: dict[str, Sizes] = {}
     try:
         with os.scandir(folder) as entries:
             for entry in entries:
                 if entry.name.endswith(".journal") and entry.is_file(follow_symlinks=False):
-                    found.setdefault(entry.name.split(".")[0], {})[entry.name] = entry.stat().st_size
+                    sizes.setdefault(entry.name.split(".")[0], {})[entry.name] = entry.stat().st_size
     except OSError as problem:
         if problem.errno not in ABSENT_NOW:
             raise
-    return found
+    return sizes
 
 
 def _read(folder: Path, before: _Shard, sizes: Sizes, expected: dict[str, str]) -> _Shard:
     if len(sizes) == 1 and before.sizes.keys() == sizes.keys() and before.offset <= min(sizes.values()):
-        known = before
+        counted = before
     else:
-        known = _Shard()
+        counted = _Shard()
     ended: dict[str, str] = {}
-    answers, offset = known.answers, known.offset
+    answers, offset = counted.answers, counted.offset
     for file in sorted(sizes):
-        records, offset = read_on(folder / file, known.offset, expected)
+        records, offset = read_on(folder / file, counted.offset, expected)
         answers += len(records)
-        ended |= {str(each["id"]): each["status"] for each in records if each.get("status") in ENDED}
-    counts = Counter(known.ended)
+        ended |= {str(record["id"]): record["status"] for record in records if record.get("status") in ENDED}
+    counts = Counter(counted.ended)
     counts.update(ended.values())
     return _Shard(sizes, offset if len(sizes) == 1 else 0, answers, dict(counts))

@@ -1,4 +1,4 @@
-"""What a pass has brought so far: sums over the headers of its results, and its journals read on.
+"""Totals of a pass so far: sums over the headers of its results and over its journals.
 
 A header is 1 KiB in front of the file, so ten thousand results take about a second. Of a journal only what
 was appended since the last look is read. Totals that were saved (in status.json) go on where they were.
@@ -49,7 +49,8 @@ class PassTotals:
         journals = list_journals(run.results(self.pass_name))
         done = done_shards(run, self.pass_name)
         if self.counted - done:
-            self._begin_again()
+            fresh = PassTotals(self.pass_name, self.last, journals=self.journals)
+            self.__dict__.update(fresh.__dict__)
         self.corrupt &= done
         for shard in sorted(done - self.counted):
             try:
@@ -60,16 +61,12 @@ class PassTotals:
                 self.corrupt.discard(shard)
             except StoreError:
                 continue  # a transient error of the file system: the next look reads it
-        open_ones = {shard: found for shard, found in journals.items() if shard not in self.counted}
+        open_ones = {shard: sizes for shard, sizes in journals.items() if shard not in self.counted}
         self.journals.refresh(run.results(self.pass_name), open_ones, origin)
 
     def ended_in(self, shard: str) -> dict[str, int]:
-        """The items of one shard that ended in this pass, by what became of them, from its journals."""
+        """Numbers of items of one shard that ended in this pass, by outcome, from its journals."""
         return self.journals.counts(shard, self.last)
-
-    def _begin_again(self) -> None:
-        fresh = PassTotals(self.pass_name, self.last, journals=self.journals)
-        self.__dict__.update(fresh.__dict__)
 
     def _add(self, shard: str, header: dict[str, Any]) -> None:
         self.counted.add(shard)
@@ -104,7 +101,7 @@ class PassTotals:
     @classmethod
     def from_dict(cls, pass_name: str, last: bool, data: dict[str, Any], names: list[str]) -> PassTotals:
         """The inverse of `to_dict`; `names` are all shards in order. Raises ValueError, KeyError, TypeError
-        or AttributeError for what is not the form of it.
+        or AttributeError for other data.
         """
         bits = int(data["counted"], 16)
         return cls(
@@ -127,20 +124,20 @@ def _counter(numbers: dict[str, Any]) -> Counter[str]:
 
 
 def verdicts(passes: Iterable[PassTotals], items: dict[str, int]) -> dict[str, int]:
-    """Items by what became of them, `waiting` the rest: each of `items` (by shard) once, in whichever pass.
+    """Numbers of items by outcome, `waiting` for the others: each of `items` (by shard) counts once, in any pass.
 
     A later pass's result repeats what ended before it; its journals do not.
     """
     totals: Counter[str] = Counter()
     later: set[str] = set()
-    for each in reversed(list(passes)):
-        if each.last:
-            totals.update({name: each.counts[name] for name in ENDED})
-        for shard in each.by_shard.keys() - later:
-            totals.update(each.by_shard[shard])
-        later |= each.counted
-        for shard in each.journals.shards - later:
-            totals.update(each.ended_in(shard))
+    for pass_state in reversed(list(passes)):
+        if pass_state.last:
+            totals.update({name: pass_state.counts[name] for name in ENDED})
+        for shard in pass_state.by_shard.keys() - later:
+            totals.update(pass_state.by_shard[shard])
+        later |= pass_state.counted
+        for shard in pass_state.journals.shards - later:
+            totals.update(pass_state.ended_in(shard))
     total = sum(items.values())
     ended = {name: totals[name] for name in ENDED}
     return {**ended, "waiting": max(total - sum(ended.values()), 0)}
@@ -161,15 +158,16 @@ def acceptance(verdicts: Mapping[str, int]) -> dict[str, Any] | None:
 def acceptance_words(status: Mapping[str, Any]) -> str:
     """'accepted 447 (44.7 %, …)', with the interval 'of 36 to 54 %' while few are judged; empty before any verdict.
 
-    Between passes rejected items have ended and others wait for the next judge: a share would be too low then.
+    Between passes rejected items have ended and others wait for the next judge: a share would be too low
+    then.
     """
-    found = acceptance(status["verdicts"])
-    if found is None:
+    share = acceptance(status["verdicts"])
+    if share is None:
         return ""
     number = status["verdicts"]["accepted"]
     if not status["complete"] and len(status["passes"]) > 1:
         return f"accepted {number:,} so far"
-    text = f"accepted {100 * found['share']:.1f} %"
-    if found["judged"] < FEW:
-        text += f" ({100 * found['low']:.0f} to {100 * found['high']:.0f} %)"
+    text = f"accepted {100 * share['share']:.1f} %"
+    if share["judged"] < FEW:
+        text += f" ({100 * share['low']:.0f} to {100 * share['high']:.0f} %)"
     return text

@@ -19,7 +19,17 @@ def render(now: Status) -> str:
     """Four to six lines."""
     lines = [_stages(now["stages"])] if "stages" in now else []
     lines += ["dataset   is older than the run: kgqa merge"] if now.get("dataset_is_older") else []
-    lines += [_shards(now), _items(now), _verdicts(now), _workers(now)]
+    workers = now["workers"]
+    parts = [f"{workers['alive']:,} alive"]
+    if workers["slowest"] is not None and workers["alive"] > 1:
+        parts.append(f"slowest {workers['slowest']:.2f}x the mean")
+    stalled = workers["stalled"]
+    parts.append(f"{len(stalled)} stalled ({_some(stalled)})" if stalled else "none stalled")
+    if workers["silent"]:
+        parts.append(f"{len(workers['silent'])} without a sign of life ({_some(workers['silent'])})")
+    if workers["engine_deaths"]:
+        parts.append(f"{workers['engine_deaths']:,} engine deaths")
+    lines += [_shards(now), _items(now), _verdicts(now), f"workers   {' · '.join(parts)}"]
     lines += _servers(now)
     if now["queue"] is not None:
         lines.append(_queue(now["queue"]))
@@ -42,9 +52,9 @@ def watch(look: Callable[[], Status]) -> None:
 
 def _stages(stages: list[dict[str, Any]]) -> str:
     done = [stage["name"] for stage in stages if stage["done"]]
-    left = [stage["name"] for stage in stages if not stage["done"]]
+    open_stages = [stage["name"] for stage in stages if not stage["done"]]
     text = f"stages    {' · '.join(done) or 'none'} done"
-    return f"{text} · next: kgqa {left[0]}" if left else text
+    return f"{text} · next: kgqa {open_stages[0]}" if open_stages else text
 
 
 def _shards(now: Status) -> str:
@@ -69,35 +79,21 @@ def _items(now: Status) -> str:
             text += f" (last hour {about(recent)})"
     if now["complete"]:
         return f"{text} · complete"
-    left = now["seconds_left"]
-    return text if left is None else f"{text} · done in about {duration(left)}"
+    seconds_left = now["seconds_left"]
+    return text if seconds_left is None else f"{text} · done in about {duration(seconds_left)}"
 
 
 def _verdicts(now: Status) -> str:
     counts = now["verdicts"]
     if not now["items"]["ended"]:
         return "verdicts  none yet"
-    others = [f"{name} {counts[name]:,}" for name in VERDICTS[2:] if counts[name]]
+    counted = [f"{name} {counts[name]:,}" for name in VERDICTS[2:] if counts[name]]
     shares = [
         acceptance_words(now),
         *([f"rejected {counts['rejected']:,}"] if counts["rejected"] else []),
-        *others,
+        *counted,
     ]
     return f"verdicts  {' · '.join(part for part in shares if part)}"
-
-
-def _workers(now: Status) -> str:
-    workers = now["workers"]
-    parts = [f"{workers['alive']:,} alive"]
-    if workers["slowest"] is not None and workers["alive"] > 1:
-        parts.append(f"slowest {workers['slowest']:.2f}x the mean")
-    stalled = workers["stalled"]
-    parts.append(f"{len(stalled)} stalled ({_some(stalled)})" if stalled else "none stalled")
-    if workers["silent"]:
-        parts.append(f"{len(workers['silent'])} without a sign of life ({_some(workers['silent'])})")
-    if workers["engine_deaths"]:
-        parts.append(f"{workers['engine_deaths']:,} engine deaths")
-    return f"workers   {' · '.join(parts)}"
 
 
 def _servers(now: Status) -> list[str]:
@@ -119,13 +115,13 @@ def _some(names: list[str]) -> str:
 def _queue(jobs: list[dict[str, str]]) -> str:
     if not jobs:
         return "queue     no job of this run is queued or running"
-    shown = [
+    listed = [
         f"{job['id']} {job['name']} {job['state'].lower()}"
         + (f", {job['left']} left" if job["state"] == "RUNNING" else f" ({job['reason']})")
         for job in jobs[:4]
     ]
     more = f" · {len(jobs) - 4} more" if len(jobs) > 4 else ""
-    return f"queue     {' · '.join(shown)}{more}"
+    return f"queue     {' · '.join(listed)}{more}"
 
 
 def metrics(now: Status) -> str:
@@ -147,9 +143,9 @@ def _series(now: Status) -> Iterator[tuple[str, str, list[tuple[dict[str, str], 
     verdicts = [({"verdict": name}, now["verdicts"].get(name, 0)) for name in VERDICTS]
     yield "kgqa_items", "gauge", verdicts
     tokens = [
-        ({"pass": one["name"], "kind": kind}, number)
-        for one in now["passes"]
-        for kind, number in sorted(one["tokens"].items())
+        ({"pass": pass_state["name"], "kind": kind}, number)
+        for pass_state in now["passes"]
+        for kind, number in sorted(pass_state["tokens"].items())
     ]
     if tokens:
         yield "kgqa_tokens", "counter", tokens

@@ -1,4 +1,4 @@
-"""Where a run stands, derived from its files alone: what is done, how fast it goes, which workers are stalled.
+"""The status of a run, derived from its files alone: progress, rate, stalled workers.
 
 `survey` reads 1 KiB per result it has not seen yet and what is new in the journals (the coordinator saves its
 sums in status.json), one small file per worker, and nothing else, so it answers within two seconds on ten
@@ -36,8 +36,8 @@ def survey(folder: Path, queue: Queue | None = None) -> Status:
     run = RunFolder.open(folder)
     shards = _shards(run)
     totals = load_totals(run, shards.names if shards else [])
-    for each in totals:
-        each.refresh(run)
+    for pass_totals in totals:
+        pass_totals.refresh(run)
     return compose(run, shards, totals, list(read_states(run.logs)), queue)
 
 
@@ -67,7 +67,7 @@ def load_totals(run: RunFolder, names: list[str]) -> list[PassTotals]:
 
 def to_document(run: RunFolder, status: Status, totals: Sequence[PassTotals]) -> bytes:
     """The content of status.json: the state for people and programs, and the sums to go on from."""
-    saved = {each.pass_name: each.to_dict() for each in totals}
+    saved = {pass_totals.pass_name: pass_totals.to_dict() for pass_totals in totals}
     return canonical.pretty({**status, "totals": saved, "totals_check": _check(run, saved)})
 
 
@@ -89,10 +89,14 @@ def compose(
 ) -> Status:
     """Put the state together; `totals` in the order of the passes, refreshed."""
     sizes = {entry.name: entry.items for entry in shards.shards} if shards else {}
-    current = next((each for each in totals if len(each.counted) < len(sizes)), totals[-1])
-    complete = bool(sizes) and all(len(each.counted) == len(sizes) for each in totals)
+    current = next(
+        (pass_totals for pass_totals in totals if len(pass_totals.counted) < len(sizes)), totals[-1]
+    )
+    complete = bool(sizes) and all(len(pass_totals.counted) == len(sizes) for pass_totals in totals)
     counts = verdicts(totals, sizes)
-    through = sum(each.items for each in totals) + sum(each.journals.ended for each in totals)
+    through = sum(pass_totals.items for pass_totals in totals) + sum(
+        pass_totals.journals.ended for pass_totals in totals
+    )
     work = {"total": sum(sizes.values()) * len(totals), "ended": through}
     speed = history.rate(run.logs)
     alive = [state for state in states if state["age"] <= ALIVE]
@@ -117,7 +121,7 @@ def compose(
         "rate": {"per_day": speed.overall, "last_hour_per_day": speed.last_hour},
         "seconds_left": None if complete else _seconds_left(work["total"] - work["ended"], speed),
         "workers": _workers([] if complete else states, alive),
-        "journal_answers": sum(each.journals.answers for each in totals),
+        "journal_answers": sum(pass_totals.journals.answers for pass_totals in totals),
         "queue": None if queue is None else list(queue),
     }
 
@@ -164,6 +168,6 @@ def _number(state: Status, key: str) -> float:
     )
 
 
-def _seconds_left(left: int, speed: history.Rate) -> float | None:
+def _seconds_left(items: int, speed: history.Rate) -> float | None:
     per_day = speed.last_hour or speed.overall
-    return max(left, 0) / per_day * history.DAY if per_day else None
+    return max(items, 0) / per_day * history.DAY if per_day else None

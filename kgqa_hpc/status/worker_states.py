@@ -1,7 +1,7 @@
-"""What each worker says of itself: one small file per process in logs/workers/, rewritten every few seconds.
+"""The state of each worker: one small file per process in logs/workers/, rewritten every few seconds.
 
-Nothing depends on them: they are for people and for `status`. Whose file is old is dead or suspended. A
-worker that ends in order removes its own; the coordinator sweeps what the others left.
+Nothing depends on them: they are for people and for `status`. A worker with an old file is dead or suspended.
+A worker that ends normally removes its file; the coordinator removes the others.
 """
 
 from __future__ import annotations
@@ -48,13 +48,13 @@ def read_states(logs: Path) -> Iterator[dict[str, Any]]:
     names = _names(logs)
     now = time_at(logs / "workers") if names else 0.0
     for name in names:
-        found = read_if_there_with_state(logs / "workers" / name, LARGEST)
+        entry = read_if_there_with_state(logs / "workers" / name, LARGEST)
         try:
-            state = canonical.loads(found[0]) if found else None
+            state = canonical.loads(entry[0]) if entry else None
         except ValueError:
             continue
-        if isinstance(state, dict) and found:
-            age = now - found[1].st_mtime
+        if isinstance(state, dict) and entry:
+            age = now - entry[1].st_mtime
             if _is_dead(state):
                 age = max(age, ALIVE + 1)
             yield {**state, "age": round(max(age, 0.0), 1)}
@@ -72,7 +72,7 @@ def sweep_states(logs: Path) -> None:
 
 
 def place() -> dict[str, str]:
-    """Where a process id means this very process: the running kernel and its namespace of ids."""
+    """The scope in which a process id is unique: the running kernel and its pid namespace."""
     try:
         return {"machine": machine(), "pid_namespace": os.readlink("/proc/self/ns/pid")}
     except OSError:
@@ -81,11 +81,11 @@ def place() -> dict[str, str]:
 
 def _is_dead(state: dict[str, Any]) -> bool:
     """Whether it is a process of this machine that has ended; of other machines only the age is known."""
-    here = place()
+    process_place = place()
     pid = state.get("pid")
     return (
-        all(here.values())
-        and {key: state.get(key) for key in here} == here
+        all(process_place.values())
+        and {key: state.get(key) for key in process_place} == process_place
         and isinstance(pid, int)
         and not psutil.pid_exists(pid)
     )

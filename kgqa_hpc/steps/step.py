@@ -280,6 +280,7 @@ class Step:
             "seed": seed_of(self.context.run_seed, item.id, _place(self.label, turn), attempt),
             "temperature": asked.temperatures[attempt > 0],
             "text": storable(response.text),
+            **({"thought": storable(response.thought)} if response.thought else {}),
             "finish": response.finish,
             "error": None if response.error is None else storable(response.error),
             "repaired": False,

@@ -1,4 +1,4 @@
-"""The one way bytes become a file: whole, or not at all.
+"""Atomic file writes: a file appears complete or not at all.
 
 Temp file beside the target, write, fsync, then the name: `rename` where the newest writer wins, `link`
 where the first one does, and last an fsync of the folder. What the operating system refuses becomes
@@ -36,7 +36,7 @@ _NO_LINKS = {errno.EPERM, errno.EOPNOTSUPP, errno.ENOSYS, errno.EXDEV, errno.EML
 
 
 def disk_error(path: Path, problem: OSError) -> StoreError:
-    """The error of our tree for what the operating system said about `path`."""
+    """Convert an OSError about `path` to DiskFull or StoreError."""
     plain = problem.errno is None or isinstance(problem, NotRegular)
     text = f"{path}: {problem.strerror or problem if plain else os.strerror(problem.errno or 0)}"
     if problem.errno in _FULL:
@@ -74,7 +74,11 @@ def temp_file(target: Path) -> Iterator[tuple[int, Path]]:
     try:
         yield fd, temp
     finally:
-        _remove_temp(fd, temp)
+        # Clean-up must not hide what went wrong: a temp file that cannot be removed is litter, swept later.
+        with suppress(OSError):
+            disk.close(fd)
+        with suppress(OSError):
+            disk.unlink(temp)
 
 
 def commit(fd: int, temp: Path, target: Path, *, exclusive: bool, durable: bool = True) -> bool:
@@ -177,11 +181,3 @@ def make_folder(folder: Path) -> None:
             if not folder.is_dir():
                 raise StoreError(f"{folder}: is in the way: not a folder", "move it elsewhere") from None
         sync_folder(folder.parent)
-
-
-def _remove_temp(fd: int, temp: Path) -> None:
-    # Clean-up must not hide what went wrong: a temp file that cannot be removed is litter, swept later.
-    with suppress(OSError):
-        disk.close(fd)
-    with suppress(OSError):
-        disk.unlink(temp)

@@ -39,22 +39,19 @@ class Clock:
         read = self._read
         if read is None or time.monotonic() - read[1] > CLOCK_AGE:
             with disk_errors(self._file):
-                read = self._read = (self._touched(), time.monotonic())
+                try:
+                    disk.touch(self._file)
+                except FileNotFoundError:
+                    make_folder(self._file.parent)
+                    disk.close(disk.open_(self._file, os.O_WRONLY | os.O_CREAT))
+                    disk.touch(self._file)
+                read = self._read = (os.stat(self._file).st_mtime, time.monotonic())
         return read[0] + time.monotonic() - read[1]
 
     def close(self) -> None:
         """Remove the file that was touched."""
         with suppress(OSError):
             disk.unlink(self._file)
-
-    def _touched(self) -> float:
-        try:
-            disk.touch(self._file)
-        except FileNotFoundError:
-            make_folder(self._file.parent)
-            disk.close(disk.open_(self._file, os.O_WRONLY | os.O_CREAT))
-            disk.touch(self._file)
-        return os.stat(self._file).st_mtime
 
 
 @cache
@@ -70,7 +67,7 @@ def machine() -> str:
 
 
 def time_at(folder: Path) -> float:
-    """One reading: the file system's time where one may write, the local one elsewhere."""
+    """Current time of the file system if the folder is writable, else of this machine."""
     clock = Clock(folder)
     try:
         return clock.now() if folder.is_dir() else time.time()
@@ -88,7 +85,8 @@ LITTER_AGE = 3600.0
 def sweep_temps(folder: Path, older_than: float = LITTER_AGE, prefix: str = ".") -> int:
     """Remove temp files and folders in `folder` that were not written for `older_than` seconds; returns how many.
 
-    Ages are by the file system's clock: a node whose own clock is ahead must not remove what others still write.
+    Ages are by the file system's clock: a node whose own clock is ahead must not remove what others still
+    write.
     """
     try:
         entries = list(os.scandir(folder))

@@ -26,14 +26,14 @@ def open_(path: Path, flags: int) -> int:
 
 def write_all(fd: int, data: Bytes) -> None:
     """Write every byte, however short the single writes fall."""
-    rest = memoryview(data)
-    while (written := write(fd, rest)) < len(rest):
-        rest = rest[written:]
+    remaining = memoryview(data)
+    while (written := write(fd, remaining)) < len(remaining):
+        remaining = remaining[written:]
 
 
 def pwrite_all(fd: int, data: Bytes, offset: int) -> None:
     """Write every byte at `offset`, however short the single writes fall."""
-    rest = memoryview(data)
-    while rest:
-        written = pwrite(fd, rest, offset)
-        rest, offset = rest[written:], offset + written
+    remaining = memoryview(data)
+    while remaining:
+        written = pwrite(fd, remaining, offset)
+        remaining, offset = remaining[written:], offset + written

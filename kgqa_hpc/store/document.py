@@ -67,9 +67,9 @@ def read_sized(path: Path, limit: int = -1) -> tuple[bytes, int]:
 
 def require_kind(path: Path, header: dict[str, Any], kind: str, version: int) -> None:
     """Raises CorruptFile for another kind of file, NewerFormat or OlderFormat for another version of this kind."""
-    found, number = header.get("format"), header.get("version")
-    if found != f"kgqa-{kind}" or not isinstance(number, int) or number < 1:
-        raise CorruptFile(f"{path}: is {found!r}, not a kgqa-{kind} file")
+    recorded, number = header.get("format"), header.get("version")
+    if recorded != f"kgqa-{kind}" or not isinstance(number, int) or number < 1:
+        raise CorruptFile(f"{path}: is {recorded!r}, not a kgqa-{kind} file")
     if number > version:
         raise NewerFormat(
             f"{path}: version {number} of kgqa-{kind}; this program knows up to {version}",

@@ -1,13 +1,12 @@
-"""What a run is: the fingerprint of its configuration, its manifest, and the digests that its files carry.
+"""The identity of a run: the fingerprint of its configuration, its manifest, and the digests in its files.
 
-The fingerprint says, section by section, what the dataset depends on. Left out is what may change between
-two starts without changing what an item becomes: the runtime section, what merge keeps, folders in which
-things lie (contents count, by digest), and the settings of engines that only place or speed up the work.
+The fingerprint lists, section by section, the settings that the dataset depends on. It leaves out settings
+that do not change an item's result: the runtime section, the filters of merge, folders (contents count, by
+digest), and engine settings that only place or speed up the work.
 
-Every file says in its header what made it, and is compared before it counts: files of another run may lie
-in a folder by mistake or on purpose. A result's digest covers what its content follows from
-(`pass_digest`), and nothing else, so that more anchors or another judge may be added later. docs/format.md,
-sections 1 and 6.
+Each file's header names its origin, which is compared before the file counts: a file of another run may be in
+the folder by mistake. A result's digest covers only the settings that determine its content (`pass_digest`),
+so that more anchors or another judge can be added later. docs/format.md, sections 1 and 6.
 """
 
 from __future__ import annotations
@@ -77,7 +76,7 @@ def digest(sections: Mapping[str, Mapping[str, Any]]) -> str:
 
 
 def pass_digest(sections: Mapping[str, Mapping[str, Any]], pass_name: str) -> str:
-    """One sha256 for what a pass's results follow from; they carry it.
+    """One sha256 over the settings that determine the results of a pass; results carry it.
 
     Covered are graph, seed and kind of anchors, and the steps, prompts and engine of this pass and of those
     before it. Left out is what may be added to a run without changing what is there: more anchors, later
@@ -88,7 +87,7 @@ def pass_digest(sections: Mapping[str, Mapping[str, Any]], pass_name: str) -> st
     passes, prompts = values["passes"], values["prompts"]
     last = passes[pass_name]["position"]
     chain = sorted(
-        (each for each in passes.values() if each["position"] <= last), key=lambda p: p["position"]
+        (entry for entry in passes.values() if entry["position"] <= last), key=lambda p: p["position"]
     )
     modules = prompts.get("modules", {})
     covered = {
@@ -101,24 +100,23 @@ def pass_digest(sections: Mapping[str, Mapping[str, Any]], pass_name: str) -> st
                 "steps": [
                     [step, step.get("prompt"), modules.get(step.get("prompt"))]
                     + [modules.get(name) for name in step.get("later_prompts") or ()]
-                    for step in each["steps"]
+                    for step in entry["steps"]
                 ],
-                "engine": _set(each["engine"]),
-                **({"contents": each["contents"]} if "contents" in each else {}),
+                "engine": _set(entry["engine"]),
+                **({"contents": entry["contents"]} if "contents" in entry else {}),
             }
-            for each in chain
+            for entry in chain
         ],
     }
     return canonical.digest(covered)
 
 
-def require_same(where: str, recorded: Mapping[str, Any], wanted: Mapping[str, Any], cure: str) -> None:
+def require_same(location: str, recorded: Mapping[str, Any], expected: Mapping[str, Any], cure: str) -> None:
     """Raises FingerprintMismatch that names each key that differs, old → new.
 
-    A setting that is null is one that is not set: a later version may add such a setting, and goes on with
-    runs that were made before.
+    A null setting counts as unset: a later version may add such a setting and still continue older runs.
     """
-    old, new = _set(recorded), _set(wanted)
+    old, new = _set(recorded), _set(expected)
     changed = [
         f"  {key}: {_show(old.get(key, ABSENT))} → {_show(new.get(key, ABSENT))}"
         for key in sorted(old.keys() | new.keys())
@@ -126,7 +124,7 @@ def require_same(where: str, recorded: Mapping[str, Any], wanted: Mapping[str, A
     ]
     if changed:
         raise FingerprintMismatch(
-            "\n".join([f"{where} was made with another configuration:", *changed]), cure
+            "\n".join([f"{location} was made with another configuration:", *changed]), cure
         )
 
 
@@ -136,21 +134,21 @@ def _passes(
     contents: Mapping[str, Mapping[str, str]],
 ) -> dict[str, Any]:
     passes: dict[str, Any] = {}
-    for position, one in enumerate(config["passes"]):
-        engine = one.get("engine") or config["engine"]
+    for position, entry in enumerate(config["passes"]):
+        engine = entry.get("engine") or config["engine"]
         left_out = operational.get(engine["kind"], ())
-        passes[one["name"]] = {
+        passes[entry["name"]] = {
             "position": position,
-            "steps": [dict(step) for step in one["steps"]],
+            "steps": [dict(step) for step in entry["steps"]],
             "engine": {key: value for key, value in engine.items() if key not in left_out},
-            **({"contents": dict(found)} if (found := contents.get(one["name"])) else {}),
-            **({"variant": one["variant"]} if one.get("variant") else {}),
+            **({"contents": dict(digests)} if (digests := contents.get(entry["name"])) else {}),
+            **({"variant": entry["variant"]} if entry.get("variant") else {}),
         }
     return passes
 
 
 def _without_folders(value: Any) -> Any:
-    """Absolute paths become file names: the same files count as the same wherever they lie."""
+    """Replace absolute paths by file names: a moved file is the same file."""
     if isinstance(value, dict):
         return {key: _without_folders(inner) for key, inner in value.items()}
     if isinstance(value, list):
@@ -180,8 +178,8 @@ def _show(value: Any) -> str:
 @dataclass(frozen=True, slots=True)
 class Manifest:
     """manifest.json: `sections` is the fingerprint, {name: {"sha256", "values"}}, `trusted` what the run's
-    maker lets it do beyond the run (runs/trust.py), `earlier` the code of entries that worked on it before the
-    present one was accepted.
+    maker lets it do beyond the run (runs/trust.py), `earlier` the code of entries that worked on it before
+    the present one was accepted.
     """
 
     created: str
@@ -226,7 +224,7 @@ def read_manifest(path: Path) -> Manifest:
     except CorruptFile as problem:
         raise CorruptFile(problem.message, cure) from None
     passes = manifest.sections.get("passes", {}).get("values", {}).values()
-    if any(isinstance(step, str) for each in passes for step in each["steps"]):
+    if any(isinstance(step, str) for entry in passes for step in entry["steps"]):
         raise OlderFormat(f"{path}: a run of {manifest.program}, whose steps have no settings")
     return manifest
 
@@ -240,7 +238,7 @@ def new_manifest(sections: Sections, trusted: Mapping[str, Any]) -> Manifest:
 
 @dataclass(frozen=True, slots=True)
 class ResultOrigin:
-    """What the results and journals of one pass of a run are made by."""
+    """The origin of the results and journals of one pass."""
 
     pass_name: str
     made_by: str
@@ -251,7 +249,7 @@ class ResultOrigin:
         return cls(pass_name, pass_digest(sections, pass_name))
 
     def header(self, shard: str, shard_sha256: str) -> dict[str, str]:
-        """What stands in the header of a result or a journal."""
+        """Header members of a result or a journal."""
         return {
             MADE_BY: self.made_by,
             "pass": self.pass_name,
@@ -269,12 +267,12 @@ class ResultOrigin:
 
 
 def graph_origin(sections: Sections) -> dict[str, str]:
-    """What stands in the header of kg.h5."""
+    """Header members of kg.h5."""
     return {MADE_BY: canonical.digest(sections["graph"]["sha256"])}
 
 
 def anchors_origin(sections: Sections) -> dict[str, str]:
-    """What stands in the header of anchors.h5."""
+    """Header members of anchors.h5."""
     return {MADE_BY: canonical.digest([sections["graph"]["sha256"], sections["sampling"]["sha256"]])}
 
 
@@ -308,9 +306,9 @@ def keeps_own(folder: Path, path: Path, kind: str, origin: Mapping[str, str]) ->
 
 def _require(path: Path, header: Mapping[str, Any], expected: Mapping[str, str]) -> None:
     for key, value in expected.items():
-        found = header.get(key)
-        if found == value:
+        recorded = header.get(key)
+        if recorded == value:
             continue
         if key == MADE_BY:
             raise CorruptFile(f"{path}: was made with another configuration than this run's")
-        raise CorruptFile(f"{path}: belongs to {key} {found!r}, not to {value!r}")
+        raise CorruptFile(f"{path}: belongs to {key} {recorded!r}, not to {value!r}")

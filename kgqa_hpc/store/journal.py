@@ -30,7 +30,7 @@ VERSION = 1
 
 @dataclass(frozen=True, slots=True)
 class Damage:
-    """What a reader left out of one journal.
+    """The parts of one journal that a reader skipped.
 
     `torn`: bytes of an unfinished last line (a killed writer's; expected). `lines`: numbers of lines whose
     check failed. `refused`: why the whole journal does not count; empty when it does.
@@ -158,16 +158,16 @@ def open_next(
 
 
 def journal_path(folder: Path, shard: str, number: int) -> Path:
-    """Where the shard's journal of this number lies."""
+    """Path of the shard's journal with this number."""
     return folder / f"{shard}.w{number}.journal"
 
 
 def journals_of(folder: Path, shard: str) -> list[Path]:
     """All journals of a shard, oldest first. Numbers have no gaps, so none is listed for it."""
-    found: list[Path] = []
-    while exists(path := journal_path(folder, shard, len(found))):
-        found.append(path)
-    return found
+    journals: list[Path] = []
+    while exists(path := journal_path(folder, shard, len(journals))):
+        journals.append(path)
+    return journals
 
 
 def remove_journals(folder: Path, shard: str) -> None:
@@ -178,7 +178,7 @@ def remove_journals(folder: Path, shard: str) -> None:
 
 
 def read_journal(path: Path, expected_header: Mapping[str, Any]) -> tuple[list[dict[str, Any]], Damage]:
-    """The whole records of a journal and what was left out.
+    """Return the complete records of a journal, and the damage.
 
     A journal whose header is damaged, or differs from `expected_header` in one of its keys, yields no
     record and says why in `Damage.refused`; one without a whole header line is a torn tail and nothing
@@ -200,7 +200,7 @@ def read_journal(path: Path, expected_header: Mapping[str, Any]) -> tuple[list[d
 
 
 def read_on(path: Path, start: int, expected: Mapping[str, Any]) -> tuple[list[dict[str, Any]], int]:
-    """The whole records from byte `start` on, and where to go on next time; for callers that only count.
+    """Return the complete records from byte `start`, and the offset to continue at; for callers that only count.
 
     From 0 on the header is looked at, and a journal that does not fit `expected` has no records. Raises
     OSError.

@@ -37,7 +37,7 @@ WATCHED = 0.4
 
 @dataclass(frozen=True, slots=True)
 class Holder:
-    """What a lease file says. `age`: seconds since the last heartbeat; `held`: seconds since the claim."""
+    """The content of a lease file. `age`: seconds since the last heartbeat; `held`: seconds since the claim."""
 
     name: str
     worker: str
@@ -125,8 +125,8 @@ class Leases:
 
     def holder(self, name: str) -> Holder | None:
         """The holder of `name`, or None without one. A lease that is not readable as one has no nonce."""
-        found = _read(self.path(name))
-        return None if found is None else _holder(name, *found, self.now())
+        entry = _read(self.path(name))
+        return None if entry is None else _holder(name, *entry, self.now())
 
     def expired(self, holder: Holder) -> bool:
         """Whether the lease may be taken over.
@@ -188,7 +188,7 @@ class Leases:
         self._clock.close()
 
     def path(self, name: str) -> Path:
-        """Where the lease of `name` lies: fanned out over 256 folders, so that none grows long."""
+        """Path of the lease of `name`: leases are spread over 256 folders, so that no folder grows long."""
         return self.folder / hashlib.blake2b(name.encode(), digest_size=1).hexdigest() / f"{name}{SUFFIX}"
 
     def _watch(self, holder: Holder) -> _Watch:
@@ -201,7 +201,7 @@ class Leases:
         return watch
 
     def _depose(self, holder: Holder) -> bool:
-        """Remove an expired lease; False when it turned out to be another one, or to live."""
+        """Remove an expired lease; False if it was replaced or renewed meanwhile."""
         beat = (holder.inode, holder.modified)
         return self._remove(holder.name, lambda status, data: (status.st_ino, status.st_mtime_ns) == beat)
 
@@ -225,13 +225,13 @@ class Leases:
 
 
 def holders(folder: Path, now: float) -> Iterator[Holder]:
-    """Everyone who holds something in a pass's folder of leases. Ages are measured from `now`."""
-    found: list[tuple[str, os.stat_result, bytes]] = []
+    """The holders of all leases in a pass's lease folder. Ages are relative to `now`."""
+    entries: list[tuple[str, os.stat_result, bytes]] = []
     for path in sorted(folder.glob(f"[0-9a-f][0-9a-f]/*{SUFFIX}")):
         content = None if path.name.startswith(".") else _read(path)
         if content is not None:
-            found.append((path.name.removesuffix(SUFFIX), *content))
-    for name, status, data in found:
+            entries.append((path.name.removesuffix(SUFFIX), *content))
+    for name, status, data in entries:
         yield _holder(name, status, data, now)
 
 

@@ -2,8 +2,8 @@
 
 It lives and dies with the process: a suspended or killed worker has no heartbeat, and its shards go to
 others. When it finds that a lease was taken over, or that somebody else finished the shard, it says so and
-lets go. It never ends silently: a file system that fails for a moment is asked again soon, and anything else is raised
-in the main thread by `check`.
+lets go. It never ends silently: a file system that fails for a moment is asked again soon, and anything else
+is raised in the main thread by `check`.
 """
 
 from __future__ import annotations
@@ -77,7 +77,7 @@ class Heartbeat:
             self._trouble = problem
 
     def _renew(self, lease: Lease, needless: Callable[[], bool]) -> bool:
-        """One heartbeat; whether the file system answered it.
+        """Renew one lease; return whether the file system answered.
 
         Without an answer the shard stays ours until another worker takes it over.
         """

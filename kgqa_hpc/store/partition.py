@@ -1,8 +1,8 @@
-"""Cut anchors.h5 into shards: streamed, repeatable, resumable at any point, and safe to do twice at once.
+"""Cut anchors.h5 into shards: streamed, repeatable, resumable, and safe if two processes do it at once.
 
 A shard's content follows from anchors.h5 and the shard size alone; what is there and whole stays, what is
-missing or damaged is written again. Anchors that were added later (`grown` in the header of anchors.h5) are cut
-into shards of their own behind the others, which stay as they are. shards/manifest.json comes last and
+missing or damaged is written again. Anchors that were added later (`grown` in the header of anchors.h5) are
+cut into shards of their own behind the others, which stay as they are. shards/manifest.json comes last and
 lists what lies on the disk. docs/format.md, section 5.
 """
 
@@ -76,7 +76,7 @@ class ShardsManifest:
 
 @dataclass(frozen=True, slots=True)
 class _Piece:
-    """One shard to be: rows [start, stop) of anchors.h5. `anchors_sha256` is that of anchors.h5 when these
+    """A planned shard: rows [start, stop) of anchors.h5. `anchors_sha256` is that of anchors.h5 when these
     rows were its last ones, or its first 16 digits; it stands in the shard's header.
     """
 
@@ -87,14 +87,14 @@ class _Piece:
     stop: int
 
     def origin(self) -> dict[str, Any]:
-        """Where a shard's anchors come from; stands in its header."""
+        """Header members that identify the source of the shard's anchors."""
         return {"anchors_sha256": self.anchors_sha256, "shard_size": self.shard_size, "start": self.start}
 
     def made(self, header: dict[str, Any]) -> bool:
         """Whether a header is that of this shard."""
-        known = {key: header.get(key) for key in self.origin()}
-        known["anchors_sha256"] = str(known["anchors_sha256"])[: len(self.anchors_sha256)]
-        return known == self.origin()
+        recorded = {key: header.get(key) for key in self.origin()}
+        recorded["anchors_sha256"] = str(recorded["anchors_sha256"])[: len(self.anchors_sha256)]
+        return recorded == self.origin()
 
 
 def _rounds(run: RunFolder) -> Iterator[tuple[int, int, str]]:
@@ -118,7 +118,7 @@ def _pieces(run: RunFolder, shard_size: int) -> list[_Piece]:
 
 
 def _piece(run: RunFolder, shard_size: int, name: str) -> _Piece:
-    """One of them. Whoever reads every shard must not list them all each time: that is quadratic."""
+    """One piece, computed alone: listing all pieces for every shard would be quadratic."""
     before = _position(name)
     for begin, end, sha256 in _rounds(run):
         start = begin + before * shard_size
@@ -217,14 +217,14 @@ def _cut(run: RunFolder, anchors_sha256: str, shard_size: int, stopped: Callable
         try:
             for piece in _pieces(run, shard_size):
                 _go_on(stopped)
-                found = _found(run, piece)
-                if found is None:
+                earlier = _found(run, piece)
+                if earlier is None:
                     rows = list(anchors.rows(piece.start, piece.stop))
                     pending.append(writers.submit(_write, run, piece, rows))
-                entries.append(found or pending[-1])
+                entries.append(earlier or pending[-1])
                 if len(pending) > 2 * WRITERS:
                     pending.popleft().result()
-            whole = tuple(each if isinstance(each, ShardEntry) else each.result() for each in entries)
+            whole = tuple(entry if isinstance(entry, ShardEntry) else entry.result() for entry in entries)
         except BaseException:
             writers.shutdown(cancel_futures=True)
             raise
@@ -243,10 +243,10 @@ def _write(run: RunFolder, piece: _Piece, rows: list[dict[str, Any]]) -> ShardEn
 
 
 def _found(run: RunFolder, piece: _Piece) -> ShardEntry | None:
-    """The shard that lies there, if its header is whole and it is this one; anything else goes to quarantine.
+    """The existing shard if its header is valid and matches `piece`; any other file goes to quarantine.
 
-    It is known by its origin and not by the manifest's sha256: another build of HDF5 may compress the same
-    anchors into other bytes.
+    The origin identifies it, not the manifest's sha256: another build of HDF5 may compress the same anchors
+    to different bytes.
     """
     path = run.shard(piece.name)
     if not exists(path):
@@ -281,7 +281,7 @@ def _existing(run: RunFolder) -> ShardsManifest | None:
 
 
 def _size_in_use(run: RunFolder, anchors_sha256: str) -> int | None:
-    """The size of the shards that lie there: results may refer to them when only the manifest was lost."""
+    """Size of the existing shards: if only the manifest was lost, results may still refer to them."""
     for path in sorted(run.shards.glob("shard-*.h5")):
         try:
             header = read_header(path, SHARD)

@@ -1,12 +1,12 @@
-"""Which shard next? Every worker answers for itself, from what lies in the run folder.
+"""Choose the next shard: each worker decides alone, from the files of the run folder.
 
 A worker goes through the shards in its own pseudo-random order, so that thousands rarely meet; it remembers
 what it saw done and when to look at a lease again. The folder of results is listed only when many shards in
 a row turn out to be done, never per claim. What a look may cost is bounded for 3,200 workers at once:
 docs/format.md, section 8.
 
-`sweep` is the house-keeping at the start of a run: what dead processes left behind, and results that do not read. One
-process does it (rank 0); doing it twice at once is harmless.
+`sweep` cleans up at the start of a run: leftovers of dead processes, and unreadable results. One process
+(rank 0) does it; two at once are harmless.
 """
 
 from __future__ import annotations
@@ -79,7 +79,11 @@ class ShardQueue:
                 return None
             name = self._todo[0]
             if name in self._claimed:
-                self._settle(name)
+                # The first shard was claimed here: drop it if it is done, and do not give it out until it
+                # is released. Not even when its lease was lost: this worker may not know yet, and must not
+                # open a shard twice.
+                if not self._drop_if_done() and self._claimed[name].nonce not in self.leases.held:
+                    del self._claimed[name]
             elif self._not_before.get(name, 0.0) > time.monotonic():
                 self._todo.rotate(-1)
             elif not self._drop_if_done():
@@ -94,7 +98,7 @@ class ShardQueue:
         return None
 
     def claim(self, slow_after: float | None = None) -> Lease | None:
-        """The lease of a shard to work on; None when there is none now.
+        """Claim a shard and return its lease; None if no shard is free now.
 
         Then wait `poll_interval` and ask again, unless all is `complete`. With `slow_after`, and nothing
         else left: a second, speculative lease on a shard that its owner has held for more than so many
@@ -107,13 +111,15 @@ class ShardQueue:
         return lease
 
     def poll_interval(self) -> float:
-        """Seconds to wait before the next `claim` after one in vain: from half a second up, with jitter."""
+        """Seconds to wait after a `claim` that returned None: from half a second up, with jitter."""
         return self.jitter(min(0.5 * 1.5 ** min(self._in_vain, 20), LONGEST_WAIT))
 
     def is_done(self, name: str, surely: bool = False) -> bool:
         """Whether the shard is done. `surely` makes a network file system ask its server first."""
         if surely:
-            _revalidate(self._folder)
+            # Opening a folder makes NFS ask for its change time and forget cached "no such file" answers.
+            with atomic.disk_errors(self._folder), suppress(FileNotFoundError):
+                os.close(os.open(self._folder, os.O_RDONLY | os.O_DIRECTORY))
         return atomic.exists(self._folder / f"{name}{self._suffix}")
 
     def done(self) -> set[str]:
@@ -147,15 +153,6 @@ class ShardQueue:
                     return lease
                 lease.release()
         return None
-
-    def _settle(self, name: str) -> None:
-        """The first shard was claimed here: drop it if it is done, and do not give it out until it is
-        released.
-
-        Not even when its lease was lost: this worker may not know yet, and must not open a shard twice.
-        """
-        if not self._drop_if_done() and self._claimed[name].nonce not in self.leases.held:
-            del self._claimed[name]
 
     def _drop_if_done(self) -> bool:
         """Look whether the first shard is done; drop it then, put it last otherwise."""
@@ -198,15 +195,9 @@ def _names(folder: Path, suffix: str) -> set[str]:
     return {name.removesuffix(suffix) for name in files if name.endswith(suffix) and not name.startswith(".")}
 
 
-def _revalidate(folder: Path) -> None:
-    # Opening a folder makes NFS ask for its change time and forget cached "no such file" answers.
-    with atomic.disk_errors(folder), suppress(FileNotFoundError):
-        os.close(os.open(folder, os.O_RDONLY | os.O_DIRECTORY))
-
-
 @dataclass(frozen=True, slots=True)
 class Swept:
-    """What `sweep` did: temp files and journals of done shards removed, corrupt results quarantined."""
+    """Counts of `sweep`: temp files and journals of done shards removed, corrupt results quarantined."""
 
     temps: int = 0
     journals: int = 0
@@ -231,7 +222,7 @@ def sweep(run: RunFolder, pass_name: str) -> Swept:
             with atomic.disk_errors(path), suppress(FileNotFoundError):
                 disk.unlink(path)
                 journals += 1
-    return Swept(sum(sweep_temps(place) for place in _places(run, pass_name)), journals, quarantined)
+    return Swept(sum(sweep_temps(directory) for directory in _places(run, pass_name)), journals, quarantined)
 
 
 def _quarantine_corrupt(run: RunFolder, origin: ResultOrigin, shard: str) -> bool:

@@ -1,8 +1,8 @@
-"""Files that anybody may have put into a run folder.
+"""Read files of a run folder that another user may have put there.
 
 Only regular files are opened (text/opener.py). `read_if_there`
-is for what a run can do without (states, logs, history): whatever a network file system answers while another
-node replaces such a file means "absent now".
+is for optional files (states, logs, history): any error of a network file system while another node replaces
+such a file counts as "absent now".
 """
 
 from __future__ import annotations
@@ -48,8 +48,8 @@ def read_with_state(path: Path, limit: int = -1) -> tuple[bytes, os.stat_result]
 
 def read_if_there(path: Path, limit: int = 1 << 24) -> bytes | None:
     """At most the last `limit` bytes, or None when the file is absent now."""
-    found = read_if_there_with_state(path, limit)
-    return None if found is None else found[0]
+    read = read_if_there_with_state(path, limit)
+    return None if read is None else read[0]
 
 
 def read_if_there_with_state(path: Path, limit: int = 1 << 24) -> tuple[bytes, os.stat_result] | None:
@@ -68,7 +68,7 @@ def read_if_there_with_state(path: Path, limit: int = 1 << 24) -> tuple[bytes, o
 
 
 def irregular(folder: Path) -> Path | None:
-    """What lies below a folder and is neither file nor folder, so that reading it might never end."""
+    """An entry below the folder that is neither file nor folder (reading it may block); None if there is none."""
     with suppress(OSError), os.scandir(folder) as entries:  # absent now, or just being replaced
         for entry in entries:
             if entry.is_file(follow_symlinks=False):
@@ -76,8 +76,8 @@ def irregular(folder: Path) -> Path | None:
             if not entry.is_dir(follow_symlinks=False):
                 if not (entry.is_file() or entry.is_dir()) and os.path.exists(entry):
                     return Path(entry)
-            elif (found := irregular(Path(entry))) is not None:
-                return found
+            elif (below := irregular(Path(entry))) is not None:
+                return below
     return None
 
 

@@ -1,12 +1,12 @@
-"""A folder that is replaced as a whole: after `kill -9` at any moment it is the old one or the new one.
+"""Replace a folder atomically: after `kill -9` at any moment it is the old folder or the new folder.
 
-The new folder grows under a random name beside the target, is written through to the disk, and then changes places
-with the target in one system call (renameat2, RENAME_EXCHANGE). File
-systems that cannot exchange get two renames; a kill between the two leaves the old folder complete beside the
-target, and `settle` puts it back. Any number may do so at once: the last one's folder stays, whole.
+The new folder grows under a random name beside the target, is written through to the disk, and then changes
+places with the target in one system call (renameat2, RENAME_EXCHANGE). File systems that cannot exchange get
+two renames; a kill between the two leaves the old folder complete beside the target, and `settle` puts it
+back. Any number may do so at once: the last one's folder stays, whole.
 
-Who is alive is told by a lock on the growing folder, on the machine that holds it, and by the age of what is
-in it elsewhere: a process id and a host name are the same in many containers.
+A growing folder is in use if its lock is held (same machine) or its content is recent (other machines):
+process ids and host names repeat across containers.
 """
 
 from __future__ import annotations
@@ -34,10 +34,11 @@ _TRIES = 100
 
 @contextmanager
 def replaced_folder(target: Path, require: Callable[[Path], None] = lambda standing: None) -> Iterator[Path]:
-    """Yield an empty folder that becomes `target` when the block ends well, and vanishes when it does not.
+    """Yield an empty folder that becomes `target` if the block succeeds, and is removed if it fails.
 
-    `require` raises when the folder that stands there must stay. It is called right before the exchange, and again
-    with the folder that was replaced, which then gets its place back: this process may have been stopped between.
+    `require` raises if the existing folder must stay. It is called right before the exchange and again, on
+    the replaced folder, after it (this process may have been suspended between); if the second call raises,
+    the exchange is undone.
 
     Raises DiskFull or StoreError when the operating system refuses; `target` is then what it was.
     """
@@ -69,7 +70,7 @@ def _give_back(replaced: Path, target: Path, require: Callable[[Path], None]) ->
 
 
 def settle(target: Path) -> None:
-    """Finish what killed processes left: an old folder gets its place back, what is dead is removed."""
+    """Recover from killed processes: restore an old folder whose target is missing, remove dead folders."""
     for old in sorted(target.parent.glob(f".{target.name}.old-*")):
         if not target.exists():
             with disk_errors(target):
@@ -83,7 +84,7 @@ def settle(target: Path) -> None:
 
 
 def _new_folder(target: Path) -> tuple[Path, int]:
-    """A folder of our own beside the target, locked as long as we live. Raises OSError."""
+    """Create a folder beside the target, locked while this process lives. Raises OSError."""
     while True:
         name = f".{target.name}.new-{machine() or 'unknown'}-{secrets.token_hex(8)}{TEMP_SUFFIX}"
         growing = target.with_name(name)
@@ -170,14 +171,14 @@ def _rename_into_gap(source: Path, target: Path) -> bool:
     return False
 
 
-def exchange(one: Path, other: Path) -> bool:
+def exchange(folder: Path, counterpart: Path) -> bool:
     """Let two folders change places atomically. False where the system or the file system cannot."""
     rename = getattr(ctypes.CDLL(None, use_errno=True), "renameat2", None)
     if rename is None:
         return False
-    if rename(_AT_FDCWD, os.fsencode(one), _AT_FDCWD, os.fsencode(other), _RENAME_EXCHANGE) == 0:
+    if rename(_AT_FDCWD, os.fsencode(folder), _AT_FDCWD, os.fsencode(counterpart), _RENAME_EXCHANGE) == 0:
         return True
     code = ctypes.get_errno()
     if code in _CANNOT_EXCHANGE or code == errno.ENOENT:
         return False
-    raise OSError(code, os.strerror(code), os.fspath(other))
+    raise OSError(code, os.strerror(code), os.fspath(counterpart))

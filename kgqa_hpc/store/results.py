@@ -28,7 +28,7 @@ MOST = 2**40
 
 
 class Tally:
-    """The records of a shard as its result keeps them, and what its header says of them."""
+    """Converts records to rows of a result, and sums them up for its header."""
 
     def __init__(self) -> None:
         self._counts: Counter[str] = Counter()
@@ -51,9 +51,19 @@ class Tally:
 
     def summary(self) -> dict[str, Any]:
         """counts {status: n}, reasons {reason: n}, tokens {prompt, completion, cached}, repaired, requests."""
+        # The most frequent reasons that fit into the header; the rest together under OTHER
+        reasons: dict[str, int] = {}
+        room = REASON_BYTES
+        for reason, number in sorted(self._reasons.items(), key=lambda pair: (-pair[1], pair[0])):
+            size = len(canonical.canonical(reason)) + 12
+            if size > room:
+                reasons[OTHER] = reasons.get(OTHER, 0) + number
+            else:
+                reasons[reason] = number
+                room -= size
         return {
             "counts": dict(self._counts),
-            "reasons": _fitting(self._reasons),
+            "reasons": reasons,
             "tokens": self._tokens,
             "repaired": self._repaired,
             "requests": self._requests,
@@ -116,7 +126,7 @@ def verify_result(path: Path, origin: ResultOrigin) -> None:
 
 
 def count(number: Any) -> int:
-    """A count of anything: 0 for what is none, at most MOST."""
+    """A non-negative integer of an untrusted value: 0 if it is not a number, at most MOST."""
     if number.__class__ is int and 0 <= number <= MOST:  # nearly always, and asked for millions of times
         return int(number)
     if isinstance(number, str) and number.isdecimal():
@@ -124,17 +134,3 @@ def count(number: Any) -> int:
     if isinstance(number, bool) or not isinstance(number, int | float) or not number > 0:
         return 0
     return int(min(number, MOST))
-
-
-def _fitting(reasons: Counter[str]) -> dict[str, int]:
-    """The most frequent reasons that fit into the header; the rest together under OTHER."""
-    kept: dict[str, int] = {}
-    room = REASON_BYTES
-    for reason, number in sorted(reasons.items(), key=lambda pair: (-pair[1], pair[0])):
-        size = len(canonical.canonical(reason)) + 12
-        if size > room:
-            kept[OTHER] = kept.get(OTHER, 0) + number
-        else:
-            kept[reason] = number
-            room -= size
-    return kept

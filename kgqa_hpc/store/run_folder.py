@@ -1,4 +1,4 @@
-"""A run folder: where everything lies, and the manifest that says what it is.
+"""A run folder: the paths of its files, and its manifest.
 
 The folder appears whole (config.yaml and manifest.json in it) or not at all. Work that another
 configuration began is refused with every difference named. docs/format.md, section 1.
@@ -115,15 +115,15 @@ class RunFolder:
             run._mend(sections, trusted or {}, "the manifest is missing")
             run._update(config, sections, trusted)
             return run
-        place = path.resolve()
-        atomic.make_folder(place.parent)
-        sweep_temps(place.parent, prefix=f".{place.name}.")
-        temp = place.with_name(f".{place.name}.{secrets.token_hex(6)}{atomic.TEMP_SUFFIX}")
+        resolved = path.resolve()
+        atomic.make_folder(resolved.parent)
+        sweep_temps(resolved.parent, prefix=f".{resolved.name}.")
+        temp = resolved.with_name(f".{resolved.name}.{secrets.token_hex(6)}{atomic.TEMP_SUFFIX}")
         try:
             atomic.make_folder(temp)
             atomic.write_file(temp / run.config_file.name, _yaml(config))
             write_manifest(temp / run.manifest_file.name, new_manifest(sections, trusted or {}))
-            run._take_place(temp, place, config, sections, trusted)
+            run._take_place(temp, resolved, config, sections, trusted)
         finally:
             shutil.rmtree(temp, ignore_errors=True)
         return run
@@ -138,8 +138,8 @@ class RunFolder:
             cure = f"this makes it again and keeps all work: kgqa init {run.config_file} {path}"
             raise InputError(f"{path}: the run is there, but its manifest.json is missing", cure)
         if not atomic.exists(run.manifest_file):
-            what = "is not a run folder (no manifest.json)" if path.exists() else "no such run folder"
-            raise InputError(f"{path}: {what}", f"make it with: kgqa init CONFIG {path}")
+            problem = "is not a run folder (no manifest.json)" if path.exists() else "no such run folder"
+            raise InputError(f"{path}: {problem}", f"make it with: kgqa init CONFIG {path}")
         run.manifest()
         if (odd := irregular(run.dataset)) is not None:
             raise InputError(f"{odd}: is not a regular file", "remove it")
@@ -156,7 +156,7 @@ class RunFolder:
         return read_manifest(self.manifest_file)
 
     def origin(self, pass_name: str) -> ResultOrigin:
-        """What the results of a pass carry. Raises as `manifest`; KeyError for an unknown pass."""
+        """The origin that results of a pass carry. Raises as `manifest`; KeyError for an unknown pass."""
         return ResultOrigin.of(self.manifest().sections, pass_name)
 
     def config(self) -> dict[str, Any]:
@@ -178,10 +178,10 @@ class RunFolder:
         """
         manifest = self.manifest()
         recorded = {name: section["values"] for name, section in manifest.sections.items()}
-        wanted = {name: section["values"] for name, section in sections.items()}
-        entries = recorded.get("entries") != wanted.get("entries")
+        expected = {name: section["values"] for name, section in sections.items()}
+        entries = recorded.get("entries") != expected.get("entries")
         accept = f"{_CURE}; other code alone: kgqa init CONFIG {self.path} --accept-changed-code"
-        require_same(str(self.path), recorded, wanted, accept if entries else _CURE)
+        require_same(str(self.path), recorded, expected, accept if entries else _CURE)
         return manifest.digest
 
     def pin(self, name: str, values: Mapping[str, Any]) -> None:
@@ -219,13 +219,13 @@ class RunFolder:
 
         `trusted` is agreed to beside what was before: the settings of a pass that the caller adds.
 
-        The manifest comes last, so the same call mends what a killed one left. Raises FingerprintMismatch when
-        a result that is there would have become another.
+        The manifest comes last, so the same call mends what a killed one left. Raises FingerprintMismatch
+        when a result that is there would have become another.
         """
         manifest = self.manifest()
         for name in manifest.sections["passes"]["values"]:
-            known = name in sections["passes"]["values"]
-            if not known or pass_digest(sections, name) != pass_digest(manifest.sections, name):
+            exists = name in sections["passes"]["values"]
+            if not exists or pass_digest(sections, name) != pass_digest(manifest.sections, name):
                 self.check(sections)
         atomic.write_file(self.config_file, _yaml(config))
         grown = {name: dict(section) for name, section in sections.items()}
@@ -256,16 +256,16 @@ class RunFolder:
         manifest = self.manifest()
         before = manifest.sections.get("entries", {}).get("values", {})
         entries = {name: dict(section) for name, section in sections.items() if name == "entries"}
-        others = {name: section for name, section in manifest.sections.items() if name != "entries"}
-        changed = replace(manifest, sections={**others, **entries}, earlier=[*manifest.earlier, before])
+        remaining = {name: section for name, section in manifest.sections.items() if name != "entries"}
+        changed = replace(manifest, sections={**remaining, **entries}, earlier=[*manifest.earlier, before])
         write_manifest(self.manifest_file, changed)
 
     def pin_trust(self, trusted: Mapping[str, Any]) -> None:
-        """Pin what the user who calls this agrees to; the owner of the manifest says who it was."""
+        """Record the dangerous settings that the user agrees to; the manifest's owner identifies the user."""
         manifest = self.manifest()
         with atomic.disk_errors(self.manifest_file):
-            own = os.stat(self.manifest_file).st_uid == os.geteuid()
-        if manifest.trusted != trusted or not own:
+            is_owner = os.stat(self.manifest_file).st_uid == os.geteuid()
+        if manifest.trusted != trusted or not is_owner:
             write_manifest(self.manifest_file, replace(manifest, trusted=dict(trusted)))
 
     def _mend(self, sections: Sections, trusted: Mapping[str, Any], reason: str) -> None:
@@ -273,8 +273,8 @@ class RunFolder:
         try:
             self._require_own(sections)
         except CorruptFile as problem:
-            where = f"{self.path} ({reason}, but {problem.message})"
-            raise FingerprintMismatch(f"{where}: it was made with another configuration", _CURE) from None
+            location = f"{self.path} ({reason}, but {problem.message})"
+            raise FingerprintMismatch(f"{location}: it was made with another configuration", _CURE) from None
         if atomic.exists(self.manifest_file):
             quarantine(self.quarantine, self.manifest_file, reason)
         write_manifest(self.manifest_file, new_manifest(sections, trusted))
@@ -304,19 +304,19 @@ class RunFolder:
     def _take_place(
         self,
         temp: Path,
-        place: Path,
+        folder: Path,
         config: Mapping[str, Any],
         sections: Sections,
         trusted: Mapping[str, Any] | None,
     ) -> None:
         with atomic.disk_errors(self.path):
             try:
-                disk.rename(temp, place)
+                disk.rename(temp, folder)
             except OSError as problem:
                 if problem.errno not in (errno.ENOTEMPTY, errno.EEXIST, errno.ENOTDIR):
                     raise
             else:
-                atomic.sync_folder(place.parent)
+                atomic.sync_folder(folder.parent)
                 return
         if not atomic.exists(self.manifest_file):
             raise InputError(

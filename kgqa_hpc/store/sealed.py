@@ -4,9 +4,10 @@ The first 1024 bytes (HDF5's user block) hold one line of canonical JSON: format
 that follows, and small counts; so 1 KiB tells what a file is, and any HDF5 program opens it as it is.
 `open_sealed` verifies every byte before HDF5 sees one. docs/format.md, section 3.
 
-HDF5 can read other files on behalf of a file: external storage, virtual datasets and external links would bring a
-reader's private files into a dataset; and a dataset may declare any shape and store nothing. A checksum does not help,
-for it is the author's. So everything a file holds is looked at before it is used. docs/security.md.
+HDF5 can read other files on behalf of a file: external storage, virtual datasets and external links would
+bring a reader's private files into a dataset; and a dataset may declare any shape and store nothing. A
+checksum does not help, for it is the author's. So everything a file holds is looked at before it is used.
+docs/security.md.
 """
 
 from __future__ import annotations
@@ -103,12 +104,12 @@ def verify(path: Path, kind: str) -> dict[str, Any]:
     header = read_header(path, kind)
     try:
         with open(open_regular(path), "rb", buffering=0) as file:
-            found = _body_sha256(file.fileno())
+            digest = _body_sha256(file.fileno())
     except FileNotFoundError:
         raise MissingFile(f"{path}: no such file") from None
     except OSError as problem:
         raise atomic.disk_error(path, problem) from problem
-    if found != header["sha256"]:
+    if digest != header["sha256"]:
         raise CorruptFile(f"{path}: the checksum does not match the content")
     return header
 
@@ -170,7 +171,7 @@ def _body_sha256(fd: int) -> str:
 
 
 class _Sink(RawIOBase):
-    """What HDF5 writes through, so that every write passes `disk`.
+    """File object for HDF5 that sends every write through `disk`.
 
     After the first refusal (disk full, …) it swallows the rest: HDF5 can then close in peace, and
     `create_sealed` reports the refusal. An exception inside HDF5's own calls would leave a handle that
@@ -239,26 +240,26 @@ def require_plain(path: Path, file: h5py.File) -> None:
             looked += 1
             if looked > MOST_OBJECTS:
                 raise CorruptFile(f"{path}: holds more than {MOST_OBJECTS} objects")
-            where = f"{parent}/{name.decode('utf-8', 'replace')}"
+            location = f"{parent}/{name.decode('utf-8', 'replace')}"
             if group.links.get_info(name).type != h5py.h5l.TYPE_HARD:
-                raise CorruptFile(f"{where} is a link; only datasets of the file's own are read")
+                raise CorruptFile(f"{location} is a link; only datasets of the file's own are read")
             member = h5py.h5o.open(group, name)
             if isinstance(member, h5py.h5g.GroupID):
-                waiting.append((member, where))
+                waiting.append((member, location))
             elif isinstance(member, h5py.h5d.DatasetID):
-                _require_own_bytes(where, member)
+                _require_own_bytes(location, member)
 
 
-def _require_own_bytes(where: str, dataset: h5py.h5d.DatasetID) -> None:
-    made = dataset.get_create_plist()
-    layout = made.get_layout()
-    if layout == h5py.h5d.VIRTUAL or made.get_external_count():
-        raise CorruptFile(f"{where} is stored in another file; only datasets of the file's own are read")
+def _require_own_bytes(location: str, dataset: h5py.h5d.DatasetID) -> None:
+    properties = dataset.get_create_plist()
+    layout = properties.get_layout()
+    if layout == h5py.h5d.VIRTUAL or properties.get_external_count():
+        raise CorruptFile(f"{location} is stored in another file; only datasets of the file's own are read")
     dtype = dataset.dtype
     if dtype.kind not in "iuf":
-        raise CorruptFile(f"{where} does not hold numbers")
+        raise CorruptFile(f"{location} does not hold numbers")
     stored = dataset.get_storage_size()
-    chunk = dtype.itemsize * prod(made.get_chunk() if layout == h5py.h5d.CHUNKED else ())
+    chunk = dtype.itemsize * prod(properties.get_chunk() if layout == h5py.h5d.CHUNKED else ())
     size = dtype.itemsize * prod(dataset.shape)
     if chunk > LARGEST_CHUNK or size > MOST_PACKED * stored:
-        raise CorruptFile(f"{where} declares {size:,} bytes and stores {stored:,}")
+        raise CorruptFile(f"{location} declares {size:,} bytes and stores {stored:,}")

@@ -130,7 +130,7 @@ def write_shard(
 
 
 def shard_entry(path: Path) -> ShardEntry:
-    """What the header says; the body is not read. Raises CorruptFile, NewerFormat, StoreError."""
+    """The shard's entry, from its header alone. Raises CorruptFile, NewerFormat, StoreError."""
     header = read_header(path, SHARD)
     return ShardEntry(path.stem, header["rows"], header["sha256"])
 

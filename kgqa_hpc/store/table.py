@@ -79,11 +79,11 @@ class Table:
         """Rows [start, stop) of a text column."""
         offsets = self._ends(column, start, stop)
         data = b"".join(self._blocks(column, offsets[0], offsets[-1]))
-        places = pairwise([end - offsets[0] for end in offsets])
+        spans = pairwise([end - offsets[0] for end in offsets])
         if data.isascii():  # cut as one text: four times as fast, and ids and groups nearly always are
             whole = data.decode()
-            return [whole[begin:end] for begin, end in places]
-        return [str(data[begin:end], "utf-8") for begin, end in places]
+            return [whole[begin:end] for begin, end in spans]
+        return [str(data[begin:end], "utf-8") for begin, end in spans]
 
     def json(self, column: str, start: int = 0, stop: int | None = None) -> list[Any]:
         """Rows [start, stop) of a JSON column, parsed."""
@@ -128,10 +128,10 @@ class Table:
         return self._opened[column]
 
     def _ends(self, column: str, start: int, stop: int | None) -> list[int]:
-        """Where rows [start, stop) begin, and where the last ends; at least one place."""
+        """Byte offsets of rows start to stop (stop - start + 1 values, never empty)."""
         stop = self.rows if stop is None else min(stop, self.rows)
-        found: list[int] = self._members(column)[0][start : max(start, stop) + 1].tolist()
-        return found or [0]
+        offsets: list[int] = self._members(column)[0][start : max(start, stop) + 1].tolist()
+        return offsets or [0]
 
     def _blocks(self, column: str, start: int, end: int) -> Iterator[bytes]:
         """The bytes [start, end) of a column, a chunk at a time."""
@@ -140,8 +140,8 @@ class Table:
         _, data, ours = self._members(column)
         chunk = data.chunks[0] if data.chunks else CHUNK_BYTES
         for begin in range(start - start % chunk, end, chunk):
-            known, block = self._last.get(column, (-1, b""))
-            if known != begin:
+            last_number, block = self._last.get(column, (-1, b""))
+            if last_number != begin:
                 block = _chunk(data, begin, chunk, ours)
                 self._last[column] = begin, block
             yield block[max(start - begin, 0) : end - begin]

@@ -34,22 +34,37 @@ def load_yaml(path: Path) -> Any:
     return parse_yaml(data, str(path))
 
 
-def parse_yaml(data: bytes, where: str, first_line: int = 1) -> Any:
-    """The plain data of a YAML text. `where` names its origin in messages, `first_line` where in a file it
+def parse_yaml(data: bytes, source: str, first_line: int = 1) -> Any:
+    """The plain data of a YAML text. `source` names its origin in messages, `first_line` where in a file it
     begins. Raises ConfigError.
     """
     if len(data) > LARGEST:
-        raise ConfigError(f"{where}: more than {LARGEST // 1024} KiB; a configuration is smaller")
+        raise ConfigError(f"{source}: more than {LARGEST // 1024} KiB; a configuration is smaller")
     try:
         text = data.decode("utf-8-sig")
-        _look_through(text, where, first_line)
+        # Refuse aliases and deep nesting before anything is built of them
+        depth = 0
+        for event in yaml.parse(text, _LOADER):
+            line = f"{source} line {event.start_mark.line + first_line}" if event.start_mark else source
+            if isinstance(event, yaml.AliasEvent):
+                raise ConfigError(
+                    f"{line}: aliases (*{_printable(str(event.anchor))}) are not allowed; write it out"
+                )
+            if isinstance(event, yaml.CollectionStartEvent):
+                depth += 1
+                if depth > DEEPEST:
+                    raise ConfigError(f"{line}: nested more than {DEEPEST} levels deep")
+            elif isinstance(event, yaml.CollectionEndEvent):
+                depth -= 1
         return yaml.load(text, _Loader)
     except UnicodeDecodeError:
-        raise ConfigError(f"{where}: is not UTF-8 text") from None
+        raise ConfigError(f"{source}: is not UTF-8 text") from None
     except yaml.YAMLError as problem:
-        raise ConfigError(f"{where}{_line(problem, first_line)}: not YAML: {_words(problem)}") from None
+        raise ConfigError(f"{source}{_line(problem, first_line)}: not YAML: {_words(problem)}") from None
     except ValueError as problem:  # a date without a day, a number of a million digits
-        raise ConfigError(f"{where}: a value that cannot be read: {_printable(str(problem))[:200]}") from None
+        raise ConfigError(
+            f"{source}: a value that cannot be read: {_printable(str(problem))[:200]}"
+        ) from None
 
 
 class _Loader(_LOADER):
@@ -65,23 +80,6 @@ class _Loader(_LOADER):
                 )
             seen.add(name)
         return super().construct_mapping(node, deep)
-
-
-def _look_through(text: str, where: str, first_line: int) -> None:
-    """Refuse aliases and deep nesting before anything is built of them."""
-    depth = 0
-    for event in yaml.parse(text, _LOADER):
-        line = f"{where} line {event.start_mark.line + first_line}" if event.start_mark else where
-        if isinstance(event, yaml.AliasEvent):
-            raise ConfigError(
-                f"{line}: aliases (*{_printable(str(event.anchor))}) are not allowed; write it out"
-            )
-        if isinstance(event, yaml.CollectionStartEvent):
-            depth += 1
-            if depth > DEEPEST:
-                raise ConfigError(f"{line}: nested more than {DEEPEST} levels deep")
-        elif isinstance(event, yaml.CollectionEndEvent):
-            depth -= 1
 
 
 def _line(problem: yaml.YAMLError, first_line: int) -> str:

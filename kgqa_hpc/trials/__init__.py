@@ -1,1 +1,1 @@
-"""What is made to learn something: studies, an engine's speed, a few items before a run, an item asked again."""
+"""Experiments: studies, the speed of an engine, a preview of a few items, a replay of one item."""

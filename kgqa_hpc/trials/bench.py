@@ -52,14 +52,14 @@ def some_anchors(path: Path, number: int) -> list[Anchor]:
     with AnchorsFile(path) as file:
         stride = max(len(file) // number, 1)
         rows = islice((row for n, row in enumerate(file.rows()) if n % stride == 0), number)
-        found = [Anchor.from_dict(row) for row in rows]
-    if not found:
+        anchors = [Anchor.from_dict(row) for row in rows]
+    if not anchors:
         raise InputError(f"{path} holds no anchors", "sample some first")
-    return found
+    return anchors
 
 
 def small_sample(config: RunConfig, number: int, folder: Path) -> tuple[RunConfig, Path]:
-    """The configuration with just enough anchors, and the anchors.h5 of a run made of it in `folder`."""
+    """The configuration with just enough anchors, and the anchors.h5 of a run created from it in `folder`."""
     anchors = config.anchors
     key = type(anchors).size
     size = 1 + number // 29 if key == "per_shape" else number
@@ -72,7 +72,7 @@ def small_sample(config: RunConfig, number: int, folder: Path) -> tuple[RunConfi
 
 
 def render(document: dict[str, Any]) -> str:
-    """The measurement for a person: a table, and below it what it means."""
+    """The measurement as text: a table and an explanation below it."""
     engine = " ".join(part for key, part in document["engine"].items() if key in ("name", "version", "model"))
     lines = [
         f"engine    {engine} on {document['gpu'] or 'no GPU'}",

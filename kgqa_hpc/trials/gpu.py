@@ -1,4 +1,4 @@
-"""The card beside the measurement: how busy it is, how full, and what it could do at best."""
+"""Load and memory of the GPU during a measurement, and its peak figures."""
 
 from __future__ import annotations
 
@@ -34,13 +34,13 @@ CARDS = {
 
 
 def card_of(name: str) -> Card | None:
-    """The card with such a name; None for one that is not in the table."""
-    known = (each for each in sorted(CARDS, key=len, reverse=True) if each in name)
-    return next((CARDS[each] for each in known), None)
+    """The card with this name; None if the table lacks it."""
+    matches = (card for card in sorted(CARDS, key=len, reverse=True) if card in name)
+    return next((CARDS[card] for card in matches), None)
 
 
 class GpuWatch:
-    """Looks at the first visible GPU while it is open; finds nothing, and says so, where there is none."""
+    """Samples load and memory of the first visible GPU while it is open; without a GPU it reports so."""
 
     def __init__(self) -> None:
         self.name = ""

@@ -1,7 +1,7 @@
 """Send prompts to an engine in its own process, several batch sizes, guided and not, and measure.
 
-First-token time is that of requests for one token, since answers come whole; prefill is what such requests
-read a second. Decoding is what the answers hold a second, all requests together.
+First-token time is measured with requests for one token, because answers come whole; prefill speed is the
+tokens per second that these requests read. Decoding speed is the tokens per second of all answers together.
 """
 
 from __future__ import annotations
@@ -48,22 +48,23 @@ def measure(
         info = engine.start()
         load_s = time.monotonic() - began
         began = time.monotonic()
-        engine.preflight(_schemas(requests))
+        schemas = {id(request.schema): request.schema for request in requests if request.schema is not None}
+        engine.preflight(list(schemas.values()))
         preflight_s = time.monotonic() - began
         sizes = batches or sorted({1, max(info.max_batch // 2, 1), info.max_batch})
         _push(engine, [_renamed(requests[0], "warm")], 1)
         gpu.take()
-        first = [_first_tokens(engine, requests, size) for size in sizes]
+        first_tokens = [_first_tokens(engine, requests, size) for size in sizes]
         rows = [
-            _row(mode, size, _push(engine, _variant(requests, mode, size), size), one, info, gpu)
-            for size, one in zip(sizes, first, strict=True)
+            _row(mode, size, _push(engine, _variant(requests, mode, size), size), timing, info, gpu)
+            for size, timing in zip(sizes, first_tokens, strict=True)
             for mode in ("guided", "unguided")
         ]
         return _document(info, gpu, rows, load_s, preflight_s)
 
 
 def _push(engine: EngineProcess, requests: Sequence[Request], in_flight: int) -> Timed:
-    """All requests, at most so many in flight; each one's time from sending to its answer."""
+    """Send all requests with a bounded number in flight; return the time of each from sending to its answer."""
     timed, sent = Timed(), dict[str, float]()
     waiting = list(reversed(requests))
     began = time.monotonic()
@@ -96,16 +97,13 @@ def _renamed(request: Request, stem: str) -> Request:
     return request._replace(id=f"{stem}/{request.id}")
 
 
-def _schemas(requests: Sequence[Request]) -> list[dict[str, Any]]:
-    found = {id(request.schema): request.schema for request in requests if request.schema is not None}
-    return list(found.values())
-
-
-def _row(mode: str, size: int, timed: Timed, first: Timed, info: EngineInfo, gpu: GpuWatch) -> dict[str, Any]:
+def _row(
+    mode: str, size: int, timed: Timed, first_token: Timed, info: EngineInfo, gpu: GpuWatch
+) -> dict[str, Any]:
     answered = [r for r in timed.responses if r.finish in ("stop", "length")]
     prompt, cached = (sum(getattr(r, n) for r in answered) for n in ("prompt_tokens", "cached_tokens"))
     written = sum(response.completion_tokens for response in answered)
-    read = sum(r.prompt_tokens - r.cached_tokens for r in first.responses)
+    read = sum(r.prompt_tokens - r.cached_tokens for r in first_token.responses)
     decode = timed.rate(written)
     mean = (prompt + written) / len(answered) if answered else 0.0
     limit = _decode_limit(info, gpu, size, mean)
@@ -117,8 +115,8 @@ def _row(mode: str, size: int, timed: Timed, first: Timed, info: EngineInfo, gpu
         "seconds": round(timed.seconds, 3),
         "requests_per_s": round(len(answered) / timed.seconds, 4),
         "decode_tokens_per_s": round(decode, 2),
-        "prefill_tokens_per_s": round(first.rate(read), 2),
-        "first_token_s": _spread(first.latencies),
+        "prefill_tokens_per_s": round(first_token.rate(read), 2),
+        "first_token_s": _spread(first_token.latencies),
         "latency_s": _spread(timed.latencies),
         "prefix_hit_share": round(cached / prompt, 4) if prompt else None,
         "mean_answer_tokens": round(written / len(answered), 1) if answered else None,
@@ -132,8 +130,8 @@ def _decode_limit(info: EngineInfo, gpu: GpuWatch, batch: int, mean_tokens: floa
 
     A model of a GPU knows its own limit. None where card or weights are not known.
     """
-    if (own := info.extra.get("decode_limit_per_sequence")) is not None:
-        return float(own) * batch if own else None
+    if (reported := info.extra.get("decode_limit_per_sequence")) is not None:
+        return float(reported) * batch if reported else None
     card, weights = card_of(gpu.name), info.extra.get("weights_bytes")
     if card is None or not weights:
         return None

@@ -1,7 +1,7 @@
-"""A few items through all steps before a run exists: what is asked, what comes back, what it takes (kgqa preview).
+"""`kgqa preview`: send a few items through all steps before a run exists; show prompts, answers and cost.
 
-The same chain, scheduler and engine process as a run's. Seconds are those of this machine with so few requests
-in flight; a full batch is quicker by what `kgqa bench` measures.
+The same chain, scheduler and engine process as a run's. Seconds are those of this machine with so few
+requests in flight; a full batch is quicker by what `kgqa bench` measures.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ MANY = 100_000  # items of the forecast; about what the published dataset holds
 
 
 class _Listening:
-    """An engine handle that notes what it sends, and how long each answer takes."""
+    """An engine handle that records its requests and the duration of each answer."""
 
     def __init__(self, engine: EngineProcess) -> None:
         self._engine = engine
@@ -75,33 +75,29 @@ def _sent(config: RunConfig, anchors: Sequence[Anchor], log: Path) -> dict[str, 
     items = [begin(kind, anchor) for anchor in anchors]
     heard: list[tuple[Request, Response, float]] = []
     seconds = 0.0
-    for number, each in enumerate(config.passes):
+    for number, settings in enumerate(config.passes):
         last = number == len(config.passes) - 1
-        listening, took = _through(config, each.name, [i for i in items if i.status == "open"], log, last)
+        listening, took = _through(config, settings.name, [i for i in items if i.status == "open"], log, last)
         heard += listening
         seconds += took
-    told = [_told(item, heard) for item in items]
-    notes = _notes(config, items)
-    return {"items": told, **({"notes": notes} if notes else {}), **_cost(told, seconds)}
-
-
-def _notes(config: RunConfig, items: Sequence[Item]) -> list[str]:
-    """A sentence for each column of a step that no item was given a value for."""
-    given = set[str]()
+    documents = [_told(item, heard) for item in items]
+    # A sentence for each column of a step that no item was given a value for
+    filled = set[str]()
     for item in items:
-        given.update(*(item.annotations, item.output, item.features, *(item.records or ())))
+        filled.update(*(item.annotations, item.output, item.features, *(item.records or ())))
     columns = [(step, column) for step in config.steps for column in STEPS.get(step.use).columns_for(step)]
-    return [
+    notes = [
         f"column {column.name} of step {step.label} has no value in any of these items"
         for step, column in columns
-        if column.name not in given and any(item.status == "accepted" for item in items)
+        if column.name not in filled and any(item.status == "accepted" for item in items)
     ]
+    return {"items": documents, **({"notes": notes} if notes else {}), **_cost(documents, seconds)}
 
 
 def _through(
     config: RunConfig, name: str, items: Sequence[Item], log: Path, last: bool
 ) -> tuple[list[tuple[Request, Response, float]], float]:
-    """One pass: what went to and fro, and its seconds without the time the engine took to load."""
+    """One pass: its requests and answers, and its duration in seconds without loading the engine."""
     chain = build_chain(config, name)
     ended: list[Task] = []
     with EngineProcess(config.engine_of(name), log, config.runtime.engine_stall) as engine:
@@ -124,15 +120,15 @@ def _through(
 
 
 def _told(item: Item, heard: Sequence[tuple[Request, Response, float]]) -> dict[str, Any]:
-    own = [one for one in heard if one[0].id.startswith(f"{item.id}/")]
+    exchanges = [exchange for exchange in heard if exchange[0].id.startswith(f"{item.id}/")]
     return {
         **{key: value for key, value in item.to_record().items() if key not in ("trace", "decided")},
         "group": item.anchor.group,
         "tokens": {
-            "prompt": sum(response.prompt_tokens for _, response, _ in own),
-            "completion": sum(response.completion_tokens for _, response, _ in own),
+            "prompt": sum(response.prompt_tokens for _, response, _ in exchanges),
+            "completion": sum(response.completion_tokens for _, response, _ in exchanges),
         },
-        "seconds": round(sum(took for _, _, took in own), 3),
+        "seconds": round(sum(took for _, _, took in exchanges), 3),
         "requests": [
             {
                 "id": request.id.removeprefix(f"{item.id}/"),
@@ -141,14 +137,17 @@ def _told(item: Item, heard: Sequence[tuple[Request, Response, float]]) -> dict[
                 "finish": response.finish,
                 "seconds": round(took, 3),
             }
-            for request, response, took in own
+            for request, response, took in exchanges
         ],
     }
 
 
-def _cost(told: Sequence[dict[str, Any]], seconds: float) -> dict[str, Any]:
-    count = max(len(told), 1)
-    tokens = {kind: sum(one["tokens"][kind] for one in told) / count for kind in ("prompt", "completion")}
+def _cost(documents: Sequence[dict[str, Any]], seconds: float) -> dict[str, Any]:
+    count = max(len(documents), 1)
+    tokens = {
+        kind: sum(document["tokens"][kind] for document in documents) / count
+        for kind in ("prompt", "completion")
+    }
     return {
         "seconds": round(seconds, 3),
         "per_item": {"seconds": round(seconds / count, 3), **{k: round(v, 1) for k, v in tokens.items()}},
@@ -157,7 +156,7 @@ def _cost(told: Sequence[dict[str, Any]], seconds: float) -> dict[str, Any]:
             "hours": round(MANY * seconds / count / 3600, 1),
             "prompt_tokens": round(MANY * tokens["prompt"]),
             "completion_tokens": round(MANY * tokens["completion"]),
-            "in_flight": len(told),
+            "in_flight": len(documents),
         },
     }
 
@@ -182,8 +181,9 @@ def _lines(document: dict[str, Any]) -> Iterator[str]:
         yield f"  {tokens['prompt']:,} tokens read, {tokens['completion']:,} written, {item['seconds']:.1f} s"
         yield ""
     yield from document.get("notes", ())
-    each, all_ = document["per_item"], document["forecast"]
-    yield f"an item   {each['prompt']:,.0f} tokens read, {each['completion']:,.0f} written, {each['seconds']:.2f} s"
+    per_item, all_ = document["per_item"], document["forecast"]
+    tokens = f"{per_item['prompt']:,.0f} tokens read, {per_item['completion']:,.0f} written"
+    yield f"an item   {tokens}, {per_item['seconds']:.2f} s"
     yield (
         f"{all_['items']:,} would take {about(all_['prompt_tokens'] / 1e6)} million tokens read and "
         f"{about(all_['completion_tokens'] / 1e6)} million written; {about(all_['hours'])} hours if only "

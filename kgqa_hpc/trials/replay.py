@@ -1,7 +1,7 @@
-"""`kgqa replay RUN ID`: ask the engine again what an item was asked, and show what it answers differently.
+"""`kgqa replay RUN ID`: send the recorded requests of an item to the engine again, and show changed answers.
 
-Every request is sent as it was recorded: same prompt, temperature, seed and schema, with the earlier answers that it
-quotes. Nothing is written into the run.
+Every request is sent as it was recorded: same prompt, temperature, seed and schema, with the earlier answers
+that it quotes. Nothing is written into the run.
 """
 
 from __future__ import annotations
@@ -29,29 +29,25 @@ from kgqa_hpc.text.plain_text import plain
 Sent = tuple[dict[str, Any], Request]  # an entry of the trace, and its request
 
 
-def replay(folder: Path, wanted: str, *, trust: bool = False) -> dict[str, Any]:
+def replay(folder: Path, anchor_id: str, *, trust: bool = False) -> dict[str, Any]:
     """Ask again; per request both answers and whether they are the same, as plain data.
 
-    `wanted` is an id or a beginning that only one id has. Raises InputError for an unknown one, one that was asked
-    nothing yet, or a run whose prompts have changed; EngineConfigError, EngineError.
+    `anchor_id` is an id or a beginning that only one id has. Raises InputError for an unknown one, one that
+    was asked nothing yet, or a run whose prompts have changed; EngineConfigError, EngineError.
     """
     run, config = open_run(folder)
     require_agreed(run, config.plain(), trust=trust)
-    anchor, record = recorded(run, config, wanted)
+    anchor, record = recorded(run, config, anchor_id)
     if record is None or not record["trace"]:
         raise InputError(f"{anchor.id}: was asked nothing yet", f"kgqa run {folder}")
-    chains = {each.name: build_chain(config, each.name, prompts=kept_prompts(run)) for each in config.passes}
+    chains = {
+        settings.name: build_chain(config, settings.name, prompts=kept_prompts(run))
+        for settings in config.passes
+    }
     every = [step for chain in chains.values() for step in chain]
     item = Item(anchor, output=every[0].context.kind.start(anchor))
-    _require_same_prompts(every, item, record["trace"])
-    requests = retrace(every, item, record["trace"], config.seed)
-    sent = list(zip(record["trace"], requests, strict=False))
-    told = [one for name, chain in chains.items() for one in _ask(config, name, chain, sent)]
-    return {"id": anchor.id, "same": all(one["same"] for one in told), "requests": told}
-
-
-def _require_same_prompts(chain: Sequence[Step], item: Item, trace: Sequence[dict[str, Any]]) -> None:
-    asking = {step.label: step.of(item) for step in chain if step.asks}
+    trace = record["trace"]
+    asking = {step.label: step.of(item) for step in every if step.asks}
     for entry in trace:
         step = asking.get(entry["step"])
         if step is None or step.prompt_at(entry.get("turn", 0)).sha256 != entry["prompt"]["sha256"]:
@@ -59,13 +55,17 @@ def _require_same_prompts(chain: Sequence[Step], item: Item, trace: Sequence[dic
                 f"prompt {entry['prompt']['name']} of step {entry['step']} is not the one that was sent",
                 "put back the run's prompts; kgqa explain shows what was answered",
             )
+    requests = retrace(every, item, record["trace"], config.seed)
+    sent = list(zip(record["trace"], requests, strict=False))
+    answers = [answer for name, chain in chains.items() for answer in _ask(config, name, chain, sent)]
+    return {"id": anchor.id, "same": all(answer["same"] for answer in answers), "requests": answers}
 
 
 def _ask(config: RunConfig, name: str, chain: Sequence[Step], sent: Sequence[Sent]) -> list[dict[str, Any]]:
     """Send the requests of one pass to its engine, one after the other."""
     labels = {step.label for step in chain}
-    own = [one for one in sent if one[0]["step"] in labels]
-    if not own:
+    entries = [sent_entry for sent_entry in sent if sent_entry[0]["step"] in labels]
+    if not entries:
         return []
     with tempfile.TemporaryDirectory(prefix="kgqa-replay-") as scratch:
         log = Path(scratch, "engine.log")
@@ -73,7 +73,7 @@ def _ask(config: RunConfig, name: str, chain: Sequence[Step], sent: Sequence[Sen
             engine.start(lambda: False)
             info = engine.preflight(schemas_of(list(chain)), lambda: False)
             now = info.provenance()
-            return [_told(entry, request, _answer(engine, request), now) for entry, request in own]
+            return [_told(entry, request, _answer(engine, request), now) for entry, request in entries]
 
 
 def _answer(engine: EngineProcess, request: Request) -> Response:
@@ -111,20 +111,22 @@ def _told(entry: dict[str, Any], request: Request, response: Response, now: dict
 
 def render(document: dict[str, Any]) -> str:
     """The differences for a person."""
-    return plain("\n".join([document["id"], *(line for one in document["requests"] for line in _lines(one))]))
+    return plain(
+        "\n".join([document["id"], *(line for request in document["requests"] for line in _lines(request))])
+    )
 
 
-def _lines(one: dict[str, Any]) -> Iterator[str]:
-    turn = f", turn {one['turn'] + 1}" if one["turn"] else ""
-    head = f"{one['step']}, attempt {one['attempt'] + 1}{turn}"
-    for key, (before, now) in one["engine"].items():
+def _lines(request: dict[str, Any]) -> Iterator[str]:
+    turn = f", turn {request['turn'] + 1}" if request["turn"] else ""
+    head = f"{request['step']}, attempt {request['attempt'] + 1}{turn}"
+    for key, (before, now) in request["engine"].items():
         yield f"{head}: the engine's {key} was {before}, is {now}"
-    if one["same"]:
+    if request["same"]:
         yield f"{head}: the same answer"
         return
     yield f"{head}: another answer"
     yield from difflib.unified_diff(
-        _pretty(one["recorded"]), _pretty(one["now"]), "recorded", "now", lineterm="", n=1
+        _pretty(request["recorded"]), _pretty(request["now"]), "recorded", "now", lineterm="", n=1
     )
 
 

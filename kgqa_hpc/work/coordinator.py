@@ -1,8 +1,8 @@
-"""The coordinator: the one process of a run that cuts the shards, sweeps, reclaims, and writes the status.
+"""The coordinator: the process that cuts shards, cleans up, removes expired leases, and writes the status.
 
-Who leads is a lease like any other, so that a lead that dies is replaced. Rank 0 asks for it at once, the
-others only when nobody has it. Whatever the lead does may be done twice at once, or late, without harm:
-workers depend on nothing of it but the partition, once.
+The role is a lease like any other, so a coordinator that dies is replaced. Rank 0 asks for it at once, the
+others only when nobody holds it. All its work may be done late, or twice at once, without harm: workers wait
+only for the partition.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ SWEEP_EVERY = 3600.0  # s
 
 
 class Coordinator:
-    """One process's claim to lead and, while it holds it, the duties. Used by one thread after `take`."""
+    """A process's claim to the coordinator's role, and the work of that role. Used by one thread after `take`."""
 
     def __init__(
         self,
@@ -50,7 +50,7 @@ class Coordinator:
         self._heartbeat = heartbeat
         self._log = log
         self._stopped = stopped
-        self._passes = [each.name for each in config.passes]
+        self._passes = [entry.name for entry in config.passes]
         self._roles = Leases(run.leases(ROLE), worker, config.runtime.lease)
         self._leases = [Leases(run.leases(name), worker, config.runtime.lease) for name in self._passes]
         self._lease: Lease | None = None
@@ -75,7 +75,7 @@ class Coordinator:
         return self._lease is not None
 
     def duties(self, *, last: bool = False) -> None:
-        """Everything that is due. `last`: this process ends, note how things stand.
+        """Do all work that is due. `last`: this process ends, so write the final status.
 
         Raises DiskFull, StoreError, FingerprintMismatch (anchors.h5 is not the one that was cut),
         StoppedEarly.
@@ -86,11 +86,16 @@ class Coordinator:
         now = time.monotonic()
         if now - self._swept >= SWEEP_EVERY:
             self._swept = now
-            self._sweep()
+            for name in self._passes:
+                swept = sweep(self._run, name)
+                if swept.temps or swept.journals or swept.quarantined:
+                    facts = {"journals": swept.journals, "quarantined": swept.quarantined}
+                    self._log("swept", temps=swept.temps, **facts, **{"pass": name})
+            sweep_states(self._run.logs)
         if not last:
             self._reclaim()
-        for each in self._totals:
-            each.refresh(self._run)
+        for totals in self._totals:
+            totals.refresh(self._run)
         self._publish(note=last or now - self._noted >= NOTE_EVERY)
 
     def verify(self, shards: Sequence[str]) -> int:
@@ -122,14 +127,6 @@ class Coordinator:
             self._lease = None
         for leases in (self._roles, *self._leases):
             leases.close()
-
-    def _sweep(self) -> None:
-        for name in self._passes:
-            swept = sweep(self._run, name)
-            if swept.temps or swept.journals or swept.quarantined:
-                facts = {"journals": swept.journals, "quarantined": swept.quarantined}
-                self._log("swept", temps=swept.temps, **facts, **{"pass": name})
-        sweep_states(self._run.logs)
 
     def _reclaim(self) -> None:
         """Remove expired leases, so that the next worker that looks finds the shard free at once."""

@@ -20,7 +20,7 @@ class Guard:
         self._reported: set[tuple[str, str]] = set()
 
     def __call__(self, step: Step, item: Item, work: Callable[[], Given]) -> Given | Retry:
-        """What `work` gives; for an unexpected exception in it a failure of this item."""
+        """Return the result of `work`; an unexpected exception becomes a failure of this item."""
         try:
             return work()
         except KgqaError:

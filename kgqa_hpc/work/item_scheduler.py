@@ -56,7 +56,7 @@ class Task:
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """How much is tried before something is given up; the defaults are the configuration's."""
+    """Numbers of attempts before the scheduler gives up; the defaults are those of the configuration."""
 
     window: int
     attempts: int = 3
@@ -66,7 +66,7 @@ class Limits:
 
 @dataclass(slots=True)
 class Counters:
-    """What the scheduler has seen. `slowest` is the longest a request took, in seconds."""
+    """Counts of the scheduler. `slowest` is the longest a request took, in seconds."""
 
     requests: int = 0
     answers: int = 0
@@ -83,7 +83,8 @@ class Scheduler:
     """Moves tasks. `moved(task, ended)` is called after each answer, when it is in the item.
 
     `ended` means that this chain is over for the item. `last` tells whether an item that gets through the
-    chain is accepted (no later pass looks at it). `stopped()` ends the waiting between two starts of an engine.
+    chain is accepted (no later pass looks at it). `stopped()` ends the waiting between two starts of an
+    engine.
     """
 
     def __init__(
@@ -134,11 +135,11 @@ class Scheduler:
                 self._advance(task, outcome)
 
     def drop(self, shard: str) -> None:
-        """Forget a shard's tasks: another worker has it now. Answers still to come are not looked at."""
+        """Remove a shard's tasks: another worker has it now. Answers that still arrive are ignored."""
         for queue in self._queues:
-            kept = [task for task in queue if task.shard != shard]
+            remaining = [task for task in queue if task.shard != shard]
             queue.clear()
-            queue.extend(kept)
+            queue.extend(remaining)
         groups = ([task for task in group if task.shard != shard] for group in self._groups)
         self._groups = deque(group for group in groups if group)
         self._held = [task for task in self._held if task.shard != shard]
@@ -149,9 +150,9 @@ class Scheduler:
     def turn(self, timeout: float) -> int:
         """One round: send what there is room for, then take the answers that are there or wait for one.
 
-        A turn ends after half a second of work on answers; the next one goes on with the rest. Returns how many
-        were taken; at once when nothing is in flight. Raises EngineError when the engine dies again and again
-        without an answer, or answers nothing but errors.
+        A turn ends after half a second of work on answers; the next one goes on with the rest. Returns how
+        many were taken; at once when nothing is in flight. Raises EngineError when the engine dies again and
+        again without an answer, or answers nothing but errors.
         """
         try:
             self._fill()
@@ -171,7 +172,7 @@ class Scheduler:
         return before - len(self._arrived)
 
     def drain(self, enough: Callable[[], bool]) -> None:
-        """Send nothing any more; wait for what is in flight until `enough()`, then cancel the rest."""
+        """Send no new requests; wait for those in flight until `enough()`, then cancel the remaining ones."""
         self._sending = False
         while self._flight and not enough():
             self.turn(0.1)
@@ -308,7 +309,7 @@ class Scheduler:
             self._moved(task, True)
 
     def _settle(self) -> None:
-        """Nothing is left to ask: the failures that were held back stand."""
+        """Without open tasks, the failures that were held back are final."""
         if not self.waiting:
             self._release()
 

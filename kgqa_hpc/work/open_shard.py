@@ -1,7 +1,7 @@
 """A shard in work: its items, the journal they go to, and the result they become.
 
-Whatever an answer changes is appended to the journal at once, also between two steps: so a killed worker's
-successor repeats only the requests that were in flight. A journal record is the item's record with one more
+Each change by an answer is appended to the journal at once, also between two steps: the successor of a killed
+worker repeats only the requests that were in flight. A journal record is the item's record with one more
 member, "at": [step, attempt, turn], the place in the chain that it reached.
 """
 
@@ -53,8 +53,8 @@ class OpenShard:
         self._log = session.log.write
         sha256 = session.shards.entry(self.name).sha256
         self._header = session.origin(pass_name).header(self.name, sha256)
-        own = {**self._header, "worker": session.worker}
-        self._journal, older = open_next(self._run.results(pass_name), self.name, own)
+        header = {**self._header, "worker": session.worker}
+        self._journal, older = open_next(self._run.results(pass_name), self.name, header)
         self._rows: dict[str, Row | None] = {}
         self._tally = Tally()
         self._left: set[str] = set()
@@ -101,13 +101,13 @@ class OpenShard:
         rows = [row for row in self._rows.values() if row is not None]
         assert len(rows) == len(self._rows), f"{self.name} is not complete"
         path = self._run.result(self._pass, self.name)
-        first = write_rows(path, rows, self._tally, self._header)
+        is_first = write_rows(path, rows, self._tally, self._header)
         self._journal.close()
         remove_journals(path.parent, self.name)
-        return first
+        return is_first
 
     def close(self) -> None:
-        """Stop here: what is journaled is durable, the rest is for the next worker. Raises DiskFull,
+        """Stop working on the shard: journaled items are durable, the next worker does the others. Raises DiskFull,
         StoreError.
         """
         self._journal.close()
@@ -145,7 +145,7 @@ class OpenShard:
         return item
 
     def _resume(self, journals: list[Path]) -> dict[str, Record]:
-        """Of each item the record that got farthest, from all journals of the workers before."""
+        """The furthest record of each item, from the journals of all previous workers."""
         best: dict[str, Record] = {}
         for path in journals:
             try:
@@ -155,8 +155,8 @@ class OpenShard:
                     raise
                 continue  # another worker committed the result meanwhile; the next heartbeat finds that out
             if damage:
-                kept = quarantine_copy(self._run.quarantine, path, str(damage))
-                self._log("journal-damaged", shard=self.name, damage=str(damage), copy=str(kept))
+                copy = quarantine_copy(self._run.quarantine, path, str(damage))
+                self._log("journal-damaged", shard=self.name, damage=str(damage), copy=str(copy))
             for record in records:
                 if _rank(record) > _rank(best.get(record["id"])):
                     best[record["id"]] = record

@@ -1,4 +1,4 @@
-"""When to ask again: for another shard, for a call that a file system refused, for an engine that died.
+"""Retry timing: for the next shard, for a refused call of the file system, for an engine that died.
 
 A shard whose holder needs several times as long as our own shards took gets a second, speculative worker,
 which goes on from the first one's journal. The first committed result wins; the other worker notices at its
@@ -34,7 +34,7 @@ REMEMBERED = 10  # shards the mean is taken over
 
 
 class Claims:
-    """The leases that one worker gets in one pass, asked for at the queue's pace."""
+    """The leases of one worker in one pass, claimed at the interval that the queue asks for."""
 
     def __init__(self, queue: ShardQueue) -> None:
         self._queue = queue
@@ -47,7 +47,7 @@ class Claims:
         return self._queue.complete
 
     def next(self, *, idle: bool) -> Lease | None:
-        """A claimed lease; None when there is none, or it is too early to look again.
+        """Claim a lease; None if no shard is free, or it is too early to look again.
 
         `idle`: this worker has nothing else to do, so it may help a straggler. Raises DiskFull, StoreError.
         """

@@ -1,4 +1,4 @@
-"""One worker's way through one pass: lease, open, push through the engine, journal, commit, next.
+"""The worker loop of one pass: lease a shard, open it, ask the engine, journal, commit, next shard.
 
 The same loop runs alone, under MPI, under srun and in a job array; workers know of each other only through
 the run folder. It ends when all shards of the pass are done, or when it is told to stop: then what is in
@@ -131,7 +131,7 @@ class PassWorker:
                 raise
 
     def _claim(self) -> Lease | None:
-        """The next lease, if there is one. A file system that fails for a moment has none for now."""
+        """The next lease, or None; also None while the file system fails for a moment."""
         try:
             lease = self._claims.next(idle=not self._open)
         except (StoreError, OSError) as problem:
@@ -235,12 +235,14 @@ class PassWorker:
     def _commit(self, shard: OpenShard) -> None:
         if self._open.pop(shard.name, None) is None:
             return  # lost meanwhile
-        first = shard.commit()
+        is_first = shard.commit()
         self._give_back(shard.lease)
         seconds = time.monotonic() - shard.opened
         self._claims.finished(seconds)
         self._session.activity.shards_done += 1
-        self._log("shard-done", shard=shard.name, items=shard.items, first=first, seconds=round(seconds, 2))
+        self._log(
+            "shard-done", shard=shard.name, items=shard.items, first=is_first, seconds=round(seconds, 2)
+        )
 
     def _drop_lost(self) -> None:
         assert self._scheduler is not None
@@ -288,11 +290,13 @@ class PassWorker:
     def _drain(self) -> None:
         if self._scheduler is None:
             return
-        left = self._scheduler.in_flight
+        in_flight = self._scheduler.in_flight
         self._scheduler.drain(lambda: self._blocked or self._stop.patience_is_over())
         while self._complete:
             self._commit(self._complete.pop())
-        self._log("drained", reason=self._stop.reason, in_flight=left, cancelled=self._scheduler.in_flight)
+        self._log(
+            "drained", reason=self._stop.reason, in_flight=in_flight, cancelled=self._scheduler.in_flight
+        )
         if self._scheduler.in_flight:
             self._engine.kill()
         self._show()

@@ -1,7 +1,7 @@
 """A thread beside the worker: it takes the coordinator's role when it is free, and writes progress and status.
 
-After a passing error of the file system it tries again. Lasting trouble (a full disk while cutting shards) ends
-the thread, and `check` raises it in the main thread: it never ends silently.
+After a passing error of the file system it tries again. Lasting trouble (a full disk while cutting shards)
+ends the thread, and `check` raises it in the main thread: it never ends silently.
 """
 
 from __future__ import annotations
@@ -69,10 +69,12 @@ class Reporter:
             raise self._trouble
 
     def stop(self, *, failed: bool = False, complete: bool = False) -> None:
-        """Remove the own state, take the last look and give the lead back. Raises DiskFull, StoreError.
+        """Remove this worker's state, write the final status, release the coordinator's role.
 
-        Of a `complete` run the last state is written by the first that finds it missing, also beside a coordinator
-        that was killed.
+        Raises DiskFull, StoreError.
+
+        Of a `complete` run the last state is written by the first that finds it missing, also beside a
+        coordinator that was killed.
         """
         self._ended.set()
         if self._thread.is_alive():
@@ -110,7 +112,8 @@ class Reporter:
                 if time.monotonic() >= due:
                     pause = self._every if self._try_to_report() else TICK
                     due = time.monotonic() + pause * random.uniform(0.8, 1.2)
-                self._show()
+                if self._progress is not None and self._seen is not None:
+                    self._progress.update(*self._words())
         except StoppedEarly:
             pass  # the main thread stops for the same reason
         except BaseException as problem:  # noqa: BLE001  raised by `check` in the main thread
@@ -119,26 +122,23 @@ class Reporter:
     def _try_to_report(self) -> bool:
         """Whether it worked; trouble that may pass is borne for a while."""
         try:
-            self._report()
+            now = time.monotonic()
+            state = {
+                **self._facts,
+                "worker": self._worker,
+                "up": round(now - self._began, 1),
+                **describe(self._activity, now),
+            }
+            write_state(self._run.logs, self._worker, state)
+            if self._lead.take():
+                self._lead.duties()
+            self._look()
         except (StoreError, OSError) as problem:
             self._transient_errors.failed(problem)
             self._log("report-failed", problem=str(problem))
             return False
         self._transient_errors.ok()
         return True
-
-    def _report(self) -> None:
-        now = time.monotonic()
-        state = {
-            **self._facts,
-            "worker": self._worker,
-            "up": round(now - self._began, 1),
-            **describe(self._activity, now),
-        }
-        write_state(self._run.logs, self._worker, state)
-        if self._lead.take():
-            self._lead.duties()
-        self._look()
 
     def _look(self) -> None:
         if self._progress is None:
@@ -153,10 +153,6 @@ class Reporter:
         except ValueError:
             return None
         return status if isinstance(status, dict) and {"items", "verdicts"} <= status.keys() else None
-
-    def _show(self) -> None:
-        if self._progress is not None and self._seen is not None:
-            self._progress.update(*self._words())
 
     def _close_progress(self) -> None:
         if self._progress is None:

@@ -1,4 +1,4 @@
-"""`kgqa run`: one process's part in a run, from opening the folder to its exit code.
+"""`kgqa run`: the work of one process of a run, from opening the folder to its exit code.
 
 Alone, several at once, as ranks of mpiexec or srun, or as tasks of a job array: the same function. It
 returns when every shard of every pass is done; StoppedEarly (exit code 75) means that the same command goes
@@ -62,8 +62,8 @@ def run_command(
 ) -> None:
     """Work on a run until it is complete. `worker` is the stem of this worker's name in logs.
 
-    `trust` agrees to what the configuration does beyond the run (runs/trust.py). `further` is asked when every
-    shard is done: whether the run has grown meanwhile (kgqa_hpc/target.py).
+    `trust` agrees to what the configuration does beyond the run (runs/trust.py). `further` is asked when
+    every shard is done: whether the run has grown meanwhile (kgqa_hpc/target.py).
 
     Raises StoppedEarly, or any KgqaError; under MPI it does not return but ends the process.
     """
@@ -97,7 +97,7 @@ def _last_words(problem: BaseException, world: World) -> tuple[int, float]:
     return 1, 0.0
 
 
-def _run(folder: Path, world: World, wish: str | None, trust: bool, further: Further) -> None:
+def _run(folder: Path, world: World, requested_name: str | None, trust: bool, further: Further) -> None:
     gc.set_threshold(GC_AFTER)
     bytes(KEPT_FREE)
     run, config = open_for_work(folder)
@@ -110,7 +110,7 @@ def _run(folder: Path, world: World, wish: str | None, trust: bool, further: Fur
     job_end = slurm.job_end(os.environ, ask=world.launcher in ("alone", "array") or world.size == 1)
     now = time_at(run.path)
     stop = Stop(deadline_of(config.runtime.time_limit, job_end, now), config.runtime.margin)
-    worker = worker_name(world, wish)
+    worker = worker_name(world, requested_name)
     log_name = f"{slurm.own_job(os.environ) or 'local'}/{worker}.jsonl"
     with stop.listening(), Logbook(run.logs / log_name, worker) as log:
         facts = _facts(world)
@@ -135,8 +135,8 @@ def _agree(run: RunFolder, config: RunConfig, world: World, trust: bool) -> None
     """Nothing reaches beyond the run unseen: each value was agreed to, and rank 0 shows it."""
     if trust and world.rank != 0:
         return  # rank 0 agrees and shows it
-    found = require_agreed(run, config.plain(), trust=trust)
-    for key, value in found.items() if world.rank == 0 else ():
+    warnings = require_agreed(run, config.plain(), trust=trust)
+    for key, value in warnings.items() if world.rank == 0 else ():
         note(f"run     {key}: {shown(value)}")
 
 
@@ -193,7 +193,7 @@ def _work_through(
 
 def _all_passes(session: Session, lead: Coordinator) -> None:
     """Each pass in its turn, one step back when a result of the pass before must be done again."""
-    names = [each.name for each in session.config.passes]
+    names = [entry.name for entry in session.config.passes]
     position = 0
     while session.stop.reason is None:
         if position == len(names):
@@ -205,7 +205,7 @@ def _all_passes(session: Session, lead: Coordinator) -> None:
 
 
 def _await_shards(run: RunFolder, reporter: Reporter, stop: Stop) -> ShardsManifest:
-    """The partition, which the lead makes if there is none, or adds to when there are more anchors."""
+    """Wait until the coordinator has cut (or extended) the shards; return their manifest."""
     pause = 0.1
     anchors_sha256 = read_header(run.anchors, "anchors")["sha256"]
     while True:
@@ -227,10 +227,10 @@ def _gpus_per_worker(config: RunConfig) -> int:
 
     KGQA_GPUS_PER_WORKER overrules it.
     """
-    wish = os.environ.get("KGQA_GPUS_PER_WORKER", "")
-    if wish.isdigit():
-        return int(wish)
-    return max(int(config.engine_of(each.name).gpus_per_worker) for each in config.passes)
+    setting = os.environ.get("KGQA_GPUS_PER_WORKER", "")
+    if setting.isdigit():
+        return int(setting)
+    return max(int(config.engine_of(entry.name).gpus_per_worker) for entry in config.passes)
 
 
 def _facts(world: World) -> dict[str, Any]:

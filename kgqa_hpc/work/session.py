@@ -1,4 +1,4 @@
-"""One process in a run: what it carries through all passes, what it says of itself, and its log.
+"""One process of a run: the data it keeps through all passes, its activity, and its log.
 
 The log holds a JSON object per line, for people with `jq` and for the tests. Every line has `time` (seconds
 since 1970), `worker` and `event`; the rest depends on the event. Lines are written at once and never
@@ -45,7 +45,7 @@ class Logbook:
         self.path = path
 
     def write(self, event: str, **facts: object) -> None:
-        """One line. After `close` nothing is written.
+        """Write one line; after `close`, nothing.
 
         A line that the file system refuses is lost: the log must not be what ends a thread. The next line
         that is written tells how many were, as "lost".
@@ -93,7 +93,7 @@ class Activity:
 
 @dataclass
 class Session:
-    """What one process carries through all passes of a run."""
+    """Data that one process keeps through all passes of a run."""
 
     run: RunFolder
     config: RunConfig
@@ -122,12 +122,12 @@ class Session:
                 self.log.write("server-load-not-written", problem=str(problem))
 
     def origin(self, pass_name: str) -> ResultOrigin:
-        """What results and journals of a pass carry, and are known by."""
+        """The origin that identifies results and journals of a pass."""
         return ResultOrigin.of(self.sections, pass_name)
 
     def before(self, pass_name: str) -> str | None:
         """The pass before this one, None for the first."""
-        names = [each.name for each in self.config.passes]
+        names = [entry.name for entry in self.config.passes]
         position = names.index(pass_name)
         return names[position - 1] if position else None
 

@@ -126,5 +126,5 @@ def test_a_malformed_response_is_gibberish(row: Any) -> None:
 
 
 def test_token_counts_from_the_engine_are_bounded_too() -> None:
-    (answer,) = read_responses([["r", "t", "stop", 2**63, -1, 1e300, None]])
+    (answer,) = read_responses([["r", "t", "stop", 2**63, -1, 1e300, None, ""]])
     assert answer[3:6] == (MOST_TOKENS, 0, MOST_TOKENS)

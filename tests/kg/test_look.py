@@ -128,7 +128,7 @@ def test_each_option_of_the_reduction_is_counted_under_its_own_reason(make_graph
     assert found.graph.node_ids.tolist() == ["n0", "n1", "n2", "n3", "n4"]
     assert (found.below, found.outside_k_core, found.outside_component) == (1, 0, 2)
     core = reduce_to(graph, Wanted(min_degree=0, k_core=2))
-    assert core.kept.tolist() == [0, 1, 2]
+    assert core.nodes.tolist() == [0, 1, 2]
     assert core.counts()["nodes_outside_k_core"] == 5
     typed = reduce_to(graph, Wanted(min_degree=0, exclude_node_types=["disease"]))
     assert typed.excluded_nodes == {"disease": 4}

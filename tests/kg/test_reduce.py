@@ -42,7 +42,7 @@ def test_reduction_equals_the_slow_reference(make_graph, edges, names, excluded,
         return
     report = reduce_to(graph, Wanted(**arguments))
     reduced = report.graph
-    assert report.kept.tolist() == kept
+    assert report.nodes.tolist() == kept
     assert reduced.node_ids.tolist() == [f"n{i}" for i in kept]
     ends = [(kept[s], kept[t]) for s, t in zip(reduced.edge_source, reduced.edge_target, strict=True)]
     assert [(*pair, kind) for pair, kind in zip(ends, reduced.edge_type.tolist(), strict=True)] == left

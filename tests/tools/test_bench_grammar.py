@@ -44,8 +44,3 @@ def test_every_shipped_schema_compiles_quickly_and_masks_cheaply_in_both_vocabul
         assert float(str(row["mask_ms"])) <= MASK_MS
     assert {row["vocabulary"] for row in rows} == {49_152, 128_000}
     assert len(rows) >= 6
-
-
-def test_with_lengths_the_same_text_is_refused_which_is_why_they_are_left_out() -> None:
-    (row,) = bench("--with-lengths", "--prompt", "demo_hub", "--vocabulary", "49152")
-    assert row["accepts"] is False

@@ -1,47 +1,29 @@
-"""The answer's schema as LMDeploy takes it, and the answer without a thinking model's thoughts."""
+"""The answer's schema as LMDeploy takes it: JSON at once, or a thought and then JSON."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, Literal, NamedTuple
+from typing import Any
 
 from kgqa_hpc.engines.grammar import structural_tag
 from kgqa_hpc.engines.schema import as_sent
+from kgqa_hpc.engines.thinking import Thought
 from kgqa_hpc.errors import EngineConfigError
 
 
-class Thought(NamedTuple):
-    """The marks around a model's thinking, and what stands between it and the answer."""
-
-    begin: str
-    end: str
-    then: str
-
-
-# The formats of the models' own chat templates: Qwen3's, and OpenAI's harmony of gpt-oss.
-THOUGHTS: dict[str, Thought] = {
-    "qwen3": Thought("<think>", "</think>", "\n\n"),
-    "gpt-oss": Thought(
-        "<|channel|>analysis<|message|>", "<|end|>", "<|start|>assistant<|channel|>final<|message|>"
-    ),
-}
-
-
-def response_format(
-    schema: Mapping[str, Any], thinking: Literal["qwen3", "gpt-oss"] | None = None
-) -> dict[str, Any]:
+def response_format(schema: Mapping[str, Any], thought: Thought | None = None) -> dict[str, Any]:
     """LMDeploy's `response_format` for a schema: JSON at once, or a thought and then JSON.
 
     As our own grammar; a schema beyond what that serves goes as it is, to be compiled or refused.
     """
-    thought = () if thinking is None else _thought_elements(THOUGHTS[thinking])
+    before = () if thought is None else _thought_elements(thought)
     try:
-        return structural_tag(schema, thought)
+        return structural_tag(schema, before)
     except EngineConfigError:
         plain = as_sent(schema)
-    if not thought:
+    if not before:
         return {"type": "json_schema", "json_schema": {"name": "answer", "schema": plain}}
-    elements = [*thought, {"type": "json_schema", "json_schema": plain}]
+    elements = [*before, {"type": "json_schema", "json_schema": plain}]
     return {"type": "structural_tag", "format": {"type": "sequence", "elements": elements}}
 
 
@@ -50,15 +32,6 @@ def _thought_elements(thought: Thought) -> tuple[dict[str, Any], ...]:
         {"type": "tag", "begin": thought.begin, "content": {"type": "any_text"}, "end": thought.end},
         {"type": "const_string", "value": thought.then},
     )
-
-
-def answer_in(text: str, thinking: Literal["qwen3", "gpt-oss"] | None) -> str:
-    """What follows the thought; the whole text where there is no thought or it never ends."""
-    if thinking is None:
-        return text
-    thought = THOUGHTS[thinking]
-    _, mark, rest = text.partition(thought.end)
-    return rest.removeprefix(thought.then) if mark else text
 
 
 def compile_all(formats: list[dict[str, Any]], compiler: Any) -> None:

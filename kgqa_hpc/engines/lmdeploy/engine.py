@@ -14,13 +14,14 @@ from pathlib import Path
 from typing import Any
 
 from kgqa_hpc.engines.engine import EngineInfo, Finish, Readiness, Request, Response, installed
-from kgqa_hpc.engines.lmdeploy.answer_format import answer_in, compile_all, compiler_for, response_format
+from kgqa_hpc.engines.lmdeploy.answer_format import compile_all, compiler_for, response_format
 from kgqa_hpc.engines.lmdeploy.loading import load
 from kgqa_hpc.engines.lmdeploy.memory import read_size
 from kgqa_hpc.engines.lmdeploy.settings import LmdeploySettings
 from kgqa_hpc.engines.mailbox import Mailbox, serve
 from kgqa_hpc.engines.model_files import folder_digest, public_name
 from kgqa_hpc.engines.schema import Remembered
+from kgqa_hpc.engines.thinking import THOUGHTS, Thought, recorded_sampling, sampling_of
 
 LOOK_EVERY_S = 2.0  # at the scheduler's ticks
 METRICS_EVERY_S = 60.0
@@ -46,6 +47,8 @@ class LmdeployEngine:
         self._places = asyncio.Semaphore(loaded.batch)
         self._waiting: set[asyncio.Task[None]] = set()
         self._failures = 0
+        thinks = None if config.thinking is None else bool(config.thinking)
+        self._sampling = sampling_of(config.model, thinks, config.generation)
         self.progress = 0  # ticks of LMDeploy's scheduler and tokens of finished answers
         self.info = EngineInfo(
             name="lmdeploy",
@@ -53,7 +56,11 @@ class LmdeployEngine:
             model=public_name(str(loaded.folder) if "snapshots" in loaded.folder.parts else config.model),
             digest=folder_digest(loaded.folder) if config.revision is None else config.revision,
             quantisation=f"{_loaded_format(self._pipe)} kv{config.quant_policy or 16}".strip(),
-            settings=config.recorded("backend", "enable_prefix_caching"),
+            settings=config.recorded(
+                "backend",
+                enable_prefix_caching=_caches_prefixes(self._pipe),
+                sampling=recorded_sampling(config.model, thinks, config.generation),
+            ),
             max_batch=loaded.batch,
             window=loaded.window,
             stall_s=STALL_S,
@@ -63,7 +70,8 @@ class LmdeployEngine:
                 **_sizes(loaded.folder, config),
             },
         )
-        self._formats = Remembered(lambda schema: response_format(schema, config.thinking))
+        self._thought = self._thought_marks()
+        self._formats = Remembered(lambda schema: response_format(schema, self._thought))
         self._ticking = asyncio.run_coroutine_threadsafe(self._watch_scheduler(), self._loop)
 
     def preflight(self, schemas: Sequence[Mapping[str, Any]]) -> None:
@@ -112,11 +120,11 @@ class LmdeployEngine:
                 messages=list(request.messages),
                 session_id=session,
                 gen_config=self._generation(request),
-                chat_template_kwargs=dict(config.chat_template_kwargs or {}),
+                chat_template_kwargs=config.template_kwargs,
                 reasoning_effort=config.reasoning_effort,
             )
             # More than the context holds takes a path of LMDeploy's that has crashed for others (#4944).
-            room = config.session_len - prepared.input_token_len
+            room = config.session_len + config.thought_room - prepared.input_token_len
             prepared.gen_config.max_new_tokens = min(prepared.gen_config.max_new_tokens, room)
             await self._enter()
         except BaseException:
@@ -144,7 +152,9 @@ class LmdeployEngine:
             pieces.append(last.response)
         if request.schema is not None and self._config.guided and prepared.gen_config.response_format is None:
             raise RuntimeError("LMDeploy dropped the schema of this request (its log says why)")
-        text = answer_in("".join(pieces), self._config.thinking)
+        thought, text = "", "".join(pieces)
+        if self._thought is not None:
+            thought, text = self._thought.split(text)
         if last is None or last.finish_reason is None:
             return Response(request.id, text, "abort")
         self.progress += last.generate_token_len
@@ -155,25 +165,42 @@ class LmdeployEngine:
             last.input_token_len,
             last.generate_token_len,
             last.cached_tokens or 0,
+            thought=thought if self._config.keep_thoughts else "",
         )
 
     def _generation(self, request: Request) -> Any:
         from lmdeploy import GenerationConfig
 
         config = self._config
+        temperature = request.temperature or self._sampling[0]
         values: dict[str, Any] = {
             # Unless do_sample is set, LMDeploy is greedy and silently ignores temperature and seed.
-            "max_new_tokens": request.max_tokens,
-            "do_sample": request.temperature > 0,
-            "temperature": request.temperature or 1.0,
+            "max_new_tokens": request.max_tokens + config.thought_room,
+            "do_sample": temperature > 0,
+            "temperature": temperature or 1.0,
             "random_seed": request.seed,
-            **(config.generation.values() if config.generation else {}),
+            **self._sampling[1],
         }
         if request.schema is not None and config.guided:
             values["response_format"] = self._formats(request.schema)
-            if config.thinking is not None:
-                values["skip_special_tokens"] = False  # the marks of the thought are such tokens
+        if self._thought is not None:
+            values["skip_special_tokens"] = False  # the marks of the thought are such tokens
         return GenerationConfig(**values)
+
+    def _thought_marks(self) -> Thought | None:
+        """The marks of this model's thoughts, as its rendered prompt leaves them; None where it does not think."""
+        thinking = self._config.thinking
+        if not thinking:
+            return None
+        family = "gpt-oss" if getattr(self._engine.hf_cfg, "model_type", "") == "gpt_oss" else "qwen3"
+        marks = THOUGHTS[family if thinking is True else thinking]
+        prompt = self._engine.tokenizer.model.model.apply_chat_template(
+            [{"role": "user", "content": "?"}],
+            tokenize=False,
+            add_generation_prompt=True,
+            **self._config.template_kwargs,
+        )
+        return marks.after(prompt)
 
     def _failed(self, request: Request, problem: Exception) -> Response:
         code = getattr(getattr(problem, "code", None), "value", type(problem).__name__)
@@ -226,6 +253,11 @@ def _loaded_format(pipe: Any) -> str:
         quantised = getattr(pipe.async_engine.hf_cfg, "quantization_config", None)
         found = quantised.get("quant_method") if isinstance(quantised, dict) else None
     return "" if found in (None, "hf") else str(found)
+
+
+def _caches_prefixes(pipe: Any) -> bool:
+    """Whether LMDeploy kept prefix caching: for some architectures it turns it off with a warning."""
+    return bool(pipe.async_engine.backend_config.enable_prefix_caching)
 
 
 def _version() -> str:

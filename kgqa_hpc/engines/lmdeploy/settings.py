@@ -9,6 +9,7 @@ from typing import Any, ClassVar, Literal
 from pydantic import Field, field_validator, model_validator
 
 from kgqa_hpc.engines.engine import EngineSettings, Generation
+from kgqa_hpc.engines.thinking import THINKING_TOKENS
 from kgqa_hpc.settings import Package
 
 
@@ -58,9 +59,14 @@ class LmdeploySettings(EngineSettings):
     structured: Literal["auto", "json_schema", "none"] | None = Field(
         None, description="Enforce the schema while decoding: auto (the default) and json_schema do."
     )
-    thinking: Literal["qwen3", "gpt-oss"] | None = Field(
-        None, description="Let the model think in its own format before it answers in JSON."
+    thinking: bool | Literal["qwen3", "gpt-oss"] | None = Field(
+        None,
+        description="Let the model think in its own format before it answers in JSON; false: not at all.",
     )
+    thinking_tokens: int = Field(
+        THINKING_TOKENS, ge=1, description="Tokens of a thought, beside those of prompt and answer."
+    )
+    keep_thoughts: bool = Field(False, description="Keep thoughts in the trace of each item.")
     chat_template_kwargs: dict[str, Any] | None = Field(
         None, description="For the chat template, e.g. {enable_thinking: false}."
     )
@@ -76,6 +82,17 @@ class LmdeploySettings(EngineSettings):
     @property
     def gpus_per_worker(self) -> int:
         return self.tp
+
+    @property
+    def thought_room(self) -> int:
+        """Tokens that a thought may take."""
+        return self.thinking_tokens if self.thinking else 0
+
+    @property
+    def template_kwargs(self) -> dict[str, Any]:
+        """For the chat template: whether to think, unless that is set there itself."""
+        own = self.chat_template_kwargs or {}
+        return own if self.thinking is None else {"enable_thinking": bool(self.thinking), **own}
 
     @property
     def secret_names(self) -> tuple[str, ...]:

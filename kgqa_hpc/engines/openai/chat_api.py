@@ -79,6 +79,7 @@ class ChatApi:
             *(self._headers[n] for n, v in (settings.headers or {}).items() if v[:1] == "$"),
         ]
         self._session: aiohttp.ClientSession | None = None
+        self._temperature, self._passed_through = settings.sampling[0], settings.passed_through
         self._forms = Forms()
         self.dialect = Dialect(tuple(settings.omit))
         self.clamped = 0  # token counts of this server that could not be true
@@ -121,6 +122,8 @@ class ChatApi:
 
     def _answer(self, request: Request, body: Any, headers: Any) -> Response:
         response, clamped = self._reply.read_answer(request, body)
+        if response.thought and not self._settings.keep_thoughts:
+            response = response._replace(thought="")
         self.clamped += clamped
         if isinstance(mark := body.get("system_fingerprint"), str):
             self.fingerprint = one_line(mark, 80)
@@ -177,12 +180,12 @@ class ChatApi:
         body: dict[str, Any] = {
             "model": self._settings.model,
             "messages": with_the_word_json(request.messages) if mode == "json_object" else request.messages,
-            "temperature": request.temperature,
+            "temperature": request.temperature or self._temperature,
             "seed": request.seed,
-            **self._settings.passed_through,
+            **self._passed_through,
             **self._forms(mode, request.schema),
         }
-        return self.dialect.apply(body, request.max_tokens)
+        return self.dialect.apply(body, request.max_tokens + self._settings.thought_room)
 
     def _trouble(self, status: int, said: str, code: str, headers: Any) -> Trouble:
         words = f"{self.url}: HTTP {status}: {said}"

@@ -20,7 +20,10 @@ _REFUSAL = re.compile(
     re.IGNORECASE,
 )
 _PROMPT_TOO_LONG = re.compile(r"context|too long|prompt is|input tokens", re.IGNORECASE)
-_AT_MOST = re.compile(r"(?:at most|less than or equal to|no more than|maximum[^.\d]{0,60}?|<=)\s*`?(\d{2,7})")
+_AT_MOST = re.compile(
+    r"(?:at most|less than or equal to|no more than|maximum[^.\d]{0,60}?|<=|\[\d+, ?|between \d+ and)\s*`?(\d{2,7})"
+)
+_UNKNOWN = re.compile(r"unsupported|not support|unknown|unrecogni[sz]ed|extra|not permitted", re.IGNORECASE)
 _NAME = re.compile(r"[a-z][a-z0-9_]+")
 
 
@@ -78,7 +81,7 @@ class Dialect:
         if (most := _AT_MOST.search(words)) and 0 < int(most[1]) < sent[key]:
             self.most_tokens = int(most[1])
             return True
-        if other in self._limit_keys or (not _REFUSAL.search(words) and other not in words):
+        if other in self._limit_keys or not (_UNKNOWN.search(words) or other in words):
             return False
         self.limit_key = other
         self._limit_keys.add(other)

@@ -86,7 +86,7 @@ class OpenAIEngine:
             structured=self._agreement.words,
             omitted="; ".join(dict.fromkeys(filter(None, (api.dialect.learned for api in self._apis)))),
             model=config.model,
-            settings=config.recorded(),
+            settings=config.recorded(sampling=config.sampling_record),
             max_batch=config.concurrency * servers,
             # A quarter waits here while the rest is at the server: a freed place is taken at once.
             window=config.concurrency * servers * 5 // 4,

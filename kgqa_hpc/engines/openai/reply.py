@@ -14,6 +14,7 @@ import orjson
 
 from kgqa_hpc.engines.clean import one_line
 from kgqa_hpc.engines.engine import Finish, Request, Response, count_of
+from kgqa_hpc.engines.thinking import THINK
 from kgqa_hpc.text import bounded_json
 
 # A completion of 100,000 tokens with everything a server adds is below 2 MB.
@@ -86,7 +87,7 @@ def read_answer(request: Request, body: Any) -> tuple[Response, int]:
         for number, count in zip(told, (read, written, reused), strict=True)
     )
     text, reason = message.get("content"), choice.get("finish_reason")
-    text = text if isinstance(text, str) else ""
+    thought, text = _thought_in(message, text if isinstance(text, str) else "")
     finish = _FINISH.get(reason.lower() if isinstance(reason, str) else None, "error")
     refusal = message.get("refusal")
     if isinstance(refusal, str) and refusal:
@@ -96,7 +97,18 @@ def read_answer(request: Request, body: Any) -> tuple[Response, int]:
         error = f"refused: {one_line(text or str(reason))}"
     elif finish == "error":
         error = f"the model did not answer: {one_line(str(choice.get('error') or reason))}"
-    return Response(request.id, text, finish, read, written, reused, error), clamped
+    return Response(request.id, text, finish, read, written, reused, error, thought), clamped
+
+
+def _thought_in(message: dict[str, Any], text: str) -> tuple[str, str]:
+    """The thought and the answer. The thought is a field of its own, or stands in the text before `</think>`."""
+    for name in ("reasoning_content", "reasoning"):
+        if isinstance(thought := message.get(name), str) and thought:
+            return thought, text
+    if "</think>" in text and not text.lstrip().startswith("{"):
+        thought, answer = THINK.split(text.lstrip())
+        return thought, answer.lstrip()
+    return "", text
 
 
 def error_status(body: Any) -> int:

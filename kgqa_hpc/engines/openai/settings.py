@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import os
 import re
+from collections.abc import Mapping
 from typing import Any, ClassVar, Literal
 from urllib.parse import urlsplit
 
 from pydantic import Field, field_validator, model_validator
 
 from kgqa_hpc.engines.engine import EngineSettings, Generation
+from kgqa_hpc.engines.thinking import THINKING_TOKENS, recorded_sampling, sampling_of
 from kgqa_hpc.errors import EngineConfigError
 from kgqa_hpc.settings import Package
 
@@ -72,6 +74,15 @@ class OpenAISettings(EngineSettings):
     reasoning_effort: Literal["none", "minimal", "low", "medium", "high", "xhigh", "max"] | None = Field(
         None, description="How long a thinking model may think before it answers."
     )
+    thinking: bool | None = Field(
+        None, description="Tell the chat template whether to think, and sample for it."
+    )
+    thinking_tokens: int | None = Field(
+        None,
+        ge=0,
+        description="Tokens of a thought, beside those of the answer; default: 8192 where it thinks.",
+    )
+    keep_thoughts: bool = Field(False, description="Keep thoughts in the trace of each item.")
     generation: Generation | None = Field(None, description="How tokens are chosen.")
     extra_body: dict[str, Any] = Field(
         default_factory=dict, description="Sent along with each request, for options of one server."
@@ -107,11 +118,29 @@ class OpenAISettings(EngineSettings):
         return self.command is None
 
     @property
+    def thought_room(self) -> int:
+        """Tokens that a thought may take."""
+        if self.thinking_tokens is not None:
+            return self.thinking_tokens
+        return THINKING_TOKENS if self.thinking or self.reasoning_effort not in (None, "none") else 0
+
+    @property
+    def sampling(self) -> tuple[float, Mapping[str, Any]]:
+        """Temperature in place of a prompt's 0, and other parameters."""
+        return sampling_of(self.model, self.thinking, self.generation)
+
+    @property
+    def sampling_record(self) -> dict[str, Any]:
+        """What the table of families adds, for the provenance."""
+        return recorded_sampling(self.model, self.thinking, self.generation)
+
+    @property
     def passed_through(self) -> dict[str, Any]:
         """What goes into the body of each request besides the messages and what the engine decides."""
-        body = {**self.extra_body, **(self.generation.values() if self.generation else {})}
-        if self.chat_template_kwargs is not None:
-            body["chat_template_kwargs"] = self.chat_template_kwargs
+        body = {**self.extra_body, **self.sampling[1]}
+        kwargs = {} if self.thinking is None else {"enable_thinking": self.thinking}
+        if kwargs | (self.chat_template_kwargs or {}):
+            body["chat_template_kwargs"] = kwargs | (self.chat_template_kwargs or {})
         if self.reasoning_effort is not None:
             body["reasoning_effort"] = self.reasoning_effort
         return body

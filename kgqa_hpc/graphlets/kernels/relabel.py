@@ -19,16 +19,16 @@ def by_degree(indptr):
     largest = 0
     for v in range(n):
         largest = max(largest, indptr[v + 1] - indptr[v])
-    place = np.zeros(largest + 2, np.int64)
+    cursor = np.zeros(largest + 2, np.int64)
     for v in range(n):
-        place[largest - (indptr[v + 1] - indptr[v]) + 1] += 1
+        cursor[largest - (indptr[v + 1] - indptr[v]) + 1] += 1
     for i in range(largest + 1):
-        place[i + 1] += place[i]
+        cursor[i + 1] += cursor[i]
     original = np.empty(n, np.int32)
     label = np.empty(n, np.int32)
     for v in range(n):
-        at = place[largest - (indptr[v + 1] - indptr[v])]
-        place[largest - (indptr[v + 1] - indptr[v])] += 1
+        at = cursor[largest - (indptr[v + 1] - indptr[v])]
+        cursor[largest - (indptr[v + 1] - indptr[v])] += 1
         original[at] = v
         label[v] = at
     new_indptr = np.zeros(n + 1, np.int64)
@@ -38,9 +38,9 @@ def by_degree(indptr):
 
 
 @kernel
-def fill_rows(first, last, indptr, indices, original, label, new_indptr, new_indices):
+def fill_rows(begin, last, indptr, indices, original, label, new_indptr, new_indices):
     """Rows first, …, last - 1 of the relabelled graph, ascending, into `new_indices` int32 (2m,)."""
-    for row in range(first, last):
+    for row in range(begin, last):
         v = original[row]
         start = new_indptr[row]
         at = start

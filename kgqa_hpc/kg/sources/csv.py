@@ -131,30 +131,30 @@ def named_by_id(ids: pa.Array) -> tuple[pa.Array, pa.Array]:
     return ids, constant(NODE_TYPE, len(ids))
 
 
-def separator_of(path: Path, wanted: Sequence[str]) -> str:
+def separator_of(path: Path, columns: Sequence[str]) -> str:
     """The separator with which the first line has all the wanted columns; else the one that splits it most.
 
     Raises GraphFormatError.
     """
-    fields = {each: _first(path, each) for each in SEPARATORS}
-    for each, names in fields.items():
-        if set(wanted) <= set(names):
-            return each
-    return max(fields, key=lambda each: len(fields[each]))
+    fields = {separator: _first(path, separator) for separator in SEPARATORS}
+    for separator, names in fields.items():
+        if set(columns) <= set(names):
+            return separator
+    return max(fields, key=lambda separator: len(fields[separator]))
 
 
 def _first(path: Path, separator: str) -> list[str]:
-    return [name.strip() for name in DelimitedFile.open(path, Dialect(separator, '"')).first.fields]
+    return [name.strip() for name in DelimitedFile.open(path, Dialect(separator, '"')).first_record.fields]
 
 
 def _read(path: Path, mapping: dict[str, str], key: str, delimiter: str | None) -> Iterator[Rows]:
     """The rows with our names of the columns. Raises GraphFormatError, for a missing column with the key to name it."""
-    wanted = list(mapping.values())
-    separator = delimiter or separator_of(path, wanted)
+    columns = list(mapping.values())
+    separator = delimiter or separator_of(path, columns)
     names = _first(path, separator)
-    for theirs in wanted:
+    for theirs in columns:
         if theirs not in names:
-            line = DelimitedFile.open(path, Dialect(separator, '"')).first.line
+            line = DelimitedFile.open(path, Dialect(separator, '"')).first_record.line
             keys = ", ".join(
                 f"{part.removesuffix('_id') if key == 'edge_columns' else part}: …" for part in mapping
             )
@@ -163,5 +163,5 @@ def _read(path: Path, mapping: dict[str, str], key: str, delimiter: str | None) 
                 f"the file has {','.join(names)[:200]}; name its columns: graph.{key}: {{{keys}}}"
                 + (", or set graph.delimiter" if len(names) == 1 else ""),
             )
-    for rows in read_table(path, Dialect(separator, '"'), wanted, properties=None):
+    for rows in read_table(path, Dialect(separator, '"'), columns, properties=None):
         yield replace(rows, columns={ours: rows[theirs] for ours, theirs in mapping.items()})

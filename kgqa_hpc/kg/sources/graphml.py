@@ -13,8 +13,8 @@ respected. Neo4j's ":Gene:Entity" is the type Gene. When no node of the file has
 without any type, nodes are of type "entity", edges "related_to". Nested graphs are flattened, ports ignored,
 hyperedges refused.
 
-A DOCTYPE is refused unread: XML attacks use its entities, and GraphML needs none. The standard library's expat
-is used directly because it knows the line of every element.
+A DOCTYPE is refused unread: XML attacks use its entities, and GraphML needs none. The standard library's
+expat is used directly because it knows the line of every element.
 """
 
 from __future__ import annotations
@@ -75,7 +75,7 @@ def read_graphml(path: Path, policy: Policy = Policy()) -> KnowledgeGraph:  # no
 
 @dataclass(slots=True)
 class _Column:
-    """What one property of all nodes or edges was found to be; `rank` is how good the last value is."""
+    """Values of one property for all nodes or edges; `rank` is the priority of the last value's attribute."""
 
     names: tuple[str, ...]  # of the attributes that may give it, best first; none: a property
     values: list[str] = field(default_factory=list)
@@ -98,7 +98,7 @@ class _Column:
 class _Elements:
     """The nodes or edges of the present batch, and the line each begins on."""
 
-    what: str
+    element: str
     required: dict[str, list[str]]
     columns: tuple[_Column, ...]
     lines: array[int] = field(default_factory=lambda: array("q"))
@@ -129,7 +129,7 @@ class _Elements:
 
 
 class Document:
-    """The state of one parse: where we are, and what was found."""
+    """Parser state: the current element, and the nodes and edges read so far."""
 
     def __init__(
         self,
@@ -182,14 +182,14 @@ class Document:
         self._flush(self.edges, self.assembly.edges)
 
     def _flush(self, elements: _Elements, take: Callable[..., None]) -> None:
-        *others, types = elements.columns
-        texts = [*elements.required.values(), *(column.values for column in others), types.labels()]
+        *columns, types = elements.columns
+        texts = [*elements.required.values(), *(column.values for column in columns), types.labels()]
         properties = {name: _array(column.values) for name, column in elements.properties.items()}
         take(self.file, *map(_array, texts), elements.lines.__getitem__, properties)
         elements.clear()
 
-    def _fail(self, what: str, cure: str) -> GraphFormatError:
-        return GraphFormatError(f"{self.file} line {self.parser.CurrentLineNumber:,}: {what}", cure)
+    def _fail(self, reason: str, cure: str) -> GraphFormatError:
+        return GraphFormatError(f"{self.file} line {self.parser.CurrentLineNumber:,}: {reason}", cure)
 
     def _doctype(self, *_: object) -> None:
         raise self._fail("a DOCTYPE is not allowed", "delete <!DOCTYPE …>; GraphML does not need it")
@@ -229,7 +229,7 @@ class Document:
     def _element(self, elements: _Elements, attributes: dict[str, str]) -> None:
         for name, values in elements.required.items():
             if name not in attributes:
-                raise self._fail(f"the {elements.what} has no attribute {name!r}", "add it")
+                raise self._fail(f"the {elements.element} has no attribute {name!r}", "add it")
             values.append(attributes[name])
         elements.begin(self.parser.CurrentLineNumber)
         self.open.append(elements)
@@ -257,7 +257,15 @@ class Document:
                 if self.slot is not None:
                     self._value("".join(self.text))
                 elif self.key is not None:
-                    self._default("".join(self.text))
+                    text = "".join(self.text)
+                    assert self.key is not None
+                    key, domain = self.key
+                    for elements in (self.nodes, self.edges):
+                        if domain not in (elements.element, "all"):
+                            continue
+                        column, rank = elements.slot(self.keys[key])
+                        if rank < column.default_rank:
+                            column.default, column.default_rank = text, rank
             return
         name = tag.removeprefix(self.prefix)
         if name in ("edge", "node", "graph"):
@@ -277,16 +285,6 @@ class Document:
         if self.closed:
             raise self._fail("data of a node after the graph nested in it", "move it before the nested graph")
         column.offer(rank, text)
-
-    def _default(self, text: str) -> None:
-        assert self.key is not None
-        key, domain = self.key
-        for elements in (self.nodes, self.edges):
-            if domain not in (elements.what, "all"):
-                continue
-            column, rank = elements.slot(self.keys[key])
-            if rank < column.default_rank:
-                column.default, column.default_rank = text, rank
 
 
 def _array(values: list[str]) -> pa.Array:

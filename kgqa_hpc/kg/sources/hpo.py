@@ -78,13 +78,17 @@ def read_hpo(folder: Path | None = None) -> KnowledgeGraph:
     folder = folder or _data_folder()
     ontology = _read_obo(folder / "hp.obo")
     phenotypes = ontology.below(ROOT)
-    place = {term: position for position, term in enumerate(phenotypes)}
-    place |= {old: place[new] for old, new in ontology.successor.items() if new in place and old not in place}
+    index_of = {term: position for position, term in enumerate(phenotypes)}
+    index_of |= {
+        old: index_of[new]
+        for old, new in ontology.successor.items()
+        if new in index_of and old not in index_of
+    }
     is_a = [
-        (place[term], place[parent])
+        (index_of[term], index_of[parent])
         for term in phenotypes
         for parent in ontology.parents[term]
-        if parent in place
+        if parent in index_of
     ]
 
     annotations = _columns(
@@ -92,7 +96,7 @@ def read_hpo(folder: Path | None = None) -> KnowledgeGraph:
     )
     disease, disease_ids = _encode(annotations["database_id"])
     disease_names = _first_value(disease, annotations["disease_name"])
-    phenotype = _lookup(annotations["hpo_id"], place)
+    phenotype = _lookup(annotations["hpo_id"], index_of)
     stated = pc.and_(pc.equal(annotations["aspect"], "P"), pc.not_equal(annotations["qualifier"], "NOT"))
     states = stated.to_numpy(zero_copy_only=False) & (phenotype >= 0)
     has_phenotype = _distinct(disease[states], phenotype[states])
@@ -179,12 +183,12 @@ class _Ontology:
         for term, parents in self.parents.items():
             for parent in parents:
                 children.setdefault(parent, []).append(term)
-        found, todo = {root}, [root]
+        reached, todo = {root}, [root]
         while todo:
-            new = [child for child in children.get(todo.pop(), ()) if child not in found]
-            found.update(new)
+            new = [child for child in children.get(todo.pop(), ()) if child not in reached]
+            reached.update(new)
             todo += new
-        return [term for term in self.names if term in found]
+        return [term for term in self.names if term in reached]
 
 
 def _read_obo(path: Path) -> _Ontology:
@@ -218,7 +222,7 @@ def _text(path: Path) -> bytes:
 
 
 def _columns(paths: Iterable[Path], names: tuple[str, ...]) -> dict[str, pa.Array]:
-    """Columns of tab-separated files, one behind the other."""
+    """Columns of tab-separated files, concatenated."""
     import pyarrow as pa
 
     whole = pa.concat_tables([_table(path, names) for path in paths])
@@ -261,14 +265,14 @@ def _first_value(codes: Codes, values: pa.Array) -> list[str]:
     return names
 
 
-def _lookup(values: pa.Array, place: dict[str, int]) -> Codes:
+def _lookup(values: pa.Array, index_of: dict[str, int]) -> Codes:
     codes, distinct = _encode(values)
-    return np.array([place.get(value, -1) for value in distinct], dtype=np.int32)[codes]
+    return np.array([index_of.get(value, -1) for value in distinct], dtype=np.int32)[codes]
 
 
-def _distinct(left: Codes, right: Codes) -> Pairs:
+def _distinct(sources: Codes, right: Codes) -> Pairs:
     """Distinct pairs, int64 (k, 2), in the order of their first appearance."""
-    key = left.astype(np.int64) << 32 | right
+    key = sources.astype(np.int64) << 32 | right
     _, rows = np.unique(key, return_index=True)
     rows.sort()
-    return np.stack((left[rows], right[rows]), axis=1).astype(np.int64)
+    return np.stack((sources[rows], right[rows]), axis=1).astype(np.int64)

@@ -73,9 +73,9 @@ class Stanza:
     line: int
     tags: list[tuple[str, str, int]] = field(default_factory=list)
 
-    def first(self, wanted: str) -> str:
+    def first(self, tag_name: str) -> str:
         """The first value of a tag, its comment and modifiers cut; "" without one."""
-        return next((plain(value) for tag, value, _ in self.tags if tag == wanted), "")
+        return next((plain(value) for tag, value, _ in self.tags if tag == tag_name), "")
 
 
 def _add_term(buffer: Buffer, stanza: Stanza, namespace: str, file: str) -> None:
@@ -117,16 +117,16 @@ def stanzas(path: Path) -> Iterator[Stanza]:
 
 def plain(value: str) -> str:
     """A value without its comment (` ! …`) and modifiers (` {…}`), escapes resolved."""
-    found: list[str] = []
+    parts: list[str] = []
     letters = iter(value)
     for letter in letters:
         if letter == "\\":
             following = next(letters, "")
-            found.append(_ESCAPES.get(following, following))
-        elif (letter == "!" and (not found or found[-1].isspace())) or (
-            letter == "{" and found and found[-1].isspace() and "}" in value
+            parts.append(_ESCAPES.get(following, following))
+        elif (letter == "!" and (not parts or parts[-1].isspace())) or (
+            letter == "{" and parts and parts[-1].isspace() and "}" in value
         ):
             break
         else:
-            found.append(letter)
-    return "".join(found).strip()
+            parts.append(letter)
+    return "".join(parts).strip()

@@ -75,7 +75,7 @@ def _dialect(path: Path, delimiter: str | None) -> Dialect:
     """Tabs, unless the first line has three fields with another separator only."""
     for separator in (delimiter,) if delimiter else ("\t", ",", ";", "|"):
         dialect = TSV if separator == "\t" else Dialect(separator, quote='"')
-        if delimiter or len(DelimitedFile.open(path, dialect).first.fields) == len(COLUMNS):
+        if delimiter or len(DelimitedFile.open(path, dialect).first_record.fields) == len(COLUMNS):
             return dialect
     return TSV
 
@@ -85,7 +85,7 @@ def add_triples(
 ) -> None:
     """Take in the edges of a file of triples, its header left out if it may have and has one."""
     file = DelimitedFile.open(path, dialect)
-    header = may_have_header and _is_header(file.first.fields)
+    header = may_have_header and _is_header(file.first_record.fields)
     for rows in rows_of(file, COLUMNS, COLUMNS, header=header):
         assembly.edges(rows.file, rows["subject"], rows["object"], rows["predicate"], rows.line_of)
 

@@ -27,8 +27,8 @@ def hydrate(
     from kgqa_hpc.runs.trust import require_own
 
     folder, config = open_for_work(run)
-    own = None if config.graph is None or config.graph.hydrate is None else Path(config.graph.hydrate)
-    if (chosen := recipe or own) is None:
+    configured = None if config.graph is None or config.graph.hydrate is None else Path(config.graph.hydrate)
+    if (chosen := recipe or configured) is None:
         raise InputError("which recipe?", "--recipe FILE, or graph.hydrate in the configuration")
     if web and recipe is None:
         require_own(folder, f"graph.hydrate: {chosen}", trust=trust_config)

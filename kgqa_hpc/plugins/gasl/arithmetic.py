@@ -40,9 +40,9 @@ def evaluate(expression: w.Expression, items: Sequence[Item], world: World) -> t
     worth = _worth(expression, len(items), world)
     values: list[Any] = []
     nothing = 0
-    for place, item in enumerate(items):
+    for position, item in enumerate(items):
         try:
-            values.append(worth(place, item))
+            values.append(worth(position, item))
         except Nothing:
             values.append(None)
             nothing += 1
@@ -58,18 +58,25 @@ def _variable_first(expression: w.Expression, world: World) -> w.Expression:
 
 def _worth(expression: w.Expression, count: int, world: World) -> Worth:
     if isinstance(expression, w.Number):
-        return lambda place, item: _present(expression.value)
+        return lambda position, item: _present(expression.value)
     if isinstance(expression, w.Name):
-        return lambda place, item: _present(given(item, expression.field))
+        return lambda position, item: _present(given(item, expression.field))
     if isinstance(expression, w.Variable):
-        return _variable(expression.ref, count, world)
+        ref = expression.ref
+        column = world.column(ref)
+        if column is None:
+            value = world.single(ref)
+            return lambda position, item: value
+        if len(column) != count:
+            raise ScriptError("type", f"${ref.text[:100]} has {len(column):,} items for {count:,}")
+        return lambda position, item: _present(column[position])
     if isinstance(expression, w.Template):
         return _template(expression)
     if isinstance(expression, w.Call):
         return _call(expression, count, world)
     if isinstance(expression, w.Minus):
         part = _worth(expression.part, count, world)
-        return lambda place, item: -_number(part(place, item))
+        return lambda position, item: -_number(part(position, item))
     return _chain(expression, count, world)
 
 
@@ -79,26 +86,16 @@ def _present(value: Any) -> Any:
     return value
 
 
-def _variable(ref: Ref, count: int, world: World) -> Worth:
-    column = world.column(ref)
-    if column is None:
-        value = world.single(ref)
-        return lambda place, item: value
-    if len(column) != count:
-        raise ScriptError("type", f"${ref.text[:100]} has {len(column):,} items for {count:,}")
-    return lambda place, item: _present(column[place])
-
-
 def _template(expression: w.Template) -> Worth:
-    def worth(place: int, item: Item) -> str:
-        made = [expression.texts[0]]
+    def worth(position: int, item: Item) -> str:
+        parts = [expression.texts[0]]
         room = MAX_ITEM_BYTES - len(expression.texts[0])
         for field, text in zip(expression.fields, expression.texts[1:], strict=True):
-            made += (text_of(_present(given(item, field))), text)
-            room -= len(made[-2]) + len(text)
+            parts += (text_of(_present(given(item, field))), text)
+            room -= len(parts[-2]) + len(text)
             if room < 0:
                 raise ScriptError("limit", "an item of more than 64 KiB")
-        return "".join(made)
+        return "".join(parts)
 
     return worth
 
@@ -106,8 +103,8 @@ def _template(expression: w.Template) -> Worth:
 def _call(expression: w.Call, count: int, world: World) -> Worth:
     argument, function = _worth(expression.argument, count, world), expression.function
 
-    def worth(place: int, item: Item) -> str | int:
-        value = argument(place, item)
+    def worth(position: int, item: Item) -> str | int:
+        value = argument(position, item)
         if function == "length" and isinstance(value, str | list | dict):
             return len(value)
         if function != "length" and isinstance(value, str):
@@ -118,14 +115,14 @@ def _call(expression: w.Call, count: int, world: World) -> Worth:
 
 
 def _chain(expression: w.Chain, count: int, world: World) -> Worth:
-    first = _worth(expression.first, count, world)
-    rest = [(_OPERATIONS[sign], _worth(operand, count, world)) for sign, operand in expression.rest]
+    first_value = _worth(expression.first, count, world)
+    operands = [(_OPERATIONS[sign], _worth(operand, count, world)) for sign, operand in expression.rest]
 
-    def worth(place: int, item: Item) -> int | float:
-        value = _number(first(place, item))
-        for operation, operand in rest:
+    def worth(position: int, item: Item) -> int | float:
+        value = _number(first_value(position, item))
+        for operation, operand in operands:
             try:
-                value = operation(value, _number(operand(place, item)))
+                value = operation(value, _number(operand(position, item)))
             except (ZeroDivisionError, OverflowError):
                 raise Nothing from None
             if not abs(value) <= LARGEST:

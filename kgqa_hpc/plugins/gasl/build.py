@@ -63,29 +63,29 @@ class Builder:
 
     def _stray(self, tree: Tree) -> None:
         word = "CATCH" if tree.data == "rescue" else "FINALLY"
-        place = "TRY" if tree.data == "rescue" else "TRY or CATCH"
-        self._refuse(tree, f"{word} must stand right after {place}")
+        context = "TRY" if tree.data == "rescue" else "TRY or CATCH"
+        self._refuse(tree, f"{word} must stand right after {context}")
         self.statements(tree.children[1])
 
     def _on(self, tree: Tree, follows: bool) -> list[On]:
         status, inner = tree.children
         if not follows:
             self._refuse(tree, "ON must follow a command")
-        place = self.source.place(tree.meta.start_pos)
-        return [On(status.lower(), simple, self._text(tree), place) for simple in self._simple(inner)]
+        position = self.source.place(tree.meta.start_pos)
+        return [On(status.lower(), simple, self._text(tree), position) for simple in self._simple(inner)]
 
     def _simple(self, tree: Tree) -> tuple[Simple, ...]:
         """The command, or nothing when it is faulty."""
         if self._is_broken(tree):
             return ()
-        place = self.source.place(tree.meta.start_pos)
+        position = self.source.place(tree.meta.start_pos)
         try:
             command, into = self._commands.command(tree.children)
         except ScriptError as problem:
-            problem.place = problem.place or place
+            problem.place = problem.place or position
             self.problems.append(problem)
             return ()
-        return (Simple(command, into, self._text(tree), place),)
+        return (Simple(command, into, self._text(tree), position),)
 
     def _text(self, tree: Tree) -> str:
         return self.source.text[tree.meta.start_pos : tree.meta.end_pos]

@@ -22,7 +22,7 @@ class CommandBuilder(PartBuilder):
 
     def command(self, children: list[Any]) -> tuple[c.Command, Word | None]:
         """The command and the variable after AS."""
-        tree, *rest = children
+        tree, *clauses = children
         if tree.data == "debug_found":
             into = self.part(tree, "into")
             return c.DebugFound(self._found(tree)), self.word(into.children[0]) if into else None
@@ -31,7 +31,7 @@ class CommandBuilder(PartBuilder):
             command = kind(*(read[child.data](child) for child in tree.children))
         else:
             command = getattr(self, f"_{tree.data}")(tree)
-        return command, self.word(rest[0].children[0]) if rest else None
+        return command, self.word(clauses[0].children[0]) if clauses else None
 
     def _declare(self, tree: Tree) -> c.Declare:
         name, kind, *description = tree.children
@@ -40,14 +40,14 @@ class CommandBuilder(PartBuilder):
 
     def _set(self, tree: Tree) -> c.Set:
         name, value = tree.children
-        made = json_value(value, self.at(name)) if hasattr(value, "data") else str(value)
-        if isinstance(made, list) and any(item_bytes(item) > MAX_ITEM_BYTES for item in made):
+        value_ = json_value(value, self.at(name)) if hasattr(value, "data") else str(value)
+        if isinstance(value_, list) and any(item_bytes(item) > MAX_ITEM_BYTES for item in value_):
             raise ScriptError("limit", "an item of more than 64 KiB")
-        return c.Set(self.word(name), made)
+        return c.Set(self.word(name), value_)
 
     def _found(self, tree: Tree) -> c.Found:
-        what = self.part(tree, "what")
-        kind = what.children[0].lower() if what else "paths"
+        element = self.part(tree, "what")
+        kind = element.children[0].lower() if element else "paths"
         condition = self.condition(self.part(tree, "filter"), ends=kind != "nodes")
         depth = self.depth(tree, _PATH_DEPTH)
         return c.Found(kind, condition, self.direction(tree), depth, self.limit(tree))
@@ -121,8 +121,8 @@ class CommandBuilder(PartBuilder):
 
     def _create(self, tree: Tree) -> c.Create:
         creator, ref, *kind = tree.children
-        what = creator.children[0].lower().removeprefix("create_")
-        return c.Create(what, self.ref(ref), self.type(kind[0]).text if kind else None)
+        element = creator.children[0].lower().removeprefix("create_")
+        return c.Create(element, self.ref(ref), self.type(kind[0]).text if kind else None)
 
     def _update(self, tree: Tree) -> c.Update:
         name, ref = tree.children[:2]
@@ -135,9 +135,9 @@ class CommandBuilder(PartBuilder):
         return c.Walk(ref, self.types(tree, "follow"), self.direction(tree), self.depth(tree, _WALK_DEPTH))
 
     def _connect(self, tree: Tree) -> c.Connect:
-        left, right = (self.ref(child) for child in tree.children[:2])
+        source, right = (self.ref(child) for child in tree.children[:2])
         depth = self.depth(tree, _CONNECT_DEPTH)
-        return c.Connect(left, right, self.types(tree, "via"), self.direction(tree), depth)
+        return c.Connect(source, right, self.types(tree, "via"), self.direction(tree), depth)
 
     def _subgraph(self, tree: Tree) -> c.Subgraph:
         radius = self.bounded(tree.children[1])

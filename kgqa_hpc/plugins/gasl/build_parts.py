@@ -35,8 +35,8 @@ class PartBuilder:
         return self.word(tree.children[0])
 
     def types(self, tree: Tree, clause: str) -> tuple[Word, ...]:
-        found = self.part(tree, clause)
-        return tuple(self.type(child) for child in found.children[0].children) if found else ()
+        clause_tree = self.part(tree, clause)
+        return tuple(self.type(child) for child in clause_tree.children[0].children) if clause_tree else ()
 
     def text(self, tree: Tree) -> str:
         return self.string(tree.children[0])
@@ -54,8 +54,8 @@ class PartBuilder:
         return Field(text, (text,) if token.type == "STRING" else tuple(text.split(".")), self.at(token))
 
     def field_of(self, tree: Tree) -> Field | None:
-        found = self.part(tree, "field")
-        return self.field(found) if found else None
+        field_tree = self.part(tree, "field")
+        return self.field(field_tree) if field_tree else None
 
     def at_least_one(self, token: Token) -> int:
         value = small_int(token)
@@ -70,16 +70,16 @@ class PartBuilder:
         return value
 
     def limit(self, tree: Tree) -> int | None:
-        found = self.part(tree, "limit")
-        return self.at_least_one(found.children[0]) if found else None
+        limit_tree = self.part(tree, "limit")
+        return self.at_least_one(limit_tree.children[0]) if limit_tree else None
 
     def depth(self, tree: Tree, default: int) -> int:
-        found = self.part(tree, "depth")
-        return self.bounded(found.children[0]) if found else default
+        depth_tree = self.part(tree, "depth")
+        return self.bounded(depth_tree.children[0]) if depth_tree else default
 
     def direction(self, tree: Tree) -> c.Direction:
-        found = self.part(tree, "direction")
-        return found.children[0].lower() if found else "both"
+        direction_tree = self.part(tree, "direction")
+        return direction_tree.children[0].lower() if direction_tree else "both"
 
     def literal(self, tree: Tree) -> Literal_:
         token = tree.children[0]
@@ -112,10 +112,10 @@ class PartBuilder:
             negated = not negated
             tree = tree.children[0]
         if tree.data == "nested":
-            found = self._any(tree.children[0], ends)
+            condition = self._any(tree.children[0], ends)
         else:
-            found = self._comparison(tree, ends)
-        return w.Not(found) if negated else found
+            condition = self._comparison(tree, ends)
+        return w.Not(condition) if negated else condition
 
     def _comparison(self, tree: Tree, ends: bool) -> w.Comparison:
         *end, field, relation = tree.children
@@ -142,9 +142,9 @@ class PartBuilder:
 
     def expression(self, tree: Tree) -> w.Expression:
         """The value of an ADD_FIELD."""
-        found = self._chain(tree)
-        alone = isinstance(found, w.Name) and len(found.field.steps) == 1 and not self._has_brackets(tree)
-        return w.Name(found.field, alone=True) if alone and isinstance(found, w.Name) else found
+        chain = self._chain(tree)
+        alone = isinstance(chain, w.Name) and len(chain.field.steps) == 1 and not self._has_brackets(tree)
+        return w.Name(chain.field, alone=True) if alone and isinstance(chain, w.Name) else chain
 
     def _has_brackets(self, tree: Tree) -> bool:
         while tree.data in ("expr", "term"):
@@ -153,20 +153,20 @@ class PartBuilder:
 
     def _chain(self, tree: Tree) -> w.Expression:
         below = self._chain if tree.data == "expr" else self._factor
-        first, *rest = tree.children
-        pairs = zip(rest[::2], rest[1::2], strict=True)
+        first_operand, *operations = tree.children
+        pairs = zip(operations[::2], operations[1::2], strict=True)
         operands = tuple((str(sign.children[0]), below(operand)) for sign, operand in pairs)
-        return w.Chain(below(first), operands) if operands else below(first)
+        return w.Chain(below(first_operand), operands) if operands else below(first_operand)
 
     def _factor(self, tree: Tree) -> w.Expression:
         signs = 0
         while tree.data == "minus":  # a loop, for there may be thousands; pairs beyond the first cancel
             signs += 1
             tree = tree.children[0]
-        found = self._plain_factor(tree)
+        factor = self._plain_factor(tree)
         for _ in range(signs if signs < 2 else 2 - signs % 2):
-            found = w.Minus(found)
-        return found
+            factor = w.Minus(factor)
+        return factor
 
     def _plain_factor(self, tree: Tree) -> w.Expression:
         token = tree.children[0]
@@ -177,18 +177,15 @@ class PartBuilder:
         if tree.data == "variable":
             return w.Variable(self._ref(token, token[1:]))
         if tree.data == "call":
-            return self._call(token, tree.children[1])
+            if token.lower() not in w.FUNCTIONS:
+                guess = nearest(str(token), (name.upper() for name in w.FUNCTIONS))
+                raise ScriptError(
+                    "syntax", f"no function {token[:40]!r}: lower, upper, length", self.at(token), guess
+                )
+            return w.Call(token.lower(), self._chain(tree.children[1]))
         if tree.data == "name":
             return w.Name(Field(str(token), tuple(token.split(".")), self.at(token)))
         return w.Number(number(token))
-
-    def _call(self, token: Token, argument: Tree) -> w.Call:
-        if token.lower() not in w.FUNCTIONS:
-            guess = nearest(str(token), (name.upper() for name in w.FUNCTIONS))
-            raise ScriptError(
-                "syntax", f"no function {token[:40]!r}: lower, upper, length", self.at(token), guess
-            )
-        return w.Call(token.lower(), self._chain(argument))
 
     # patterns
 

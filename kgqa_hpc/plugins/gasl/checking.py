@@ -13,10 +13,10 @@ from kgqa_hpc.plugins.gasl.world import Outcome, World
 
 def check(command: Check, world: World) -> Outcome:
     """Nothing when the test is met; else `partial`, for ASSERT an error."""
-    met = world.knows(command.ref) and _is_met(command, world)
-    if not met and command.verb == "ASSERT":
+    is_met = world.knows(command.ref) and _is_met(command, world)
+    if not is_met and command.verb == "ASSERT":
         raise ScriptError("assert", f"{command.ref.text[:100]} is not as asserted")
-    return Outcome(stores=False, partial=not met)
+    return Outcome(stores=False, partial=not is_met)
 
 
 def _is_met(command: Check, world: World) -> bool:
@@ -26,20 +26,16 @@ def _is_met(command: Check, world: World) -> bool:
         measured = len(value) if isinstance(value, list | dict) else value
         return compare(command.comparison, literal(command.value, world))(measured)
     if command.test == "has_field":
-        return _has_field(command, value, world)
+        field = command.field
+        assert field is not None
+        if isinstance(value, dict):
+            return field.text in value
+        items = world.items(command.ref)
+        return bool(items) and all(given(item, field) is not None for item in items)
     if command.test == "exists":
         return True
     # Empty are null, 0 and what has nothing in it; false is a value.
     return (not value and value is not False) == (command.test == "empty")
-
-
-def _has_field(command: Check, value: Any, world: World) -> bool:
-    field = command.field
-    assert field is not None
-    if isinstance(value, dict):
-        return field.text in value
-    items = world.items(command.ref)
-    return bool(items) and all(given(item, field) is not None for item in items)
 
 
 def show(command: Show, world: World) -> Outcome:

@@ -79,6 +79,6 @@ def _print_result(result: Result) -> None:
     for name, value in result.variables.items():
         say(f"{name} = {json.dumps(value, ensure_ascii=True)}")
     if result.error:
-        place = f"line {result.error['line']}, column {result.error['column']}"
-        say(f"error: {place}: {result.error['kind']}: {result.error['message']}", aside=True)
+        position = f"line {result.error['line']}, column {result.error['column']}"
+        say(f"error: {position}: {result.error['kind']}: {result.error['message']}", aside=True)
     print(result.status)

@@ -26,32 +26,34 @@ from kgqa_hpc.plugins.gasl.world import Outcome, World
 
 def join(command: Join, world: World) -> Outcome:
     """Each pair of items with an equal field, as one item."""
-    left, right = world.items(command.left), world.items(command.right)
-    if not left or not right:
+    left_items, right = world.items(command.left), world.items(command.right)
+    if not left_items or not right:
         return Outcome([])
-    f, g = _sides(left, right, command.field, command.other or command.field)
+    f, g = _sides(left_items, right, command.field, command.other or command.field)
     partners: dict[Hashable, list[Item]] = {}
     for item in right:
         if (value := given(item, g)) is not None:
             partners.setdefault(identity(value), []).append(_without(item, g))
-    skipped = sum(given(item, f) is None for item in left) + sum(given(item, g) is None for item in right)
+    skipped = sum(given(item, f) is None for item in left_items) + sum(
+        given(item, g) is None for item in right
+    )
 
     def pairs() -> Iterator[Item]:
-        for item in left:
+        for item in left_items:
             if (value := given(item, f)) is not None:
-                yield from (_joined(item, other) for other in partners.get(identity(value), ()))
+                yield from (_joined(item, partner) for partner in partners.get(identity(value), ()))
 
     return Outcome(pairs(), skipped)
 
 
-def _sides(left: Sequence[Item], right: Sequence[Item], f: Field, g: Field) -> tuple[Field, Field]:
+def _sides(left_items: Sequence[Item], right: Sequence[Item], f: Field, g: Field) -> tuple[Field, Field]:
     """The fields of both lists, swapped when they only fit that way. Raises ScriptError `name`."""
     try:
-        check_field(left, f)
+        check_field(left_items, f)
         check_field(right, g)
     except ScriptError as problem:
         try:
-            check_field(left, g)
+            check_field(left_items, g)
             check_field(right, f)
         except ScriptError:
             raise problem from None
@@ -72,19 +74,19 @@ def _without(item: Item, field: Field) -> Item:
     return {key: value for key, value in item.items() if key != name}
 
 
-def _joined(left: Item, right: Item) -> Item:
-    made = dict(left)
+def _joined(left_item: Item, right: Item) -> Item:
+    joined = dict(left_item)
     for name, value in right.items():
-        made[free_name(name, made)] = value
-    return made
+        joined[free_name(name, joined)] = value
+    return joined
 
 
-def free_name(name: str, taken: Iterable[str]) -> str:
-    """The name, or name_1, name_2 … where it is taken. `taken` answers `in`."""
-    if name not in taken:
+def free_name(name: str, used: Iterable[str]) -> str:
+    """The name, or name_1, name_2 … where it is taken. `used` answers `in`."""
+    if name not in used:
         return name
     number = 1
-    while f"{name}_{number}" in taken:
+    while f"{name}_{number}" in used:
         number += 1
     return f"{name}_{number}"
 
@@ -93,10 +95,10 @@ def merge(command: Merge, world: World) -> Outcome:
     """All items of several lists, each once; all entries of several DICTs."""
     values = [world.value(ref) for ref in command.refs]
     if all(isinstance(value, dict) for value in values):
-        made: dict[str, Any] = {}
+        merged: dict[str, Any] = {}
         for value in values:
-            made.update((key, each) for key, each in value.items() if key not in made)
-        return Outcome(made)
+            merged.update((key, member) for key, member in value.items() if key not in merged)
+        return Outcome(merged)
     lists = [world.items(ref) for ref in command.refs]
     return Outcome(_distinct(item for items in lists for item in items))
 
@@ -112,33 +114,33 @@ def _distinct(items: Iterable[Item]) -> Iterator[Item]:
 
 def compare(command: Compare, world: World) -> Outcome:
     """Which values of a field two lists share, and which items changed it."""
-    left, right = world.items(command.left), world.items(command.right)
+    left_items, right = world.items(command.left), world.items(command.right)
     field = command.field
-    check_field(left, field)
+    check_field(left_items, field)
     check_field(right, field)
-    lefts, rights = _values(left, field), _values(right, field)
+    lefts, rights = _values(left_items, field), _values(right, field)
     parts = {
         "common": [value for mark, value in lefts.items() if mark in rights],
         "only_left": [value for mark, value in lefts.items() if mark not in rights],
         "only_right": [value for mark, value in rights.items() if mark not in lefts],
-        "changed": list(_changes(left, right, field)),
+        "changed": list(_changes(left_items, right, field)),
     }
-    skipped = sum(given(item, field) is None for item in (*left, *right))
+    skipped = sum(given(item, field) is None for item in (*left_items, *right))
     return Outcome(parts, skipped)
 
 
 def _values(items: Sequence[Item], field: Field) -> dict[Hashable, Any]:
-    found: dict[Hashable, Any] = {}
+    by_value: dict[Hashable, Any] = {}
     for item in items:
         if (value := given(item, field)) is not None:
-            found.setdefault(identity(value), value)
-    return found
+            by_value.setdefault(identity(value), value)
+    return by_value
 
 
-def _changes(left: Sequence[Item], right: Sequence[Item], field: Field) -> Iterator[Item]:
-    others = _by_id(right)
-    for mark, item in _by_id(left).items():
-        before, after = given(item, field), given(others.get(mark, {}), field)
+def _changes(left_items: Sequence[Item], right: Sequence[Item], field: Field) -> Iterator[Item]:
+    by_id = _by_id(right)
+    for mark, item in _by_id(left_items).items():
+        before, after = given(item, field), given(by_id.get(mark, {}), field)
         if before is None or after is None or identity(before) == identity(after):
             continue
         change = {"id": item["id"], "left": before, "right": after}
@@ -149,11 +151,11 @@ def _changes(left: Sequence[Item], right: Sequence[Item], field: Field) -> Itera
 
 def _by_id(items: Sequence[Item]) -> dict[Hashable, Item]:
     """The first item of each id."""
-    found: dict[Hashable, Item] = {}
+    by_id: dict[Hashable, Item] = {}
     for item in items:
         if item.get("id") is not None:
-            found.setdefault(identity(item["id"]), item)
-    return found
+            by_id.setdefault(identity(item["id"]), item)
+    return by_id
 
 
 def select(command: Select, world: World) -> Outcome:
@@ -184,5 +186,5 @@ def add_field(command: AddField, world: World) -> Outcome:
     items = world.items(command.ref)
     values, nothing = evaluate(command.value, items, world)
     name = free_name(command.name, names_in(items))
-    made = ({**item, name: value} for item, value in zip(items, values, strict=True))
-    return Outcome(made, nothing, notes={"field": name})
+    extended = ({**item, name: value} for item, value in zip(items, values, strict=True))
+    return Outcome(extended, nothing, notes={"field": name})

@@ -90,8 +90,8 @@ def group(command: Group, world: World) -> Outcome:
         value = given(item, command.by)
         if value is not None:
             groups.setdefault(identity(value), (value, []))[1].append(item)
-    made = ({"key": key, "count": len(members), "items": members} for key, members in groups.values())
-    return Outcome(made, len(items) - sum(len(members) for _, members in groups.values()))
+    grouped = ({"key": key, "count": len(members), "items": members} for key, members in groups.values())
+    return Outcome(grouped, len(items) - sum(len(members) for _, members in groups.values()))
 
 
 def iterate(command: Iterate, world: World) -> Outcome:
@@ -105,8 +105,8 @@ def iterate(command: Iterate, world: World) -> Outcome:
         world.spend(len(items) * sum(1 for _ in comparisons(body.where)))
     holds = predicate(body.where, world) if isinstance(body, Count) else None
     outcomes = [_batch(items[start : start + size], body, holds) for start in range(0, len(items), size)]
-    made = [{"batch": place, "value": each.value} for place, each in enumerate(outcomes, 1)]
-    return Outcome(made, sum(each.skipped for each in outcomes))
+    batches = [{"batch": number, "value": outcome.value} for number, outcome in enumerate(outcomes, 1)]
+    return Outcome(batches, sum(outcome.skipped for outcome in outcomes))
 
 
 def _check_body(items: Sequence[Item], body: Count | Aggregate) -> None:

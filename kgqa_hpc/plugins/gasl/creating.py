@@ -18,8 +18,8 @@ def create(command: Create, world: World) -> Outcome:
     """Nodes, edges or groups from items, without those that exist or are impossible."""
     make = {"nodes": _nodes, "edges": _edges, "groups": _groups}[command.what]
     items = world.items(command.ref)
-    made = list(make(items, command.type, world))
-    return Outcome(made, len(items) - len(made))
+    created = list(make(items, command.type, world))
+    return Outcome(created, len(items) - len(created))
 
 
 def _nodes(items: list[Item], kind: str | None, world: World) -> Iterator[Item]:
@@ -46,10 +46,10 @@ def _node(item: Item, kind: str, graph: Graph) -> Item | None:
     """The node an item asks for; None when it has neither id nor name, or the graph has the id."""
     used = next((name for name in _NAMES if _value(item, name) is not None), None)
     name = text_of(_value(item, used)) if used else None
-    own = item.get("id")
-    if own is None and name is None:
+    node_id = item.get("id")
+    if node_id is None and name is None:
         return None
-    identifier = text_of(own) if own is not None else f"{kind}:{name}"
+    identifier = text_of(node_id) if node_id is not None else f"{kind}:{name}"
     if graph.position(identifier) is not None:
         return None
     left_out = {"id", "name", "type", "items", used}
@@ -72,8 +72,8 @@ def _edges(items: list[Item], kind: str | None, world: World) -> Iterator[Item]:
 
 def _add_edge(source: Any, target: Any, kind: str, properties: Item, world: World) -> Item | None:
     """The edge, added; None when an end is no node or such an edge is there."""
-    first, last = world.graph.position(source), world.graph.position(target)
-    if first is None or last is None or world.graph.has_edge(first, last, kind):
+    start, last = world.graph.position(source), world.graph.position(target)
+    if start is None or last is None or world.graph.has_edge(start, last, kind):
         return None
     edge = {"source": source, "target": target, "type": kind, "properties": properties}
     world.created(edge)
@@ -88,9 +88,11 @@ def _add_node(node: Item, world: World) -> None:
 
 def _properties(item: Item, left_out: set[str | None]) -> dict[str, Any]:
     """The item's properties and other top-level fields that are not missing, less some."""
-    own = item.get("properties")
-    fields = {key: value for key, value in item.items() if key != "properties" or not isinstance(own, dict)}
-    merged = {**(own if isinstance(own, dict) else {}), **fields}
+    members = item.get("properties")
+    fields = {
+        key: value for key, value in item.items() if key != "properties" or not isinstance(members, dict)
+    }
+    merged = {**(members if isinstance(members, dict) else {}), **fields}
     return {key: value for key, value in merged.items() if key not in left_out and value is not None}
 
 

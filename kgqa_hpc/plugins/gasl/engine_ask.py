@@ -52,8 +52,8 @@ def ask_of(engine: Engine) -> Ask:
     """The function that asks a started engine. An answer that fails or does not parse is None."""
 
     def ask(prompts: Sequence[Prompt]) -> Sequence[Any]:
-        members = {str(place): _MEMBER[prompt.verb] for place, prompt in enumerate(prompts)}
-        requests = [_request(str(place), prompt) for place, prompt in enumerate(prompts)]
+        members = {str(number): _MEMBER[prompt.verb] for number, prompt in enumerate(prompts)}
+        requests = [_request(str(number), prompt) for number, prompt in enumerate(prompts)]
         answers: list[Any] = [None] * len(prompts)
         for response in engine.generate(Mailbox.holding(requests)):
             answers[int(response.id)] = _answer(response, members[response.id])
@@ -71,11 +71,11 @@ def _settings(path: Path) -> EngineSettings:
     try:
         return parse_engine(section, path.parent)
     except ValidationError as problem:
-        lines = [f"{'.'.join(map(str, one.key))}: {one.text}" for one in problems_of(problem)]
+        lines = [f"{'.'.join(map(str, entry.key))}: {entry.text}" for entry in problems_of(problem)]
         raise ConfigError(f"{path}: not the settings of an engine: {'; '.join(lines)}") from None
 
 
-def _request(place: str, prompt: Prompt) -> Request:
+def _request(request_id: str, prompt: Prompt) -> Request:
     member = _MEMBER[prompt.verb]
     schema = {
         "type": "object",
@@ -89,7 +89,7 @@ def _request(place: str, prompt: Prompt) -> Request:
     kind = f"Kind: {prompt.kind}\n" if prompt.kind else ""
     user = f"Instruction: {prompt.instruction}\n{kind}\nData:\n{content}"
     messages = ({"role": "system", "content": system}, {"role": "user", "content": user})
-    return Request(place, messages, MAX_TOKENS, schema=schema)
+    return Request(request_id, messages, MAX_TOKENS, schema=schema)
 
 
 def _answer(response: Response, member: str) -> Any:

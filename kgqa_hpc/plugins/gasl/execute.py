@@ -70,9 +70,9 @@ def execute(
     bounds: Bounds = OWN_SCRIPT,
 ) -> Result:
     """Run what is left of a script. `state` must be of this script and graph."""
-    own = Graph(graph, state.nodes, state.edges)
-    world = World(own, ask, state.variables, state.declared, bounds, state.work)
-    state.nodes, state.edges = own.new_nodes, own.new_edges
+    run_graph = Graph(graph, state.nodes, state.edges)
+    world = World(run_graph, ask, state.variables, state.declared, bounds, state.work)
+    state.nodes, state.edges = run_graph.new_nodes, run_graph.new_edges
     return _Run(script.plan or Plan(stop_on_error=True, continue_on_empty=True), world, state, on_step).run(
         script.statements
     )
@@ -114,7 +114,16 @@ class _Run:
                 while position < len(statements) and isinstance(following := statements[position], On):
                     ons.append(following)
                     position += 1
-                self._simple(statement, ons, guarded)
+                step = self._step(statement)
+                handled = False
+                for on in ons:
+                    if on.status == step["status"]:
+                        handled = True
+                        self._settle(self._step(on.simple), guarded)
+                    else:
+                        self._record(partial(step_of, on, "skipped"))
+                if not handled:
+                    self._settle(step, guarded)
             except _Unhandled as unhandled:
                 self._pass_over(unhandled, guarded)
 
@@ -139,18 +148,6 @@ class _Run:
                 raise
             self._block(attempt.rescue, guarded)
 
-    def _simple(self, simple: Simple, ons: Sequence[On], guarded: bool) -> None:
-        step = self._step(simple)
-        handled = False
-        for on in ons:
-            if on.status == step["status"]:
-                handled = True
-                self._settle(self._step(on.simple), guarded)
-            else:
-                self._record(partial(step_of, on, "skipped"))
-        if not handled:
-            self._settle(step, guarded)
-
     def _settle(self, step: Step, guarded: bool) -> None:
         if step["status"] == "error":
             self._pass_over(_Unhandled(step), guarded)
@@ -159,14 +156,11 @@ class _Run:
 
     def _step(self, simple: Simple) -> Step:
         if isinstance(simple.command, Cancel):
-            return self._cancel(simple, simple.command)
+            if simple.command.plan_id is not None and simple.command.plan_id != self.plan.plan_id:
+                return self._record(lambda: step_of(simple, "skipped"))
+            self._record(lambda: step_of(simple, "success"))
+            raise _Stopped("cancelled")
         return self._record(lambda: perform(simple, self.world))
-
-    def _cancel(self, simple: Simple, cancel: Cancel) -> Step:
-        if cancel.plan_id is not None and cancel.plan_id != self.plan.plan_id:
-            return self._record(lambda: step_of(simple, "skipped"))
-        self._record(lambda: step_of(simple, "success"))
-        raise _Stopped("cancelled")
 
     def _record(self, make: Callable[[], Step]) -> Step:
         """The next step: from the state when it was done before, else made now and passed to `on_step`."""

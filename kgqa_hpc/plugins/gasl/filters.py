@@ -56,21 +56,17 @@ def predicate(condition: Condition | None, world: World) -> Predicate:
         part = predicate(condition.part, world)
         return lambda item, source, target: not part(item, source, target)
     if isinstance(condition, Comparison):
-        return _comparison(condition, world)
-    parts = [predicate(each, world) for each in condition.parts]
+        test, field = _test(condition, world), condition.field
+        if condition.end == "source":
+            return lambda item, source, target: test(given(source, field))
+        if condition.end == "target":
+            return lambda item, source, target: test(given(target, field))
+        return lambda item, source, target: test(given(item, field))
+    parts = [predicate(condition_part, world) for condition_part in condition.parts]
     if isinstance(condition, Any_):
         return lambda item, source, target: any(holds(item, source, target) for holds in parts)
     assert isinstance(condition, All)
     return lambda item, source, target: all(holds(item, source, target) for holds in parts)
-
-
-def _comparison(comparison: Comparison, world: World) -> Predicate:
-    test, field = _test(comparison, world), comparison.field
-    if comparison.end == "source":
-        return lambda item, source, target: test(given(source, field))
-    if comparison.end == "target":
-        return lambda item, source, target: test(given(target, field))
-    return lambda item, source, target: test(given(item, field))
 
 
 def _test(comparison: Comparison, world: World) -> Test:
@@ -80,12 +76,15 @@ def _test(comparison: Comparison, world: World) -> Test:
     if op == "not_null":
         return lambda value: value is not None
     if op == "matches":
-        return _matches(comparison.values[0].text)
+        import re2
+
+        search = re2.compile(comparison.values[0].text).search
+        return lambda value: isinstance(value, str) and search(value) is not None
     if op == "in_variable":
         assert comparison.ref is not None
         column = world.column(comparison.ref)
-        return one_of(_literal_of(each) for each in _scalars(column, comparison, world))
-    literals = [literal(each, world) for each in comparison.values]
+        return one_of(_literal_of(value_) for value_ in _scalars(column, comparison, world))
+    literals = [literal(value_, world) for value_ in comparison.values]
     if op == "in":
         return one_of(literals)
     if op == "contains":
@@ -97,47 +96,47 @@ def _scalars(column: list[Any] | None, comparison: Comparison, world: World) -> 
     if column is None:
         assert comparison.ref is not None
         return [world.single(comparison.ref)]
-    return [each for each in column if each is not None and not isinstance(each, list | dict)]
+    return [value for value in column if value is not None and not isinstance(value, list | dict)]
 
 
 def literal(written: Literal_, world: World) -> Literal_:
     """A literal as it stands, or what its `$name` is worth."""
     if written.ref is not None:
         return _literal_of(world.single(written.ref))
-    known = written.number is not None or written.truth is not None
-    return written if known else _literal_of(written.text)
+    has_type = written.number is not None or written.truth is not None
+    return written if has_type else _literal_of(written.text)
 
 
-def compare(op: str, wanted: Literal_) -> Test:
+def compare(op: str, expected: Literal_) -> Test:
     """A CMP against a literal; a missing value (None) fits nothing."""
     if op == "=":
-        return lambda value: _equals(value, wanted)
+        return lambda value: _equals(value, expected)
     if op == "!=":
-        return lambda value: value is not None and not _equals(value, wanted)
+        return lambda value: value is not None and not _equals(value, expected)
     order = _ORDERS[op]
 
     def ordered(value: Any) -> bool:
         if isinstance(value, str):
-            return order(value, wanted.text)
-        return is_number(value) and wanted.number is not None and order(value, wanted.number)
+            return order(value, expected.text)
+        return is_number(value) and expected.number is not None and order(value, expected.number)
 
     return ordered
 
 
-def _equals(value: Any, wanted: Literal_) -> bool:
+def _equals(value: Any, expected: Literal_) -> bool:
     if isinstance(value, str):
-        return value == wanted.text
+        return value == expected.text
     if isinstance(value, bool):
-        return value is wanted.truth
-    return is_number(value) and wanted.number is not None and value == wanted.number
+        return value is expected.truth
+    return is_number(value) and expected.number is not None and value == expected.number
 
 
 def one_of(literals: Iterable[Literal_]) -> Test:
     """Equal to one of the literals, however many they are."""
-    known = list(literals)
-    texts = {each.text for each in known}
-    numbers = {each.number for each in known if each.number is not None}
-    truths = {each.truth for each in known if each.truth is not None}
+    candidates = list(literals)
+    texts = {candidate.text for candidate in candidates}
+    numbers = {candidate.number for candidate in candidates if candidate.number is not None}
+    truths = {candidate.truth for candidate in candidates if candidate.truth is not None}
 
     def test(value: Any) -> bool:
         if isinstance(value, str):
@@ -149,19 +148,12 @@ def one_of(literals: Iterable[Literal_]) -> Test:
     return test
 
 
-def _contains(wanted: Literal_) -> Test:
-    folded = wanted.text.casefold()
+def _contains(expected: Literal_) -> Test:
+    folded = expected.text.casefold()
 
     def test(value: Any) -> bool:
         if isinstance(value, str):
             return folded in value.casefold()
-        return isinstance(value, list) and any(_equals(member, wanted) for member in value)
+        return isinstance(value, list) and any(_equals(member, expected) for member in value)
 
     return test
-
-
-def _matches(pattern: str) -> Test:
-    import re2
-
-    search = re2.compile(pattern).search
-    return lambda value: isinstance(value, str) and search(value) is not None

@@ -29,25 +29,25 @@ def find(command: Found, world: World) -> Iterator[Item]:
             continue
         ends = comparison.end != "item"
         check_found_field("nodes" if ends else command.what, comparison.field, world.graph)
-    found = {"nodes": _nodes, "edges": _edges, "paths": _paths}[command.what](command, world)
-    return islice(found, command.limit)
+    matches = {"nodes": _nodes, "edges": _edges, "paths": _paths}[command.what](command, world)
+    return islice(matches, command.limit)
 
 
-def check_found_field(what: str, field: Field, graph: Graph) -> None:
+def check_found_field(kind: str, field: Field, graph: Graph) -> None:
     """Raises ScriptError `name` when no node or edge, or no path, can have the field."""
-    if what == "paths":
-        known, blank = set(PATH_FIELDS), dict.fromkeys(PATH_FIELDS)
+    if kind == "paths":
+        fields, blank = set(PATH_FIELDS), dict.fromkeys(PATH_FIELDS)
         if look_up(blank, field.steps) is MISSING:
-            raise unknown_field(field, known)
+            raise unknown_field(field, fields)
         return
-    items = graph.nodes() if what == "nodes" else graph.edges()
-    known = graph.fields("nodes" if what == "nodes" else "edges")
-    first = field.steps[0]
-    if len(field.steps) == 1 and (first in known or ALIASES.get(first) in known):
+    items = graph.nodes() if kind == "nodes" else graph.edges()
+    fields = graph.fields("nodes" if kind == "nodes" else "edges")
+    head = field.steps[0]
+    if len(field.steps) == 1 and (head in fields or ALIASES.get(head) in fields):
         return
-    empty = (graph.num_nodes if what == "nodes" else graph.num_edges) == 0
+    empty = (graph.num_nodes if kind == "nodes" else graph.num_edges) == 0
     if not empty and not any(look_up(item, field.steps) is not MISSING for item in items):
-        raise unknown_field(field, known)
+        raise unknown_field(field, fields)
 
 
 def _nodes(command: Found, world: World) -> Iterator[Item]:
@@ -82,7 +82,7 @@ def _id_of(condition: Condition | None, world: World) -> str | None:
 
 def _edges(command: Found, world: World) -> Iterator[Item]:
     graph, holds = world.graph, _counting(command.where, world)
-    if not any(each.end != "item" for each in comparisons(command.where)):
+    if not any(comparison.end != "item" for comparison in comparisons(command.where)):
         return (item for item in graph.edges() if holds(item, item, item))
     node = lru_cache(maxsize=_NODES_KEPT)(graph.node)
     return (
@@ -95,9 +95,15 @@ def _edges(command: Found, world: World) -> Iterator[Item]:
 def _paths(command: Found, world: World) -> Iterator[Item]:
     graph = world.graph
     # Conditions on one end alone are tested on that node, before paths are searched.
-    by_part = _split(command.where)
-    first, last, rest = (predicate(All(tuple(by_part[part])), world) for part in _PARTS)
-    starts = [node for node in range(graph.num_nodes) if _holds_at(first, "source", graph, node)]
+    # The conditions that must all hold, by the end of a path that they look at, `path` for both
+    # or more
+    condition = command.where
+    by_part: dict[str, list[Condition]] = {part: [] for part in _PARTS}
+    for conjunct in condition.parts if isinstance(condition, All) else [condition] if condition else []:
+        looks = {_looked_at(comparison) for comparison in comparisons(conjunct)}
+        by_part[looks.pop() if len(looks) == 1 else "path"].append(conjunct)
+    holds_at_start, last, holds_on_path = (predicate(All(tuple(by_part[part])), world) for part in _PARTS)
+    starts = [node for node in range(graph.num_nodes) if _holds_at(holds_at_start, "source", graph, node)]
     ends: dict[int, bool] = {}
     step = stepper(graph, Meter(world), command.direction)
     for length in range(1, command.depth + 1):
@@ -112,22 +118,13 @@ def _paths(command: Found, world: World) -> Iterator[Item]:
             nodes = (graph.node(source), graph.node(target)) if by_part["path"] else ({}, {})
             for item in route_items(graph, route):
                 world.spend(1)
-                if rest(item, *nodes):
+                if holds_on_path(item, *nodes):
                     yield item
         if not found_any:
             return
 
 
 _PARTS = ("source", "target", "path")
-
-
-def _split(condition: Condition | None) -> dict[str, list[Condition]]:
-    """The conditions that must all hold, by the end of a path that they look at, `path` for both or more."""
-    parts: dict[str, list[Condition]] = {part: [] for part in _PARTS}
-    for each in condition.parts if isinstance(condition, All) else [condition] if condition else []:
-        looks = {_looked_at(comparison) for comparison in comparisons(each)}
-        parts[looks.pop() if len(looks) == 1 else "path"].append(each)
-    return parts
 
 
 def _looked_at(comparison: Comparison) -> str:

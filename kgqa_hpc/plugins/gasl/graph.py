@@ -42,7 +42,7 @@ class PropertyGraph:
 
     @cached_property
     def positions(self) -> dict[str, int]:
-        return {each: position for position, each in enumerate(self.ids)}
+        return {node_id: position for position, node_id in enumerate(self.ids)}
 
     @cached_property
     def ends(self) -> tuple[list[int], list[int]]:
@@ -76,17 +76,17 @@ class Graph:
         self._new_ends: list[tuple[int, int]] = []
         self._new_rows: dict[tuple[str, int], list[int]] = {}
         self._keys: dict[int, set[tuple[int, str]]] = {}
-        for place, node in enumerate(self.new_nodes, len(self.base.ids)):
-            self._new_positions[node["id"]] = place
-        for place, edge in enumerate(self.new_edges, len(self.base.sources)):
-            self._index_edge(place, edge)
+        for position, node in enumerate(self.new_nodes, len(self.base.ids)):
+            self._new_positions[node["id"]] = position
+        for position, edge in enumerate(self.new_edges, len(self.base.sources)):
+            self._index_edge(position, edge)
 
-    def _index_edge(self, place: int, edge: Item) -> tuple[int, int]:
+    def _index_edge(self, position: int, edge: Item) -> tuple[int, int]:
         source, target = self.position(edge["source"]), self.position(edge["target"])
         assert source is not None
         assert target is not None
-        self._new_rows.setdefault(("out", source), []).append(place)
-        self._new_rows.setdefault(("in", target), []).append(place)
+        self._new_rows.setdefault(("out", source), []).append(position)
+        self._new_rows.setdefault(("in", target), []).append(position)
         self._new_ends.append((source, target))
         return source, target
 
@@ -155,8 +155,8 @@ class Graph:
 
     def types(self, of: Literal["nodes", "edges"]) -> set[str]:
         """All types of nodes or edges there are."""
-        known, new = (0, self.new_nodes) if of == "nodes" else (1, self.new_edges)
-        return set(self.base.known_types[known]) | {item["type"] for item in new}
+        cached, new = (0, self.new_nodes) if of == "nodes" else (1, self.new_edges)
+        return set(self.base.known_types[cached]) | {item["type"] for item in new}
 
     def fields(self, of: Literal["nodes", "edges"]) -> set[str]:
         """All names a first step of a field can have there, when there is any node or edge."""
@@ -172,7 +172,7 @@ class Graph:
         """Whether an edge of this type leads from one node to the other."""
         if source not in self._keys:
             row = self._row("out", source)
-            self._keys[source] = {(other, self.edge_type(edge)) for other, edge in row}
+            self._keys[source] = {(end, self.edge_type(edge)) for end, edge in row}
         return (target, kind) in self._keys[source]
 
     def add_node(self, item: Item) -> None:
@@ -203,12 +203,12 @@ class Graph:
         """Other nodes one edge away in the order of their positions, each with the edges in theirs."""
         steps: list[Step] = []
         last = node
-        for other, edge in self._row(direction, node):
-            if other == node:
+        for end, edge in self._row(direction, node):
+            if end == node:
                 continue
-            if other != last:
-                steps.append((other, []))
-                last = other
+            if end != last:
+                steps.append((end, []))
+                last = end
             steps[-1][1].append(edge)
         return steps
 
@@ -219,9 +219,9 @@ class Graph:
             rows = self.base.rows
             if direction not in rows:
                 rows[direction] = _rows(self.base, direction)
-            starts, others, edges = rows[direction]
+            starts, ends, edges = rows[direction]
             part = slice(starts[node], starts[node + 1])
-            row = list(zip(others[part].tolist(), edges[part].tolist(), strict=True))
+            row = list(zip(ends[part].tolist(), edges[part].tolist(), strict=True))
         sides = (
             (("out", 1), ("in", 0)) if direction == "both" else ((direction, 1 if direction == "out" else 0),)
         )
@@ -234,16 +234,16 @@ class Graph:
 
 
 def _rows(base: PropertyGraph, direction: str) -> Rows:
-    here, there = base.sources, base.targets
-    edges = np.arange(len(here))
+    near_ends, there = base.sources, base.targets
+    edges = np.arange(len(near_ends))
     if direction == "in":
-        here, there = there, here
+        near_ends, there = there, near_ends
     if direction == "both":
-        here, there = np.concatenate((here, there)), np.concatenate((there, here))
+        near_ends, there = np.concatenate((near_ends, there)), np.concatenate((there, near_ends))
         edges = np.concatenate((edges, edges))
-    order = np.lexsort((edges, there, here))
+    order = np.lexsort((edges, there, near_ends))
     starts = np.zeros(len(base.ids) + 1, np.int64)
-    np.cumsum(np.bincount(here, minlength=len(base.ids)), out=starts[1:])
+    np.cumsum(np.bincount(near_ends, minlength=len(base.ids)), out=starts[1:])
     return starts, there[order], edges[order]
 
 

@@ -43,7 +43,13 @@ def read_tables(nodes: Path, edges: Path) -> PropertyGraph:
     """
     node_table, edge_table = _table(nodes, NODE_COLUMNS), _table(edges, EDGE_COLUMNS)
     ids = node_table.texts["id"]
-    _refuse_doubled(node_table, ids)
+    codes = ids.dictionary_encode().indices.to_numpy()
+    # Codes are given in order of appearance, so a new id is one above everything before it.
+    again = codes <= np.maximum.accumulate(np.append(-1, codes[:-1])) if len(codes) else codes
+    if again.any():
+        row = int(np.argmax(again))
+        message = f"{node_table.where(row)}: node id {ids[row].as_py()[:80]!r} stands twice"
+        raise GraphFormatError(message, "delete one of them")
     return PropertyGraph(
         ids=ids.to_pylist(),
         names=node_table.texts["name"].to_pylist(),
@@ -74,17 +80,17 @@ def from_run(graph: KnowledgeGraph, digest: str) -> PropertyGraph:
     )
 
 
-def _table(path: Path, wanted: Sequence[str]) -> _Table:
+def _table(path: Path, required: Sequence[str]) -> _Table:
     file = DelimitedFile.open(path, CSV)
-    names = header_names(file, wanted)
+    names = header_names(file, required)
     for name in names:
         if names.count(name) > 1:
-            where = f"{file.file} line {file.first.line:,}"
-            raise GraphFormatError(f"{where}: column {name[:100]!r} stands twice", "rename one of them")
+            position = f"{file.file} line {file.first_record.line:,}"
+            raise GraphFormatError(f"{position}: column {name[:100]!r} stands twice", "rename one of them")
     names = unique(names)
     batches = [batch for _, batch in file.batches(names, names, header=True)]
     columns = {name: pa.concat_arrays([batch[name] for batch in batches]) for name in names}
-    texts = {name: columns.pop(name) for name in wanted}
+    texts = {name: columns.pop(name) for name in required}
     return _Table(file, texts, _plain({name: _typed(column) for name, column in columns.items()}))
 
 
@@ -108,24 +114,14 @@ def _plain(columns: Mapping[str, Any]) -> dict[str, list[Any]]:
     return {name: values for name, values in lists.items() if any(value is not None for value in values)}
 
 
-def _refuse_doubled(table: _Table, ids: pa.Array) -> None:
-    codes = ids.dictionary_encode().indices.to_numpy()
-    # Codes are given in order of appearance, so a new id is one above everything before it.
-    again = codes <= np.maximum.accumulate(np.append(-1, codes[:-1])) if len(codes) else codes
-    if again.any():
-        row = int(np.argmax(again))
-        message = f"{table.where(row)}: node id {ids[row].as_py()[:80]!r} stands twice"
-        raise GraphFormatError(message, "delete one of them")
-
-
 def _ends(table: _Table, column: str, ids: pa.Array) -> np.ndarray:
     values = table.texts[column]
-    found = pc.fill_null(pc.index_in(values, value_set=ids), -1).to_numpy(zero_copy_only=False)
-    if (found < 0).any():
-        row = int(np.argmax(found < 0))
+    positions = pc.fill_null(pc.index_in(values, value_set=ids), -1).to_numpy(zero_copy_only=False)
+    if (positions < 0).any():
+        row = int(np.argmax(positions < 0))
         message = f"{table.where(row)}: {values[row].as_py()[:80]!r} is not in the file of nodes"
         raise GraphFormatError(message, "add it there, or delete the line")
-    return found
+    return positions
 
 
 def _digest(path: Path) -> bytes:

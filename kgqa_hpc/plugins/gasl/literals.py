@@ -29,12 +29,12 @@ _PIECE = re.compile(r"\{\{|\}\}|\{([A-Za-z_][A-Za-z0-9_]*(?:\.[A-Za-z0-9_]+)*)\}
 _JSON_NUMBER = re.compile(r"-?(0|[1-9][0-9]*)(\.[0-9]+)?([eE][+-]?[0-9]+)?")
 
 
-def unquote(token: Token, place: Place) -> str:
+def unquote(token: Token, position: Place) -> str:
     """The characters a STRING token stands for. Raises ScriptError when a \\u escape is half a character."""
     text = _ESCAPE.sub(lambda m: chr(int(m[2], 16)) if m[2] else _PLAIN.get(m[1], m[1]), token[1:-1])
     text = _HALVES.sub(lambda m: m[0].encode("utf-16", "surrogatepass").decode("utf-16"), text)
     if _HALF.search(text):
-        raise ScriptError("syntax", "a \\u escape in this string is half of a character", place)
+        raise ScriptError("syntax", "a \\u escape in this string is half of a character", position)
     return text
 
 
@@ -53,16 +53,16 @@ def small_int(text: str) -> int:
     return int(text) if len(text) <= 18 else 10**18
 
 
-def json_value(tree: Tree, place: Place) -> Any:
+def json_value(tree: Tree, position: Place) -> Any:
     """The value of a `json` tree; at most 50 deep, the parser has seen to it."""
     kind, children = tree.data, tree.children
     if kind == "json_array":
-        return [json_value(child, place) for child in children]
+        return [json_value(child, position) for child in children]
     if kind == "json_object":
         pairs = (pair.children for pair in children)
-        return {unquote(key, place): json_value(value, place) for key, value in pairs}
+        return {unquote(key, position): json_value(value, position) for key, value in pairs}
     if kind == "json_text":
-        return unquote(children[0], place)
+        return unquote(children[0], position)
     if kind == "json_number":
         value = number(children[0])
         if value is None:
@@ -71,30 +71,30 @@ def json_value(tree: Tree, place: Place) -> Any:
     return {"json_true": True, "json_false": False, "json_null": None}[kind]
 
 
-def template(token: Token, place: Place) -> Template:
+def template(token: Token, position: Place) -> Template:
     """A STRING in an expression: texts and `{fields}` in turn."""
     texts, fields = [""], []
-    text, end = unquote(token, place), 0
+    text, end = unquote(token, position), 0
     for piece in _PIECE.finditer(text):
         texts[-1] += text[end : piece.start()]
         end = piece.end()
         if piece[1]:
-            fields.append(Field(piece[1], tuple(piece[1].split(".")), place))
+            fields.append(Field(piece[1], tuple(piece[1].split(".")), position))
             texts.append("")
         elif piece[0] in ("{{", "}}"):
             texts[-1] += piece[0][0]
         else:
-            raise ScriptError("syntax", f"a {piece[0]} alone: write {piece[0] * 2}, or {{field}}", place)
+            raise ScriptError("syntax", f"a {piece[0]} alone: write {piece[0] * 2}, or {{field}}", position)
     texts[-1] += text[end:]
     return Template(tuple(texts), tuple(fields))
 
 
-def check_pattern(pattern: str, place: Place) -> None:
+def check_pattern(pattern: str, position: Place) -> None:
     """Refuse what Python and RE2 do not both take, and more than 200 characters, as a `syntax` error."""
     import re2
 
     if len(pattern) > MAX_PATTERN:
-        raise ScriptError("syntax", f"the pattern is longer than {MAX_PATTERN} characters", place)
+        raise ScriptError("syntax", f"the pattern is longer than {MAX_PATTERN} characters", position)
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
@@ -105,4 +105,6 @@ def check_pattern(pattern: str, place: Place) -> None:
     except (re.error, re2.error, OverflowError, RecursionError) as problem:
         reason = problem.args[0] if problem.args else "not a pattern"
         reason = reason.decode("utf-8", "replace") if isinstance(reason, bytes) else str(reason)
-        raise ScriptError("syntax", f"not a pattern that Python and RE2 share: {reason!r}", place) from None
+        raise ScriptError(
+            "syntax", f"not a pattern that Python and RE2 share: {reason!r}", position
+        ) from None

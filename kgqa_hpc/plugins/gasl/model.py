@@ -61,7 +61,7 @@ class Answers:
             raise InputError(f"{path}: cannot be read: {problem.strerror}") from None
         except orjson.JSONDecodeError as problem:
             raise InputError(f"{path}: is not JSON: {problem}") from None
-        if not isinstance(document, dict) or not all(isinstance(each, dict) for each in document.values()):
+        if not isinstance(document, dict) or not all(isinstance(entry, dict) for entry in document.values()):
             raise InputError(f"{path}: must be an object {{instruction: {{item: answer}}}}")
         return cls(document)
 
@@ -74,5 +74,5 @@ class Answers:
         for key in (prompt.key, _EVERY_OTHER):
             if key in entry:
                 return entry[key]
-        what = f"{instruction[:100]!r}, item {prompt.key[:100]!r}"
-        raise ScriptError("model", f"the file of answers has none for {what}")
+        description = f"{instruction[:100]!r}, item {prompt.key[:100]!r}"
+        raise ScriptError("model", f"the file of answers has none for {description}")

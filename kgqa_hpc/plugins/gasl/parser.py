@@ -81,14 +81,14 @@ def _end_of_word(keyword: str) -> str:
 
 
 def _keywords(parser: InteractiveParser) -> list[str]:
-    found: list[str] = []
+    keywords: list[str] = []
     for terminal in parser.accepts():
         if terminal.startswith("_KW_"):
-            found.append(terminal[4:])
+            keywords.append(terminal[4:])
         elif terminal in ("TRY", "CATCH", "FINALLY"):
-            found.append(terminal)
-        found.extend(_NAMED.get(terminal, ()))
-    return found
+            keywords.append(terminal)
+        keywords.extend(_NAMED.get(terminal, ()))
+    return keywords
 
 
 class _Reading:
@@ -132,7 +132,12 @@ class _Reading:
                 continue
             self._mark(int(token.start_pos or 0))
             if token.type in ("_OPEN", "LPAR", "LSQB"):
-                self._deeper()
+                self._depth += 1
+                if self._depth > MAX_NESTING:
+                    position = self.source.place(self._marks[-1][1])
+                    raise ScriptError(
+                        "limit", f"the command is nested more than {MAX_NESTING} deep", position
+                    )
             elif token.type in ("_CLOSE", "RPAR", "RSQB"):
                 self._depth -= 1
             self._end = int(token.end_pos or 0)
@@ -144,26 +149,20 @@ class _Reading:
         self._marks[_open_blocks(self._parser) :] = [(self._parser.copy(deepcopy_values=False), offset)]
         self._commands += _PREFIX.match(self.text, offset) is None
         if self._commands > MAX_COMMANDS:
-            place = self.source.place(offset)
-            raise ScriptError("limit", f"the script has more than {MAX_COMMANDS:,} commands", place)
-
-    def _deeper(self) -> None:
-        self._depth += 1
-        if self._depth > MAX_NESTING:
-            place = self.source.place(self._marks[-1][1])
-            raise ScriptError("limit", f"the command is nested more than {MAX_NESTING} deep", place)
+            position = self.source.place(offset)
+            raise ScriptError("limit", f"the script has more than {MAX_COMMANDS:,} commands", position)
 
     def _note(self, at: int) -> None:
         self._mark(at)
         if at >= len(self.text) or self.text[at] in "\n;":
-            place = self.source.after(self._end)
-            self.problems.append(ScriptError("syntax", "the command is not finished", place))
+            position = self.source.after(self._end)
+            self.problems.append(ScriptError("syntax", "the command is not finished", position))
             return
         word = _WORD.match(self.text, at)
         guess = nearest(word[0], _keywords(self._parser)) if word else None
-        shown = word[0][:40] if word else self.text[at]
+        excerpt = word[0][:40] if word else self.text[at]
         self.problems.append(
-            ScriptError("syntax", f"{shown!r} does not fit here", self.source.place(at), guess)
+            ScriptError("syntax", f"{excerpt!r} does not fit here", self.source.place(at), guess)
         )
 
     def _resume(self, at: int) -> None:

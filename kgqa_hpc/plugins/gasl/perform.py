@@ -110,7 +110,7 @@ def _kept_part(part: Any, world: World) -> tuple[Any, bool]:
         return world.keep(part)
     if not isinstance(part, list):
         return part, False
-    if any(item_bytes(each) > MAX_ITEM_BYTES for each in part):
+    if any(item_bytes(entry) > MAX_ITEM_BYTES for entry in part):
         raise ScriptError("limit", "an item of more than 64 KiB")
     return part[:MAX_ITEMS], len(part) > MAX_ITEMS
 

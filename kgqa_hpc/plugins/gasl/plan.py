@@ -59,19 +59,23 @@ class PlanScript(Step):
 
     def variables(self, item: Item) -> dict[str, Any]:
         """`rounds`: (script, status, result) of each turn so far."""
-        told = item.state.get("rounds", [])
-        return {"rounds": [tuple(clean_text(part, 2 * SHOWN) for part in one) for one in told]}
+        rounds = item.state.get("rounds", [])
+        return {"rounds": [tuple(clean_text(part, 2 * SHOWN) for part in round_) for round_ in rounds]}
 
     def accept(self, item: Item, answer: dict[str, Any]) -> Outcome:
-        rounds, kept = item.state.get("rounds", []), item.state.get("kept", "")
+        rounds, script_before = item.state.get("rounds", []), item.state.get("kept", "")
         # Whoever finds sufficient what nobody has executed yet sees it executed first.
-        if answer["sufficient"] and (self._answers(item.anchor, kept) or not answer["script"].strip()):
-            return self._end(item, answer["question"], kept, len(rounds))
-        script = f"{kept}\n{answer['script']}" if kept else answer["script"]
-        result = self._states.run(item.anchor, kept, script)
+        if answer["sufficient"] and (
+            self._answers(item.anchor, script_before) or not answer["script"].strip()
+        ):
+            return self._end(item, answer["question"], script_before, len(rounds))
+        script = f"{script_before}\n{answer['script']}" if script_before else answer["script"]
+        result = self._states.run(item.anchor, script_before, script)
         failed = result.status == "error"
-        told = [answer["script"], result.status, _told(result)]
-        item.state = {"rounds": [*rounds, told], "kept": kept if failed else script}
+        # What the model is shown of a result: the error, or every variable, cut
+        content = result.error if result.error is not None else result.variables
+        round_ = [answer["script"], result.status, to_json(content).decode()[:SHOWN]]
+        item.state = {"rounds": [*rounds, round_], "kept": script_before if failed else script}
         return Ask()
 
     def _end(self, item: Item, question: str, script: str, rounds: int) -> Outcome:
@@ -100,11 +104,11 @@ class _States:
         """The result of a script that begins with `before`, from the state that this left."""
         state = self._kept.pop((anchor.id, before), None)
         self._bytes -= len(state or b"")
-        own = State.from_dict(json.loads(state)) if state else State("", "")
-        result = run_on(anchor, script, own)
+        initial = State.from_dict(json.loads(state)) if state else State("", "")
+        result = run_on(anchor, script, initial)
         self._keep((anchor.id, before), state)
         if result.status != "error":
-            self._keep((anchor.id, script), to_json(own.to_dict()))
+            self._keep((anchor.id, script), to_json(initial.to_dict()))
         return result
 
     def _keep(self, key: tuple[str, str], state: bytes | None) -> None:
@@ -142,9 +146,3 @@ def _graph(anchor: Anchor) -> PropertyGraph:
         edge_properties={},
         digest=hashlib.sha256(anchor.id.encode()).hexdigest(),
     )
-
-
-def _told(result: Result) -> str:
-    """What the model is shown of a result: the error, or every variable, cut."""
-    shown = result.error if result.error is not None else result.variables
-    return to_json(shown).decode()[:SHOWN]

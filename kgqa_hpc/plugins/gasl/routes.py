@@ -44,17 +44,17 @@ def stepper(
     node_types: Collection[str] | None = None,
 ) -> Stepper:
     """The steps from a node in the order of positions, over some types of edges into some types of nodes."""
-    known: dict[int, tuple[int, list[Step]]] = {}
+    cache: dict[int, tuple[int, list[Step]]] = {}
 
     def steps(node: int) -> Sequence[Step]:
-        if node not in known:
+        if node not in cache:
             near = graph.neighbours(node, direction)
             looks = sum(len(edges) for _, edges in near)
             meter.count(looks)
-            known[node] = looks, list(_fitting(graph, near, edge_types, node_types))
+            cache[node] = looks, list(_fitting(graph, near, edge_types, node_types))
         else:
-            meter.count(known[node][0])
-        return known[node][1]
+            meter.count(cache[node][0])
+        return cache[node][1]
 
     return steps
 
@@ -62,14 +62,14 @@ def stepper(
 def _fitting(
     graph: Graph, near: Iterable[Step], edge_types: Collection[str] | None, node_types: Collection[str] | None
 ) -> Iterator[Step]:
-    for other, edges in near:
-        if node_types is not None and graph.node_type(other) not in node_types:
+    for neighbour, edges in near:
+        if node_types is not None and graph.node_type(neighbour) not in node_types:
             continue
         fitting = (
             edges if edge_types is None else [edge for edge in edges if graph.edge_type(edge) in edge_types]
         )
         if fitting:
-            yield other, fitting
+            yield neighbour, fitting
 
 
 def routes(starts: Iterable[int], steps: Sequence[Stepper]) -> Iterator[Route]:
@@ -79,23 +79,23 @@ def routes(starts: Iterable[int], steps: Sequence[Stepper]) -> Iterator[Route]:
         on_path = {start}
         open_steps = [iter(steps[0](start))]
         while open_steps:
-            found = None
+            following = None
             if len(open_steps) == len(steps):
-                for other, between in open_steps[-1]:
-                    if other not in on_path:
-                        yield Route((*nodes, other), (*edges, between))
+                for neighbour, between in open_steps[-1]:
+                    if neighbour not in on_path:
+                        yield Route((*nodes, neighbour), (*edges, between))
             else:
-                found = next((step for step in open_steps[-1] if step[0] not in on_path), None)
-            if found is None:
+                following = next((step for step in open_steps[-1] if step[0] not in on_path), None)
+            if following is None:
                 open_steps.pop()
                 on_path.discard(nodes.pop())
                 if edges:
                     edges.pop()
                 continue
-            nodes.append(found[0])
-            edges.append(found[1])
-            on_path.add(found[0])
-            open_steps.append(iter(steps[len(nodes) - 1](found[0])))
+            nodes.append(following[0])
+            edges.append(following[1])
+            on_path.add(following[0])
+            open_steps.append(iter(steps[len(nodes) - 1](following[0])))
 
 
 def route_items(graph: Graph, route: Route) -> Iterator[Item]:
@@ -113,14 +113,14 @@ def route_items(graph: Graph, route: Route) -> Iterator[Item]:
 
 def distances(starts: Sequence[int], step: Stepper, depth: int) -> dict[int, int]:
     """Nodes within `depth` steps of any start with their distance, the starts too, nearest first."""
-    found = dict.fromkeys(starts, 0)
+    distance_of = dict.fromkeys(starts, 0)
     waiting = deque(starts)
     while waiting:
         node = waiting.popleft()
-        if found[node] == depth:
+        if distance_of[node] == depth:
             break
-        for other, _ in step(node):
-            if other not in found:
-                found[other] = found[node] + 1
-                waiting.append(other)
-    return found
+        for neighbour, _ in step(node):
+            if neighbour not in distance_of:
+                distance_of[neighbour] = distance_of[node] + 1
+                waiting.append(neighbour)
+    return distance_of

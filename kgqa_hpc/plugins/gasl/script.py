@@ -87,10 +87,11 @@ class ScriptAnchors(AnchorKind):
         graph, whole = source.graph, source.answer_graph().graph
         for template in settings.scripts:
             _parsed(template, "x")
-        own, shared = from_run(whole, ""), shared_names(whole.names)
+        whole_graph, shared = from_run(whole, ""), shared_names(whole.names)
         unnamed = source.answer_graph().unnamed
         shares = [
-            _questions(graph, own, shared, unnamed, template, settings, seed) for template in settings.scripts
+            _questions(graph, whole_graph, shared, unnamed, template, settings, seed)
+            for template in settings.scripts
         ]
         anchors = list(in_turn(shares, settings.number))
         if not anchors:
@@ -99,10 +100,10 @@ class ScriptAnchors(AnchorKind):
 
     def variables(self, anchor: Anchor) -> dict[str, Any]:
         """Beside nodes and relations: the `given` node, what the script `asks`, the `script` and the `answers`."""
-        shown, data = graph_variables(anchor), anchor.data
+        fields, data = graph_variables(anchor), anchor.data
         texts = {"asks": clean_name(data["asks"]), "script": clean_lines(data["script"])}
         answers = [clean_name(answer) for answer in data["answers"]]
-        return {**shown, **texts, "given": shown["nodes"][:1], "answers": answers}
+        return {**fields, **texts, "given": fields["nodes"][:1], "answers": answers}
 
     def start(self, anchor: Anchor) -> dict[str, Any]:
         return answer_fields(anchor.data["answers"])
@@ -132,8 +133,10 @@ def _parsed(template: ScriptTemplate, node: str) -> tuple[str, Script]:
     try:
         return text, parse(text.encode())
     except ScriptError as problem:
-        where = f" line {problem.place[0]}" if problem.place else ""
-        raise ConfigError(f"anchors.scripts {template.name}{where}: {problem}", "kgqa gasl check") from None
+        position = f" line {problem.place[0]}" if problem.place else ""
+        raise ConfigError(
+            f"anchors.scripts {template.name}{position}: {problem}", "kgqa gasl check"
+        ) from None
 
 
 def _query(data: Mapping[str, Any]) -> str | None:
@@ -148,14 +151,17 @@ def _query(data: Mapping[str, Any]) -> str | None:
 
 def _questions(
     graph: Any,
-    own: Any,
+    whole_graph: Any,
     shared: frozenset[str],
     unnamed: bool,
     template: ScriptTemplate,
     settings: ScriptSettings,
     seed: int,
 ) -> Iterator[Anchor]:
-    """The template with each node of its type in `graph`, in seeded order, where it gives an answer in `own`."""
+    """Instantiate the template with each node of its type in `graph`, in seeded order.
+
+    Only questions with an answer in `whole_graph` are yielded.
+    """
     from kgqa_hpc.plugins.gasl.execute import execute
     from kgqa_hpc.plugins.gasl.state import State
 
@@ -166,7 +172,7 @@ def _questions(
         if node.name in shared:
             continue
         text, script = _parsed(template, node.id)
-        result = execute(script, own, State(script.digest, own.digest))
+        result = execute(script, whole_graph, State(script.digest, whole_graph.digest))
         answers = answers_of(result.variables.get(ANSWER)) if result.status == "success" else []
         if 1 <= len(answers) <= settings.max_answers and askable(node.name, answers, shared):
             data = {
@@ -188,6 +194,10 @@ def answers_of(value: Any) -> list[str]:
         return [str(value)]
     if not isinstance(value, list):
         return []
-    found = [next((item[key] for key in ("name", "key", "value") if key in item), None) for item in value]
-    plain_ = [str(one) for one in found if isinstance(one, str | int | float) and not isinstance(one, bool)]
+    values = [next((item[key] for key in ("name", "key", "value") if key in item), None) for item in value]
+    plain_ = [
+        str(value_)
+        for value_ in values
+        if isinstance(value_, str | int | float) and not isinstance(value_, bool)
+    ]
     return sorted(set(plain_)) if len(plain_) == len(value) else []

@@ -40,14 +40,16 @@ def run(
         commands = parse(_read(script))
     except ScriptError as problem:
         return refused(problem), 2
-    own = _graph(graph, nodes, edges)
-    kept = (
-        states.load(state, commands.digest, own.digest)
+    property_graph = _graph(graph, nodes, edges)
+    earlier = (
+        states.load(state, commands.digest, property_graph.digest)
         if state
-        else states.State(commands.digest, own.digest)
+        else states.State(commands.digest, property_graph.digest)
     )
     with _asking(engine, answers) as ask:
-        result = execute(commands, own, kept, ask, partial(states.save, state) if state else None)
+        result = execute(
+            commands, property_graph, earlier, ask, partial(states.save, state) if state else None
+        )
     return result, 1 if result.status == "error" else 0
 
 

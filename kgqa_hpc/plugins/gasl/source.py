@@ -85,8 +85,8 @@ def _end(text: str) -> Place:
 
 
 def _source(text: str, plan: Plan | None) -> Source:
-    starts = (0, *(found.end() for found in re.finditer("\n", text)))
-    joins = tuple(found.start() - 2 * count for count, found in enumerate(_JOIN.finditer(text)))
+    starts = (0, *(match.end() for match in re.finditer("\n", text)))
+    joins = tuple(match.start() - 2 * count for count, match in enumerate(_JOIN.finditer(text)))
     return Source(_JOIN.sub("", text), joins, starts, plan)
 
 
@@ -95,8 +95,8 @@ def _plan(text: str) -> tuple[Plan, list[str]]:
 
     def refuse(_: str) -> Any:
         """NaN and Infinity, which Python's parser takes."""
-        found = next(m for m in _NOT_JSON.finditer(text) if not m[0].startswith('"'))
-        raise ScriptError("syntax", f"not JSON: {found[0]}", _end(text[: found.start()]))
+        match = next(m for m in _NOT_JSON.finditer(text) if not m[0].startswith('"'))
+        raise ScriptError("syntax", f"not JSON: {match[0]}", _end(text[: match.start()]))
 
     try:
         return _shape(json.loads(text, parse_int=str, parse_constant=refuse))
@@ -115,8 +115,8 @@ def _json_place(text: str, offset: int) -> Place:
 
 def _check_depth(text: str) -> None:
     depth = 0
-    for found in _BRACKETS.finditer(text):
-        depth += {"[": 1, "{": 1, "]": -1, "}": -1}.get(found[0], 0)
+    for match in _BRACKETS.finditer(text):
+        depth += {"[": 1, "{": 1, "]": -1, "}": -1}.get(match[0], 0)
         if depth > MAX_NESTING:
             message = f"the plan is nested more than {MAX_NESTING} deep"
             raise ScriptError("limit", message, Place(1, 1))
@@ -127,7 +127,7 @@ def _shape(document: dict[str, Any]) -> tuple[Plan, list[str]]:
     commands = document.get("commands")
     if not isinstance(commands, list):
         raise ValueError("`commands` must be a list")
-    texts = [_command(each) for each in commands]
+    texts = [_command(command) for command in commands]
     plan_id = document.get("plan_id")
     if plan_id is not None and not isinstance(plan_id, str):
         raise ValueError("`plan_id` must be a string")
@@ -142,7 +142,7 @@ def _shape(document: dict[str, Any]) -> tuple[Plan, list[str]]:
         "".join([*texts, plan_id or ""]).encode("utf-8")
     except UnicodeEncodeError:
         raise ValueError("a \\u escape is half of a character") from None
-    return Plan(plan_id, **settings), [re.sub(r"[\r\n]", " ", each) for each in texts]
+    return Plan(plan_id, **settings), [re.sub(r"[\r\n]", " ", command) for command in texts]
 
 
 def _command(written: Any) -> str:

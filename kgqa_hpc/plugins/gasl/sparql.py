@@ -22,20 +22,20 @@ def sparql_of(script: Script, answer: str, unnamed: bool) -> str | None:
     """The query for what a script leaves in its variable `answer`; None where it has no direct translation."""
     sets: dict[str, Pattern] = {}
     numbers = count(1)
-    found: str | None = None
+    query: str | None = None
     for statement in script.statements:
         if not isinstance(statement, Simple):
             return None
         command, into = statement.command, statement.into.text if statement.into else None
         base = _base(command, sets)
-        found = None
+        query = None
         if isinstance(command, Found):
             pattern = _start(command)
         elif base is None:
             return None
         elif isinstance(command, Count) and not (command.field or command.where or command.by):
             inner = " ".join(base("?node"))
-            found = select([f"{{ SELECT (COUNT(DISTINCT ?node) AS ?answer) WHERE {{ {inner} }} }}"])
+            query = select([f"{{ SELECT (COUNT(DISTINCT ?node) AS ?answer) WHERE {{ {inner} }} }}"])
             pattern = None
         elif isinstance(command, Select) and ("name",) in [field.steps for field in command.fields]:
             pattern = base
@@ -45,12 +45,12 @@ def sparql_of(script: Script, answer: str, unnamed: bool) -> str | None:
             pattern, into = _filtered(base, command.where), command.name.text
         else:
             return None
-        if into is None or (pattern is None and (found is None or into != answer)):
+        if into is None or (pattern is None and (query is None or into != answer)):
             return None
         if pattern is not None:
             sets[into] = pattern
-            found = select(pattern("?answer")) if into == answer else None
-    return found
+            query = select(pattern("?answer")) if into == answer else None
+    return query
 
 
 def _base(command: object, sets: dict[str, Pattern]) -> Pattern | None:
@@ -60,23 +60,23 @@ def _base(command: object, sets: dict[str, Pattern]) -> Pattern | None:
 
 def _start(command: Found) -> Pattern | None:
     """FIND nodes WITH id = a text."""
-    where = command.where
-    if command.what != "nodes" or command.limit is not None or not isinstance(where, Comparison):
+    condition = command.where
+    if command.what != "nodes" or command.limit is not None or not isinstance(condition, Comparison):
         return None
-    if where.field.steps != ("id",) or where.op != "=" or where.values[0].ref is not None:
+    if condition.field.steps != ("id",) or condition.op != "=" or condition.values[0].ref is not None:
         return None
-    node = iris.node_iri(where.values[0].text)
+    node = iris.node_iri(condition.values[0].text)
     return lambda variable: [f"VALUES {variable} {{ {node} }}"]
 
 
 def _walked(base: Pattern, command: Walk, unnamed: bool, numbers: Iterator[int]) -> Pattern:
     """Nodes one edge away from a set, and not in it."""
     types = [word.text for word in command.follow]
-    some = [] if _ANY in types else [iris.relation_iri(kind) for kind in types]
+    kinds = [] if _ANY in types else [iris.relation_iri(kind) for kind in types]
 
     def edge(source: str, target: str, variable: str) -> str:
-        if some:
-            return f"{source} {'|'.join(some) if len(some) > 1 else some[0]} {target} ."
+        if kinds:
+            return f"{source} {'|'.join(kinds) if len(kinds) > 1 else kinds[0]} {target} ."
         return f'{source} {variable} {target} . FILTER(STRSTARTS(STR({variable}), "{iris.RELATIONS}"))'
 
     def pattern(variable: str) -> list[str]:
@@ -84,7 +84,7 @@ def _walked(base: Pattern, command: Walk, unnamed: bool, numbers: Iterator[int])
         before, relation = f"?from{number}", f"?relation{number}"
         ways = [edge(before, variable, relation), edge(variable, before, relation)]
         ways = {"out": ways[:1], "in": ways[1:], "both": ways}[command.direction]
-        joined = ways[0] if len(ways) == 1 else " UNION ".join(f"{{ {way} }}" for way in ways)
+        joined = ways[0] if len(ways) == 1 else " UNION ".join(f"{{ {branch} }}" for branch in ways)
         name = [f"{variable} {iris.LABEL} [] ."] if unnamed else []
         inside = " ".join(base(variable))
         return [*base(before), joined, *name, f"FILTER NOT EXISTS {{ {inside} }}"]
@@ -92,9 +92,9 @@ def _walked(base: Pattern, command: Walk, unnamed: bool, numbers: Iterator[int])
     return pattern
 
 
-def _filtered(base: Pattern, where: Condition | None) -> Pattern | None:
+def _filtered(base: Pattern, condition: Condition | None) -> Pattern | None:
     """A set with conditions on id and type."""
-    parts = where.parts if isinstance(where, All) else (where,) if where else ()
+    parts = condition.parts if isinstance(condition, All) else (condition,) if condition else ()
     tests: list[tuple[str, str, str]] = []
     for part in parts:
         if not isinstance(part, Comparison) or part.op not in ("=", "!=") or part.values[0].ref is not None:

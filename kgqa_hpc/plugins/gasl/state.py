@@ -81,10 +81,10 @@ def load(path: Path, script: str, graph: str) -> State:
         raise InputError(f"{path}: cannot be read: {problem.strerror}") from None
     except (ValueError, AttributeError, RecursionError) as problem:
         raise InputError(f"{path}: is not the state of a script: {problem}", "give another file") from None
-    for what, mine, theirs in (("script", script, state.script), ("graph", graph, state.graph)):
+    for noun, mine, theirs in (("script", script, state.script), ("graph", graph, state.graph)):
         if mine != theirs:
             raise InputError(
-                f"{path}: is the state of another {what}",
-                f"give the {what} it was made with, or another --state file",
+                f"{path}: is the state of another {noun}",
+                f"give the {noun} it was made with, or another --state file",
             )
     return state

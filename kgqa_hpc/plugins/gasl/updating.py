@@ -33,31 +33,31 @@ def assign(command: Set, _: World) -> Outcome:
 def update(command: Update, world: World) -> Outcome:
     """A variable changed by another of its kind: replaced, filtered, appended, merged or less its items."""
     name, operation = command.name.text, command.operation
-    given = world.value(command.ref)
-    kind = kind_of(given)
+    operand = world.value(command.ref)
+    kind = kind_of(operand)
     if kind == "VALUE":
         raise ScriptError("type", f"{command.ref.text[:100]} is a VALUE: UPDATE takes LIST, DICT or COUNTER")
     before = world.variables.get(name, _EMPTY[kind])
     if kind_of(before) != kind:
         raise ScriptError("type", f"{name} is a {kind_of(before)}, {command.ref.text[:100]} a {kind}")
     if kind == "COUNTER":
-        return Outcome(_counter(before, given, command))
-    items = items_of(given)
+        return Outcome(_counter(before, operand, command))
+    items = items_of(operand)
     assert items is not None
     chosen = select(items, command.where, world)
     if kind == "DICT":
         return Outcome(_dict(before, {item["key"]: item["value"] for item in chosen}, operation))
-    return Outcome(_LISTS[operation]([as_item(each) for each in before], chosen))
+    return Outcome(_LISTS[operation]([as_item(element) for element in before], chosen))
 
 
-def _counter(before: Any, given: Any, command: Update) -> Any:
+def _counter(before: Any, operand: Any, command: Update) -> Any:
     if command.where is not None or command.operation in ("filter", "delete"):
         raise ScriptError("type", f"UPDATE of a COUNTER: no WHERE, and not {command.operation}")
     if command.operation == "replace":
-        return given
-    if not abs(before + given) <= LARGEST:
+        return operand
+    if not abs(before + operand) <= LARGEST:
         raise ScriptError("limit", "a number beyond 1e308")
-    return before + given
+    return before + operand
 
 
 def _dict(before: dict[str, Any], chosen: dict[str, Any], operation: str) -> dict[str, Any]:
@@ -79,9 +79,9 @@ def _merged(before: Sequence[Item], chosen: Sequence[Item]) -> Iterable[Item]:
         mark = sameness(item)
         fields[mark] = {**fields.get(mark, {}), **item}
     marks = [sameness(item) for item in before]
-    known = set(marks)
+    seen = set(marks)
     over = ({**item, **fields.get(mark, {})} for item, mark in zip(before, marks, strict=True))
-    return chain(over, (item for item in chosen if sameness(item) not in known))
+    return chain(over, (item for item in chosen if sameness(item) not in seen))
 
 
 _LISTS: dict[str, Callable[[Sequence[Item], Sequence[Item]], Iterable[Item]]] = {

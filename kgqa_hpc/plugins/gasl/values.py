@@ -56,9 +56,9 @@ def as_item(value: Any) -> Item:
 def items_of(value: Any) -> list[Item] | None:
     """The items of a LIST, the entries of a DICT as items; None for a COUNTER or VALUE."""
     if isinstance(value, list):
-        return [as_item(each) for each in value]
+        return [as_item(element) for element in value]
     if isinstance(value, dict):
-        return [{"key": key, "value": each} for key, each in value.items()]
+        return [{"key": key, "value": element} for key, element in value.items()]
     return None
 
 
@@ -66,10 +66,10 @@ def step(item: Any, name: str) -> Any:
     """One step of a field: the item's own, else of its properties, else by another name; else MISSING."""
     if not isinstance(item, dict):
         return MISSING
-    found = _own(item, name)
-    if found is MISSING and name in ALIASES:
+    member = _own(item, name)
+    if member is MISSING and name in ALIASES:
         return _own(item, ALIASES[name])
-    return found
+    return member
 
 
 def _own(item: Item, name: str) -> Any:
@@ -130,16 +130,16 @@ def identity(value: Any) -> Hashable:
     if isinstance(value, bool):
         return ("truth", value)
     if isinstance(value, list):
-        return ("list", tuple(identity(each) for each in value))
+        return ("list", tuple(identity(element) for element in value))
     if isinstance(value, dict):
-        return ("object", frozenset((key, identity(each)) for key, each in value.items()))
+        return ("object", frozenset((key, identity(element)) for key, element in value.items()))
     return value if value is None or isinstance(value, str) else ("number", value)
 
 
 def sameness(item: Item) -> Hashable:
     """Equal for two items that are the same: by `id` where they have one, else by all fields."""
-    own = item.get("id")
-    return ("id", identity(own)) if own is not None else ("fields", identity(item))
+    item_id = item.get("id")
+    return ("id", identity(item_id)) if item_id is not None else ("fields", identity(item))
 
 
 def to_json(value: Any) -> bytes:

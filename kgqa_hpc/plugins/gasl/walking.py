@@ -21,23 +21,23 @@ _OPPOSITE = {"out": "in", "in": "out", "both": "both"}
 
 def nodes_of(ref: Ref, world: World) -> tuple[dict[int, Item], int]:
     """The nodes of a variable, position to item in its order, and how many items are no nodes."""
-    found: dict[int, Item] = {}
+    nodes: dict[int, Item] = {}
     skipped = 0
     for item in world.items(ref):
         position = world.graph.position(item.get("id"))
         if position is None:
             skipped += 1
         else:
-            found.setdefault(position, item)
-    return found, skipped
+            nodes.setdefault(position, item)
+    return nodes, skipped
 
 
 def walk(command: Walk, world: World) -> Outcome:
     """Nodes reached over some types of edges, with their distance."""
     graph = world.graph
     starts, skipped = nodes_of(command.ref, world)
-    some = [word for word in command.follow if word.text != _ANY]
-    types = _known(some, "edges", graph) if len(some) == len(command.follow) else None
+    kinds = [word for word in command.follow if word.text != _ANY]
+    types = _known(kinds, "edges", graph) if len(kinds) == len(command.follow) else None
     step = stepper(graph, Meter(world), command.direction, types)
     reached = sorted((depth, node) for node, depth in distances(list(starts), step, command.depth).items())
     return Outcome(({**graph.node(node), "depth": depth} for depth, node in reached if depth), skipped)
@@ -46,32 +46,32 @@ def walk(command: Walk, world: World) -> Outcome:
 def connect(command: Connect, world: World) -> Outcome:
     """All shortest paths between the nodes of two variables."""
     graph, meter = world.graph, Meter(world)
-    (left, skipped), (right, more) = nodes_of(command.left, world), nodes_of(command.right, world)
+    (starts, skipped), (right, more) = nodes_of(command.left, world), nodes_of(command.right, world)
     types = _known(command.via, "edges", graph)
     forth = stepper(graph, meter, command.direction, types)
     back = stepper(graph, meter, _OPPOSITE[command.direction], types)
     away: dict[int, dict[int, int]] = {}
 
     def paths() -> Iterator[Item]:
-        for first in left:
+        for start in starts:
             world.spend(len(right))
             for last in right:
                 if last not in away:
                     away[last] = distances([last], back, command.depth)
-                if first != last and first in away[last]:
-                    for route in _shortest(first, away[last], forth):
+                if start != last and start in away[last]:
+                    for route in _shortest(start, away[last], forth):
                         yield from route_items(graph, route)
 
     return Outcome(paths(), skipped + more)
 
 
-def _shortest(first: int, away: dict[int, int], forth: Stepper) -> Iterator[Route]:
-    length = away[first]
+def _shortest(start: int, away: dict[int, int], forth: Stepper) -> Iterator[Route]:
+    length = away[start]
 
-    def nearer(node: int, left: int) -> list[Step]:
-        return [step for step in forth(node) if away.get(step[0]) == left]
+    def nearer(node: int, steps: int) -> list[Step]:
+        return [step for step in forth(node) if away.get(step[0]) == steps]
 
-    return routes([first], [partial(nearer, left=length - 1 - k) for k in range(length)])
+    return routes([start], [partial(nearer, steps=length - 1 - k) for k in range(length)])
 
 
 def subgraph(command: Subgraph, world: World) -> Outcome:
@@ -94,13 +94,13 @@ def pattern(command: Pattern, world: World) -> Outcome:
     """Every chain of different nodes that fits, as its nodes by label and the types of its edges."""
     graph, meter = world.graph, Meter(world)
     starts, skipped = nodes_of(command.within, world) if command.within else ({}, 0)
-    first, *others = command.nodes
-    allowed = _type(first.type, "nodes", graph)
+    start, *following = command.nodes
+    allowed = _type(start.type, "nodes", graph)
     steps = [
         stepper(
             graph, meter, edge.direction, _type(edge.type, "edges", graph), _type(node.type, "nodes", graph)
         )
-        for edge, node in zip(command.edges, others, strict=True)
+        for edge, node in zip(command.edges, following, strict=True)
     ]
     candidates = sorted(starts) if command.within else range(graph.num_nodes)
     fitting = (node for node in candidates if allowed is None or graph.node_type(node) in allowed)
@@ -118,14 +118,14 @@ def _matches(graph: Graph, labels: Sequence[str], route: Route) -> Iterator[Item
 
 def _labels(nodes: Sequence[PatternNode]) -> list[str]:
     """What stands before the colon, else the type, else `node`; _1, _2 … where it is taken."""
-    taken = {"relations": 0}
+    used = {"relations": 0}
     labels: list[str] = []
     for node in nodes:
-        label = wanted = node.label or (node.type.text if node.type else "node")
-        while label in taken:
-            taken[wanted] = taken.get(wanted, 0) + 1
-            label = f"{wanted}_{taken[wanted]}"
-        taken[label] = 0
+        label = name = node.label or (node.type.text if node.type else "node")
+        while label in used:
+            used[name] = used.get(name, 0) + 1
+            label = f"{name}_{used[name]}"
+        used[label] = 0
         labels.append(label)
     return labels
 
@@ -135,7 +135,7 @@ def cluster(command: Cluster, world: World) -> Outcome:
     graph = world.graph
     nodes, skipped = nodes_of(command.ref, world)
     step = stepper(graph, Meter(world), "both", _known(command.via, "edges", graph))
-    place = {node: k for k, node in enumerate(nodes)}
+    index_of = {node: k for k, node in enumerate(nodes)}
     parts: list[list[int]] = []
     seen: set[int] = set()
     for node in nodes:
@@ -145,16 +145,20 @@ def cluster(command: Cluster, world: World) -> Outcome:
         seen.add(node)
         while waiting:
             part.append(waiting.pop())
-            near = [other for other, _ in step(part[-1]) if other in place and other not in seen]
+            near = [
+                neighbour
+                for neighbour, _ in step(part[-1])
+                if neighbour in index_of and neighbour not in seen
+            ]
             seen.update(near)
             waiting += near
-        parts.append(sorted(part, key=place.__getitem__))
+        parts.append(sorted(part, key=index_of.__getitem__))
     parts.sort(key=lambda part: -len(part))
-    made = (
+    clusters = (
         {"key": f"cluster_{k}", "count": len(part), "items": [nodes[node] for node in part]}
         for k, part in enumerate(parts, 1)
     )
-    return Outcome(made, skipped)
+    return Outcome(clusters, skipped)
 
 
 def _type(word: Word | None, of: Literal["nodes", "edges"], graph: Graph) -> set[str] | None:
@@ -163,10 +167,10 @@ def _type(word: Word | None, of: Literal["nodes", "edges"], graph: Graph) -> set
 
 def _known(words: Sequence[Word], of: Literal["nodes", "edges"], graph: Graph) -> set[str] | None:
     """The types named, None for all when none is. Raises ScriptError `name` for one the graph lacks."""
-    known = graph.types(of) if words else set()
+    types = graph.types(of) if words else set()
     for word in words:
-        if word.text not in known:
+        if word.text not in types:
             kind = "edge" if of == "edges" else "node"
             message = f"the graph has no {kind} type {word.text[:100]!r}"
-            raise ScriptError("name", message, word.place, nearest(word.text, known))
+            raise ScriptError("name", message, word.place, nearest(word.text, types))
     return {word.text for word in words} or None

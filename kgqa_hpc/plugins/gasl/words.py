@@ -175,21 +175,21 @@ def nearest(word: str, candidates: Iterable[str]) -> str | None:
     limit, candidates = min(MAX_DISTANCE, len(word) - 1), list(candidates)
     if len(candidates) > MAX_CANDIDATES:
         return None
-    ranked = ((distance(word.lower(), each.lower(), limit), each) for each in candidates)
-    best = min(((d, each) for d, each in ranked if d <= limit), default=None)
+    ranked = ((distance(word.lower(), candidate.lower(), limit), candidate) for candidate in candidates)
+    best = min(((d, candidate) for d, candidate in ranked if d <= limit), default=None)
     return best[1] if best else None
 
 
-def distance(left: str, right: str, limit: int) -> int:
+def distance(written: str, right: str, limit: int) -> int:
     """Edit distance (insert, delete, replace); limit + 1 when it is more than `limit`.
 
     Only the band of 2 * limit + 1 cells a row that can matter is looked at: linear in the length.
     """
-    if abs(len(left) - len(right)) > limit:
+    if abs(len(written) - len(right)) > limit:
         return limit + 1
     far = limit + 1
     row = {j: j for j in range(limit + 1)}
-    for i, a in enumerate(left, 1):
+    for i, a in enumerate(written, 1):
         above, row = row, {}
         for j in range(max(0, i - limit), min(len(right), i + limit) + 1):
             best = min(above.get(j, far), row.get(j - 1, far)) + 1

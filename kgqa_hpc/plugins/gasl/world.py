@@ -91,7 +91,7 @@ class World:
             value = self._entry(ref, value, entry)
         count = len(value) if isinstance(value, list | dict) else 1
         self.spend(count + self._sizes[ref.name] // _ITEM_BYTES)
-        return [as_item(each) for each in value] if isinstance(value, list) else value
+        return [as_item(element) for element in value] if isinstance(value, list) else value
 
     def knows(self, ref: Ref) -> bool:
         value = self.variables.get(ref.name, MISSING)
@@ -109,11 +109,11 @@ class World:
 
     def column(self, ref: Ref) -> list[Any] | None:
         """The values of `$name` at the items of a LIST, None for a missing one; None for no LIST at all."""
-        value, rest = self._followed(ref)
+        value, path = self._followed(ref)
         if not isinstance(value, list):
             return None
-        items = [as_item(each) for each in value]
-        steps = rest or next(
+        items = [as_item(element) for element in value]
+        steps = path or next(
             ((name,) for name in _UNNAMED if any(look_up(item, (name,)) is not MISSING for item in items)),
             (_UNNAMED[0],),
         )
@@ -126,8 +126,8 @@ class World:
 
     def single(self, ref: Ref) -> str | int | float | bool:
         """The one number, text or boolean `$name` ends at. Raises ScriptError `name` or `type`."""
-        value, rest = self._followed(ref)
-        if rest or value is None or isinstance(value, list | dict):
+        value, path = self._followed(ref)
+        if path or value is None or isinstance(value, list | dict):
             kind = "null" if value is None else kind_of(value)
             raise ScriptError("type", f"${ref.text[:100]} is {kind}, not a number, text or boolean")
         assert isinstance(value, str | int | float | bool)
@@ -150,12 +150,12 @@ class World:
 
     def keep(self, items: Iterable[Any]) -> tuple[list[Item], bool]:
         """The first 100,000 items, and whether there were more. Raises ScriptError `limit`."""
-        kept: list[Item] = []
+        items_kept: list[Item] = []
         room = self.bounds.bytes - sum(self._sizes.values()) - self._created
-        for each in items:
-            if len(kept) == MAX_ITEMS:
-                return kept, True
-            item = as_item(each)
+        for entry in items:
+            if len(items_kept) == MAX_ITEMS:
+                return items_kept, True
+            item = as_item(entry)
             size = item_bytes(item)
             if size > MAX_ITEM_BYTES:
                 raise ScriptError("limit", "an item of more than 64 KiB")
@@ -163,8 +163,8 @@ class World:
             if room < 0:
                 raise self._too_large()
             self.spend(1 + size // _ITEM_BYTES)
-            kept.append(item)
-        return kept, False
+            items_kept.append(item)
+        return items_kept, False
 
     def created(self, item: Item) -> None:
         """Count a node or an edge that was created. Raises ScriptError `limit`."""
@@ -191,8 +191,8 @@ class World:
             raise ScriptError("type", f"{text} is declared a {declared['kind']}, not a {kind_of(value)}")
         check_levels(value)
         size = len(to_json(value))
-        others = sum(self._sizes.values()) - self._sizes.get(text, 0)
-        if others + size + self._created > self.bounds.bytes:
+        total = sum(self._sizes.values()) - self._sizes.get(text, 0)
+        if total + size + self._created > self.bounds.bytes:
             raise self._too_large()
         self.variables[text] = value
         self._sizes[text] = size

@@ -12,8 +12,12 @@ from typing import Any
 import pytest
 from contract_start import Start, ask, request
 from lmdeploy import GenerationConfig
+from lmdeploy_fake import native_engine
 
 from kgqa_hpc.engines.grammar import ebnf
+from kgqa_hpc.engines.lmdeploy.engine import LmdeployEngine
+from kgqa_hpc.engines.lmdeploy.settings import LmdeploySettings
+from kgqa_hpc.engines.thinking import THOUGHTS, sampling_of
 from kgqa_hpc.errors import EngineConfigError
 
 LONG = {
@@ -199,24 +203,88 @@ def test_without_structure_no_schema_is_sent_and_none_is_compiled(start: Start) 
     assert native.calls[-1].response_format is None
 
 
+@pytest.mark.parametrize("prefilled", [False, True])
 @pytest.mark.parametrize("thinking", ["qwen3", "gpt-oss"])
-def test_a_model_may_think_first_and_its_answer_is_what_follows(start: Start, thinking: str) -> None:
+def test_a_model_may_think_first_and_its_answer_is_what_follows(
+    start: Start, thinking: str, prefilled: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Also where the template ends the prompt with the opening mark, as those of newer models do."""
     import json
 
     import xgrammar
     from lmdeploy._guided_decoding import compile_response_format
+    from transformers import PreTrainedTokenizerFast
 
-    from kgqa_hpc.engines.lmdeploy.answer_format import THOUGHTS, compiler_for
+    from kgqa_hpc.engines.lmdeploy.answer_format import compiler_for
 
     thought = THOUGHTS[thinking]
+    if prefilled:
+        plain = PreTrainedTokenizerFast.apply_chat_template
+
+        def render(self: Any, *messages: Any, **settings: Any) -> Any:
+            prompt = plain(self, *messages, **settings)
+            return f"{prompt}{thought.begin}\n" if settings.get("tokenize") is False else prompt
+
+        monkeypatch.setattr(PreTrainedTokenizerFast, "apply_chat_template", render)
     words = json.dumps(
         {"text": 'a "quoted" \u03b2\nword', "ok": True}, ensure_ascii=False, separators=(",", ":")
     )
-    said = f"{thought.begin}Hm {{. {thought.end}{thought.then}{words}"
-    engine, native = start(lambda prompt: said, thinking=thinking)
+    said = f"{'' if prefilled else thought.begin}Hm {{. {thought.end}{thought.then}{words}"
+    engine, native = start(lambda prompt: said, thinking=thinking, keep_thoughts=True, thinking_tokens=300)
     engine.preflight([LONG])
-    assert ask(engine, [request("r", schema=LONG, max_tokens=400)])["r"].text == words
-    form = native.calls[-1].response_format
-    assert native.calls[-1].skip_special_tokens is False
-    matcher = xgrammar.GrammarMatcher(compile_response_format(compiler_for(engine._pipe), form))
+    answer = ask(engine, [request("r", schema=LONG, max_tokens=400)])["r"]
+    assert (answer.text, answer.thought) == (words, "Hm {.")
+    sent = native.calls[-1]
+    assert sent.skip_special_tokens is False
+    assert sent.max_new_tokens == 700, "a thought takes nothing from the answer"
+    assert native.engine_config.session_len == 512 + 300
+    matcher = xgrammar.GrammarMatcher(
+        compile_response_format(compiler_for(engine._pipe), sent.response_format)
+    )
     assert matcher.accept_string(said), "LMDeploy's grammar must let the thought and the answer through"
+
+
+@pytest.mark.parametrize("thinking", [True, None, False])
+def test_gpt_oss_answers_with_its_marks_and_loads_without_a_network(
+    model: Path, tmp_path: Path, thinking: bool | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """LMDeploy's own tokenizer for it drops the marks, and downloads its vocabulary."""
+    import json
+    import shutil
+
+    def download(*arguments: Any) -> None:
+        raise AssertionError("the vocabulary of harmony was to be downloaded")
+
+    monkeypatch.setattr("openai_harmony.load_harmony_encoding", download)
+    folder = Path(shutil.copytree(model, tmp_path / "gpt-oss"))
+    config = json.loads((folder / "config.json").read_text())
+    (folder / "config.json").write_text(
+        json.dumps({**config, "architectures": ["GptOssForCausalLM"], "model_type": "gpt_oss"})
+    )
+    words = '{"text":"a text of some length","ok":true}'
+    marks = THOUGHTS["gpt-oss"]
+    said = f"{marks.begin}Hm.{marks.end}{marks.then}{words}" if thinking else words
+    with native_engine(lambda prompt: said):
+        settings = LmdeploySettings(model=str(folder), session_len=512, max_batch_size=2, thinking=thinking)
+        engine = LmdeployEngine(settings)
+        try:
+            assert ask(engine, [request("r", schema=LONG)])["r"].text == words
+        finally:
+            engine.close()
+
+
+def test_a_thinking_family_is_sampled_as_its_maker_advises_unless_the_configuration_says(
+    start: Start,
+) -> None:
+    def sent(**settings: Any) -> tuple[Any, ...]:
+        engine, native = start(**settings)
+        monkey = sampling_of("Qwen/Qwen3-32B", settings.get("thinking"), engine._config.generation)
+        engine._sampling = monkey  # the tiny model has no name of a family
+        ask(engine, [request("r")])
+        call = native.calls[-1]
+        return call.do_sample, call.temperature, call.top_p, call.top_k
+
+    assert sent(thinking=True) == (True, 0.6, 0.95, 20)
+    assert sent(thinking=False) == (True, 0.7, 0.8, 20)
+    assert sent()[0] is False
+    assert sent(thinking=True, generation={"temperature": 0.2, "top_k": 5}) == (True, 0.2, 0.95, 5)

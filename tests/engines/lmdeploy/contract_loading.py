@@ -14,6 +14,7 @@ import pytest
 from contract_start import Start, ask, echo, request
 from lmdeploy_fake import native_engine
 
+from kgqa_hpc.engines.lmdeploy import engine as module
 from kgqa_hpc.engines.lmdeploy.engine import LmdeployEngine
 from kgqa_hpc.engines.lmdeploy.memory import read_size
 from kgqa_hpc.engines.lmdeploy.settings import LmdeploySettings
@@ -190,3 +191,35 @@ def test_the_tiny_model_of_doctor_is_a_model_for_lmdeploy(tmp_path: Path) -> Non
         engine.preflight([SCHEMA])
         assert ask(engine, [request("r", schema=SCHEMA)])["r"].finish == "stop"
         engine.close()
+
+
+def test_a_vision_model_is_loaded_as_a_language_model_and_the_provenance_says_whether_prefixes_are_cached(
+    start: Start,
+) -> None:
+    from lmdeploy.archs import get_task
+    from lmdeploy.serve.core import AsyncEngine
+
+    engine, native = start()
+    assert get_task("turbomind", "any/vision-model", backend_config=native.engine_config) == (
+        "llm",
+        AsyncEngine,
+    )
+    assert '"enable_prefix_caching": true' in engine.info.settings
+    engine._pipe.async_engine.backend_config.enable_prefix_caching = False  # as LMDeploy does for some
+    assert module._caches_prefixes(engine._pipe) is False
+
+
+def test_a_warning_for_each_request_stays_out_of_the_log(
+    start: Start, caplog: pytest.LogCaptureFixture
+) -> None:
+    from lmdeploy.utils import get_logger
+
+    start()
+    logger = get_logger("lmdeploy")
+    logger.addHandler(caplog.handler)
+    try:
+        logger.warning("Detected duplicate bos token 1 in prompt, this will likely reduce response quality")
+        logger.warning("something else")
+    finally:
+        logger.removeHandler(caplog.handler)
+    assert [record.getMessage() for record in caplog.records] == ["something else"]

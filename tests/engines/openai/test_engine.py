@@ -325,3 +325,16 @@ def test_what_is_passed_through_reaches_the_server_and_the_provenance(server: Fa
 def test_the_cards_of_a_server_that_is_started_here_belong_to_its_worker() -> None:
     assert OpenAISettings(model="m", command=["serve", "{port}"], gpus=2).gpus_per_worker == 2
     assert OpenAISettings(model="m", gpus=2).gpus_per_worker == 0
+
+
+def test_a_thought_has_its_own_tokens_and_is_kept_where_it_is_asked_for(server: FaultServer) -> None:
+    engine = start(server.url, model="Qwen3-8B", thinking=True, thinking_tokens=500, keep_thoughts=True)
+    ask(engine, ["1 fine"])
+    body = server.bodies[-1]
+    assert body["max_tokens"] == 1500
+    assert (body["temperature"], body["top_p"], body["top_k"]) == (0.6, 0.95, 20)
+    assert body["chat_template_kwargs"] == {"enable_thinking": True}
+    assert '"sampling": {"temperature": 0.6, "top_k": 20, "top_p": 0.95}' in engine.info.settings
+    engine.close()
+    assert OpenAISettings(model="m", reasoning_effort="low").thought_room == 8192
+    assert OpenAISettings(model="m", reasoning_effort="none").thought_room == 0

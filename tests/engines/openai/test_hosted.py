@@ -110,6 +110,23 @@ def test_a_header_whose_variable_is_not_set_is_named(monkeypatch: pytest.MonkeyP
         OpenAIEngine(OpenAISettings(model="m", headers={"api-key": "$VENDOR_KEY"}))
 
 
+@pytest.mark.parametrize(
+    "words",
+    [
+        "Invalid max_tokens value, the valid range of max_tokens is [1, 8192]",
+        "max_tokens is too large: 9000. This model supports at most 8192 completion tokens.",
+        "`max_tokens` must be between 1 and 8192",
+        "`max_tokens` must be <= 8192",
+    ],
+)
+def test_a_limit_that_is_too_large_is_lowered_never_left_out(words: str) -> None:
+    dialect = Dialect()
+    sent = dialect.apply({"model": "m"}, 9000)
+    assert dialect.learns(sent, {"error": {"message": words, "param": "max_tokens"}}, words)
+    assert dialect.apply({"model": "m"}, 9000) == {"model": "m", "max_tokens": 8192}
+    assert dialect.learned == "max_tokens at most 8192"
+
+
 def test_a_prompt_that_is_too_long_teaches_nothing() -> None:
     dialect = Dialect()
     words = "'max_tokens' is too large: 1000. This model's maximum context length is 512 tokens"

@@ -143,3 +143,19 @@ def test_any_bytes_are_json_or_a_broken_reply(body: bytes) -> None:
         return
     # As another parser reads it; numbers as float, for integers beyond 64 bits are read as such.
     assert json.loads(json.dumps(value), parse_int=float) == json.loads(body, parse_int=float)
+
+
+@pytest.mark.parametrize(
+    ("message", "thought", "answer"),
+    [
+        ({"content": '{"ok": true}', "reasoning_content": "Hm."}, "Hm.", '{"ok": true}'),
+        ({"content": '{"ok": true}', "reasoning": "Hm."}, "Hm.", '{"ok": true}'),
+        ({"content": '<think>Hm.</think>\n\n{"ok": true}'}, "Hm.", '{"ok": true}'),
+        ({"content": 'Hm.\n</think>{"ok": true}'}, "Hm.", '{"ok": true}'),
+        ({"content": '{"ok": "</think>"}'}, "", '{"ok": "</think>"}'),
+    ],
+)
+def test_a_thought_is_told_apart_from_the_answer(message: dict[str, Any], thought: str, answer: str) -> None:
+    body = {"choices": [{"message": message, "finish_reason": "stop"}]}
+    response, _ = read_answer(ASKED, body)
+    assert (response.thought, response.text) == (thought, answer)

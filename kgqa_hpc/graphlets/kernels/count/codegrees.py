@@ -25,8 +25,8 @@ ROOTED = 3
 
 
 @kernel
-def codegree_sums(first, step, indptr, indices, degree, te, starts, corners, rooted):
-    """Sums of the roots first, first + step, …; int64 (2, SUMS), low and high parts (triangles.carry_over).
+def codegree_sums(start, step, indptr, indices, degree, te, starts, corners, rooted):
+    """Sums of the roots start, start + step, …; int64 (2, SUMS), low and high parts (triangles.carry_over).
 
     `te`, `starts` and `corners` are those of kernels.count.triangles. Fills `rooted` int64 (n, ROOTED).
     """
@@ -35,12 +35,12 @@ def codegree_sums(first, step, indptr, indices, degree, te, starts, corners, roo
     low = sums[0]
     walks = np.zeros(n, np.int32)
     touched = np.empty(n, np.int32)
-    for v in range(first, n, step):
+    for v in range(start, n, step):
         reached = 0
         for slot in range(indptr[v], indptr[v + 1]):
             u = indices[slot]
-            for other in range(indptr[u + 1] - 1, indptr[u] - 1, -1):
-                x = indices[other]
+            for other_slot in range(indptr[u + 1] - 1, indptr[u] - 1, -1):
+                x = indices[other_slot]
                 if x <= v:
                     break
                 touched[reached] = x  # overwritten unless x is new
@@ -70,11 +70,11 @@ def _houses(v, indptr, indices, te, starts, walks):
         u = indices[slot]
         if starts[indptr[u]] == starts[indptr[u + 1]]:  # in no triangle
             continue
-        for other in range(indptr[u + 1] - 1, indptr[u] - 1, -1):
-            x = indices[other]
+        for other_slot in range(indptr[u + 1] - 1, indptr[u] - 1, -1):
+            x = indices[other_slot]
             if x <= v:
                 break
-            total += (np.int64(walks[x]) - 1) * (te[slot] + te[other])
+            total += (np.int64(walks[x]) - 1) * (te[slot] + te[other_slot])
     return total
 
 

@@ -22,8 +22,8 @@ LINK_SUMS = 5
 
 
 @kernel
-def link_sums(first, step, indptr, indices, starts, corners, rooted):
-    """Sums of the roots first, first + step, …; int64 (2, LINK_SUMS), low and high parts (triangles.carry_over).
+def link_sums(start, step, indptr, indices, starts, corners, rooted):
+    """Sums of the roots start, start + step, …; int64 (2, LINK_SUMS), low and high parts (triangles.carry_over).
 
     Fills `rooted` int64 (n, 2) with the 4-cliques through each vertex, and its share of CLIQUE_TRIANGLE.
     """
@@ -32,7 +32,7 @@ def link_sums(first, step, indptr, indices, starts, corners, rooted):
     widest = 0
     for v in range(n):
         widest = max(widest, indptr[v + 1] - indptr[v])
-    place = np.zeros(n, np.int32)
+    position = np.zeros(n, np.int32)
     begin = np.zeros(widest + 1, np.int64)
     link = np.empty(1024, np.int32)
     mark = np.zeros(widest + 1, np.uint8)
@@ -40,7 +40,7 @@ def link_sums(first, step, indptr, indices, starts, corners, rooted):
     on_edge = np.empty(1024, np.int32)
     touched = np.empty(widest + 1, np.int32)
     on_slots = np.zeros(widest + 1, np.int64)
-    for v in range(first, n, step):
+    for v in range(start, n, step):
         base = indptr[v]
         d = indptr[v + 1] - base
         size = starts[indptr[v + 1]] - starts[base]
@@ -50,11 +50,11 @@ def link_sums(first, step, indptr, indices, starts, corners, rooted):
             link = np.empty(2 * size, np.int32)
             on_edge = np.empty(2 * size, np.int32)
         for a in range(d):
-            place[indices[base + a]] = a
+            position[indices[base + a]] = a
         for a in range(d):
             begin[a] = starts[base + a] - starts[base]
             for i in range(starts[base + a], starts[base + a + 1]):
-                link[i - starts[base]] = place[corners[i]]
+                link[i - starts[base]] = position[corners[i]]
         begin[d] = size
         if _is_dense(d, begin):
             rooted[v, 0] = _sums_of_dense_link(d, begin, link, mark, on_slots, sums[0])

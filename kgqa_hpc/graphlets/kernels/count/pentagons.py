@@ -12,8 +12,8 @@ from kgqa_hpc.jit import kernel
 
 
 @kernel
-def count_pentagons(first, step, indptr, indices, rooted):
-    """Not necessarily induced 5-cycles whose smallest label is one of first, first + step, …; int64.
+def count_pentagons(first_row, step, indptr, indices, rooted):
+    """Not necessarily induced 5-cycles whose smallest label is one of first_row, first_row + step, …; int64.
 
     Fills `rooted` int64 (n,): W(x) * W(y) over the edges {x, y}, the weight of each root in
     kernels.draw.cycles.
@@ -28,7 +28,7 @@ def count_pentagons(first, step, indptr, indices, rooted):
     touched = np.empty(n, np.int32)
     below = np.zeros(n, np.int64)
     total = np.int64(0)
-    for v in range(first, n, step):
+    for v in range(first_row, n, step):
         start = indptr[v]
         while start < indptr[v + 1] and indices[start] < v:
             start += 1
@@ -84,8 +84,8 @@ def pentagon_steps(roots, indptr, indices):
             u = indices[slot]
             if u < v:
                 break
-            for other in range(indptr[u + 1] - 1, indptr[u] - 1, -1):
-                x = indices[other]
+            for other_slot in range(indptr[u + 1] - 1, indptr[u] - 1, -1):
+                x = indices[other_slot]
                 if x <= v:
                     break
                 steps[i] += 1

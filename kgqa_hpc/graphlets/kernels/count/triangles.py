@@ -66,9 +66,9 @@ def two_core(indptr, indices):
 
 
 @kernel
-def inner_degrees(first, last, indptr, indices, inside, degree):
+def inner_degrees(start, last, indptr, indices, inside, degree):
     """Neighbours in the core of the core's vertices first, …, last - 1; `degree` int64 (n,) is filled."""
-    for v in range(first, last):
+    for v in range(start, last):
         degree[v] = 0
         if inside[v]:
             for slot in range(indptr[v], indptr[v + 1]):
@@ -76,9 +76,9 @@ def inner_degrees(first, last, indptr, indices, inside, degree):
 
 
 @kernel
-def inner_rows(first, last, indptr, indices, inside, starts, new_indptr, new_indices, new_starts):
+def inner_rows(start, last, indptr, indices, inside, starts, new_indptr, new_indices, new_starts):
     """Rows first, …, last - 1 of the core, with what belongs to their slots."""
-    for v in range(first, last):
+    for v in range(start, last):
         at = new_indptr[v]
         if inside[v]:
             for slot in range(indptr[v], indptr[v + 1]):
@@ -89,26 +89,26 @@ def inner_rows(first, last, indptr, indices, inside, starts, new_indptr, new_ind
 
 
 @kernel
-def vertex_sums(first, last, indptr, indices, starts, ways, squares, corners):
+def vertex_sums(start, last, indptr, indices, starts, ways, squares, corners):
     """Per vertex first, …, last - 1, sums over its slots: the head's further neighbours, their squares, triangles."""
-    for v in range(first, last):
+    for v in range(start, last):
         further = np.int64(0)
         squared = np.int64(0)
         for slot in range(indptr[v], indptr[v + 1]):
             u = indices[slot]
-            other = indptr[u + 1] - indptr[u] - 1
-            further += other
-            squared += other * other
+            other_slot = indptr[u + 1] - indptr[u] - 1
+            further += other_slot
+            squared += other_slot * other_slot
         ways[v], squares[v] = further, squared
         corners[v] = starts[indptr[v + 1]] - starts[indptr[v]]
 
 
 @kernel
-def count_triangles(first, step, indptr, indices, per_slot):
-    """Fill per_slot int32 (2m,): triangles on each slot's edge, for the roots first, first + step, …"""
+def count_triangles(start, step, indptr, indices, per_slot):
+    """Fill per_slot int32 (2m,): triangles on each slot's edge, for the roots start, start + step, …"""
     n = indptr.shape[0] - 1
     near = np.zeros(n, np.uint8)
-    for v in range(first, n, step):
+    for v in range(start, n, step):
         for slot in range(indptr[v], indptr[v + 1]):
             near[indices[slot]] = 1
         for slot in range(indptr[v], indptr[v + 1]):
@@ -116,8 +116,8 @@ def count_triangles(first, step, indptr, indices, per_slot):
             if u < v:  # the other end does this edge
                 continue
             count = 0
-            for other in range(indptr[u], indptr[u + 1]):
-                count += near[indices[other]]
+            for other_slot in range(indptr[u], indptr[u + 1]):
+                count += near[indices[other_slot]]
             per_slot[slot] = count
             per_slot[find_slot(indptr, indices, u, v)] = count
         for slot in range(indptr[v], indptr[v + 1]):
@@ -125,25 +125,25 @@ def count_triangles(first, step, indptr, indices, per_slot):
 
 
 @kernel
-def list_triangles(first, step, indptr, indices, starts, corners):
+def list_triangles(start, step, indptr, indices, starts, corners):
     """Third corners of each slot's triangles, ascending int32, into corners[starts[slot]:starts[slot + 1]]."""
     n = indptr.shape[0] - 1
     near = np.zeros(n, np.uint8)
-    for v in range(first, n, step):
+    for v in range(start, n, step):
         for slot in range(indptr[v], indptr[v + 1]):
             near[indices[slot]] = 1
         for slot in range(indptr[v], indptr[v + 1]):
             u = indices[slot]
             if u < v or starts[slot] == starts[slot + 1]:
                 continue
-            here = starts[slot]
+            cursor = starts[slot]
             there = starts[find_slot(indptr, indices, u, v)]
-            for other in range(indptr[u], indptr[u + 1]):
-                w = indices[other]
+            for other_slot in range(indptr[u], indptr[u + 1]):
+                w = indices[other_slot]
                 if near[w]:
-                    corners[here] = w
+                    corners[cursor] = w
                     corners[there] = w
-                    here += 1
+                    cursor += 1
                     there += 1
         for slot in range(indptr[v], indptr[v + 1]):
             near[indices[slot]] = 0
@@ -159,12 +159,12 @@ EDGE_SUMS = 5
 
 
 @kernel
-def edge_sums(first, step, indptr, indices, degree, starts, corners):
-    """Sums over the edges below the roots first, first + step, …; int64 (2, EDGE_SUMS), see `carry_over`."""
+def edge_sums(start, step, indptr, indices, degree, starts, corners):
+    """Sums over the edges below the roots start, start + step, …; int64 (2, EDGE_SUMS), see `carry_over`."""
     n = indptr.shape[0] - 1
     sums = np.zeros((2, EDGE_SUMS), np.int64)
     low = sums[0]
-    for v in range(first, n, step):
+    for v in range(start, n, step):
         if starts[indptr[v]] == starts[indptr[v + 1]]:
             continue
         for slot in range(indptr[v], indptr[v + 1]):

@@ -68,14 +68,14 @@ def count_units(roots, firsts, lasts, five, indptr, indices, starts, corners, sc
         v = roots[unit]
         reach_root(v, indptr, indices, reached, cursor, near)
         n1 = extend_from_root(v, indptr, indices, cursor, marks, extension)
-        first = min(firsts[unit], n1)
+        lowest = min(firsts[unit], n1)
         for i in range(n1):
-            if i < first:
+            if i < lowest:
                 marks[extension[i]] |= IN_SET
                 _change(extension[i], 0, NONE, rows, near)
             else:
                 _change(extension[i], 0, 1, rows, near)
-        for i in range(first, min(lasts[unit], n1)):
+        for i in range(lowest, min(lasts[unit], n1)):
             u = extension[i]
             marks[u] |= IN_SET
             _change(u, 1, NONE, rows, near)
@@ -179,10 +179,10 @@ def _count_inside(w, rows, starts, corners, marks, inside):
     for c in range(4):
         for b in range(4):
             inside[c, b] = 0
-    first, last = cursor[w], indptr[w + 1]
-    if starts[first] == starts[last]:
+    begin, last = cursor[w], indptr[w + 1]
+    if starts[begin] == starts[last]:
         return
-    for slot in range(first, last):
+    for slot in range(begin, last):
         x = indices[slot]
         a = np.int64(marks[x])
         if a >= IN_SET:

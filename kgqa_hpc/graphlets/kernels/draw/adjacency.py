@@ -22,16 +22,16 @@ def set_bits(part, parts, indptr, indices, table):
 
     Parts can be done at the same time: each writes its own words, and goes through all edges.
     """
-    first = table.shape[0] * part // parts
+    start = table.shape[0] * part // parts
     last = table.shape[0] * (part + 1) // parts
     for v in range(indptr.shape[0] - 1):
         for slot in range(indptr[v], indptr[v + 1]):
             if indices[slot] > v:
                 break
-            place = _place(table, v, indices[slot])
-            word = np.int64(place >> np.uint64(6))
-            if first <= word < last:
-                table[word] |= np.uint64(1) << (place & np.uint64(63))
+            bit = _place(table, v, indices[slot])
+            word = np.int64(bit >> np.uint64(6))
+            if start <= word < last:
+                table[word] |= np.uint64(1) << (bit & np.uint64(63))
 
 
 @helper
@@ -45,8 +45,8 @@ def _place(table, a, b):
 @helper
 def may_be_adjacent(table, a, b):
     """0: no; 1: perhaps (int64)."""
-    place = _place(table, a, b)
-    return np.int64((table[np.int64(place >> np.uint64(6))] >> (place & np.uint64(63))) & np.uint64(1))
+    bit = _place(table, a, b)
+    return np.int64((table[np.int64(bit >> np.uint64(6))] >> (bit & np.uint64(63))) & np.uint64(1))
 
 
 @helper
@@ -69,18 +69,18 @@ def possible_code(table, row, size):
 
 
 @helper
-def exact_code(indptr, indices, row, size, known, possible):
+def exact_code(indptr, indices, row, size, full_code, possible):
     """Adjacency code of the nodes row[:size], given the pairs that are edges and those that may be."""
-    code = known
+    code = full_code
     for j in range(1, size):
         for i in range(j):
             bit = np.int64(1) << (j * (j - 1) // 2 + i)
-            if possible & bit & ~known and adjacent(indptr, indices, row[i], row[j]):
+            if possible & bit & ~full_code and adjacent(indptr, indices, row[i], row[j]):
                 code |= bit
     return code
 
 
 @helper
-def induced_code(indptr, indices, table, row, size, known):
-    """Adjacency code of the nodes row[:size]; pairs in the code `known` are edges already."""
-    return exact_code(indptr, indices, row, size, known, possible_code(table, row, size))
+def induced_code(indptr, indices, table, row, size, full_code):
+    """Adjacency code of the nodes row[:size]; pairs in the code `full_code` are edges already."""
+    return exact_code(indptr, indices, row, size, full_code, possible_code(table, row, size))

@@ -19,25 +19,25 @@ def choose_capped(order, starts, nodes, most, turns, factor, rounds, refused):
     """
     pools = starts.shape[0] - 1
     load = np.zeros(np.int64(nodes.max()) + 1 if nodes.shape[0] else 1, np.int64)
-    place = np.zeros(pools, np.int64)
-    given = np.zeros(pools, np.int64)
+    position = np.zeros(pools, np.int64)
+    accepted = np.zeros(pools, np.int64)
     for turn in range(turns + 1):  # in the last, nothing is chosen
         for s in range(pools):
             size = starts[s + 1] - starts[s]
             visible = min(factor * (turn + 1), size) if turn < turns else size
-            while given[s] <= turn and place[s] < visible:
-                row = order[starts[s] + place[s]]
+            while accepted[s] <= turn and position[s] < visible:
+                row = order[starts[s] + position[s]]
                 refused[row] = _full(nodes[row], load, most)
                 if refused[row] == 0:
                     if turn == turns:
                         break
                     rounds[row] = turn
-                    given[s] += 1
+                    accepted[s] += 1
                     for v in nodes[row]:
                         if v >= 0:
                             load[v] += 1
-                place[s] += 1
-    return place
+                position[s] += 1
+    return position
 
 
 @helper

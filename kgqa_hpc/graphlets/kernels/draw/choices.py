@@ -36,9 +36,9 @@ def below(state, n):
     size = np.uint64(n)
     while True:
         word = next_word(state)
-        rest = word % size
-        if word - rest <= np.uint64(0) - size:  # the last, incomplete multiple is skipped
-            return np.int64(rest)
+        remainder = word % size
+        if word - remainder <= np.uint64(0) - size:  # the last, incomplete multiple is skipped
+            return np.int64(remainder)
 
 
 @helper

@@ -17,7 +17,7 @@ from kgqa_hpc.jit import helper, kernel
 
 @kernel
 def draw_cliques(
-    structure, size, known, key, first, picks, indptr, indices, starts, corners, table, nodes, codes
+    structure, size, full_code, key, start, picks, indptr, indices, starts, corners, table, nodes, codes
 ):
     """Draw copies of 4-clique (8), with tail (23) or with triangle (26); arguments as in rows.draw_rows."""
     n = indptr.shape[0] - 1
@@ -40,7 +40,7 @@ def draw_cliques(
                 tails = np.empty(2 * reached, np.int32)
                 weights = np.empty(2 * reached, np.int64)
             _weigh_link(structure, v, indptr, indices, starts, corners, marks, heads, tails, weights)
-        begin_draw(state, key, first + i)
+        begin_draw(state, key, start + i)
         link = weighted(state, weights, 0, reached)
         slot = heads[link]
         a = np.int64(indices[slot])
@@ -56,7 +56,7 @@ def draw_cliques(
                 row[4] = corners[starts[slot] + below(state, starts[slot + 1] - starts[slot])]
         for j in range(5):
             nodes[i, j] = row[j] if j < size else -1
-        codes[i] = induced_code(indptr, indices, table, row, size, known)
+        codes[i] = induced_code(indptr, indices, table, row, size, full_code)
 
 
 @helper
@@ -86,18 +86,18 @@ def _weigh_link(structure, v, indptr, indices, starts, corners, marks, heads, ta
 @helper
 def _third(state, v, slot, b, indptr, indices, starts, corners):
     """Uniform third corner of the triangles on {a, b} in the link: one that both slots have."""
-    other = find_slot(indptr, indices, v, b)
-    shared = _common_corner(slot, other, -1, starts, corners)
-    return _common_corner(slot, other, below(state, shared), starts, corners)
+    opposite_slot = find_slot(indptr, indices, v, b)
+    shared = _common_corner(slot, opposite_slot, -1, starts, corners)
+    return _common_corner(slot, opposite_slot, below(state, shared), starts, corners)
 
 
 @helper
-def _common_corner(one, other, goal, starts, corners):
+def _common_corner(slot_a, slot_b, goal, starts, corners):
     """Common corner number `goal` of two slots, whose lists ascend; for -1 how many there are."""
-    i = starts[one]
-    j = starts[other]
+    i = starts[slot_a]
+    j = starts[slot_b]
     passed = np.int64(0)
-    while i < starts[one + 1] and j < starts[other + 1]:
+    while i < starts[slot_a + 1] and j < starts[slot_b + 1]:
         if corners[i] == corners[j]:
             if passed == goal:
                 return np.int64(corners[i])

@@ -5,8 +5,8 @@ copies from the codegrees of its smaller label, as in kernels.count.codegrees; O
 degrees) per root with draws, O(degree) per draw.
 
 Pentagon, rooted at its smallest label as kernels.count.pentagons counts it: the edge {x, y} opposite the root
-is drawn in proportion to the pairs of paths that lead to it, then one path to each end; draws whose paths meet
-are rejected. O(edges two steps away) per root with draws, O(degrees) per draw. Ours.
+is drawn in proportion to the pairs of paths that lead to it, then one path to each end; draws whose paths
+meet are rejected. O(edges two steps away) per root with draws, O(degrees) per draw. Ours.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from kgqa_hpc.jit import helper, kernel
 
 
 @kernel
-def draw_cycles(structure, size, known, key, first, picks, indptr, indices, table, nodes, codes):
+def draw_cycles(structure, size, full_code, key, start, picks, indptr, indices, table, nodes, codes):
     """Draw copies of square (5), pentagon (15), banner (16) or K2,3 (20); arguments as in rows.draw_rows."""
     n = indptr.shape[0] - 1
     state = np.zeros(1, np.uint64)
@@ -43,7 +43,7 @@ def draw_cycles(structure, size, known, key, first, picks, indptr, indices, tabl
                 reached = _paths_above(v, 0, indptr, indices, ways, near, touched)
                 _weigh_pairs(structure, v, reached, touched, ways, indptr, weights)
             last = v
-        begin_draw(state, key, first + i)
+        begin_draw(state, key, start + i)
         x = np.int64(touched[weighted(state, weights, 0, reached)])
         if structure == 15:
             good = _draw_pentagon(state, v, x, ways, near, indptr, indices, row)
@@ -53,9 +53,9 @@ def draw_cycles(structure, size, known, key, first, picks, indptr, indices, tabl
             for j in range(5):
                 nodes[i, j] = row[j] if j < size else -1
             if size == 5:  # with a constant, compiled without loops
-                codes[i] = induced_code(indptr, indices, table, row, 5, known)
+                codes[i] = induced_code(indptr, indices, table, row, 5, full_code)
             else:
-                codes[i] = induced_code(indptr, indices, table, row, 4, known)
+                codes[i] = induced_code(indptr, indices, table, row, 4, full_code)
         else:
             nodes[i] = -1
             codes[i] = -1
@@ -73,8 +73,8 @@ def _paths_above(v, lowest, indptr, indices, ways, near, touched):
         if u < lowest:
             continue
         near[u] = 1
-        for other in range(indptr[u + 1] - 1, indptr[u] - 1, -1):
-            x = indices[other]
+        for other_slot in range(indptr[u + 1] - 1, indptr[u] - 1, -1):
+            x = indices[other_slot]
             if x <= v:
                 break
             if ways[x] == 0:
@@ -112,21 +112,21 @@ def _weigh_pairs(structure, v, reached, touched, common, indptr, weights):
 def _draw_on_pair(structure, state, v, x, common, near, indptr, indices, row):
     """Two or three common neighbours of v and x, and for a banner a tail at either of them."""
     w = np.int64(common[x])
-    first = below(state, w)
-    second = first
-    while second == first:
+    chosen = below(state, w)
+    second = chosen
+    while second == chosen:
         second = below(state, w)
     third = np.int64(-1)
     if structure == 20:
-        third = first
-        while third in (first, second):
+        third = chosen
+        while third in (chosen, second):
             third = below(state, w)
     a = b = c = np.int64(-1)
     at = 0
     for slot in range(indptr[x], indptr[x + 1]):
         u = np.int64(indices[slot])
         if near[u]:
-            if at == first:
+            if at == chosen:
                 a = u
             elif at == second:
                 b = u
@@ -191,7 +191,7 @@ def _opposite_end(state, x, ways, indptr, indices):
 
 @helper
 def _step_back(state, x, paths, near, indptr, indices):
-    """One of the `paths` vertices between x and the root."""
+    """Draw one of the `paths` vertices between x and the root."""
     goal = below(state, paths)
     slot = indptr[x] - 1
     while goal >= 0:

@@ -103,25 +103,25 @@ def _follow(begin, end, side, rows, marks, extension, tables, prefix, counts, af
     indptr, indices, cursor = rows
     four, larger = tables[1], tables[5]
     due = goal[0]
-    wanted = np.int64(0)
+    shapes_due = np.int64(0)
     for shape in range(30):
-        wanted |= np.int64(due[shape] < after[shape]) << shape
-    rest = np.zeros(8, np.int64)  # vertices of E after x by pattern
+        shapes_due |= np.int64(due[shape] < after[shape]) << shape
+    beyond = np.zeros(8, np.int64)  # vertices of E after x by pattern
     for i in range(begin, end):
-        rest[marks[extension[i]]] += 1
+        beyond[marks[extension[i]]] += 1
     beside, sums = np.zeros(8, np.int64), np.zeros(30, np.int64)
     for i in range(begin, end):
         x = extension[i]
         prefix[3] = x
         p = np.int64(marks[x])
         marks[x] |= PASSED
-        rest[p] -= 1
+        beyond[p] -= 1
         code = 1 | (side << 1) | (p << 3)
         shape = four[side, p]
         if due[shape] == counts[shape]:
             _emit(shape, 4, code, prefix, goal)
         counts[shape] += 1
-        if wanted & larger[side, p] == 0:
+        if shapes_due & larger[side, p] == 0:
             continue
         for q in range(8):
             beside[q] = 0
@@ -129,19 +129,19 @@ def _follow(begin, end, side, rows, marks, extension, tables, prefix, counts, af
             mark = marks[indices[slot]]
             if mark < IN_SET:
                 beside[mark] += 1
-        if _comes_due(wanted & larger[side, p], side, p, beside, rest, tables, counts, due, sums):
+        if _comes_due(shapes_due & larger[side, p], side, p, beside, beyond, tables, counts, due, sums):
             _list_fifths(i + 1, end, x, code, side, p, rows, marks, extension, tables, prefix, counts, goal)
     for i in range(begin, end):
         marks[extension[i]] &= ~np.uint8(PASSED)
 
 
 @helper
-def _comes_due(wanted, side, p, beside, rest, tables, counts, due, sums):
+def _comes_due(shapes_due, side, p, beside, beyond, tables, counts, due, sums):
     """Whether a wanted rank falls among the fifth vertices of a 4-prefix; if none does, they are counted."""
     _, _, fresh, apart, joined, _ = tables
     hit = False
     for shape in range(30):
-        if (wanted >> shape) & 1:
+        if (shapes_due >> shape) & 1:
             sums[shape] = counts[shape]
             if fresh[side, p] == shape:
                 sums[shape] += beside[0]
@@ -149,11 +149,11 @@ def _comes_due(wanted, side, p, beside, rest, tables, counts, due, sums):
                 if joined[side, p, q] == shape:
                     sums[shape] += beside[q]
                 if apart[side, p, q] == shape:
-                    sums[shape] += rest[q] - beside[q]
+                    sums[shape] += beyond[q] - beside[q]
             hit |= due[shape] < sums[shape]
     if not hit:
         for shape in range(30):
-            if (wanted >> shape) & 1:
+            if (shapes_due >> shape) & 1:
                 counts[shape] = sums[shape]
     return hit
 

@@ -29,13 +29,13 @@ BLOCK = 64  # draws between two looks at the table of adjacency: few enough to s
 
 @kernel
 def draw_rows(
-    structure, size, drawn, known, key, first, picks, weights,
+    structure, size, drawn, full_code, key, start, picks, weights,
     indptr, indices, starts, corners, table, nodes, codes,
 ):  # fmt: skip
     """Draw copies of `structure` (1-7, 9-15, 17, 18, 20 or 22).
 
     Each of `picks`, int64, is root << 32 | i: draw number first + i of the stream goes to row i of nodes
-    int32 (m, 5) and codes int16 (m,); code -1: rejected. `size` and `known` are the nodes and the adjacency
+    int32 (m, 5) and codes int16 (m,); code -1: rejected. `size` and `full_code` are the nodes and the adjacency
     code of the structure, `drawn` the code of the edges that the draw guarantees;
     `weights` int64 (2m,) are the `running_weights` it takes, of TAILS for 13; empty for one that takes none.
     """
@@ -47,7 +47,7 @@ def draw_rows(
         for at in range(block, stop):
             v = picks[at] >> 32
             i = picks[at] & 0xFFFFFFFF
-            begin_draw(state, key, first + i)
+            begin_draw(state, key, start + i)
             good = _draw(structure, state, v, size, weights, indptr, indices, starts, corners, row)
             for j in range(5):
                 nodes[i, j] = row[j] if good and j < size else -1
@@ -56,9 +56,9 @@ def draw_rows(
             possible[at - block] = possible_code(table, nodes[picks[at] & 0xFFFFFFFF], size)
         for at in range(block, stop):
             i = picks[at] & 0xFFFFFFFF
-            if codes[i] >= 0 and possible[at - block] & known == known:
+            if codes[i] >= 0 and possible[at - block] & full_code == full_code:
                 codes[i] = exact_code(indptr, indices, nodes[i], size, drawn, possible[at - block])
-            if codes[i] & known != known or codes[i] < 0:
+            if codes[i] & full_code != full_code or codes[i] < 0:
                 nodes[i] = -1
                 codes[i] = -1
 
@@ -79,9 +79,9 @@ def _draw(structure, state, v, size, weights, indptr, indices, starts, corners, 
 
 
 @kernel
-def running_weights(kind, first, last, indptr, indices, starts, cumulative):
+def running_weights(kind, start, last, indptr, indices, starts, cumulative):
     """Running sums of the slots' weights in each of the rows first, …, last - 1, into `cumulative` int64 (2m,)."""
-    for v in range(first, last):
+    for v in range(start, last):
         total = np.int64(0)
         for slot in range(indptr[v], indptr[v + 1]):
             u = indices[slot]
@@ -98,13 +98,13 @@ def running_weights(kind, first, last, indptr, indices, starts, cumulative):
 
 
 @kernel
-def running_weights_before(kind, first, last, indptr, indices, cumulative):
+def running_weights_before(kind, start, last, indptr, indices, cumulative):
     """The same for BEFORE and BELOW; a cursor per vertex passes over the neighbours that come first."""
     n = indptr.shape[0] - 1
     passed = np.empty(n, np.int32)
     for u in range(n):
-        passed[u] = find_slot(indptr, indices, u, first) - indptr[u]
-    for v in range(first, last):
+        passed[u] = find_slot(indptr, indices, u, start) - indptr[u]
+    for v in range(start, last):
         total = np.int64(0)
         for slot in range(indptr[v], indptr[v + 1]):
             u = indices[slot]

@@ -33,7 +33,7 @@ def cleaned(
 
     `identifiers`: the ids the text was looked up by.
     """
-    known = {each.casefold() for each in identifiers if each}
+    identifiers_folded = {identifier.casefold() for identifier in identifiers if identifier}
     text = text[:_LIMIT]
     if not text.isprintable():
         counts["control_characters"] += any(unicodedata.category(letter) == "Cc" for letter in text)
@@ -41,10 +41,10 @@ def cleaned(
     if underscores and "_" in text:
         counts["underscores"] += 1
         text = text.replace("_", " ")
-    name = normalized("NFC", " ".join(_without_endings(text, known, suffixes, counts).split()))
+    name = normalized("NFC", " ".join(_without_endings(text, identifiers_folded, suffixes, counts).split()))
     if not name:
         return ""
-    if rules.ids == "drop" and is_identifier(name, known):
+    if rules.ids == "drop" and is_identifier(name, identifiers_folded):
         counts["identifiers"] += 1
         return ""
     if len(name) > rules.longest:
@@ -56,17 +56,21 @@ def cleaned(
     return name
 
 
-def is_identifier(name: str, known: set[str]) -> bool:
+def is_identifier(name: str, identifiers: set[str]) -> bool:
     """Whether a name is one of the ids, a CURIE (HP:0000118, MESH:D01), an IRI, or nothing but digits."""
-    if name.casefold() in known or name.isdigit() or name.startswith(("http://", "https://")):
+    if name.casefold() in identifiers or name.isdigit() or name.startswith(("http://", "https://")):
         return True
     prefix, colon, local = name.partition(":")
     if not colon or " " in name or not prefix.replace("_", "").replace(".", "").isalnum():
         return False
-    return name.casefold().endswith(tuple(known)) if known else any(letter.isdigit() for letter in local)
+    return (
+        name.casefold().endswith(tuple(identifiers))
+        if identifiers
+        else any(letter.isdigit() for letter in local)
+    )
 
 
-def _without_endings(text: str, known: set[str], suffixes: Iterable[str], counts: Counter[str]) -> str:
+def _without_endings(text: str, identifiers: set[str], suffixes: Iterable[str], counts: Counter[str]) -> str:
     text = text.strip()
     for suffix in suffixes:
         if text.endswith(suffix) and len(text) > len(suffix):
@@ -75,14 +79,19 @@ def _without_endings(text: str, known: set[str], suffixes: Iterable[str], counts
     opening = _BRACKETS.get(text[-1:])
     if opening:
         begin, bracket, inside = text[:-1].rpartition(opening)
-        if bracket and begin.strip() and _is_reference(inside.strip(), known):
+        if bracket and begin.strip() and _is_reference(inside.strip(), identifiers):
             counts["suffixes"] += 1
             return begin
     return text
 
 
-def _is_reference(inside: str, known: set[str]) -> bool:
-    if inside.casefold() in known or inside.casefold().startswith("source:"):
+def _is_reference(inside: str, identifiers: set[str]) -> bool:
+    if inside.casefold() in identifiers or inside.casefold().startswith("source:"):
         return True
     prefix, colon, local = inside.partition(":")
-    return bool(colon) and prefix.isalnum() and " " not in inside and any(each.isdigit() for each in local)
+    return (
+        bool(colon)
+        and prefix.isalnum()
+        and " " not in inside
+        and any(character.isdigit() for character in local)
+    )

@@ -56,11 +56,11 @@ def hydrated(graph: KnowledgeGraph, recipe_file: Path, tables: Path | None) -> K
     return hydrate(graph, recipe, folder=tables, cache=recipe.home / "hydration", web=False)[0]
 
 
-def _same(one: KnowledgeGraph, other: KnowledgeGraph) -> bool:
+def _same(graph_a: KnowledgeGraph, graph_b: KnowledgeGraph) -> bool:
     return (
-        one.names.tolist() == other.names.tolist()
-        and dict(one.node_properties) == dict(other.node_properties)
-        and dict(one.attributes) == dict(other.attributes)
+        graph_a.names.tolist() == graph_b.names.tolist()
+        and dict(graph_a.node_properties) == dict(graph_b.node_properties)
+        and dict(graph_a.attributes) == dict(graph_b.attributes)
     )
 
 
@@ -72,7 +72,7 @@ def render(document: dict[str, Any]) -> str:
         lines.append(f"{kind[:24]:<26}{row['nodes']:>9,} nodes {row['named']:>9,} named  {spaces}")
         odd = [(key.replace("_", " "), row.get(key, 0)) for key in _ODD]
         if any(count for _, count in odd):
-            lines.append(f"{'':<26}{', '.join(f'{count:,} {what}' for what, count in odd if count)}")
+            lines.append(f"{'':<26}{', '.join(f'{count:,} {noun}' for noun, count in odd if count)}")
     for space, row in document["spaces"].items():
         if row["table_is_missing"]:
             lines.append(f"space {space}: there is no table {row['table']}")

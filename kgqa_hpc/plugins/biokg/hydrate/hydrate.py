@@ -58,7 +58,7 @@ def hydrate(
         named = work.leave(kind) if entity is None else work.name_class(kind, entity, spaces)
         report.classes[kind] = named
     report.spaces = spaces.report()
-    report.unreachable = sum(each["unreachable"] for each in report.spaces.values())
+    report.unreachable = sum(space["unreachable"] for space in report.spaces.values())
     return work.result(), report
 
 
@@ -82,23 +82,23 @@ class _Work:
         for number, source in enumerate(entity.names):
             if source.space == GIVEN:
                 continue
-            found = {}
+            keys = {}
             for node in members:
                 text = self._cell(source, node, cells)
-                first = text if source.is_name else text.split(source.separator)[0].strip()
-                if first:
-                    found[node] = first if source.is_name else self._recipe.spaces[source.space].local(first)
-            self._ids[kind, number] = found
+                key = text if source.is_name else text.split(source.separator)[0].strip()
+                if key:
+                    keys[node] = key if source.is_name else self._recipe.spaces[source.space].local(key)
+            self._ids[kind, number] = keys
             if not source.is_name:
-                spaces.want(source.space, found.values())
+                spaces.want(source.space, keys.values())
 
     def _cells(self, entity: EntityClass, members: list[int]) -> dict[str, dict[str, str]]:
         columns = list(dict.fromkeys(source.column for source in entity.names if source.column))
         if entity.table is None or not columns:
             return {}
         path = (self._folder or self._recipe.home) / entity.table
-        wanted = {self._graph.node_ids[node] for node in members}
-        return {node: values for node, values in read_columns(path, columns) if node in wanted}
+        ids = {self._graph.node_ids[node] for node in members}
+        return {node: values for node, values in read_columns(path, columns) if node in ids}
 
     def _cell(self, source: Source, node: int, cells: dict[str, dict[str, str]]) -> str:
         key = str(self._graph.node_ids[node])
@@ -112,25 +112,25 @@ class _Work:
 
     def name_class(self, kind: str, entity: EntityClass, spaces: Spaces) -> dict[str, Any]:
         """Go through the order of a class; returns its coverage."""
-        left, counts, by_space = self._members(kind), Counter[str](), Counter[str]()
-        total = len(left)
+        unnamed, counts, by_space = self._members(kind), Counter[str](), Counter[str]()
+        total = len(unnamed)
         order = list(enumerate(entity.names))
         if not any(source.space == GIVEN for source in entity.names):
             order.insert(0, (-1, Source(space=GIVEN)))
         for number, source in order:
-            left = self._take(kind, number, source, left, spaces, counts)
-            by_space[source.space] += total - len(left) - sum(by_space.values())
+            unnamed = self._take(kind, number, source, unnamed, spaces, counts)
+            by_space[source.space] += total - len(unnamed) - sum(by_space.values())
         return self._coverage(kind, by_space, counts)
 
     def _take(
-        self, kind: str, number: int, source: Source, left: list[int], spaces: Spaces, counts: Counter[str]
+        self, kind: str, number: int, source: Source, unnamed: list[int], spaces: Spaces, counts: Counter[str]
     ) -> list[int]:
         """Name what can be named by one source; returns the nodes that are left."""
         ids = self._ids.get((kind, number), {})
         if source.space != GIVEN and not source.is_name:
-            spaces.ask(source.space, [ids[node] for node in left if node in ids])
+            spaces.ask(source.space, [ids[node] for node in unnamed if node in ids])
         still = []
-        for node in left:
+        for node in unnamed:
             name, origin = self._name(source, node, ids.get(node, ""), spaces, counts)
             if not name:
                 still.append(node)
@@ -143,20 +143,20 @@ class _Work:
     def _name(
         self, source: Source, node: int, key: str, spaces: Spaces, counts: Counter[str]
     ) -> tuple[str, tuple[str, str, str, str]]:
-        rules, own = self._recipe.rules, str(self._graph.node_ids[node])
+        rules, node_id = self._recipe.rules, str(self._graph.node_ids[node])
         if source.space == GIVEN:
-            return cleaned(str(self._given[node]), [own], rules, counts), (GIVEN, "", "", "")
+            return cleaned(str(self._given[node]), [node_id], rules, counts), (GIVEN, "", "", "")
         if source.is_name:
-            name = cleaned(key, [own], rules, counts, underscores=source.underscores)
+            name = cleaned(key, [node_id], rules, counts, underscores=source.underscores)
             return name, (source.space, "", source.column or source.property or "", "")
-        found = spaces.name(source.space, key) if key else None
-        if found is None:
+        named = spaces.name(source.space, key) if key else None
+        if named is None:
             counts["no_identifier" if not key else "identifier_without_name"] += 1
             return "", ("", "", "", "")
-        text, table, date = found
+        text, table, date = named
         space = self._recipe.spaces[source.space]
         name = cleaned(
-            text, [own, key], rules, counts, underscores=space.underscores, suffixes=space.suffixes
+            text, [node_id, key], rules, counts, underscores=space.underscores, suffixes=space.suffixes
         )
         return name, (source.space, key, table, date)
 
@@ -192,26 +192,26 @@ class _Work:
         """The graph with its names and their origin."""
         replaced = [g if g and g != n else "" for g, n in zip(self._given, self._names, strict=True)]
         columns = {**dict(zip(_COLUMNS, self._origin, strict=True)), "given_name": replaced}
-        arrays = {name: _column(values) for name, values in columns.items() if any(values)}
-        others = {k: c for k, c in self._graph.node_properties.items() if k not in columns}
+        arrays = {
+            name: pa.array([value or None for value in values], pa.large_string())
+            for name, values in columns.items()
+            if any(values)
+        }
+        properties = {k: c for k, c in self._graph.node_properties.items() if k not in columns}
         attributes = {**self._graph.attributes, "hydration_recipe_sha256": self._recipe.sha256}
         return dataclasses.replace(
-            self._graph, names=self._names, node_properties={**others, **arrays}, attributes=attributes
+            self._graph, names=self._names, node_properties={**properties, **arrays}, attributes=attributes
         )
 
 
 def _given_names(graph: KnowledgeGraph) -> list[str]:
     """The names of the input, also of a graph that was hydrated before."""
     names = [str(name) for name in graph.names]
-    space, given = graph.node_properties.get("name_space"), graph.node_properties.get("given_name")
+    space, before_ = graph.node_properties.get("name_space"), graph.node_properties.get("given_name")
     if space is None:
         return names
-    before = [None] * len(names) if given is None else given.to_pylist()
+    before = [None] * len(names) if before_ is None else before_.to_pylist()
     return [
         old if old is not None else name if origin in (GIVEN, None) else ""
         for name, origin, old in zip(names, space.to_pylist(), before, strict=True)
     ]
-
-
-def _column(values: list[str]) -> pa.Array:
-    return pa.array([value or None for value in values], pa.large_string())

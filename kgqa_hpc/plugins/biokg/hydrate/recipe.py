@@ -60,7 +60,7 @@ class Space(Settings):
 
     @model_validator(mode="after")
     def _one(self) -> Space:
-        if sum(each is not None for each in (self.table, self.obo, self.resolver)) != 1:
+        if sum(source is not None for source in (self.table, self.obo, self.resolver)) != 1:
             raise ValueError("needs one of table, obo and resolver")
         return self
 
@@ -116,13 +116,13 @@ class Recipe(Settings):
 
     @model_validator(mode="after")
     def _known(self) -> Recipe:
-        known = [*self.spaces, GIVEN]
-        for name, each in self.classes.items():
-            for source in each.names:
-                if source.space not in known and not source.is_name:
-                    hint = did_you_mean(source.space, known)
+        spaces = [*self.spaces, GIVEN]
+        for name, entry in self.classes.items():
+            for source in entry.names:
+                if source.space not in spaces and not source.is_name:
+                    hint = did_you_mean(source.space, spaces)
                     raise ValueError(f"classes.{name}: space {source.space} is nowhere described{hint}")
-                if source.column and each.table is None:
+                if source.column and entry.table is None:
                     raise ValueError(f"classes.{name}: column {source.column} of which table?")
         return self
 
@@ -150,10 +150,10 @@ def load_recipe(path: Path) -> Recipe:
     try:
         return Recipe.model_validate({**content, "home": path.resolve().parent, "sha256": digest})
     except ValidationError as problem:
-        lines = [_line(path, one) for one in problems_of(problem)]
+        lines = [_line(path, entry) for entry in problems_of(problem)]
         raise ConfigError("\n".join(lines), "see docs/sources.md, Hydration") from None
 
 
-def _line(path: Path, one: Problem) -> str:
-    key, message = ".".join(map(str, one.key)), sentence(Recipe, one)
+def _line(path: Path, entry: Problem) -> str:
+    key, message = ".".join(map(str, entry.key)), sentence(Recipe, entry)
     return f"{path.name}: {key}: {message}" if key else f"{path.name}: {message}"

@@ -94,7 +94,11 @@ class Web:
         url = self._resolver.url.replace("{id}", urllib.parse.quote(key, safe=""))
         request = urllib.request.Request(url, headers={"Accept": "application/json", "User-Agent": AGENT})
         for attempt in range(self._resolver.attempts):
-            self._wait(attempt)
+            # Keep to the allowed pace, and wait longer after each failure
+            pause = max(0.0, self._next - time.monotonic()) + (2**attempt - 1) / self._resolver.per_second
+            if pause:
+                time.sleep(min(pause, 60.0))
+            self._next = time.monotonic() + 1 / self._resolver.per_second
             try:
                 with services.answer_within(request, self._resolver.timeout) as response:
                     body = response.read(_LONGEST_ANSWER + 1)
@@ -118,13 +122,6 @@ class Web:
         except (ValueError, KeyError, IndexError, TypeError):
             return "unreadable", None
         return ("", name) if isinstance(name, str) and name.strip() else ("not_found", None)
-
-    def _wait(self, attempt: int) -> None:
-        """Keep to the allowed pace, and wait longer after each failure."""
-        pause = max(0.0, self._next - time.monotonic()) + (2**attempt - 1) / self._resolver.per_second
-        if pause:
-            time.sleep(min(pause, 60.0))
-        self._next = time.monotonic() + 1 / self._resolver.per_second
 
 
 def _follow(answer: Any, keys: list[str | int]) -> Any:

@@ -36,18 +36,18 @@ class Found:
     missing: bool = False  # there is no such file
 
     def add(self, key: str, name: str) -> None:
-        first = self.names.setdefault(key, name)
-        if first != name and (name not in self.conflicts.setdefault(key, [first])):
+        registered = self.names.setdefault(key, name)
+        if registered != name and (name not in self.conflicts.setdefault(key, [registered])):
             self.conflicts[key].append(name)
 
 
-def read_names(space: Space, path: Path, wanted: set[str]) -> Found:
+def read_names(space: Space, path: Path, keys: set[str]) -> Found:
     """The names of the wanted ids. Raises GraphFormatError with file and line; no file is no error."""
-    found = Found(path.name, missing=not path.exists())
-    for key, name in () if found.missing else _rows(space, path):
-        if name.strip() and (key := space.local(key)) in wanted:
-            found.add(key, name)
-    return found
+    names = Found(path.name, missing=not path.exists())
+    for key, name in () if names.missing else _rows(space, path):
+        if name.strip() and (key := space.local(key)) in keys:
+            names.add(key, name)
+    return names
 
 
 def _rows(space: Space, path: Path) -> Iterator[tuple[str, str]]:
@@ -128,34 +128,31 @@ class Spaces:
             if answer is None or not answer.get("name"):
                 return None
             return str(answer["name"]), described.resolver.url, str(answer.get("date", ""))
-        found = self._table(space, described)
-        name = found.names.get(key)
-        return None if name is None else (name, found.file, described.date)
+        if space not in self._tables:
+            path = self._recipe.path(str(described.table or described.obo))
+            self._tables[space] = read_names(described, path, self._wanted[space])
+        table = self._tables[space]
+        name = table.names.get(key)
+        return None if name is None else (name, table.file, described.date)
 
     def report(self) -> dict[str, dict[str, Any]]:
         """By space: licence, how many ids were wanted and have a name, conflicts, what went wrong."""
         report = {}
         for name, space in self._recipe.spaces.items():
-            found = self._tables.get(name, Found(""))
+            table = self._tables.get(name, Found(""))
             counts = self._counts[name]
             report[name] = {
                 "licence": space.licence,
-                "table": found.file or (space.resolver.url if space.resolver else space.table or space.obo),
+                "table": table.file or (space.resolver.url if space.resolver else space.table or space.obo),
                 "date": space.date,
-                "table_is_missing": found.missing,
+                "table_is_missing": table.missing,
                 "wanted": len(self._wanted[name]),
-                "conflicts": len(found.conflicts),
-                "examples_of_conflicts": dict(list(found.conflicts.items())[:_EXAMPLES]),
+                "conflicts": len(table.conflicts),
+                "examples_of_conflicts": dict(list(table.conflicts.items())[:_EXAMPLES]),
                 "unreachable": counts["unreachable"],
                 **{key: counts[key] for key in _TROUBLES if counts[key]},
             }
         return report
-
-    def _table(self, name: str, space: Space) -> Found:
-        if name not in self._tables:
-            path = self._recipe.path(str(space.table or space.obo))
-            self._tables[name] = read_names(space, path, self._wanted[name])
-        return self._tables[name]
 
     def _answers_of(self, space: str) -> Answers:
         if space not in self._answers:

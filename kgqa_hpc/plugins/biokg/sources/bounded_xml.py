@@ -49,13 +49,13 @@ class BoundedXml(io.RawIOBase):
             if _SHORT.match(declared):
                 continue
             if len(declared) == LONGEST_ENTITY or b">" in declared:
-                what = f"an entity that holds others, or has more than {LONGEST_ENTITY} bytes"
-                raise self._refused(what)
+                reason = f"an entity that holds others, or has more than {LONGEST_ENTITY} bytes"
+                raise self._refused(reason)
             self._tail = declared  # it goes on in the next piece
         end = piece.rfind(b">")
         self._run = self._run + len(piece) if end < 0 else len(piece) - end
         if self._run > LONGEST_TEXT:
             raise self._refused(f"a text or tag of more than {LONGEST_TEXT >> 20} MiB")
 
-    def _refused(self, what: str) -> GraphFormatError:
-        return GraphFormatError(f"{self._file}: {what}", "expand or shorten it with a tool you trust")
+    def _refused(self, reason: str) -> GraphFormatError:
+        return GraphFormatError(f"{self._file}: {reason}", "expand or shorten it with a tool you trust")

@@ -64,21 +64,33 @@ class Hetionet:
         else:
             files = [*listed(settings.nodes), *listed(settings.edges)]
             long = {} if settings.metaedges is None else _long_names(Path(settings.metaedges))
-            _read_tables(listed(settings.nodes), listed(settings.edges), long, assembly)
+            nodes = listed(settings.nodes)
+            edges = listed(settings.edges)
+            for path in nodes:
+                for rows in read_table(path, TSV, ("id", "name", "kind")):
+                    assembly.nodes(rows.file, rows["id"], rows["name"], rows["kind"], rows.line_of)
+            for path in edges:
+                for rows in read_table(path, TSV, ("source", "metaedge", "target")):
+                    kinds = rows["metaedge"]
+                    if long:
+                        kinds = pa.array(
+                            [long.get(kind, kind) for kind in kinds.to_pylist()], pa.large_string()
+                        )
+                    assembly.edges(rows.file, rows["source"], rows["target"], kinds, rows.line_of)
         names = ", ".join(file.name for file in files)
         return assembly.finish({"source": self.name, "files": names, "licence": self.licence})
 
 
-def _read_json(path: Path, assembly: Assembly, wanted: list[str]) -> None:
+def _read_json(path: Path, assembly: Assembly, properties: list[str]) -> None:
     rows = Buffer(assembly, path.name)
     for member, line, item in json_members(path, ("nodes", "edges")):
         try:
-            kept = members({"direction": item.get("direction")} | (item.get("data") or {}), wanted)
+            selected = members({"direction": item.get("direction")} | (item.get("data") or {}), properties)
             if member == "nodes":
                 identifier = _id(item["kind"], item["identifier"])
-                rows.node(line, identifier, str(item["name"] or ""), item["kind"], kept)
+                rows.node(line, identifier, str(item["name"] or ""), item["kind"], selected)
             else:
-                rows.edge(line, _id(*item["source_id"]), _id(*item["target_id"]), item["kind"], kept)
+                rows.edge(line, _id(*item["source_id"]), _id(*item["target_id"]), item["kind"], selected)
         except (KeyError, TypeError) as problem:
             raise GraphFormatError(
                 f"{path.name} line {line:,}: not a {member[:-1]} of a hetnet: {problem}", "export it again"
@@ -90,22 +102,10 @@ def _id(kind: Any, identifier: Any) -> str:
     return f"{kind}::{identifier}"
 
 
-def _read_tables(nodes: list[Path], edges: list[Path], long: dict[str, str], assembly: Assembly) -> None:
-    for path in nodes:
-        for rows in read_table(path, TSV, ("id", "name", "kind")):
-            assembly.nodes(rows.file, rows["id"], rows["name"], rows["kind"], rows.line_of)
-    for path in edges:
-        for rows in read_table(path, TSV, ("source", "metaedge", "target")):
-            kinds = rows["metaedge"]
-            if long:
-                kinds = pa.array([long.get(kind, kind) for kind in kinds.to_pylist()], pa.large_string())
-            assembly.edges(rows.file, rows["source"], rows["target"], kinds, rows.line_of)
-
-
 def _long_names(path: Path) -> dict[str, str]:
-    found: dict[str, str] = {}
+    names: dict[str, str] = {}
     for rows in read_table(path, TSV, ("metaedge", "abbreviation")):
         for short, name in zip(rows["abbreviation"].to_pylist(), rows["metaedge"].to_pylist(), strict=True):
             parts = re.split(" [-<>] ", name)  # Compound - treats - Disease, Gene > regulates > Gene
-            found[short] = parts[1] if len(parts) == 3 else name
-    return found
+            names[short] = parts[1] if len(parts) == 3 else name
+    return names

@@ -56,8 +56,8 @@ class Kgw:
 def add_nodes(assembly: Assembly, path: Path, names: list[str]) -> None:
     """Take in a table of nodes."""
     for rows in read_table(path, CSV, ("id", "type", "properties")):
-        found = json_names(rows, rows["properties"], names)
-        assembly.nodes(rows.file, rows["id"], found, rows["type"], rows.line_of)
+        names_read = json_names(rows, rows["properties"], names)
+        assembly.nodes(rows.file, rows["id"], names_read, rows["type"], rows.line_of)
 
 
 def add_edges(assembly: Assembly, path: Path) -> None:
@@ -68,13 +68,13 @@ def add_edges(assembly: Assembly, path: Path) -> None:
 
 def json_names(rows: Rows, cells: pa.Array, names: list[str]) -> pa.Array:
     """The first of some members of each cell's JSON object. Raises GraphFormatError with the line."""
-    found = []
+    result = []
     for row, text in enumerate(cells.to_pylist()):
         try:
-            found.append(first_of(bounded_json.loads(text or "{}"), names))
+            result.append(first_of(bounded_json.loads(text or "{}"), names))
         except (orjson.JSONDecodeError, AttributeError) as problem:
-            what = f"not JSON: {problem.msg}" if isinstance(problem, ValueError) else "no JSON object"
+            reason = f"not JSON: {problem.msg}" if isinstance(problem, ValueError) else "no JSON object"
             raise GraphFormatError(
-                f"{rows.file} line {rows.line_of(row):,}: properties are {what}", "export it again"
+                f"{rows.file} line {rows.line_of(row):,}: properties are {reason}", "export it again"
             ) from None
-    return pa.array(found, pa.large_string())
+    return pa.array(result, pa.large_string())

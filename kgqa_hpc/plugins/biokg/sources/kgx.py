@@ -85,16 +85,16 @@ class _Reader:
             self.assembly.nodes(rows.file, rows["id"], rows["name"], kinds, rows.line_of, rows.properties)
 
     def table_edges(self, path: Path) -> None:
-        wanted = ("subject", "predicate", "object")
+        columns = ("subject", "predicate", "object")
         for rows in read_table(
-            path, _dialect(path), wanted, optional=("negated",), properties=self._settings.properties
+            path, _dialect(path), columns, optional=("negated",), properties=self._settings.properties
         ):
             if self._settings.negated == "drop":
                 false = pc.equal(pc.utf8_lower(rows["negated"]), "true")
                 if count := pc.sum(false).as_py():
                     self.negated += count
                     rows = rows.where(pc.invert(false))
-            source, kind, target = (rows[name] for name in wanted)
+            source, kind, target = (rows[name] for name in columns)
             self.assembly.edges(rows.file, source, target, kind, rows.line_of, rows.properties)
 
     def json_nodes(self, path: Path) -> None:
@@ -103,8 +103,8 @@ class _Reader:
             kinds = item.get("category") or [NAMED_THING]
             kinds = [str(kind) for kind in (kinds if isinstance(kinds, list) else [kinds])]
             kind = {"all": "|".join(kinds), "first": kinds[0], "last": kinds[-1]}[self._settings.category]
-            kept = members(item, self._settings.properties)
-            buffer.node(line, _text(item, "id", path, line), str(item.get("name") or ""), kind, kept)
+            selected = members(item, self._settings.properties)
+            buffer.node(line, _text(item, "id", path, line), str(item.get("name") or ""), kind, selected)
         buffer.flush()
 
     def json_edges(self, path: Path) -> None:

@@ -60,5 +60,5 @@ class NanoGraphRag:
 
 def _merged(kinds: list[str]) -> tuple[tuple[str, ...], np.ndarray]:
     """Types that became the same are one: the distinct ones, and for each old code its new one."""
-    place = {kind: code for code, kind in enumerate(dict.fromkeys(kinds))}
-    return tuple(place), np.array([place[kind] for kind in kinds], np.int32)
+    code_of = {kind: code for code, kind in enumerate(dict.fromkeys(kinds))}
+    return tuple(code_of), np.array([code_of[kind] for kind in kinds], np.int32)

@@ -83,20 +83,20 @@ class Source:
 def open_tables(files: Sequence[Path], settings: Neo4jSettings) -> list[Source]:
     """The files of rows among `files`, each with its header, wherever that stands."""
     headers = [path for path in files if is_header_file(path)]
-    found = []
+    tables = []
     for path in files:
         if path in headers:
             continue
         line = first_line(path)
         if line.lstrip().startswith("{"):
-            found.append(Source(path, None))
+            tables.append(Source(path, None))
             continue
         header = header_for(path, headers)
         names = line if header is None else first_line(header)
         dialect = guess_dialect(path, names, settings.delimiter, settings.quote)
         layout = require_layout(header or path, names, layout_of(names, dialect))
-        found.append(Source(path, layout, header is None))
-    return found
+        tables.append(Source(path, layout, header is None))
+    return tables
 
 
 class Tables:
@@ -123,8 +123,8 @@ class Tables:
 
     def _wanted(self, layout: Layout) -> list[str]:
         names = [*self._settings.name, *self._settings.properties]
-        found = [*layout.roles.values(), *(layout.names[name] for name in names if name in layout.names)]
-        return list(dict.fromkeys(found))
+        columns = [*layout.roles.values(), *(layout.names[name] for name in names if name in layout.names)]
+        return list(dict.fromkeys(columns))
 
     def _add_nodes(self, source: Source, layout: Layout, rows: Rows) -> None:
         if "LABEL" in layout.roles:
@@ -170,23 +170,23 @@ class Tables:
     def _properties(self, layout: Layout, rows: Rows) -> dict[str, pa.Array]:
         return {n: rows[layout.names[n]] for n in self._settings.properties if n in layout.names}
 
-    def _json(self, path: Path, wanted: str) -> None:
+    def _json(self, path: Path, member: str) -> None:
         """APOC's JSON Lines: nodes and relationships one after the other."""
         buffer = Buffer(self._assembly, path.name)
         for line, item in json_objects(path, GraphFormatError):
             try:
-                if item["type"] != wanted:
+                if item["type"] != member:
                     continue
                 properties = item.get("properties") or {}
-                kept = members(properties, self._settings.properties)
-                if wanted == "node":
+                selected = members(properties, self._settings.properties)
+                if member == "node":
                     labels = self._of_labels([str(label) for label in item.get("labels", [])])
-                    buffer.node(line, item["id"], first_of(properties, self._settings.name), labels, kept)
+                    buffer.node(line, item["id"], first_of(properties, self._settings.name), labels, selected)
                 else:
-                    buffer.edge(line, item["start"]["id"], item["end"]["id"], item["label"], kept)
+                    buffer.edge(line, item["start"]["id"], item["end"]["id"], item["label"], selected)
             except (AttributeError, KeyError, TypeError) as problem:
                 raise GraphFormatError(
-                    f"{path.name} line {line:,}: not a {wanted} as APOC writes it: {problem}",
+                    f"{path.name} line {line:,}: not a {member} as APOC writes it: {problem}",
                     "export it again",
                 ) from None
         buffer.flush()
@@ -196,13 +196,13 @@ class Tables:
         return ":".join(labels if which == "all" else labels[:1] if which == "first" else labels[-1:])
 
 
-def _rows(source: Source, wanted: Sequence[str], role: str) -> Iterator[Rows]:
+def _rows(source: Source, columns: Sequence[str], role: str) -> Iterator[Rows]:
     """The rows of a file; of a table that holds nodes and edges, those with a value in the role's column."""
     layout = source.layout
     assert layout is not None
     file = DelimitedFile.open(source.path, layout.dialect)
     mixed = layout.has_nodes and layout.has_edges
-    for rows in rows_of(file, layout.columns, wanted, header=source.own_header):
+    for rows in rows_of(file, layout.columns, columns, header=source.own_header):
         yield rows.where(pc.not_equal(rows[layout.roles[role]], "")) if mixed else rows
 
 
@@ -233,8 +233,8 @@ class Neo4j:
         """The graph of all files: first all files of nodes, then of relationships, each by its name."""
         tables = open_tables(_files(settings), settings)
         if not tables:
-            where = settings.path or listed(settings.nodes)[0].parent
-            raise InputError(f"{where}: has no file of a Neo4j export", "is it the right folder?")
+            location = settings.path or listed(settings.nodes)[0].parent
+            raise InputError(f"{location}: has no file of a Neo4j export", "is it the right folder?")
         assembly = Assembly(Policy.of(settings))
         reader = Tables(assembly, settings)
         for table in tables:

@@ -61,9 +61,9 @@ def layout_of(header: str, dialect: Dialect) -> Layout | None:
     fields = [field.strip() for field in fields]
     if any(_ROLE.fullmatch(field) for field in fields) and not set(fields) & {"ID", "START_ID"}:
         return _admin(fields, dialect)
-    for known in (_APOC, _QUERY_EDGES, _QUERY_NODES):
-        if known.keys() <= set(fields):
-            return _by_name(fields, known, dialect)
+    for columns_of in (_APOC, _QUERY_EDGES, _QUERY_NODES):
+        if columns_of.keys() <= set(fields):
+            return _by_name(fields, columns_of, dialect)
     if set(fields) & {"ID"} or {"START_ID", "END_ID"} <= set(fields):
         # CKG's tables escape by a backslash.
         escaping = Dialect(dialect.separator, dialect.quote or '"', escape="\\")
@@ -88,9 +88,9 @@ def _admin(fields: Sequence[str], dialect: Dialect) -> Layout:
     return Layout(dialect, tuple(columns), roles, spaces, names, label)
 
 
-def _by_name(fields: Sequence[str], known: dict[str, str], dialect: Dialect) -> Layout:
-    roles = {role: field for field, role in known.items() if field in fields}
-    names = {field: field for field in fields if field not in known}
+def _by_name(fields: Sequence[str], roles_of: dict[str, str], dialect: Dialect) -> Layout:
+    roles = {role: field for field, role in roles_of.items() if field in fields}
+    names = {field: field for field in fields if field not in roles_of}
     return Layout(dialect, tuple(unique(fields)), roles, dict.fromkeys(roles, ""), names)
 
 

@@ -60,9 +60,9 @@ class Oregano:
         names = _names(folder)
 
         def declare(ids: pa.Array) -> tuple[pa.Array, pa.Array]:
-            found = pa.array([names.get(node, "") for node in ids.to_pylist()], pa.large_string())
+            names_of = pa.array([names.get(node, "") for node in ids.to_pylist()], pa.large_string())
             prefix = pc.utf8_lower(pc.replace_substring_regex(ids, r"(?s):.*$", ""))
-            return found, pc.if_else(
+            return names_of, pc.if_else(
                 pc.match_substring(ids, ":"), prefix, pa.scalar("code", pa.large_string())
             )
 
@@ -86,12 +86,12 @@ class Oregano:
 def _triples_file(folder: Path) -> Path:
     if not folder.is_dir():
         raise InputError(f"{folder}: is no folder", "graph.path is the folder with OREGANO_V2.1.tsv")
-    found = sorted(folder.glob("OREGANO*.tsv*"))
-    if len(found) != 1:
+    files = sorted(folder.glob("OREGANO*.tsv*"))
+    if len(files) != 1:
         raise InputError(
-            f"{folder}: has {len(found)} files named OREGANO*.tsv", "put the one with the triples there"
+            f"{folder}: has {len(files)} files named OREGANO*.tsv", "put the one with the triples there"
         )
-    return found[0]
+    return files[0]
 
 
 def _names(folder: Path) -> dict[str, str]:

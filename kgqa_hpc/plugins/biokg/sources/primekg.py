@@ -50,32 +50,31 @@ class PrimeKg:
     def read(self, settings: PrimeKgSettings) -> KnowledgeGraph:
         """The graph of kg.csv; nodes in the order in which its rows name them."""
         path, kind = Path(settings.path), settings.edge_type
-        assembly, known = Assembly(Policy.of(settings)), Interner()
-        wanted = [f"{side}_{column}" for column in _END for side in "xy"]
-        for rows in read_table(path, CSV, [*wanted, kind]):
-            _add_nodes(assembly, rows, _new(known, rows["x_index"], rows["y_index"]))
+        assembly, interner = Assembly(Policy.of(settings)), Interner()
+        columns = [f"{side}_{column}" for column in _END for side in "xy"]
+        for rows in read_table(path, CSV, [*columns, kind]):
+            # Where nodes stand that are not known yet, as 2 * row + (1 for the right end), in that
+            # order
+            before = len(interner)
+            codes = np.stack(interner.pairs(rows["x_index"], rows["y_index"]), axis=1).ravel()
+            fresh = np.flatnonzero(codes >= before)
+            _, first_rows = np.unique(codes[fresh], return_index=True)
+            _add_nodes(assembly, rows, fresh[np.sort(first_rows)])
             assembly.edges(rows.file, rows["x_index"], rows["y_index"], rows[kind], rows.line_of)
         graph = assembly.finish({"source": self.name, "files": path.name, "licence": self.licence})
         return graph if settings.mirrored == "keep" else graph.with_edges(_first_of_mirrored(graph))
 
 
-def _new(known: Interner, left: pa.Array, right: pa.Array) -> npt.NDArray[np.int64]:
-    """Where nodes stand that are not known yet, as 2 * row + (1 for the right end), in that order."""
-    before = len(known)
-    codes = np.stack(known.pairs(left, right), axis=1).ravel()
-    fresh = np.flatnonzero(codes >= before)
-    _, first = np.unique(codes[fresh], return_index=True)
-    return fresh[np.sort(first)]
-
-
-def _add_nodes(assembly: Assembly, rows: Rows, places: npt.NDArray[np.int64]) -> None:
-    where = pa.array(places // 2 + (places % 2) * len(rows))
-    columns = {name: pa.concat_arrays([rows[f"x_{name}"], rows[f"y_{name}"]]).take(where) for name in _END}
+def _add_nodes(assembly: Assembly, rows: Rows, positions: npt.NDArray[np.int64]) -> None:
+    rows_taken = pa.array(positions // 2 + (positions % 2) * len(rows))
+    columns = {
+        name: pa.concat_arrays([rows[f"x_{name}"], rows[f"y_{name}"]]).take(rows_taken) for name in _END
+    }
     lines = rows.line_of
     properties = {"source_id": columns["id"], "source": columns["source"]}
     assembly.nodes(
         rows.file, columns["index"], columns["name"], columns["type"],
-        lambda row: lines(int(places[row]) // 2), properties,
+        lambda row: lines(int(positions[row]) // 2), properties,
     )  # fmt: skip
 
 

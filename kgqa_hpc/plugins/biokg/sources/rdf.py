@@ -65,8 +65,8 @@ class Rdf:
     def read(self, settings: RdfSettings) -> KnowledgeGraph:
         """The graph of the file; nodes and edges in the order in which it names them."""
         path = Path(settings.path)
-        plain, wanted = settings.reading == "plain", frozenset(settings.properties)
-        statements = Statements(settings.language, plain=plain, properties=wanted)
+        plain, properties = settings.reading == "plain", frozenset(settings.properties)
+        statements = Statements(settings.language, plain=plain, properties=properties)
         parser = _parser(path)
         prefixes: dict[str, str] = {}
         for subject, predicate, value in _triples(path, parser, prefixes):
@@ -89,10 +89,12 @@ class Rdf:
 def _parser(path: Path) -> Any:
     import pyoxigraph
 
-    ending = next((each for each in reversed(path.suffixes) if each not in _PACKED), "")
+    ending = next((suffix for suffix in reversed(path.suffixes) if suffix not in _PACKED), "")
     if ending not in _FORMATS:
-        known = " ".join(_FORMATS)
-        raise GraphFormatError(f"{path.name}: no RDF format ends in {ending!r}", f"name it by one of {known}")
+        endings = " ".join(_FORMATS)
+        raise GraphFormatError(
+            f"{path.name}: no RDF format ends in {ending!r}", f"name it by one of {endings}"
+        )
     return getattr(pyoxigraph.RdfFormat, _FORMATS[ending])
 
 
@@ -129,9 +131,9 @@ def _shortener(prefixes: dict[str, str]) -> Any:
             converter.add_prefix(prefix, base, merge=True)
 
     def shorten(iri: str) -> str:
-        rest = iri.removeprefix("http://purl.obolibrary.org/obo/")
-        space, underscore, number = rest.partition("_")
-        if rest != iri and underscore and space.isalpha() and number:
+        local_part = iri.removeprefix("http://purl.obolibrary.org/obo/")
+        space, underscore, number = local_part.partition("_")
+        if local_part != iri and underscore and space.isalpha() and number:
             return f"{space}:{number}"  # the rule of all OBO ontologies
         return converter.compress(iri) or iri
 

@@ -70,22 +70,19 @@ class Statements:
             return
         self._met.setdefault(node)
         if predicate in _LABELS and (predicate == _LABELS[0] or not self._plain):
-            wanted = (
+            is_wanted = (
                 (self._language, None).index(value.language)
                 if value.language in (self._language, None)
                 else 2
             )
-            label = wanted, value.value
+            label = is_wanted, value.value
             self._labels[node] = min(label, self._labels.get(node, label))
         elif predicate == f"{OWL}deprecated" and value.value in ("true", "1"):
             self._deprecated.add(node)
         if self._wanted and (names := {predicate, last_part(predicate)} & self._wanted):
-            self._keep(node, min(names), value)
-
-    def _keep(self, node: str, name: str, value: Any) -> None:
-        values = self.properties.setdefault(node, {}).setdefault(name, [])
-        if value.language in (self._language, None) and value.value not in values:
-            values.append(value.value)
+            values = self.properties.setdefault(node, {}).setdefault(min(names), [])
+            if value.language in (self._language, None) and value.value not in values:
+                values.append(value.value)
 
     def _id(self, term: Any) -> str:
         if type(term).__name__ != "BlankNode":
@@ -121,32 +118,32 @@ class Statements:
             for source, _, target in self._complete():
                 self._met.setdefault(source)
                 self._met.setdefault(target)
-        found = []
+        result = []
         for node in self._met:
             if not self._plain and (reason := self._left_out(node, keep_deprecated=keep_deprecated)):
                 counts[f"dropped_{reason}"] += 1
                 continue
             kinds = self._categories.get(node) or sorted(self._types.get(node, [UNKNOWN]))
-            found.append((node, self._labels.get(node, (0, ""))[1], " ".join(kinds)))
-        return found
+            result.append((node, self._labels.get(node, (0, ""))[1], " ".join(kinds)))
+        return result
 
     def edges(
         self, nodes: Collection[tuple[str, str, str]], counts: Counter[str]
     ) -> Iterator[tuple[str, str, str]]:
         """Source, target and type of each edge between nodes that are kept."""
-        kept = {node for node, _, _ in nodes}
+        node_ids = {node for node, _, _ in nodes}
         if self._repeated:
             counts["dropped_repeated_triples"] += self._repeated
         for source, target, kind in self._edges:
             restriction = None if self._plain else self._restrictions.get(target)
             if restriction and all(restriction):
                 kind, target = restriction
-            if source in kept and target in kept and (self._plain or not kind.startswith(_NO_EDGES)):
+            if source in node_ids and target in node_ids and (self._plain or not kind.startswith(_NO_EDGES)):
                 yield source, target, kind
             else:
                 counts["dropped_edges_of_no_entities"] += 1
         if not self._plain:
-            yield from ((s, t, k) for s, k, t in self._complete() if s in kept and t in kept)
+            yield from ((s, t, k) for s, k, t in self._complete() if s in node_ids and t in node_ids)
 
     def _complete(self) -> Iterator[tuple[str, str, str]]:
         """Source, type and target of the associations that have all three."""

@@ -1,0 +1,84 @@
+"""Models that think before they answer: the marks around a thought, and how their makers advise to sample.
+
+Greedy decoding has thinking models repeat themselves, so a prompt's temperature of 0 is replaced by the family's.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+from kgqa_hpc.engines.engine import Generation
+
+THINKING_TOKENS = (
+    8192  # of a thought, where the configuration does not say; thoughts of Qwen3 take 1,000 to 10,000
+)
+
+
+class Thought(NamedTuple):
+    """The marks around a model's thinking, and what stands between it and the answer."""
+
+    begin: str
+    end: str
+    then: str
+
+    def split(self, text: str) -> tuple[str, str]:
+        """The thought and the answer; no thought where it does not end."""
+        thought, mark, answer = text.partition(self.end)
+        return (
+            (thought.removeprefix(self.begin).strip(), answer.removeprefix(self.then)) if mark else ("", text)
+        )
+
+    def after(self, prompt: str) -> Thought:
+        """The marks of an answer to `prompt`: templates of newer models end with the opening mark."""
+        return self._replace(begin="") if prompt.rstrip().endswith(self.begin) else self
+
+
+# The formats of the models' own chat templates: <think> of Qwen3, DeepSeek-R1 and many more; harmony of gpt-oss.
+THINK = Thought("<think>", "</think>", "\n\n")
+HARMONY = Thought(
+    "<|channel|>analysis<|message|>", "<|end|>", "<|start|>assistant<|channel|>final<|message|>"
+)
+THOUGHTS = {"qwen3": THINK, "gpt-oss": HARMONY}
+
+
+class Sampling(NamedTuple):
+    """What a model's maker advises."""
+
+    temperature: float
+    top_p: float
+    top_k: int | None = None
+
+    def values(self) -> dict[str, float]:
+        """Without the temperature, which is the prompt's to say."""
+        return {"top_p": self.top_p, **({"top_k": self.top_k} if self.top_k else {})}
+
+
+# Families by their names, thinking or not; from the model cards of Qwen3, gpt-oss, DeepSeek-R1.
+_FAMILIES: tuple[tuple[re.Pattern[str], dict[bool, Sampling]], ...] = (
+    (re.compile(r"qwen[-_]?3|qwq", re.I), {True: Sampling(0.6, 0.95, 20), False: Sampling(0.7, 0.8, 20)}),
+    (re.compile(r"gpt-oss", re.I), {True: Sampling(1.0, 1.0)}),
+    (re.compile(r"deepseek-r1", re.I), {True: Sampling(0.6, 0.95)}),
+)
+
+
+def sampling_of(model: str, thinks: bool | None, own: Generation | None) -> tuple[float, Mapping[str, Any]]:
+    """Temperature in place of a prompt's 0, and other parameters: the family's, and over them the configured ones.
+
+    A configuration that does not say whether the model thinks (`thinks` None) is left as it is.
+    """
+    family = next((advised for pattern, advised in _FAMILIES if pattern.search(model)), {})
+    advised = family.get(thinks) if thinks is not None else None
+    temperature = own.temperature if own and own.temperature is not None else None
+    if temperature is None:
+        temperature = advised.temperature if advised else 0.0
+    return temperature, {**(advised.values() if advised else {}), **(own.values() if own else {})}
+
+
+def recorded_sampling(model: str, thinks: bool | None, own: Generation | None) -> dict[str, Any]:
+    """What the family's advice adds to the configuration, for the provenance; empty where it adds nothing."""
+    temperature, values = sampling_of(model, thinks, own)
+    configured = own.values() if own else {}
+    added = {name: value for name, value in values.items() if name not in configured}
+    return {"temperature": temperature, **added} if added else {}

@@ -1,0 +1,176 @@
+"""Whole runs through real servers on this machine's processor: llama.cpp's and vLLM's. `make test-servers` calls it.
+
+Not of the test-suite (its name is no test_*.py): it takes minutes and, for vLLM, 3.5 GB (tools/test_servers.sh).
+"""
+
+from __future__ import annotations
+
+import http.client
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from kgqa_hpc.engines.engine import Request
+from kgqa_hpc.engines.mailbox import Mailbox
+from kgqa_hpc.engines.openai.engine import OpenAIEngine
+from kgqa_hpc.engines.openai.settings import OpenAISettings
+from tests.waiting import wait_for
+
+ROOT = Path(__file__).parents[3]
+PATIENCE_S = 1200.0
+VLLM = ROOT / os.environ.get("VENV_VLLM", ".venv-vllm")
+LLAMA = """
+import os, sys, threading
+os.environ.setdefault("OMP_WAIT_POLICY", "passive")
+import xllamacpp
+from kgqa_hpc.engines.cpu.engine import bundled_model
+parameters = xllamacpp.CommonParams()
+parameters.model.path = str(bundled_model())
+parameters.port, parameters.n_parallel, parameters.n_ctx, parameters.ui = int(sys.argv[1]), 2, 8192, False
+server = xllamacpp.Server(parameters)
+threading.Event().wait()
+"""
+TEXT = 'He said "yes",\nthen \\ and left: β, 漢.'
+SCHEMA = {
+    "type": "object",
+    "properties": {
+        "answer": {"enum": [TEXT]},
+        "more": {"type": "string", "maxLength": 40, "pattern": "^.*[.!]$"},
+    },
+    "required": ["answer", "more"],
+    "additionalProperties": False,
+}
+
+
+def llama(port: int) -> list[str]:
+    return [sys.executable, "-c", LLAMA, str(port)]
+
+
+def vllm(port: int) -> list[str]:
+    model = VLLM / "kgqa-model"
+    if not (VLLM / "kgqa.stamp").exists():
+        pytest.skip("VLLM IS NOT INSTALLED FOR THE CPU, NOT TESTED: tools/test_servers.sh installs it")
+    return [str(VLLM / "bin" / "vllm"), "serve", str(model), "--served-model-name", "smol", "--port", str(port),
+            "--dtype", "bfloat16", "--max-model-len", "4096", "--max-num-seqs", "8"]  # fmt: skip
+
+
+class Server:
+    """A server on a port that stays the same when it is killed and started again."""
+
+    def __init__(self, command: Callable[[int], list[str]], log: Path) -> None:
+        with socket.socket() as probe:
+            probe.bind(("127.0.0.1", 0))
+            self.port = probe.getsockname()[1]
+        self._command, self._log = command(self.port), log
+        self._process: subprocess.Popen[bytes] | None = None
+
+    @property
+    def url(self) -> str:
+        return f"http://127.0.0.1:{self.port}/v1"
+
+    def start(self) -> None:
+        settings = {"VLLM_CPU_KVCACHE_SPACE": "2", "VLLM_NO_USAGE_STATS": "1", "HF_HUB_OFFLINE": "1"}
+        if "-c" in self._command:
+            settings["PYTHONPATH"] = str(ROOT)
+        environment = {key: value for key, value in os.environ.items() if key != "PYTHONPATH"} | settings
+        with self._log.open("ab") as log:
+            self._process = subprocess.Popen(
+                self._command, env=environment, stdout=log, stderr=log, start_new_session=True
+            )
+        wait_for(self._healthy, f"the server; its log is {self._log}", PATIENCE_S)
+
+    def kill(self) -> None:
+        if self._process is not None:
+            with suppress(ProcessLookupError):
+                os.killpg(self._process.pid, signal.SIGKILL)
+            self._process.wait()
+
+    def _healthy(self) -> bool:
+        assert self._process is not None
+        assert self._process.poll() is None, self._log.read_text(errors="replace")[-3000:]
+        connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=5)
+        try:
+            connection.request("GET", "/health")
+            return connection.getresponse().status == 200
+        except OSError:
+            return False
+        finally:
+            connection.close()
+
+
+@pytest.fixture(scope="module", params=[(llama, "gbnf"), (vllm, "grammar")], ids=["llama.cpp", "vllm"])
+def server(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[tuple[Server, str]]:
+    command, mode = request.param
+    running = Server(command, tmp_path_factory.mktemp("server") / "server.log")
+    try:
+        running.start()
+        yield running, mode
+    finally:
+        running.kill()
+
+
+def test_quotes_newlines_and_other_alphabets_pass_and_the_form_is_kept(server: tuple[Server, str]) -> None:
+    engine = OpenAIEngine(OpenAISettings(model="smol", base_url=server[0].url, concurrency=4))
+    try:
+        engine.preflight([SCHEMA])
+        asked = [
+            Request(f"r{n}", ({"role": "user", "content": "Say something short."},), 200, 0.9, n, SCHEMA)
+            for n in range(24)
+        ]
+        answers = list(engine.generate(Mailbox.holding(asked)))
+    finally:
+        engine.close()
+    assert engine.info.structured == server[1]
+    assert engine.info.server
+    complete = [json.loads(answer.text) for answer in answers if answer.finish == "stop"]
+    assert len(answers) == 24
+    assert complete
+    assert all(value["answer"] == TEXT and value["more"][-1] in ".!" for value in complete)
+    assert {answer.finish for answer in answers} <= {"stop", "length"}
+
+
+def test_a_run_is_complete_though_its_server_was_killed_in_the_middle(
+    server: tuple[Server, str], tmp_path: Path
+) -> None:
+    running, mode = server
+    config: dict[str, Any] = yaml.safe_load((ROOT / "configs" / "demo.yaml").read_text())
+    config["anchors"] = {"kind": "graphlet", "per_shape": 1}
+    config["engine"] = {"kind": "openai", "model": "smol", "base_url": running.url, "concurrency": 4}
+    config["runtime"] = {"shard_size": 4, "commit_every": "1s"}
+    (tmp_path / "config.yaml").write_text(yaml.safe_dump(config))
+    run = tmp_path / "run"
+
+    def kill_in_the_middle() -> None:
+        wait_for(lambda: any((run / "results" / "main").glob("*.h5")), "the first shard", PATIENCE_S)
+        running.kill()
+        running.start()
+
+    killer = threading.Thread(target=kill_in_the_middle)
+    killer.start()
+    command = [sys.executable, "-m", "kgqa_hpc", "-q", "all", str(tmp_path / "config.yaml"), str(run)]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=2 * PATIENCE_S)
+    killer.join()
+    assert done.returncode == 0, done.stderr[-3000:]
+    status = json.loads((run / "status.json").read_text())
+    assert status["complete"]
+    assert status["items"]["ended"] == status["items"]["total"]
+    assert status["verdicts"]["failed"] == 0, "a server that was away for a while costs no item"
+    files = [run / "dataset" / f"{name}.jsonl" for name in ("accepted", "rejected")]
+    lines = [line for file in files for line in file.read_bytes().splitlines()]
+    assert lines
+    engines = [json.loads(line)["provenance"]["engine"]["generate"] for line in lines]
+    assert {engine["structured"] for engine in engines} == {mode}
+    assert all(engine["server"] for engine in engines)
