@@ -41,7 +41,7 @@ class Verbs(TyperGroup):
         return super().get_command(ctx, name) or (_registered(name) if name in COMMANDS else None)
 
     def format_commands(self, ctx: Any, formatter: Any) -> None:
-        commands = {name: super(Verbs, self).get_command(ctx, name) for name in MAIN.split()}
+        commands: dict[str, Any] = {name: super(Verbs, self).get_command(ctx, name) for name in MAIN.split()}
         with formatter.section("From a configuration to a dataset"):
             formatter.write_dl([(name, _first_sentence(verb.help)) for name, verb in commands.items()])
         plugins = {
