@@ -24,15 +24,14 @@ settings.load_profile("kgqa")
 
 
 ROOT = Path(__file__).parents[1]
-# The plugin behind an anchor kind or a shipped configuration, where a test has it as a parameter.
+# The plugins behind an anchor kind or a shipped configuration, where a test has it as a parameter.
 PLUGIN_OF = {
     **dict.fromkeys(["context", "puzzle"], "reasoning"),
     **dict.fromkeys(["script", "plan"], "gasl"),
-    **dict.fromkeys(
-        ["ground", "literature", "literature_clean", "rephrase_medqa", "rephrase_pubmedqa"], "literature"
-    ),
+    **dict.fromkeys(["ground", "literature", "rephrase_medqa", "rephrase_pubmedqa"], "literature"),
     **dict.fromkeys(["demo_medqa", "demo_pubmedqa", "abstract"], "literature"),
     **dict.fromkeys(["judge_predictions", "study"], "evaluation"),
+    "literature_clean": "literature evaluation",
 }
 
 
@@ -48,7 +47,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             for value in values
             if isinstance(value, str | Path)
         }
-        needed = {PLUGIN_OF[name] for name in names & PLUGIN_OF.keys()}
+        needed = {plugin for name in names & PLUGIN_OF.keys() for plugin in PLUGIN_OF[name].split()}
         needed.update(*(mark.args for mark in item.iter_markers("plugin")))
         if missing := needed - shipped_plugins().keys():
             item.add_marker(pytest.mark.skip(reason=f"needs the plugin {', '.join(sorted(missing))}"))

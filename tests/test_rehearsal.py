@@ -7,6 +7,7 @@ brings (a finished run, an index, a benchmark, documents) are stand-ins.
 from __future__ import annotations
 
 import json
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -77,7 +78,16 @@ def test_a_rehearsal_of_a_shipped_configuration_accepts_most_items(
         request.getfixturevalue("index")
     file = inputs / f"{name}.yaml"
     file.write_text(yaml.safe_dump(_rehearsal(name, config, inputs)), encoding="utf-8")
-    run = kgqa_hpc.Run.from_config(file, inputs / "runs" / name).work(threads=1)
+    run = kgqa_hpc.Run.from_config(file, inputs / "runs" / name)
+    folder = run.create()
+    imported = [inputs / place.name for place in (folder.kg, folder.graph_files)]
+    if config["graph"] == HPO and imported[0].exists():  # imported once
+        for graph_file in imported:
+            shutil.copy(graph_file, folder.path)
+    run.work(threads=1)
+    if config["graph"] == HPO:
+        for graph_file in imported:
+            shutil.copy(folder.path / graph_file.name, inputs)
     run.merge()
     accounting = run.dataset.accounting
     for count, of in ((accounting, "sampled"), (accounting.get("records") or {}, "records")):
