@@ -17,9 +17,8 @@ from pydantic import Field
 
 from kgqa_hpc.anchors.anchor import Anchor, AnchorKind, Drawn, Node, Relation, Source, Tools, graph_variables
 from kgqa_hpc.anchors.family import DIFFICULTY, answer_fields, askable, content_id, difficulty, place, wording
-from kgqa_hpc.anchors.incidence import Incidence
 from kgqa_hpc.anchors.queries import CYPHER, QUERY, chain_queries, property_cypher, property_sparql
-from kgqa_hpc.anchors.routes import Routes, code_of
+from kgqa_hpc.anchors.routes import Incidence, Routes, code_of
 from kgqa_hpc.columns import Column
 from kgqa_hpc.errors import EmptyGraphError
 from kgqa_hpc.kg.graph import Codes, Mask

@@ -1,12 +1,14 @@
-"""Ways through a graph: which steps a pattern allows, where the same way leads, and how near two nodes are.
+"""Steps through a graph: those that a pattern allows, the nodes they lead to, and the distance of two nodes.
 
-Paths are drawn on the reduced graph; where a way leads and how near two nodes are is looked up in the graph that
-answers are computed on. Nodes of these look-ups are positions in that graph.
+Paths are drawn on the reduced graph; end nodes and distances are looked up in the graph that answers are computed
+on, and nodes of these look-ups are positions in that graph. Look-ups use `Incidence`, one sorted table of the typed
+edges around each node: an edge is in it once per end, identical edges once, self-loops never.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -14,14 +16,78 @@ import numpy as np
 import numpy.typing as npt
 
 from kgqa_hpc.anchors.family import shared_names
-from kgqa_hpc.anchors.incidence import Incidence
 from kgqa_hpc.anchors.simple_paths import Layer, PathSpace
 from kgqa_hpc.errors import InputError
 from kgqa_hpc.kg.reduce import AnswerGraph
+from kgqa_hpc.kg.relations import first_of_runs
 from kgqa_hpc.registry import did_you_mean
 
 if TYPE_CHECKING:
     from kgqa_hpc.kg.graph import KnowledgeGraph
+
+Int64 = npt.NDArray[np.int64]
+
+
+class Arm(NamedTuple):
+    """An edge as seen from one of its ends: type code, whether it points away, and the node at the other end."""
+
+    relation: int
+    out: bool
+    neighbour: int
+
+
+@dataclass(frozen=True, eq=False)
+class Incidence:
+    """`starts`: int64 (n+1,); the arms of node v are rows starts[v]:starts[v+1] of the other arrays, sorted by
+    type, outgoing first, then by the other node.
+    """
+
+    starts: Int64
+    relation: npt.NDArray[np.int32]
+    out: npt.NDArray[np.bool_]
+    neighbour: npt.NDArray[np.int32]
+
+    @classmethod
+    def build(cls, graph: KnowledgeGraph) -> Incidence:
+        """Sort all edges once, as whole numbers. Raises ValueError beyond 2**63 of nodes squared times types."""
+        real = graph.edge_source != graph.edge_target
+        source, target, kind = graph.edge_source[real], graph.edge_target[real], graph.edge_type[real]
+        nodes, types = max(graph.num_nodes, 1), max(len(graph.edge_types), 1)
+        if nodes * nodes * types * 2 >= 2**63:
+            raise ValueError(f"{nodes:,} nodes with {types:,} edge types are too many for one table")
+        # An arm as one number: node, type, direction (outgoing first), other node.
+        away = (source.astype(np.int64) * types + kind) * 2 * nodes + target
+        back = ((target.astype(np.int64) * types + kind) * 2 + 1) * nodes + source
+        arms = np.concatenate([away, back])
+        arms.sort()
+        arms, ends = np.divmod(arms[first_of_runs(arms)], nodes)
+        arms, back = np.divmod(arms, 2)
+        node, relation = np.divmod(arms, types)
+        starts = np.searchsorted(node, np.arange(graph.num_nodes + 1))
+        return cls(starts.astype(np.int64), relation.astype(np.int32), back == 0, ends.astype(np.int32))
+
+    def around(self, node: int) -> npt.NDArray[np.int32]:
+        """The other ends of all arms of a node; a neighbour stands there once for each edge."""
+        return self.neighbour[int(self.starts[node]) : int(self.starts[node + 1])]
+
+    def arm(self, node: int, end: int, relation: int | None, forward: bool) -> Arm:
+        """The first arm from a node to another, of a type (None: any); `forward`: only outgoing ones."""
+        begin = int(self.starts[node])
+        rows = slice(begin, int(self.starts[node + 1]))
+        fits = self.neighbour[rows] == end
+        if relation is not None:
+            fits &= self.relation[rows] == relation
+        if forward:
+            fits &= self.out[rows]
+        row = begin + int(np.argmax(fits))
+        return Arm(int(self.relation[row]), bool(self.out[row]), end)
+
+    def step(self, node: int, relation: int, out: bool) -> npt.NDArray[np.int32]:
+        """The nodes one edge of this type and direction away, ascending."""
+        rows = slice(int(self.starts[node]), int(self.starts[node + 1]))
+        fits = (self.relation[rows] == relation) & (self.out[rows] == out)
+        return self.neighbour[rows][fits]
+
 
 LOOKS = 5_000  # nodes gone through for one answer set; beyond, the question has too many answers
 

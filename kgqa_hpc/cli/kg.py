@@ -56,8 +56,7 @@ def stats(
         document["reduced"] = look.stats(reduced.graph)
         document["reduction"] = reduced.counts()
     if figures is not None:
-        from kgqa_hpc.kg.figures import draw_figures
-        from kgqa_hpc.kg.profile import Profiles, profile
+        from kgqa_hpc.kg.profile import Profiles, draw_figures, profile
 
         after = None if reduced is None else profile(reduced.graph)
         draw_figures(figures, Profiles(profile(graph), after))

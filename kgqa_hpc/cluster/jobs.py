@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Protocol
 
-from kgqa_hpc.cluster.site import sbatch_options, site_profile
+from kgqa_hpc.cluster.slurm import sbatch_options, site_profile
 from kgqa_hpc.errors import InputError
 from kgqa_hpc.store.run_folder import RunFolder
 

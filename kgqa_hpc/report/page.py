@@ -1,27 +1,55 @@
-"""RUN/report/index.html: the report of a merged run on one page (drawing/web_page.py)."""
+"""RUN/report/index.html: the report of a merged run on one page (drawing/web_page.py).
+
+Functions of other packages (registry `sections`: dataset -> HTML) add sections to it.
+"""
 
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import orjson
 from markupsafe import Markup
 
 from kgqa_hpc import __version__
 from kgqa_hpc.dataset.accounting import OUTCOMES, Accounting, OutcomeCounts
+from kgqa_hpc.dataset.exports.source import open_source
 from kgqa_hpc.dataset.facts import Facts, gather_facts
 from kgqa_hpc.dataset.group_table import group_rows
 from kgqa_hpc.drawing.web_page import json_block, render_page
-from kgqa_hpc.errors import InputError
+from kgqa_hpc.errors import ExtensionError, InputError
 from kgqa_hpc.intervals import wilson
+from kgqa_hpc.registry import SECTIONS
 from kgqa_hpc.report.findings import read_findings
 from kgqa_hpc.report.graph_pictures import group_drawings
 from kgqa_hpc.report.pictures import pace, pictures
-from kgqa_hpc.report.sections import added_sections
 from kgqa_hpc.status.history import read_notes
 from kgqa_hpc.store.atomic import make_folder, write_file
 from kgqa_hpc.store.run_folder import RunFolder
+
+
+class Section(NamedTuple):
+    """One section of the page."""
+
+    name: str
+    title: str
+    html: Markup
+
+
+def added_sections(run: RunFolder) -> list[Section]:
+    """All that have something to say of the merged dataset. Raises ExtensionError with the entry for one that fails."""
+    added = []
+    for name in SECTIONS.names():
+        function = SECTIONS.get(name)
+        with SECTIONS.calling(name):
+            html = function(open_source(run))
+        if not isinstance(html, str):
+            raise ExtensionError(f"{SECTIONS.entry(name)} returned {html!r:.80}", "return HTML as a text")
+        title = (function.__doc__ or name).strip().split("\n")[0].removesuffix(".")
+        if html:
+            added.append(Section(name, title, Markup(html)))
+    return added
+
 
 Counts = dict[str, Any]
 GROUPS = 300  # rows of a table on the page

@@ -13,8 +13,7 @@ from kgqa_hpc.errors import InputError
 from kgqa_hpc.status.forecast import item_pace, read_bench
 from kgqa_hpc.trials import measure as module
 from kgqa_hpc.trials.bench import render
-from kgqa_hpc.trials.gpu import GpuWatch, card_of
-from kgqa_hpc.trials.measure import measure
+from kgqa_hpc.trials.measure import GpuWatch, card_of, measure
 
 QA = {
     "type": "object",

@@ -18,10 +18,10 @@ from kgqa_hpc.errors import GraphFormatError
 from kgqa_hpc.kg.assemble import Assembly, Policy
 from kgqa_hpc.kg.delimited import TSV
 from kgqa_hpc.kg.graph import KnowledgeGraph
-from kgqa_hpc.kg.jsonfile import json_members
 from kgqa_hpc.kg.rows import Buffer, members
 from kgqa_hpc.kg.settings import Files, SourceSettings, listed
 from kgqa_hpc.kg.tables import read_table
+from kgqa_hpc.plugins.biokg.sources.json_members import json_members
 
 
 class HetionetSettings(SourceSettings):

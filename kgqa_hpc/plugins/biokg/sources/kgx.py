@@ -20,10 +20,10 @@ from kgqa_hpc.errors import GraphFormatError
 from kgqa_hpc.kg.assemble import Assembly, Policy
 from kgqa_hpc.kg.delimited import CSV, RAGGED, Dialect
 from kgqa_hpc.kg.graph import KnowledgeGraph
-from kgqa_hpc.kg.jsonfile import json_members
 from kgqa_hpc.kg.rows import Buffer, members
 from kgqa_hpc.kg.settings import Files, SourceSettings, listed
 from kgqa_hpc.kg.tables import constant, read_table
+from kgqa_hpc.plugins.biokg.sources.json_members import json_members
 from kgqa_hpc.text.bounded_json import json_objects
 
 NAMED_THING = "biolink:NamedThing"

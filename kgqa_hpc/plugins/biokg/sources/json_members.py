@@ -1,6 +1,6 @@
-"""The items of the arrays in one large JSON object as a stream, each with its line.
+"""Stream the items of the arrays in one large JSON object, each with its line number.
 
-Only one item is in memory at a time, so that a document of millions of edges needs no more than a small one.
+Only one item is in memory at a time, so memory does not grow with the document.
 """
 
 from __future__ import annotations
