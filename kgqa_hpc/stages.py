@@ -175,8 +175,9 @@ STAGES = (
 
 
 def standing(folder: Path) -> dict[str, Any]:
-    """The status of a run (status/snapshot.py) with its jobs in Slurm's queue, and its "stages",
-    [{"name", "done"}] in their order, and "dataset_is_older" where it is. Raises InputError when there is no run.
+    """The status of a run (status/snapshot.py) with its jobs in Slurm's queue, its "stages",
+    [{"name", "done"}] in their order, "merged" {"accepted"} after a merge, and "dataset_is_older" where it
+    is. Raises InputError when there is no run.
     """
     from kgqa_hpc.cluster.slurm import queue_state
     from kgqa_hpc.status.snapshot import survey
@@ -188,6 +189,8 @@ def standing(folder: Path) -> dict[str, Any]:
     # make grows until they are done.
     made[:workers] = [any(made[place:workers]) for place in range(workers)]
     made[workers] = status["complete"]
+    if made[workers + 1] and (accepted := _accepted_at_merge(RunFolder.open(folder))) is not None:
+        status["merged"] = {"accepted": accepted}
     if older := _dataset_is_older(RunFolder.open(folder), status):
         made[workers + 1 :] = [False] * len(made[workers + 1 :])
     return {
@@ -195,6 +198,15 @@ def standing(folder: Path) -> dict[str, Any]:
         **({"dataset_is_older": True} if older else {}),
         "stages": [{"name": s.name, "done": done} for s, done in zip(STAGES, made, strict=True)],
     }
+
+
+def _accepted_at_merge(run: RunFolder) -> int | None:
+    """Accepted records of the dataset, after merge's filters; None where accounting.json does not say it."""
+    try:
+        counts = canonical.loads(read_if_there(run.dataset / "accounting.json") or b"")
+        return int(counts.get("records", counts)["accepted"])
+    except (ValueError, KeyError, TypeError, AttributeError):
+        return None
 
 
 def _dataset_is_older(run: RunFolder, status: dict[str, Any]) -> bool:

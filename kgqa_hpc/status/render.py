@@ -30,6 +30,8 @@ def render(now: Status) -> str:
     if workers["engine_deaths"]:
         parts.append(f"{workers['engine_deaths']:,} engine deaths")
     lines += [_shards(now), _items(now), _verdicts(now), f"workers   {' · '.join(parts)}"]
+    if "merged" in now:
+        lines.append(f"dataset   {now['merged']['accepted']:,} accepted after the filters of merge")
     lines += _servers(now)
     if now["queue"] is not None:
         lines.append(_queue(now["queue"]))
