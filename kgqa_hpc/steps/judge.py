@@ -18,6 +18,7 @@ from kgqa_hpc.settings import StepSettings
 from kgqa_hpc.steps.decision import first_false
 from kgqa_hpc.steps.item import Item
 from kgqa_hpc.steps.step import Done, Outcome, Reject, Retry, Step
+from kgqa_hpc.text.choices import choices_of, with_choices
 
 PAIR = ("question", "answer")
 
@@ -58,8 +59,12 @@ class Judge(Step):
 
 
 def pair_variables(item: Item) -> dict[str, Any]:
-    """The question and answer that a judge sees, each on one line."""
-    return {key: clean_text(item.output[key], TEXT_LENGTH) for key in PAIR}
+    """The question and answer that a judge sees, each on one line; the question with its options, where it has any."""
+    question = with_choices(item.output["question"], choices_of(item.output), " ")
+    return {
+        "question": clean_text(question, TEXT_LENGTH),
+        "answer": clean_text(item.output["answer"], TEXT_LENGTH),
+    }
 
 
 UNREADABLE = "unreadable"  # member of a result: labels of the scores that could not be read

@@ -87,7 +87,8 @@ def test_a_cut_off_answer_is_taken_only_if_the_prompt_allows_it(
     item: Item, stop: StopAnswer, monkeypatch: pytest.MonkeyPatch, allowed: bool, outcome: Done | Retry
 ) -> None:
     (step,) = build_chain(config(generate="demo"), "write")
-    monkeypatch.setattr(step, "_prompt", replace(step.prompt, allow_cut=allowed))
+    prompt = replace(step.prompt, allow_cut=allowed)
+    monkeypatch.setattr(step, "_turns", (replace(step._turns[0], prompt=prompt),))
     longest = step.prompt.schema["properties"]["answer"]["maxLength"]
     text = json.dumps({"question": "What is so long about this?", "answer": "x" * longest})
     assert step.take(item, stop(text), 0) == outcome

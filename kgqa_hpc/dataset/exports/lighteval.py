@@ -1,4 +1,4 @@
-"""A task for Hugging Face's lighteval: open answers, scored by ROUGE and exact match.
+"""A task for Hugging Face's lighteval: open answers, scored by ROUGE and exact match, or multiple choice.
 
     lighteval accelerate "model_name=…" "kgqa|0" --custom-tasks FOLDER/kgqa_task.py
 
@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from kgqa_hpc.dataset.exports.source import TRAIN, ExportSource, pair_line, write_lines
+from kgqa_hpc.dataset.exports.source import TRAIN, ExportSource, only_choices, pair_line, write_lines
 
 _TASK = '''"""Questions and answers of run {run}, for lighteval.
 
@@ -28,8 +28,8 @@ def pair(line, task_name=None):
     return Doc(
         task_name=task_name,
         query=f"Question: {{line['question']}}\\nAnswer:",
-        choices=[f" {{line['answer']}}"],
-        gold_index=0,
+        choices={choices},
+        gold_index={gold},
     )
 
 
@@ -45,11 +45,21 @@ TASKS_TABLE = [
         few_shots_select=None,
         generation_size=512,
         stop_sequence=["\\n\\n", "Question:"],
-        metrics=[Metrics.exact_match, Metrics.rougeL],
+        metrics=[{metrics}],
         version=1,
     )
 ]
 '''
+_OPEN = {
+    "choices": "[f\" {line['answer']}\"]",
+    "gold": "0",
+    "metrics": "Metrics.exact_match, Metrics.rougeL",
+}
+_CHOICES = {
+    "choices": '[f" {letter}" for letter in line["choices"]]',
+    "gold": 'line["gold"]',
+    "metrics": "Metrics.loglikelihood_acc",
+}
 _CARD = """---
 configs:
 - config_name: default
@@ -68,7 +78,8 @@ class LightEval:
         test = "test" if "test" in source.splits else source.splits[0]
         few = TRAIN if TRAIN in source.splits and test != TRAIN else None
         run = source.run.manifest().digest[:16]
-        text = _TASK.format(run=run, splits=list(source.splits), test=test, few=few)
+        form = _CHOICES if only_choices(source) else _OPEN
+        text = _TASK.format(run=run, splits=list(source.splits), test=test, few=few, **form)
         (folder / "kgqa_task.py").write_text(text, encoding="utf-8")
         files = "".join(f"  - split: {split}\n    path: {split}.jsonl\n" for split in source.splits)
         (folder / "README.md").write_text(_CARD.format(files=files), encoding="utf-8")

@@ -1,4 +1,4 @@
-"""A task for EleutherAI's lm-evaluation-harness: open answers, scored by exact match and BLEU.
+"""A task for EleutherAI's lm-evaluation-harness: open answers, scored by exact match and BLEU, or multiple choice.
 
     lm-eval --model … --tasks kgqa --include_path FOLDER
 
@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from kgqa_hpc.dataset.exports.source import TRAIN, ExportSource, pair_line, write_lines
+from kgqa_hpc.dataset.exports.source import TRAIN, ExportSource, only_choices, pair_line, write_lines
 
 TASK = "kgqa"
 _YAML = """# Questions and answers of run {run}, for lm-evaluation-harness.
@@ -18,9 +18,12 @@ _YAML = """# Questions and answers of run {run}, for lm-evaluation-harness.
 task: {task}
 custom_dataset: !function {task}_data.load
 test_split: {test}
-{few}output_type: generate_until
-doc_to_text: "Question: {{{{question}}}}\\nAnswer:"
-doc_to_target: "{{{{answer}}}}"
+{few}doc_to_text: "Question: {{{{question}}}}\\nAnswer:"
+{scoring}metadata:
+  version: 1.0
+"""
+_OPEN = """output_type: generate_until
+doc_to_target: "{{answer}}"
 generation_kwargs:
   until: ["\\n\\n", "Question:"]
   max_gen_toks: 512
@@ -34,8 +37,14 @@ metric_list:
   - metric: bleu
     aggregation: bleu
     higher_is_better: true
-metadata:
-  version: 1.0
+"""
+_CHOICES = """output_type: multiple_choice
+doc_to_choice: "{{choices}}"
+doc_to_target: gold
+metric_list:
+  - metric: acc
+    aggregation: mean
+    higher_is_better: true
 """
 _DATA = '''"""Loads the questions that lie beside this file."""
 
@@ -52,7 +61,10 @@ def load(**_):
 
 
 class LmEval:
-    """kgqa.yaml, kgqa_data.py and SPLIT.jsonl with question, answer and id; tested on `test` where there is one."""
+    """kgqa.yaml, kgqa_data.py and SPLIT.jsonl with question, answer and id; tested on `test` where there is one.
+
+    A dataset of multiple-choice questions becomes a task of type multiple_choice, answered by letter.
+    """
 
     name = "lm-eval"
 
@@ -60,6 +72,8 @@ class LmEval:
         write_lines(source, folder, pair_line)
         test = "test" if "test" in source.splits else source.splits[0]
         few = f"fewshot_split: {TRAIN}\n" if TRAIN in source.splits and test != TRAIN else ""
-        text = _YAML.format(run=source.run.manifest().digest[:16], task=TASK, test=test, few=few)
+        scoring = _CHOICES if only_choices(source) else _OPEN
+        run = source.run.manifest().digest[:16]
+        text = _YAML.format(run=run, task=TASK, test=test, few=few, scoring=scoring)
         (folder / f"{TASK}.yaml").write_text(text, encoding="utf-8")
         (folder / f"{TASK}_data.py").write_text(_DATA, encoding="utf-8")

@@ -18,6 +18,7 @@ from kgqa_hpc.store.atomic import disk_errors
 from kgqa_hpc.store.regular import open_regular
 from kgqa_hpc.store.replace_folder import replaced_folder, settle
 from kgqa_hpc.store.run_folder import RunFolder
+from kgqa_hpc.text.choices import choices_of, right_letter, with_choices
 
 TRAIN = "train"
 Line = dict[str, Any]
@@ -98,5 +99,23 @@ def write_lines(source: ExportSource, folder: Path, line: Callable[[dict[str, An
 
 
 def pair_line(record: dict[str, Any]) -> Line:
-    """The members of a record that evaluation harnesses read."""
-    return {name: record[name] for name in ("id", "question", "answer")}
+    """The members of a record that evaluation harnesses read; of one with options `choices` (letters) and `gold` too.
+
+    The question then holds the options; `gold` is the position of the right one, from 0.
+    """
+    line = {name: record[name] for name in ("id", "question", "answer")}
+    if not (choices := choices_of(record)):
+        return line
+    gold = list(choices).index(right_letter(record))
+    return {
+        **line,
+        "question": with_choices(line["question"], choices),
+        "choices": list(choices),
+        "gold": gold,
+    }
+
+
+def only_choices(source: ExportSource) -> bool:
+    """Whether every record is a multiple-choice question, and there is one."""
+    kinds = {bool(choices_of(record)) for record in source.records()}
+    return kinds == {True}

@@ -1,7 +1,7 @@
 """The pairs in three formats of fine-tuning programs: chat messages, Alpaca, ShareGPT.
 
-Records with a column `sequence` (literature runs with `map_protein`) carry it: a question about "the protein" has no
-answer without it.
+A multiple-choice question carries its options, and its answer the letter. Records with a column `sequence` (literature
+runs with `map_protein`) carry it: a question about "the protein" has no answer without it.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from kgqa_hpc.dataset.exports.source import ExportSource, write_lines
+from kgqa_hpc.text.choices import choices_of, right_letter, with_choices
 
 
 class Messages:
@@ -49,16 +50,21 @@ class ShareGpt:
 
 
 def asked(record: dict[str, Any]) -> str:
-    """The user's turn: the question, and before it the protein's sequence where the record has one."""
-    sequence = record.get("sequence")
-    return f"Protein sequence: {sequence}\n\n{record['question']}" if sequence else record["question"]
+    """The user's turn: the question with its options, and before it the protein's sequence where the record has one."""
+    question, sequence = with_choices(record["question"], choices_of(record)), record.get("sequence")
+    return f"Protein sequence: {sequence}\n\n{question}" if sequence else question
+
+
+def answered(record: dict[str, Any]) -> str:
+    """The assistant's turn: the answer, after its letter where the question has options."""
+    return f"{right_letter(record)}. {record['answer']}" if choices_of(record) else record["answer"]
 
 
 def _messages(record: dict[str, Any]) -> dict[str, Any]:
     return {
         "messages": [
             {"role": "user", "content": asked(record)},
-            {"role": "assistant", "content": record["answer"]},
+            {"role": "assistant", "content": answered(record)},
         ],
         "id": record["id"],
     }
@@ -66,9 +72,9 @@ def _messages(record: dict[str, Any]) -> dict[str, Any]:
 
 def _instruction(record: dict[str, Any]) -> dict[str, Any]:
     pair = {
-        "instruction": record["question"],
+        "instruction": with_choices(record["question"], choices_of(record)),
         "input": record.get("sequence") or "",
-        "output": record["answer"],
+        "output": answered(record),
     }
     return {**pair, "id": record["id"]}
 
@@ -76,6 +82,6 @@ def _instruction(record: dict[str, Any]) -> dict[str, Any]:
 def _conversation(record: dict[str, Any]) -> dict[str, Any]:
     turns = [
         {"from": "human", "value": asked(record)},
-        {"from": "gpt", "value": record["answer"]},
+        {"from": "gpt", "value": answered(record)},
     ]
     return {"id": record["id"], "conversations": turns}

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 from typer.testing import CliRunner
 
 from kgqa_hpc.cli import app
@@ -86,6 +87,45 @@ def test_a_table_has_every_column_and_no_cell_is_a_formula(tmp_path: Path) -> No
     assert set(rows[0]) == set(next(iter(records.values())))
     assert [row["question"][:5] for row in rows if "1+1" in row["question"]] == ["'=1+1"]
     assert json.loads(rows[0]["nodes"]) == records[rows[0]["id"]]["nodes"]
+
+
+def test_options_stand_in_the_question_and_the_letter_before_the_answer(tmp_path: Path) -> None:
+    run = merged(tmp_path)
+    path = run.folder.dataset / "accepted.jsonl"
+    records = lines(path)
+    for number, record in enumerate(records):
+        if number % 2:
+            record |= {"choices": {"A": "No.", "B": record["answer"]}, "answer_letter": "B"}
+        else:
+            record |= {"options": [record["answer"], "No.", "Never."], "correct_option": 0}
+    path.write_text("".join(json.dumps(record) + "\n" for record in records), encoding="utf-8")
+    seal(run.folder.dataset)
+    asked = {
+        record["id"]: f"{record['question']}\nA. No.\nB. {record['answer']}"
+        if "choices" in record
+        else f"{record['question']}\nA. {record['answer']}\nB. No.\nC. Never."
+        for record in records
+    }
+    said = {r["id"]: f"{'B' if 'choices' in r else 'A'}. {r['answer']}" for r in records}
+    for name in ("messages", "alpaca", "sharegpt", "lm-eval", "lighteval"):
+        export(run.folder, name, tmp_path / name)
+    written = {
+        name: {
+            one["id"]: one for part in ("train", "test") for one in lines(tmp_path / name / f"{part}.jsonl")
+        }
+        for name in ("messages", "alpaca", "sharegpt", "lm-eval", "lighteval")
+    }
+    for i, question in asked.items():
+        assert [turn["content"] for turn in written["messages"][i]["messages"]] == [question, said[i]]
+        assert (written["alpaca"][i]["instruction"], written["alpaca"][i]["output"]) == (question, said[i])
+        assert [turn["value"] for turn in written["sharegpt"][i]["conversations"]] == [question, said[i]]
+        for name in ("lm-eval", "lighteval"):
+            line = written[name][i]
+            assert (line["question"], line["choices"][line["gold"]]) == (question, said[i][0])
+    task = yaml.safe_load((tmp_path / "lm-eval/kgqa.yaml").read_text().replace("!function ", ""))
+    assert (task["output_type"], task["doc_to_target"]) == ("multiple_choice", "gold")
+    compile((tmp_path / "lighteval/kgqa_task.py").read_text(), "kgqa_task.py", "exec")
+    assert 'gold_index=line["gold"]' in (tmp_path / "lighteval/kgqa_task.py").read_text()
 
 
 def test_triples_are_the_distinct_edges_of_the_accepted_pairs(run: Any, tmp_path: Path) -> None:

@@ -36,6 +36,28 @@ def test_the_right_option_stands_at_the_letter_of_its_anchor() -> None:
     assert item.output["answer_letter"] == "C"
 
 
+@pytest.mark.parametrize(
+    ("use", "prompt", "first"),
+    [("score", "quality", "A. Asthma"), ("judge_options", "judge_choices", "(1) Asthma")],
+)
+def test_a_judge_of_the_question_sees_all_its_options(use: str, prompt: str, first: str) -> None:
+    item, _ = taken(WRONG, letter="C")
+    steps = [
+        {"use": "options", "prompt": "demo_context"},
+        {"use": use, "as": "quality_score", "prompt": prompt},
+    ]
+    plain = {
+        "graph": {"source": "hpo"},
+        "anchors": {"kind": "context"},
+        "engine": {"kind": "scripted"},
+        "passes": [{"name": "main", "steps": steps}],
+    }
+    judge = build_chain(parse_config(plain, "a test"), "main", EngineInfo("scripted", "1", "model", 1))[1]
+    (user,) = [m["content"] for m in judge.request(item, 0, 1).messages if m["role"] == "user"]
+    assert first in user
+    assert all(text in user for text in item.output["choices"].values())
+
+
 @pytest.mark.parametrize("alike", ["Asthma", "asthma", "PTOSIS"])
 def test_options_that_are_alike_are_asked_again(alike: str) -> None:
     item, outcome = taken([*WRONG[:6], alike], letter="C")

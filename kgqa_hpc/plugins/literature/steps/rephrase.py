@@ -30,7 +30,8 @@ from kgqa_hpc.settings import StepSettings
 from kgqa_hpc.steps.decision import first_false
 from kgqa_hpc.steps.item import Item
 from kgqa_hpc.steps.judge import PAIR, pair_variables
-from kgqa_hpc.steps.step import Done, Outcome, Retry, Step
+from kgqa_hpc.steps.step import Done, Outcome, Reject, Retry, Step
+from kgqa_hpc.text.choices import choices_of
 from kgqa_hpc.text.digests import short_digest
 
 SOURCE = (
@@ -128,21 +129,27 @@ class RephraseMedqa(Rephrase):
 
 
 class JudgeOptions(Step):
-    """A verdict on the options: the right one follows from the source pair, and no other means the same."""
+    """A verdict on the options: the right one holds (by the source pair, where there is one), and no other does."""
 
     name = "judge_options"
     default_prompt = "judge_options"
     adds = "verdict"
     answer = {"entailed": "boolean", "only_one": "boolean"}
-    needs = ("question", "answer", "options", "correct_option")
+    needs = ("question", "answer")
+
+    def asks_about(self, item: Item) -> bool:
+        return bool(choices_of(item.output))
+
+    def compute(self, item: Item) -> Outcome:
+        """Of a pair without options."""
+        return Reject(f"{self.label}: no options")
 
     def variables(self, item: Item) -> dict[str, Any]:
         fields = item.output
-        source = {name: fields.get(name, "") for name in ("source_question", "source_answer")}
+        texts = {name: fields.get(name, "") for name in ("source_question", "source_answer", *PAIR)}
         return {
-            **pair_variables(item),
-            **{name: clean_text(text, TEXT_LENGTH) for name, text in source.items()},
-            "options": [clean_text(option, TEXT_LENGTH) for option in fields["options"]],
+            **{name: clean_text(text, TEXT_LENGTH) for name, text in texts.items()},
+            "options": [clean_text(option, TEXT_LENGTH) for option in choices_of(fields).values()],
         }
 
     @classmethod
