@@ -31,7 +31,7 @@ QUESTIONS = [
     ("Do accepted, rejected and lost items add up?", "dataset/accounting.py", "Accounting"),
     ("How is 2-00:00:00 read?", "text/durations.py", "parse_duration"),
     ("How many cores may this process use?", "threads.py", "usable_cores"),
-    ("Where is an unknown key answered with the nearest known one?", "settings.py", "told"),
+    ("Where is an unknown key answered with the nearest known one?", "settings.py", "sentence"),
     ("How is a run opened?", "runs/open.py", "open_run"),
     ("What is missing before a run is made?", "runs/checks.py", "problems"),
     ("Where is a prompt's front matter checked?", "prompts/front_matter.py", "FrontMatter"),

@@ -35,7 +35,7 @@ WRONG = [
     (
         "dataset.decide",
         {"rule": "any"},
-        "dataset.decide.rule: must be all, majority, at_least or weighted, not any",
+        "dataset.decide: unknown decision rule 'any'; known: all, majority, at_least, weighted",
     ),
     ("dataset.split", {"shares": {"train": 2}}, "dataset.split.shares.train: must be below 1"),
     ("runtime.attempts", 1.5, "runtime.attempts: must be a whole number, not 1.5"),

@@ -1,4 +1,4 @@
-"""What a question is grounded in: the evidence that goes into a prompt and stays linked to the record."""
+"""Anchors: the evidence of a question, which goes into its prompt and stays linked to its record."""
 
 from kgqa_hpc.registry import Registry
 

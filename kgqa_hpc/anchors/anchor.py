@@ -1,5 +1,5 @@
-"""An anchor: a piece of evidence, self-contained, as it travels in shards and prompts; and what a kind of
-anchor has to say.
+"""An anchor: the self-contained evidence of a question, as stored in shards and used in prompts; and the
+interface of a kind of anchor.
 """
 
 from __future__ import annotations
@@ -90,7 +90,7 @@ class Source:
 
 @dataclass(frozen=True, slots=True)
 class Tools:
-    """What drawing may use: threads, `progress(done, total, label)`, `announce(text, seconds)` before long
+    """Resources for drawing: threads, `progress(done, total, label)`, `announce(text, seconds)` before long
     work.
     """
 
@@ -101,7 +101,7 @@ class Tools:
 
 @dataclass(frozen=True, slots=True)
 class Drawn:
-    """What a kind drew.
+    """The result of drawing.
 
     `anchors` come in a seeded order of which every prefix is a fair sample. `totals` are the numbers of all
     candidates by group, where known. `files` go into RUN/stats, `notes` to the person.
@@ -136,7 +136,7 @@ class AnchorKind:
         raise TypeError(f"anchor kind {self.name} does not say how it draws")
 
     def variables(self, anchor: Anchor) -> dict[str, Any]:
-        """What a prompt may name; by default nodes and relations. Rendering cleans every text."""
+        """Variables of a prompt; by default nodes and relations. Rendering cleans every text."""
         return graph_variables(anchor)
 
     def start(self, anchor: Anchor) -> dict[str, Any]:
@@ -153,12 +153,12 @@ class AnchorKind:
         fields: Mapping[str, Any],
         aliases: Mapping[str, Sequence[str]] | None = None,
     ) -> dict[str, Any]:
-        """What can be said of question and answer without a model, for the `check` step.
+        """Facts about question and answer that need no model, for the `check` step.
 
-        By default of an anchor with nodes: which ones each text names (`aliases`: other names by name), the share
-        of them that is named, the most hops from the question's nodes to one that only the answer names, and
-        whether the answer names none that the question has not named already (or one of its `answer_entities`
-        stands in the question).
+        By default of an anchor with nodes: which ones each text names (`aliases`: other names by name), the
+        share of them that is named, the most hops from the question's nodes to one that only the answer
+        names, and whether the answer names none that the question has not named already (or one of its
+        `answer_entities` stands in the question).
         """
         if not anchor.nodes:
             return {}
@@ -181,17 +181,18 @@ class AnchorKind:
         }
 
     def worded(self, anchor: Anchor, question: str) -> str:
-        """The whole question from what the model worded; by default just that."""
+        """The complete question, built from the model's wording; by default the wording itself."""
         return question
 
     def objection(self, anchor: Anchor, fields: Mapping[str, Any]) -> str | None:
-        """What the evidence has against the fields an item has so far, for the `verify` step; None: nothing."""
+        """Why the evidence contradicts the item's fields, for the `verify` step; None if it does not."""
         return None
 
     def summary(self, header: Mapping[str, Any]) -> list[dict[str, Any]] | None:
         """A row per group for the table beside the dataset, from the header of anchors.h5; None: no table.
 
-        Members: group, id, name, total; `edges`, pairs of node numbers from 0, where the page shall draw the group.
+        Members: group, id, name, total; `edges`, pairs of node numbers from 0, where the page shall draw the
+        group.
         """
         return None
 

@@ -1,8 +1,8 @@
-"""Short answer: one thing, one relation, and everything the graph says stands in it; or one attribute.
+"""Short answer: all nodes that the graph relates to one node by one relation, or one attribute of a node.
 
 A question is a node with a relation, a direction and a type of the other end; its answer set is all such
-neighbours in the whole named graph. Drawn uniformly among the questions of the reduced graph (an edge of it has
-their relation) with at most `max_answers` answers.
+neighbours in the whole named graph. Drawn uniformly among the questions of the reduced graph (an edge of it
+has their relation) with at most `max_answers` answers.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What the families of questions share: ids and orders from content, difficulty, and what a wording must keep to."""
+"""Shared by all families of questions: ids and orders from content, difficulty, and rules for a wording."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def shared_names(names: Iterable[str]) -> frozenset[str]:
 
 
 def askable(subject: str, answers: Iterable[str], shared: Collection[str]) -> bool:
-    """Whether a question can name what is given: it means one node, and no answer bears the name as well."""
+    """Whether a name can stand in a question: it names one node only, and no answer has the same name."""
     return subject not in shared and plain(subject) not in map(plain, answers)
 
 
@@ -46,7 +46,7 @@ def content_id(kind: str, *content: Any) -> str:
 
 
 def place(seed: int, text: str) -> bytes:
-    """Where something stands in the order that `seed` gives."""
+    """Sort key of an item in the random order of `seed`."""
     return short_digest(f"{seed}/{text}")
 
 
@@ -70,7 +70,7 @@ def answer_fields(answers: Sequence[str]) -> dict[str, Any]:
 
 
 def in_turn(shares: list[Iterator[T]], number: int) -> Iterator[T]:
-    """One of each in turn, until there are `number` or nothing is left."""
+    """Take one item of each group in turn, up to `number` items."""
     while shares and number > 0:
         for share in list(shares):
             item = next(share, None)
@@ -82,15 +82,15 @@ def in_turn(shares: list[Iterator[T]], number: int) -> Iterator[T]:
 
 
 def own_words(text: str) -> str | None:
-    """What is wrong with a text that speaks of its source."""
+    """The objection to a text that mentions its source; None if there is none."""
     return "speaks of its source" if SOURCES.search(plain(text)) else None
 
 
 def wording(
     question: str, subjects: Sequence[str], hidden: Sequence[str], between: Sequence[str] = ()
 ) -> str | None:
-    """What is wrong with a question that must name all of `subjects` and neither the answers (`hidden`) nor what
-    lies `between`; None for a good one.
+    """The objection to a question, which must name all of `subjects` but neither the answers (`hidden`) nor the
+    nodes `between`; None if there is none.
     """
     names = [*subjects, *hidden, *between]
     present = set(named(question, names))
@@ -106,7 +106,7 @@ def wording(
 
 
 def gathered(anchors: Any, settings: Any, seed: int) -> Drawn:
-    """What a kind yields, in the order of the seed: each anchor once, at most `number` of them, counted by group.
+    """The anchors of a kind in the order of the seed: each anchor once, at most `number`, counted by group.
 
     An anchor without an id gets the digest of its content. Raises TypeError for what is no anchor.
     """

@@ -1,7 +1,8 @@
-"""Metapaths of the bundled graph sources: rows of node types along which a question makes sense.
+"""Metapaths of the bundled graph sources: sequences of node types that give meaningful questions.
 
-Chosen by hand, one scientific question each (symptom to disease to drug: "what treats what shows this?"); any other
-row, such as gene, process, gene, gives paths that nobody asks about. `anchors.patterns: NAME` takes a list.
+Chosen by hand, one scientific question each (symptom to disease to drug: "what treats what shows this?"); any
+other row, such as gene, process, gene, gives paths that nobody asks about. `anchors.patterns: NAME` takes a
+list.
 """
 
 from __future__ import annotations

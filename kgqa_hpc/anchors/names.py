@@ -1,10 +1,11 @@
-"""Which of an anchor's nodes a text names.
+"""Find the names of an anchor's nodes in a text.
 
 A name is found as a row of whole words, the longest name first; a shorter name inside it is not found there.
-Differences that do not matter: case, hyphens and blanks, accents, Unicode forms, Greek letters and their names, British
-and American spelling, possessives, singular and plural, "Anaemia, aplastic" and "aplastic anaemia", a short form in
-brackets after the name. Differences that matter: the case of short symbols (WAS is not "was"), and what stands around a
-single letter (a T cell names no gene T). tests/anchors/gate_cases.jsonl holds 200 cases with what is found in them.
+Differences that do not matter: case, hyphens and blanks, accents, Unicode forms, Greek letters and their
+names, British and American spelling, possessives, singular and plural, "Anaemia, aplastic" and "aplastic
+anaemia", a short form in brackets after the name. Differences that matter: the case of short symbols (WAS is
+not "was"), and what stands around a single letter (a T cell names no gene T). tests/anchors/gate_cases.jsonl
+holds 200 cases with what is found in them.
 """
 
 from __future__ import annotations
@@ -149,7 +150,7 @@ def _is_symbol(words: tuple[Word, ...]) -> bool:
 
 
 def _take(name: tuple[Word, ...], text: list[Word], free: list[bool]) -> bool:
-    """Whether the name stands in the text; where it does its words are taken, so that nothing is found inside."""
+    """Whether the text contains the name; its words are then marked, so that no shorter name matches inside."""
     is_complete, position, size = False, 0, len(name)
     while position + size <= len(text):
         end = position + size
@@ -197,7 +198,7 @@ def _same(name: Word, word: Word, size: int) -> bool:
 
 @lru_cache(maxsize=1 << 14)
 def _numbers(word: str) -> frozenset[str]:
-    """A word, and what it would be in the singular."""
+    """A word and its possible singular forms."""
     if word in _SINGULAR:
         return frozenset([word, _SINGULAR[word]])
     if len(word) < 4 or not word.isalpha() or word.endswith(("ss", "us", "is")):

@@ -1,8 +1,9 @@
 """Multi-hop: a simple path of the graph; the question names its start, the answer is where it ends.
 
 Paths are drawn uniformly (simple_paths.py) on the reduced graph. The answer set is everything that the same
-relations and types lead to from the same start in the whole named graph, so a question with several answers asks
-for all of them, and is asked once; a path whose ends are also joined by fewer edges there has a shortcut.
+relations and types lead to from the same start in the whole named graph, so a question with several answers
+asks for all of them, and is asked once; a path whose ends are also joined by fewer edges there has a
+shortcut.
 """
 
 from __future__ import annotations
@@ -134,9 +135,9 @@ class PathAnchors(AnchorKind):
     def variables(self, anchor: Anchor) -> dict[str, Any]:
         """Beside nodes and relations: the `given` node, the type `asked` for and the `answers`.
 
-        `steps`: (from type, relation, points away, to type) of each step. `chain` says the same with lettered things
-        and in the direction of each edge: ("disease B", "has_phenotype", "phenotype A"); `letters` names the given
-        thing and the one asked for.
+        `steps`: (from type, relation, points away, to type) of each step. `chain` says the same with lettered
+        things and in the direction of each edge: ("disease B", "has_phenotype", "phenotype A"); `letters`
+        names the given thing and the one asked for.
         """
         nodes = graph_variables(anchor)["nodes"]
         types = [clean_name(anchor.nodes[0].type), *(clean_name(step["type"]) for step in anchor.data["way"])]
@@ -187,7 +188,7 @@ class PathAnchors(AnchorKind):
 
 
 class _Draw:
-    """The questions of one pattern, drawn one after the other."""
+    """Draws the questions of one pattern."""
 
     def __init__(
         self, routes: Routes, settings: PathSettings, pattern: Metapath | None, seed: int | str
@@ -199,7 +200,7 @@ class _Draw:
         self.anchors = self.space.fitting(seed, settings.number, IN_VAIN, make)
 
     def counts(self, accepted: int) -> dict[str, Any]:
-        """What stats/paths.json says of the pattern."""
+        """Members of stats/paths.json for the pattern."""
         space, total = self.space, self.space.total()
         figures = {
             "walks": space.walks,

@@ -171,7 +171,7 @@ def _holds(record: Mapping[str, Any], conditions: Mapping[str, Any]) -> bool:
 def _shares(
     strata: Mapping[str, list[tuple[bytes, dict[str, Any]]]], number: int | None
 ) -> list[tuple[bytes, dict[str, Any]]]:
-    """`number` in equal shares; what a small stratum cannot give, the others do."""
+    """Split `number` into equal shares; other strata make up for a stratum that is too small."""
     ordered = [sorted(stratum, key=lambda entry: entry[0]) for _, stratum in sorted(strata.items())]
     if number is None:
         return [entry for stratum in ordered for entry in stratum]

@@ -1,4 +1,4 @@
-"""Simple paths of L edges: how many there are, and some of them drawn uniformly.
+"""Simple paths of L edges: count them, and draw a uniform sample.
 
 A path is a sequence of L + 1 different nodes, read from its start, each step along an edge that its layer
 allows; without constraints each one also counts read from its other end. Walks are drawn by exact weights
@@ -117,7 +117,7 @@ class PathSpace:
     def fitting(
         self, seed: int | str, number: int, in_vain: int, make: Callable[[tuple[int, ...]], T | None]
     ) -> Iterator[T]:
-        """What `make` makes of the first different paths for which it makes something, in the order of `draws`.
+        """Results of `make` for the first distinct paths for which it returns one, in the order of `draws`.
 
         Ends after `number` of them, or `in_vain` draws in a row that gave none.
         """

@@ -183,7 +183,7 @@ def test_a_start_that_fails_at_once_is_the_last(place: Place, slurm: Slurm) -> N
     job = place(*["sbatch", "--parsable", "--array=0", *ARRAY, script, "oregano"]).strip()
     slurm.wait(job, "FAILED")
     assert slurm.restarts(job) == 0
-    assert "0.45 → 0.55" in next(place.folder.glob("kgqa-run-*.log")).read_text()
+    assert "0.9 → 0.8" in next(place.folder.glob("kgqa-run-*.log")).read_text()
 
 
 def test_kills_stops_requeues_and_changing_numbers_leave_the_same_dataset(

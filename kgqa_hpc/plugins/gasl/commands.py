@@ -1,6 +1,6 @@
-"""A script as data: commands, every name with its place.
+"""A script as data: commands, each name with its position in the text.
 
-One class for each command of docs/gasl.md; what they mean is in `execute` and the files it names.
+One class for each command of docs/gasl.md; `perform` runs them.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""Run a script: one command after the other, each a step; TRY, ON and plans decide what comes next.
+"""Run a script: each command is a step; TRY, ON and plans decide the next command.
 
-`execute` changes the state it is given: after each step it is whole, and the same script goes on from it. What
-`ask` raises, other than ScriptError, reaches the caller; the command that asked has then changed nothing, and
-the script may be executed again with more answers.
+`execute` changes the state it is given: after each step it is whole, and the same script goes on from it.
+What `ask` raises, other than ScriptError, reaches the caller; the command that asked has then changed
+nothing, and the script may be executed again with more answers.
 """
 
 from __future__ import annotations
@@ -69,7 +69,7 @@ def execute(
     on_step: OnStep | None = None,
     bounds: Bounds = OWN_SCRIPT,
 ) -> Result:
-    """Run what is left of a script. `state` must be of this script and graph."""
+    """Run the remaining steps of a script. `state` must be of this script and graph."""
     run_graph = Graph(graph, state.nodes, state.edges)
     world = World(run_graph, ask, state.variables, state.declared, bounds, state.work)
     state.nodes, state.edges = run_graph.new_nodes, run_graph.new_edges

@@ -49,7 +49,7 @@ def select(items: Sequence[Item], condition: Condition | None, world: World) -> 
 
 
 def predicate(condition: Condition | None, world: World) -> Predicate:
-    """The condition as a function; `$` values are looked up now. Raises ScriptError `name` or `type`."""
+    """Compile the condition to a function; `$` values are read now. Raises ScriptError `name` or `type`."""
     if condition is None:
         return lambda item, source, target: True
     if isinstance(condition, Not):
@@ -100,7 +100,7 @@ def _scalars(column: list[Any] | None, comparison: Comparison, world: World) -> 
 
 
 def literal(written: Literal_, world: World) -> Literal_:
-    """A literal as it stands, or what its `$name` is worth."""
+    """A literal as written, or the value of its `$name`."""
     if written.ref is not None:
         return _literal_of(world.single(written.ref))
     has_type = written.number is not None or written.truth is not None

@@ -21,7 +21,7 @@ PATH_FIELDS = ("source", "target", "length", "nodes", "relations")
 
 
 def find(command: Found, world: World) -> Iterator[Item]:
-    """What FIND finds, in its order, up to LIMIT. Raises ScriptError `name`, `type` or `limit`."""
+    """Matches of FIND, in graph order, up to LIMIT. Raises ScriptError `name`, `type` or `limit`."""
     for comparison in comparisons(command.where):
         if command.what == "edges" and not world.graph.num_edges:
             break  # nothing to look at: no error

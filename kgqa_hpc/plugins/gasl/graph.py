@@ -1,4 +1,4 @@
-"""The graph a script sees: typed nodes and edges with properties, and what the script itself created.
+"""The graph of a script: typed nodes and edges with properties, and those that the script created.
 
 What was read never changes; created nodes and edges stand behind it in a copy of their own, so a position is
 one for both. Neighbourhoods are looked up in sorted rows, built when a search first needs them.
@@ -187,7 +187,7 @@ class Graph:
             self._keys[source].add((target, item["type"]))
 
     def forget(self, nodes: int, edges: int) -> int:
-        """Take back what was created beyond the first `nodes` and `edges`; return how many were indexed again."""
+        """Undo the creation of nodes and edges beyond the first `nodes` and `edges`; return how many were reindexed."""
         if (nodes, edges) == (len(self.new_nodes), len(self.new_edges)):
             return 0
         del self.new_nodes[nodes:]

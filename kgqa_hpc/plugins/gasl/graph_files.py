@@ -1,4 +1,4 @@
-"""Where a script's graph comes from: two CSV files with typed columns, or the kg.h5 of a run."""
+"""Read a script's graph: two CSV files with typed columns, or the kg.h5 of a run."""
 
 from __future__ import annotations
 

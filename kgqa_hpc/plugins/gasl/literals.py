@@ -39,7 +39,7 @@ def unquote(token: Token, position: Place) -> str:
 
 
 def number(text: str) -> int | float | None:
-    """What a JSON number is worth; None for a text that is none, or one beyond 1e308."""
+    """The value of a JSON number; None for other text, or a number beyond 1e308."""
     if _JSON_NUMBER.fullmatch(text) is None:
         return None
     if text.lstrip("-").isdigit():

@@ -1,4 +1,4 @@
-"""The one place where a script asks a model: prompts in, answers out, through a function.
+"""The interface between a script and a model: a function from prompts to answers.
 
 PROCESS and CLASSIFY make one prompt an item, GENERATE one in all. Who answers is the caller's business: a
 file of answers (`Answers`), an engine (engine_ask.py), a step of a run that raises to be called again later;

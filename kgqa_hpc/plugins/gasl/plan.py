@@ -1,8 +1,8 @@
-"""Find something out about the evidence with graph scripts: plan, execute, look whether that suffices, go on.
+"""Step `plan`: a model explores the evidence with graph scripts, turn by turn, until the result suffices.
 
-In each turn the model writes a script (docs/gasl.md), which runs on the item's own nodes and relations, and sees
-what it gave; or it says that this suffices and words the question. The answer is what execution gave, never the
-model's text.
+In each turn the model writes a script (docs/gasl.md), which runs on the item's own nodes and relations, and
+sees what it gave; or it says that this suffices and words the question. The answer is what execution gave,
+never the model's text.
 """
 
 from __future__ import annotations
@@ -38,8 +38,8 @@ SHOWN = 1500  # characters of a result that the model sees
 class PlanScript(Step):
     """The loop: its answers hold `sufficient`, a `script`, and the `question` once it suffices.
 
-    Scripts that ran stay, and each turn goes on from the state they left. The journal holds the scripts alone:
-    after a kill they are executed once more, to the same state.
+    Scripts that ran stay, and each turn goes on from the state they left. The journal holds the scripts
+    alone: after a kill they are executed once more, to the same state.
     """
 
     name = "plan"
@@ -89,7 +89,7 @@ class PlanScript(Step):
         return Done()
 
     def _answers(self, anchor: Anchor, script: str) -> list[str]:
-        """What a script leaves in its variable `answer`; none for an empty one."""
+        """The value of a script's variable `answer` as answers; none for an empty script."""
         return answers_of(self._states.run(anchor, script, script).variables.get("answer")) if script else []
 
 
@@ -121,7 +121,7 @@ class _States:
 
 
 def run_on(anchor: Anchor, script: str, state: State | None = None) -> Result:
-    """What a script gives on the nodes and relations of an anchor; never raises on what it says.
+    """Run a script on the nodes and relations of an anchor; errors of the script are in the result.
 
     `state`: what a beginning of the script left; it becomes what the whole script leaves.
     """

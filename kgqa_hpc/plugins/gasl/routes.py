@@ -17,7 +17,7 @@ Stepper = Callable[[int], Sequence[Step]]
 
 @dataclass
 class Meter:
-    """How many edges one search has looked at; too many are a `limit` error, here and for the script in all."""
+    """Counts the edges that a search visits; too many are a `limit` error, per search and for the whole script."""
 
     world: World
     looks: int = 0

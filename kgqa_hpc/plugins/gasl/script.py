@@ -1,6 +1,7 @@
 """Graph scripts: a script of the language of docs/gasl.md, filled in with a node, and what its execution gave.
 
-The question carries its script; its answer is the variable `answer` after the script ran on the whole named graph.
+The question carries its script; its answer is the variable `answer` after the script ran on the whole named
+graph.
 """
 
 from __future__ import annotations
@@ -35,7 +36,7 @@ ANSWER = "answer"
 
 
 class ScriptTemplate(Settings):
-    """One script and what it finds out."""
+    """A script and the description of its result."""
 
     name: str = Field(description="A short name; counts are given by it.")
     script: str = Field(max_length=20_000, description="The script; <entity> stands for the drawn node's id.")

@@ -27,7 +27,7 @@ class Place(NamedTuple):
 
 @dataclass(frozen=True)
 class Plan:
-    """What a JSON plan says beside its commands."""
+    """Settings of a JSON plan besides its commands."""
 
     plan_id: str | None = None
     stop_on_error: bool = True

@@ -1,7 +1,8 @@
-"""Scripts as SPARQL, where every command has a direct translation: what a walk from one node reaches.
+"""Translate scripts to SPARQL if every command has a direct translation: walks from one node.
 
-Translated are FIND nodes WITH id, GRAPHWALK of depth 1, UPDATE with a filter on id or type, and COUNT or SELECT
-of names at the end. A set of nodes is a function from a variable to the lines that say it is in the set.
+Translated are FIND nodes WITH id, GRAPHWALK of depth 1, UPDATE with a filter on id or type, and COUNT or
+SELECT of names at the end. A set of nodes is a function from a variable to the lines that say it is in the
+set.
 """
 
 from __future__ import annotations

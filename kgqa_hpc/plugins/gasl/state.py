@@ -66,7 +66,7 @@ def save(path: Path, state: State) -> None:
 
 
 def load(path: Path, script: str, graph: str) -> State:
-    """The state in a file, a new one when there is none.
+    """Read the state from a file; a new state if the file is missing.
 
     Raises InputError when it is of another script or graph, or no state at all.
     """

@@ -80,7 +80,7 @@ def _own(item: Item, name: str) -> Any:
 
 
 def look_up(item: Any, steps: Sequence[str]) -> Any:
-    """What a field is worth in an item: its value (None for null), or MISSING."""
+    """The value of a field in an item (None for null), or MISSING."""
     for name in steps:
         item = step(item, name)
     return item

@@ -1,4 +1,4 @@
-"""What commands are made of, as data: names and literals, each with its place, conditions and expressions.
+"""Parts of commands as data: names and literals with their positions, conditions and expressions.
 
 filters.py makes functions of conditions, arithmetic.py of expressions; docs/gasl.md. `nearest` finds the word
 that may have been meant by an unknown one.

@@ -1,4 +1,4 @@
-"""What a command works on: the graph and the variables, with their kinds and bounds."""
+"""The state that commands work on: the graph and the variables, with their kinds and bounds."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ OWN_SCRIPT = Bounds()  # of a script that a user wrote
 
 @dataclass(frozen=True)
 class Outcome:
-    """What a command made. `value` is its result (an iterable of items becomes a LIST), None for none.
+    """The result of a command. `value` is its result (an iterable of items becomes a LIST), None for none.
 
     `skipped` counts items left out, `partial` says that something is missing, `empty` that there was nothing
     to compute from; `notes` go into the step as they are.
@@ -82,7 +82,7 @@ class World:
             raise ScriptError("limit", f"the script takes more than {self.bounds.work:,} items and edges")
 
     def value(self, ref: Ref) -> Any:
-        """What a name means. Raises ScriptError `name` when there is no such variable or entry."""
+        """The value of a name. Raises ScriptError `name` when there is no such variable or entry."""
         if ref.name not in self.variables:
             message = f"no variable {ref.name[:100]!r}"
             raise ScriptError("name", message, ref.place, nearest(ref.name, self.variables))
@@ -173,7 +173,7 @@ class World:
             raise self._too_large()
 
     def mark(self) -> tuple[int, int, int, dict[str, dict[str, str | None]]]:
-        """What `forget` needs to take back a command that failed half-way."""
+        """Sizes that `forget` needs to undo a command that failed half-way."""
         graph = self.graph
         return len(graph.new_nodes), len(graph.new_edges), self._created, dict(self.declared)
 

@@ -1,4 +1,4 @@
-"""What of a text is the name: the rules of cleaning, each counted.
+"""Clean names by the recipe's rules, and count each change.
 
 In this order: control characters become blanks; underscores too where the recipe says so; stated endings and
 a reference to a data base in brackets at the end are cut (`Imatinib [DB00619]`, `a [Source:HGNC;Acc:7]`);

@@ -1,4 +1,4 @@
-"""Give names to the nodes of a graph by a recipe, and say of each name where it comes from.
+"""Name the nodes of a graph by a recipe, and record the origin of each name.
 
 Each node is named by the first space of its class's order that has a name for it. The graph gets the node
 properties name_space, name_id, name_table and name_date, and given_name where a name of the input was
@@ -27,7 +27,7 @@ _COLUMNS = ("name_space", "name_id", "name_table", "name_date")
 
 @dataclass
 class Report:
-    """What became of each class, as plain data: `classes` by name, `spaces` by name."""
+    """Coverage of each class and space by name, as plain data."""
 
     classes: dict[str, dict[str, Any]] = field(default_factory=dict)
     spaces: dict[str, dict[str, Any]] = field(default_factory=dict)

@@ -1,4 +1,4 @@
-"""The spaces of a recipe: which ids of each are wanted, and the names they have.
+"""The identifier spaces of a recipe: the requested ids of each, and their names.
 
 Names stand in local tables (TSV, CSV, JSON, JSON Lines, OBO), read for the wanted ids only, or come from a web
 service.

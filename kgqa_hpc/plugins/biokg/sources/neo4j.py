@@ -214,7 +214,7 @@ def _spaced(ids: pa.Array, space: str) -> pa.Array:
 
 
 def _stem(path: Path) -> str:
-    """What a file without labels or types is about: its name without ending and part number."""
+    """The label of a file without labels or types: its name without ending and part number."""
     return re.sub(r"[-_]?part[-_]?\d*$", "", path.name.split(".")[0])
 
 

@@ -1,4 +1,4 @@
-"""How a file of a Neo4j export is laid out: separator, quote, and what each column is."""
+"""The layout of a Neo4j export file: separator, quote, and the role of each column."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ class Layout:
 
 
 def layout_of(header: str, dialect: Dialect) -> Layout | None:
-    """What a header line says, or None when it is not one of a Neo4j export."""
+    """The layout of a header line, or None if it is not from a Neo4j export."""
     reader = csv.reader([header], delimiter=dialect.separator, quotechar=dialect.quote or '"')
     try:
         fields = next(reader, [])
