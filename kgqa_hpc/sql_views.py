@@ -13,12 +13,11 @@ import duckdb
 import pyarrow as pa
 import pyarrow.dataset as pads
 
+from kgqa_hpc.database import connect
 from kgqa_hpc.errors import InputError
-from kgqa_hpc.threads import usable_cores
 
 FILES = ("accepted", "rejected")
 MEMORY = "500MB"
-_SETTINGS: dict[str, Any] = {"temp_directory": ""}  # else DuckDB would write beside the user's work
 _LOST = pa.schema([(name, pa.string()) for name in ("id", "status", "reason", "kind", "group")])
 _NODES = """CREATE VIEW nodes AS SELECT record, node.id AS id, node.name AS name, node.type AS type
             FROM (SELECT id AS record, unnest(nodes) AS node FROM accepted)"""
@@ -33,7 +32,7 @@ def open_views(dataset: Path) -> Iterator[duckdb.DuckDBPyConnection]:
     `nodes` has a row per accepted record and node: record, id, name, type.
     """
     parts = {name: sorted(dataset.glob(f"{name}-*.parquet")) for name in FILES}
-    with duckdb.connect(config=_SETTINGS | {"memory_limit": MEMORY, "threads": usable_cores()}) as database:
+    with connect(MEMORY) as database:
         for name, files in parts.items():
             database.register(name, pads.dataset([str(part) for part in files], format="parquet"))
         lost = dataset / "lost.jsonl"

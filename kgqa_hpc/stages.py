@@ -15,9 +15,10 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 from kgqa_hpc.errors import InputError
 from kgqa_hpc.runs import create_run, open_for_import, open_for_work, open_run, run_config
-from kgqa_hpc.runs.checks import load_ready, notes, require_packages
+from kgqa_hpc.runs.checks import load_ready, notes, require_packages, require_servers
 from kgqa_hpc.runs.entries import require_same_code
 from kgqa_hpc.runs.sampling import Sampled, sample_into
+from kgqa_hpc.runs.trust import require_agreed
 from kgqa_hpc.store import canonical
 from kgqa_hpc.store.fingerprint import anchors_origin, graph_origin, keeps_own
 from kgqa_hpc.store.regular import read_if_there
@@ -174,8 +175,9 @@ STAGES = (
 
 
 def standing(folder: Path) -> dict[str, Any]:
-    """The status of a run (status/snapshot.py) with its jobs in Slurm's queue, and its "stages",
-    [{"name", "done"}] in their order, and "dataset_is_older" where it is. Raises InputError when there is no run.
+    """The status of a run (status/snapshot.py) with its jobs in Slurm's queue, its "stages",
+    [{"name", "done"}] in their order, "merged" {"accepted"} after a merge, and "dataset_is_older" where it
+    is. Raises InputError when there is no run.
     """
     from kgqa_hpc.cluster.slurm import queue_state
     from kgqa_hpc.status.snapshot import survey
@@ -187,6 +189,8 @@ def standing(folder: Path) -> dict[str, Any]:
     # make grows until they are done.
     made[:workers] = [any(made[place:workers]) for place in range(workers)]
     made[workers] = status["complete"]
+    if made[workers + 1] and (accepted := _accepted_at_merge(RunFolder.open(folder))) is not None:
+        status["merged"] = {"accepted": accepted}
     if older := _dataset_is_older(RunFolder.open(folder), status):
         made[workers + 1 :] = [False] * len(made[workers + 1 :])
     return {
@@ -194,6 +198,15 @@ def standing(folder: Path) -> dict[str, Any]:
         **({"dataset_is_older": True} if older else {}),
         "stages": [{"name": s.name, "done": done} for s, done in zip(STAGES, made, strict=True)],
     }
+
+
+def _accepted_at_merge(run: RunFolder) -> int | None:
+    """Accepted records of the dataset, after merge's filters; None where accounting.json does not say it."""
+    try:
+        counts = canonical.loads(read_if_there(run.dataset / "accounting.json") or b"")
+        return int(counts.get("records", counts)["accepted"])
+    except (ValueError, KeyError, TypeError, AttributeError):
+        return None
 
 
 def _dataset_is_older(run: RunFolder, status: dict[str, Any]) -> bool:
@@ -231,7 +244,13 @@ def all_stages(config_file: str | Path, folder: str | Path, *, threads: int | No
 
 
 def work_through(chosen: Sequence[Stage], folder: Path, threads: int | None = None) -> None:
-    """Do stages in their order; the result of each goes to stderr."""
+    """Do stages in their order; the result of each goes to stderr. Where the workers have work left, their servers are
+    asked before anything else.
+    """
+    if any(stage.gpus for stage in chosen) and not standing(folder)["complete"]:
+        run, config = open_run(folder)
+        require_agreed(run, config.plain())
+        require_servers(config)
     for stage in chosen:
         result = stage.work(folder, threads)
         for line in str("" if result is None else result).splitlines():

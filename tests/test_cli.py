@@ -193,14 +193,17 @@ def test_an_unreadable_gguf_is_refused_before_any_work(project: Path) -> None:
     assert "model.gguf" in refused.stderr
 
 
-def test_the_help_begins_with_the_verbs_of_a_run_and_knows_a_place_for_each() -> None:
-    lines = program("--help").stdout.splitlines()
-    titles = [line for line in lines if line.endswith(":") and not line.startswith(" ")]
-    assert titles[1].startswith("From a configuration to a dataset")
-    assert "Others:" not in titles
-    verbs = [line.split()[0] for line in lines[lines.index(titles[1]) :] if re.match(r"  \w", line)]
-    assert verbs[:2] == ["init", "import"]
-    assert len(verbs) == len(set(verbs))
+def test_the_help_describes_ten_verbs_and_names_each_other_verb_once() -> None:
+    listed = program("--help").stdout.split("From a configuration to a dataset:\n")[1]
+    main, rest = listed.split("\nMore, by task")
+    first = re.findall(r"^  (\w+)", main, flags=re.MULTILINE)
+    assert len(first) == 10
+    assert first[:3] == ["init", "preview", "all"]
+    assert "others" not in rest
+    groups = re.findall(r"^  [a-z ]+?  +(.*(?:\n {4,}.*)*)", rest, flags=re.MULTILINE)
+    verbs = [*first, *re.findall(r"\w+", " ".join(groups))]
+    commands = json.loads(kgqa("list", "commands", "--json").stdout)
+    assert sorted(verbs) == sorted({entry["name"].split()[0] for entry in commands})
 
 
 def test_the_version_and_the_help_are_there() -> None:

@@ -62,3 +62,10 @@ def test_init_writes_it_and_asks_for_a_folder_otherwise(tmp_path: Path) -> None:
     done = CliRunner().invoke(app, ["init", "--example", "csv", str(file)])
     assert (done.exit_code, done.stdout.strip()) == (0, str(file))
     assert isinstance(CliRunner().invoke(app, ["init", str(file)]).exception, InputError)
+
+
+def test_the_commands_of_an_example_name_the_file_that_was_written(tmp_path: Path) -> None:
+    write_example("csv", tmp_path / "mine.yaml")
+    assert "kgqa preview mine.yaml && kgqa all mine.yaml runs/mine" in (tmp_path / "mine.yaml").read_text(
+        "utf-8"
+    )

@@ -30,6 +30,7 @@ MAY_KNOW = {
     "key_table": set(),
     "terminal": set(),
     "threads": set(),
+    "database": set(),
     "sql_views": set(),
     "store": set(),
     "kg": {"store"},
@@ -89,6 +90,7 @@ MAY_KNOW = {
 }
 KNOWN_TO_ALL = {
     "columns",
+    "database",
     "errors",
     "intervals",
     "jit",

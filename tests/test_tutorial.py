@@ -1,7 +1,8 @@
-"""The tutorials are true: every bash block runs, in order, in one folder."""
+"""The tutorials are true: every bash block runs, in order, in one folder (2-cluster.md: tests/cluster)."""
 
 from __future__ import annotations
 
+import ast
 import json
 import os
 import re
@@ -12,7 +13,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[1]
-PAGES = sorted((ROOT / "docs" / "tutorial").glob("*.md"))
+PAGES = [page for page in sorted((ROOT / "docs" / "tutorial").glob("*.md")) if page.stem != "2-cluster"]
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
@@ -34,3 +35,23 @@ def test_every_command_of_a_tutorial_runs(page: Path, tmp_path: Path) -> None:
         assert "You write quiz questions" not in done.stderr
         card = (tmp_path / "upload/README.md").read_text("utf-8")
         assert "pretty_name: Rivers and capitals" in card
+
+
+def test_every_cell_of_the_notebook_runs_and_shows_a_table(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    notebook = json.loads((ROOT / "docs" / "tutorial" / "notebook.ipynb").read_text("utf-8"))
+    names: dict[str, object] = {"__name__": "notebook"}
+    shown = []
+    for cell in notebook["cells"]:
+        if cell["cell_type"] != "code":
+            continue
+        assert not cell["outputs"], "outputs are not kept: they would grow old"
+        tree = ast.parse("".join(cell["source"]))
+        last = tree.body.pop() if isinstance(tree.body[-1], ast.Expr) else None
+        exec(compile(tree, cell["id"], "exec"), names)
+        if last is not None:
+            shown.append(eval(compile(ast.Expression(last.value), cell["id"], "eval"), names))
+    assert shown[0] == 45
+    assert all("<" in value._repr_html_() for value in shown[1:])

@@ -19,22 +19,20 @@ from kgqa_hpc.text.plain_text import plain, plain_json
 
 COMMANDS = Registry("commands", "command", {})
 
-# `kgqa --help` lists the commands in this order, then those of the plugins, then all others.
-SECTIONS = {
-    "From a configuration to a dataset, in this order": "init import sample run merge report all",
-    "On a cluster": "plan submit status requeue doctor bench",
-    "Look": "ls preview show sql explain replay kg count list",
-    "Judge and grow": "judge extend prompts",
-    "Datasets": "combine export publish",
-    "Files": "config clean",
+# `kgqa --help` describes the commands of the main way, in this order, and names the others by group.
+MAIN = "init preview all status show explain judge merge report publish"
+GROUPS = {
+    "one stage": "import sample run",
+    "cluster": "doctor plan bench submit requeue",
+    "look": "ls list sql kg count replay",
+    "grow": "extend prompts",
+    "datasets": "export combine",
+    "files": "config clean",
 }
 
 
 class Verbs(TyperGroup):
-    """The commands of this package and of the registry, under the titles of SECTIONS and of the plugins.
-
-    A command of the registry is imported when it is called or listed.
-    """
+    """The commands of this package and of the registry. A command of the registry is imported when it is called."""
 
     def list_commands(self, ctx: Any) -> list[str]:
         return [*super().list_commands(ctx), *COMMANDS.names()]
@@ -43,15 +41,18 @@ class Verbs(TyperGroup):
         return super().get_command(ctx, name) or (_registered(name) if name in COMMANDS else None)
 
     def format_commands(self, ctx: Any, formatter: Any) -> None:
+        commands: dict[str, Any] = {name: super(Verbs, self).get_command(ctx, name) for name in MAIN.split()}
+        with formatter.section("From a configuration to a dataset"):
+            formatter.write_dl([(name, _first_sentence(verb.help)) for name, verb in commands.items()])
         plugins = {
-            each.SECTION: " ".join(each.ENTRIES.get("commands", ())) for each in shipped_plugins().values()
+            plugin.SECTION.lower(): " ".join(plugin.ENTRIES.get("commands", ()))
+            for plugin in shipped_plugins().values()
         }
-        left = {name: command for name in self.list_commands(ctx) if (command := self.get_command(ctx, name))}
-        for title, names in {**SECTIONS, **plugins, "Others": " ".join(left)}.items():
-            rows = [(name, _first_sentence(left.pop(name).help)) for name in names.split() if name in left]
-            if rows:
-                with formatter.section(title):
-                    formatter.write_dl(rows)
+        groups = {title: names.split() for title, names in {**GROUPS, **plugins}.items()}
+        listed = {*commands, *(name for names in groups.values() for name in names)}
+        groups["others"] = [name for name in self.list_commands(ctx) if name not in listed]
+        with formatter.section("More, by task (kgqa list commands describes each)"):
+            formatter.write_dl([(title, ", ".join(names)) for title, names in groups.items() if names])
 
 
 def _registered(name: str) -> Any:

@@ -52,7 +52,11 @@ def write_example(name: str, file: Path) -> None:
     if name not in by_name:
         hint = did_you_mean(name, by_name)
         raise InputError(f"no example {name!r}{hint}", f"there are {', '.join(by_name)}")
-    if not write_file(file, by_name[name].read_bytes(), exclusive=True):
+    source = by_name[name]
+    content = source.read_bytes().replace(
+        f" {source.name}".encode(), f" {file.name}".encode()
+    )  # in its commands
+    if not write_file(file, content, exclusive=True):
         raise InputError(f"{file}: is there already", "give another name; nothing was written")
     if by_name[name].suffix == ".yaml":
         from kgqa_hpc.config.json_schema import FILE, json_schema

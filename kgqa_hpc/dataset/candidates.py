@@ -15,10 +15,10 @@ import duckdb
 import numpy as np
 import pyarrow as pa
 
+from kgqa_hpc.database import connect
 from kgqa_hpc.dataset.accounting import LENGTH, NO_REASON, Accounting, RecordCounts
 from kgqa_hpc.dataset.staged import Staged
 from kgqa_hpc.errors import DiskFull
-from kgqa_hpc.threads import usable_cores
 
 MEMORY = "300MB"  # limit of the database
 ROWS = 200_000  # inserted into the database at once
@@ -102,14 +102,8 @@ def _count_records(counts: RecordCounts, status: str, reason: str | None, number
 @contextmanager
 def open_candidates(staged: Staged, scratch: Path) -> Iterator[Candidates]:
     """The candidates of all staged rows; DuckDB spills beyond MEMORY into `scratch`. Raises DiskFull."""
-    settings: dict[str, str | bool | int | float | list[str]] = {
-        "memory_limit": MEMORY,
-        "threads": usable_cores(),
-        "temp_directory": str(scratch),
-        "autoinstall_known_extensions": False,
-        "autoload_known_extensions": False,
-    }
-    with duckdb.connect(config=settings) as database:
+    extensions = {"autoinstall_known_extensions": False, "autoload_known_extensions": False}
+    with connect(MEMORY, str(scratch), **extensions) as database:
         try:
             database.execute(_TABLE)
             start = 0

@@ -21,7 +21,7 @@ from typing import Any
 
 from kgqa_hpc.engines.clean import Redactor
 from kgqa_hpc.engines.config import parse_engine
-from kgqa_hpc.engines.engine import Response
+from kgqa_hpc.engines.engine import Response, ServerLoad
 from kgqa_hpc.engines.mailbox import Mailbox
 from kgqa_hpc.engines.protocol import Frames, frame, read_requests, write_info, write_responses
 from kgqa_hpc.engines.registry import ENGINES, Engine
@@ -59,6 +59,7 @@ class _Child:
         self._ready: list[Response] = []
         self._redact = Redactor(())
         self._engine: Engine | None = None
+        self._load_told: ServerLoad = {}
 
     def serve(self) -> None:
         threading.Thread(target=self._beat, daemon=True).start()
@@ -71,6 +72,7 @@ class _Child:
                 if len(self._ready) >= FLUSH_AT:
                     self._flush()
             self._flush()
+        self._tell_load()
         engine.close()
 
     def _start(self, hello: dict[str, Any]) -> Engine:
@@ -145,6 +147,14 @@ class _Child:
         pause = threading.Event()
         while not pause.wait(BEAT_EVERY_S):
             self._send("beat", int(getattr(self._engine, "progress", 0)))
+            self._tell_load()
+
+    def _tell_load(self) -> None:
+        """Send the engine's troubles with its server, where it counts them and they have changed."""
+        load = dict(getattr(self._engine, "server_load", {}))
+        if any(load.values()) and load != self._load_told:
+            self._load_told = load
+            self._send("load", load)
 
     def _refusal(self, problem: InputError) -> dict[str, str]:
         words = {"error": type(problem).__name__, "message": problem.message, "cure": problem.cure}

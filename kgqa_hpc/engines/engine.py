@@ -43,6 +43,18 @@ MOST_TOKENS = 1 << 31
 OBSERVED = ("server", "structured", "omitted")
 
 
+# Troubles with a server: requests tried again, refusals for too many requests (HTTP 429), seconds waited for both.
+# An engine over a server may count them in an attribute `server_load`.
+ServerLoad = dict[str, float]
+LOAD = ("retries", "throttled", "waited_s")
+
+
+def number_of(value: Any) -> float:
+    """A count or seconds from outside; 0 for anything that is no such number."""
+    good = isinstance(value, int | float) and not isinstance(value, bool) and 0 <= value < 2**53
+    return float(value) if good else 0.0
+
+
 class Request(NamedTuple):  # as Response: made three times as quickly as a frozen dataclass
     """One prompt. `id` is unique among the requests in flight; `messages` are {"role", "content"} objects.
 

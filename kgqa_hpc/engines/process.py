@@ -23,13 +23,14 @@ from typing import Any, NoReturn, TypeVar
 
 from kgqa_hpc import errors
 from kgqa_hpc.engines.clean import Redactor, one_line
-from kgqa_hpc.engines.engine import EngineInfo, EngineSettings, Request, Response
+from kgqa_hpc.engines.engine import LOAD, EngineInfo, EngineSettings, Request, Response, ServerLoad
 from kgqa_hpc.engines.last_words import exit_words, last_line
 from kgqa_hpc.engines.protocol import (
     Frames,
     GarbledStream,
     frame,
     read_info,
+    read_load,
     read_refusal,
     read_responses,
     write_requests,
@@ -44,10 +45,6 @@ START_LIMIT_S = 3600.0  # a 70B model from a cold parallel file system takes min
 CLOSE_GRACE_S = 20.0
 LOG_GRACE_S = 2.0  # for the last output to reach the log
 LOOK_EVERY_S = 0.2  # how often a stop is looked for while the engine starts or checks
-
-
-def _never() -> bool:
-    return False
 
 
 class EngineProcess:
@@ -76,6 +73,7 @@ class EngineProcess:
         self._early: list[Response] = []  # answers that came while a preflight was awaited
         self._copier: threading.Thread | None = None
         self._progress = 0
+        self._load = self._load_before = dict.fromkeys(LOAD, 0.0)
         # Seconds spent listening without a frame, and without a frame that tells of progress.
         self._silent = self._idle = 0.0
         self._looked = 0.0
@@ -95,6 +93,11 @@ class EngineProcess:
         return self._info
 
     @property
+    def server_load(self) -> ServerLoad:
+        """Troubles with a server, of this engine and of those before it."""
+        return {name: self._load[name] + self._load_before[name] for name in LOAD}
+
+    @property
     def pid(self) -> int | None:
         """The child's process id, None when there is none."""
         return self._process.pid if self._process else None
@@ -104,7 +107,7 @@ class EngineProcess:
         """Ids of the requests that were sent and not answered; after EngineDied: those that died with it."""
         return frozenset(self._in_flight)
 
-    def start(self, stop: Callable[[], bool] = _never) -> EngineInfo:
+    def start(self, stop: Callable[[], bool] = lambda: False) -> EngineInfo:
         """Start the child and wait until its model is loaded.
 
         Raises EngineConfigError (or another InputError) with the engine's own words when it cannot start as
@@ -137,7 +140,7 @@ class EngineProcess:
                 self._die(f"it did not start within {START_LIMIT_S:.0f} s")
 
     def preflight(
-        self, schemas: Sequence[Mapping[str, Any]], stop: Callable[[], bool] = _never
+        self, schemas: Sequence[Mapping[str, Any]], stop: Callable[[], bool] = lambda: False
     ) -> EngineInfo:
         """Have the engine check the schemas it will be given; what it is afterwards.
 
@@ -230,6 +233,7 @@ class EngineProcess:
         ours.setblocking(False)
         self._socket = ours
         self._frames = Frames()
+        self._load_before, self._load = self.server_load, dict.fromkeys(LOAD, 0.0)
         self._outgoing.clear()
         self._in_flight.clear()
         self._early.clear()
@@ -311,7 +315,9 @@ class EngineProcess:
         moved = bool(beats) and beats[-1] != self._progress
         if beats:
             self._progress = beats[-1]
-        answered = any(verb != "beat" for verb, _ in heard)
+        for content in (content for verb, content in heard if verb == "load"):
+            self._load = self._believed(read_load, content)
+        answered = any(verb not in ("beat", "load") for verb, _ in heard)
         self._silent = 0.0 if heard else self._silent + elapsed
         self._idle = 0.0 if answered or moved or not working else self._idle + elapsed
         if self._silent > self._silent_after:

@@ -4,7 +4,7 @@ A frame is four bytes (length of the body, little-endian) and a body, the JSON a
 
     worker → engine   hello {config, memory}   preflight [schemas]   requests [shared, rows]   cancel   close
     engine → worker   ready {info}   refused {error, message, cure}   checked {info}   responses [rows]
-                      beat progress
+                      beat progress         load {retries, throttled, waited_s}
 
 Many requests or responses travel in one frame, so that a round trip costs microseconds. A row is a request
 or response as the array of its members; messages and schemas of requests stand in `shared`, each once, and in
@@ -21,7 +21,17 @@ from typing import Any, get_args
 
 import orjson
 
-from kgqa_hpc.engines.engine import OBSERVED, EngineInfo, Finish, Request, Response, count_of
+from kgqa_hpc.engines.engine import (
+    LOAD,
+    OBSERVED,
+    EngineInfo,
+    Finish,
+    Request,
+    Response,
+    ServerLoad,
+    count_of,
+    number_of,
+)
 
 HEAD = 4
 LONGEST = 1 << 30  # a larger length is not ours: the stream is out of step
@@ -124,6 +134,13 @@ def read_info(content: Any) -> EngineInfo:
     numbers = {name: count_of(content[name]) for name in ("max_batch", "window")}
     stall = float(count_of(content["stall_s"]))
     return EngineInfo(**{**content, **numbers, "max_batch": max(numbers["max_batch"], 1), "stall_s": stall})
+
+
+def read_load(content: Any) -> ServerLoad:
+    """Troubles with a server as they came over the wire. Raises GarbledStream."""
+    if not isinstance(content, dict):
+        raise GarbledStream("troubles that are no mapping")
+    return {name: number_of(content.get(name)) for name in LOAD}
 
 
 def read_refusal(content: Any) -> tuple[str, str, str]:

@@ -15,7 +15,8 @@ class Engine(Protocol):
 
     Made by `Class(settings, memory)`: `memory` is a file that outlives the process. Raises EngineConfigError
     when it cannot start as configured. Optional: `progress`, a number that grows while it works (tokens), so
-    that a long answer is told from a hang; `probe()`, a class method that gives a Readiness.
+    that a long answer is told from a hang; `probe()`, a class method that gives a Readiness; `ask_once(settings)`, a
+    class method that asks a server before other work begins; `server_load`, troubles with it (engines/engine.py).
     """
 
     info: EngineInfo

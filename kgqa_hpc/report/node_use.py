@@ -12,7 +12,7 @@ import numpy as np
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
-from kgqa_hpc.threads import usable_cores
+from kgqa_hpc.database import connect
 
 TOP_NODES = 10
 SAMPLED = 300
@@ -62,9 +62,7 @@ def count_nodes(paths: list[Path], seed: int) -> NodeUse:
     """
     with (
         TemporaryDirectory() as spilled,
-        duckdb.connect(
-            config={"memory_limit": MEMORY, "threads": usable_cores(), "temp_directory": spilled}
-        ) as database,
+        connect(MEMORY, spilled) as database,
     ):
         database.execute("CREATE TABLE node (id VARCHAR, name VARCHAR)")
         database.execute("CREATE TABLE joined (source VARCHAR, target VARCHAR)")

@@ -131,3 +131,12 @@ def _unloadable(config: RunConfig) -> Iterator[str]:
                 prompts_of(step, config.prompts.folder, config.prompts.domain)
             except KgqaError as problem:
                 yield f"passes.{number}.steps.{position}.prompt: {problem.message}"
+
+
+def require_servers(config: RunConfig) -> None:
+    """Ask the server of each pass for one token. Raises EngineConfigError, before graphs are read and counted."""
+    settings = {repr(engine): engine for engine in (config.engine_of(each.name) for each in config.passes)}
+    for engine in settings.values():
+        ask_once = getattr(ENGINES.get(engine.kind), "ask_once", None)
+        if ask_once is not None:
+            ask_once(engine)

@@ -18,7 +18,7 @@ from kgqa_hpc.store.queue import done_shards
 from kgqa_hpc.store.results import count, read_summary
 from kgqa_hpc.store.run_folder import RunFolder
 
-_SUMS = ("counts", "reasons", "tokens")
+_SUMS = ("counts", "reasons", "tokens", "records")
 FEW = 1000  # judged items below which the interval of the acceptance is shown
 
 
@@ -37,6 +37,9 @@ class PassTotals:
     counts: Counter[str] = field(default_factory=Counter)
     reasons: Counter[str] = field(default_factory=Counter)
     tokens: Counter[str] = field(default_factory=Counter)
+    records: Counter[str] = field(
+        default_factory=Counter
+    )  # of items that yield lists, before merge's filters
     requests: int = 0
     repaired: int = 0
     by_shard: dict[str, dict[str, int]] = field(default_factory=dict)
@@ -112,6 +115,7 @@ class PassTotals:
             counts=_counter(data["counts"]),
             reasons=_counter(data["reasons"]),
             tokens=_counter(data["tokens"]),
+            records=_counter(data["records"]),
             requests=count(data["requests"]),
             repaired=count(data["repaired"]),
             by_shard={shard: dict(_counter(ended)) for shard, ended in data["by_shard"].items()},
@@ -158,12 +162,16 @@ def acceptance(verdicts: Mapping[str, int]) -> dict[str, Any] | None:
 def acceptance_words(status: Mapping[str, Any]) -> str:
     """'accepted 447 (44.7 %, …)', with the interval 'of 36 to 54 %' while few are judged; empty before any verdict.
 
+    Where items yield lists, their records are counted, of the shards that are done.
     Between passes rejected items have ended and others wait for the next judge: a share would be too low
     then.
     """
     share = acceptance(status["verdicts"])
     if share is None:
         return ""
+    records = status["passes"][-1]["records"]
+    if records:
+        return f"accepted {records.get('accepted', 0):,} of {sum(records.values()):,} records"
     number = status["verdicts"]["accepted"]
     if not status["complete"] and len(status["passes"]) > 1:
         return f"accepted {number:,} so far"

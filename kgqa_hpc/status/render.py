@@ -30,6 +30,9 @@ def render(now: Status) -> str:
     if workers["engine_deaths"]:
         parts.append(f"{workers['engine_deaths']:,} engine deaths")
     lines += [_shards(now), _items(now), _verdicts(now), f"workers   {' · '.join(parts)}"]
+    if "merged" in now:
+        lines.append(f"dataset   {now['merged']['accepted']:,} accepted after the filters of merge")
+    lines += _servers(now)
     if now["queue"] is not None:
         lines.append(_queue(now["queue"]))
     return "\n".join(lines)
@@ -95,6 +98,18 @@ def _verdicts(now: Status) -> str:
     return f"verdicts  {' · '.join(part for part in shares if part)}"
 
 
+def _servers(now: Status) -> list[str]:
+    """A line where a model server refused or failed; none else."""
+    loads = [one["engine"] for one in now["passes"]]
+    retries, throttled = (sum(load[key] for load in loads) for key in ("retries", "throttled"))
+    if not retries + throttled:
+        return []
+    waited = duration(sum(load["waited_s"] for load in loads))
+    return [
+        f"server    {retries:,} requests tried again · {throttled:,} refused as too many (429) · waited {waited}"
+    ]
+
+
 def _some(names: list[str]) -> str:
     return ", ".join(names[:3]) + (", …" if len(names) > 3 else "")
 
@@ -136,6 +151,10 @@ def _series(now: Status) -> Iterator[tuple[str, str, list[tuple[dict[str, str], 
     ]
     if tokens:
         yield "kgqa_tokens", "counter", tokens
+    for key in ("retries", "throttled", "waited_s"):
+        name = {"waited_s": "waited_seconds"}.get(key, key)
+        rows = [({"pass": one["name"]}, one["engine"][key]) for one in now["passes"]]
+        yield f"kgqa_server_{name}", "counter", rows
     workers = now["workers"]
     yield "kgqa_workers_alive", "gauge", [({}, workers["alive"])]
     yield "kgqa_workers_stalled", "gauge", [({}, len(workers["stalled"]))]

@@ -15,6 +15,7 @@ from typing import Any
 from kgqa_hpc.errors import CorruptFile, MissingFile
 from kgqa_hpc.status import history
 from kgqa_hpc.status.pass_totals import PassTotals, acceptance, verdicts
+from kgqa_hpc.status.server_load import described, read_loads
 from kgqa_hpc.status.worker_states import ALIVE, read_states
 from kgqa_hpc.store import canonical
 from kgqa_hpc.store.partition import ShardsManifest, read_shards_manifest
@@ -99,6 +100,7 @@ def compose(
     work = {"total": sum(sizes.values()) * len(totals), "ended": through}
     speed = history.rate(run.logs)
     alive = [state for state in states if state["age"] <= ALIVE]
+    loads = read_loads(run.logs)
     return {
         "run": run.name,
         "time": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
@@ -114,7 +116,7 @@ def compose(
         "verdicts": counts,
         "acceptance": acceptance(counts),
         "reasons": dict(totals[-1].reasons),
-        "passes": [_pass(pass_totals) for pass_totals in totals],
+        "passes": [_pass(each, loads.get(each.pass_name, described({}))) for each in totals],
         "work": work,
         "rate": {"per_day": speed.overall, "last_hour_per_day": speed.last_hour},
         "seconds_left": None if complete else _seconds_left(work["total"] - work["ended"], speed),
@@ -131,11 +133,12 @@ def _shards(run: RunFolder) -> ShardsManifest | None:
         return None  # not cut yet, or `kgqa run` quarantines it and cuts the shards again
 
 
-def _pass(totals: PassTotals) -> Status:
+def _pass(totals: PassTotals, load: dict[str, Any]) -> Status:
     data = totals.to_dict()
     for private in ("counted", "by_shard", "journals"):
         del data[private]
-    return {"name": totals.pass_name, "shards_done": len(totals.counted), **data}
+    engine = {"requests": totals.requests, **load}
+    return {"name": totals.pass_name, "shards_done": len(totals.counted), **data, "engine": engine}
 
 
 def _workers(states: Sequence[Status], alive: Sequence[Status]) -> Status:

@@ -34,6 +34,7 @@ class Tally:
         self._counts: Counter[str] = Counter()
         self._reasons: Counter[str] = Counter()
         self._tokens = {"prompt": 0, "completion": 0, "cached": 0}
+        self._records: Counter[str] = Counter()  # of items that yield lists of them
         self._repaired = self._requests = 0
 
     def row(self, record: dict[str, Any], rendered: bytes | None = None) -> Row:
@@ -41,6 +42,9 @@ class Tally:
         self._counts[record["status"]] += 1
         if record.get("reason"):
             self._reasons[record["reason"]] += 1
+        if record["status"] == "accepted":
+            for part in record.get("records") or ():
+                self._records["rejected" if part.get("reason") else "accepted"] += 1
         for entry in record.get("trace") or ():
             self._requests += 1
             self._repaired += bool(entry.get("repaired"))
@@ -50,7 +54,9 @@ class Tally:
         return {"id": record["id"], "status": record["status"], "record": whole}
 
     def summary(self) -> dict[str, Any]:
-        """counts {status: n}, reasons {reason: n}, tokens {prompt, completion, cached}, repaired, requests."""
+        """counts {status: n}, reasons {reason: n}, tokens {prompt, completion, cached}, repaired, requests; records
+        {accepted, rejected} where items yield lists.
+        """
         # The most frequent reasons that fit into the header; the rest together under OTHER
         reasons: dict[str, int] = {}
         room = REASON_BYTES
@@ -67,6 +73,7 @@ class Tally:
             "tokens": self._tokens,
             "repaired": self._repaired,
             "requests": self._requests,
+            **({"records": dict(self._records)} if self._records else {}),
         }
 
 

@@ -18,7 +18,7 @@ from kgqa_hpc.dataset.show import value_text
 from kgqa_hpc.engines.engine import Request, Response
 from kgqa_hpc.engines.process import EngineProcess
 from kgqa_hpc.runs.chain import build_chain, kind_of, schemas_of, set_engine
-from kgqa_hpc.runs.checks import missing_packages, require_packages
+from kgqa_hpc.runs.checks import missing_packages, require_packages, require_servers
 from kgqa_hpc.steps import STEPS
 from kgqa_hpc.steps.evidence import begin
 from kgqa_hpc.steps.item import Item
@@ -64,6 +64,7 @@ def preview(whole: RunConfig, number: int) -> dict[str, Any]:
     require_packages(whole, "graph", "anchors", "engine", "passes")
     for line in missing_packages(whole, "dataset"):
         note(f"note: {line}")
+    require_servers(whole)
     with tempfile.TemporaryDirectory(prefix="kgqa-preview-") as scratch:
         config, anchors = small_sample(whole, number, Path(scratch, "run"))
         return _sent(config, some_anchors(anchors, number), Path(scratch, "engine.log"))

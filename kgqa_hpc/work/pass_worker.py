@@ -13,6 +13,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import asdict
 from typing import Any
 
+from kgqa_hpc.engines.engine import LOAD
 from kgqa_hpc.engines.process import EngineProcess
 from kgqa_hpc.errors import CorruptFile, EngineDied, KgqaError, MissingFile, StoreError
 from kgqa_hpc.runs import kept_prompts
@@ -68,6 +69,7 @@ class PassWorker:
         self._synced = time.monotonic()
         self._transient_errors = TransientErrors(min(LONGEST, self._runtime.lease / 2))
         self._blocked = False
+        self._load_before = dict(session.server_loads.get(pass_name, dict.fromkeys(LOAD, 0.0)))
         session.activity.pass_name = pass_name
 
     def work(self) -> bool:
@@ -101,8 +103,10 @@ class PassWorker:
             self._engine.kill()  # an orderly end may take seconds, and nothing would be gained
         else:
             self._engine.close()
+        self._count_server_load()
         if self._scheduler is not None:
-            self._log("pass-left", **{"pass": self._pass}, **asdict(self._scheduler.counters))
+            counters = {**asdict(self._scheduler.counters), "server": self._engine.server_load}
+            self._log("pass-left", **{"pass": self._pass}, **counters)
         for shard in list(self._open.values()):
             self._leave(shard, "stopped")
 
@@ -266,6 +270,10 @@ class PassWorker:
         for shard in self._open.values():
             shard.sync()
         self._synced = time.monotonic()
+        self._count_server_load()
+
+    def _count_server_load(self) -> None:
+        self._session.count_server_load(self._pass, self._load_before, self._engine.server_load)
 
     def _idle(self) -> None:
         """Wait for a shard that another worker holds; listen to the engine, so that its pipe does not

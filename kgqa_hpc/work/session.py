@@ -18,6 +18,9 @@ from typing import Any
 
 from kgqa_hpc.cluster.stop import Stop
 from kgqa_hpc.config import RunConfig
+from kgqa_hpc.engines.engine import LOAD, ServerLoad
+from kgqa_hpc.errors import StoreError
+from kgqa_hpc.status.server_load import write_loads
 from kgqa_hpc.store import canonical
 from kgqa_hpc.store.atomic import disk_errors, make_folder
 from kgqa_hpc.store.fingerprint import ResultOrigin
@@ -103,6 +106,20 @@ class Session:
     check: Callable[[], None]  # raises what went wrong beside the main thread
     activity: Activity = field(default_factory=Activity)
     complete: bool = False  # every shard of every pass is done
+    server_loads: dict[str, ServerLoad] = field(default_factory=dict)  # troubles with servers, by pass
+
+    def count_server_load(self, pass_name: str, before: ServerLoad, load: ServerLoad) -> None:
+        """Keep the troubles of a pass: `before` of its earlier engines, `load` of the present one.
+
+        They are written where they changed, and left out where the file system refuses them: work goes on.
+        """
+        total = {name: before[name] + load[name] for name in LOAD}
+        if any(total.values()) and self.server_loads.get(pass_name) != total:
+            self.server_loads[pass_name] = total
+            try:
+                write_loads(self.run.logs, self.worker, self.server_loads)
+            except StoreError as problem:
+                self.log.write("server-load-not-written", problem=str(problem))
 
     def origin(self, pass_name: str) -> ResultOrigin:
         """The origin that identifies results and journals of a pass."""

@@ -256,7 +256,21 @@ def test_what_somebody_else_left_in_the_folder_is_not_opened(run: RunFolder) -> 
 
 
 def test_no_share_is_shown_while_a_second_judge_is_at_work() -> None:
-    counts = {"accepted": 3, "rejected": 141}
-    assert acceptance_words({"verdicts": counts, "complete": False, "passes": [1, 2]}) == "accepted 3 so far"
-    assert "%" in acceptance_words({"verdicts": counts, "complete": True, "passes": [1, 2]})
-    assert "%" in acceptance_words({"verdicts": counts, "complete": False, "passes": [1]})
+    counts, one = {"accepted": 3, "rejected": 141}, {"records": {}}
+    two = [one, one]
+    assert acceptance_words({"verdicts": counts, "complete": False, "passes": two}) == "accepted 3 so far"
+    assert "%" in acceptance_words({"verdicts": counts, "complete": True, "passes": two})
+    assert "%" in acceptance_words({"verdicts": counts, "complete": False, "passes": [one]})
+
+
+def test_where_items_yield_lists_their_records_are_counted_not_the_items(run: RunFolder) -> None:
+    records = [{"question": "a", "reason": None}, {"question": "b", "reason": "no"}, {"reason": "no"}]
+    rows = [
+        {"id": f"i{k}", "status": "accepted", "reason": None, "trace": [], "records": records}
+        for k in range(20)
+    ]
+    run.results("main").mkdir(parents=True)
+    write_result(run.result("main", "shard-000000"), rows, run.origin("main").header("shard-000000", ""))
+    now = survey(run.path)
+    assert now["passes"][0]["records"] == {"accepted": 20, "rejected": 40}
+    assert "accepted 20 of 60 records" in render(now)

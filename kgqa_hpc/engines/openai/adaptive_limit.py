@@ -56,19 +56,23 @@ class Lanes:
     def __init__(self, servers: int, most: int) -> None:
         self.lanes = [Lane(most) for _ in range(servers)]
         self._changed = asyncio.Event()
+        self._turn = asyncio.Lock()  # its waiters go in their order of arrival
 
     async def enter(self, avoid: int | None = None) -> int:
-        """Wait for a place; the number of its server. Not `avoid`, which just failed, if others have room."""
-        while True:
-            now = time.monotonic()
-            rooms = [lane.room(now) for lane in self.lanes]
-            if avoid is not None and any(r > 0 for i, r in enumerate(rooms) if i != avoid):
-                rooms[avoid] = 0.0
-            best = max(range(len(rooms)), key=rooms.__getitem__)
-            if rooms[best] > 0:
-                self.lanes[best].in_flight += 1
-                return best
-            await self._wait(_next_time(self.lanes, now))
+        """Wait for a place, first come, first served; returns the number of its server. Not `avoid`, which just
+        failed, if others have room.
+        """
+        async with self._turn:
+            while True:
+                now = time.monotonic()
+                rooms = [lane.room(now) for lane in self.lanes]
+                if avoid is not None and any(r > 0 for i, r in enumerate(rooms) if i != avoid):
+                    rooms[avoid] = 0.0
+                best = max(range(len(rooms)), key=rooms.__getitem__)
+                if rooms[best] > 0:
+                    self.lanes[best].in_flight += 1
+                    return best
+                await self._wait(_next_time(self.lanes, now))
 
     def leave(self, server: int) -> None:
         """Give the place back."""

@@ -9,8 +9,10 @@ from collections.abc import Sequence
 
 from kgqa_hpc.engines.openai.chat_api import ChatApi, Trouble
 from kgqa_hpc.engines.openai.modes import PROBE, TRIED, keeps_to
+from kgqa_hpc.engines.openai.settings import OpenAISettings
 from kgqa_hpc.engines.schema import Schema
 from kgqa_hpc.errors import EngineConfigError
+from kgqa_hpc.terminal import note
 
 PAUSE_S = 0.5
 THOUGHT_TOKENS = 4096  # for a model that thinks before it answers the small question
@@ -91,3 +93,43 @@ class Agreement:
                 if self._structured != "auto"
                 else "see the server's words; engine.omit leaves parameters out",
             )
+
+
+async def first_answers(settings: OpenAISettings, patience_s: float) -> None:
+    """Ask each server for one token; any reply of a server that knows key and model will do.
+
+    Raises EngineConfigError when one refuses key or model, or is silent for `patience_s`.
+    """
+    urls = [settings.base_url] if isinstance(settings.base_url, str) else settings.base_url
+    for url in urls:
+        api = ChatApi(url, settings)
+        try:
+            await _first_answer(api, patience_s)
+        finally:
+            await api.close()
+
+
+async def _first_answer(api: ChatApi, patience_s: float) -> None:
+    deadline = time.monotonic() + patience_s
+    warned = False
+    while True:
+        try:
+            async with asyncio.timeout_at(asyncio.get_running_loop().time() + patience_s):
+                await api.ask(PROBE._replace(max_tokens=1), "none")
+            return
+        except TimeoutError:
+            trouble = Trouble(f"{api.url}: no answer within {patience_s:g} s", again=True)
+        except Trouble as problem:
+            trouble = problem
+        if trouble.fatal:
+            raise EngineConfigError(str(trouble), trouble.cure)
+        if trouble.status and trouble.status < 500:
+            return  # it is there: too busy for now, or it wants more than one token
+        if time.monotonic() > deadline:
+            raise EngineConfigError(
+                f"engine.base_url: {trouble}", "is the server running, and the address right?"
+            )
+        if not warned:
+            note(f"note: no answer from {api.url}, trying for {patience_s:g} s")
+            warned = True
+        await asyncio.sleep(PAUSE_S)

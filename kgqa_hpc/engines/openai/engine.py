@@ -16,14 +16,15 @@ import random
 import threading
 import time
 from collections.abc import Coroutine, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any, TypeVar
 
 from kgqa_hpc import __version__
-from kgqa_hpc.engines.engine import EngineInfo, Readiness, Request, Response, installed
+from kgqa_hpc.engines.engine import LOAD, EngineInfo, Readiness, Request, Response, ServerLoad, installed
 from kgqa_hpc.engines.mailbox import Mailbox, serve
 from kgqa_hpc.engines.openai.adaptive_limit import Lanes
-from kgqa_hpc.engines.openai.agreement import Agreement
+from kgqa_hpc.engines.openai.agreement import Agreement, first_answers
 from kgqa_hpc.engines.openai.chat_api import ChatApi, Trouble
 from kgqa_hpc.engines.openai.local_server import LocalServer
 from kgqa_hpc.engines.openai.modes import PROBE, PROBE_SCHEMA
@@ -47,6 +48,7 @@ class OpenAIEngine:
         self._config = config
         self._apis: list[ChatApi] = []
         self._told_clamped = 0
+        self.server_load: ServerLoad = dict.fromkeys(LOAD, 0.0)
         self._last_success = time.monotonic()
         self._last_probe = 0.0
         self._tasks: set[asyncio.Task[None]] = set()
@@ -103,6 +105,15 @@ class OpenAIEngine:
             begin=lambda request: self._loop.call_soon_threadsafe(self._spawn, request, mailbox),
             abort=lambda: self._loop.call_soon_threadsafe(self._cancel_all),
         )
+
+    @classmethod
+    def ask_once(cls, settings: OpenAISettings) -> None:
+        """Ask each server for one token, before other work begins. Raises EngineConfigError when none answers, or
+        key, address or model are refused.
+        """
+        if settings.command is None:
+            with ThreadPoolExecutor(1) as thread:  # beside a loop of the caller's own, as in a notebook
+                thread.submit(asyncio.run, first_answers(settings, FOREIGN_PATIENCE_S)).result()
 
     @classmethod
     def probe(cls) -> Readiness:
@@ -169,6 +180,7 @@ class OpenAIEngine:
                 if trouble.overloaded:
                     lane.overloaded(time.monotonic(), pause)
                 failed = trouble
+                self.server_load["throttled"] += trouble.status == 429
             finally:
                 self._lanes.leave(server)
             if failed.fatal:
@@ -177,7 +189,16 @@ class OpenAIEngine:
             if not failed.again or (works and worked and not failed.unseen):
                 return Response(request.id, "", "error", error=f"{failed} (try {tries})")
             worked = works
+            self._count_retry(str(failed), pause)
             await asyncio.sleep(pause)
+
+    def _count_retry(self, words: str, pause: float) -> None:
+        """Count a retry; a line in the log at the first, and whenever their number has doubled."""
+        self.server_load["retries"] += 1
+        self.server_load["waited_s"] += pause
+        count = int(self.server_load["retries"])
+        if count & (count - 1) == 0:
+            print(f"openai: retry {count:,} after {pause:.1f} s: {words}", flush=True)
 
     async def _works(self, since: float) -> bool:
         """Whether any server answered anything after `since`. Raises when none has for too long."""

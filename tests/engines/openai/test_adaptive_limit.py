@@ -64,6 +64,28 @@ def test_requests_go_where_there_is_room_and_not_back_to_who_just_failed() -> No
     asyncio.run(scene())
 
 
+def test_places_are_given_in_the_order_of_arrival() -> None:
+    async def scene() -> None:
+        lanes = Lanes(servers=1, most=1)
+        await lanes.enter()
+        served: list[int] = []
+
+        async def wait(number: int) -> None:
+            served.append(number + await lanes.enter())
+
+        waiting = [asyncio.create_task(wait(number)) for number in range(20)]
+        for _ in waiting:
+            await asyncio.sleep(0)
+        latest = asyncio.create_task(wait(20))
+        while not latest.done():
+            if len(served) == sum(task.done() for task in waiting) and lanes.lanes[0].in_flight:
+                lanes.leave(0)
+            await asyncio.sleep(0)
+        assert served == list(range(21))
+
+    asyncio.run(scene())
+
+
 def test_a_resting_server_gets_requests_again_when_its_rest_is_over() -> None:
     async def scene() -> None:
         lanes = Lanes(servers=1, most=4)
