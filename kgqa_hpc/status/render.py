@@ -100,7 +100,7 @@ def _verdicts(now: Status) -> str:
 
 def _servers(now: Status) -> list[str]:
     """A line where a model server refused or failed; none else."""
-    loads = [one["engine"] for one in now["passes"]]
+    loads = [engine_pass["engine"] for engine_pass in now["passes"]]
     retries, throttled = (sum(load[key] for load in loads) for key in ("retries", "throttled"))
     if not retries + throttled:
         return []
@@ -153,7 +153,7 @@ def _series(now: Status) -> Iterator[tuple[str, str, list[tuple[dict[str, str], 
         yield "kgqa_tokens", "counter", tokens
     for key in ("retries", "throttled", "waited_s"):
         name = {"waited_s": "waited_seconds"}.get(key, key)
-        rows = [({"pass": one["name"]}, one["engine"][key]) for one in now["passes"]]
+        rows = [({"pass": engine_pass["name"]}, engine_pass["engine"][key]) for engine_pass in now["passes"]]
         yield f"kgqa_server_{name}", "counter", rows
     workers = now["workers"]
     yield "kgqa_workers_alive", "gauge", [({}, workers["alive"])]

@@ -116,7 +116,9 @@ def compose(
         "verdicts": counts,
         "acceptance": acceptance(counts),
         "reasons": dict(totals[-1].reasons),
-        "passes": [_pass(each, loads.get(each.pass_name, described({}))) for each in totals],
+        "passes": [
+            _pass(pass_entry, loads.get(pass_entry.pass_name, described({}))) for pass_entry in totals
+        ],
         "work": work,
         "rate": {"per_day": speed.overall, "last_hour_per_day": speed.last_hour},
         "seconds_left": None if complete else _seconds_left(work["total"] - work["ended"], speed),
