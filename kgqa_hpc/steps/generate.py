@@ -109,8 +109,8 @@ def question(sentences: Mapping[str, BothWays], given: str, way: Way) -> str | N
 
 
 def _sentence(sentences: Mapping[str, BothWays], relation: str, out: bool) -> str | None:
-    found = sentences.get(relation)
-    return None if found is None else found.forward if out else found.backward
+    both_ways = sentences.get(relation)
+    return None if both_ways is None else both_ways.forward if out else both_ways.backward
 
 
 # Fields in which a model thinks before it answers; they stay in the trace's raw text (docs/prompts.md).

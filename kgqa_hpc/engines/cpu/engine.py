@@ -158,11 +158,11 @@ class CpuEngine:
         else:
             place = self._prefixes.popitem(last=False)[1].place
         head = {"role": "system", "content": system}
-        first, second = (
+        beginning, second = (
             self._llama.prompt_tokens([head, {"role": "user", "content": word}]) for word in ("one", "two")
         )
-        same = next((i for i, (a, b) in enumerate(zip(first, second, strict=False)) if a != b), 0)
-        prefix = _Prefix(place, first[: max(same - MARGIN, 0)])
+        same = next((i for i, (a, b) in enumerate(zip(beginning, second, strict=False)) if a != b), 0)
+        prefix = _Prefix(place, beginning[: max(same - MARGIN, 0)])
         if len(prefix.tokens) >= MARGIN:
             self._warm(prefix)
         self._prefixes[system] = prefix

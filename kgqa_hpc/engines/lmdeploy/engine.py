@@ -248,11 +248,11 @@ def _sizes(folder: Path, config: LmdeploySettings) -> dict[str, float]:
 def _loaded_format(pipe: Any) -> str:
     """How the weights were stored, as LMDeploy found them; empty for plain ones."""
     native = getattr(pipe.async_engine.engine, "engine_config", pipe.backend_config)
-    found = getattr(native, "model_format", None) or pipe.backend_config.model_format
-    if found is None:
+    model_format = getattr(native, "model_format", None) or pipe.backend_config.model_format
+    if model_format is None:
         quantised = getattr(pipe.async_engine.hf_cfg, "quantization_config", None)
-        found = quantised.get("quant_method") if isinstance(quantised, dict) else None
-    return "" if found in (None, "hf") else str(found)
+        model_format = quantised.get("quant_method") if isinstance(quantised, dict) else None
+    return "" if model_format in (None, "hf") else str(model_format)
 
 
 def _caches_prefixes(pipe: Any) -> bool:
