@@ -92,9 +92,9 @@ class Folders:
 
     def module(self, relative: str, location: str) -> Path:
         """A file that a prompt refers to, such as modules/question.md. `location` is for messages."""
-        found = self._find(relative)
-        if found is not None:
-            return found
+        module_file = self._find(relative)
+        if module_file is not None:
+            return module_file
         parent = relative.rpartition("/")[0]
         modules = sorted(
             {f"{parent}/{file.name}" for path in self.paths for file in (path / parent).glob("*.*")}

@@ -89,9 +89,9 @@ def way_of(variables: Mapping[str, Any]) -> Way | None:
     return None
 
 
-def question(sentences: Mapping[str, BothWays], given: str, way: Way) -> str | None:
+def question(sentences: Mapping[str, BothWays], known_name: str, way: Way) -> str | None:
     """The question that a way asks about `given`; None where a sentence is missing, or cannot stand inside another."""
-    subject = given
+    subject = known_name
     for number, (_, relation, out, asked) in enumerate(way):
         kind = asked.replace("_", " ")
         sentence = _sentence(sentences, relation, out)

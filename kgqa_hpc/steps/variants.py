@@ -36,10 +36,10 @@ class StepFamily(Step):
 
     def __init__(self, members: Mapping[str, Step]) -> None:
         self._by_variant = dict(members)
-        first = next(iter(self._by_variant.values()))
-        super().__init__(first.settings, first.prompt if first.asks else None, first.context)
+        leading = next(iter(self._by_variant.values()))
+        super().__init__(leading.settings, leading.prompt if leading.asks else None, leading.context)
         for name in ("name", "answer", "adds", "gives", "needs", "turns"):
-            setattr(self, name, getattr(first, name))
+            setattr(self, name, getattr(leading, name))
 
     @property
     def members(self) -> tuple[Step, ...]:
@@ -71,8 +71,8 @@ class KindFamily(AnchorKind):
 
     def __init__(self, members: Sequence[AnchorKind]) -> None:
         self._by_name = {kind.name: kind for kind in members}
-        first = members[0]
-        self.name, self.gives, self.sample = "+".join(self._by_name), first.gives, first.sample  # type: ignore[misc]
+        leading = members[0]
+        self.name, self.gives, self.sample = "+".join(self._by_name), leading.gives, leading.sample  # type: ignore[misc]
         self.whole_graph = any(kind.whole_graph for kind in members)  # type: ignore[misc]
         self.columns = tuple({c.name: c for kind in members for c in kind.columns}.values())  # type: ignore[misc]
 

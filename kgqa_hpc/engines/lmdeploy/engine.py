@@ -215,7 +215,7 @@ class LmdeployEngine:
 
     async def _watch_scheduler(self) -> None:
         """Ticks are progress; and a line a minute in the engine's log: what the GPU is doing."""
-        told, tick = time.monotonic(), 0
+        logged, tick = time.monotonic(), 0
         while True:
             await asyncio.sleep(LOOK_EVERY_S)
             try:
@@ -227,8 +227,8 @@ class LmdeployEngine:
                 continue
             self.progress += max(now.scheduler_tick - tick, 0)
             tick = now.scheduler_tick
-            if time.monotonic() - told >= METRICS_EVERY_S:
-                told = time.monotonic()
+            if time.monotonic() - logged >= METRICS_EVERY_S:
+                logged = time.monotonic()
                 print(
                     f"lmdeploy: {now.active_seqs} active, {now.waiting_seqs} waiting, "
                     f"KV cache {now.cache_usage:.0%} full, prefix hits {now.prefix_cache_hit_rate:.0%}",

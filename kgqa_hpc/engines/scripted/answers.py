@@ -27,8 +27,8 @@ _ANY_FORM = "^(.|\\n)*$"
 # What a model would take from the prompt or from memory, where a free text would fit no later step.
 _ORGANISMS = ("Homo sapiens", "Mus musculus", "Escherichia coli", "All", "Not sure", "Unknown")
 _PHRASES = tuple(
-    f"{how} {what} {where}"
-    for how, what, where in product(
+    f"{manner} {process} {site}"
+    for manner, process, site in product(
         (
             "through altered",
             "by way of impaired",
