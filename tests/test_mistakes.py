@@ -82,6 +82,7 @@ REFUSED: dict[str, tuple[str, str, str]] = {  # what is replaced, by what, and w
         "step mine of mine.py failed: TypeError",
     ),
     "a field misspelt": ('"question"', '"qestion"', "mine reads qestion, which nothing before it adds"),
+    "a file that exits": ("import sys", "import sys\n\nsys.exit('done')", "SystemExit: done"),
     "a package that is not there": ("import sys", "import no_such_package", "ModuleNotFoundError"),
 }
 COUNTED: dict[str, str] = {  # what the step does to an item, and the reason that the item is counted under
