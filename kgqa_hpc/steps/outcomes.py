@@ -94,9 +94,9 @@ def checked(
 def _unwritable(item: Item, outcome: Outcome) -> str | None:
     """Why what the step gave cannot be written; then the item keeps nothing of it. None when it can."""
     parts = {name: getattr(item, name) for name in (*_MAPPINGS, "records")}
-    given = {**parts, "columns": outcome.columns if isinstance(outcome, Done) else {}}
-    problem = _misshapen(given)
-    for name, value in given.items():
+    parts["columns"] = outcome.columns if isinstance(outcome, Done) else {}
+    problem = _misshapen(parts)
+    for name, value in parts.items():
         try:
             orjson.dumps(value)
         except TypeError as failure:
@@ -107,20 +107,20 @@ def _unwritable(item: Item, outcome: Outcome) -> str | None:
     return problem
 
 
-def _misshapen(given: Mapping[str, Any]) -> str | None:
+def _misshapen(parts: Mapping[str, Any]) -> str | None:
     """Which part of an item has a form that no merge reads, as a reason for people; None when all are as they must."""
     for name in _MAPPINGS:
-        if not isinstance(given[name], dict):
+        if not isinstance(parts[name], dict):
             return f"{name} is no mapping"
-    records = [] if given["records"] is None else given["records"]
+    records = [] if parts["records"] is None else parts["records"]
     if not (isinstance(records, list) and all(isinstance(fields, dict) for fields in records)):
         return "records is no list of mappings"
-    if not all(isinstance(verdict, dict) for verdict in given["verdicts"].values()):
+    if not all(isinstance(verdict, dict) for verdict in parts["verdicts"].values()):
         return "a verdict is no mapping"
-    for name, value in given["features"].items():
+    for name, value in parts["features"].items():
         if isinstance(value, float) and not isfinite(value):
             return f"feature {name} is no finite number"
-    for fields in (given["output"], *records):
+    for fields in (parts["output"], *records):
         for name in PAIR:
             if not isinstance(fields.get(name, ""), str):
                 return f"{name} is no text"
