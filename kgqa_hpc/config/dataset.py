@@ -74,7 +74,7 @@ class Budget(Settings):
 
 
 class Target(Settings):
-    """How many records the dataset shall have; the sample grows until it has them, or the budget is spent."""
+    """The number of records wanted; the sample grows until the dataset has them or the budget is spent."""
 
     accepted: int = Field(ge=1, description="Accepted records after all filters, exactly.")
     per: Literal["all", "group"] = Field("all", description="In all, or of each group (shape, type …).")

@@ -193,7 +193,7 @@ class _Shard:
         self._row(anchor, status, reason, record, lost, single=True)
 
     def _outcome(self, item: Mapping[str, Any]) -> tuple[str, str | None]:
-        """Status and reason by the present decision rule, or as a step set them where no verdict decided."""
+        """Status and reason: by the present decision rule where verdicts decided, else those that the last step set."""
         if item["status"] not in STATUSES:
             raise AccountingError(
                 f"an item ended with the status {item['status']!r}, which is no outcome", "please report it"

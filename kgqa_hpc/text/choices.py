@@ -1,4 +1,4 @@
-"""The options of a multiple-choice record, under letters, whichever step wrote them."""
+"""Options of multiple-choice records by letter, for every step that writes options."""
 
 from __future__ import annotations
 

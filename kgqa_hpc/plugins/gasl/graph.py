@@ -213,7 +213,7 @@ class Graph:
         return steps
 
     def _row(self, direction: str, node: int) -> list[tuple[int, int]]:
-        """The other end and the position of each edge at a node, by both."""
+        """The edges at a node as pairs (other end, position of the edge), sorted."""
         row: list[tuple[int, int]] = []
         if node < len(self.base.ids):
             rows = self.base.rows

@@ -122,7 +122,7 @@ def _is_empty(value: Any) -> bool:
 
 
 def _target(simple: c.Simple) -> Word | str:
-    """The variable after AS, else the one that is written back into, else `last`."""
+    """The variable that takes the result: the one after AS, else the one that the command updates, else `last`."""
     command = simple.command
     if simple.into is not None:
         return simple.into

@@ -164,5 +164,5 @@ class Statements:
 
 
 def last_part(iri: str) -> str:
-    """What stands behind the last / or # of an IRI."""
+    """The local name of an IRI: the text after its last / or #."""
     return iri.rstrip("/#").replace("#", "/").rpartition("/")[2]
