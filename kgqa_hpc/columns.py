@@ -13,7 +13,7 @@ from kgqa_hpc.errors import ExtensionError
 
 Type = Any  # "string" | "int64" | "double" | "bool" | [Type] | {"field": Type}
 PLAIN = ("string", "int64", "double", "bool")
-# Members that every record has (dataset/columns.py): no column of an entry may take their place.
+# Fields that every record has (dataset/columns.py); columns of steps and kinds must not use these names.
 COMMON_NAMES = frozenset(
     [
         "id",
@@ -32,9 +32,9 @@ COMMON_NAMES = frozenset(
 
 
 class Column(NamedTuple):
-    """A column of accepted and rejected records; `description` is one sentence for cards and Croissant.
+    """A column of accepted and rejected records; `description` is one sentence for the dataset card and Croissant.
 
-    The values of a `filterable` column stand under `features` too, where `--score` and the figures find them.
+    The values of a `filterable` column are also stored under `features`, for the option `--score` and the figures.
     """
 
     name: str
@@ -44,7 +44,7 @@ class Column(NamedTuple):
 
 
 def check_type(kind: Type) -> None:
-    """Raises ValueError for what is no column type, naming the part that is wrong."""
+    """Raises ValueError for an invalid column type; the message names the wrong part."""
     if isinstance(kind, list) and len(kind) == 1:
         check_type(kind[0])
     elif isinstance(kind, dict) and kind:
@@ -55,7 +55,7 @@ def check_type(kind: Type) -> None:
 
 
 def check_columns(columns: Iterable[Column], entry: str) -> None:
-    """Raises ExtensionError for a column that has no type, stands twice or shadows a member of every record.
+    """Raises ExtensionError for a column with an invalid type, a repeated name, or the name of a common field.
 
     `entry` names the step or kind that declares the columns, with its package.
     """
@@ -77,7 +77,7 @@ def check_columns(columns: Iterable[Column], entry: str) -> None:
 
 
 def fits(value: Any, kind: Type) -> bool:
-    """Whether a value can stand in a column of this type; None stands everywhere, a whole number in a double."""
+    """Whether a column of this type can hold the value; any column can hold None, a double also an integer."""
     if value is None:
         return True
     if isinstance(kind, list):
@@ -91,7 +91,7 @@ def fits(value: Any, kind: Type) -> bool:
 
 
 def misfit(columns: Iterable[Column], values: Mapping[str, Any]) -> str | None:
-    """Which of the columns cannot hold its value, as a reason for people; None when all fit."""
+    """A sentence about the first column that cannot hold its value; None if all fit."""
     for column in columns:
         if not fits(values.get(column.name), column.type):
             return f"column {column.name} is no {column.type}"
