@@ -81,7 +81,9 @@ class _Child:
                 load_plugin_file(Path(hello["plugin"]))
             settings = parse_engine(hello["config"])
             self._redact = Redactor(settings.secret_names)
-            engine: Engine = ENGINES.get(settings.kind)(settings, Path(hello["memory"]))
+            kind = ENGINES.get(settings.kind)
+            more = {"folder": Path(hello["batches"])} if getattr(kind, "keeps_batches", False) else {}
+            engine: Engine = kind(settings, Path(hello["memory"]), **more)
             self._engine = engine
         except InputError as problem:
             self._send("refused", self._refusal(problem))

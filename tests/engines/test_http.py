@@ -45,11 +45,19 @@ class Server(BaseHTTPRequestHandler):
         self.seen[text] += 1
         self.keys.append(self.headers["Authorization"])
         code = 400 if text == "400" else 503 if text == "503 twice" and self.seen[text] <= 2 else 200
+        code = 302 if text == "redirect" else code
         body = b"{" if text == "broken" else json.dumps({"message": text.upper()}).encode()
         self.send_response(code)
+        if text == "redirect":
+            self.send_header("Location", "/elsewhere")
         self.send_header("Content-Length", str(len(body)))
         self.end_headers()
         self.wfile.write(body)
+
+    def do_GET(self) -> None:
+        self.seen["elsewhere"] += 1
+        self.send_response(200)
+        self.end_headers()
 
     def log_message(self, *words: object) -> None:
         pass
@@ -91,6 +99,13 @@ def test_what_is_refused_or_cannot_be_read_fails_that_request_at_once(
     assert answer.finish == "error"
     assert words in str(answer.error)
     assert Server.seen[text] == 1
+    engine.close()
+
+
+def test_no_redirect_is_followed_for_the_key_would_travel(address: str) -> None:
+    engine = Echo(EchoSettings(base_url=address, pause=0.001))
+    assert "302" in str(ask(engine, "redirect").error)
+    assert not Server.seen["elsewhere"]
     engine.close()
 
 
