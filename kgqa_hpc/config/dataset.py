@@ -71,6 +71,12 @@ class Budget(Settings):
     gpu_hours: float | None = Field(
         None, gt=0, description="Of the workers, from their logs; no two runs take the same."
     )
+    money: float | None = Field(
+        None,
+        gt=0,
+        exclude_if=lambda value: value is None,
+        description="At the engines' prices, for all attempts.",
+    )
 
 
 class Target(Settings):
