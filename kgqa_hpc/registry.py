@@ -34,9 +34,9 @@ from typing import Any, NamedTuple
 from kgqa_hpc.errors import ConfigError, ExtensionError, KgqaError
 
 
-def did_you_mean(word: str, known: Iterable[str]) -> str:
+def did_you_mean(word: str, words: Iterable[str]) -> str:
     """', did you mean X?' for the nearest of the known words, or nothing."""
-    near = difflib.get_close_matches(word, list(known), n=1, cutoff=0.5)
+    near = difflib.get_close_matches(word, list(words), n=1, cutoff=0.5)
     return f", did you mean {near[0]}?" if near else ""
 
 
@@ -99,15 +99,15 @@ class Registry:
 
     @cached_property
     def _foreign(self) -> dict[str, EntryPoint]:
-        found = {point.name: point for point in entry_points(group=f"kgqa_hpc.{self.group}")}
-        if taken := sorted(found.keys() & self._shipped.keys()):
-            origin = found[taken[0]].dist
+        points = {point.name: point for point in entry_points(group=f"kgqa_hpc.{self.group}")}
+        if clashes := sorted(points.keys() & self._shipped.keys()):
+            origin = points[clashes[0]].dist
             raise ConfigError(
-                f"{self.what} {taken[0]!r} of package {origin.name if origin else '(unknown)'}: "
+                f"{self.what} {clashes[0]!r} of package {origin.name if origin else '(unknown)'}: "
                 "kgqa_hpc has one of that name already",
                 f"rename its entry point in the group kgqa_hpc.{self.group}",
             )
-        return found
+        return points
 
     def names(self) -> list[str]:
         """All known names, shipped ones first."""
@@ -170,8 +170,8 @@ class Registry:
 
     def unknown(self, name: str) -> str:
         """The message for an unknown name."""
-        known = self.names()
-        return f"unknown {self.what} {name!r}{did_you_mean(name, known)}; known: {', '.join(known)}"
+        names = self.names()
+        return f"unknown {self.what} {name!r}{did_you_mean(name, names)}; known: {', '.join(names)}"
 
     def _load(self, name: str) -> Any:
         if path := self._shipped.get(name):
@@ -187,10 +187,10 @@ class Registry:
                 f"{type(problem).__name__}: {problem}",
                 "mend or uninstall that package",
             ) from problem
-        own = getattr(entry, "name", name)
-        if isinstance(own, str) and own != name:
+        own_name = getattr(entry, "name", name)
+        if isinstance(own_name, str) and own_name != name:
             raise ExtensionError(
-                f"{self.entry(name)} calls itself {own!r}",
+                f"{self.entry(name)} calls itself {own_name!r}",
                 "give its class and its entry point the same name",
             )
         return entry

@@ -87,10 +87,10 @@ def import_graph(folder: Path, threads: int | None = None) -> Imported:
         graph = read_graph(run.kg)
     else:
         files = graph_files(config.graph)
-        found = contents(files)
+        digests = contents(files)
         graph = load_graph(config.graph)
-        require_unchanged(found, files)
-        record(run, found)
+        require_unchanged(digests, files)
+        record(run, digests)
         write_graph(run.kg, graph, {}, origin)
     return Imported(run.kg, graph.num_nodes, len(graph.node_types), graph.num_edges)
 
@@ -183,20 +183,20 @@ def standing(folder: Path) -> dict[str, Any]:
     from kgqa_hpc.status.snapshot import survey
 
     status = survey(folder, queue_state(RunFolder.open(folder).logs))
-    made = [(folder / stage.makes).exists() for stage in STAGES]
-    workers = next(place for place, stage in enumerate(STAGES) if stage.gpus)
+    exists = [(folder / stage.makes).exists() for stage in STAGES]
+    workers = next(position for position, stage in enumerate(STAGES) if stage.gpus)
     # A run without a graph imports nothing, so a later stage's work shows that of the earlier ones. What the workers
     # make grows until they are done.
-    made[:workers] = [any(made[place:workers]) for place in range(workers)]
-    made[workers] = status["complete"]
-    if made[workers + 1] and (accepted := _accepted_at_merge(RunFolder.open(folder))) is not None:
+    exists[:workers] = [any(exists[position:workers]) for position in range(workers)]
+    exists[workers] = status["complete"]
+    if exists[workers + 1] and (accepted := _accepted_at_merge(RunFolder.open(folder))) is not None:
         status["merged"] = {"accepted": accepted}
     if older := _dataset_is_older(RunFolder.open(folder), status):
-        made[workers + 1 :] = [False] * len(made[workers + 1 :])
+        exists[workers + 1 :] = [False] * len(exists[workers + 1 :])
     return {
         **status,
         **({"dataset_is_older": True} if older else {}),
-        "stages": [{"name": s.name, "done": done} for s, done in zip(STAGES, made, strict=True)],
+        "stages": [{"name": s.name, "done": done} for s, done in zip(STAGES, exists, strict=True)],
     }
 
 
@@ -219,14 +219,15 @@ def _dataset_is_older(run: RunFolder, status: dict[str, Any]) -> bool:
         sampled, ended = counts["sampled"], counts["sampled"] - counts["waiting"]
         asked = {row["step"] for row in counts["requests"]}
         passes = run.config()["passes"]
-        labels = {one["name"]: [_labels(step) for step in one["steps"]] for one in passes}
+        labels = {pass_data["name"]: [_labels(step) for step in pass_data["steps"]] for pass_data in passes}
     except (ValueError, KeyError, TypeError, AttributeError):
         return False
     if (sampled, ended) != (status["items"]["total"], status["items"]["ended"]):
         return True
     return any(
-        each["requests"] and not any(names & asked for names in labels.get(each["name"], [asked]))
-        for each in status["passes"]
+        pass_status["requests"]
+        and not any(names & asked for names in labels.get(pass_status["name"], [asked]))
+        for pass_status in status["passes"]
     )
 
 

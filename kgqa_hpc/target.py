@@ -55,10 +55,10 @@ def _further(run: RunFolder, config: RunConfig, stopped: Callable[[float], bool]
                 _note(run, _decide(run, present))
             except (CorruptFile, _Unfinished):
                 return True  # a result was set aside: it is done again first
-        wanted = _last(run)["next"]
-        if wanted is not None:
-            extend(run.path, wanted)
-        return wanted is not None
+        size = _last(run)["next"]
+        if size is not None:
+            extend(run.path, size)
+        return size is not None
 
 
 class _Unfinished(Exception):
@@ -77,10 +77,10 @@ def finish_growth(folder: Path, *, trust: bool = False) -> None:
 
 def _growth_pending(run: RunFolder) -> bool:
     """Whether the last decision was a larger sample than that of the manifest, which a growth writes last."""
-    wanted = _last(run).get("next")
+    next_size = _last(run).get("next")
     key = type(run_config(run).anchors).size
-    made = run.manifest().sections["sampling"]["values"].get(key)
-    return wanted is not None and made is not None and made < wanted
+    present = run.manifest().sections["sampling"]["values"].get(key)
+    return next_size is not None and present is not None and present < next_size
 
 
 def _decide(run: RunFolder, config: RunConfig) -> dict[str, Any]:
@@ -135,7 +135,7 @@ def _standing(run: RunFolder, config: RunConfig) -> Standing:
 
 def _gpu_hours(run: RunFolder, config: RunConfig) -> float:
     """Hours between the first and the last line of every worker's sessions, times its GPUs."""
-    least = max(int(config.engine_of(each.name).gpus_per_worker) for each in config.passes)
+    least = max(int(config.engine_of(pass_config.name).gpus_per_worker) for pass_config in config.passes)
     seconds = 0.0
     for path in sorted(run.logs.glob("*/*.jsonl")):
         began, gpus = 0.0, 0
@@ -197,6 +197,6 @@ def _ended(run: RunFolder, config: RunConfig) -> bool:
 def _say(target: Target, now: Standing, size: int | None, why: str) -> None:
     counts = now.counts(target)
     have = sum(min(number, target.accepted) for number in counts.values())
-    wanted = target.accepted * len(counts)
+    goal = target.accepted * len(counts)
     then = why if size is None else f"next a sample of {size:,} instead of {now.size:,}"
-    note(f"target  {have:,} of {wanted:,} accepted, {now.items:,} items: {then}")
+    note(f"target  {have:,} of {goal:,} accepted, {now.items:,} items: {then}")

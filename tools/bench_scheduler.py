@@ -37,7 +37,7 @@ from unittest import mock
 
 from kgqa_hpc.anchors.anchor import Anchor, Node, Relation
 from kgqa_hpc.config import parse_config
-from kgqa_hpc.engines.engine import EngineInfo, Request, Response
+from kgqa_hpc.engines.engine import LOAD, EngineInfo, Request, Response
 from kgqa_hpc.engines.mailbox import Mailbox
 from kgqa_hpc.engines.scripted.engine import ScriptedEngine, ScriptedSettings
 from kgqa_hpc.engines.scripted.gpu_model import Batch, Cost, GpuModel
@@ -103,6 +103,7 @@ class ModelGpu:
         self.now = 0.0
         self.last = 0.0
         self.lengths: dict[str, list[int]] = {"generate": [], "judge": []}
+        self.server_load = dict.fromkeys(LOAD, 0.0)
 
     @property
     def info(self) -> EngineInfo:

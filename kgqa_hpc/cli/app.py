@@ -140,8 +140,8 @@ def seconds(option: str, text: str) -> float:
         raise InputError(f"{option} {text!r} {problem}") from None
 
 
-def _version(wanted: bool) -> None:
-    if wanted:
+def _version(requested: bool) -> None:
+    if requested:
         print(f"kgqa {__version__}")
         raise typer.Exit()
 

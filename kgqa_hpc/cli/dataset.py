@@ -64,11 +64,11 @@ def export(
 ) -> None:
     """Write the accepted pairs in another form, by part where the dataset is split."""
     from kgqa_hpc.dataset.exports.source import export as write
+    from kgqa_hpc.dataset.exports.source import open_folder
     from kgqa_hpc.dataset.where import Where
-    from kgqa_hpc.store.run_folder import RunFolder
 
     chosen = Where.of(difficulty or (), score or (), where)
-    files = [str(path) for path in write(RunFolder.open(run), to, out, chosen)]
+    files = [str(path) for path in write(open_folder(run), to, out, chosen)]
     print_result(files, "\n".join(files), as_json)
 
 
@@ -140,12 +140,11 @@ def sql(
     """Ask the dataset in SQL: views accepted, rejected, lost and nodes. Reads nothing else, changes nothing."""
     import pandas
 
-    from kgqa_hpc.dataset.exports.source import open_source
+    from kgqa_hpc.dataset.exports.source import open_folder, open_source
     from kgqa_hpc.dataset.whole import read_sums, require_whole
     from kgqa_hpc.sql_views import query as ask
-    from kgqa_hpc.store.run_folder import RunFolder
 
-    dataset = open_source(RunFolder.open(run)).run.dataset
+    dataset = open_source(open_folder(run)).run.dataset
     require_whole(dataset, *(name for name in read_sums(dataset) if name.endswith((".parquet", ".jsonl"))))
     columns, rows = ask(dataset, query)
     table = pandas.DataFrame(rows, columns=columns).to_string(index=False, max_colwidth=80)

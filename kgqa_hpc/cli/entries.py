@@ -41,9 +41,9 @@ def list_(
         load_plugin_file(file.resolve())
     registries = _registries()
     if kind not in registries:
-        known = list(registries)
+        names = list(registries)
         raise InputError(
-            f"{kind!r} is no kind of entry{did_you_mean(kind, known)}", f"there are {', '.join(known)}"
+            f"{kind!r} is no kind of entry{did_you_mean(kind, names)}", f"there are {', '.join(names)}"
         )
     entries = {"commands": _commands}.get(kind, lambda: _entries(kind, registries[kind]))()
     if name is None:
@@ -51,12 +51,12 @@ def list_(
         lines = (f"{e['name']:<{width}}  {e['description']}  [{e['package']}]" for e in entries)
         print_result(entries, "\n".join(lines), as_json)
         return
-    found = next((entry for entry in entries if entry["name"] == name), None)
-    if found is None:
+    chosen = next((entry for entry in entries if entry["name"] == name), None)
+    if chosen is None:
         raise InputError(f"{name!r} is none of {kind}{did_you_mean(name, [e['name'] for e in entries])}")
     if kind != "commands" and name in registries[kind]:
-        found |= _details(registries[kind].get(name))
-    print_result(found, "\n".join(_lines(found)), as_json)
+        chosen |= _details(registries[kind].get(name))
+    print_result(chosen, "\n".join(_lines(chosen)), as_json)
 
 
 def _registries() -> dict[str, Registry]:
@@ -93,14 +93,14 @@ def _entries(kind: str, registry: Registry) -> list[Entry]:
 
 def _commands() -> list[Entry]:
     group: Any = typer.main.get_group(app)
-    found = {name: group.get_command(None, name) for name in group.list_commands(None)}
+    commands = {name: group.get_command(None, name) for name in group.list_commands(None)}
     return [
         {
             "name": name,
             "package": COMMANDS.origin(name) if name in COMMANDS else "kgqa_hpc",
             "description": _first_words(command.help),
         }
-        for name, command in found.items()
+        for name, command in commands.items()
     ]
 
 

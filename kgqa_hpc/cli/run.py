@@ -203,8 +203,10 @@ def all_(config: Config, run: Run, threads: Threads = None) -> None:
     from kgqa_hpc.store.run_folder import RunFolder
 
     AnyRun.from_config(config, run).all(threads)
-    made = RunFolder(run)
-    say(f"dataset  {made.dataset}\nreport   {made.report / 'index.html'}\none item kgqa explain {run} ITEM")
+    folder = RunFolder(run)
+    say(
+        f"dataset  {folder.dataset}\nreport   {folder.report / 'index.html'}\none item kgqa explain {run} ITEM"
+    )
 
 
 @app.command()

@@ -68,8 +68,10 @@ def _request(console: Console, request: dict[str, Any]) -> None:
     console.print(Rule(plain_line(f"{request['step']}{turn}, attempt {request['attempt'] + 1}")))
     console.print(_text(f"prompt  {prompt['name']} {prompt['sha256'][:16]}"))
     observed = [f"{name} {engine[name]}" for name in ("server", "structured", "omitted") if engine.get(name)]
-    own = " ".join(str(part) for name, part in engine.items() if part and f"{name} {part}" not in observed)
-    console.print(_text("engine  " + ", ".join([own, *observed])))
+    identity = " ".join(
+        str(part) for name, part in engine.items() if part and f"{name} {part}" not in observed
+    )
+    console.print(_text("engine  " + ", ".join([identity, *observed])))
     settings = [f"{key} {request[key]}" for key in ("temperature", "max_tokens", "seed") if key in request]
     tokens = [f"{number} {kind}" for kind, number in request["tokens"].items()]
     repaired = " (repaired)" if request["repaired"] else ""

@@ -28,7 +28,10 @@ class Redo:
 
     def __init__(self, run: RunFolder, config: RunConfig) -> None:
         changed = config.with_last_steps()
-        passes = [build_chain(changed, one.name, prompts=kept_prompts(run)) for one in changed.passes]
+        passes = [
+            build_chain(changed, pass_config.name, prompts=kept_prompts(run))
+            for pass_config in changed.passes
+        ]
         self._chain: list[Step] = list(joined.from_iterable(passes))
         self._labels = tuple(config.dataset.steps or ())
         self._seed = config.seed

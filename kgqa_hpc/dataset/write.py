@@ -21,7 +21,7 @@ import pyarrow.compute as pc
 import pyarrow.json as pj
 import pyarrow.parquet as pq
 
-from kgqa_hpc.dataset.candidates import Candidates
+from kgqa_hpc.dataset.candidates import ROWS, Candidates
 from kgqa_hpc.dataset.columns import arrow_schema
 from kgqa_hpc.dataset.staged import Staged
 from kgqa_hpc.errors import StoreError
@@ -91,12 +91,17 @@ def fate_of(candidates: Candidates) -> Fate:
             for name in ("file", "reason", "part")
         },
     }
-    query = """SELECT code, coalesce(bytes, 0) AS bytes FROM candidate AS c JOIN outcome AS o
+    query = """SELECT code, coalesce(bytes, 0)::INTEGER AS bytes FROM candidate AS c JOIN outcome AS o
                ON c.file = o.file AND c.reason IS NOT DISTINCT FROM o.reason AND c.part IS NOT DISTINCT FROM o.part
                ORDER BY row"""
+    codes, sizes = np.empty((2, len(candidates)), np.int32)
     with candidates.table("outcome", named):
-        columns = database.execute(query).fetchnumpy()
-    codes, sizes = (np.asarray(columns[name], np.int32) for name in ("code", "bytes"))
+        row = 0
+        batches: pa.RecordBatchReader = database.sql(query).to_arrow_reader(ROWS)
+        for batch in batches:
+            end = row + len(batch)
+            codes[row:end], sizes[row:end] = batch["code"], batch["bytes"]
+            row = end
     return Fate(outcomes, codes, sizes, candidates.parts)
 
 

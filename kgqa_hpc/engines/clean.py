@@ -27,8 +27,8 @@ LONGEST_WORDS = 300
 
 def one_line(text: str, limit: int = LONGEST_WORDS) -> str:
     """Foreign words for a message: one line, no control, bidi or escape characters, at most `limit` long."""
-    kept = "".join(c if unicodedata.category(c)[0] != "C" else " " for c in text[: 4 * limit])
-    return " ".join(kept.split())[:limit]
+    printable = "".join(c if unicodedata.category(c)[0] != "C" else " " for c in text[: 4 * limit])
+    return " ".join(printable.split())[:limit]
 
 
 class Redactor:

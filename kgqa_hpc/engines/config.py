@@ -40,12 +40,12 @@ def parse_engine(data: Any, base: Path | None = None) -> EngineSettings:
     if not isinstance(kind, str) or kind not in ENGINES:
         raise _invalid(ENGINES.unknown(str(kind)[:80]), ("kind",), kind)
     settings = ENGINES.get(kind).Settings
-    kept = {key: value for key, value in data.items() if key not in settings.retired}
+    current = {key: value for key, value in data.items() if key not in settings.retired}
     try:
-        checked: EngineSettings = settings.model_validate(kept, context={"base": base})
+        checked: EngineSettings = settings.model_validate(current, context={"base": base})
     except ValidationError as problem:
         raise ValidationError.from_exception_data(
-            "engine", [_explained(one, settings) for one in problems_of(problem)]
+            "engine", [_explained(mistake, settings) for mistake in problems_of(problem)]
         ) from None
     return checked
 
@@ -78,16 +78,16 @@ class _Operational(Mapping[str, frozenset[str]]):
 OPERATIONAL: Mapping[str, frozenset[str]] = _Operational()
 
 
-def _invalid(words: str, place: tuple[str, ...], value: Any) -> ValidationError:
+def _invalid(words: str, key: tuple[str, ...], value: Any) -> ValidationError:
     problem = PydanticCustomError("engine", "{words}", {"words": words})
     return ValidationError.from_exception_data(
-        "engine", [InitErrorDetails(type=problem, loc=place, input=value)]
+        "engine", [InitErrorDetails(type=problem, loc=key, input=value)]
     )
 
 
-def _explained(one: Problem, settings: type[EngineSettings]) -> InitErrorDetails:
+def _explained(mistake: Problem, settings: type[EngineSettings]) -> InitErrorDetails:
     """One problem of the settings, with the nearest known key where one is unknown, or where it belongs."""
-    elsewhere = one.type == "extra_forbidden" and one.key[-1] in OF_PROMPTS
-    words = one.text + _OF_PROMPTS if elsewhere else sentence(settings, one)
+    elsewhere = mistake.type == "extra_forbidden" and mistake.key[-1] in OF_PROMPTS
+    words = mistake.text + _OF_PROMPTS if elsewhere else sentence(settings, mistake)
     problem = PydanticCustomError("engine", "{words}", {"words": words})
-    return InitErrorDetails(type=problem, loc=one.key, input=one.value)
+    return InitErrorDetails(type=problem, loc=mistake.key, input=mistake.value)

@@ -214,9 +214,9 @@ class EngineSettings(Settings):
         changed = self.model_dump(mode="json", exclude_defaults=True)
         changed |= self.model_dump(mode="json", include=set(always))
         left_out = self.operational | {"kind", "model", "revision"}
-        kept = {key: value for key, value in changed.items() if key not in left_out}
-        kept |= {key: value for key, value in more.items() if value not in (None, {})}
-        return json.dumps(kept, sort_keys=True, ensure_ascii=False) if kept else ""
+        settings = {key: value for key, value in changed.items() if key not in left_out}
+        settings |= {key: value for key, value in more.items() if value not in (None, {})}
+        return json.dumps(settings, sort_keys=True, ensure_ascii=False) if settings else ""
 
 
 class Generation(Settings):

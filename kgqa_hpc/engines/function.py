@@ -98,19 +98,19 @@ def _load(call: str) -> Function:
     """Raises EngineConfigError when it cannot be imported, or is no function."""
     try:
         if call.endswith(SAVED):
-            found = pickle.loads(Path(call).read_bytes())
+            entry = pickle.loads(Path(call).read_bytes())
         else:
             module, _, name = call.partition(":")
-            found = importlib.import_module(module)
+            entry = importlib.import_module(module)
             for part in name.split("."):
-                found = getattr(found, part)
+                entry = getattr(entry, part)
     except Exception as problem:
         raise EngineConfigError(
             f"engine.call: {call} cannot be imported: {type(problem).__name__}: {problem}",
             "the module must lie in the working folder, on PYTHONPATH, or in an installed package",
         ) from problem
-    if not callable(found):
+    if not callable(entry):
         raise EngineConfigError(
             f"engine.call: {call} is not a function", "name a function(messages, schema, seed)"
         )
-    return found
+    return entry

@@ -94,8 +94,8 @@ class _Rules:
         if high == 0:
             return '"[]"'
         item = self._named(schema["items"])
-        some = f'"[" {item} ("," {item}){{{max(low - 1, 0)},{high - 1}}} "]"'
-        return some if low else f'"[]" | {some}'
+        items = f'"[" {item} ("," {item}){{{max(low - 1, 0)},{high - 1}}} "]"'
+        return items if low else f'"[]" | {items}'
 
     def _string(self, schema: Schema) -> str:
         low, high = string_bounds(schema)
@@ -110,9 +110,9 @@ class _Rules:
         choices = []
         for size in sorted({len(begin) for begin in form.begins}):
             words = " | ".join(json.dumps(b, ensure_ascii=False) for b in form.begins if len(b) == size)
-            rest = size + bool(end)
-            least = max(low - rest, form.least)
-            choices.append(f"({words}) {middle}{self._times(least, max(high - rest, least))}{end}")
+            remaining = size + bool(end)
+            least = max(low - remaining, form.least)
+            choices.append(f"({words}) {middle}{self._times(least, max(high - remaining, least))}{end}")
         return " | ".join(choices)
 
     def _times(self, low: int, high: int) -> str:

@@ -180,8 +180,8 @@ class EngineProcess:
         deadline = time.monotonic() + timeout
         while True:
             answers: list[Response] = []
-            left = max(deadline - time.monotonic(), 0.0)
-            for verb, content in self._listen(left, working=bool(self._in_flight)):
+            remaining = max(deadline - time.monotonic(), 0.0)
+            for verb, content in self._listen(remaining, working=bool(self._in_flight)):
                 if verb == "responses":
                     answers += self._accept(content)
             if answers or time.monotonic() >= deadline:
@@ -323,8 +323,8 @@ class EngineProcess:
         if self._silent > self._silent_after:
             self._die(f"it showed no sign of life for {self._silent:.0f} s")
         # While it compiles a schema it tells no progress: its own, shorter limit counts only for answers.
-        told = self._info.stall_s if self._info and self._in_flight else 0.0
-        if self._idle > (min(told, self._stall_after) if told else self._stall_after):
+        stall = self._info.stall_s if self._info and self._in_flight else 0.0
+        if self._idle > (min(stall, self._stall_after) if stall else self._stall_after):
             self._die(
                 f"it answered nothing for {self._idle:.0f} s with {len(self._in_flight)} requests in flight"
             )

@@ -78,13 +78,13 @@ class Frames:
 def write_requests(requests: Iterable[Request]) -> list[Any]:
     """Requests as they go over the wire. What is the same object in several of them is written once."""
     shared: list[Any] = []
-    places: dict[int, int] = {}
+    positions: dict[int, int] = {}
 
     def place(value: Any) -> int:
-        found = places.setdefault(id(value), len(shared))
-        if found == len(shared):
+        position = positions.setdefault(id(value), len(shared))
+        if position == len(shared):
             shared.append(value)
-        return found
+        return position
 
     rows = [
         (name, [*map(place, messages)], max_tokens, temperature, seed, place(schema))

@@ -57,13 +57,13 @@ class Remembered(Generic[T]):
         self._made: dict[int, tuple[Schema, T]] = {}
 
     def __call__(self, schema: Schema) -> T:
-        kept = self._made.get(id(schema))
+        cached = self._made.get(id(schema))
         # An id may be used again by another object once the first is gone; so the object is kept and compared.
-        if kept is None or kept[0] is not schema:
+        if cached is None or cached[0] is not schema:
             if len(self._made) > MOST_REMEMBERED:
                 self._made.clear()
-            kept = self._made[id(schema)] = schema, self._make(schema)
-        return kept[1]
+            cached = self._made[id(schema)] = schema, self._make(schema)
+        return cached[1]
 
 
 def _each(schema: Schema, change: Callable[[Schema], dict[str, Any]]) -> dict[str, Any]:
@@ -76,52 +76,52 @@ def _each(schema: Schema, change: Callable[[Schema], dict[str, Any]]) -> dict[st
     return changed
 
 
-def _problems(schema: Any, where: str, depth: int) -> Iterator[str]:
+def _problems(schema: Any, path: str, depth: int) -> Iterator[str]:
     if depth > DEEPEST:
-        yield f"{where} is nested more than {DEEPEST} deep"
+        yield f"{path} is nested more than {DEEPEST} deep"
         return
     if not isinstance(schema, Mapping):
-        yield f"{where} is not an object"
+        yield f"{path} is not an object"
         return
     if "enum" in schema:
         options = schema["enum"]
         if not isinstance(options, list) or not options or not all(isinstance(o, str) for o in options):
-            yield f"{where} has an enum that is no list of texts"
+            yield f"{path} has an enum that is no list of texts"
         return
     kind = schema.get("type")
     if not isinstance(kind, str) or kind not in _KNOWN:
-        yield f"{where} has the type {kind!r}"
+        yield f"{path} has the type {kind!r}"
         return
     if strange := set(schema) - _KNOWN[kind] - _ANNOTATIONS - {"type"}:
-        yield f"{where} uses {', '.join(sorted(strange))}, which cannot be enforced"
+        yield f"{path} uses {', '.join(sorted(strange))}, which cannot be enforced"
     for low, high in (_LENGTHS, ("minItems", "maxItems"), ("minimum", "maximum")):
         if low in schema and high in schema and schema[low] > schema[high]:
-            yield f"{where} has {low} above {high}"
+            yield f"{path} has {low} above {high}"
     if "pattern" in schema:
-        yield from _form_problems(schema, where)
-    yield from _problems_inside(schema, kind, where, depth)
+        yield from _form_problems(schema, path)
+    yield from _problems_inside(schema, kind, path, depth)
 
 
-def _form_problems(schema: Schema, where: str) -> Iterator[str]:
+def _form_problems(schema: Schema, path: str) -> Iterator[str]:
     try:
         room = read_form(str(schema["pattern"])).room
     except ValueError as problem:
-        yield f"{where}: {problem}"
+        yield f"{path}: {problem}"
         return
     if room > schema.get("maxLength", STRING_LIMIT):
-        yield f"{where} has a pattern that is longer than its maxLength"
+        yield f"{path} has a pattern that is longer than its maxLength"
 
 
-def _problems_inside(schema: Schema, kind: str, where: str, depth: int) -> Iterator[str]:
+def _problems_inside(schema: Schema, kind: str, path: str, depth: int) -> Iterator[str]:
     if kind == "array":
-        yield from _problems(schema.get("items", {}), f"{where}[]", depth + 1)
+        yield from _problems(schema.get("items", {}), f"{path}[]", depth + 1)
     if kind != "object":
         return
     properties = schema.get("properties")
     if not isinstance(properties, Mapping) or not properties:
-        yield f"{where} is an object without properties"
+        yield f"{path} is an object without properties"
         return
     if unknown := set(schema.get("required", ())) - set(properties):
-        yield f"{where} requires {', '.join(sorted(unknown))}, which it does not describe"
+        yield f"{path} requires {', '.join(sorted(unknown))}, which it does not describe"
     for key, inner in properties.items():
-        yield from _problems(inner, f"{where}.{key}", depth + 1)
+        yield from _problems(inner, f"{path}.{key}", depth + 1)

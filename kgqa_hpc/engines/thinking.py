@@ -63,22 +63,27 @@ _FAMILIES: tuple[tuple[re.Pattern[str], dict[bool, Sampling]], ...] = (
 )
 
 
-def sampling_of(model: str, thinks: bool | None, own: Generation | None) -> tuple[float, Mapping[str, Any]]:
+def sampling_of(
+    model: str, thinks: bool | None, generation: Generation | None
+) -> tuple[float, Mapping[str, Any]]:
     """Temperature in place of a prompt's 0, and other parameters: the family's, and over them the configured ones.
 
     A configuration that does not say whether the model thinks (`thinks` None) is left as it is.
     """
     family = next((advised for pattern, advised in _FAMILIES if pattern.search(model)), {})
     advised = family.get(thinks) if thinks is not None else None
-    temperature = own.temperature if own and own.temperature is not None else None
+    temperature = generation.temperature if generation and generation.temperature is not None else None
     if temperature is None:
         temperature = advised.temperature if advised else 0.0
-    return temperature, {**(advised.values() if advised else {}), **(own.values() if own else {})}
+    return temperature, {
+        **(advised.values() if advised else {}),
+        **(generation.values() if generation else {}),
+    }
 
 
-def recorded_sampling(model: str, thinks: bool | None, own: Generation | None) -> dict[str, Any]:
+def recorded_sampling(model: str, thinks: bool | None, generation: Generation | None) -> dict[str, Any]:
     """What the family's advice adds to the configuration, for the provenance; empty where it adds nothing."""
-    temperature, values = sampling_of(model, thinks, own)
-    configured = own.values() if own else {}
+    temperature, values = sampling_of(model, thinks, generation)
+    configured = generation.values() if generation else {}
     added = {name: value for name, value in values.items() if name not in configured}
     return {"temperature": temperature, **added} if added else {}

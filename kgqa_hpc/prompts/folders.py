@@ -46,19 +46,19 @@ class Folders:
         """
         roots = [shipped_prompts()]
         if folder is not None:
-            own = Path(folder).expanduser()
-            if not own.is_dir():
+            user_folder = Path(folder).expanduser()
+            if not user_folder.is_dir():
                 raise PromptError(
-                    f"prompts.folder {own}: no such folder", "create it, or leave prompts.folder out"
+                    f"prompts.folder {user_folder}: no such folder", "create it, or leave prompts.folder out"
                 )
-            roots.insert(0, own)
-        known = sorted(
+            roots.insert(0, user_folder)
+        domains = sorted(
             {path.name for root in roots for path in (root / "domains").glob("*") if path.is_dir()}
         )
-        if domain not in known:
-            hint = did_you_mean(domain, known)
+        if domain not in domains:
+            hint = did_you_mean(domain, domains)
             raise PromptError(
-                f"prompts.domain {domain}: no such domain{hint}", f"known are {', '.join(known)}"
+                f"prompts.domain {domain}: no such domain{hint}", f"known are {', '.join(domains)}"
             )
         return cls(
             tuple(
@@ -83,25 +83,25 @@ class Folders:
 
     def prompt(self, name: str) -> Path:
         """The file of a prompt. Raises PromptError with the nearest known name."""
-        found = self._find(f"{name}.md")
-        if found is not None:
-            return found
-        known = self.names()
-        hint = did_you_mean(name, known)
-        raise PromptError(f"prompt {name}: no such prompt{hint}", f"known are {', '.join(known) or 'none'}")
+        path = self._find(f"{name}.md")
+        if path is not None:
+            return path
+        names = self.names()
+        hint = did_you_mean(name, names)
+        raise PromptError(f"prompt {name}: no such prompt{hint}", f"known are {', '.join(names) or 'none'}")
 
-    def module(self, relative: str, where: str) -> Path:
-        """A file that a prompt refers to, such as modules/question.md. `where` names the place, for messages."""
-        found = self._find(relative)
-        if found is not None:
-            return found
+    def module(self, relative: str, location: str) -> Path:
+        """A file that a prompt refers to, such as modules/question.md. `location` is for messages."""
+        module_file = self._find(relative)
+        if module_file is not None:
+            return module_file
         parent = relative.rpartition("/")[0]
-        known = sorted(
+        modules = sorted(
             {f"{parent}/{file.name}" for path in self.paths for file in (path / parent).glob("*.*")}
         )
-        hint = did_you_mean(relative, known)
+        hint = did_you_mean(relative, modules)
         looked = " and ".join(str(path) for path in self.paths)
-        raise PromptError(f"{where}: {relative} does not exist{hint}", f"it was looked for in {looked}")
+        raise PromptError(f"{location}: {relative} does not exist{hint}", f"it was looked for in {looked}")
 
     def _find(self, relative: str) -> Path | None:
         if not _RELATIVE.fullmatch(relative) or ".." in relative:

@@ -49,63 +49,63 @@ def lacking(fields: Mapping[str, Any], step: str, needed: Mapping[str, str]) -> 
             yield f"a prompt of step {step} needs the {kind.replace('|', ' or ')} field {name} in its schema"
 
 
-def _object_problems(where: str, schema: Any, inner: bool = False) -> Iterator[str]:
+def _object_problems(path: str, schema: Any, inner: bool = False) -> Iterator[str]:
     if not isinstance(schema, dict) or schema.get("type") != "object":
-        yield f"{where} must be a mapping with type: object"
+        yield f"{path} must be a mapping with type: object"
         return
     properties = schema.get("properties")
     if not isinstance(properties, dict) or not properties:
-        yield f"{where} needs properties, at least one"
+        yield f"{path} needs properties, at least one"
         return
     if unknown := set(schema) - _OBJECT:
-        yield f"{where} has the unknown key {sorted(unknown)[0]}"
+        yield f"{path} has the unknown key {sorted(unknown)[0]}"
     if schema.get("required") != list(properties):
-        yield f"{where}: required must list all properties, in their order"
+        yield f"{path}: required must list all properties, in their order"
     if schema.get("additionalProperties") is not False:
-        yield f"{where} needs additionalProperties: false"
+        yield f"{path} needs additionalProperties: false"
     for name, field in properties.items():
         yield from _field_problems(f"schema field {name}", field, inner)
 
 
-def _field_problems(where: str, field: Any, inner: bool) -> Iterator[str]:
+def _field_problems(path: str, field: Any, inner: bool) -> Iterator[str]:
     kind = field.get("type") if isinstance(field, dict) else None
     if kind not in _KEYS or (inner and kind == "array"):
-        known = [each for each in _KEYS if each != "array" or not inner]
-        yield f"{where}: type must be one of {', '.join(known)}"
+        types = [type_name for type_name in _KEYS if type_name != "array" or not inner]
+        yield f"{path}: type must be one of {', '.join(types)}"
     elif "enum" in field:
         values = field["enum"]
         if kind != "string" or not isinstance(values, list) or not values or set(map(type, values)) != {str}:
-            yield f"{where}: enum must be a list of strings of a field of type string"
+            yield f"{path}: enum must be a list of strings of a field of type string"
         elif "pattern" in field:
-            yield f"{where}: enum and pattern exclude each other"
+            yield f"{path}: enum and pattern exclude each other"
     elif unknown := set(field) - _KEYS[kind]:
-        yield f"{where}: unknown key {sorted(unknown)[0]}"
+        yield f"{path}: unknown key {sorted(unknown)[0]}"
     elif kind == "string" and not _bounded(field.get("minLength", 0), field.get("maxLength"), LONGEST):
-        yield f"{where}: needs maxLength, a whole number up to {LONGEST} and not below minLength"
+        yield f"{path}: needs maxLength, a whole number up to {LONGEST} and not below minLength"
     elif "pattern" in field:
-        yield from _pattern_problems(where, field)
+        yield from _pattern_problems(path, field)
     elif kind == "array":
-        yield from _list_problems(where, field)
+        yield from _list_problems(path, field)
 
 
-def _pattern_problems(where: str, field: dict[str, Any]) -> Iterator[str]:
+def _pattern_problems(path: str, field: dict[str, Any]) -> Iterator[str]:
     try:
         room = read_form(str(field["pattern"])).room
     except ValueError as problem:
-        yield f"{where}: {problem}"
+        yield f"{path}: {problem}"
         return
     if room > field["maxLength"]:
-        yield f"{where}: pattern is longer than maxLength"
+        yield f"{path}: pattern is longer than maxLength"
 
 
-def _list_problems(where: str, field: dict[str, Any]) -> Iterator[str]:
+def _list_problems(path: str, field: dict[str, Any]) -> Iterator[str]:
     if not _bounded(field.get("minItems", 0), field.get("maxItems"), MOST):
-        yield f"{where}: needs maxItems, a whole number up to {MOST} and not below minItems"
+        yield f"{path}: needs maxItems, a whole number up to {MOST} and not below minItems"
     items = field.get("items")
     if isinstance(items, dict) and items.get("type") == "object":
-        yield from _object_problems(f"{where}, items", items, inner=True)
+        yield from _object_problems(f"{path}, items", items, inner=True)
     else:
-        yield from _field_problems(f"{where}, items", items, inner=True)
+        yield from _field_problems(f"{path}, items", items, inner=True)
 
 
 def _bounded(low: Any, high: Any, limit: int) -> bool:
@@ -191,15 +191,15 @@ def place(file: Path, key: str) -> str:
 
 
 def _refuse_first(file: Path, head: str, problem: ValidationError) -> NoReturn:
-    error = min(problems_of(problem), key=lambda each: each.type == "missing")
+    error = min(problems_of(problem), key=lambda mistake: mistake.type == "missing")
     key = str(error.key[0])
     if error.type == "missing":
         raise PromptError(
             f"{file} line 1: the front matter lacks {key}", "see docs/prompts.md for an example"
         )
     if error.type == "extra_forbidden":
-        known = [field.alias or name for name, field in FrontMatter.model_fields.items()]
-        _refuse(file, head, key, f"unknown key {key}{did_you_mean(key, known)}")
+        keys = [field.alias or name for name, field in FrontMatter.model_fields.items()]
+        _refuse(file, head, key, f"unknown key {key}{did_you_mean(key, keys)}")
     _refuse(file, head, key, f"{key}: {error.text}")
 
 

@@ -80,9 +80,9 @@ class Prompt:
 
     def render(self, variables: Mapping[str, Any]) -> tuple[dict[str, str], ...]:
         """The messages for one item, all texts clean. Raises PromptError for a variable that `variables` lacks."""
-        shown = {name: clean_value(variables[name]) for name in self.variables if name in variables}
+        cleaned = {name: clean_value(variables[name]) for name in self.variables if name in variables}
         try:
-            user = block(self._template, "user", shown)
+            user = block(self._template, "user", cleaned)
         except RENDERING as problem:
             parts = "tuple object" in str(problem)
             raise PromptError(
@@ -99,9 +99,11 @@ class Prompt:
         if number is None:
             return ""
         text = self.text.partition("\n---\n")[2].split("\n")[number - 1].strip()
-        own = [line.strip() for line in read_text(self.file).split("\n")] if self.file.is_file() else []
-        where = f"{self.file} line {own.index(text) + 1}" if text in own else f"{self.file}, in a module"
-        return f"{where}: {text if len(text) <= _SHOWN else text[:_SHOWN] + '…'}: "
+        lines = [line.strip() for line in read_text(self.file).split("\n")] if self.file.is_file() else []
+        location = (
+            f"{self.file} line {lines.index(text) + 1}" if text in lines else f"{self.file}, in a module"
+        )
+        return f"{location}: {text if len(text) <= _SHOWN else text[:_SHOWN] + '…'}: "
 
     def identity(self) -> dict[str, str]:
         """What provenance and fingerprints store."""
@@ -149,21 +151,21 @@ def _assembled(name: str, front_json: str, source: str, file: Path) -> Prompt:
     )
 
 
-def try_prompt(prompt: Prompt, where: str, samples: Sequence[Mapping[str, Any]]) -> None:
+def try_prompt(prompt: Prompt, location: str, samples: Sequence[Mapping[str, Any]]) -> None:
     """Render a prompt with each sample of what it will see, so that nothing is undefined later.
 
     Every name in the template must be in all samples, in branches too that they do not take. Raises
     PromptError.
     """
     for sample in samples:
-        known = f"it may name {', '.join(sample)}"
+        cure = f"it may name {', '.join(sample)}"
         for name in sorted(prompt.variables - sample.keys()):
             hint = did_you_mean(name, sample)
-            raise PromptError(f"{where}: prompt {prompt.name}: '{name}' is undefined{hint}", known)
+            raise PromptError(f"{location}: prompt {prompt.name}: '{name}' is undefined{hint}", cure)
         try:
             prompt.render(sample)
         except PromptError as problem:
-            raise PromptError(f"{where}: {problem.message}", f"{problem.cure}; {known}") from None
+            raise PromptError(f"{location}: {problem.message}", f"{problem.cure}; {cure}") from None
 
 
 def _constant(template: Template, file: Path) -> str:
@@ -174,23 +176,23 @@ def _constant(template: Template, file: Path) -> str:
 
 
 def _expand(
-    source: str, file: Path, offset: int, folders: Folders, within: tuple[Path, ...], known: dict[Path, str]
+    source: str, file: Path, offset: int, folders: Folders, within: tuple[Path, ...], texts: dict[Path, str]
 ) -> str:
     """Replace each include by the text of its file, depth first; each file is checked on its own, once."""
     if file in within or len(within) > _DEEPEST:
         chain = " -> ".join(path.name for path in (*within, file))
         raise PromptError(f"{file}: includes itself: {chain}", "break the circle")
-    rest = _INCLUDE.sub(lambda match: "\n" * match[0].count("\n"), source)
-    if _CODE.search(rest):  # most modules are nothing but text
-        parse(rest, file, offset)
+    outside = _INCLUDE.sub(lambda match: "\n" * match[0].count("\n"), source)
+    if _CODE.search(outside):  # most modules are nothing but text
+        parse(outside, file, offset)
 
     def text_of(match: re.Match[str]) -> str:
         line = offset + source.count("\n", 0, match.start()) + 1
         module = folders.module(match[1], f"{file} line {line}")
-        if module not in known:
+        if module not in texts:
             text = read_text(module).strip("\n") + "\n"
-            known[module] = _expand(text, module, 0, folders, (*within, file), known)
-        return known[module]
+            texts[module] = _expand(text, module, 0, folders, (*within, file), texts)
+        return texts[module]
 
     text = _INCLUDE.sub(text_of, source)
     require_short(text, file)  # here, for modules that include each other several times grow without end

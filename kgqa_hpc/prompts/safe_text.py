@@ -68,7 +68,7 @@ def clean_value(value: Any) -> Any:
     if isinstance(value, list | tuple | set | frozenset):
         return type(value)(map(clean_value, value))
     if is_dataclass(value) and not isinstance(value, type):
-        return {each.name: clean_value(getattr(value, each.name)) for each in fields(value)}
+        return {field.name: clean_value(getattr(value, field.name)) for field in fields(value)}
     return clean_text(str(value), LONGEST)
 
 

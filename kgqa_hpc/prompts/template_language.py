@@ -98,11 +98,11 @@ def _counted_one_by_one(values: Iterable[Any], cost: int) -> Iterator[Any]:
 
 def _bounded(function: Callable[..., Any]) -> Callable[..., Any]:
     """A filter whose work is counted and whose texts are bounded."""
-    first = 1 if hasattr(function, "jinja_pass_arg") else 0
+    begin = 1 if hasattr(function, "jinja_pass_arg") else 0
 
     @functools.wraps(function)
     def bounded(*arguments: Any, **options: Any) -> Any:
-        value = arguments[first]
+        value = arguments[begin]
         _work.spend(len(value) if isinstance(value, _SIZED) else 1)
         return _short(function(*arguments, **options))
 
@@ -110,14 +110,14 @@ def _bounded(function: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _joined(texts: Iterable[str], between: str) -> str:
-    kept: list[str] = []
+    parts: list[str] = []
     size, pieces = 0, iter(texts)
-    while some := list(islice(pieces, AT_ONCE)):
-        kept.append(between.join(some))
-        size += len(kept[-1]) + len(between)
+    while block := list(islice(pieces, AT_ONCE)):
+        parts.append(between.join(block))
+        size += len(parts[-1]) + len(between)
         if size > LONGEST_TEXT:
             raise SecurityError(_TOO_LONG)
-    return between.join(kept)
+    return between.join(parts)
 
 
 @pass_environment
@@ -135,11 +135,14 @@ def _short(value: Any) -> Any:
 
 
 def _environment() -> _Environment:
-    made = _Environment(undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True)
-    made.globals = {"range": made.globals["range"]}
-    known = {**made.filters, "join": _join}  # without `random`: the same item always gives the same prompt
-    made.filters = {name: _bounded(known[name]) for name in FILTERS.split()} | {"_counted": _counted}
-    return made
+    environment = _Environment(undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True)
+    environment.globals = {"range": environment.globals["range"]}
+    filters = {
+        **environment.filters,
+        "join": _join,
+    }  # without `random`: the same item always gives the same prompt
+    environment.filters = {name: _bounded(filters[name]) for name in FILTERS.split()} | {"_counted": _counted}
+    return environment
 
 
 _jinja = _environment()
@@ -166,8 +169,8 @@ def parse(source: str, file: Path, offset: int = 0) -> nodes.Template:
         line = offset + problem.lineno
         raise PromptError(f"{file} line {line}: {problem.message}", "mend the template") from None
     except (RecursionError, ValueError, MemoryError) as problem:  # ValueError: a number of 5,000 digits
-        what = "nested too deeply" if isinstance(problem, RecursionError) else problem
-        raise PromptError(f"{file}: {what}", "mend the template") from None
+        reason = "nested too deeply" if isinstance(problem, RecursionError) else problem
+        raise PromptError(f"{file}: {reason}", "mend the template") from None
 
 
 def compiled(tree: nodes.Template) -> Template:
@@ -200,7 +203,7 @@ def _look_through(node: nodes.Node, depth: int, level: int) -> None:
             raise TemplateSyntaxError(problem, child.lineno)
         _look_through(child, depth + isinstance(child, nodes.For | nodes.If), level + 1)
         if isinstance(child, nodes.For):
-            cost = nodes.Const(1 + sum(1 for each in child.body for _ in each.find_all(nodes.Node)))
+            cost = nodes.Const(1 + sum(1 for statement in child.body for _ in statement.find_all(nodes.Node)))
             child.iter = nodes.Filter(child.iter, "_counted", [cost], [], None, None, lineno=child.lineno)
 
 

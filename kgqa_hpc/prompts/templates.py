@@ -86,10 +86,10 @@ def _prompts(file: Path, step: Kind) -> dict[str, str]:
         name = f"template_{name}" if name.isdecimal() else name
         if not _NAME.fullmatch(name):
             raise InputError(f"{file}: {key[:40]!r} cannot be a prompt's name", "use letters, digits, _ . -")
-        schema, rename, shown = _reading(f"{file}: {key}", step, text)
+        schema, rename, variables = _reading(f"{file}: {key}", step, text)
         source = json.dumps(file.name)[1:-1].replace(":", " ")
         head = _HEAD.format(file=source, key=key, step=step, schema=schema, rename=rename)
-        prompts[name] = f"{head}{_block('system', _plain(text))}\n{_block('user', shown)}"
+        prompts[name] = f"{head}{_block('system', _plain(text))}\n{_block('user', variables)}"
     return prompts
 
 
@@ -97,19 +97,19 @@ def _block(name: str, text: str) -> str:
     return f"{{% block {name} %}}\n{text}\n{{% endblock %}}\n"
 
 
-def _reading(where: str, step: Kind, text: str) -> tuple[str, str, str]:
+def _reading(location: str, step: Kind, text: str) -> tuple[str, str, str]:
     """Schema, line `rename` and the user block of a text. Raises InputError for one that asks for other fields."""
     if step == "generate":
         return _SCHEMAS[step], "", _GRAPHLET
     form = reply_form(text) or {}
     if step == "judge":
         if lost := [name for name in VERDICTS if name not in text]:
-            raise InputError(f"{where}: does not ask for {lost[0]}", "is it a criterion? --step score")
+            raise InputError(f"{location}: does not ask for {lost[0]}", "is it a criterion? --step score")
         return _SCHEMAS[step], "", _PAIR
     scores = [name for name, kind in form.items() if kind != "string"]
     if len(scores) != 1:
         raise InputError(
-            f"{where}: shows no form of a reply with one true/false or number",
+            f"{location}: shows no form of a reply with one true/false or number",
             'such as {"score": true/false}',
         )
     fields = {name: _STRING if kind == "string" else {"type": kind} for name, kind in form.items()}
@@ -120,10 +120,10 @@ def _reading(where: str, step: Kind, text: str) -> tuple[str, str, str]:
 
 def _subject(text: str) -> str:
     """What a criterion judges, by its own words: a pair, or the first of question and answer that it is given."""
-    given = text.lower().partition("your job")[0]
-    if "pair" in given or "question and answer" in given:
+    material = text.lower().partition("your job")[0]
+    if "pair" in material or "question and answer" in material:
         return "pair"
-    return "answer" if "an answer" in given else "question" if "a question" in given else "pair"
+    return "answer" if "an answer" in material else "question" if "a question" in material else "pair"
 
 
 def _plain(text: str) -> str:
@@ -141,7 +141,7 @@ def _texts(file: Path) -> dict[str, str]:
         raise InputError(f"{file}: {problem.strerror}", "name the JSON file with the templates") from None
     except (ValueError, RecursionError):
         raise InputError(f"{file}: is not JSON", 'it is an object of texts: {"0": "…", "1": "…"}') from None
-    if not isinstance(data, dict) or not data or not all(isinstance(one, str) for one in data.values()):
+    if not isinstance(data, dict) or not data or not all(isinstance(value, str) for value in data.values()):
         raise InputError(f"{file}: is no object of texts", 'it looks like {"0": "…", "1": "…"}')
     if empty := [key for key, text in data.items() if not text.strip()]:
         raise InputError(f"{file}: the text of {empty[0]!r} is empty", "remove it")

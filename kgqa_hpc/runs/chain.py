@@ -34,7 +34,7 @@ EXAMPLES: dict[str, Any] = {
 
 def kind_of(config: RunConfig) -> AnchorKind:
     """The anchor kind of a run; the family of them where a study's variants have several."""
-    names = dict.fromkeys(one.anchors.kind for one in (config, *config.variant_configs().values()))
+    names = dict.fromkeys(variant.anchors.kind for variant in (config, *config.variant_configs().values()))
     kinds: list[AnchorKind] = [KINDS.get(name)() for name in names]
     for kind in kinds:
         check_columns(kind.columns, KINDS.entry(kind.name))
@@ -51,12 +51,12 @@ def build_chain(
     Raises PromptError as `load_prompt`, for a prompt that serves another step, and for
     one that names what its step does not have.
     """
-    only = next(each.variant for each in config.passes if each.name == pass_name)
-    variants = {n: one for n, one in config.variant_configs().items() if only in (None, n)}
+    only = next(pass_config.variant for pass_config in config.passes if pass_config.name == pass_name)
+    variants = {n: variant for n, variant in config.variant_configs().items() if only in (None, n)}
     kind = kind_of(config)
     if not variants:
         return _chain(config, pass_name, kind, engine, prompts)
-    chains = {name: _chain(one, pass_name, kind, engine, prompts) for name, one in variants.items()}
+    chains = {name: _chain(variant, pass_name, kind, engine, prompts) for name, variant in variants.items()}
     families = (dict(zip(chains, steps, strict=True)) for steps in zip(*chains.values(), strict=True))
     return [
         StepFamily(members) if only or _differ(list(members.values())) else next(iter(members.values()))
@@ -66,18 +66,22 @@ def build_chain(
 
 def _differ(steps: list[Step]) -> bool:
     """Whether steps of several variants do not do the same."""
-    first, *others = ([s.settings, s.context.edge_types, s.prompts] for s in steps)
-    return any(one != first for one in others)
+    reference, *compared = ([s.settings, s.context.edge_types, s.prompts] for s in steps)
+    return any(settings != reference for settings in compared)
 
 
 def _chain(
     config: RunConfig, pass_name: str, kind: AnchorKind, engine: EngineInfo | None, prompts: Path | None
 ) -> list[Step]:
     folder = prompts or config.prompts.folder
-    settings = next(each.steps for each in config.passes if each.name == pass_name)
-    shown = _instructions(config, folder) if any(STEPS.get(s.use).sees_instructions for s in settings) else ()
-    context = StepContext(config.seed, kind, config.prompts.edge_types, decision_of(config), engine, shown)
-    chain = [_step(one, context, folder, config.prompts.domain) for one in settings]
+    settings = next(pass_config.steps for pass_config in config.passes if pass_config.name == pass_name)
+    instructions = (
+        _instructions(config, folder) if any(STEPS.get(s.use).sees_instructions for s in settings) else ()
+    )
+    context = StepContext(
+        config.seed, kind, config.prompts.edge_types, decision_of(config), engine, instructions
+    )
+    chain = [_step(step_settings, context, folder, config.prompts.domain) for step_settings in settings]
     _try_prompts(chain, kind_of(config), _fields_before(config, pass_name))
     return chain
 
@@ -85,15 +89,15 @@ def _chain(
 def _instructions(config: RunConfig, folder: str | Path | None) -> tuple[str, ...]:
     """The constant part of every prompt by which the run's records are written."""
     return tuple(
-        load_prompt(one.prompt, folder, config.prompts.domain).system
-        for one in config.steps
-        if one.prompt is not None and STEPS.get(one.use).adds == "output"
+        load_prompt(step.prompt, folder, config.prompts.domain).system
+        for step in config.steps
+        if step.prompt is not None and STEPS.get(step.use).adds == "output"
     )
 
 
 def set_engine(chain: list[Step], engine: EngineInfo) -> None:
     """Say which engine answers from now on; steps of one chain share it."""
-    for step in (one for each in chain for one in each.members):
+    for step in (member for family in chain for member in family.members):
         step.context.engine = engine
 
 
@@ -164,12 +168,12 @@ def _fields_before(config: RunConfig, pass_name: str) -> dict[str, Any]:
     kind = kind_of(config)
     with KINDS.calling(config.anchors.kind):
         fields = dict.fromkeys(kind.gives, EXAMPLES["string"]) | kind.start(kind.sample)
-    for each in config.passes:
-        if each.name == pass_name:
+    for pass_config in config.passes:
+        if pass_config.name == pass_name:
             break
-        for settings in each.steps:
-            made: type[Step] = STEPS.get(settings.use)
-            fields |= {**dict.fromkeys(made.gives, EXAMPLES["string"]), **made.example}
+        for settings in pass_config.steps:
+            entry: type[Step] = STEPS.get(settings.use)
+            fields |= {**dict.fromkeys(entry.gives, EXAMPLES["string"]), **entry.example}
     return fields
 
 
@@ -178,8 +182,8 @@ def _try_prompts(chain: list[Step], kind: AnchorKind, fields: dict[str, Any]) ->
     for step in chain:
         if step.asks:
             item = Item(kind.sample, output=dict(fields))
-            own, shown = step.variables(item), kind.variables(kind.sample)
-            samples = [shown | own] + [shown | {"relations": []} | own] * ("relations" in shown)
+            values, of_kind = step.variables(item), kind.variables(kind.sample)
+            samples = [of_kind | values] + [of_kind | {"relations": []} | values] * ("relations" in of_kind)
             for prompt in step.prompts:
                 try_prompt(prompt, f"step {step.label}", samples)
             schema = step.prompt.schema["properties"]

@@ -38,10 +38,10 @@ def load_ready(path: Path) -> RunConfig:
     return config
 
 
-def require_ready(config: RunConfig, where: str) -> None:
+def require_ready(config: RunConfig, location: str) -> None:
     """Raises ConfigError with every problem, one line each."""
-    if found := list(problems(config)):
-        raise ConfigError("\n".join(f"{where}: {line}" for line in found), "mend them and repeat")
+    if mistakes := list(problems(config)):
+        raise ConfigError("\n".join(f"{location}: {line}" for line in mistakes), "mend them and repeat")
 
 
 def missing(data: Mapping[str, Any], base: Path) -> Iterator[str]:
@@ -63,8 +63,8 @@ def missing(data: Mapping[str, Any], base: Path) -> Iterator[str]:
             yield f"dataset.decontaminate.{number}: {entry['path']} does not exist"
     passes = data.get("passes")
     engines = {"engine": data.get("engine")}
-    for number, each in enumerate(passes if isinstance(passes, list) else ()):
-        engines[f"passes.{number}.engine"] = each.get("engine") if isinstance(each, dict) else None
+    for number, pass_data in enumerate(passes if isinstance(passes, list) else ()):
+        engines[f"passes.{number}.engine"] = pass_data.get("engine") if isinstance(pass_data, dict) else None
     for name, engine in engines.items():  # names of hubs and servers are left to the engine
         model = _resolved(engine, ENGINES, "kind", None, base)[0].get("model")
         if isinstance(model, str) and model.startswith(("/", "~")) and not Path(model).expanduser().exists():
@@ -86,8 +86,8 @@ def _resolved(
 def problems(config: RunConfig) -> Iterator[str]:
     """One sentence with its key for everything the configuration names and that is not there."""
     every = [config, *config.variant_configs().values()]
-    yield from dict.fromkeys(line for one in every for line in missing(one.plain(), Path()))
-    lost = list(dict.fromkeys(line for one in every for line in _unloadable(one)))
+    yield from dict.fromkeys(line for variant in every for line in missing(variant.plain(), Path()))
+    lost = list(dict.fromkeys(line for variant in every for line in _unloadable(variant)))
     yield from lost
     if not lost:
         try:
@@ -109,7 +109,7 @@ def missing_packages(config: RunConfig, *sections: str) -> list[str]:
     not installed here.
     """
     every = [config, *config.variant_configs().values()]
-    needed = dict.fromkeys(each for one in every for each in packages(one))
+    needed = dict.fromkeys(package for variant in every for package in packages(variant))
     return [
         f"{'.'.join(map(str, key))}: the package {it.module} is not installed here: pip install '{it.install}'"
         for key, it in needed
@@ -125,8 +125,8 @@ def require_packages(config: RunConfig, *sections: str) -> None:
 
 def _unloadable(config: RunConfig) -> Iterator[str]:
     """Each prompt that cannot be loaded, with the key of the step that names it."""
-    for number, each in enumerate(config.passes):
-        for position, step in enumerate(each.steps):
+    for number, pass_config in enumerate(config.passes):
+        for position, step in enumerate(pass_config.steps):
             try:
                 prompts_of(step, config.prompts.folder, config.prompts.domain)
             except KgqaError as problem:
@@ -135,7 +135,7 @@ def _unloadable(config: RunConfig) -> Iterator[str]:
 
 def require_servers(config: RunConfig) -> None:
     """Ask the server of each pass for one token. Raises EngineConfigError, before graphs are read and counted."""
-    settings = {repr(engine): engine for engine in (config.engine_of(each.name) for each in config.passes)}
+    settings = {repr(engine): engine for engine in (config.engine_of(part.name) for part in config.passes)}
     for engine in settings.values():
         ask_once = getattr(ENGINES.get(engine.kind), "ask_once", None)
         if ask_once is not None:

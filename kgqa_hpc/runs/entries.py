@@ -30,10 +30,16 @@ SECTION = "entries"
 def entries_section(config: RunConfig) -> dict[str, dict[str, Any]]:
     """The section of the fingerprint; nothing for a run of shipped entries."""
     every = [config, *config.variant_configs().values()]
-    used = {(KINDS, one.anchors.kind) for one in every}
-    used |= {(STEPS, step.use) for one in every for each in one.passes for step in each.steps}
-    used |= {(ENGINES, one.engine_of(each.name).kind) for one in every for each in one.passes}
-    used |= {(SOURCES, one.graph.source) for one in every if one.graph is not None}
+    used = {(KINDS, variant.anchors.kind) for variant in every}
+    used |= {
+        (STEPS, step.use) for variant in every for pass_config in variant.passes for step in pass_config.steps
+    }
+    used |= {
+        (ENGINES, variant.engine_of(pass_config.name).kind)
+        for variant in every
+        for pass_config in variant.passes
+    }
+    used |= {(SOURCES, variant.graph.source) for variant in every if variant.graph is not None}
     values: dict[str, Any] = {}
     for registry, name in sorted(used, key=lambda pair: (pair[0].group, pair[1])):
         if identity := registry.identity(name):
@@ -48,7 +54,7 @@ def texts_of(run: RunFolder) -> dict[str, str]:
     values = manifest.sections.get(SECTION, {}).get("values", {})
     texts = {key: _text(identity) for key, identity in values.items()}
     for key in texts:
-        before = [_text(each[key]) for each in manifest.earlier if key in each]
+        before = [_text(earlier[key]) for earlier in manifest.earlier if key in earlier]
         texts[key] += f"; parts of the run were made with {', '.join(before)}" if before else ""
     return texts
 
@@ -101,7 +107,7 @@ def require_unchanged_plugins(run: RunFolder, config: RunConfig) -> None:
 def require_same_code(run: RunFolder, config: RunConfig) -> None:
     """Raises FingerprintMismatch when entries are of other packages, versions or sources than the run's."""
     sections = (run.manifest().sections, entries_section(config))
-    recorded, present = ({SECTION: each.get(SECTION, {}).get("values", {})} for each in sections)
+    recorded, present = ({SECTION: section.get(SECTION, {}).get("values", {})} for section in sections)
     require_same(str(run.path), recorded, present, _cure(run))
 
 

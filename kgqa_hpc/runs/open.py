@@ -58,10 +58,10 @@ def create_run(folder: Path, config: RunConfig, *, accept_code: bool = False) ->
 
 
 def _created(folder: Path, config: RunConfig, *, accept_code: bool) -> RunFolder:
-    written = {each.name for each in config.passes}
-    own = effects(config.plain())
+    written = {pass_config.name for pass_config in config.passes}
+    agreed = effects(config.plain())
     config = _as_grown(folder, config)
-    trusted = _agreed_growth(folder, config, own)
+    trusted = _agreed_growth(folder, config, agreed)
     prompts = _prompts(folder, config, written)
     sections = _sections(config, prompts)
     try:
@@ -80,25 +80,29 @@ def _created(folder: Path, config: RunConfig, *, accept_code: bool) -> RunFolder
     return run
 
 
-def _agreed_growth(folder: Path, config: RunConfig, own: dict[str, Any]) -> dict[str, Any]:
-    """What the maker of a configuration agrees to: its `own` dangerous settings, and those of passes that the run
-    in `folder` has added, when they were agreed to before. Raises InputError.
+def _agreed_growth(folder: Path, config: RunConfig, agreed: dict[str, Any]) -> dict[str, Any]:
+    """The dangerous settings that the maker of a configuration agrees to: those `agreed` by writing it, and those of
+    passes that the run in `folder` has added, when they were agreed to before. Raises InputError.
     """
-    added = {key: value for key, value in effects(config.plain()).items() if key not in own}
+    added = {key: value for key, value in effects(config.plain()).items() if key not in agreed}
     if added:
-        passes = [each for each in config.plain()["passes"] if any(each["name"] in key for key in added)]
+        passes = [
+            pass_data
+            for pass_data in config.plain()["passes"]
+            if any(pass_data["name"] in key for key in added)
+        ]
         require_agreed(RunFolder.open(folder), {"passes": passes})
-    return {**own, **added}
+    return {**agreed, **added}
 
 
 def _prompts(folder: Path, config: RunConfig, written: Collection[str]) -> dict[str, Prompt]:
     """The prompts of a configuration; those of passes that the run itself has added are the run's own copies."""
-    if all(each.name in written for each in config.passes):
+    if all(pass_config.name in written for pass_config in config.passes):
         return run_prompts(config)
-    kept = RunFolder(folder).prompts
-    own = [name for each in config.passes if (name := each.name) in written]
-    added = run_prompts(config, kept)
-    return added | {key: p for name in own for key, p in run_prompts(config, only=name).items()}
+    own_prompts = RunFolder(folder).prompts
+    names = [name for pass_config in config.passes if (name := pass_config.name) in written]
+    added = run_prompts(config, own_prompts)
+    return added | {key: p for name in names for key, p in run_prompts(config, only=name).items()}
 
 
 def open_run(folder: Path) -> tuple[RunFolder, RunConfig]:
@@ -137,11 +141,11 @@ def open_for_import(folder: Path) -> tuple[RunFolder, RunConfig]:
 
 def _open_same(folder: Path) -> tuple[RunFolder, RunConfig]:
     run, config = open_run(folder)
-    kept = kept_prompts(run)
-    prompts = run_prompts(config, kept)
+    copies = kept_prompts(run)
+    prompts = run_prompts(config, copies)
     run.check(_sections(config, prompts))
     require_unchanged_plugins(run, config)
-    for prompt in prompts.values() if kept else ():
+    for prompt in prompts.values() if copies else ():
         _require_unchanged(run, config, prompt)
     return run, config
 
@@ -171,17 +175,21 @@ def add_pass(
     with alone(RunFolder.open(folder)):
         run, config = open_for_work(folder)
         require_agreed(run, config.plain(), trust=trust)
-        before = [each for each in config.plain()["passes"] if each["name"] != settings["name"]]
+        before = [
+            pass_data for pass_data in config.plain()["passes"] if pass_data["name"] != settings["name"]
+        ]
         grown = config.changed("the new pass", passes=[*before, dict(settings)])
-        same = [each for each in config.plain()["passes"] if each["name"] == settings["name"]]
+        same = [pass_data for pass_data in config.plain()["passes"] if pass_data["name"] == settings["name"]]
         if same and same[0] != grown.plain()["passes"][-1]:
             raise InputError(
                 f"{folder}: has another pass {settings['name']!r} already", "give it another --name"
             )
-        for one in run_prompts(grown, prompt.parent if prompt else None, only=settings["name"]).values():
-            _keep(run, one)
-        own = effects({"passes": [{"name": settings["name"], "engine": settings.get("engine")}]})
-        run.grow(grown.plain(), fingerprint(grown, kept_prompts(run)), own)
+        for new_prompt in run_prompts(
+            grown, prompt.parent if prompt else None, only=settings["name"]
+        ).values():
+            _keep(run, new_prompt)
+        agreed = effects({"passes": [{"name": settings["name"], "engine": settings.get("engine")}]})
+        run.grow(grown.plain(), fingerprint(grown, kept_prompts(run)), agreed)
         return run, grown
 
 
@@ -238,11 +246,11 @@ def _as_grown(folder: Path, config: RunConfig) -> RunConfig:
     )
 
 
-def _added_passes(own: list[Any], recorded: list[Any]) -> list[Any]:
+def _added_passes(written: list[Any], recorded: list[Any]) -> list[Any]:
     """The recorded passes that stand behind those of the configuration."""
-    names = [each["name"] for each in own]
-    same = [each.get("name") for each in recorded[: len(own)]] == names
-    return recorded[len(own) :] if same else []
+    names = [pass_data["name"] for pass_data in written]
+    same = [pass_data.get("name") for pass_data in recorded[: len(written)]] == names
+    return recorded[len(written) :] if same else []
 
 
 def _grown_size(config: RunConfig, sampling: Mapping[str, Any]) -> dict[str, Any]:
@@ -264,22 +272,22 @@ def _keep(run: RunFolder, prompt: Prompt) -> None:
         raise FingerprintMismatch(f"{path}: is another prompt {prompt.name}", "give yours another name")
 
 
-def _require_unchanged(run: RunFolder, config: RunConfig, kept: Prompt) -> None:
+def _require_unchanged(run: RunFolder, config: RunConfig, copy: Prompt) -> None:
     """Raises FingerprintMismatch when the prompt's source was edited.
 
     One that is gone does not matter; one that is no valid prompt any more is told, and the run has its own copy.
     """
     try:
-        source = load_prompt(kept.name, config.prompts.folder, config.prompts.domain)
+        source = load_prompt(copy.name, config.prompts.folder, config.prompts.domain)
     except PromptError as problem:
         with suppress(PromptError):  # the folder or the domain is gone too
-            if kept.name in Folders.with_user(config.prompts.folder, config.prompts.domain).names():
+            if copy.name in Folders.with_user(config.prompts.folder, config.prompts.domain).names():
                 note(f"{problem.message}: no valid prompt any more; {run.path} goes on with its own copy")
         return
-    if source.sha256 != kept.sha256:
+    if source.sha256 != copy.sha256:
         raise FingerprintMismatch(
-            f"{run.path}: prompt {kept.name} was changed since this run was made:\n"
-            f"  prompts.modules.{kept.name}: {kept.sha256} → {source.sha256}",
+            f"{run.path}: prompt {copy.name} was changed since this run was made:\n"
+            f"  prompts.modules.{copy.name}: {copy.sha256} → {source.sha256}",
             f"undo the change, use another run folder, or go on with the run's own: prompts.folder: {run.prompts}",
         )
 
@@ -304,22 +312,24 @@ def _names(files: list[Path]) -> str:
 
 
 def _sections(config: RunConfig, prompts: dict[str, Prompt]) -> dict[str, dict[str, Any]]:
-    drawn = [one.anchors for one in (config, *config.variant_configs().values())]
-    files = dict.fromkeys(file for one in drawn for file in KINDS.get(one.kind)().files(one))
+    drawn = [variant.anchors for variant in (config, *config.variant_configs().values())]
+    files = dict.fromkeys(file for variant in drawn for file in KINDS.get(variant.kind)().files(variant))
     digests = {name: prompt.sha256 for name, prompt in prompts.items()}
-    made = sections.fingerprint(
+    made_sections = sections.fingerprint(
         config.plain(), digests, OPERATIONAL, sections.contents(files), _pass_contents(config)
     )
-    return made | entries_section(config)
+    return made_sections | entries_section(config)
 
 
 def _pass_contents(config: RunConfig) -> dict[str, dict[str, str]]:
     """Per pass the digests of the files that its engine and its steps read. Raises InputError."""
-    found: dict[str, dict[str, str]] = {}
-    for each in config.passes:
-        found[each.name] = config.engine_of(each.name).contents()
-        for step in each.steps:
+    digests_by_pass: dict[str, dict[str, str]] = {}
+    for pass_config in config.passes:
+        digests_by_pass[pass_config.name] = config.engine_of(pass_config.name).contents()
+        for step in pass_config.steps:
             named = {key: Path(path) for key in step.paths if (path := getattr(step, key, None))}
             digests = {key: sections.contents([path])[path.name] for key, path in named.items()}
-            found[each.name] |= {f"{step.label}.{key}": digest for key, digest in digests.items()}
-    return found
+            digests_by_pass[pass_config.name] |= {
+                f"{step.label}.{key}": digest for key, digest in digests.items()
+            }
+    return digests_by_pass

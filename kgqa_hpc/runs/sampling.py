@@ -96,10 +96,10 @@ def _anchors(config: RunConfig, source: Any, tools: Any) -> Any:
     from kgqa_hpc.runs.chain import kind_of
     from kgqa_hpc.steps.variants import with_variants
 
-    def draw(one: RunConfig) -> Any:
-        with KINDS.calling(one.anchors.kind):
-            drawn = kind_of(one).draw(source, one.anchors, one.seed, tools)
-            return drawn if isinstance(drawn, Drawn) else gathered(drawn, one.anchors, one.seed)
+    def draw(variant: RunConfig) -> Any:
+        with KINDS.calling(variant.anchors.kind):
+            drawn = kind_of(variant).draw(source, variant.anchors, variant.seed, tools)
+            return drawn if isinstance(drawn, Drawn) else gathered(drawn, variant.anchors, variant.seed)
 
     variants = config.variant_configs()
     if config.variants is None or not variants:
@@ -107,8 +107,8 @@ def _anchors(config: RunConfig, source: Any, tools: Any) -> Any:
     if share_anchors(config.variants):
         drawn = draw(next(iter(variants.values())))
         return replace(drawn, anchors=with_variants(drawn.anchors, list(variants)))
-    parts = {name: draw(one) for name, one in variants.items()}
-    anchors = (one for name, part in parts.items() for one in with_variants(part.anchors, [name]))
+    parts = {name: draw(value) for name, value in variants.items()}
+    anchors = (value for name, part in parts.items() for value in with_variants(part.anchors, [name]))
     files = {
         f"{name}-{file}": content for name, part in parts.items() for file, content in part.files.items()
     }
@@ -147,7 +147,7 @@ def _extended(folder: Path, size: int, threads: int | None, *, trust: bool) -> S
     if before.get("made_by") != anchors_origin(sections)["made_by"]:
         drawn, header, _ = _draw(run, grown, threads)
         with AnchorsFile(run.anchors) as anchors:
-            new: Iterator[Any] = (one.to_dict() for one in drawn.anchors)
+            new: Iterator[Any] = (anchor.to_dict() for anchor in drawn.anchors)
             if grown.variants is not None:
                 new = _old_first(anchors.rows(), new)
             rows = _beginning_with(anchors.rows(), new, folder)
@@ -165,8 +165,8 @@ def size_of(config: RunConfig) -> int | None:
 
 def _half_grown(run: RunFolder, config: RunConfig, size: int) -> bool:
     """Whether a growth to this size was killed after config.yaml was written, before the manifest was."""
-    known: int | None = run.manifest().sections["sampling"]["values"].get(type(config.anchors).size)
-    return size_of(config) == size != known
+    recorded: int | None = run.manifest().sections["sampling"]["values"].get(type(config.anchors).size)
+    return size_of(config) == size != recorded
 
 
 def _old_first(old: Iterator[Any], new: Iterator[Any]) -> Iterator[Any]:
@@ -178,12 +178,12 @@ def _old_first(old: Iterator[Any], new: Iterator[Any]) -> Iterator[Any]:
 
 def _beginning_with(old: Iterator[Any], new: Iterator[Any], folder: Path) -> Iterator[Any]:
     """The new anchors, after every old one was seen to stand in its place."""
-    for known in old:
-        if next(new, None) != known:
+    for old_anchor in old:
+        if next(new, None) != old_anchor:
             raise InputError(
                 f"{folder}: a larger sample of this kind does not contain this one", "make a new run for it"
             )
-        yield known
+        yield old_anchor
     yield from new
 
 

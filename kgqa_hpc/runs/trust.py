@@ -22,11 +22,11 @@ from kgqa_hpc.store.run_folder import RunFolder
 def effects(config: Mapping[str, Any]) -> dict[str, Any]:
     """The dangerous settings of a resolved configuration by their key: {"engine.command": …}."""
     engines = {"engine": config.get("engine")}
-    for each in config.get("passes") or ():
-        engines[f"passes.{each['name']}.engine"] = each.get("engine")
+    for pass_data in config.get("passes") or ():
+        engines[f"passes.{pass_data['name']}.engine"] = pass_data.get("engine")
     return {
-        f"{place}.{key}": engine[key]
-        for place, engine in engines.items()
+        f"{name}.{key}": engine[key]
+        for name, engine in engines.items()
         if isinstance(engine, Mapping)
         for key in sorted(_dangerous(engine.get("kind")))
         if engine.get(key) not in (None, "", [])
@@ -46,21 +46,21 @@ def require_agreed(run: RunFolder, config: Mapping[str, Any], *, trust: bool = F
     Raises InputError that shows every value when they are not the pinned ones, or another user's run has pinned
     them; `trust` agrees as the user who calls this. Root may make runs for others.
     """
-    found = effects(config)
+    dangerous = effects(config)
     if trust:
-        run.pin_trust(found)
-        return found
+        run.pin_trust(dangerous)
+        return dangerous
     with disk_errors(run.manifest_file):
         owner = os.stat(run.manifest_file).st_uid
-    same = all(run.manifest().trusted.get(key) == value for key, value in found.items())
-    if found and not (same and owner in (os.geteuid(), 0)):
+    same = all(run.manifest().trusted.get(key) == value for key, value in dangerous.items())
+    if dangerous and not (same and owner in (os.geteuid(), 0)):
         reason = "another user made it" if same else "these are not the values it was made with"
-        values = [f"  {key}: {shown(value)}" for key, value in found.items()]
+        values = [f"  {key}: {shown(value)}" for key, value in dangerous.items()]
         raise InputError(
             "\n".join([f"{run.path}: {reason}:", *values]),
             "if you want this machine to do that: repeat the command with --trust-config",
         )
-    return found
+    return dangerous
 
 
 def require_own(run: RunFolder, value: str, *, trust: bool = False) -> None:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -86,7 +87,6 @@ def plan(
     """
     run, config = open_run(folder)
     steps = [step.use for step in config.steps]
-    pilot_figures = None
     if pilot is not None and pilot.is_file():
         measured, speed = read_bench(pilot, steps)
         pace = item_pace(steps, measured, 1, tokens_per_s or speed / pilot_gpus)
@@ -99,12 +99,14 @@ def plan(
     else:
         limit = limit or config.runtime.time_limit or QUEUE_LIMIT
         document = forecast(items_left, pace, gpus, limit, config.runtime.margin)
-    asked = [Price(input=price[0], output=price[1])] if price else []
-    own = [config.engine_of(entry.name).price or Price(input=0, output=0) for entry in config.passes]
     measured_run = pilot if pilot is not None and pilot.is_dir() else folder
-    # A price of the engine is shown where it can be; one that is asked for must be.
-    if asked or (pilot_figures and any(config.engine_of(entry.name).price for entry in config.passes)):
-        document["cost"] = cost_of(measured_run, items_left, asked or own, ENOUGH)
+    if price is not None:
+        prices = [Price(input=price[0], output=price[1])]
+        document["cost"] = cost_of(measured_run, items_left, prices, ENOUGH)
+    elif any(config.engine_of(entry.name).price for entry in config.passes):
+        prices = [config.engine_of(entry.name).price or Price(input=0, output=0) for entry in config.passes]
+        with suppress(InputError):  # too few finished items: the rest of the plan stands without it
+            document["cost"] = cost_of(measured_run, items_left, prices, ENOUGH)
     return document
 
 

@@ -104,7 +104,7 @@ def _object(name: str, field: Mapping[str, Any]) -> Field:
 
 
 def _list(name: str, field: Mapping[str, Any]) -> Field:
-    one, longest = _MADE[field["items"]["type"]](name, field["items"])
+    check_item, longest = _MADE[field["items"]["type"]](name, field["items"])
     least, most = field.get("minItems", 0), field["maxItems"]
 
     def check(entry: Any, clean: bool) -> list[Any]:
@@ -112,7 +112,7 @@ def _list(name: str, field: Mapping[str, Any]) -> Field:
             raise Unparseable(f"wrong_type:{name}")
         if not least <= len(entry) <= most:
             raise Unparseable(f"not_allowed:{name}")
-        return [one(each, clean) for each in entry]
+        return [check_item(item, clean) for item in entry]
 
     return Field(check, longest)
 

@@ -69,11 +69,11 @@ def parse_last_object(text: str, fields: Fields) -> Parsed:
         raise Unparseable("empty")
     if len(text) > SALVAGEABLE or _too_deep(text):
         raise Unparseable("not_json")
-    objects, rest = _complete_objects(text)
-    found = [each for each, _ in objects if any(name in each for name in fields)]
-    if not found:
-        raise Unparseable("truncated" if "{" in rest and "}" not in rest else "not_json")
-    return checked_fields(found[-1], fields, repaired=False)
+    objects, remainder = _complete_objects(text)
+    candidates = [candidate for candidate, _ in objects if any(name in candidate for name in fields)]
+    if not candidates:
+        raise Unparseable("truncated" if "{" in remainder and "}" not in remainder else "not_json")
+    return checked_fields(candidates[-1], fields, repaired=False)
 
 
 def _too_deep(text: str) -> bool:
@@ -105,13 +105,13 @@ def _strict(text: str, names: Iterable[str]) -> dict[str, Any] | None:
 
 def _strings(data: dict[str, Any]) -> int:
     """How many strings there are, in lists too; those deeper down are left out."""
-    found = 0
+    number = 0
     for value in data.values():
         if type(value) is str:
-            found += 1
+            number += 1
         elif type(value) is list:
-            found += [*map(type, value)].count(str)
-    return found
+            number += [*map(type, value)].count(str)
+    return number
 
 
 def _refuse_repeated_keys(text: str) -> None:
@@ -174,7 +174,7 @@ def _unfenced(text: str) -> str:
 def _salvage(text: str, names: tuple[str, ...]) -> dict[str, Any]:
     """The one object with fields of `names` in `text`. Raises Unparseable with the reason."""
     objects, outside = _complete_objects(text)
-    rivals = [(found, depth) for found, depth in objects if any(name in found for name in names)]
+    rivals = [(candidate, depth) for candidate, depth in objects if any(name in candidate for name in names)]
     if not rivals:
         return _mend(text, names)
     if _keys(names).search(outside):
@@ -183,7 +183,9 @@ def _salvage(text: str, names: tuple[str, ...]) -> dict[str, Any]:
     if depth != 0:
         raise Unparseable("ambiguous")  # inside braces that were never closed
     answer = {name: last[name] for name in names if name in last}
-    if any(name in found and found[name] != answer.get(name) for found, _ in rivals for name in names):
+    if any(
+        name in candidate and candidate[name] != answer.get(name) for candidate, _ in rivals for name in names
+    ):
         raise Unparseable("ambiguous")
     return answer
 
@@ -196,7 +198,7 @@ def _complete_objects(text: str) -> tuple[list[tuple[dict[str, Any], int]], str]
     start = text.find("{")
     while start >= 0:
         try:
-            found, end = _decoder.raw_decode(text, start)
+            value, end = _decoder.raw_decode(text, start)
         except Unparseable:
             raise
         except (ValueError, RecursionError):
@@ -208,7 +210,7 @@ def _complete_objects(text: str) -> tuple[list[tuple[dict[str, Any], int]], str]
         between = text[done:start]
         outside.append(between)
         depth += between.count("{") - between.count("}")
-        objects.append((found, depth))
+        objects.append((value, depth))
         done = end
         start = text.find("{", end)
     outside.append(text[done:])
@@ -226,24 +228,26 @@ def _keys(names: tuple[str, ...]) -> re.Pattern[str]:
 
 def _mend(text: str, names: tuple[str, ...]) -> dict[str, Any]:
     """One object with a flaw, from the first brace to the last."""
-    first, last = text.find("{"), text.rfind("}")
-    if first < 0:
+    begin, last = text.find("{"), text.rfind("}")
+    if begin < 0:
         raise Unparseable("not_json")
     keys = list(_keys(names).finditer(text))
     if not keys:
-        raise Unparseable("truncated" if last < first else "not_json")
+        raise Unparseable("truncated" if last < begin else "not_json")
     if last < keys[-1].end() or '"' in text[last:]:
         raise Unparseable("truncated")
-    found = [key["quoted"] or key["bare"] for key in keys]
-    if len(set(found)) < len(found):
+    key_names = [key["quoted"] or key["bare"] for key in keys]
+    if len(set(key_names)) < len(key_names):
         raise Unparseable("ambiguous")
-    missing = [name for name in names if name not in found]
+    missing = [name for name in names if name not in key_names]
     if missing:
         raise Unparseable(f"missing:{missing[0]}")
-    if text[first + 1 : keys[0].start()].strip():
+    if text[begin + 1 : keys[0].start()].strip():
         raise Unparseable("not_json")
     ends = [key.start() for key in keys[1:]] + [last]
-    return {name: _written(text[key.end() : end]) for name, key, end in zip(found, keys, ends, strict=True)}
+    return {
+        name: _written(text[key.end() : end]) for name, key, end in zip(key_names, keys, ends, strict=True)
+    }
 
 
 _OPENING, _CLOSING = "\"'“‘", "\"'”’"

@@ -136,23 +136,23 @@ class Check(Step):
 
     def compute(self, item: Item) -> Outcome:
         question, answer = item.output["question"], item.output["answer"]
-        kind, known = self.context.kind, (() if self._aliases is None else (self._aliases,))
+        kind, alias_tables = self.context.kind, (() if self._aliases is None else (self._aliases,))
         facts = {
-            **kind.facts(item.anchor, item.output, *known),
+            **kind.facts(item.anchor, item.output, *alias_tables),
             "graph_words": graph_words(question, answer, [node.name for node in item.anchor.nodes]),
             "copied_example": is_copied([question, answer], self._shown),
         }
         item.features |= facts
-        found = _findings(question, answer, facts, self.settings)
+        findings = _findings(question, answer, facts, self.settings)
         for rule in RULES:
-            if rule in found and rule in self.settings.reject:
+            if rule in findings and rule in self.settings.reject:
                 return Reject(f"{self.label}: {rule.replace('_', ' ')}")
         return Done()
 
 
 def _read_aliases(path: Path) -> dict[str, list[str]]:
     """Other names by name. Raises InputError with file and line."""
-    found: dict[str, list[str]] = {}
+    aliases: dict[str, list[str]] = {}
     try:
         lines = read_bytes(path).decode("utf-8").splitlines()
     except (OSError, UnicodeDecodeError) as problem:
@@ -165,8 +165,8 @@ def _read_aliases(path: Path) -> dict[str, list[str]]:
             raise InputError(
                 f"{path} line {number:,}: is not a name, a tab and another name", "mend or remove it"
             )
-        found.setdefault(cells[0], []).append(cells[1])
-    return found
+        aliases.setdefault(cells[0], []).append(cells[1])
+    return aliases
 
 
 class Verify(Step):
@@ -182,20 +182,20 @@ class Verify(Step):
 
 
 def _findings(question: str, answer: str, facts: dict[str, Any], settings: CheckSettings) -> set[str]:
-    found = set()
+    findings = set()
     if question.casefold().strip(" ?.!") == answer.casefold().strip(" ?.!"):
-        found.add("same_text")
+        findings.add("same_text")
     if not question.endswith("?"):
-        found.add("no_question")
+        findings.add("no_question")
     if not answer.endswith(_ENDS) or answer.endswith("?"):
-        found.add("no_sentence")
+        findings.add("no_sentence")
     if facts.get("answer_leak"):
-        found.add("answer_leak")
+        findings.add("answer_leak")
     if facts.get("nodes_used", settings.nodes) < settings.nodes:
-        found.add("few_nodes")
+        findings.add("few_nodes")
     if "hops" in facts and (facts["hops"] or 0) < (settings.hops or 1):
-        found.add("few_hops")
-    return found | {rule for rule in ("graph_words", "copied_example") if facts.get(rule)}
+        findings.add("few_hops")
+    return findings | {rule for rule in ("graph_words", "copied_example") if facts.get(rule)}
 
 
 class KeepSettings(StepSettings):
@@ -225,8 +225,8 @@ class Keep(Step):
 
     @classmethod
     def columns_for(cls, settings: KeepSettings) -> tuple[Column, ...]:
-        known = declared()
-        return tuple(known[name] for name in settings.columns)
+        facts = declared()
+        return tuple(facts[name] for name in settings.columns)
 
 
 def declared() -> dict[str, Column]:

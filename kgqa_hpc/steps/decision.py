@@ -152,9 +152,9 @@ def decision(settings: Decide, judges: Mapping[str, Approves]) -> Decision:
     names = list(judges) if settings.judges is None else settings.judges
     named = [*names, *(settings.weights or {})]
     if unknown := sorted({name for name in named if name not in judges}):
-        known = ", ".join(judges) or "none"
+        labels = ", ".join(judges) or "none"
         raise ConfigError(
-            f"dataset.decide: {unknown[0]!r} is no judge of this run; its judges: {known}",
+            f"dataset.decide: {unknown[0]!r} is no judge of this run; its judges: {labels}",
             "name the labels (`as:`) of its judging steps",
         )
     counted = {label: approves for label, approves in judges.items() if label in names}

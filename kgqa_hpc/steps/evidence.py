@@ -37,25 +37,25 @@ def record_problem(item: Item, kind: AnchorKind) -> str | None:
     for fields in every:
         if isinstance(fields.get("question"), str) and isinstance(fields.get("answer"), str):
             try:
-                made = kind.record(item.anchor, fields)
+                record = kind.record(item.anchor, fields)
             except Exception as problem:  # noqa: BLE001  it may be the code of an extension
                 return f"{type(problem).__name__}: {problem}"[:200]
-            if found := _problem(kind, made):
-                return found
+            if mistake := _problem(kind, record):
+                return mistake
     return None
 
 
-def _problem(kind: AnchorKind, made: object) -> str | None:
+def _problem(kind: AnchorKind, fields: object) -> str | None:
     """What is wrong with the record of a kind: names that differ from its columns, a value that does not fit."""
-    if not isinstance(made, Mapping):
-        return f"record() returned {made!r:.80}"
+    if not isinstance(fields, Mapping):
+        return f"record() returned {fields!r:.80}"
     names = {column.name for column in kind.columns}
-    for name in made:
+    for name in fields:
         if name not in names:
             return f"{name} is no column of it{did_you_mean(str(name), names)}"
-    if missing := sorted(names - made.keys()):
+    if missing := sorted(names - fields.keys()):
         return f"column {missing[0]} is not given"
-    return misfit(kind.columns, made)
+    return misfit(kind.columns, fields)
 
 
 def check_kind(kind: AnchorKind) -> None:
@@ -66,8 +66,8 @@ def check_kind(kind: AnchorKind) -> None:
             f"{KINDS.entry(kind.name)}: has no sample anchor", "give it `sample = Anchor(...)`"
         )
     try:
-        made = kind.record(sample, {"question": "?", "answer": "!", **kind.start(sample)})
+        fields = kind.record(sample, {"question": "?", "answer": "!", **kind.start(sample)})
     except Exception:  # noqa: BLE001  it may read what steps add; every item is looked at again
         return
-    if problem := _problem(kind, made):
+    if problem := _problem(kind, fields):
         raise ExtensionError(f"{KINDS.entry(kind.name)}: {problem}", "mend its `columns` or its `record`")

@@ -29,20 +29,20 @@ def step(
     """
     if function is None:
         return lambda inner: step(inner, columns=columns, needs=needs, name=name)
-    own = name or function.__name__
-    made = function  # bound here, for mypy does not carry the narrowing into the method
+    step_name = name or function.__name__
+    bound = function  # bound here, for mypy does not carry the narrowing into the method
 
     def compute(self: Step, item: Item) -> Any:
-        value = made(item)
+        value = bound(item)
         if isinstance(value, Mapping):
             return Done(**value)
         if value is None and not self.columns:
             return Done()
         return _labelled(value, self.label)
 
-    about = (function.__doc__ or f"The function {own}.").strip().split("\n")[0]
+    about = (function.__doc__ or f"The function {step_name}.").strip().split("\n")[0]
     members: dict[str, Any] = {
-        "name": own,
+        "name": step_name,
         "adds": "column",
         "needs": tuple(needs),
         "columns": tuple(Column(key, kind, about) for key, kind in (columns or {}).items()),
@@ -50,7 +50,7 @@ def step(
         "__doc__": function.__doc__ or about,
         "__module__": function.__module__,
     }
-    return type(own, (Step,), members)
+    return type(step_name, (Step,), members)
 
 
 def _labelled(value: Any, label: str) -> Outcome | Any:

@@ -89,9 +89,9 @@ def way_of(variables: Mapping[str, Any]) -> Way | None:
     return None
 
 
-def question(sentences: Mapping[str, BothWays], given: str, way: Way) -> str | None:
+def question(sentences: Mapping[str, BothWays], known_name: str, way: Way) -> str | None:
     """The question that a way asks about `given`; None where a sentence is missing, or cannot stand inside another."""
-    subject = given
+    subject = known_name
     for number, (_, relation, out, asked) in enumerate(way):
         kind = asked.replace("_", " ")
         sentence = _sentence(sentences, relation, out)
@@ -109,8 +109,8 @@ def question(sentences: Mapping[str, BothWays], given: str, way: Way) -> str | N
 
 
 def _sentence(sentences: Mapping[str, BothWays], relation: str, out: bool) -> str | None:
-    found = sentences.get(relation)
-    return None if found is None else found.forward if out else found.backward
+    both_ways = sentences.get(relation)
+    return None if both_ways is None else both_ways.forward if out else both_ways.backward
 
 
 # Fields in which a model thinks before it answers; they stay in the trace's raw text (docs/prompts.md).

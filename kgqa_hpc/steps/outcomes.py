@@ -93,8 +93,8 @@ def _unwritable(item: Item, outcome: Outcome) -> str | None:
         name: getattr(item, name)
         for name in ("output", "annotations", "features", "verdicts", "state", "records")
     }
-    given = {**parts, "columns": outcome.columns if isinstance(outcome, Done) else None}
-    for name, value in given.items():
+    values = {**parts, "columns": outcome.columns if isinstance(outcome, Done) else None}
+    for name, value in values.items():
         try:
             orjson.dumps(value)
         except TypeError as problem:

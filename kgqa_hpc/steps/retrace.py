@@ -22,20 +22,20 @@ def retrace(
 
     `chain` holds the steps of all passes. Shorter than the trace when a step of it is not in the chain any more.
     """
-    made: list[Request] = []
+    requests: list[Request] = []
     for step in chain:
-        if len(made) == len(trace):
+        if len(requests) == len(trace):
             break
-        if trace[len(made)]["step"] != step.label:
+        if trace[len(requests)]["step"] != step.label:
             if not step.asks_about(item):
                 step.run(item)
             continue
-        while len(made) < len(trace) and (entry := trace[len(made)])["step"] == step.label:
+        while len(requests) < len(trace) and (entry := trace[len(requests)])["step"] == step.label:
             attempt, turn = entry["attempt"], entry.get("turn", 0)
-            made.append(step.request(item, attempt, run_seed, turn))
-            step.take(item, _answered(made[-1], entry), attempt, turn)
+            requests.append(step.request(item, attempt, run_seed, turn))
+            step.take(item, _answered(requests[-1], entry), attempt, turn)
         item.state = {}
-    return made
+    return requests
 
 
 def _answered(request: Request, entry: Mapping[str, Any]) -> Response:

@@ -162,11 +162,11 @@ class Step:
         return self._turns[min(turn, len(self._turns) - 1)]
 
     def _turn(self, prompt: Prompt) -> _Turn:
-        own = self.settings.temperature
+        temperature = self.settings.temperature
         return _Turn(
             prompt,
             fields_of(_without_note_lengths(prompt.schema, {*self.gives, *self.answer})),
-            (prompt.temperature if own is None else own, prompt.retry_temperature),
+            (prompt.temperature if temperature is None else temperature, prompt.retry_temperature),
         )
 
     @property
@@ -188,14 +188,14 @@ class Step:
 
         A repeated attempt samples at the prompt's retry temperature.
         """
-        asked, place = self._at(turn), _place(self.label, turn)
+        asked, position = self._at(turn), _place(self.label, turn)
         prompt = asked.prompt
         return Request(
-            id=f"{item.id}/{place}/{attempt}",
+            id=f"{item.id}/{position}/{attempt}",
             messages=prompt.render(self._variables(item, prompt)),
             max_tokens=prompt.max_tokens,
             temperature=asked.temperatures[attempt > 0],
-            seed=seed_of(run_seed, item.id, place, attempt),
+            seed=seed_of(run_seed, item.id, position, attempt),
             schema=None if prompt.last_object else prompt.schema,
         )
 
@@ -243,13 +243,13 @@ class Step:
 
     def _variables(self, item: Item, prompt: Prompt) -> dict[str, Any]:
         """Its own variables, and the anchor's where the prompt names one (most judges are shown none)."""
-        own = self.variables(item)
-        if prompt.variables <= own.keys():
-            return own
-        shown = self.context.kind.variables(item.anchor)
-        if not self.context.edge_types and "relations" in shown:
-            shown["relations"] = []
-        return shown | own
+        values = self.variables(item)
+        if prompt.variables <= values.keys():
+            return values
+        of_anchor = self.context.kind.variables(item.anchor)
+        if not self.context.edge_types and "relations" in of_anchor:
+            of_anchor["relations"] = []
+        return of_anchor | values
 
     def _cut_off(self, parsed: Parsed, prompt: Prompt) -> str | None:
         """A text that goes into the record and is as long as the decoding grammar lets it be."""
@@ -292,10 +292,10 @@ class Step:
         }
 
 
-def _without_note_lengths(schema: Mapping[str, Any], kept: Collection[str]) -> dict[str, Any]:
+def _without_note_lengths(schema: Mapping[str, Any], bounded: Collection[str]) -> dict[str, Any]:
     """The schema an answer is read by: notes in which the model thinks may be longer than they were asked for."""
     fields = {
-        name: field if name in kept else {key: value for key, value in field.items() if key != "maxLength"}
+        name: field if name in bounded else {key: value for key, value in field.items() if key != "maxLength"}
         for name, field in schema["properties"].items()
     }
     return {**schema, "properties": fields}

@@ -22,9 +22,9 @@ MARK = "~"  # between the anchor's id and the variant's name; names have none
 
 def with_variants(anchors: Iterable[Anchor], names: Sequence[str]) -> Iterator[Anchor]:
     """Every anchor once for each variant, a variant's anchors together and in their order."""
-    kept = list(anchors)
+    drawn = list(anchors)
     for name in names:
-        for anchor in kept:
+        for anchor in drawn:
             yield replace(anchor, id=f"{anchor.id}{MARK}{name}", data={**anchor.data, "variant": name})
 
 
@@ -36,10 +36,10 @@ class StepFamily(Step):
 
     def __init__(self, members: Mapping[str, Step]) -> None:
         self._by_variant = dict(members)
-        first = next(iter(self._by_variant.values()))
-        super().__init__(first.settings, first.prompt if first.asks else None, first.context)
+        leading = next(iter(self._by_variant.values()))
+        super().__init__(leading.settings, leading.prompt if leading.asks else None, leading.context)
         for name in ("name", "answer", "adds", "gives", "needs", "turns"):
-            setattr(self, name, getattr(first, name))
+            setattr(self, name, getattr(leading, name))
 
     @property
     def members(self) -> tuple[Step, ...]:
@@ -49,8 +49,8 @@ class StepFamily(Step):
         return self._by_variant[item.anchor.data["variant"]]
 
     def asks_about(self, item: Item) -> bool:
-        own = self._by_variant.get(item.anchor.data["variant"])
-        return own is not None and own.asks_about(item)
+        member = self._by_variant.get(item.anchor.data["variant"])
+        return member is not None and member.asks_about(item)
 
     def request(self, item: Item, attempt: int, run_seed: int, turn: int = 0) -> Request:
         return self.of(item).request(item, attempt, run_seed, turn)
@@ -59,8 +59,8 @@ class StepFamily(Step):
         return self.of(item).take(item, response, attempt, turn)
 
     def run(self, item: Item) -> Outcome:
-        own = self._by_variant.get(item.anchor.data["variant"])
-        return Done() if own is None else own.run(item)
+        member = self._by_variant.get(item.anchor.data["variant"])
+        return Done() if member is None else member.run(item)
 
     def variables(self, item: Item) -> dict[str, Any]:
         return self.of(item).variables(item)
@@ -71,8 +71,8 @@ class KindFamily(AnchorKind):
 
     def __init__(self, members: Sequence[AnchorKind]) -> None:
         self._by_name = {kind.name: kind for kind in members}
-        first = members[0]
-        self.name, self.gives, self.sample = "+".join(self._by_name), first.gives, first.sample  # type: ignore[misc]
+        leading = members[0]
+        self.name, self.gives, self.sample = "+".join(self._by_name), leading.gives, leading.sample  # type: ignore[misc]
         self.whole_graph = any(kind.whole_graph for kind in members)  # type: ignore[misc]
         self.columns = tuple({c.name: c for kind in members for c in kind.columns}.values())  # type: ignore[misc]
 

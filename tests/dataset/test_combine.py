@@ -17,6 +17,7 @@ from kgqa_hpc.dataset.merge import merge
 from kgqa_hpc.dataset.mixture import Mixture, apportion, counts_of, largest
 from kgqa_hpc.errors import FingerprintMismatch, InputError
 from tests.dataset.conftest import rewrite
+from tests.golden.command import kgqa, succeed
 from tests.sealed_dataset import seal
 
 
@@ -47,6 +48,30 @@ def test_every_id_stands_once_and_all_are_counted(make_run: Any, tmp_path: Path)
     assert told["combined"] == len(theirs[0] & theirs[1])
     assert told["runs"][0]["run"] == small.folder.manifest().digest
     subprocess.run(["sha256sum", "--check", "--quiet", "SHA256SUMS"], cwd=tmp_path / "out", check=True)
+
+
+def test_a_combined_dataset_is_shown_exported_and_asked_like_that_of_a_run(
+    make_run: Any, tmp_path: Path
+) -> None:
+    runs = [merged(make_run, "large/run"), merged(make_run, "small/run", items=24)]
+    counts = combine(tmp_path / "out", [run.folder for run in runs])
+    shown = json.loads(succeed("show", tmp_path / "out", "-n", "500", "--json").stdout)
+    assert len(shown) == counts["accepted"]
+    assert "none" not in succeed("show", tmp_path / "out", "--rejected", "-n", "1").stdout
+    for name in ("messages", "lm-eval", "lighteval", "csv"):
+        succeed("export", tmp_path / "out", "--to", name, "--out", tmp_path / name)
+    lines = (tmp_path / "messages/train.jsonl").read_text(encoding="utf-8").splitlines()
+    assert {json.loads(line)["id"] for line in lines} == {record["id"] for record in shown}
+    rows = json.loads(succeed("sql", tmp_path / "out", "SELECT count(*) AS n FROM accepted", "--json").stdout)
+    assert rows == [{"n": counts["accepted"]}]
+    refused = kgqa("export", tmp_path / "out", "--to", "biographletqa", "--out", tmp_path / "published")
+    assert refused.code == 2
+    assert "a combined dataset has no raw answers" in refused.error
+    assert not (tmp_path / "published").exists()
+    with (tmp_path / "out/accepted.jsonl").open("a") as file:
+        file.write("{}\n")
+    damaged = kgqa("show", tmp_path / "out")
+    assert (damaged.code, "is damaged" in damaged.error) == (1, True)
 
 
 def test_runs_of_other_models_are_refused_unless_mixing_is_wanted(make_run: Any, tmp_path: Path) -> None:

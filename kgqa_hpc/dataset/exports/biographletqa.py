@@ -34,6 +34,7 @@ class BioGraphletQA:
     """SPLIT.jsonl under the published field names. Raises InputError for records that are no graphlets."""
 
     name = "biographletqa"
+    needs_results = True
 
     def write(self, source: ExportSource, folder: Path) -> None:
         for split in source.splits:

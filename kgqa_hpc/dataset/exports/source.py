@@ -15,6 +15,7 @@ from kgqa_hpc.dataset.whole import read_accounting_file, require_whole
 from kgqa_hpc.errors import InputError
 from kgqa_hpc.runs.entries import load_run_plugins
 from kgqa_hpc.store.atomic import disk_errors
+from kgqa_hpc.store.canonical import sha256_of
 from kgqa_hpc.store.regular import open_regular
 from kgqa_hpc.store.replace_folder import replaced_folder, settle
 from kgqa_hpc.store.run_folder import RunFolder
@@ -24,6 +25,24 @@ TRAIN = "train"
 Line = dict[str, Any]
 
 
+COMBINED = "combined.json"
+
+
+@dataclass(frozen=True)
+class CombinedFolder(RunFolder):
+    """The folder of `kgqa combine`, whose dataset is read like that of a run."""
+
+    @property
+    def dataset(self) -> Path:  # type: ignore[override]
+        """The folder itself."""
+        return self.path
+
+
+def open_folder(path: Path) -> RunFolder:
+    """A run, or a combined dataset. Raises InputError when `path` is neither."""
+    return CombinedFolder(path) if (path / COMBINED).is_file() else RunFolder.open(path)
+
+
 @dataclass(frozen=True, slots=True)
 class ExportSource:
     """A merged run. `splits` are the names of its parts, train alone without a split; `where`: what is wanted of it."""
@@ -31,6 +50,13 @@ class ExportSource:
     run: RunFolder
     splits: tuple[str, ...]
     where: Where = EVERY
+
+    @property
+    def digest(self) -> str:
+        """The run's fingerprint; of a combined dataset the sha256 of its combined.json."""
+        if isinstance(self.run, CombinedFolder):
+            return sha256_of(self.run.path / COMBINED)
+        return self.run.manifest().digest
 
     @property
     def accepted(self) -> Path:
@@ -56,6 +82,10 @@ def export(run: RunFolder, format: str, out: Path, where: Where = EVERY) -> list
     """
     load_run_plugins(run)
     writer = EXPORTS.get(format)()
+    if isinstance(run, CombinedFolder) and getattr(writer, "needs_results", False):
+        raise InputError(
+            f"{run.path}: a combined dataset has no raw answers, which {format} holds", "export its runs"
+        )
     source = replace(open_source(run), where=where)
     where.selector(run.dataset, "accepted")  # raises for a wrong condition before anything is written
     refuse_foreign(out)
@@ -82,7 +112,14 @@ def open_source(run: RunFolder) -> ExportSource:
 
 
 def read_accounting(run: RunFolder) -> dict[str, Any]:
-    """What accounting.json of a merged run holds. Raises InputError when there is no dataset."""
+    """The content of accounting.json of a merged run; the counts of combined.json in its form, without groups.
+
+    Raises InputError when there is no dataset.
+    """
+    if isinstance(run, CombinedFolder):
+        require_whole(run.path, COMBINED)
+        counts = orjson.loads((run.path / COMBINED).read_bytes())
+        return {"accepted": counts["accepted"], "rejected": {"rejected": counts["rejected"]}, "groups": {}}
     settle(run.dataset)
     counts = run.dataset / "accounting.json"
     if not counts.exists():

@@ -141,28 +141,28 @@ class CpuEngine:
         return self._llama.complete(body, self._on_token, request.id)
 
     def _set_back(self, messages: Sequence[Mapping[str, str]], tokens: list[int]) -> dict[str, Any]:
-        """Bring the place of this request's system message into its one state; says where to answer."""
+        """Bring the slot of this request's system message into its one state; says where to answer."""
         system = messages[0]["content"] if messages and messages[0]["role"] == "system" else ""
         prefix = self._prefixes.get(system) or self._new_prefix(system)
         self._prefixes.move_to_end(system)
         if tokens[: len(prefix.tokens)] != prefix.tokens or len(prefix.tokens) < MARGIN:
-            return {"id_slot": prefix.place, "cache_prompt": False}
-        # Only the last token is evaluated again; anything else means that the place had lost the prefix.
+            return {"id_slot": prefix.slot, "cache_prompt": False}
+        # Only the last token is evaluated again; anything else means that the slot had lost the prefix.
         if self._evaluate(prefix, cached=True) != len(prefix.tokens) - 1:
             self._warm(prefix)
-        return {"id_slot": prefix.place}
+        return {"id_slot": prefix.slot}
 
     def _new_prefix(self, system: str) -> _Prefix:
         if len(self._prefixes) < self._places:
-            place = len(self._prefixes)
+            slot = len(self._prefixes)
         else:
-            place = self._prefixes.popitem(last=False)[1].place
+            slot = self._prefixes.popitem(last=False)[1].slot
         head = {"role": "system", "content": system}
-        first, second = (
+        beginning, second = (
             self._llama.prompt_tokens([head, {"role": "user", "content": word}]) for word in ("one", "two")
         )
-        same = next((i for i, (a, b) in enumerate(zip(first, second, strict=False)) if a != b), 0)
-        prefix = _Prefix(place, first[: max(same - MARGIN, 0)])
+        same = next((i for i, (a, b) in enumerate(zip(beginning, second, strict=False)) if a != b), 0)
+        prefix = _Prefix(slot, beginning[: max(same - MARGIN, 0)])
         if len(prefix.tokens) >= MARGIN:
             self._warm(prefix)
         self._prefixes[system] = prefix
@@ -173,8 +173,8 @@ class CpuEngine:
         self._evaluate(prefix, cached=True)
 
     def _evaluate(self, prefix: _Prefix, *, cached: bool) -> int:
-        """Have the place hold exactly this prefix; tokens that were there already."""
-        body = {"prompt": prefix.tokens, "n_predict": 0, "id_slot": prefix.place, "cache_prompt": cached}
+        """Have the slot hold exactly this prefix; tokens that were there already."""
+        body = {"prompt": prefix.tokens, "n_predict": 0, "id_slot": prefix.slot, "cache_prompt": cached}
         return self._llama.complete(body).cached_tokens
 
     def _on_token(self) -> bool:
@@ -187,9 +187,9 @@ class CpuEngine:
 
 @dataclass(frozen=True, slots=True)
 class _Prefix:
-    """The evaluated beginning of all prompts with one system message, and the place that holds it."""
+    """The evaluated beginning of all prompts with one system message, and the slot that holds it."""
 
-    place: int
+    slot: int
     tokens: list[int]
 
 

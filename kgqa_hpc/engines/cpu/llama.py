@@ -28,7 +28,7 @@ class LlamaServer:
     """A loaded model with `places` independent contexts of `context` tokens each."""
 
     def __init__(
-        self, model: Path, places: int, context: int, threads: int, chat_template: str | None
+        self, model: Path, slots: int, context: int, threads: int, chat_template: str | None
     ) -> None:
         try:
             import xllamacpp
@@ -41,8 +41,8 @@ class LlamaServer:
         params = xllamacpp.CommonParams()
         params.model.path = str(model)
         params.model_alias = {model.name}
-        params.n_parallel = places
-        params.n_ctx = context * places
+        params.n_parallel = slots
+        params.n_ctx = context * slots
         params.cpuparams.n_threads = params.cpuparams_batch.n_threads = threads
         params.warmup = False
         params.verbosity = 0

@@ -59,9 +59,9 @@ def compiler_for(pipe: Any) -> Any:
     """
     engine = pipe.async_engine
     try:
-        own = getattr(engine.engine, "grammar_compiler", None)
-        if own is not None:
-            return own
+        compiler = getattr(engine.engine, "grammar_compiler", None)
+        if compiler is not None:
+            return compiler
         import xgrammar
 
         tokenizer = engine.tokenizer.model.model

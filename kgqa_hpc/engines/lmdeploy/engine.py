@@ -215,7 +215,7 @@ class LmdeployEngine:
 
     async def _watch_scheduler(self) -> None:
         """Ticks are progress; and a line a minute in the engine's log: what the GPU is doing."""
-        told, tick = time.monotonic(), 0
+        logged, tick = time.monotonic(), 0
         while True:
             await asyncio.sleep(LOOK_EVERY_S)
             try:
@@ -227,8 +227,8 @@ class LmdeployEngine:
                 continue
             self.progress += max(now.scheduler_tick - tick, 0)
             tick = now.scheduler_tick
-            if time.monotonic() - told >= METRICS_EVERY_S:
-                told = time.monotonic()
+            if time.monotonic() - logged >= METRICS_EVERY_S:
+                logged = time.monotonic()
                 print(
                     f"lmdeploy: {now.active_seqs} active, {now.waiting_seqs} waiting, "
                     f"KV cache {now.cache_usage:.0%} full, prefix hits {now.prefix_cache_hit_rate:.0%}",
@@ -248,11 +248,11 @@ def _sizes(folder: Path, config: LmdeploySettings) -> dict[str, float]:
 def _loaded_format(pipe: Any) -> str:
     """How the weights were stored, as LMDeploy found them; empty for plain ones."""
     native = getattr(pipe.async_engine.engine, "engine_config", pipe.backend_config)
-    found = getattr(native, "model_format", None) or pipe.backend_config.model_format
-    if found is None:
+    model_format = getattr(native, "model_format", None) or pipe.backend_config.model_format
+    if model_format is None:
         quantised = getattr(pipe.async_engine.hf_cfg, "quantization_config", None)
-        found = quantised.get("quant_method") if isinstance(quantised, dict) else None
-    return "" if found in (None, "hf") else str(found)
+        model_format = quantised.get("quant_method") if isinstance(quantised, dict) else None
+    return "" if model_format in (None, "hf") else str(model_format)
 
 
 def _caches_prefixes(pipe: Any) -> bool:

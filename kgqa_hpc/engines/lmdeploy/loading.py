@@ -85,9 +85,11 @@ def fitting(settings: LmdeploySettings, folder: Path, card: int | None) -> Budge
     print(f"lmdeploy: room for {room.cache_tokens:,} tokens of KV cache, {room.batch} sequences", flush=True)
     if not room.activations_fit:
         print("lmdeploy: reading prompts may run out of memory: set max_prefill_token_num: 2048", flush=True)
-    wish = settings.max_batch_size
-    if wish is not None and wish > room.batch:
-        print(f"lmdeploy: max_batch_size {wish} is more than fits; sequences will be swapped", flush=True)
+    requested = settings.max_batch_size
+    if requested is not None and requested > room.batch:
+        print(
+            f"lmdeploy: max_batch_size {requested} is more than fits; sequences will be swapped", flush=True
+        )
     return room
 
 
@@ -114,8 +116,8 @@ def backend_config(settings: LmdeploySettings, batch: int | None) -> Any:
         "model_format": settings.model_format,
         **(settings.extra or {}),
     }
-    if (wish := settings.max_batch_size or batch) is not None:
-        values["max_batch_size"] = wish
+    if (batch_size := settings.max_batch_size or batch) is not None:
+        values["max_batch_size"] = batch_size
     if settings.max_prefill_token_num is not None:
         values["max_prefill_token_num"] = settings.max_prefill_token_num
     kind = lmdeploy.PytorchEngineConfig if settings.backend == "pytorch" else lmdeploy.TurbomindEngineConfig

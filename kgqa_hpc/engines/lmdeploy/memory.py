@@ -73,8 +73,8 @@ def read_size(folder: Path) -> ModelSize | None:
 def _weights(folder: Path) -> int:
     """Bytes of what is loaded: some repositories hold the same weights twice or three times."""
     for pattern in ("model*.safetensors", "*.safetensors", "*.bin"):
-        if found := sum(path.stat().st_size for path in folder.glob(pattern)):
-            return found
+        if size := sum(path.stat().st_size for path in folder.glob(pattern)):
+            return size
     return 0
 
 

@@ -91,8 +91,8 @@ class LmdeploySettings(EngineSettings):
     @property
     def template_kwargs(self) -> dict[str, Any]:
         """For the chat template: whether to think, unless that is set there itself."""
-        own = self.chat_template_kwargs or {}
-        return own if self.thinking is None else {"enable_thinking": bool(self.thinking), **own}
+        arguments = self.chat_template_kwargs or {}
+        return arguments if self.thinking is None else {"enable_thinking": bool(self.thinking), **arguments}
 
     @property
     def secret_names(self) -> tuple[str, ...]:
@@ -128,9 +128,9 @@ class LmdeploySettings(EngineSettings):
                 "format from the model's config.json"
             )
         ours = {name for name in type(self).model_fields if name not in ("kind", "extra")}
-        if taken := sorted(ours & (self.extra or {}).keys()):
-            raise ValueError(f"extra.{taken[0]} is a setting of its own, write it one level up")
-        if taken := sorted({"max_new_tokens", "temperature", "do_sample", "random_seed", "response_format"}
+        if reserved := sorted(ours & (self.extra or {}).keys()):
+            raise ValueError(f"extra.{reserved[0]} is a setting of its own, write it one level up")
+        if reserved := sorted({"max_new_tokens", "temperature", "do_sample", "random_seed", "response_format"}
                            & (self.generation.values() if self.generation else {}).keys()):  # fmt: skip
-            raise ValueError(f"generation.extra.{taken[0]} is set by the prompt")
+            raise ValueError(f"generation.extra.{reserved[0]} is set by the prompt")
         return self

@@ -73,9 +73,9 @@ class Agreement:
         request = PROBE._replace(schema=dict(schema))
         for tokens in (PROBE.max_tokens, THOUGHT_TOKENS):
             response = await api.ask(request._replace(max_tokens=tokens), self.mode)
-            kept = keeps_to(response, self.mode, schema)
-            if kept is not None:
-                return kept
+            honoured = keeps_to(response, self.mode, schema)
+            if honoured is not None:
+                return honoured
         self.seen = False  # it thought all the time: whether it keeps to the schema stays open
         return True
 

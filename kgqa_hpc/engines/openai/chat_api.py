@@ -194,16 +194,16 @@ class ChatApi:
         }
         return self.dialect.apply(body, request.max_tokens + self._settings.thought_room)
 
-    def trouble(self, status: int, said: str, code: str, headers: Any) -> Trouble:
+    def trouble(self, status: int, message: str, code: str, headers: Any) -> Trouble:
         """What a reply of another status means."""
-        words = f"{self.url}: HTTP {status}: {said}"
+        words = f"{self.url}: HTTP {status}: {message}"
         name = self._settings.api_key_env
         if status in (401, 403):
             cure = f"set a valid key in the environment variable {name}"
             return Trouble(words if self._key else f"{words} ({name} is not set)", fatal=True, cure=cure)
-        if status == 404 and not _UNSUPPORTED.search(said):
+        if status == 404 and not _UNSUPPORTED.search(message):
             return Trouble(words, fatal=True, cure="check engine.base_url (often …/v1) and engine.model")
-        if status == 402 or (status in (400, 429) and _BROKE.search(f"{code} {said}")):
+        if status == 402 or (status in (400, 429) and _BROKE.search(f"{code} {message}")):
             return Trouble(words, fatal=True, cure="the account has no credit left")
         return Trouble(
             words,

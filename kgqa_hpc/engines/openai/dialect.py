@@ -77,14 +77,14 @@ class Dialect:
             return False
         if key != self.limit_key:  # renamed meanwhile, by another request
             return True
-        other = LIMITS[key == LIMITS[0]]
+        other_limit = LIMITS[key == LIMITS[0]]
         if (most := _AT_MOST.search(words)) and 0 < int(most[1]) < sent[key]:
             self.most_tokens = int(most[1])
             return True
-        if other in self._limit_keys or not (_UNKNOWN.search(words) or other in words):
+        if other_limit in self._limit_keys or not (_UNKNOWN.search(words) or other_limit in words):
             return False
-        self.limit_key = other
-        self._limit_keys.add(other)
+        self.limit_key = other_limit
+        self._limit_keys.add(other_limit)
         return True
 
     def _omit(self, name: str) -> None:

@@ -78,11 +78,15 @@ class OpenAIEngine:
 
     def _described(self) -> EngineInfo:
         config, servers = self._config, len(self._apis)
-        said = [(version, api.fingerprint) for version, api in zip(self._versions, self._apis, strict=True)]
+        versions = [
+            (version, api.fingerprint) for version, api in zip(self._versions, self._apis, strict=True)
+        ]
         return EngineInfo(
             name="openai",
             version=__version__,  # of this client
-            server="; ".join(dict.fromkeys(", ".join(dict.fromkeys(filter(None, pair))) for pair in said)),
+            server="; ".join(
+                dict.fromkeys(", ".join(dict.fromkeys(filter(None, pair))) for pair in versions)
+            ),
             structured=self._agreement.words,
             omitted="; ".join(dict.fromkeys(filter(None, (api.dialect.learned for api in self._apis)))),
             model=config.model,

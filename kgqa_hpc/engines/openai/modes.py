@@ -109,4 +109,4 @@ def _begins(text: str, schema: Schema) -> bool:
     if key is None:
         return re.fullmatch(r"\{\s*", text) is not None
     name, closed = key[1], key[2]
-    return any(known == name if closed else known.startswith(name) for known in schema["properties"])
+    return any(field == name if closed else field.startswith(name) for field in schema["properties"])

@@ -34,8 +34,8 @@ def exhausted(headers: Mapping[str, str]) -> float | None:
         remaining = _number(headers.get(f"x-ratelimit-remaining-{kind}"))
         if remaining is not None and remaining < 1:
             rests.append(_duration(headers.get(f"x-ratelimit-reset-{kind}")))
-    known = [rest for rest in rests if rest is not None]
-    return max(known) if known else None
+    pauses = [pause for pause in rests if pause is not None]
+    return max(pauses) if pauses else None
 
 
 def _number(value: str | None) -> float | None:

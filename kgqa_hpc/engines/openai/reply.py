@@ -80,11 +80,11 @@ def read_answer(request: Request, body: Any) -> tuple[Response, int]:
     usage = usage if isinstance(usage, dict) else {}
     details = usage.get("prompt_tokens_details")
     cached = details.get("cached_tokens") if isinstance(details, dict) else None
-    told = (usage.get("prompt_tokens"), usage.get("completion_tokens"), cached)
-    read, written, reused = (count_of(number) for number in told)
+    counts = (usage.get("prompt_tokens"), usage.get("completion_tokens"), cached)
+    read, written, reused = (count_of(number) for number in counts)
     clamped = sum(
         number is not None and count != number
-        for number, count in zip(told, (read, written, reused), strict=True)
+        for number, count in zip(counts, (read, written, reused), strict=True)
     )
     text, reason = message.get("content"), choice.get("finish_reason")
     thought, text = _thought_in(message, text if isinstance(text, str) else "")

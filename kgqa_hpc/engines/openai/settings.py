@@ -136,8 +136,8 @@ class ChatSettings(EngineSettings):
     @field_validator("omit")
     @classmethod
     def _may_be_omitted(cls, value: list[str]) -> list[str]:
-        if taken := sorted({"model", "messages", "response_format", "stream"} & set(value)):
-            raise ValueError(f"{taken[0]} cannot be left out")
+        if reserved := sorted({"model", "messages", "response_format", "stream"} & set(value)):
+            raise ValueError(f"{reserved[0]} cannot be left out")
         return value
 
     @field_validator("api_key_env")
@@ -153,8 +153,8 @@ class ChatSettings(EngineSettings):
     @model_validator(mode="after")
     def _ours(self) -> ChatSettings:
         ours = {"model", "messages", "stream", "n", "response_format", "seed", "temperature", "max_tokens"}
-        if taken := sorted(ours & self.passed_through.keys()):
-            raise ValueError(f"{taken[0]} is set by the engine or the prompt and cannot be passed through")
+        if reserved := sorted(ours & self.passed_through.keys()):
+            raise ValueError(f"{reserved[0]} is set by the engine or the prompt and cannot be passed through")
         return self
 
 

@@ -237,11 +237,11 @@ class OpenAIBatchEngine:
                 raise EngineConfigError(f"the server refused a batch: {look.refused}", "see its words")
             self._hold_until = time.monotonic() + 10 * self._config.poll_s
             return
-        own, answered = set(batch.keys), set()
+        keys, answered = set(batch.keys), set()
         for file in look.files:
             for line in self._batches.lines(file):
                 key, reply, error = _read(line)
-                if key not in own or self._left_open(key, reply, error):
+                if key not in keys or self._left_open(key, reply, error):
                     continue
                 answered.add(key)
                 if request := self._asked.pop(key, None):
@@ -266,9 +266,9 @@ class OpenAIBatchEngine:
                 return self._api.answer(request, body, {})
             except ValueError as problem:
                 return Response(request.id, "", "error", error=f"broken answer: {one_line(str(problem))}")
-        said = error or body
-        words = self._api.clean(error_words(said)[:2000])
-        if FILTERED.search(f"{error_code(said)} {words}"):
+        refusal = error or body
+        words = self._api.clean(error_words(refusal)[:2000])
+        if FILTERED.search(f"{error_code(refusal)} {words}"):
             return Response(request.id, words, "refusal", error=f"refused: {words}")
         return Response(request.id, "", "error", error=words)
 

@@ -47,7 +47,7 @@ class Ledger:
         make_folder(folder)
         self._folder = folder
         self._model = model.encode()
-        self._own: Journal | None = None
+        self._journal: Journal | None = None
         self._lock = -1
         self._batches: dict[str, Batch] = {}
         self._writer: dict[str, Path] = {}  # by name of a batch: the journal of whoever sends it
@@ -64,7 +64,7 @@ class Ledger:
     def read(self) -> None:
         """Take in what other processes have written."""
         for path in journals_of(self._folder, JOURNALS):
-            if self._own is None or path != self._own.path:
+            if self._journal is None or path != self._journal.path:
                 records, self._read_to[path] = read_on(path, self._read_to.get(path, 0), _HEADER)
                 for record in records:
                     self._take(_batch(record), path)
@@ -99,7 +99,7 @@ class Ledger:
     def is_being_sent(self, batch: Batch) -> bool:
         """Whether the process that began to send it is alive, as far as its file system can say."""
         path = self._writer[batch.name]
-        if self._own is not None and path == self._own.path:
+        if self._journal is not None and path == self._journal.path:
             return False
         with open(path, "rb") as file, suppress(BlockingIOError):
             fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
@@ -108,25 +108,25 @@ class Ledger:
 
     def close(self) -> None:
         """Close the journal. Idempotent."""
-        if self._own is not None:
-            self._own.close()
+        if self._journal is not None:
+            self._journal.close()
             os.close(self._lock)
-            self._own = None
+            self._journal = None
 
     def _write(self, batch: Batch) -> Batch:
-        if self._own is None:
-            self._own, _ = open_next(self._folder, JOURNALS, _HEADER)
-            self._lock = os.open(self._own.path, os.O_RDONLY | os.O_CLOEXEC)
+        if self._journal is None:
+            self._journal, _ = open_next(self._folder, JOURNALS, _HEADER)
+            self._lock = os.open(self._journal.path, os.O_RDONLY | os.O_CLOEXEC)
             fcntl.flock(self._lock, fcntl.LOCK_EX)
         record = asdict(batch)
-        self._own.append({"id": record.pop("name"), **record})
-        self._own.sync()
-        self._take(batch, self._own.path)
+        self._journal.append({"id": record.pop("name"), **record})
+        self._journal.sync()
+        self._take(batch, self._journal.path)
         return batch
 
     def _take(self, batch: Batch, path: Path) -> None:
-        known = self._batches.get(batch.name)
-        if known is not None and _ORDER[known.state] > _ORDER[batch.state]:
+        earlier = self._batches.get(batch.name)
+        if earlier is not None and _ORDER[earlier.state] > _ORDER[batch.state]:
             return
         self._batches[batch.name] = batch
         self._writer.setdefault(batch.name, path)

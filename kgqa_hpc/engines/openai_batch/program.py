@@ -63,9 +63,9 @@ class BatchProgram:
             supervisor.wait(CLOSE_S)
 
     def _start(self, name: str) -> None:
-        places = {"{input}": str(self._input(name)), "{output}": str(self._partial(name))}
+        paths = {"{input}": str(self._input(name)), "{output}": str(self._partial(name))}
         words = list(self._command)
-        for mark, path in places.items():
+        for mark, path in paths.items():
             words = [word.replace(mark, path) for word in words]
         supervisor = subprocess.Popen(
             [sys.executable, "-m", "kgqa_hpc.engines.openai.local_server", *words],

@@ -129,10 +129,10 @@ class BatchServer:
     def close(self) -> None:
         """Nothing is held."""
 
-    def _id(self, reply: Any, what: str) -> str:
+    def _id(self, reply: Any, kind: str) -> str:
         value = reply.get("id") if isinstance(reply, dict) else None
         if not isinstance(value, str) or not value:
-            raise Trouble(f"{self._api.url}: a {what} without an id", again=True)
+            raise Trouble(f"{self._api.url}: a {kind} without an id", again=True)
         return value
 
     def _json(

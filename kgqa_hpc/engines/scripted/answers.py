@@ -27,8 +27,8 @@ _ANY_FORM = "^(.|\\n)*$"
 # What a model would take from the prompt or from memory, where a free text would fit no later step.
 _ORGANISMS = ("Homo sapiens", "Mus musculus", "Escherichia coli", "All", "Not sure", "Unknown")
 _PHRASES = tuple(
-    f"{how} {what} {where}"
-    for how, what, where in product(
+    f"{manner} {process} {site}"
+    for manner, process, site in product(
         (
             "through altered",
             "by way of impaired",
@@ -110,8 +110,8 @@ class _Source:
         self.copied = question_in(prompt)
         self.names = names_in(prompt)
         if self.copied:  # a question that names what it is about leaves the other names to the answer
-            others = [name for name in self.names if name not in self.copied]
-            self.names = others or [self.copied.removesuffix("?")]
+            uncopied = [name for name in self.names if name not in self.copied]
+            self.names = uncopied or [self.copied.removesuffix("?")]
         self.draw, self.accept, self._schema = draw, accept, schema
         self.openings = _CLOSED if _DECISION in schema.get("properties", ()) else _OPENINGS
         self._next = 0
@@ -158,11 +158,11 @@ def _distinct(values: list[Any], schema: Schema) -> list[Any]:
     """The values, free texts among them numbered at their ends where a short limit made two equal."""
     if schema.get("type") != "string" or "enum" in schema or "pattern" in schema:
         return values
-    kept: list[str] = []
+    distinct: list[str] = []
     for number, text in enumerate(values):
-        end = f" {number}" if text in kept and len(text) > len(f" {number}") else ""
-        kept.append(text[: len(text) - len(end)] + end)
-    return kept
+        end = f" {number}" if text in distinct and len(text) > len(f" {number}") else ""
+        distinct.append(text[: len(text) - len(end)] + end)
+    return distinct
 
 
 def _number(schema: Schema, key: str, source: _Source) -> int | float:
@@ -175,8 +175,8 @@ def _number(schema: Schema, key: str, source: _Source) -> int | float:
     if high is None:
         high = low + 10
     if schema["type"] == "integer":
-        first = -int(-low // 1)  # the next whole number
-        return first + draw.below(min(int(high // 1) - first + 1, 1 << 32))
+        smallest = -int(-low // 1)  # the next whole number
+        return smallest + draw.below(min(int(high // 1) - smallest + 1, 1 << 32))
     return round(float(low + (high - low) * draw.unit()), 6)
 
 
@@ -185,9 +185,9 @@ def _string(schema: Schema, key: str, source: _Source) -> str:
     least, most = schema.get("minLength", 0), schema.get("maxLength")
     if most is None:
         most = max(least, STRING_LIMIT, high)
-    known = source.names if key == "protein" else _ORGANISMS if key.startswith("organism") else ()
+    names = source.names if key == "protein" else _ORGANISMS if key.startswith("organism") else ()
     form = read_form(schema.get("pattern", _ANY_FORM))
-    if fitting := [name for name in known if least <= len(name) <= most and form.holds(name)]:
+    if fitting := [name for name in names if least <= len(name) <= most and form.holds(name)]:
         return source.draw.choose(fitting)
     low, high = max(min(low, most), least), max(min(high, most), least)
     copied = source.copied if key == "question" else None
@@ -200,8 +200,8 @@ def _string(schema: Schema, key: str, source: _Source) -> str:
 def _formed(text: str, form: TextForm, least: int, most: int, draw: Draw) -> str:
     """`text` in a form, as long as it was where that is possible."""
     begin, end = draw.choose(form.begins), draw.choose(form.ends) if form.ends else ""
-    rest = len(begin) + len(end)
-    length = min(max(len(text), rest + form.least, least), most) - rest
+    remaining = len(begin) + len(end)
+    length = min(max(len(text), remaining + form.least, least), most) - remaining
     filler = next(letter for letter in map(chr, count(ord(" "))) if letter not in form.forbidden)
     middle = "".join(filler if letter in form.forbidden else letter for letter in text)
     return begin + middle[:length].ljust(length, filler) + end

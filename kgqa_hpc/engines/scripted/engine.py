@@ -168,8 +168,8 @@ class ScriptedEngine:
         if not self._config.planted:
             return self._config.accept
         text = "\n".join(message["content"] for message in request.messages)
-        own = (one.accept for one in self._config.planted if all(part in text for part in one.holds))
-        return next(own, self._config.accept)
+        rates = (fault.accept for fault in self._config.planted if all(part in text for part in fault.holds))
+        return next(rates, self._config.accept)
 
     def _cost(self, request: Request, key: bytes) -> Cost:
         model = self._config.latency

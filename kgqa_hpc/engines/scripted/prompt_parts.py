@@ -45,21 +45,21 @@ def _two_names(line: str) -> list[str]:
 
 
 def _name_in(line: str) -> str | None:
-    rest = line.lstrip(_BLANK)
-    if rest[:1] in ("-", "*"):
-        rest = rest[1:].lstrip(_BLANK)
-    if rest[:4].lower() == "node" and rest[4:5] in (" ", "\t"):
-        rest = rest[4:].lstrip(_BLANK)
+    text = line.lstrip(_BLANK)
+    if text[:1] in ("-", "*"):
+        text = text[1:].lstrip(_BLANK)
+    if text[:4].lower() == "node" and text[4:5] in (" ", "\t"):
+        text = text[4:].lstrip(_BLANK)
     digits = 0
-    while digits < len(rest) and rest[digits].isdecimal():
+    while digits < len(text) and text[digits].isdecimal():
         digits += 1
-    if digits == 0 or rest[digits : digits + 1] not in (":", ".", ")"):
+    if digits == 0 or text[digits : digits + 1] not in (":", ".", ")"):
         return None
-    rest = rest[digits + 1 :].strip(_BLANK)
-    if not rest or rest[0].isspace():
+    text = text[digits + 1 :].strip(_BLANK)
+    if not text or text[0].isspace():
         return None
-    if rest.endswith(")"):
-        start = rest.rfind("(", 0, -1)
-        if start > 0 and rest.rfind(")", 0, -1) < start:
-            rest = rest[:start].rstrip(_BLANK)
-    return rest if len(rest) <= _LONGEST_NAME else None
+    if text.endswith(")"):
+        start = text.rfind("(", 0, -1)
+        if start > 0 and text.rfind(")", 0, -1) < start:
+            text = text[:start].rstrip(_BLANK)
+    return text if len(text) <= _LONGEST_NAME else None

@@ -64,12 +64,14 @@ def _topics(settings: TopicSettings, seed: int) -> dict[str, str]:
     from kgqa_hpc.plugins.evaluation.embeddings import embed
     from kgqa_hpc.plugins.evaluation.topics import find_topics
 
-    texts = sorted({text for one in read_records(Path(settings.source)) if (text := one.get(settings.field))})
+    texts = sorted(
+        {text for record in read_records(Path(settings.source)) if (text := record.get(settings.field))}
+    )
     if not texts:
         raise InputError(
             f"{settings.source}: no record has a text {settings.field!r}", "name another `field`"
         )
     vectors = None if settings.model is None else embed(Path(settings.model), texts)
-    found = find_topics(texts, settings.number, seed=seed, embeddings=vectors)
-    names = [f"{number}: {', '.join(terms[:TERMS])}" for number, terms in enumerate(found.terms, start=1)]
-    return {text: names[label] for text, label in zip(texts, found.labels.tolist(), strict=True)}
+    model = find_topics(texts, settings.number, seed=seed, embeddings=vectors)
+    names = [f"{number}: {', '.join(terms[:TERMS])}" for number, terms in enumerate(model.terms, start=1)]
+    return {text: names[label] for text, label in zip(texts, model.labels.tolist(), strict=True)}

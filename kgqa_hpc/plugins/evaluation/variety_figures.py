@@ -35,7 +35,9 @@ def variety_figures(datasets: Mapping[str, Drawn], folder: Path, seed: int) -> l
     """Write type_token.svg and, with umap-learn, topics.svg into `folder`; returns their paths."""
     make_folder(folder)
     files = [save_figure(folder / "type_token.svg", lambda f: _curves(f, datasets), width=5.6)]
-    maps = {name: points for name, one in datasets.items() if (points := _map(one, seed)) is not None}
+    maps = {
+        name: points for name, texts_of in datasets.items() if (points := _map(texts_of, seed)) is not None
+    }
     if maps:
         width = 4.2 * len(maps)
         files.append(save_figure(folder / "topics.svg", lambda f: _maps(f, maps), width=width, height=4.2))
@@ -62,8 +64,8 @@ def _map(dataset: Drawn, seed: int) -> tuple[Any, NDArray[np.int64]] | None:
 
 def _curves(figure: Figure, datasets: Mapping[str, Drawn]) -> None:
     axes = figure.subplots()
-    for name, one in datasets.items():
-        axes.plot(*zip(*one.curve, strict=True), label=name)
+    for name, texts_of in datasets.items():
+        axes.plot(*zip(*texts_of.curve, strict=True), label=name)
     axes.set(xlabel="words read", ylabel="different words / words", ylim=(0, None))
     axes.legend(frameon=False)
 

@@ -41,7 +41,7 @@ class AbstractSettings(KindSettings):
 
     def tables(self) -> list[Path]:
         """The tables of names, one or several."""
-        return [Path(one) for one in ([self.names] if isinstance(self.names, str) else self.names)]
+        return [Path(path) for path in ([self.names] if isinstance(self.names, str) else self.names)]
 
 
 class AbstractAnchors(AnchorKind):
@@ -83,8 +83,10 @@ class AbstractAnchors(AnchorKind):
             )
         counts["drawn"] = len(chosen)
         file = json.dumps(dict(sorted(counts.items())), indent=1).encode() + b"\n"
-        note = ", ".join(f"{number:,} {what}" for what, number in sorted(counts.items()))
-        return Drawn((one for _, _, one in chosen), dict(groups), {"abstracts.json": file}, (note,))
+        note = ", ".join(f"{number:,} {label}" for label, number in sorted(counts.items()))
+        return Drawn(
+            (drawn_anchor for _, _, drawn_anchor in chosen), dict(groups), {"abstracts.json": file}, (note,)
+        )
 
     def variables(self, anchor: Anchor) -> dict[str, Any]:
         document = anchor.data["document"]
@@ -102,7 +104,7 @@ class AbstractAnchors(AnchorKind):
         """Every document file, and the table of names."""
         from kgqa_hpc.plugins.literature.documents.read import document_files
 
-        return [*document_files([Path(one) for one in settings.documents]), *settings.tables()]
+        return [*document_files([Path(path) for path in settings.documents]), *settings.tables()]
 
 
 def _anchors(settings: AbstractSettings, counts: Counter[str]) -> Iterator[Anchor]:
@@ -112,7 +114,7 @@ def _anchors(settings: AbstractSettings, counts: Counter[str]) -> Iterator[Ancho
 
     names = (name for table in settings.tables() for name in read_names(table))
     finder = NameFinder(searchable_names(names, settings.min_length))
-    for document in read_documents(document_files([Path(one) for one in settings.documents])):
+    for document in read_documents(document_files([Path(mention) for mention in settings.documents])):
         counts["read"] += 1
         if not document.text:
             counts["without text"] += 1
@@ -121,9 +123,9 @@ def _anchors(settings: AbstractSettings, counts: Counter[str]) -> Iterator[Ancho
         elif mentions := finder.find(document.text):
             counts["with a name"] += 1
             plain = {"id": document.id, "title": document.title, "text": document.text}
-            found = [[one.start, one.end, one.text] for one in mentions]
-            different = list(dict.fromkeys(one.text for one in mentions))[:NAMES]
-            data = {"document": plain, "mentions": found, "names": different}
+            spans = [[mention.start, mention.end, mention.text] for mention in mentions]
+            different = list(dict.fromkeys(mention.text for mention in mentions))[:NAMES]
+            data = {"document": plain, "mentions": spans, "names": different}
             yield Anchor(_identifier(plain), AbstractAnchors.name, _group(len(different)), data=data)
         else:
             counts["without a name"] += 1

@@ -52,8 +52,8 @@ def index_build(
             workers=workers or usual_workers(),
             progress=progress,
         )
-    found = summary(str(index), content)
-    print_result(found, render(found), as_json)
+    counts = summary(str(index), content)
+    print_result(counts, render(counts), as_json)
 
 
 @index.command(name="search")
@@ -74,10 +74,10 @@ def index_search(
 
     if (query is None) == (queries is None):
         raise InputError("one of QUERY and --queries FILE is needed", 'kgqa index search INDEX "some words"')
-    found = Bm25Index(index, every_byte=True if verify else None)
+    opened = Bm25Index(index, every_byte=True if verify else None)
     asked: Iterator[tuple[str | None, str]] = iter([(None, query or "")])
     for name, text in read_queries(queries) if queries is not None else asked:
-        hits = found.search(text, k)
+        hits = opened.search(text, k)
         if as_json:
             _print_line(_answer(name, text, hits))
         else:
@@ -119,9 +119,9 @@ def mentions(
     from kgqa_hpc.plugins.literature.documents.read import ReadCounts, document_files, read_documents
 
     document_files(documents)  # a missing file is said before anything else takes its time
-    known, read = NameCounts(), ReadCounts()
+    name_counts, read = NameCounts(), ReadCounts()
     every = (name for table in names for name in read_names(table))
-    finder = NameFinder(searchable_names(every, min_length, known))
+    finder = NameFinder(searchable_names(every, min_length, name_counts))
     for document in read_documents(documents, read):
         line = {
             "id": document.id,
@@ -131,18 +131,19 @@ def mentions(
         _print_line(line)
     counts = {
         "documents": read.documents,
-        "names": {"read": known.read, "kept": known.kept, "dropped": dict(known.dropped)},
+        "names": {"read": name_counts.read, "kept": name_counts.kept, "dropped": dict(name_counts.dropped)},
         "mentions": {"found": finder.found, "dropped": dict(finder.dropped)},
     }
     print(json.dumps(counts) if as_json else _told(counts), file=sys.stderr)
 
 
 def _told(counts: dict[str, Any]) -> str:
-    names, found = counts["names"], counts["mentions"]
+    names, mention_counts = counts["names"], counts["mentions"]
     return "\n".join(
         [
             f"names     {names['kept']:,} of {names['read']:,} looked for; dropped{_reasons(names)}",
-            f"mentions  {found['found']:,} in {counts['documents']:,} documents; dropped{_reasons(found)}",
+            f"mentions  {mention_counts['found']:,} in {counts['documents']:,} documents; "
+            f"dropped{_reasons(mention_counts)}",
         ]
     )
 

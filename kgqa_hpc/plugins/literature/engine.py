@@ -50,13 +50,13 @@ class IndexEngine:
 
     def __init__(self, settings: IndexSettings, memory: Path | None = None) -> None:
         self._index = _open(settings)
-        known = self._index.provenance()
-        parameters = known.get("parameters") or {}
+        provenance = self._index.provenance()
+        parameters = provenance.get("parameters") or {}
         self.info = EngineInfo(
             name="index",
             version=str(parameters.get("engine", "")),
             model=Path(settings.path).name if settings.path else str(settings.name),
-            digest=str(known.get("fingerprint", "")),
+            digest=str(provenance.get("fingerprint", "")),
             max_batch=_BATCH,
             settings=orjson.dumps(parameters, option=orjson.OPT_SORT_KEYS).decode() if parameters else "",
         )
@@ -84,10 +84,10 @@ class IndexEngine:
         fields = _fields(schema)
         if not fields:
             return Response(request.id, "", "error", error="the index answers nothing but queries")
-        wanted = int(schema["properties"]["documents"]["maxItems"])
-        hits = self._index.search(request.messages[-1]["content"], wanted)
-        found = [_entry(hit, fields) for hit in hits]
-        return Response(request.id, orjson.dumps({"documents": found}).decode(), "stop")
+        limit = int(schema["properties"]["documents"]["maxItems"])
+        hits = self._index.search(request.messages[-1]["content"], limit)
+        entries = [_entry(hit, fields) for hit in hits]
+        return Response(request.id, orjson.dumps({"documents": entries}).decode(), "stop")
 
 
 def _open(settings: IndexSettings) -> Retriever:

@@ -56,11 +56,11 @@ def _write(
     """One file for each part; returns the kinds of lines that each has."""
     kinds: dict[str, set[Any]] = {}
     for split in source.splits:
-        found = kinds.setdefault(split, set())
+        kinds_of_split = kinds.setdefault(split, set())
         with (folder / f"{split}.json").open("wb") as file:
             for number, record in enumerate(source.records(split)):
                 entry = line(split, number, record)
-                found.add(kind(entry))
+                kinds_of_split.add(kind(entry))
                 file.write(orjson.dumps(entry) + b"\n")
     return kinds
 
@@ -71,7 +71,7 @@ def _medqa(split: str, number: int, record: dict[str, Any]) -> dict[str, Any]:
         raise InputError(
             f"{record['id']} has no options with a right one", "the step rephrase_medqa adds them"
         )
-    endings = {f"ending{place}": option for place, option in enumerate(options)}
+    endings = {f"ending{position}": option for position, option in enumerate(options)}
     return {
         "id": f"{split}-{number:05d}",
         "sent1": record["question"],

@@ -85,6 +85,6 @@ def render(table: Mapping[str, Mapping[str, float | None]]) -> str:
     """A table of Markdown, one column a source."""
     lines = [f"| | {' | '.join(table)} |", "|---" * (len(table) + 1) + "|"]
     for name, words in ROWS.items():
-        cells = ("" if one[name] is None else f"{one[name]:,}" for one in table.values())
+        cells = ("" if column[name] is None else f"{column[name]:,}" for column in table.values())
         lines.append(f"| {words} | {' | '.join(cells)} |")
     return "\n".join(lines)

@@ -50,9 +50,9 @@ def cluster_by_kmers(sequences: Sequence[str], *, k: int = K, threshold: float =
 
     n = len(sequences)
     pairs = [_similar(block, threshold) for block in _blocks(kmer_matrix(sequences, k))]
-    left = np.concatenate([one[0] for one in pairs]) if pairs else np.empty(0, dtype=np.int64)
-    right = np.concatenate([one[1] for one in pairs]) if pairs else np.empty(0, dtype=np.int64)
-    graph = coo_matrix((np.ones(len(left)), (left, right)), shape=(n, n))
+    rows = np.concatenate([pair[0] for pair in pairs]) if pairs else np.empty(0, dtype=np.int64)
+    right = np.concatenate([pair[1] for pair in pairs]) if pairs else np.empty(0, dtype=np.int64)
+    graph = coo_matrix((np.ones(len(rows)), (rows, right)), shape=(n, n))
     labels = connected_components(graph, directed=False)[1] if n else np.empty(0, dtype=np.int64)
     return Clusters(_by_size(labels), f"single linkage of Jaccard >= {threshold:g} on {k}-mers")
 
@@ -68,12 +68,12 @@ def cluster_by_mmseqs(
         command = ["mmseqs", "easy-cluster", "in.fasta", "out", "tmp", "--min-seq-id", f"{identity:g}"]
         command += ["-c", f"{coverage:g}", "--cov-mode", "0", "--cluster-mode", "1", "-v", "1"]
         done = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False)
-        found = folder / "out_cluster.tsv"
-        if done.returncode or not found.exists():
-            said = (done.stderr or done.stdout).strip().splitlines()[-1:] or ["nothing"]
-            raise KgqaError(f"mmseqs easy-cluster failed: {said[0]!r}", "or cluster by k-mers")
+        path = folder / "out_cluster.tsv"
+        if done.returncode or not path.exists():
+            last_words = (done.stderr or done.stdout).strip().splitlines()[-1:] or ["nothing"]
+            raise KgqaError(f"mmseqs easy-cluster failed: {last_words[0]!r}", "or cluster by k-mers")
         labels = np.arange(len(sequences))
-        for line in found.read_text(encoding="ascii").splitlines():
+        for line in path.read_text(encoding="ascii").splitlines():
             representative, member = line.split("\t")
             labels[int(member)] = int(representative)
     return Clusters(
@@ -86,8 +86,8 @@ def highest_similarity_across(sequences: Sequence[str], parts: Sequence[str], *,
     names = np.asarray(parts)
     highest = 0.0
     for block in _blocks(kmer_matrix(sequences, k)):
-        left, right, similarity = block
-        across = names[left] != names[right]
+        rows, right, similarity = block
+        across = names[rows] != names[right]
         highest = max(highest, float(similarity[across].max(initial=0.0)))
     return highest
 
@@ -96,15 +96,15 @@ def kmer_matrix(sequences: Sequence[str], k: int = K) -> Any:
     """Which k-mer is in which sequence, sparse (n, k-mers), ones."""
     from scipy.sparse import csr_matrix
 
-    place: dict[str, int] = {}
+    column_of: dict[str, int] = {}
     rows: list[int] = []
     columns: list[int] = []
     for i, sequence in enumerate(sequences):
         text = sequence.upper()
-        found = {text[j : j + k] for j in range(max(1, len(text) - k + 1))}
-        rows += [i] * len(found)
-        columns += [place.setdefault(kmer, len(place)) for kmer in sorted(found)]
-    return csr_matrix((np.ones(len(rows)), (rows, columns)), shape=(len(sequences), len(place)))
+        kmers = {text[j : j + k] for j in range(max(1, len(text) - k + 1))}
+        rows += [i] * len(kmers)
+        columns += [column_of.setdefault(kmer, len(column_of)) for kmer in sorted(kmers)]
+    return csr_matrix((np.ones(len(rows)), (rows, columns)), shape=(len(sequences), len(column_of)))
 
 
 _Block = tuple[Labels, Labels, NDArray[np.float64]]
@@ -113,23 +113,25 @@ _Block = tuple[Labels, Labels, NDArray[np.float64]]
 def _blocks(matrix: Any) -> Iterator[_Block]:
     """Pairs that share a k-mer and their Jaccard similarity, block by block."""
     sizes = np.asarray(matrix.sum(axis=1)).ravel()
-    other = matrix.T.tocsc()
+    transposed = matrix.T.tocsc()
     for start in range(0, matrix.shape[0], _ROWS):
-        shared = (matrix[start : start + _ROWS] @ other).tocoo()
-        left, right = shared.row.astype(np.int64) + start, shared.col.astype(np.int64)
-        yield left, right, shared.data / (sizes[left] + sizes[right] - shared.data)
+        shared = (matrix[start : start + _ROWS] @ transposed).tocoo()
+        rows, right = shared.row.astype(np.int64) + start, shared.col.astype(np.int64)
+        yield rows, right, shared.data / (sizes[rows] + sizes[right] - shared.data)
 
 
 def _similar(block: _Block, threshold: float) -> tuple[Labels, Labels]:
-    left, right, similarity = block
-    kept = (similarity >= threshold) & (left < right)
-    return left[kept], right[kept]
+    rows, right, similarity = block
+    similar = (similarity >= threshold) & (rows < right)
+    return rows[similar], right[similar]
 
 
 def _by_size(labels: Labels) -> Labels:
     if not len(labels):
         return np.empty(0, dtype=np.int64)
-    names, first, place, sizes = np.unique(labels, return_index=True, return_inverse=True, return_counts=True)
+    names, firsts, members, sizes = np.unique(
+        labels, return_index=True, return_inverse=True, return_counts=True
+    )
     rank = np.empty(len(names), dtype=np.int64)
-    rank[np.lexsort((first, -sizes))] = np.arange(len(names))
-    return rank[place]
+    rank[np.lexsort((firsts, -sizes))] = np.arange(len(names))
+    return rank[members]

@@ -90,9 +90,9 @@ class ContextAnchors(AnchorKind):
 
     def variables(self, anchor: Anchor) -> dict[str, Any]:
         """Nodes and relations (`links`, always shown), the type of reasoning, and the topics left out (`avoided`)."""
-        shown, data = graph_variables(anchor), anchor.data
+        values, data = graph_variables(anchor), anchor.data
         avoided = data.get("avoided", [])  # runs of earlier versions have none
-        return {**shown, "links": shown["relations"], "type": data["type"], "avoided": avoided}
+        return {**values, "links": values["relations"], "type": data["type"], "avoided": avoided}
 
     def objection(self, anchor: Anchor, fields: Mapping[str, Any]) -> str | None:
         """Eight different options, one question about the context, no word about a source."""
@@ -136,8 +136,8 @@ class _Drawing:
 
     def __init__(self, graph: KnowledgeGraph, settings: ContextSettings, seed: int) -> None:
         self.graph, self.settings, self.seed = graph, settings, seed
-        known = known_topics(graph.names.tolist())
-        self.topics = lru_cache(maxsize=1 << 16)(lambda node: topic_words(str(graph.names[node])) & known)
+        frequent = known_topics(graph.names.tolist())
+        self.topics = lru_cache(maxsize=1 << 16)(lambda node: topic_words(str(graph.names[node])) & frequent)
 
     def contexts(self, nodes: list[int]) -> Iterator[Anchor]:
         """Contexts around the nodes in their order, those put off whose topics were used lately."""
@@ -165,16 +165,16 @@ class _Drawing:
 
     def _near(self, centre: int, avoided: set[str], chance: random.Random) -> list[int]:
         """The centre and others one or two steps from one that is there already, of fresh topics where it can be."""
-        found, tries = [centre], 20 * self.settings.pieces
-        for left in range(2 * tries, 0, -1):
-            if len(found) == self.settings.pieces:
+        nodes, tries = [centre], 20 * self.settings.pieces
+        for tries_left in range(2 * tries, 0, -1):
+            if len(nodes) == self.settings.pieces:
                 break
-            node = chance.choice(_around(self.graph, chance.choice(found)))
+            node = chance.choice(_around(self.graph, chance.choice(nodes)))
             node = chance.choice(_around(self.graph, node))
-            fresh = left <= tries or avoided.isdisjoint(self.topics(node))
-            if fresh and node not in found and len(_around(self.graph, node)) >= self.settings.min_degree:
-                found.append(node)
-        return found
+            fresh = tries_left <= tries or avoided.isdisjoint(self.topics(node))
+            if fresh and node not in nodes and len(_around(self.graph, node)) >= self.settings.min_degree:
+                nodes.append(node)
+        return nodes
 
     def _anchor(
         self, near: list[int], avoided: set[str], chance: random.Random, data: dict[str, Any]
@@ -184,8 +184,8 @@ class _Drawing:
         pieces = []
         for node in near:
             around = _around(graph, node)
-            shown = [node, *chance.sample(around, min(self.settings.neighbours, len(around)))]
-            pieces.append([positions.setdefault(one, len(positions)) for one in shown])
+            piece = [node, *chance.sample(around, min(self.settings.neighbours, len(around)))]
+            pieces.append([positions.setdefault(member, len(positions)) for member in piece])
         # Only what this context could be asked about: a model need not read the rest.
         data |= {"avoided": sorted(avoided & self._topics_of(positions))}
         data |= {"pieces": pieces, "degree": int(graph.degrees()[near[0]])}
@@ -197,8 +197,8 @@ class _Drawing:
 
 
 def _around(graph: Any, node: int) -> list[int]:
-    starts, others = graph.csr()
-    around: list[int] = others[starts[node] : starts[node + 1]].tolist()
+    starts, ends = graph.csr()
+    around: list[int] = ends[starts[node] : starts[node + 1]].tolist()
     return around
 
 

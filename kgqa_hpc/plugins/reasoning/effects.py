@@ -52,13 +52,13 @@ def conclusions(
         raise InputError("anchor kind puzzle needs clingo", "pip install 'kgqa_hpc[puzzles]'") from None
     nodes = {changed, asked, *(end for relation in relations for end in (relation.source, relation.target))}
     facts = [f"node({node})." for node in sorted(nodes)]
-    facts += [f"{effects[one.type]}({one.source},{one.target})." for one in relations]
+    facts += [f"{effects[edge.type]}({edge.source},{edge.target})." for edge in relations]
     facts += [f"given({changed},{change}).", f"asked({asked})."]
     control = clingo.Control(["0", "--project=project", "--warn=none"])
     control.add("base", [], _RULES + "\n".join(facts))
     control.ground([("base", [])])
-    found: set[str] = set()
+    concluded: set[str] = set()
     with control.solve(yield_=True) as handle:
         for model in handle:
-            found |= {str(symbol.arguments[0]) for symbol in model.symbols(shown=True)}
-    return sorted(found)
+            concluded |= {str(symbol.arguments[0]) for symbol in model.symbols(shown=True)}
+    return sorted(concluded)

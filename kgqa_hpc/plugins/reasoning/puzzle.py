@@ -99,11 +99,11 @@ class PuzzleAnchors(AnchorKind):
 
     def variables(self, anchor: Anchor) -> dict[str, Any]:
         """Beside nodes and relations: the `statements`, the `change`, and the nodes `changed` and `asked`."""
-        shown, data = graph_variables(anchor), anchor.data
-        nodes = shown["nodes"]
+        values, data = graph_variables(anchor), anchor.data
+        nodes = values["nodes"]
         statements = [clean_name(text) for text in _statements(anchor)]
         ends = {"changed": nodes[data["changed"]], "asked": nodes[data["asked"]]}
-        return {**shown, **ends, "statements": statements, "change": clean_name(_change(anchor))}
+        return {**values, **ends, "statements": statements, "change": clean_name(_change(anchor))}
 
     def start(self, anchor: Anchor) -> dict[str, Any]:
         asked = anchor.nodes[anchor.data["asked"]].name
@@ -154,11 +154,11 @@ def _signed(graph: Any, effects: Mapping[str, Effect]) -> list[Edge]:
 
 def _within(answers: AnswerGraph, pairs: np.ndarray) -> tuple[int, np.ndarray, np.ndarray]:
     """The pairs that lie in the reduced graph, as its number of nodes and the two columns of their numbers in it."""
-    place = np.full(answers.graph.num_nodes, -1, np.int32)
-    place[answers.positions] = np.arange(len(answers.positions))
-    kept = place[pairs]
-    kept = kept[(kept >= 0).all(axis=1)]
-    return len(answers.positions), kept[:, 0], kept[:, 1]
+    position = np.full(answers.graph.num_nodes, -1, np.int32)
+    position[answers.positions] = np.arange(len(answers.positions))
+    inner = position[pairs]
+    inner = inner[(inner >= 0).all(axis=1)]
+    return len(answers.positions), inner[:, 0], inner[:, 1]
 
 
 def _by_node(edges: list[Edge]) -> dict[int, list[Edge]]:
@@ -192,7 +192,7 @@ def _puzzle(
     if len({plain(node.name) for node in nodes}) < len(nodes):
         return None
     relations = [Relation(positions[source], positions[target], kind) for source, target, kind in chosen]
-    relations.sort(key=lambda one: place(seed, f"{ids}/{one}"))
+    relations.sort(key=lambda fact: place(seed, f"{ids}/{fact}"))
     outcomes = conclusions(relations, settings.effects, 0, change, len(path) - 1)
     if len(outcomes) != 1:
         return None
@@ -214,9 +214,9 @@ def _chosen(
 ) -> list[Edge]:
     """The chain's own edges and some others that touch it."""
     steps = set(pairwise(path))
-    own = [edge for edge in touching if effect_ends(edge, settings.effects[edge[2]]) in steps]
-    rest = [edge for edge in touching if edge not in own]
-    return own + chance.sample(rest, min(settings.distractors, len(rest)))
+    on_path = [edge for edge in touching if effect_ends(edge, settings.effects[edge[2]]) in steps]
+    off_path = [edge for edge in touching if edge not in on_path]
+    return on_path + chance.sample(off_path, min(settings.distractors, len(off_path)))
 
 
 def _statements(anchor: Anchor) -> list[str]:

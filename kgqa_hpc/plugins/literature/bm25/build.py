@@ -57,8 +57,8 @@ def build_index(
         "parameters": parameters,
         "inputs": inputs,
     }
-    if target.exists() and (found := _standing(target, plan["fingerprint"])):
-        return found
+    if target.exists() and (standing := _standing(target, plan["fingerprint"])):
+        return standing
     make_folder(target.parent)
     growing = target.with_name(f".{target.name}.building")
     with _locked(growing, plan):
@@ -89,14 +89,14 @@ def _standing(target: Path, fingerprint: str) -> dict[str, Any] | None:
     """The manifest of the index that is there, if it is the one that is wanted; None for an empty folder."""
     if target.is_dir() and not any(target.iterdir()):
         return None
-    found = manifest.read_manifest(target)
-    if found["fingerprint"] != fingerprint:
+    content = manifest.read_manifest(target)
+    if content["fingerprint"] != fingerprint:
         raise InputError(
             f"{target}: an index of other documents or with other parameters is there",
             "choose another folder, or remove that one",
         )
-    manifest.verify(target, found, every_byte=True)
-    return found
+    manifest.verify(target, content, every_byte=True)
+    return content
 
 
 @contextmanager
@@ -119,17 +119,17 @@ def _locked(growing: Path, plan: dict[str, Any]) -> Iterator[None]:
 
 def _work(jobs: list[Job], label: str, workers: int, progress: StageProgress) -> None:
     """Do the jobs whose folder is not there yet; in this process, or in several."""
-    left = [job for job in jobs if not job[2].exists()]
-    done = len(jobs) - len(left)
+    waiting = [job for job in jobs if not job[2].exists()]
+    done = len(jobs) - len(waiting)
     progress(done, len(jobs), label)
-    if min(workers, len(left)) <= 1:
-        for function, arguments, _ in left:
+    if min(workers, len(waiting)) <= 1:
+        for function, arguments, _ in waiting:
             function(*arguments)
             progress(done := done + 1, len(jobs), label)
         return
-    pool_size, context = min(workers, len(left)), get_context("spawn")
+    pool_size, context = min(workers, len(waiting)), get_context("spawn")
     with ProcessPoolExecutor(pool_size, mp_context=context, initializer=_end_with_parent) as pool:
-        futures = [pool.submit(function, *arguments) for function, arguments, _ in left]
+        futures = [pool.submit(function, *arguments) for function, arguments, _ in waiting]
         try:
             for future in as_completed(futures):
                 future.result()

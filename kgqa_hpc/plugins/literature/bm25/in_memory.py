@@ -23,10 +23,10 @@ class SmallIndex:
         self._index = tantivy.Index(builder.build())
         self._index.register_tokenizer(terms.TOKENIZER, self._analyzer)
         writer = self._index.writer(heap_size=64 << 20, num_threads=1)
-        for place, text in enumerate(texts):
+        for position, text in enumerate(texts):
             document = tantivy.Document()
             document.add_text("terms", text)
-            document.add_unsigned("place", place)
+            document.add_unsigned("place", position)
             writer.add_document(document)
         writer.commit()
         writer.wait_merging_threads()
@@ -46,5 +46,5 @@ class SmallIndex:
         if not clauses:
             return []
         hits = self._searcher.search(tantivy.Query.boolean_query(clauses), k, count=False).hits
-        found = [(-score, self._searcher.doc(address)["place"][0]) for score, address in hits]
-        return [place for _, place in sorted(found)]
+        ranked = [(-score, self._searcher.doc(address)["place"][0]) for score, address in hits]
+        return [position for _, position in sorted(ranked)]

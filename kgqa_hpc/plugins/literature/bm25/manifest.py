@@ -31,7 +31,7 @@ def describe_file(path: Path) -> dict[str, Any]:
 
 def fingerprint(parameters: dict[str, Any], inputs: list[dict[str, Any]]) -> str:
     """The fingerprint of an index: equal inputs and parameters, equal fingerprint."""
-    return canonical.digest({"parameters": parameters, "inputs": [found["sha256"] for found in inputs]})
+    return canonical.digest({"parameters": parameters, "inputs": [source["sha256"] for source in inputs]})
 
 
 def write_manifest(folder: Path, content: dict[str, Any]) -> None:
@@ -61,10 +61,10 @@ def verify(folder: Path, manifest: dict[str, Any], every_byte: bool | None = Non
     files = manifest["files"]
     if every_byte is None:
         every_byte = sum(file["bytes"] for file in files.values()) <= VERIFIED_ALWAYS
-    for name, wanted in files.items():
+    for name, expected in files.items():
         path = folder / name
         cure = "remove the index and build it again"
-        if not path.is_file() or path.stat().st_size != wanted["bytes"]:
+        if not path.is_file() or path.stat().st_size != expected["bytes"]:
             raise CorruptFile(f"{path}: missing, or not as long as it was written", cure)
-        if every_byte and canonical.sha256_of(path) != wanted["sha256"]:
+        if every_byte and canonical.sha256_of(path) != expected["sha256"]:
             raise CorruptFile(f"{path}: the checksum does not match the content", cure)

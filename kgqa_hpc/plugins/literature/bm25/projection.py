@@ -13,10 +13,10 @@ def project(content: dict[str, Any]) -> dict[str, Any]:
 
     Linear in the number of documents, as was measured up to a million (tools/bench_index.py).
     """
-    here = content["counts"]["documents"]
-    if not here:
+    indexed = content["counts"]["documents"]
+    if not indexed:
         return {}
-    cost, factor = content["cost"], PUBMED / here
+    cost, factor = content["cost"], PUBMED / indexed
     return {
         "documents": PUBMED,
         "reading_cpu_hours": round(cost["reading_cpu_seconds"] * factor / 3600, 2),
@@ -32,11 +32,11 @@ def summary(index: str, content: dict[str, Any]) -> dict[str, Any]:
     return {"index": index, **{key: content[key] for key in keys}, "projection": project(content)}
 
 
-def render(found: dict[str, Any]) -> str:
+def render(projection: dict[str, Any]) -> str:
     """The same for people."""
-    counts, cost, line = found["counts"], found["cost"], found["projection"]
+    counts, cost, line = projection["counts"], projection["cost"], projection["projection"]
     rows = [
-        f"{found['index']}",
+        f"{projection['index']}",
         f"documents  {counts['documents']:,} of {counts['records']:,} records"
         f" · replaced {counts['replaced']:,} · deleted {counts['deleted']:,}",
         f"cost       {cost['reading_cpu_seconds']:.1f} + {cost['indexing_cpu_seconds']:.1f} CPU seconds"
@@ -50,6 +50,6 @@ def render(found: dict[str, Any]) -> str:
     return "\n".join(rows)
 
 
-def _sizes(found: dict[str, Any]) -> str:
-    index, scratch = found["index_bytes"] / 1e9, found["scratch_bytes"] / 1e9
+def _sizes(projection: dict[str, Any]) -> str:
+    index, scratch = projection["index_bytes"] / 1e9, projection["scratch_bytes"] / 1e9
     return f"{index:.3g} GB, and {scratch:.3g} GB while building"

@@ -85,15 +85,15 @@ class Bm25Index:
 
     def search(self, query: str, k: int = 10) -> list[Hit]:
         """The `k` best documents with any word of the query, best first, equal scores by id."""
-        wanted = dict(islice(Counter(self._analyzer.analyze(query)).items(), MAX_TERMS))
-        here = {term: [shard.containing(term) for shard in self._shards] for term in wanted}
+        query_terms = dict(islice(Counter(self._analyzer.analyze(query)).items(), MAX_TERMS))
+        blocks = {term: [shard.containing(term) for shard in self._shards] for term in query_terms}
         weights = {
-            term: count * terms.idf(self.documents, sum(here[term]))
-            for term, count in wanted.items()
-            if sum(here[term])
+            term: count * terms.idf(self.documents, sum(blocks[term]))
+            for term, count in query_terms.items()
+            if sum(blocks[term])
         }
         best: list[tuple[float, str, Document]] = []  # (-score, id, document), ascending
-        for bound, document in islice(self._candidates(weights, here, k), MAX_CANDIDATES):
+        for bound, document in islice(self._candidates(weights, blocks, k), MAX_CANDIDATES):
             if len(best) == k and bound + _STEP < -best[-1][0]:
                 break
             score = round(self._score(document, weights), DIGITS)
@@ -109,30 +109,30 @@ class Bm25Index:
         return {key: self._manifest[key] for key in ("fingerprint", "parameters", "inputs", "counts")}
 
     def _candidates(
-        self, weights: dict[str, float], here: dict[str, list[int]], k: int
+        self, weights: dict[str, float], blocks: dict[str, list[int]], k: int
     ) -> Iterator[tuple[float, Document]]:
         """(upper bound of the score, document) from all shards, highest bound first."""
-        streams = [self._shard_candidates(n, weights, here, k) for n in range(len(self._shards))]
-        for bound, number, address in heapq.merge(*streams, key=lambda found: -found[0]):
+        streams = [self._shard_candidates(n, weights, blocks, k) for n in range(len(self._shards))]
+        for bound, number, address in heapq.merge(*streams, key=lambda candidate: -candidate[0]):
             yield bound, self._shards[number].document(address)
 
     def _shard_candidates(
-        self, number: int, weights: dict[str, float], here: dict[str, list[int]], k: int
+        self, number: int, weights: dict[str, float], blocks: dict[str, list[int]], k: int
     ) -> Iterator[tuple[float, int, tantivy.DocAddress]]:
         shard, slack = self._shards[number], self._slack[number]
-        own = {
-            term: weight / terms.idf(shard.documents, here[term][number])
+        postings = {
+            term: weight / terms.idf(shard.documents, blocks[term][number])
             for term, weight in weights.items()
-            if here[term][number]
+            if blocks[term][number]
         }
-        if own:
-            for score, address in shard.ranked(own, limit=2 * k + 10):
+        if postings:
+            for score, address in shard.ranked(postings, limit=2 * k + 10):
                 yield score * slack, number, address
 
     def _score(self, document: Document, weights: dict[str, float]) -> float:
-        found = self._analyzer.analyze(document.searchable)
-        counts = Counter(term for term in found if term in weights)
+        document_terms = self._analyzer.analyze(document.searchable)
+        counts = Counter(term for term in document_terms if term in weights)
         return sum(
-            weights[term] * terms.saturation(counts[term], len(found), self._average)
+            weights[term] * terms.saturation(counts[term], len(document_terms), self._average)
             for term in sorted(counts)
         )

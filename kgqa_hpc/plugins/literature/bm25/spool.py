@@ -66,14 +66,16 @@ def read_changes(parts: list[Path], shard: int) -> Iterator[Any]:
 
 def load_document(name: str, version: int, content: list[Any]) -> Document:
     """The document that was written as [id, version, content]."""
-    title, text, retracted, others = content
-    return Document(name, title, text, version, retracted, tuple(OtherAbstract(*other) for other in others))
+    title, text, retracted, abstracts = content
+    return Document(
+        name, title, text, version, retracted, tuple(OtherAbstract(*abstract) for abstract in abstracts)
+    )
 
 
 def content_of(document: Document) -> list[Any]:
     """What of a document is kept beside id and version."""
-    others = [astuple(other) for other in document.others]
-    return [document.title, document.text, document.retracted, others]
+    abstracts = [astuple(abstract) for abstract in document.others]
+    return [document.title, document.text, document.retracted, abstracts]
 
 
 def _dump(change: Document | Deletion) -> bytes:

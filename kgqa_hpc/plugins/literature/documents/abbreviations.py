@@ -34,17 +34,17 @@ _NO_PROTEINS = {"again", "brain", "basin", "chain", "certain", "domain", "gain",
 
 def defined_otherwise(text: str) -> set[str]:
     """The abbreviations that the text explains, and not as a gene product. Time linear in the text's length."""
-    found = set()
+    abbreviations = set()
     for match in chain(_IN_BRACKET.finditer(text), _LAST_IN_BRACKET.finditer(text)):
         words = _WORD.findall(text, max(0, match.start() - _REACH), match.start())
         if _is_no_product(_explanation(match[1], words)):
-            found.add(match[1])
+            abbreviations.add(match[1])
     for match in _EXPLANATION.finditer(text):
         if symbol := _EXPLAINED.search(text, max(0, match.start() - _LONGEST), match.start()):
             words = _WORD.findall(match[1])
             if any(_is_no_product(_explanation(symbol[1], words[:n])) for n in range(len(words), 1, -1)):
-                found.add(symbol[1])
-    return found
+                abbreviations.add(symbol[1])
+    return abbreviations
 
 
 def _explanation(symbol: str, words: list[str]) -> list[str]:

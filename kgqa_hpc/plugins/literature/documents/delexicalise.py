@@ -57,22 +57,22 @@ def name_finder(names: Iterable[str]) -> NameFinder:
     Symbols are found as other organisms write them (`Cplx3`, `CPLX3`), and blanks for hyphens. Give the
     protein's name and its genes.
     """
-    known = [name.strip() for name in names if name.strip()]
-    every = [spelling for name in known for spelling in spellings(name)]
+    stripped = [name.strip() for name in names if name.strip()]
+    every = [spelling for name in stripped for spelling in spellings(name)]
     every += [name.replace("-", " ") for name in every]
     every += [name.capitalize() for name in every if name.isalpha() and name.isupper() and len(name) >= 3]
-    wanted = {name: case_of(name) for name in every}
-    return NameFinder(wanted, noise=lambda text: lambda start, end: None)
+    cases = {name: case_of(name) for name in every}
+    return NameFinder(cases, noise=lambda text: lambda start, end: None)
 
 
 def delexicalise(text: str, finder: NameFinder, placeholder: str = PLACEHOLDER) -> Delexicalised:
     """Replace each of the names by the placeholder, and what belongs to a name with it: an article, "protein" before or
     behind it, further names of it ("complexin 3 (Cplx3)"). Its gene becomes "the protein's gene".
     """
-    found = tuple(finder.find(text))
+    mentions = tuple(finder.find(text))
     pieces: list[str] = []
     reached, tail = 0, ""
-    for start, end in _spans(text, found):
+    for start, end in _spans(text, mentions):
         before, name = text[reached:start], placeholder
         behind, ahead = _NOUN.match(text, end), _NOUN_AHEAD.search(before)
         if behind:
@@ -94,31 +94,31 @@ def delexicalise(text: str, finder: NameFinder, placeholder: str = PLACEHOLDER) 
         tail = (tail + name)[-3:]
         pieces += [before, name]
         reached = end
-    return Delexicalised("".join([*pieces, text[reached:]]), text, found)
+    return Delexicalised("".join([*pieces, text[reached:]]), text, mentions)
 
 
-def _spans(text: str, found: tuple[Mention, ...]) -> Iterator[tuple[int, int]]:
+def _spans(text: str, mentions: tuple[Mention, ...]) -> Iterator[tuple[int, int]]:
     """From where to where names stand for the protein once: a name with those that it is explained by."""
     number = 0
-    while number < len(found):
-        start, end = found[number].start, found[number].end
+    while number < len(mentions):
+        start, end = mentions[number].start, mentions[number].end
         number += 1
-        while number < len(found):
-            gap = text[end : found[number].start]
-            last = _last_in_brackets(text, found, number) if gap == " (" else None
+        while number < len(mentions):
+            gap = text[end : mentions[number].start]
+            last = _last_in_brackets(text, mentions, number) if gap == " (" else None
             if last is not None:
-                number, end = last + 1, found[last].end + 1
+                number, end = last + 1, mentions[last].end + 1
             elif _SAME.fullmatch(gap):
-                end = found[number].end + (gap[0] == "," and text.startswith(",", found[number].end))
+                end = mentions[number].end + (gap[0] == "," and text.startswith(",", mentions[number].end))
                 number += 1
             else:
                 break
         yield start, end
 
 
-def _last_in_brackets(text: str, found: tuple[Mention, ...], number: int) -> int | None:
+def _last_in_brackets(text: str, mentions: tuple[Mention, ...], number: int) -> int | None:
     """The last of the names from `number` on that fill a bracket alone; None where other words stand in it."""
     last = number
-    while last + 1 < len(found) and text[found[last].end : found[last + 1].start] in _BETWEEN:
+    while last + 1 < len(mentions) and text[mentions[last].end : mentions[last + 1].start] in _BETWEEN:
         last += 1
-    return last if text.startswith(")", found[last].end) else None
+    return last if text.startswith(")", mentions[last].end) else None

@@ -39,7 +39,7 @@ class Document:
         """What an index sees: title and text, and the English abstracts beside where there is no main one."""
         parts = [self.title, self.text]
         if not self.text:
-            parts += [other.text for other in self.others if other.language in ("", "eng")]
+            parts += [abstract.text for abstract in self.others if abstract.language in ("", "eng")]
         return "\n".join(part for part in parts if part)
 
 

@@ -109,7 +109,7 @@ class NameIndex:
 
     def find(self, name: str) -> list[int]:
         """The numbers of the entries that have the name, ascending."""
-        wanted = np.int64(hash(name))
-        first, last = (int(np.searchsorted(self._hashes, wanted, side=side)) for side in ("left", "right"))
-        found: list[int] = self._numbers[first:last].tolist()
-        return found
+        key = np.int64(hash(name))
+        begin, last = (int(np.searchsorted(self._hashes, key, side=side)) for side in ("left", "right"))
+        numbers: list[int] = self._numbers[begin:last].tolist()
+        return numbers

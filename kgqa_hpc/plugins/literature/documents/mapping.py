@@ -72,18 +72,18 @@ class ProteinTable:
         if name in self._withdrawn or name in self._replaced:
             new = self._replaced.get(name)
             return Mapped(Outcome.OBSOLETE, candidates=(new,) if new else ())
-        found = self._exact.find(name), self._folded.find(_fold(name))
-        everywhere = found[1] or found[0]
+        hits = self._exact.find(name), self._folded.find(_fold(name))
+        everywhere = hits[1] or hits[0]
         if not everywhere:
             return Mapped(Outcome.MISSING)
         if organism.strip().lower() in NO_ORGANISM:
             return Mapped(Outcome.NO_ORGANISM, candidates=tuple(sorted(self._by_accession(everywhere))))
-        for numbers in found:
-            here = self._by_accession(self._in_organism(numbers, organism.strip()))
-            if len(here) == 1:
-                return Mapped(Outcome.MAPPED, self._entries[here.popitem()[1]])
-            if here:
-                return Mapped(Outcome.AMBIGUOUS, candidates=tuple(sorted(here)))
+        for numbers in hits:
+            entries = self._by_accession(self._in_organism(numbers, organism.strip()))
+            if len(entries) == 1:
+                return Mapped(Outcome.MAPPED, self._entries[entries.popitem()[1]])
+            if entries:
+                return Mapped(Outcome.AMBIGUOUS, candidates=tuple(sorted(entries)))
         return Mapped(Outcome.HOMOLOGUE, candidates=tuple(sorted(self._by_accession(everywhere))))
 
     def _add(self, protein: Protein) -> None:
@@ -92,7 +92,7 @@ class ProteinTable:
         self._exact.add(names, number)
         codes = (protein.entry_name, protein.accession)
         ways = (_ways(name) if name not in codes else (_fold(name),) for name in names)
-        self._folded.add({way for one in ways for way in one}, number)
+        self._folded.add({spelling for spellings_of_name in ways for spelling in spellings_of_name}, number)
         key = self._entries.taxon(number).key
         if " " in key:
             self._species[f"{key[0]}. {key.split(' ', 1)[1]}"].add(key)
@@ -108,9 +108,9 @@ class ProteinTable:
             return [number for number, taxon in taxa.items() if taxon.id == organism]
         key, strain = organism_key(organism), strain_words(organism)
         full = self._species.get(key, set())
-        wanted = full if len(full) == 1 else {key}
-        here = [number for number, taxon in taxa.items() if taxon.key in wanted]
-        return [number for number in here if strain and strain <= taxa[number].strain] or here
+        keys = full if len(full) == 1 else {key}
+        matching = [number for number, taxon in taxa.items() if taxon.key in keys]
+        return [number for number in matching if strain and strain <= taxa[number].strain] or matching
 
 
 def names_of(protein: Protein) -> list[str]:

@@ -69,8 +69,8 @@ def _pmid(path: Path, pmid: Any) -> tuple[str, int]:
     text = "" if pmid is None else (pmid.text or "").strip()
     version = "1" if pmid is None else pmid.get("Version", "1")
     if not (text.isascii() and text.isdigit() and version.isascii() and version.isdigit()):
-        where = "" if pmid is None else f" line {pmid.sourceline:,}"
-        raise DocumentFormatError(f"{path}{where}: a record whose PMID is not a number")
+        line = "" if pmid is None else f" line {pmid.sourceline:,}"
+        raise DocumentFormatError(f"{path}{line}: a record whose PMID is not a number")
     return text, int(version[:9])
 
 

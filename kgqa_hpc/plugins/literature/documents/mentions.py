@@ -106,12 +106,12 @@ class NameFinder:
         self.found += len(mentions)
         return mentions
 
-    def _is_written(self, number: int, found: str) -> bool:
-        pattern, joined = self._patterns[number], found.translate(_JOINED)
+    def _is_written(self, number: int, spelling: str) -> bool:
+        pattern, joined = self._patterns[number], spelling.translate(_JOINED)
         if joined in self._exact[pattern]:
             return True
         folded = self._folded.get(pattern, ())
-        return joined.lower() in folded or found.translate(_HYPHENATED).lower() in folded
+        return joined.lower() in folded or spelling.translate(_HYPHENATED).lower() in folded
 
     def _longest(self, text: str, spans: Iterable[tuple[int, int]]) -> list[Mention]:
         why_not = self._noise(text)

@@ -80,7 +80,7 @@ def searchable_names(
 ) -> dict[str, Case]:
     """The names worth looking for, with their spellings, and how each may be written."""
     counts = counts if counts is not None else NameCounts()
-    kept: dict[str, Case] = {}
+    cases: dict[str, Case] = {}
     for name in dict.fromkeys(names):
         counts.read += 1
         if reason := reason_to_drop(name, shortest):
@@ -89,8 +89,8 @@ def searchable_names(
         counts.kept += 1
         for spelling in spellings(name):
             if reason_to_drop(spelling, shortest) is None:
-                kept.setdefault(spelling, case_of(spelling))
-    return kept
+                cases.setdefault(spelling, case_of(spelling))
+    return cases
 
 
 def reason_to_drop(name: str, shortest: int = SHORTEST) -> str | None:

@@ -54,11 +54,11 @@ class OpenSearchIndex:
         """The `k` best documents with any word of the query, best first."""
         match = {"query": query, "fields": FIELDS, "type": "cross_fields", "operator": "or"}
         body = {"size": k, "_source": FIELDS, "query": {"multi_match": match}}
-        found = self._ask(f"{self._base}/_search", body)
+        reply = self._ask(f"{self._base}/_search", body)
         try:
             hits = [
                 Hit(str(hit["_id"]), float(hit["_score"]), self._document(hit))
-                for hit in found["hits"]["hits"][:k]
+                for hit in reply["hits"]["hits"][:k]
             ]
         except (KeyError, TypeError, ValueError, OverflowError, AttributeError) as problem:
             raise StoreError(
@@ -67,8 +67,8 @@ class OpenSearchIndex:
         return sorted(hits, key=lambda hit: (-hit.score, hit.id))
 
     def document(self, name: str) -> Document | None:
-        found = self._ask(f"{self._base}/_doc/{urllib.parse.quote(name, safe='')}", missing={"found": False})
-        return self._document(found) if found.get("found") else None
+        reply = self._ask(f"{self._base}/_doc/{urllib.parse.quote(name, safe='')}", missing={"found": False})
+        return self._document(reply) if reply.get("found") else None
 
     def provenance(self) -> dict[str, Any]:
         """The service's version, and the index's settings (with its unique id) and mappings."""
@@ -99,10 +99,10 @@ class OpenSearchIndex:
                     return missing
                 if problem.code not in _PASSING:
                     raise InputError(f"{url}: {problem.code} {problem.reason}", "check the index") from None
-                said = f"{problem.code} {problem.reason}"
+                reason = f"{problem.code} {problem.reason}"
             except (OSError, http.client.HTTPException, ValueError, TypeError) as problem:
-                said = plain_line(str(problem))
-        raise StoreError(f"{url}: no answer after {ATTEMPTS} attempts: {said}", "is the service up?")
+                reason = plain_line(str(problem))
+        raise StoreError(f"{url}: no answer after {ATTEMPTS} attempts: {reason}", "is the service up?")
 
 
 def _read(answer: http.client.HTTPResponse, url: str) -> bytes:

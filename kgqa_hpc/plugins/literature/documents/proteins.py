@@ -71,13 +71,15 @@ class Protein:
 def read_proteins(path: Path) -> Iterator[Protein]:
     """The entries of a file, plain or gzip. Raises DocumentFormatError with the line."""
     lines = text_lines(path, DocumentFormatError)
-    _, first = next(lines, (1, ""))
-    yield from _fasta(path, first, lines) if first.startswith(">") else _table(path, first, lines)
+    _, first_line = next(lines, (1, ""))
+    yield from (
+        _fasta(path, first_line, lines) if first_line.startswith(">") else _table(path, first_line, lines)
+    )
 
 
-def _fasta(path: Path, first: str, rest: Iterator[tuple[int, str]]) -> Iterator[Protein]:
-    header, number, sequence = first, 1, list[str]()
-    for at, line in rest:
+def _fasta(path: Path, first_line: str, lines: Iterator[tuple[int, str]]) -> Iterator[Protein]:
+    header, number, sequence = first_line, 1, list[str]()
+    for at, line in lines:
         if line.startswith(">"):
             yield _entry(path, number, header, sequence)
             header, number, sequence = line, at, []
@@ -103,14 +105,14 @@ def _entry(path: Path, number: int, header: str, sequence: list[str]) -> Protein
     )
 
 
-def _table(path: Path, first: str, rest: Iterator[tuple[int, str]]) -> Iterator[Protein]:
-    titles = [title.strip() for title in first.split("\t")]
+def _table(path: Path, first_line: str, lines: Iterator[tuple[int, str]]) -> Iterator[Protein]:
+    titles = [title.strip() for title in first_line.split("\t")]
     columns = {_UNIPROT.get(title, title): n for n, title in enumerate(titles)}
     if missing := [name for name in ("accession", "protein_name") if name not in columns]:
         raise DocumentFormatError(
             f"{path} line 1: no column {' or '.join(missing)}", "give a table of UniProt"
         )
-    for number, line in rest:
+    for number, line in lines:
         cells = line.split("\t")
         if line and len(cells) != len(titles):
             raise DocumentFormatError(

@@ -51,16 +51,16 @@ class QuotableText:
 
     def find(self, snippet: str) -> Quote | None:
         """The first place where the snippet stands, from word boundary to word boundary; None: nowhere."""
-        wanted = _normalise(snippet)[0].strip(_AROUND)
-        if not wanted:
+        normalised = _normalise(snippet)[0].strip(_AROUND)
+        if not normalised:
             return None
-        at = self._plain.find(wanted)
+        at = self._plain.find(normalised)
         while at >= 0:
-            end = at + len(wanted)
+            end = at + len(normalised)
             if self._is_boundary(at) and self._is_boundary(end):
                 start, stop = self._starts[at], self._ends[end - 1]
                 return Quote(start, stop, self._text[start:stop])
-            at = self._plain.find(wanted, at + 1)
+            at = self._plain.find(normalised, at + 1)
         return None
 
     def _is_boundary(self, position: int) -> bool:
@@ -76,16 +76,16 @@ def find_quote(snippet: str, text: str) -> Quote | None:
 
 def sentences(text: str) -> list[Quote]:
     """The sentences of a text in their order, each with its place; a line break ends one too. Linear in length."""
-    begin, found = 0, []
+    begin, spans = 0, []
     for match in _END.finditer(text):
         stop = match.start() + 1
         if text[match.start()] == "\n" or not _ABBREVIATION.search(
             text, max(begin, stop - _LONGEST_ABBREVIATION), stop
         ):
-            found.append(_stripped(text, begin, match.end()))
+            spans.append(_stripped(text, begin, match.end()))
             begin = match.end()
-    found.append(_stripped(text, begin, len(text)))
-    return [sentence for sentence in found if sentence.text]
+    spans.append(_stripped(text, begin, len(text)))
+    return [sentence for sentence in spans if sentence.text]
 
 
 def _stripped(text: str, start: int, end: int) -> Quote:

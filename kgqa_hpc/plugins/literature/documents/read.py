@@ -135,11 +135,11 @@ def _xml(path: Path) -> Iterator[tuple[Any, Any]]:
     """The module that reads it, and the element, of each record or article."""
     from kgqa_hpc.plugins.literature.documents import jats, medline
 
-    found = False
+    any_document = False
     for element in elements(path, (*medline.TAGS, *jats.TAGS)):
-        found = True
+        any_document = True
         yield (medline if element.tag in medline.TAGS else jats), element
-    if not found:
+    if not any_document:
         raise DocumentFormatError(f"{path}: no MEDLINE record and no JATS article in it")
 
 

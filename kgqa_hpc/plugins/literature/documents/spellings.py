@@ -40,17 +40,21 @@ _PLURAL = re.compile(r"(?:^[A-Z]|[ -][a-z]|^[a-z])[a-z]{2,}[abd-gi-rt-wz]$|(?:^|
 
 def spellings(name: str) -> list[str]:
     """The name first, then its other spellings, each once. `RecA` is one of `recA`."""
-    found = [name, *_with_letters(name)]
-    found += [other for one in found for other in _hyphens(one)]
-    found += [_LETTER.sub(lambda match: _WORD_OF[match[0]], one) for one in found if _LETTER.search(one)]
-    found += [one.replace("κB", "kB") for one in found if "κB" in one]
+    variants = [name, *_with_letters(name)]
+    variants += [hyphenated for variant in variants for hyphenated in _hyphens(variant)]
+    variants += [
+        _LETTER.sub(lambda match: _WORD_OF[match[0]], variant)
+        for variant in variants
+        if _LETTER.search(variant)
+    ]
+    variants += [variant.replace("κB", "kB") for variant in variants if "κB" in variant]
     for american, british in _BRITISH:
-        found += [one.replace(american, british) for one in found if american in one]
+        variants += [variant.replace(american, british) for variant in variants if american in variant]
     if name.isalpha() and name[0].islower() and not name.islower():
-        found.append(name[0].upper() + name[1:])
+        variants.append(name[0].upper() + name[1:])
     if _PLURAL.search(name):
-        found += [f"{one}s" for one in found]
-    return list(dict.fromkeys(found))
+        variants += [f"{variant}s" for variant in variants]
+    return list(dict.fromkeys(variants))
 
 
 def _with_letters(name: str) -> Iterator[str]:

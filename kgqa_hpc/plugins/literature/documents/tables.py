@@ -74,25 +74,27 @@ def _batch_rows(path: Path, metadata: Any) -> int:
     return max(1, min(BATCH_ROWS, BATCH_BYTES // largest))
 
 
-def document_id(where: str, value: Any) -> str:
+def document_id(location: str, value: Any) -> str:
     """A document's id as text. Raises DocumentFormatError when it is neither text nor a whole number."""
     if isinstance(value, bool) or not isinstance(value, str | int) or value == "":
-        raise DocumentFormatError(f"{where}: 'id' is missing or not text", "give each document an id")
+        raise DocumentFormatError(f"{location}: 'id' is missing or not text", "give each document an id")
     if len(str(value)) > LONGEST_ID:
-        raise DocumentFormatError(f"{where}: 'id' is longer than {LONGEST_ID} characters")
+        raise DocumentFormatError(f"{location}: 'id' is longer than {LONGEST_ID} characters")
     return str(value)
 
 
-def _document(where: str, row: dict[str, Any]) -> Document:
-    return Document(document_id(where, row.get("id")), _text(where, row, "title"), _text(where, row, "text"))
+def _document(location: str, row: dict[str, Any]) -> Document:
+    return Document(
+        document_id(location, row.get("id")), _text(location, row, "title"), _text(location, row, "text")
+    )
 
 
-def _text(where: str, row: dict[str, Any], key: str) -> str:
+def _text(location: str, row: dict[str, Any], key: str) -> str:
     value = row.get(key)
     if value is None:
         return ""
     if not isinstance(value, str):
-        raise DocumentFormatError(f"{where}: '{key}' is not text")
+        raise DocumentFormatError(f"{location}: '{key}' is not text")
     return value
 
 
@@ -101,7 +103,7 @@ def read_queries(path: Path) -> Iterator[tuple[str, str]]:
     if not path.is_file():
         raise DocumentFormatError(f"{path}: no such file")
     for number, row in json_objects(path, DocumentFormatError):
-        where = f"{path} line {number:,}"
+        location = f"{path} line {number:,}"
         if not isinstance(row.get("query"), str):
-            raise DocumentFormatError(f"{where}: 'query' is missing or not text", "a query is {id, query}")
-        yield (document_id(where, row["id"]) if "id" in row else str(number)), row["query"]
+            raise DocumentFormatError(f"{location}: 'query' is missing or not text", "a query is {id, query}")
+        yield (document_id(location, row["id"]) if "id" in row else str(number)), row["query"]

@@ -33,14 +33,14 @@ class Examples:
 
     def like(self, text: str, number: int) -> list[str]:
         """The `number` items most like the text, best first."""
-        return [self._texts[place] for place in self._index.search(text, number)] if number else []
+        return [self._texts[position] for position in self._index.search(text, number)] if number else []
 
 
 def _texts(path: Path) -> Iterator[str]:
-    for where, item in _items(path):
+    for location, item in _items(path):
         text = _medqa(item) or _pubmedqa(item)
         if text is None:
-            raise InputError(f"{path} {where}: is no item of MedQA or PubMedQA", "see docs/documents.md")
+            raise InputError(f"{path} {location}: is no item of MedQA or PubMedQA", "see docs/documents.md")
         yield text
 
 

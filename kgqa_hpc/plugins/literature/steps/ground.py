@@ -64,7 +64,7 @@ class Ground(Step):
         self._by_number = snippets["items"]["type"] == "integer"
         most = snippets["items"].get("maximum", SENTENCES) if self._by_number else 0
         # By the number of sentences shown, each made once: engines compile a schema when they first see it.
-        self._schemas = [_for_sentences(prompt.schema, shown) for shown in range(most + 1)]
+        self._schemas = [_for_sentences(prompt.schema, number) for number in range(most + 1)]
 
     def asks_about(self, item: Item) -> bool:
         return bool(item.output["documents"])
@@ -79,7 +79,9 @@ class Ground(Step):
             **pair_variables(item),
             "title": clean_text(document["title"], TEXT_LENGTH),
             "text": clean_text(document["text"], self.settings.characters),
-            "sentences": [clean_text(one.text, TEXT_LENGTH) for one in self._sentences(document["text"])],
+            "sentences": [
+                clean_text(sentence.text, TEXT_LENGTH) for sentence in self._sentences(document["text"])
+            ],
         }
 
     def request(self, item: Item, attempt: int, run_seed: int, turn: int = 0) -> Request:
@@ -94,11 +96,11 @@ class Ground(Step):
         read = item.state.get("read", 0)
         documents = list(item.output["documents"])
         named = answer["snippets"] if answer["relevant"] else []
-        kept, dropped = _quotes(self._named(documents[read]["text"], named))
-        documents[read] = {**documents[read], "relevant": answer["relevant"], "snippets": kept}
+        quotes, dropped = _quotes(self._named(documents[read]["text"], named))
+        documents[read] = {**documents[read], "relevant": answer["relevant"], "snippets": quotes}
         item.output["documents"] = documents
         counts = item.annotations
-        counts["quotes_kept"] = counts.get("quotes_kept", 0) + len(kept)
+        counts["quotes_kept"] = counts.get("quotes_kept", 0) + len(quotes)
         counts["quotes_dropped"] = counts.get("quotes_dropped", 0) + dropped
         item.state["read"] = read + 1
         return Ask() if read + 1 < min(len(documents), self.settings.k) else self._end(item)
@@ -112,29 +114,29 @@ class Ground(Step):
         if not self._by_number:
             quotable = QuotableText(text)
             return [quotable.find(snippet) for snippet in snippets]
-        shown = dict(enumerate(self._sentences(text), start=1))
-        return [shown.get(number) for number in snippets]
+        sentences = dict(enumerate(self._sentences(text), start=1))
+        return [sentences.get(number) for number in snippets]
 
     def _end(self, item: Item) -> Outcome:
         relevant = sum(bool(document.get("relevant")) for document in item.output["documents"])
-        found = {"quotes_kept": 0, "quotes_dropped": 0, **item.annotations}
-        item.annotations |= {**found, "relevant_documents": relevant}
+        columns = {"quotes_kept": 0, "quotes_dropped": 0, **item.annotations}
+        item.annotations |= {**columns, "relevant_documents": relevant}
         if relevant < self.settings.minimum:
             return Reject(f"{self.label}: too few relevant documents")
         return Done()
 
 
-def _quotes(found: Sequence[Quote | None]) -> tuple[list[dict[str, Any]], int]:
+def _quotes(located: Sequence[Quote | None]) -> tuple[list[dict[str, Any]], int]:
     """The different quotes in the order of the text, and how many passages are none."""
-    quotes = sorted({(quote.start, quote.end, quote.text) for quote in found if quote is not None})
-    return [{"text": words, "start": start, "end": end} for start, end, words in quotes], list(found).count(
+    quotes = sorted({(quote.start, quote.end, quote.text) for quote in located if quote is not None})
+    return [{"text": words, "start": start, "end": end} for start, end, words in quotes], list(located).count(
         None
     )
 
 
-def _for_sentences(schema: dict[str, Any], shown: int) -> dict[str, Any]:
+def _for_sentences(schema: dict[str, Any], number: int) -> dict[str, Any]:
     """The schema of an answer that names some of the sentences 1 to `shown`."""
     snippets = schema["properties"]["snippets"]
-    items = {**snippets["items"], "minimum": 1, "maximum": max(shown, 1)}
-    few = {"minItems": 0, "maxItems": min(shown, snippets["maxItems"]), "items": items}
+    items = {**snippets["items"], "minimum": 1, "maximum": max(number, 1)}
+    few = {"minItems": 0, "maxItems": min(number, snippets["maxItems"]), "items": items}
     return {**schema, "properties": {**schema["properties"], "snippets": {**snippets, **few}}}

@@ -57,22 +57,22 @@ class MapProtein(Step):
         for record in kept(item):
             if self._table is None:
                 self._table = ProteinTable(read_proteins(Path(self.settings.proteins)))
-            found = self._table.map(record["protein"], record.get("organism") or "")
-            record |= dict(_columns(found, record))
-            if found.protein is None:
-                record["reason"] = f"{self.label}: {found.outcome.value}"
-            elif not found.protein.sequence:
+            mapped = self._table.map(record["protein"], record.get("organism") or "")
+            record |= dict(_columns(mapped, record))
+            if mapped.protein is None:
+                record["reason"] = f"{self.label}: {mapped.outcome.value}"
+            elif not mapped.protein.sequence:
                 record["reason"] = f"{self.label}: no sequence"
         return Done()
 
 
-def _columns(found: Mapped, record: dict[str, Any]) -> Iterator[tuple[str, Any]]:
-    yield "mapping", found.outcome.value
+def _columns(mapped: Mapped, record: dict[str, Any]) -> Iterator[tuple[str, Any]]:
+    yield "mapping", mapped.outcome.value
     yield "organism_stated", record.get("organism")
-    if found.candidates:
-        yield "candidates", list(found.candidates)
-    if found.outcome is Outcome.MAPPED and found.protein is not None:
-        yield from _entry(found.protein)
+    if mapped.candidates:
+        yield "candidates", list(mapped.candidates)
+    if mapped.outcome is Outcome.MAPPED and mapped.protein is not None:
+        yield from _entry(mapped.protein)
 
 
 def _entry(protein: Protein) -> Iterator[tuple[str, Any]]:

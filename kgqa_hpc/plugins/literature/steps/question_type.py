@@ -59,19 +59,19 @@ _WORD = re.compile(r"[^\W\d_]+")
 
 def question_type(question: str) -> str:
     """One of TYPES, or OTHER."""
-    found = _WORD.findall(question.lower())
+    words = _WORD.findall(question.lower())
     for name, beginnings in TYPES.items():
-        if any(word.startswith(beginnings) for word in found):
+        if any(word.startswith(beginnings) for word in words):
             return name
     return OTHER
 
 
 def question_form(question: str) -> str:
     """The first of what, which, how … in the question; `yes/no` where it begins with a verb; or OTHER."""
-    found = _WORD.findall(question.lower())
-    if found and found[0] in _YES_NO:
+    words = _WORD.findall(question.lower())
+    if words and words[0] in _YES_NO:
         return "yes/no"
-    return next((word for word in found if word in _FORMS), OTHER)
+    return next((word for word in words if word in _FORMS), OTHER)
 
 
 class QuestionType(Step):
@@ -131,9 +131,9 @@ class JudgedQuestionType(Step):
         unreadable = isinstance(outcome, Retry) and outcome.lost_as == "invalid"
         return self._typed(item, None) if unreadable else outcome
 
-    def _typed(self, item: Item, found: str | None) -> Outcome:
+    def _typed(self, item: Item, type_name: str | None) -> Outcome:
         records, typed = _records(item), item.state.get("typed", 0)
-        records[typed][self.label] = found
+        records[typed][self.label] = type_name
         item.state["typed"] = typed + 1
         return Ask() if typed + 1 < len(records) else Done()
 

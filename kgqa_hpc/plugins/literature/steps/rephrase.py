@@ -62,12 +62,12 @@ class Rephrase(Step):
 
     def variables(self, item: Item) -> dict[str, Any]:
         """The pair, its verified quotes where it has any, and the examples."""
-        shown = pair_variables(item)
+        pair = pair_variables(item)
         examples: list[str] = []
         if self._examples is not None:
-            examples = self._examples.like(f"{shown['question']} {shown['answer']}", self.settings.examples)
+            examples = self._examples.like(f"{pair['question']} {pair['answer']}", self.settings.examples)
         quotes = [clean_text(quote, TEXT_LENGTH) for quote in quotes_of(item.output)]
-        return {**shown, "examples": examples, "quotes": quotes}
+        return {**pair, "examples": examples, "quotes": quotes}
 
     def request(self, item: Item, attempt: int, run_seed: int, turn: int = 0) -> Request:
         """Reads the benchmark when it is needed first: prompts are tried without it."""

@@ -60,8 +60,8 @@ class Retrieve(Step):
 
     def accept(self, item: Item, answer: dict[str, Any]) -> Outcome:
         """Texts are kept with the item, for the steps that read them; the trace keeps ids and scores."""
-        found = answer["documents"][: self.settings.k]
-        item.output["documents"] = [{**one, "rank": rank} for rank, one in enumerate(found, start=1)]
-        short = [{"id": one["id"], "score": one["score"]} for one in found]
+        hits = answer["documents"][: self.settings.k]
+        item.output["documents"] = [{**hit, "rank": rank} for rank, hit in enumerate(hits, start=1)]
+        short = [{"id": hit["id"], "score": hit["score"]} for hit in hits]
         item.trace[-1]["text"] = orjson.dumps({"documents": short}).decode()
         return Done()
