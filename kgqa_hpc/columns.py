@@ -57,7 +57,7 @@ def check_type(kind: Type) -> None:
 
 
 def check_columns(columns: Iterable[Column], entry: str) -> None:
-    """Raises ExtensionError for a column without a name, with an invalid type, a repeated name or that of a common field.
+    """Raises ExtensionError for a column without a name, with an invalid type, a repeated name or a common name.
 
     `entry` names the step or kind that declares the columns, with its package.
     """

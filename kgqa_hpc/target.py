@@ -122,6 +122,12 @@ def _standing(run: RunFolder, config: RunConfig) -> Standing:
     tokens = sum(row["tokens"][kind] for row in accounting.requests for kind in ("prompt", "completion"))
     hours = round(_gpu_hours(run, config), 4)
     spent = {"items": sum(sampled.values()), "tokens": tokens, "gpu_hours": hours}
+    prices = {
+        step.label: config.engine_of(entry.name).price for entry in config.passes for step in entry.steps
+    }
+    if any(prices.values()):
+        rows = [(prices.get(row["step"]), row["tokens"]) for row in accounting.requests]
+        spent["money"] = round(sum(price.of(used) for price, used in rows if price), 6)
     even = type(config.anchors).size == "per_shape"
     return Standing(size_of(config) or 0, even, sampled, accepted, spent)
 

@@ -75,6 +75,12 @@ class Budget(Settings):
         gt=0,
         description="Most GPU-hours of the workers, measured from their logs (differs between repeated runs).",
     )
+    money: float | None = Field(
+        None,
+        gt=0,
+        exclude_if=lambda value: value is None,
+        description="At the engines' prices, for all attempts.",
+    )
 
 
 class Target(Settings):

@@ -60,6 +60,12 @@ class PassConfig(Settings):
     )
 
 
+class RunBudget(Settings):
+    """What a run may cost at most."""
+
+    money: float = Field(gt=0, description="At the engines' prices; workers stop (exit 75) when it is spent.")
+
+
 class RuntimeConfig(Settings):
     """Settings of scheduling, time limits and saving. None of them changes the records of the dataset."""
 
@@ -90,6 +96,9 @@ class RuntimeConfig(Settings):
     )
     item_engine_deaths: int = Field(
         3, ge=1, description="Engine crashes on an item processed alone before the item counts as failed."
+    )
+    budget: RunBudget | None = Field(
+        None, exclude_if=lambda value: value is None, description="What the run may cost at most."
     )
 
 
@@ -215,6 +224,7 @@ def parse_config(data: dict[str, Any], where: str, base: Path | None = None) -> 
         if not problems.lines:
             _check_variants(config, problems)
             _check_target(config, problems)
+            _check_budget(config, problems)
     if problems.lines:
         raise ConfigError("\n".join(f"{where}: {line}" for line in problems.lines), "see docs/config.md")
     return config
@@ -330,6 +340,14 @@ def _check_target(config: RunConfig, problems: Problems) -> None:
         begin = KINDS.get(config.anchors.kind)().expected(config.anchors)
         if begin and begin > (config.target.budget.items or begin):
             problems.add(("target", "budget", "items"), f"the sample it begins with has up to {begin:,}")
+
+
+def _check_budget(config: RunConfig, problems: Problems) -> None:
+    """A budget of money needs prices."""
+    asked = config.target.budget.money if config.target else None
+    key = ("runtime", "budget") if config.runtime.budget else ("target", "budget", "money") if asked else None
+    if key and not any(config.engine_of(entry.name).price for entry in config.passes):
+        problems.add(key, "no engine has a price: engine.price: {input: …, output: …} of a million tokens")
 
 
 def _check_step(settings: StepSettings, available: set[str], key: Key, problems: Problems) -> None:

@@ -97,7 +97,9 @@ class _Child:
             settings = parse_engine(hello["config"])
             self._redact = Redactor(settings.secret_names)
             with _naming_mistakes(settings.kind):
-                engine: Engine = ENGINES.get(settings.kind)(settings, Path(hello["memory"]))
+                kind = ENGINES.get(settings.kind)
+                more = {"folder": Path(hello["batches"])} if getattr(kind, "keeps_batches", False) else {}
+                engine: Engine = kind(settings, Path(hello["memory"]), **more)
                 info = write_info(engine.info)
             self._engine = engine
             self._kind = settings.kind

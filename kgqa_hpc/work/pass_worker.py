@@ -15,6 +15,7 @@ from typing import Any
 
 from kgqa_hpc.engines.engine import LOAD
 from kgqa_hpc.engines.process import EngineProcess
+from kgqa_hpc.engines.registry import ENGINES
 from kgqa_hpc.errors import CorruptFile, EngineDied, KgqaError, MissingFile, StoreError
 from kgqa_hpc.runs import kept_prompts
 from kgqa_hpc.runs.chain import build_chain, schemas_of, set_engine
@@ -61,6 +62,11 @@ class PassWorker:
             session.config.engine_of(pass_name),
             session.log.path.with_suffix(".engine.log"),
             self._runtime.engine_stall,
+            session.run.batches,
+        )
+        # A batch API answers after hours, and keeps its batches when we leave.
+        self._keeps_batches = getattr(
+            ENGINES.get(session.config.engine_of(pass_name).kind), "keeps_batches", False
         )
         self._scheduler: Scheduler | None = None
         self._window = 0
@@ -291,7 +297,7 @@ class PassWorker:
         if self._scheduler is None:
             return
         in_flight = self._scheduler.in_flight
-        self._scheduler.drain(lambda: self._blocked or self._stop.patience_is_over())
+        self._scheduler.drain(lambda: self._blocked or self._keeps_batches or self._stop.patience_is_over())
         while self._complete:
             self._commit(self._complete.pop())
         self._log(
@@ -311,5 +317,5 @@ class PassWorker:
         if self._scheduler is not None:
             activity.in_flight = self._scheduler.in_flight
             activity.waiting = self._scheduler.waiting
-        if not activity.in_flight:
+        if not activity.in_flight or self._keeps_batches:
             activity.answered_at = time.monotonic()

@@ -16,7 +16,12 @@ from kgqa_hpc.engines.process import EngineProcess
 from kgqa_hpc.engines.registry import ENGINES
 from kgqa_hpc.registry import Registry
 
-SMALLEST = {"function": {"call": "json:dumps"}, "lmdeploy": {"model": "a/b"}, "openai": {"model": "m"}}
+SMALLEST = {
+    "function": {"call": "json:dumps"},
+    "lmdeploy": {"model": "a/b"},
+    "openai": {"model": "m"},
+    "openai_batch": {"model": "m"},
+}
 
 
 class Holder(BaseModel):
