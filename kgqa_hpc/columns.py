@@ -7,11 +7,13 @@ names to types (a struct column).
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from math import isfinite
 from typing import Any, NamedTuple
 
 from kgqa_hpc.errors import ExtensionError
 
 Type = Any  # "string" | "int64" | "double" | "bool" | [Type] | {"field": Type}
+INT64 = range(-(2**63), 2**63)
 PLAIN = ("string", "int64", "double", "bool")
 # Members that every record has (dataset/columns.py): no column of an entry may take their place.
 COMMON_NAMES = frozenset(
@@ -55,11 +57,15 @@ def check_type(kind: Type) -> None:
 
 
 def check_columns(columns: Iterable[Column], entry: str) -> None:
-    """Raises ExtensionError for a column that has no type, stands twice or shadows a member of every record.
+    """Raises ExtensionError for a column without name or type, of a name used twice or by every record.
 
     `entry` names the step or kind that declares the columns, with its package.
     """
     names: set[str] = set()
+    if isinstance(columns, Column) or not all(
+        isinstance(column, Column) and column.name for column in columns
+    ):
+        raise ExtensionError(f"{entry}: `columns` is no tuple of Column", 'columns = (Column("years", ...),)')
     for column in columns:
         try:
             check_type(column.type)
@@ -77,7 +83,10 @@ def check_columns(columns: Iterable[Column], entry: str) -> None:
 
 
 def fits(value: Any, kind: Type) -> bool:
-    """Whether a value can stand in a column of this type; None stands everywhere, a whole number in a double."""
+    """Whether a value can stand in a column of this type.
+
+    None stands everywhere, a whole number in a double; NaN and infinities, which JSON lacks, stand nowhere.
+    """
     if value is None:
         return True
     if isinstance(kind, list):
@@ -86,8 +95,11 @@ def fits(value: Any, kind: Type) -> bool:
         return isinstance(value, Mapping) and all(fits(value.get(name), kind[name]) for name in kind)
     if kind == "bool":
         return isinstance(value, bool)
-    number = {"string": str, "int64": int, "double": int | float}[kind]
-    return isinstance(value, number) and not isinstance(value, bool)
+    if kind == "string" or isinstance(value, bool):
+        return isinstance(value, str)
+    if kind == "int64":
+        return isinstance(value, int) and value in INT64
+    return isinstance(value, int) or (isinstance(value, float) and isfinite(value))
 
 
 def misfit(columns: Iterable[Column], values: Mapping[str, Any]) -> str | None:

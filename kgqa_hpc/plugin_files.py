@@ -18,6 +18,7 @@ from typing import Any, TypeVar
 
 from kgqa_hpc.errors import ConfigError, InputError
 from kgqa_hpc.registry import FILE_ENTRIES, REGISTRIES, FileEntry
+from kgqa_hpc.text.opener import read_bytes
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 _digests: dict[str, str] = {}  # sha256 by file name
@@ -27,7 +28,7 @@ _modules: dict[tuple[str, str], ModuleType] = {}  # by file name and sha256
 def file_digest(path: Path) -> str:
     """The sha256 of a file. Raises ConfigError."""
     try:
-        return hashlib.sha256(path.read_bytes()).hexdigest()
+        return hashlib.sha256(read_bytes(path)).hexdigest()
     except OSError as problem:
         raise ConfigError(f"plugins: {path}: {problem.strerror}", "check the path") from None
 
@@ -71,7 +72,7 @@ def _executed(path: Path) -> ModuleType:
     sys.modules[path.stem] = module  # what pydantic and pickle look classes up in
     try:
         spec.loader.exec_module(module)
-    except Exception as problem:
+    except (Exception, SystemExit) as problem:
         del sys.modules[path.stem]
         if isinstance(problem, InputError):
             raise

@@ -182,6 +182,9 @@ def section(
     except ConfigError as problem:
         problems.add((*key, by), str(problem))
         return None
+    if not (isinstance(model, type) and issubclass(model, Settings)):
+        problems.add((*key, by), f"{registry.entry(name)}: its Settings is no class of kgqa_hpc.settings")
+        return None
     try:
         return model.model_validate({**data, by: name}, context={"base": base})
     except ValidationError as problem:

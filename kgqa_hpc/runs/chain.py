@@ -12,7 +12,7 @@ from kgqa_hpc.anchors.anchor import AnchorKind
 from kgqa_hpc.columns import check_columns
 from kgqa_hpc.config import RunConfig, decision_of
 from kgqa_hpc.engines.engine import EngineInfo
-from kgqa_hpc.errors import PromptError
+from kgqa_hpc.errors import ExtensionError, PromptError
 from kgqa_hpc.prompts.folders import Folders, read_text
 from kgqa_hpc.prompts.front_matter import lacking, place
 from kgqa_hpc.prompts.prompt import Prompt, load_prompt, try_prompt
@@ -20,7 +20,7 @@ from kgqa_hpc.settings import StepSettings
 from kgqa_hpc.steps import STEPS
 from kgqa_hpc.steps.evidence import check_kind
 from kgqa_hpc.steps.item import Item
-from kgqa_hpc.steps.step import Step, StepContext
+from kgqa_hpc.steps.step import ADDS, Step, StepContext
 from kgqa_hpc.steps.variants import KindFamily, StepFamily
 
 EXAMPLES: dict[str, Any] = {
@@ -120,12 +120,30 @@ def schemas_of(chain: list[Step]) -> list[dict[str, Any]]:
 
 def _step(settings: StepSettings, context: StepContext, folder: str | Path | None, domain: str) -> Step:
     entry: type[Step] = STEPS.get(settings.use)
-    check_columns(entry.columns_for(settings), STEPS.entry(settings.use))
+    _check_class(entry, settings)
+    with STEPS.calling(settings.use):
+        columns = entry.columns_for(settings)
+    check_columns(columns, STEPS.entry(settings.use))
     prompts = prompts_of(settings, folder, domain)
-    step = entry(settings, prompts[0] if prompts else None, context)
+    with STEPS.calling(settings.use):
+        step = entry(settings, prompts[0] if prompts else None, context)
     if len(prompts) > 1:
         step.set_later_prompts(prompts[1:])
     return step
+
+
+def _check_class(entry: type[Step], settings: StepSettings) -> None:
+    """Raises ExtensionError for a step that lacks its method or declares what no step adds."""
+    idle = entry.accept is Step.accept and entry.adds != "verdict"
+    if entry.adds not in ADDS:
+        problem, cure = f"adds {entry.adds!r}", f"`adds` is one of {', '.join(ADDS)}"
+    elif entry.asks_with(settings) and idle:
+        problem, cure = "has no accept(item, answer)", "say there what an answer means"
+    elif not entry.asks_with(settings) and entry.compute is Step.compute:
+        problem, cure = "has no compute(item), and no `answer` to ask for", "give it one of the two"
+    else:
+        return
+    raise ExtensionError(f"{STEPS.entry(settings.use)}: {problem}", cure)
 
 
 def prompts_of(settings: StepSettings, folder: str | Path | None, domain: str) -> list[Prompt]:

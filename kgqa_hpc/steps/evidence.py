@@ -10,7 +10,7 @@ from kgqa_hpc.columns import misfit
 from kgqa_hpc.errors import ExtensionError
 from kgqa_hpc.registry import did_you_mean
 from kgqa_hpc.steps.item import Item
-from kgqa_hpc.steps.outcomes import Outcome, Retry, finish
+from kgqa_hpc.steps.outcomes import PAIR, Done, Outcome, Retry, finish
 
 
 def begin(kind: AnchorKind, anchor: Anchor) -> Item:
@@ -22,7 +22,13 @@ def begin(kind: AnchorKind, anchor: Anchor) -> Item:
 
 
 def end(item: Item, outcome: Outcome, kind: AnchorKind, step: str | None = None) -> None:
-    """Close the item by `finish`; where the kind cannot make its record, the item fails under the kind's name."""
+    """Close the item by `finish`.
+
+    An item that is done without question and answer fails under the step's name; where the kind cannot make its
+    record, the item fails under the kind's.
+    """
+    if isinstance(outcome, Done) and item.records is None and not all(name in item.output for name in PAIR):
+        outcome = Retry("ended without question and answer", lost_as="failed")
     problem = None if isinstance(outcome, Retry) else record_problem(item, kind)
     if problem is None:
         finish(item, outcome, step)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
+from math import isfinite
 from typing import Any, Literal
 
 import orjson
@@ -13,6 +14,9 @@ from kgqa_hpc.columns import Column, misfit
 from kgqa_hpc.errors import ExtensionError
 from kgqa_hpc.registry import did_you_mean
 from kgqa_hpc.steps.item import Item
+
+PAIR = ("question", "answer")
+_MAPPINGS = ("output", "annotations", "features", "verdicts", "state")
 
 
 @dataclass(frozen=True, slots=True, init=False)
@@ -89,18 +93,39 @@ def checked(
 
 def _unwritable(item: Item, outcome: Outcome) -> str | None:
     """Why what the step gave cannot be written; then the item keeps nothing of it. None when it can."""
-    parts = {
-        name: getattr(item, name)
-        for name in ("output", "annotations", "features", "verdicts", "state", "records")
-    }
-    values = {**parts, "columns": outcome.columns if isinstance(outcome, Done) else None}
-    for name, value in values.items():
+    parts = {name: getattr(item, name) for name in (*_MAPPINGS, "records")}
+    parts["columns"] = outcome.columns if isinstance(outcome, Done) else {}
+    problem = _misshapen(parts)
+    for name, value in parts.items():
         try:
             orjson.dumps(value)
-        except TypeError as problem:
-            item.output, item.annotations, item.features, item.state, item.records = {}, {}, {}, {}, None
-            item.verdicts = {}
-            return f"{name} cannot be written: {problem}"
+        except TypeError as failure:
+            problem = f"{name} cannot be written: {failure}"
+    if problem:
+        item.output, item.annotations, item.features, item.state, item.records = {}, {}, {}, {}, None
+        item.verdicts = {}
+    return problem
+
+
+def _misshapen(parts: Mapping[str, Any]) -> str | None:
+    """Which part of an item has a form that no merge reads, as a reason for people; None when all are as they must."""
+    for name in _MAPPINGS:
+        if not isinstance(parts[name], dict):
+            return f"{name} is no mapping"
+    records = [] if parts["records"] is None else parts["records"]
+    if not (isinstance(records, list) and all(isinstance(fields, dict) for fields in records)):
+        return "records is no list of mappings"
+    if not all(isinstance(verdict, dict) for verdict in parts["verdicts"].values()):
+        return "a verdict is no mapping"
+    for name, value in parts["features"].items():
+        if isinstance(value, float) and not isfinite(value):
+            return f"feature {name} is no finite number"
+    for fields in (parts["output"], *records):
+        for name in PAIR:
+            if not isinstance(fields.get(name, ""), str):
+                return f"{name} is no text"
+    if not all(name in fields for fields in records for name in PAIR):
+        return "a record has no question or no answer"
     return None
 
 

@@ -34,6 +34,7 @@ from kgqa_hpc.text.digests import short_digest
 
 __all__ = ["Ask", "Done", "Outcome", "Reject", "Retry", "Step", "StepContext", "finish"]
 
+ADDS = ("output", "verdict", "column")
 TRACE_TEXT = 100_000  # characters of a raw answer that are kept
 
 

@@ -31,7 +31,7 @@ class Guard:
                 return work()
         except KgqaError:
             raise
-        except Exception as problem:  # noqa: BLE001  it may be the code of an extension
+        except (Exception, SystemExit) as problem:  # noqa: BLE001  it may be the code of an extension
             kind = type(problem).__name__
             if (step.label, kind) not in self._reported:
                 self._reported.add((step.label, kind))

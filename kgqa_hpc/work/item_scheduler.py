@@ -276,7 +276,7 @@ class Scheduler:
             case Done() if task.step < len(self._chain):
                 self._queues[task.step].append(task)
             case Done() if self._last:
-                end(task.item, outcome, self._chain[-1].context.kind)
+                end(task.item, outcome, self._chain[-1].context.kind, self._chain[-1].label)
             case Ask():
                 task.attempt, task.turn = 0, task.turn + 1
                 self._queues[task.step].appendleft(task)
