@@ -13,6 +13,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import asdict
 from typing import Any
 
+from kgqa_hpc.cluster.stop import Interrupted
 from kgqa_hpc.engines.engine import LOAD
 from kgqa_hpc.engines.process import EngineProcess
 from kgqa_hpc.engines.registry import ENGINES
@@ -80,6 +81,15 @@ class PassWorker:
 
     def work(self) -> bool:
         """See `work` above."""
+        try:
+            return self._work()
+        except (
+            Interrupted
+        ):  # a step did not end within the grace of a stop: its item is as the journal has it
+            self._log("interrupted", reason=self._stop.reason)
+            return False
+
+    def _work(self) -> bool:
         while self._stop.reason is None and not self._blocked:
             self._refill()
             if self._open or self._complete:
@@ -187,6 +197,7 @@ class PassWorker:
             self._moved,
             last=session.config.passes[-1].name == self._pass,
             stopped=self._stopped,
+            interruptible=self._stop.interruptible,
         )
         session.activity.counters = self._scheduler.counters
         seconds = round(time.monotonic() - began, 2)
