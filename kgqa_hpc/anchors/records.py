@@ -134,10 +134,11 @@ def _read_parquet(path: Path) -> Iterator[tuple[int, Any]]:
     import pyarrow.parquet as pq
 
     number = 0
-    for batch in pq.ParquetFile(path).iter_batches(1024):
-        for record in batch.to_pylist():
-            number += 1
-            yield number, record
+    with open_bytes(path) as file:
+        for batch in pq.ParquetFile(file).iter_batches(1024):
+            for record in batch.to_pylist():
+                number += 1
+                yield number, record
 
 
 def _selector(settings: RecordSettings) -> Callable[[Mapping[str, Any]], bool]:

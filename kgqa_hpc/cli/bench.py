@@ -1,4 +1,4 @@
-"""The verbs that try a configuration before a run exists: a few items, and the engine's speed."""
+"""Commands that test a configuration before a run exists: `preview` of a few items, `bench` of the engine's speed."""
 
 from __future__ import annotations
 
@@ -14,18 +14,24 @@ from kgqa_hpc.cli.app import AsJson, Config, app, print_result
 def bench(
     config: Config,
     run: Annotated[
-        Path | None, typer.Option("--run", help="Take the prompts of this run; default: of CONFIG's graph.")
+        Path | None,
+        typer.Option(
+            "--run", help="Run whose prompts to measure with; default: prompts over CONFIG's graph."
+        ),
     ] = None,
-    number: Annotated[int, typer.Option("-n", "--number", min=1, help="Prompts per measurement.")] = 32,
+    number: Annotated[
+        int, typer.Option("-n", "--number", min=1, help="Number of prompts per measurement.")
+    ] = 32,
     batch: Annotated[
-        list[int] | None, typer.Option("--batch", min=1, help="Requests in flight; may be repeated.")
+        list[int] | None,
+        typer.Option("--batch", min=1, help="Number of requests in flight; may be repeated."),
     ] = None,
     out: Annotated[
         Path | None, typer.Option("--out", help="Also write the JSON here, for plan --pilot.")
     ] = None,
     as_json: AsJson = False,
 ) -> None:
-    """What CONFIG's engine does on this machine: tokens a second, latency, what guiding costs."""
+    """Measure CONFIG's engine on this machine: tokens per second, latency, cost of guided decoding."""
     import json
 
     from kgqa_hpc.trials import bench as room
@@ -41,10 +47,10 @@ def bench(
 @app.command()
 def preview(
     config: Config,
-    number: Annotated[int, typer.Option("-n", "--number", min=1, max=1000, help="Items.")] = 3,
+    number: Annotated[int, typer.Option("-n", "--number", min=1, max=1000, help="Number of items.")] = 3,
     as_json: AsJson = False,
 ) -> None:
-    """A few items through all steps, with tokens and seconds each, before a run exists."""
+    """Process a few items with all steps before a run exists; show tokens and seconds of each."""
     from kgqa_hpc import run as room
 
     document = room.Run.from_config(config, "preview").preview(number)

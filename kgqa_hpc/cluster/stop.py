@@ -1,8 +1,9 @@
 """When to stop: a signal, or the clock.
 
-Signals only set a flag; the worker looks at it between two rounds, drains, commits and leaves with exit
+A signal sets a flag; the worker looks at it between two rounds, drains, commits and leaves with exit
 code 75. SIGUSR1 and 2 are a batch system's early warning: what is in flight may be finished. SIGTERM and
-SIGINT mean now: what is in flight is cancelled after a short grace. A second SIGINT ends the process at
+SIGINT mean now: after GRACE seconds requests in flight are cancelled, and the code of a step that still runs
+is interrupted, also within a regular expression. A second SIGINT ends the process at
 once (the files allow it). The clock is the earlier of the configured limit and the end of the Slurm job.
 """
 
@@ -15,13 +16,20 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from types import FrameType
+from typing import Any
 
-# s between SIGTERM and the cancelling; Slurm's KillWait is 30 s, a preemption's often less.
-GRACE = 5.0
+# s between SIGTERM and the cancelling. Slurm's KillWait is 30 s, a preemption's often less; with the engine's second
+# to acknowledge the cancel and the commit, a worker ends within 5 s.
+GRACE = 3.0
 # s after SIGUSR1; the scripts ask for the signal 15 minutes ahead, sites for as little as one.
 PATIENCE = 60.0
+AGAIN = 0.25  # s between two attempts to interrupt: the first may come between two calls of steps
 _EARLY = (signal.SIGUSR1, signal.SIGUSR2)  # 1 from our scripts, 2 from submitit
 _SIGNALS = (signal.SIGTERM, signal.SIGINT, *_EARLY)
+
+
+class Interrupted(BaseException):
+    """The grace of a stop was over while a step worked. The item stays as its journal has it."""
 
 
 class Stop:
@@ -47,6 +55,7 @@ class Stop:
         self._event = threading.Event()
         self._slowest = 0.0
         self._seen = 0
+        self._listening = self._interruptible = False
 
     @property
     def reason(self) -> str | None:
@@ -91,18 +100,43 @@ class Stop:
 
     @contextmanager
     def listening(self) -> Iterator[None]:
-        """Handle SIGTERM, SIGINT, SIGUSR1 and 2 in this block. Main thread only.
+        """Handle SIGTERM, SIGINT, SIGUSR1 and 2 in this block, and SIGALRM after a stop. Main thread only.
 
         After a stop the early warnings stay ignored: a repeated one must not kill a process that is on its
         way out, which loses its handlers some time before its end.
         """
-        before = {number: signal.signal(number, self._on_signal) for number in _SIGNALS}
+        before: dict[signal.Signals, Any] = {
+            number: signal.signal(number, self._on_signal) for number in _SIGNALS
+        }
+        before[signal.SIGALRM] = signal.signal(signal.SIGALRM, self._interrupt)
+        timer, self._listening = signal.getitimer(signal.ITIMER_REAL), True
         try:
             yield
         finally:
+            self._listening = False
+            if self._reason is not None:
+                signal.setitimer(signal.ITIMER_REAL, *timer)
             for number, handler in before.items():
                 leaving = self._reason is not None and number in _EARLY
                 signal.signal(number, signal.SIG_IGN if leaving else handler)
+
+    @contextmanager
+    def interruptible(self) -> Iterator[None]:
+        """Run code that only computes: after the grace of a stop it is interrupted wherever it is.
+
+        Raises Interrupted, while `listening`.
+        """
+        self._interruptible = True
+        try:
+            yield
+        finally:
+            self._interruptible = False
+
+    def _interrupt(self, number: int, frame: FrameType | None) -> None:
+        if self._interruptible and self.patience_is_over():
+            self._interruptible = False
+            signal.setitimer(signal.ITIMER_REAL, 0)
+            raise Interrupted
 
     def _on_signal(self, number: int, frame: FrameType | None) -> None:
         if number == signal.SIGINT and self._reason is not None:
@@ -118,6 +152,8 @@ class Stop:
         else:
             self._drain_by = min(self._drain_by, drain_by)
         self._event.set()
+        if self._listening:  # the kernel's timer: no thread runs while a regular expression is matched
+            signal.setitimer(signal.ITIMER_REAL, max(self._drain_by - self._now(), AGAIN), AGAIN)
 
 
 def deadline_of(time_limit: float | None, job_end: float | None, now: float) -> float | None:

@@ -51,7 +51,7 @@ class Redo:
                 outcome = step.run(item)
             except (KgqaError, MemoryError):
                 raise
-            except Exception as problem:  # noqa: BLE001  of an extension: counted, as a worker counts it
+            except (Exception, SystemExit) as problem:  # noqa: BLE001  counted, as a worker counts it
                 outcome = Retry(type(problem).__name__, lost_as="failed")
             if not isinstance(outcome, Done):
                 break

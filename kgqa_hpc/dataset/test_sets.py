@@ -12,6 +12,7 @@ from kgqa_hpc.config.dataset import EvaluationSet
 from kgqa_hpc.dataset.words import words
 from kgqa_hpc.errors import InputError
 from kgqa_hpc.text.bounded_json import json_lines, loads
+from kgqa_hpc.text.opener import open_bytes
 from kgqa_hpc.text.streams import TextStream
 
 SHORTEST = 3  # words of a question that is looked for whole
@@ -99,8 +100,9 @@ def _items(path: Path) -> Iterator[Any]:
         import pyarrow.parquet as pq
 
         try:
-            for batch in pq.ParquetFile(path).iter_batches(1024):
-                yield from batch.to_pylist()
+            with open_bytes(path) as file:
+                for batch in pq.ParquetFile(file).iter_batches(1024):
+                    yield from batch.to_pylist()
         except (pa.ArrowException, OSError) as problem:
             raise InputError(f"{path}: not Parquet, or damaged: {problem}", "mend or remove it") from None
         return

@@ -16,6 +16,8 @@ import socket
 import sys
 import threading
 import traceback
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -31,6 +33,8 @@ from kgqa_hpc.plugin_files import load_plugin_file
 BEAT_EVERY_S = 1.0
 FLUSH_AT = 128  # responses; fewer are sent as soon as the engine has nothing else to do
 _PR_SET_PDEATHSIG = 1
+# Errors of an engine's code, which every further start would repeat.
+_MISTAKES = (AttributeError, ImportError, NameError, NotImplementedError, TypeError)
 
 
 def main() -> None:
@@ -48,6 +52,16 @@ def _die_with(parent: int) -> None:
         os._exit(0)
 
 
+@contextmanager
+def _naming_mistakes(kind: str) -> Iterator[None]:
+    """A mistake in the engine's code is refused with the entry and the line; other errors pass through."""
+    try:
+        yield
+    except _MISTAKES:
+        with ENGINES.calling(kind):
+            raise
+
+
 class _Child:
     def __init__(self, connection: socket.socket) -> None:
         self._socket = connection
@@ -59,6 +73,7 @@ class _Child:
         self._ready: list[Response] = []
         self._redact = Redactor(())
         self._engine: Engine | None = None
+        self._kind = ""
         self._load_told: ServerLoad = {}
 
     def serve(self) -> None:
@@ -81,12 +96,17 @@ class _Child:
                 load_plugin_file(Path(hello["plugin"]))
             settings = parse_engine(hello["config"])
             self._redact = Redactor(settings.secret_names)
-            engine: Engine = ENGINES.get(settings.kind)(settings, Path(hello["memory"]))
+            with _naming_mistakes(settings.kind):
+                kind = ENGINES.get(settings.kind)
+                more = {"folder": Path(hello["batches"])} if getattr(kind, "keeps_batches", False) else {}
+                engine: Engine = kind(settings, Path(hello["memory"]), **more)
+                info = write_info(engine.info)
             self._engine = engine
+            self._kind = settings.kind
         except InputError as problem:
             self._send("refused", self._refusal(problem))
             sys.exit(problem.exit_code)
-        self._send("ready", write_info(engine.info))
+        self._send("ready", info)
         return engine
 
     def _receive_hello(self) -> dict[str, Any]:
@@ -117,7 +137,8 @@ class _Child:
             self._mailbox.close()
         elif verb == "preflight":
             try:
-                engine.preflight(content)
+                with _naming_mistakes(self._kind):
+                    engine.preflight(content)
                 self._send("checked", write_info(engine.info))
             except InputError as problem:
                 self._send("refused", self._refusal(problem))

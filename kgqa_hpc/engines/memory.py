@@ -14,6 +14,7 @@ from typing import Any
 
 from kgqa_hpc.engines.engine import count_of
 from kgqa_hpc.errors import EngineConfigError
+from kgqa_hpc.text.opener import read_bytes
 
 GIB = 1 << 30
 # What CUDA, its libraries and the driver keep for themselves on a card; chosen, not measured.
@@ -68,7 +69,7 @@ def read_size(folder: Path) -> ModelSize | None:
     Raises EngineConfigError when config.json is no JSON.
     """
     try:
-        config = json.loads((folder / "config.json").read_text(encoding="utf-8"))
+        config = json.loads(read_bytes(folder / "config.json"))
     except FileNotFoundError:
         return None
     except (OSError, ValueError, RecursionError) as problem:

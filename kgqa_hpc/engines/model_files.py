@@ -20,6 +20,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from kgqa_hpc.errors import EngineConfigError
+from kgqa_hpc.text.opener import read_bytes
 
 # Models loaded at the same time on a node: the first fills the page cache for the others, and more would only
 # compete for the disk.
@@ -77,7 +78,7 @@ def folder_digest(folder: Path) -> str:
     for path in sorted(p for p in folder.iterdir() if p.is_file()):
         digest.update(f"{path.name} {path.stat().st_size}\n".encode())
         if path.suffix == ".json":
-            digest.update(path.read_bytes())
+            digest.update(read_bytes(path))
     return digest.hexdigest()
 
 
@@ -120,7 +121,7 @@ def _whole(folder: Path) -> Path:
         )
     index = folder / "model.safetensors.index.json"
     try:
-        named = set(json.loads(index.read_text(encoding="utf-8"))["weight_map"].values())
+        named = set(json.loads(read_bytes(index))["weight_map"].values())
     except FileNotFoundError:
         return folder
     except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError) as problem:

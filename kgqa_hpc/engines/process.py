@@ -50,15 +50,17 @@ LOOK_EVERY_S = 0.2  # how often a stop is looked for while the engine starts or 
 class EngineProcess:
     """The worker's end of an engine child.
 
-    `log` is the file that collects what the child prints (appended, secrets masked). The child counts as
-    stalled after `stall_after` seconds (or `EngineInfo.stall_s`, if that is less) without any answer or
-    progress while requests are in flight, or after as long without a heartbeat, but at least a minute, for
-    machines are busy. `start` from a thread that lives as long as the engine:
-    the kernel ends the child together with the thread that started it.
+    `log` collects what the child prints (appended, secrets masked), `batches` is a batch engine's folder. The child
+    counts as stalled after `stall_after` seconds (or `EngineInfo.stall_s`, if that is less) without any answer or
+    progress while requests are in flight, or after as long without a heartbeat, but at least a minute. `start` from
+    a thread that lives as long as the engine: the kernel ends the child together with the thread that started it.
     """
 
-    def __init__(self, settings: EngineSettings, log: Path, stall_after: float = 600.0) -> None:
+    def __init__(
+        self, settings: EngineSettings, log: Path, stall_after: float = 600.0, batches: Path | None = None
+    ) -> None:
         self._settings = settings
+        self._batches = (batches or log.with_suffix(".batches")).resolve()
         self._redact = Redactor(settings.secret_names)
         self._log = log
         self._log_start = 0
@@ -81,9 +83,7 @@ class EngineProcess:
     def __enter__(self) -> EngineProcess:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, value: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, kind: type[BaseException] | None, value: object, trace: TracebackType | None) -> None:
         self.close() if kind is None else self.kill()
 
     @property
@@ -118,8 +118,8 @@ class EngineProcess:
         hello = {
             "config": self._settings.model_dump(mode="json"),
             "plugin": str(ENGINES.file_of(self._settings.kind) or ""),
-            "memory": str(self._log.with_suffix(".faults")),
         }
+        hello |= {"memory": str(self._log.with_suffix(".faults")), "batches": str(self._batches)}
         self._post(frame("hello", hello))
         began = time.monotonic()
         while True:

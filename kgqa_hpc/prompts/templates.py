@@ -17,6 +17,7 @@ from typing import Literal
 from kgqa_hpc.errors import InputError
 from kgqa_hpc.prompts.prompt import load_prompt
 from kgqa_hpc.store.atomic import make_folder, write_file
+from kgqa_hpc.text.opener import read_bytes
 from kgqa_hpc.text.reply_form import reply_form
 
 # The prompts of the ablation in their order.
@@ -68,7 +69,7 @@ def import_templates(file: Path, folder: Path, step: Kind = "generate") -> list[
     """
     prompts = {folder / f"{name}.md": text for name, text in _prompts(file, step).items()}
     for path, text in prompts.items():
-        if path.exists() and path.read_text(encoding="utf-8") != text:
+        if path.exists() and read_bytes(path) != text.encode():
             raise InputError(f"{path} is there already and differs", "choose another folder with --to")
     make_folder(folder)
     for path, text in prompts.items():
@@ -135,7 +136,7 @@ def _texts(file: Path) -> dict[str, str]:
     try:
         if file.stat().st_size > LARGEST:
             raise InputError(f"{file}: is larger than {LARGEST:,} bytes", "is it the template file?")
-        text = file.read_text(encoding="utf-8-sig")
+        text = read_bytes(file).decode("utf-8-sig")
         data = {file.stem: text} if file.suffix == ".txt" else json.loads(text)
     except OSError as problem:
         raise InputError(f"{file}: {problem.strerror}", "name the JSON file with the templates") from None

@@ -1,8 +1,8 @@
-"""What an item was asked, as it was sent: its requests, made again from its recorded answers.
+"""Reconstruction of an item's requests from its recorded answers.
 
-Prompts are not stored with every item. They follow from the chain, the seed and what was answered before, so going
-through the recorded answers once more gives each request as it was, also where a later step changed the fields it
-spoke of, and in every turn of a step that asks in turns.
+Prompts are not stored with items. Chain, seed and earlier answers determine them, so replaying the recorded answers
+gives each request exactly as it was sent, even if a later step changed its fields, and in every turn of a multi-turn
+step.
 """
 
 from __future__ import annotations

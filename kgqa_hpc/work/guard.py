@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
 from typing import TypeVar
 
 from kgqa_hpc.errors import KgqaError
@@ -14,18 +15,23 @@ Given = TypeVar("Given")
 
 
 class Guard:
-    """Logs the first failure of each sort of each step with its traceback."""
+    """Logs the first failure of each sort of each step with its traceback.
 
-    def __init__(self) -> None:
+    `around` encloses each call: a stop interrupts the code there (cluster/stop.py).
+    """
+
+    def __init__(self, around: Callable[[], AbstractContextManager[None]] = nullcontext) -> None:
+        self._around = around
         self._reported: set[tuple[str, str]] = set()
 
     def __call__(self, step: Step, item: Item, work: Callable[[], Given]) -> Given | Retry:
         """Return the result of `work`; an unexpected exception becomes a failure of this item."""
         try:
-            return work()
+            with self._around():
+                return work()
         except KgqaError:
             raise
-        except Exception as problem:  # noqa: BLE001  it may be the code of an extension
+        except (Exception, SystemExit) as problem:  # noqa: BLE001  it may be the code of an extension
             kind = type(problem).__name__
             if (step.label, kind) not in self._reported:
                 self._reported.add((step.label, kind))

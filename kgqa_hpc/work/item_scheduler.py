@@ -14,6 +14,7 @@ from __future__ import annotations
 import time
 from collections import deque
 from collections.abc import Callable, Iterable, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from functools import partial
 from typing import Protocol
@@ -27,7 +28,7 @@ from kgqa_hpc.work.guard import Guard
 from kgqa_hpc.work.pace import bring_up
 
 TURN = 0.5  # s of work on answers after which a turn ends, so that a stop and the clock are seen
-CANCEL_GRACE = 2.0  # s that an engine has to acknowledge a cancel before it is not waited for any longer
+CANCEL_GRACE = 1.0  # s that an engine has to acknowledge a cancel before it is not waited for any longer
 
 
 class EngineHandle(Protocol):
@@ -84,7 +85,7 @@ class Scheduler:
 
     `ended` means that this chain is over for the item. `last` tells whether an item that gets through the
     chain is accepted (no later pass looks at it). `stopped()` ends the waiting between two starts of an
-    engine.
+    engine; `interruptible()` encloses the code of steps, and what it raises reaches the caller.
     """
 
     def __init__(
@@ -97,6 +98,7 @@ class Scheduler:
         *,
         last: bool = True,
         stopped: Callable[[], bool] = lambda: False,
+        interruptible: Callable[[], AbstractContextManager[None]] = nullcontext,
     ) -> None:
         self.counters = Counters()
         self._chain = tuple(chain)
@@ -114,7 +116,7 @@ class Scheduler:
         self._streak = 0  # errors since the last good answer
         self._fruitless = 0  # deaths since the last answer
         self._sending = True
-        self._guard = Guard()
+        self._guard = Guard(interruptible)
 
     @property
     def waiting(self) -> int:
@@ -274,7 +276,7 @@ class Scheduler:
             case Done() if task.step < len(self._chain):
                 self._queues[task.step].append(task)
             case Done() if self._last:
-                end(task.item, outcome, self._chain[-1].context.kind)
+                end(task.item, outcome, self._chain[-1].context.kind, self._chain[-1].label)
             case Ask():
                 task.attempt, task.turn = 0, task.turn + 1
                 self._queues[task.step].appendleft(task)

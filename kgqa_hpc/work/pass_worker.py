@@ -13,8 +13,10 @@ from contextlib import contextmanager, suppress
 from dataclasses import asdict
 from typing import Any
 
+from kgqa_hpc.cluster.stop import Interrupted
 from kgqa_hpc.engines.engine import LOAD
 from kgqa_hpc.engines.process import EngineProcess
+from kgqa_hpc.engines.registry import ENGINES
 from kgqa_hpc.errors import CorruptFile, EngineDied, KgqaError, MissingFile, StoreError
 from kgqa_hpc.runs import kept_prompts
 from kgqa_hpc.runs.chain import build_chain, schemas_of, set_engine
@@ -61,6 +63,11 @@ class PassWorker:
             session.config.engine_of(pass_name),
             session.log.path.with_suffix(".engine.log"),
             self._runtime.engine_stall,
+            session.run.batches,
+        )
+        # A batch API answers after hours, and keeps its batches when we leave.
+        self._keeps_batches = getattr(
+            ENGINES.get(session.config.engine_of(pass_name).kind), "keeps_batches", False
         )
         self._scheduler: Scheduler | None = None
         self._window = 0
@@ -74,6 +81,15 @@ class PassWorker:
 
     def work(self) -> bool:
         """See `work` above."""
+        try:
+            return self._work()
+        except (
+            Interrupted
+        ):  # a step did not end within the grace of a stop: its item is as the journal has it
+            self._log("interrupted", reason=self._stop.reason)
+            return False
+
+    def _work(self) -> bool:
         while self._stop.reason is None and not self._blocked:
             self._refill()
             if self._open or self._complete:
@@ -181,6 +197,7 @@ class PassWorker:
             self._moved,
             last=session.config.passes[-1].name == self._pass,
             stopped=self._stopped,
+            interruptible=self._stop.interruptible,
         )
         session.activity.counters = self._scheduler.counters
         seconds = round(time.monotonic() - began, 2)
@@ -291,7 +308,7 @@ class PassWorker:
         if self._scheduler is None:
             return
         in_flight = self._scheduler.in_flight
-        self._scheduler.drain(lambda: self._blocked or self._stop.patience_is_over())
+        self._scheduler.drain(lambda: self._blocked or self._keeps_batches or self._stop.patience_is_over())
         while self._complete:
             self._commit(self._complete.pop())
         self._log(
@@ -311,5 +328,5 @@ class PassWorker:
         if self._scheduler is not None:
             activity.in_flight = self._scheduler.in_flight
             activity.waiting = self._scheduler.waiting
-        if not activity.in_flight:
+        if not activity.in_flight or self._keeps_batches:
             activity.answered_at = time.monotonic()

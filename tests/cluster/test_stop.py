@@ -5,15 +5,18 @@ flag.
 from __future__ import annotations
 
 import os
+import re
 import signal
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 import pytest
 
-from kgqa_hpc.cluster.stop import GRACE, PATIENCE, Stop, deadline_of
+from kgqa_hpc.cluster import stop as stops
+from kgqa_hpc.cluster.stop import GRACE, PATIENCE, Interrupted, Stop, deadline_of
+from kgqa_hpc.work.item_scheduler import CANCEL_GRACE
 
 
 class Clock:
@@ -128,6 +131,51 @@ def test_a_second_sigint_ends_the_process_at_once() -> None:
     finally:
         process.kill()
         process.wait()
+
+
+def endless() -> None:
+    while True:
+        pass
+
+
+NEVER_DONE = {
+    "a loop": endless,
+    "a regular expression": lambda: re.search("(a|aa)+$", "a" * 200 + "b"),
+    "a call that blocks": lambda: time.sleep(1_000_000),
+}
+
+
+@pytest.mark.usefixtures("_signals")
+@pytest.mark.parametrize("work", NEVER_DONE.values(), ids=NEVER_DONE.keys())
+def test_after_the_grace_code_that_may_be_interrupted_is(
+    work: Callable[[], object], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(stops, "GRACE", 0.01)
+    before, stop = signal.getsignal(signal.SIGALRM), Stop(None)
+    with stop.listening():
+        os.kill(os.getpid(), signal.SIGTERM)
+        with pytest.raises(Interrupted), stop.interruptible():
+            work()
+        assert stop.reason == "SIGTERM"
+    assert signal.getsignal(signal.SIGALRM) == before
+
+
+@pytest.mark.usefixtures("_signals")
+def test_code_outside_of_such_a_block_is_never_interrupted(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(stops, "GRACE", 0.0)
+    monkeypatch.setattr(stops, "AGAIN", 0.001)
+    stop = Stop(None)
+    with stop.listening():
+        os.kill(os.getpid(), signal.SIGTERM)
+        until = time.process_time() + 0.1
+        while time.process_time() < until:
+            pass
+        with pytest.raises(Interrupted), stop.interruptible():
+            endless()
+
+
+def test_a_cancelled_request_and_the_grace_leave_a_second_to_commit() -> None:
+    assert GRACE + CANCEL_GRACE <= 4
 
 
 def test_a_short_job_works_most_of_its_time_whatever_the_margin(clock: Clock) -> None:

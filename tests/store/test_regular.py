@@ -9,8 +9,14 @@ from pathlib import Path
 
 import pytest
 
+from kgqa_hpc.anchors.records import read_records
 from kgqa_hpc.cluster.slurm import record_job
-from kgqa_hpc.errors import StoreError
+from kgqa_hpc.engines.cpu.gguf import read_header
+from kgqa_hpc.engines.lmdeploy.memory import read_size
+from kgqa_hpc.engines.model_files import find_model
+from kgqa_hpc.errors import InputError, StoreError
+from kgqa_hpc.plugin_files import load_plugin_file
+from kgqa_hpc.prompts.templates import import_templates
 from kgqa_hpc.status.history import note
 from kgqa_hpc.store.lease import Leases
 from kgqa_hpc.store.regular import NotRegular, append, irregular
@@ -63,6 +69,25 @@ def test_a_link_to_nothing_is_not_made_true(tmp_path: Path) -> None:
     with pytest.raises(NotRegular):
         append(tmp_path / "a", b"x")
     assert not (tmp_path / "elsewhere").exists()
+
+
+READERS: dict[str, Callable[[Path], object]] = {
+    "mine.py": load_plugin_file,
+    "templates.json": lambda file: import_templates(file, file.parent / "prompts"),
+    "model.gguf": read_header,
+    "config.json": lambda file: read_size(file.parent),
+    "model.safetensors.index.json": lambda file: find_model(str(file.parent)),
+    "test_set.parquet": lambda file: list(read_records(file)),
+}
+
+
+@pytest.mark.parametrize("name", READERS)
+def test_an_input_that_is_a_fifo_is_refused_and_not_waited_for(tmp_path: Path, name: str) -> None:
+    (tmp_path / "config.json").touch()
+    (tmp_path / name).unlink(missing_ok=True)
+    os.mkfifo(tmp_path / name)
+    with pytest.raises(InputError):
+        READERS[name](tmp_path / name)
 
 
 def test_a_lease_that_is_a_fifo_is_refused_and_not_waited_for(tmp_path: Path) -> None:

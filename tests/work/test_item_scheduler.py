@@ -105,7 +105,8 @@ class ToyEngine:
 
 
 def tasks(count: int, shard: str = "s") -> list[Task]:
-    return [Task(Item(Anchor(f"{shard}{n}", "toy", "all")), shard) for n in range(count)]
+    pair = {"question": "Which?", "answer": "That."}
+    return [Task(Item(Anchor(f"{shard}{n}", "toy", "all"), output=dict(pair)), shard) for n in range(count)]
 
 
 def yes(request: Request) -> Response:

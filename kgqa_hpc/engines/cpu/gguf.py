@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any, BinaryIO
 
 from kgqa_hpc.errors import EngineConfigError
+from kgqa_hpc.text.opener import open_bytes
 
 _SCALARS = {0: "B", 1: "b", 2: "H", 3: "h", 4: "I", 5: "i", 6: "f", 7: "?", 10: "Q", 11: "q", 12: "d"}
 _STRING, _ARRAY = 8, 9
@@ -45,7 +46,7 @@ def read_header(path: Path, arrays: frozenset[str] = frozenset()) -> GgufHeader:
     Raises EngineConfigError when the file is missing, not GGUF, or ends before its last tensor.
     """
     try:
-        with path.open("rb") as file:
+        with open_bytes(path) as file:
             return _read(path, file, path.stat().st_size, arrays)
     except FileNotFoundError:
         raise EngineConfigError(f"{path}: no such model file", _CURE) from None

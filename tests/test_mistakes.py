@@ -1,0 +1,209 @@
+"""Mistakes in the code of a plugin file: refused before a run exists, or counted on their item; none ends the run."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from kgqa_hpc.prompts.folders import shipped_prompts
+from kgqa_hpc.registry import FILE_ENTRIES
+from tests.golden.command import kgqa
+from tests.project import write_graph
+
+CONFIG = """
+seed: 7
+plugins: [mine.py]
+graph: {source: csv, nodes: nodes.csv, edges: edges.csv, min_degree: 0}
+anchors: {kind: graphlet, per_shape: 10, shapes: [1, 3]}
+engine: {kind: scripted, accept: 1.0}
+passes: [{name: main, steps: [generate, mine]}]
+prompts: {folder: prompts}
+dataset: {z_score: null}
+"""
+STEP = '''
+import itertools
+import sys
+
+from pydantic import BaseModel
+
+from kgqa_hpc.columns import Column
+from kgqa_hpc.settings import StepSettings
+from kgqa_hpc.steps.step import Done, Reject, Step
+
+NUMBERS = itertools.count()
+
+
+class Mine(Step):
+    """A step with a mistake."""
+
+    name = "mine"
+    Settings = StepSettings
+    adds = "column"
+    needs = ("question",)
+    columns = (Column("score", "double", "A score."), Column("count", "int64", "A count."))
+
+    def compute(self, item):
+        return Done(score=1.0)
+'''
+REFUSED: dict[str, tuple[str, str, str]] = {  # what is replaced, by what, and what the message says
+    "columns are names": ('Column("score", "double", "A score.")', '"score"', "is no tuple of Column"),
+    "one column without a tuple": (
+        'columns = (Column("score", "double", "A score."), Column("count", "int64", "A count."))',
+        'columns = Column("score", "double", "A score.")',
+        "is no tuple of Column",
+    ),
+    "a column without a name": ('"score", "double"', '"", "double"', "is no tuple of Column"),
+    "a column twice": ('Column("count"', 'Column("score"', "declares column 'score' twice"),
+    "a type of Python": ('"int64"', "int", "<class 'int'> is no column type"),
+    "a word that steps do not add": ('"column"', '"annotation"', "adds 'annotation'"),
+    "settings of no class": ("= StepSettings", "= dict", "its Settings is no class of kgqa_hpc.settings"),
+    "settings of pydantic": (
+        "= StepSettings",
+        "= BaseModel",
+        "its Settings is no class of kgqa_hpc.settings",
+    ),
+    "a method misspelt": ("def compute", "def comptue", "has no compute(item)"),
+    "an answer and no accept": (
+        'adds = "column"',
+        'answer = {"valid_question": "boolean"}\n    default_prompt = "mine"',
+        "has no accept(item, answer)",
+    ),
+    "a constructor that fails": (
+        "def compute",
+        "def __init__(self, *given):\n        raise RuntimeError('no model')\n\n    def compute",
+        "step mine of mine.py failed: RuntimeError: no model (mine.py line",
+    ),
+    "a constructor of no arguments": (
+        "def compute",
+        "def __init__(self):\n        pass\n\n    def compute",
+        "step mine of mine.py failed: TypeError",
+    ),
+    "a field misspelt": ('"question"', '"qestion"', "mine reads qestion, which nothing before it adds"),
+    "a file that exits": ("import sys", "import sys\n\nsys.exit('done')", "SystemExit: done"),
+    "a package that is not there": ("import sys", "import no_such_package", "ModuleNotFoundError"),
+}
+COUNTED: dict[str, str] = {  # what the step does to an item, and the reason that the item is counted under
+    "return Done(score=float('nan'))": "column score is no double",
+    "return Done(score=float('-inf'))": "column score is no double",
+    "return Done(score='high')": "column score is no double",
+    "return Done(count=2**63)": "column count is no int64",
+    "return Done(count=2**70)": "columns cannot be written: Integer exceeds 64-bit range",
+    "return Done(score=b'1')": "columns cannot be written: Type is not JSON serializable: bytes",
+    "return Done(scroe=1.0)": "scroe is no column of it, did you mean score?",
+    "item.features['share'] = float('nan')": "feature share is no finite number",
+    "item.output['question'] = None": "question is no text",
+    "del item.output['answer']": "ended without question and answer",
+    "item.output = None": "output is no mapping",
+    "item.records = 'two'": "records is no list of mappings",
+    "item.records = [{'question': 'Which?'}]": "a record has no question or no answer",
+    "item.verdicts['mine'] = 'yes'": "a verdict is no mapping",
+    "sys.exit('cannot go on')": "SystemExit",
+    "[][0]": "IndexError",
+    "item.state = (lambda: item.state)()['last']": "KeyError",
+}
+
+pytestmark = pytest.mark.usefixtures("forget_file_entries")
+
+
+def write(folder: Path, text: str) -> None:
+    write_graph(folder, nodes=30, edges=60)
+    (folder / "run.yaml").write_text(CONFIG)
+    (folder / "mine.py").write_text(text)
+    (folder / "prompts").mkdir()
+    shipped = (shipped_prompts() / "filter.md").read_text()
+    (folder / "prompts/mine.md").write_text(shipped.replace("step: judge", "step: mine"))
+
+
+@pytest.mark.parametrize("mistake", REFUSED)
+def test_a_mistake_in_a_class_is_refused_before_a_run_exists(mistake: str, tmp_path: Path) -> None:
+    correct, wrong, words = REFUSED[mistake]
+    assert correct in STEP
+    write(tmp_path, STEP.replace(correct, wrong))
+    ended = kgqa("init", tmp_path / "run.yaml", tmp_path / "run")
+    assert ended.code == 2
+    assert words in ended.error
+    assert "mine" in ended.error
+    assert not (tmp_path / "run").exists()
+
+
+ENGINE = '''
+from typing import Literal
+
+from kgqa_hpc.engines.engine import EngineInfo, EngineSettings
+
+
+class OwnSettings(EngineSettings):
+    kind: Literal["own"] = "own"
+
+
+class Own:
+    """An engine with a mistake."""
+
+    name = "own"
+    Settings = OwnSettings
+
+    def __init__(self, settings, memory=None):
+        self.info = EngineInfo(name="own", version="1", model="own-1", max_batch=8)
+
+    def preflight(self, schemas):
+        pass
+
+    def generate(self, mailbox):
+        yield from ()
+
+    def close(self):
+        pass
+'''
+
+
+@pytest.mark.parametrize(
+    ("correct", "wrong", "words"),
+    [
+        ("self.info =", "self.inform =", "AttributeError: 'Own' object has no attribute 'info'"),
+        ("self, settings, memory=None", "self", "TypeError: Own.__init__() takes 1 positional argument"),
+        ("pass\n\n    def generate", "schema.load()\n\n    def generate", "NameError: name 'schema'"),
+    ],
+)
+def test_a_mistake_in_an_engine_ends_the_run_at_its_first_start(
+    correct: str, wrong: str, words: str, tmp_path: Path
+) -> None:
+    assert correct in ENGINE
+    write(tmp_path, ENGINE.replace(correct, wrong))
+    config = CONFIG.replace("kind: scripted, accept: 1.0", "kind: own").replace(", mine]", "]")
+    (tmp_path / "run.yaml").write_text(config)
+    ended = kgqa("preview", tmp_path / "run.yaml")
+    assert ended.code == 2
+    assert f"engine own of mine.py failed: {words}" in ended.error
+
+
+@pytest.fixture(scope="module")
+def accounting(tmp_path_factory: pytest.TempPathFactory) -> Any:
+    """The accounting of a run in which every second item or so meets a mistake, each mistake in its turn."""
+    folder = tmp_path_factory.mktemp("counted")
+    cases = "".join(
+        f"        if number == {number}:\n            {body}\n" for number, body in enumerate(COUNTED)
+    )
+    turn = f"        number = next(NUMBERS)\n{cases}        return Done(score=1.0)\n"
+    write(folder, STEP.replace("        return Done(score=1.0)\n", turn))
+    kept = dict(FILE_ENTRIES)
+    ended = kgqa("all", folder / "run.yaml", folder / "run")
+    FILE_ENTRIES.clear()
+    FILE_ENTRIES.update(kept)
+    assert ended.code == 0, ended.error
+    return json.loads((folder / "run/dataset/accounting.json").read_text())
+
+
+@pytest.mark.parametrize("body", COUNTED)
+def test_a_mistake_on_an_item_is_counted_under_its_reason(body: str, accounting: Any) -> None:
+    reason = f"mine: {COUNTED[body]}"
+    same = sum(f"mine: {other}" == reason for other in COUNTED.values())
+    assert accounting["failed"][reason] == same
+
+
+def test_the_other_items_of_such_a_run_are_accepted(accounting: Any) -> None:
+    assert accounting["sampled"] == 20
+    assert sum(accounting["failed"].values()) == len(COUNTED)
+    assert accounting["accepted"] == 20 - len(COUNTED)

@@ -1,0 +1,130 @@
+"""SIGTERM ends a worker with 75 whatever its steps compute, and the run goes on to the same results.
+
+The steps here never end by themselves: a worker that ends was interrupted, however busy the machine is.
+"""
+
+from __future__ import annotations
+
+import signal
+import time
+from pathlib import Path
+
+import pytest
+
+from kgqa_hpc.store.run_folder import RunFolder
+from tests.command import kgqa
+from tests.project import write_graph
+from tests.waiting import wait_for
+from tests.work.rig import Processes, answers_made, answers_used, events, reconfigure, records, result_files
+
+CONFIG = """
+seed: 7
+plugins: [holding.py]
+graph: {source: csv, nodes: nodes.csv, edges: edges.csv}
+anchors: {kind: graphlet, per_shape: 6}
+engine: {kind: scripted, latency: {batch: 4}}
+passes: [{name: main, steps: [generate, hold, judge]}]
+runtime: {shard_size: 32, commit_every: 1s, window: 4}
+"""
+# `hold` passes six items, then computes for ever, in the way that the variable HOLD names.
+PLUGIN = '''
+import os
+import re
+import time
+from pathlib import Path
+
+import kgqa_hpc
+
+passed = []
+
+
+def loop(item):
+    while True:
+        passed.append(item)
+        passed.pop()
+
+
+def expression(item):
+    re.search("(a|aa)+$", "a" * 200 + "b")
+
+
+def script(item):
+    from kgqa_hpc.plugins.gasl import plan
+    from kgqa_hpc.plugins.gasl.world import Bounds
+
+    plan.BOUNDS = Bounds(work=10**15, bytes=2**60)
+    lines = "FIND nodes AS v\\nADD_FIELD v FIELD: k = 1\\n" + "UPDATE v WITH v OPERATION: append\\n" * 8
+    while True:
+        plan.run_on(item.anchor, lines + "JOIN v WITH v ON k AS w\\nCOUNT w UNIQUE AS n\\n" * 5)
+
+
+def call(item):
+    time.sleep(1_000_000)
+
+
+@kgqa_hpc.step(columns={"length": "int64"})
+def hold(item):
+    """Length of the answer."""
+    if (name := os.environ.get("HOLD")) and len(passed) >= 6:
+        Path(os.environ["HELD"]).touch()
+        globals()[name](item)
+    passed.append(item.id)
+    return {"length": len(item.output["answer"])}
+'''
+SORTS = ("loop", "expression", "script", "call")
+
+pytestmark = pytest.mark.usefixtures("forget_file_entries")
+
+
+def prepared(folder: Path) -> RunFolder:
+    folder.mkdir()
+    write_graph(folder, nodes=30, edges=60)
+    (folder / "run.yaml").write_text(CONFIG)
+    (folder / "holding.py").write_text(PLUGIN)
+    kgqa("init", folder / "run.yaml", folder / "run")
+    kgqa("import", folder / "run")
+    kgqa("sample", folder / "run")
+    return RunFolder(folder / "run")
+
+
+@pytest.mark.plugin("gasl")
+def test_a_worker_in_the_midst_of_a_step_ends_at_sigterm_and_loses_nothing(
+    tmp_path: Path, processes: Processes
+) -> None:
+    calm, run = prepared(tmp_path / "calm"), prepared(tmp_path / "held")
+    for sort in SORTS:
+        worker = processes.start(run, HOLD=sort, HELD=str(tmp_path / sort))
+        wait_for(lambda: (tmp_path / sort).exists() or worker.poll() is not None, sort)  # noqa: B023
+        worker.send_signal(signal.SIGTERM)
+        began = time.monotonic()
+        code, said = processes.finish(worker)
+        print(f"{sort}: ended after {time.monotonic() - began:.1f} s")
+        assert code == 75, f"{sort}: {said}"
+        assert "SIGTERM" in said
+    for each in (calm, run):
+        code, said = processes.finish(processes.start(each))
+        assert code == 0, said
+    assert result_files(run) == result_files(calm)
+    assert len(events(run, "interrupted")) == len(SORTS)
+    assert answers_used(run) <= answers_made(run) <= answers_used(run) + 4 * len(SORTS), (
+        "asked again: the window"
+    )
+    assert records(run)
+
+
+def test_a_worker_whose_engine_never_answers_ends_at_sigterm_and_loses_nothing(
+    tmp_path: Path, processes: Processes
+) -> None:
+    run = prepared(tmp_path / "run")
+    reconfigure(run, engine={"latency": {"batch": 4, "per_request_s": 1_000_000.0}})
+    worker = processes.start(run)
+    wait_for(lambda: events(run, "shard-opened") or worker.poll() is not None, "a shard in work")
+    worker.send_signal(signal.SIGTERM)
+    began = time.monotonic()
+    code, said = processes.finish(worker)
+    print(f"ended after {time.monotonic() - began:.1f} s")
+    assert code == 75, said
+    assert events(run, "drained")[0]["cancelled"] == 0, "the engine acknowledged the cancel"
+    reconfigure(run, engine={"latency": {"batch": 4}})
+    code, said = processes.finish(processes.start(run))
+    assert code == 0, said
