@@ -2,6 +2,7 @@
 
 from kgqa_hpc.runs.open import (
     add_pass,
+    added_judges,
     change_dataset,
     create_run,
     fingerprint,
@@ -15,6 +16,7 @@ from kgqa_hpc.runs.open import (
 
 __all__ = [
     "add_pass",
+    "added_judges",
     "change_dataset",
     "create_run",
     "fingerprint",

@@ -233,6 +233,15 @@ def change_dataset(folder: Path, changes: Mapping[str, Any]) -> RunConfig:
         return changed
 
 
+def added_judges(folder: Path) -> set[str]:
+    """Labels of the judges that the recorded passes of an existing run have; empty for a new or untouched run."""
+    run = RunFolder(folder)
+    if not exists(run.manifest_file) or not exists(run.config_file) or run.untouched():
+        return set()
+    steps = [step for pass_data in run.config().get("passes") or () for step in pass_data.get("steps") or ()]
+    return {step["as"] for step in steps if step.get("use") == "judge"}
+
+
 def _as_grown(folder: Path, config: RunConfig) -> RunConfig:
     """The configuration plus the passes and the larger sample that `kgqa judge`, `kgqa extend` or a target added.
 
