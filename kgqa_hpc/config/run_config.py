@@ -10,7 +10,7 @@ from itertools import takewhile
 from pathlib import Path
 from typing import Annotated, Any
 
-from pydantic import BeforeValidator, Field, SerializeAsAny, ValidationError
+from pydantic import BeforeValidator, Field, SerializeAsAny, ValidationError, model_validator
 
 from kgqa_hpc.anchors import KINDS
 from kgqa_hpc.config.dataset import DatasetConfig, Target
@@ -18,6 +18,7 @@ from kgqa_hpc.config.variants import PASSES, applied, changes, with_alternatives
 from kgqa_hpc.engines.config import EngineConfig
 from kgqa_hpc.errors import ConfigError
 from kgqa_hpc.kg.settings import GraphSection
+from kgqa_hpc.kg.sources import SOURCES
 from kgqa_hpc.plugin_files import load_plugin_file
 from kgqa_hpc.settings import Key, KindSettings, Name, Problems, Settings, StepSettings, section
 from kgqa_hpc.steps import STEPS
@@ -38,8 +39,9 @@ class PromptConfig(Settings):
     )
     paths = ("folder",)
     folder: str | None = Field(None, description="A folder of own modules.")
-    edge_types: bool = Field(
-        False, description="Show edge types; the paper found leaving them out better (3.2)."
+    edge_types: bool | None = Field(
+        None,
+        description="Show edge types; default: true for sources whose relations are specific (hpo, obo …).",
     )
 
 
@@ -103,6 +105,15 @@ class RunConfig(Settings):
     variants: dict[str, list[Any] | dict[str, Any]] | None = Field(
         None, description="A study: a key and the values to compare, or names and the keys each changes."
     )
+
+    @model_validator(mode="after")
+    def _edge_types(self) -> RunConfig:
+        """Fill in `prompts.edge_types`, so that config.yaml of a run states it."""
+        if self.prompts.edge_types is None:
+            source = None if self.graph is None else SOURCES.get(self.graph.source)
+            shown = bool(getattr(source, "specific_relations", False))
+            object.__setattr__(self, "prompts", self.prompts.model_copy(update={"edge_types": shown}))
+        return self
 
     @property
     def steps(self) -> list[StepSettings]:

