@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from enum import StrEnum
 from pathlib import Path
 from typing import Annotated
 
@@ -25,6 +26,12 @@ Score = Annotated[
 ]
 
 
+class Extra(StrEnum):
+    """Additions to exported records."""
+
+    reasoning = "reasoning"
+
+
 @app.command()
 def show(
     run: Run,
@@ -40,7 +47,7 @@ def show(
     score: Score = None,
     as_json: AsJson = False,
 ) -> None:
-    """Records of the dataset, to read."""
+    """Records of the dataset of a run, or of a combined one, to read."""
     from kgqa_hpc.dataset import show as room
     from kgqa_hpc.dataset.where import Where
     from kgqa_hpc.errors import InputError
@@ -57,18 +64,22 @@ def export(
     run: Run,
     to: Annotated[str, typer.Option("--to", metavar="FORMAT", help="The form; see docs/dataset.md.")],
     out: Annotated[Path, typer.Option("--out", metavar="FOLDER", help="Where to; replaced if an export.")],
+    extra: Annotated[
+        Extra | None, typer.Option("--with", help="The writer's reasoning before each answer.")
+    ] = None,
     where: Condition = None,
     difficulty: Difficulty = None,
     score: Score = None,
     as_json: AsJson = False,
 ) -> None:
-    """Write the accepted pairs in another form, by part where the dataset is split."""
+    """Write the accepted pairs of a run or a combined dataset in another form, by part where the dataset is split."""
     from kgqa_hpc.dataset.exports.source import export as write
+    from kgqa_hpc.dataset.exports.source import open_dataset
     from kgqa_hpc.dataset.where import Where
-    from kgqa_hpc.store.run_folder import RunFolder
 
     chosen = Where.of(difficulty or (), score or (), where)
-    files = [str(path) for path in write(RunFolder.open(run), to, out, chosen)]
+    written = write(open_dataset(run), to, out, chosen, reasoning=extra is Extra.reasoning)
+    files = [str(path) for path in written]
     print_result(files, "\n".join(files), as_json)
 
 
@@ -140,12 +151,11 @@ def sql(
     """Ask the dataset in SQL: views accepted, rejected, lost and nodes. Reads nothing else, changes nothing."""
     import pandas
 
-    from kgqa_hpc.dataset.exports.source import open_source
+    from kgqa_hpc.dataset.exports.source import open_dataset, open_source
     from kgqa_hpc.dataset.whole import read_sums, require_whole
     from kgqa_hpc.sql_views import query as ask
-    from kgqa_hpc.store.run_folder import RunFolder
 
-    dataset = open_source(RunFolder.open(run)).run.dataset
+    dataset = open_source(open_dataset(run)).run.dataset
     require_whole(dataset, *(name for name in read_sums(dataset) if name.endswith((".parquet", ".jsonl"))))
     columns, rows = ask(dataset, query)
     table = pandas.DataFrame(rows, columns=columns).to_string(index=False, max_colwidth=80)

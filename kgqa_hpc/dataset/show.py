@@ -9,13 +9,12 @@ from typing import Any, Literal
 import orjson
 
 from kgqa_hpc.columns import COMMON_NAMES
-from kgqa_hpc.dataset.exports.source import open_source, read_accounting
+from kgqa_hpc.dataset.exports.source import CombinedFolder, open_dataset, open_source, read_accounting
 from kgqa_hpc.dataset.where import EVERY, Where
 from kgqa_hpc.dataset.whole import require_whole
 from kgqa_hpc.errors import InputError
 from kgqa_hpc.store.atomic import disk_errors
 from kgqa_hpc.store.regular import open_regular
-from kgqa_hpc.store.run_folder import RunFolder
 from kgqa_hpc.text.plain_text import plain_line
 
 _SHOWN = COMMON_NAMES | {"status", "attempts"}  # members shown elsewhere, or the same for the whole run
@@ -31,16 +30,25 @@ def show(
 ) -> list[dict[str, Any]]:
     """The first `number` records of a file of the dataset, of `group` if given, that match `where`.
 
-    Raises InputError when there is no dataset, no such group among the sampled ones, or no wanted column.
+    `folder` is a run or a combined dataset. Raises InputError when there is no dataset, no such group among the sampled
+    ones, or no wanted column.
     """
-    source = open_source(RunFolder.open(folder))
+    source = open_source(open_dataset(folder))
+    combined = isinstance(source.run, CombinedFolder)
+    if combined and which == "lost":
+        raise InputError(f"{folder}: a combined dataset has no lost items", "show those of its runs")
     holds = where.selector(source.run.dataset, which)
     if group is not None:
-        groups = list(read_accounting(source.run).get("groups", {}))
+        groups = _combined_groups(folder) if combined else list(read_accounting(source.run).get("groups", {}))
         if group not in groups:
-            raise InputError(f"no group {group!r} in this run", f"its groups: {', '.join(groups)}")
+            raise InputError(f"no group {group!r} in {folder}", f"its groups: {', '.join(groups)}")
     records = filter(holds, _records(source.run.dataset / f"{which}.jsonl", group))
     return [record for record, _ in zip(records, range(number), strict=False)]
+
+
+def _combined_groups(folder: Path) -> list[str]:
+    files = ("accepted.jsonl", "rejected.jsonl")
+    return sorted({record["group"] for name in files for record in _records(folder / name, None)})
 
 
 def _records(path: Path, group: str | None) -> Iterator[dict[str, Any]]:
@@ -59,7 +67,7 @@ def render(records: list[dict[str, Any]]) -> str:
 
 def why_none(folder: Path, which: Which) -> str:
     """A sentence for an empty list: the number of records in the other files, and the command that shows them."""
-    document = read_accounting(RunFolder.open(folder))
+    document = read_accounting(open_dataset(folder))
     counts = document.get("records", document)
     numbers = {"accepted": counts["accepted"], "rejected": sum(counts["rejected"].values())}
     files = [

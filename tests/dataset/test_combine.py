@@ -11,11 +11,15 @@ import pyarrow.parquet as pq
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from typer.testing import CliRunner
 
+from kgqa_hpc.cli import app
 from kgqa_hpc.dataset.combine import COUNTS, combine
+from kgqa_hpc.dataset.exports.source import export, open_dataset
 from kgqa_hpc.dataset.merge import merge
 from kgqa_hpc.dataset.mixture import Mixture, apportion, counts_of, largest
-from kgqa_hpc.errors import FingerprintMismatch, InputError
+from kgqa_hpc.dataset.show import show, why_none
+from kgqa_hpc.errors import CorruptFile, FingerprintMismatch, InputError
 from tests.dataset.conftest import rewrite
 from tests.sealed_dataset import seal
 
@@ -177,3 +181,56 @@ def test_a_share_that_is_none_is_refused() -> None:
     for share in (0, -1, float("nan"), float("inf")):
         with pytest.raises(InputError, match="each must be above 0"):
             Mixture([1, share])
+
+
+def test_show_export_and_sql_take_a_combined_dataset_like_a_run(make_run: Any, tmp_path: Path) -> None:
+    runs = [merged(make_run, "large/run"), merged(make_run, "small/run", items=24)]
+    out = tmp_path / "out"
+    counts = combine(out, [run.folder for run in runs])
+    for name in ("accepted", "rejected"):
+        records = show(out, name, number=1_000)
+        assert [record["id"] for record in records] == [
+            json.loads(line)["id"]
+            for line in (out / f"{name}.jsonl").read_text(encoding="utf-8").splitlines()
+        ]
+        assert len(records) == counts[name]
+    assert {record["group"] for record in show(out, group="shape 2")} == {"shape 2"}
+    assert f"{counts['rejected']:,} rejected" in why_none(out, "accepted")
+    for form in ("messages", "csv", "triples", "lm-eval", "lighteval"):
+        export(open_dataset(out), form, tmp_path / form)
+    lines = (tmp_path / "messages" / "train.jsonl").read_text(encoding="utf-8").splitlines()
+    assert len(lines) == counts["accepted"]
+    told = CliRunner().invoke(app, ["sql", str(out), "SELECT count(*) AS n FROM accepted", "--json"])
+    assert json.loads(told.stdout) == [{"n": counts["accepted"]}]
+
+
+@pytest.mark.parametrize(
+    ("command", "message"),
+    [
+        (["show", "--lost"], "a combined dataset has no lost items"),
+        (["show", "--group", "shape 9"], "no group 'shape 9'"),
+        (["export", "--to", "biographletqa", "--out", "o"], "no raw answers"),
+        (["export", "--to", "messages", "--with", "reasoning", "--out", "o"], "no thoughts"),
+    ],
+)
+def test_what_only_a_run_holds_is_refused_in_one_line(
+    make_run: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, command: list[str], message: str
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    runs = [merged(make_run, "large/run", items=16), merged(make_run, "small/run", items=8)]
+    combine(tmp_path / "out", [run.folder for run in runs])
+    verb, *options = command
+    done = CliRunner().invoke(app, [verb, "out", *options])
+    assert isinstance(done.exception, InputError)
+    assert message in done.exception.message
+    assert not (tmp_path / "o").exists()
+
+
+def test_a_damaged_combined_dataset_is_told_with_its_own_cure(make_run: Any, tmp_path: Path) -> None:
+    runs = [merged(make_run, "large/run", items=16), merged(make_run, "small/run", items=8)]
+    combine(tmp_path / "out", [run.folder for run in runs])
+    with (tmp_path / "out" / "accepted.jsonl").open("a") as file:
+        file.write("{}\n")
+    with pytest.raises(CorruptFile, match="is damaged") as caught:
+        show(tmp_path / "out")
+    assert caught.value.cure.startswith("combine again")

@@ -77,7 +77,7 @@ class LightEval:
         write_lines(source, folder, pair_line)
         test = "test" if "test" in source.splits else source.splits[0]
         few = TRAIN if TRAIN in source.splits and test != TRAIN else None
-        run = source.run.manifest().digest[:16]
+        run = source.digest[:16]
         form = _CHOICES if only_choices(source) else _OPEN
         text = _TASK.format(run=run, splits=list(source.splits), test=test, few=few, **form)
         (folder / "kgqa_task.py").write_text(text, encoding="utf-8")

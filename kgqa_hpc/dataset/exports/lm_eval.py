@@ -73,7 +73,7 @@ class LmEval:
         test = "test" if "test" in source.splits else source.splits[0]
         few = f"fewshot_split: {TRAIN}\n" if TRAIN in source.splits and test != TRAIN else ""
         scoring = _CHOICES if only_choices(source) else _OPEN
-        run = source.run.manifest().digest[:16]
+        run = source.digest[:16]
         text = _YAML.format(run=run, task=TASK, test=test, few=few, scoring=scoring)
         (folder / f"{TASK}.yaml").write_text(text, encoding="utf-8")
         (folder / f"{TASK}_data.py").write_text(_DATA, encoding="utf-8")
