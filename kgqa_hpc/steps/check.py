@@ -9,7 +9,8 @@ mean anything else: the paper's criteria "graphlet-based terminology" (section 3
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from itertools import chain
 from pathlib import Path
 from typing import Any, Literal, get_args
 
@@ -103,7 +104,7 @@ class CheckSettings(StepSettings):
     aliases: str | None = Field(
         None,
         exclude_if=lambda value: value is None,
-        description="A TSV file with a name and another name of the same node in each line.",
+        description="A TSV file with a name and another name of the same node in each line; beside the synonyms.",
     )
     paths = ("aliases",)
 
@@ -136,10 +137,12 @@ class Check(Step):
 
     def compute(self, item: Item) -> Outcome:
         question, answer = item.output["question"], item.output["answer"]
-        kind, known = self.context.kind, (() if self._aliases is None else (self._aliases,))
+        kind, aliases = self.context.kind, self._names_of(item.anchor.data.get("synonyms") or {})
+        known = (aliases,) if aliases else ()
+        names = [*(node.name for node in item.anchor.nodes), *chain.from_iterable(aliases.values())]
         facts = {
             **kind.facts(item.anchor, item.output, *known),
-            "graph_words": graph_words(question, answer, [node.name for node in item.anchor.nodes]),
+            "graph_words": graph_words(question, answer, names),
             "copied_example": is_copied([question, answer], self._shown),
         }
         item.features |= facts
@@ -148,6 +151,13 @@ class Check(Step):
             if rule in found and rule in self.settings.reject:
                 return Reject(f"{self.label}: {rule.replace('_', ' ')}")
         return Done()
+
+    def _names_of(self, synonyms: Mapping[str, Sequence[str]]) -> Mapping[str, Sequence[str]]:
+        """Other names by name: the graph's synonyms of the anchor's nodes, and those of the file `aliases`."""
+        if not synonyms or not self._aliases:
+            return synonyms or self._aliases or {}
+        names = {**synonyms, **self._aliases}
+        return {name: [*synonyms.get(name, ()), *self._aliases.get(name, ())] for name in names}
 
 
 def _read_aliases(path: Path) -> dict[str, list[str]]:

@@ -43,7 +43,11 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> RunFolder:
         graph=write_graph(folder),
         anchors={"per_shape": 2, "shapes": [1, 2, 5]},
         passes=[{"name": "main", "steps": steps}],
-        dataset={"z_score": None, "order": "question", "split": {"by": "id", "shares": {"train": 0.5, "test": 0.5}}},
+        dataset={
+            "z_score": None,
+            "order": "question",
+            "split": {"by": "id", "shares": {"train": 0.5, "test": 0.5}},
+        },
     )
     stages.all_stages(file, folder / "run")
     return RunFolder.open(folder / "run")
