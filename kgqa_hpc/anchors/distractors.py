@@ -64,6 +64,6 @@ class Distractors:
         return nodes[order], self._degrees[nodes][order]
 
     def _around(self, node: int) -> list[int]:
-        starts, others = self._graph.csr()
-        around: list[int] = others[starts[node] : starts[node + 1]].tolist()
+        starts, neighbours = self._graph.csr()
+        around: list[int] = neighbours[starts[node] : starts[node + 1]].tolist()
         return around

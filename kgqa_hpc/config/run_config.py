@@ -107,8 +107,8 @@ class RunConfig(Settings):
         """Fill in `prompts.edge_types`, so that config.yaml of a run states it."""
         if self.prompts.edge_types is None:
             source = None if self.graph is None else SOURCES.get(self.graph.source)
-            shown = bool(getattr(source, "specific_relations", False))
-            object.__setattr__(self, "prompts", self.prompts.model_copy(update={"edge_types": shown}))
+            edge_types = bool(getattr(source, "specific_relations", False))
+            object.__setattr__(self, "prompts", self.prompts.model_copy(update={"edge_types": edge_types}))
         return self
 
     @property

@@ -40,8 +40,9 @@ def show(
     holds = where.selector(source.run.dataset, which)
     if group is not None:
         groups = _combined_groups(folder) if combined else list(read_accounting(source.run).get("groups", {}))
+        word = "dataset" if combined else "run"
         if group not in groups:
-            raise InputError(f"no group {group!r} in {folder}", f"its groups: {', '.join(groups)}")
+            raise InputError(f"no group {group!r} in this {word}", f"its groups: {', '.join(groups)}")
     records = filter(holds, _records(source.run.dataset / f"{which}.jsonl", group))
     return [record for record, _ in zip(records, range(number), strict=False)]
 

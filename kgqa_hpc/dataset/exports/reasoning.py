@@ -32,9 +32,9 @@ class Reasoning:
         work = open_work(run)
         self._kind, prompts = kind_of(work.config), kept_prompts(run)
         self._writers: dict[str, Step] = {}
-        for each in work.config.passes:
+        for pass_config in work.config.passes:
             try:
-                steps = build_chain(work.config, each.name, prompts=prompts)
+                steps = build_chain(work.config, pass_config.name, prompts=prompts)
             except PromptError:
                 continue  # a pass that cannot be read any more; its thoughts are still in the trace
             self._writers |= {step.label: step for step in steps if step.asks and step.adds == "output"}

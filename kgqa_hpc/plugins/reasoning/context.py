@@ -156,22 +156,25 @@ class _GraphOptions:
         self._shared = shared_names(answers.graph.names.tolist())
         self._distractors = Distractors(answers.graph, self._shared)
 
-    def of(self, near: list[int], shown: dict[int, int], chance: random.Random) -> dict[str, Any] | None:
-        """Subject and answer as positions in the context (`shown`: by node), and the wrong options as nodes.
+    def of(
+        self, near: list[int], position_of: dict[int, int], chance: random.Random
+    ) -> dict[str, Any] | None:
+        """Subject and answer as positions in the context (`position_of`: by node), and the wrong options as nodes.
 
-        The first of the nodes `near` with a shown neighbour for which the graph has enough options; None without any.
+        The subject is the first of the nodes `near` that has a neighbour in the context and enough wrong options in
+        the graph; None without any.
         """
         graph, positions = self._answers.graph, self._answers.positions
         for subject in near:
-            starts, others = graph.csr()
+            starts, neighbours = graph.csr()
             at = int(positions[subject])
-            joined = set(others[starts[at] : starts[at + 1]].tolist())
-            candidates = [node for node in shown if int(positions[node]) in joined]
+            joined = set(neighbours[starts[at] : starts[at + 1]].tolist())
+            candidates = [node for node in position_of if int(positions[node]) in joined]
             for answer in chance.sample(candidates, len(candidates)):
                 names = {str(graph.names[positions[node]]) for node in (subject, answer)}
                 wrong = self._distractors.draw(at, int(positions[answer]), len(LETTERS) - 1, chance)
                 if len(wrong) == len(LETTERS) - 1 and not names & self._shared:
-                    ends = {"subject": shown[subject], "answer": shown[answer]}
+                    ends = {"subject": position_of[subject], "answer": position_of[answer]}
                     return {**ends, "wrong": [list(graph.node(node)) for node in wrong]}
         return None
 

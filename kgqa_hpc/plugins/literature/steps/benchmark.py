@@ -78,5 +78,5 @@ def _pubmedqa(item: Any) -> str | None:
     if not fields or not all(isinstance(field, str) for field in fields):
         return None
     contexts = item.get("CONTEXTS") or []
-    shown = f"Context: {' '.join(map(str, contexts))} " if isinstance(contexts, list) and contexts else ""
-    return f"{shown}Question: {fields[0]} Long answer: {fields[1]} Decision: {fields[2]}"
+    context = f"Context: {' '.join(map(str, contexts))} " if isinstance(contexts, list) and contexts else ""
+    return f"{context}Question: {fields[0]} Long answer: {fields[1]} Decision: {fields[2]}"
