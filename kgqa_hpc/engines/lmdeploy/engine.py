@@ -16,9 +16,9 @@ from typing import Any
 from kgqa_hpc.engines.engine import EngineInfo, Finish, Readiness, Request, Response, installed
 from kgqa_hpc.engines.lmdeploy.answer_format import compile_all, compiler_for, response_format
 from kgqa_hpc.engines.lmdeploy.loading import load
-from kgqa_hpc.engines.lmdeploy.memory import read_size
 from kgqa_hpc.engines.lmdeploy.settings import LmdeploySettings
 from kgqa_hpc.engines.mailbox import Mailbox, serve
+from kgqa_hpc.engines.memory import read_size
 from kgqa_hpc.engines.model_files import folder_digest, public_name
 from kgqa_hpc.engines.schema import Remembered
 from kgqa_hpc.engines.thinking import THOUGHTS, Thought, recorded_sampling, sampling_of

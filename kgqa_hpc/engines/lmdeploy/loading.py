@@ -13,8 +13,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from kgqa_hpc.engines.lmdeploy.memory import Budget, budget, read_size
 from kgqa_hpc.engines.lmdeploy.settings import LmdeploySettings
+from kgqa_hpc.engines.memory import SHARED_TOKENS, Budget, budget, read_size
 from kgqa_hpc.engines.model_files import find_model, public_name, stage, turn_to_load
 from kgqa_hpc.errors import EngineConfigError
 
@@ -78,7 +78,8 @@ def fitting(settings: LmdeploySettings, folder: Path, card: int | None) -> Budge
         card,
         quant_policy=settings.quant_policy,
         share=settings.cache_max_entry_count,
-        sequence_tokens=settings.sequence_tokens + settings.thought_room // 2,
+        sequence_tokens=settings.tokens_held,
+        shared_tokens=SHARED_TOKENS if settings.enable_prefix_caching else 0,
         prefill_tokens=settings.max_prefill_token_num,
         tp=settings.tp,
     )

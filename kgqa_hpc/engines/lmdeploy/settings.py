@@ -9,6 +9,7 @@ from typing import Any, ClassVar, Literal
 from pydantic import Field, field_validator, model_validator
 
 from kgqa_hpc.engines.engine import EngineSettings, Generation
+from kgqa_hpc.engines.memory import SEQUENCE_TOKENS, UNSHARED_TOKENS
 from kgqa_hpc.engines.thinking import THINKING_TOKENS
 from kgqa_hpc.settings import Package
 
@@ -44,8 +45,11 @@ class LmdeploySettings(EngineSettings):
     max_batch_size: int | None = Field(
         None, ge=1, description="Sequences at once; default: what the KV cache holds."
     )
-    sequence_tokens: int = Field(
-        1700, ge=64, description="Tokens of a prompt with its answer, on average; decides the batch."
+    sequence_tokens: int | None = Field(
+        None,
+        ge=64,
+        description="Tokens that a running sequence has for itself; decides the batch. Default: 600, "
+        "1700 without prefix caching.",
     )
     cache_max_entry_count: float = Field(
         0.8, gt=0, lt=1, description="Share of the free GPU memory for the KV cache."
@@ -66,7 +70,7 @@ class LmdeploySettings(EngineSettings):
     thinking_tokens: int = Field(
         THINKING_TOKENS, ge=1, description="Tokens of a thought, beside those of prompt and answer."
     )
-    keep_thoughts: bool = Field(False, description="Keep thoughts in the trace of each item.")
+    keep_thoughts: bool = Field(False, description="Keep thoughts, in the column `thoughts` of the dataset.")
     chat_template_kwargs: dict[str, Any] | None = Field(
         None, description="For the chat template, e.g. {enable_thinking: false}."
     )
@@ -87,6 +91,12 @@ class LmdeploySettings(EngineSettings):
     def thought_room(self) -> int:
         """Tokens that a thought may take."""
         return self.thinking_tokens if self.thinking else 0
+
+    @property
+    def tokens_held(self) -> int:
+        """Of the KV cache by a running sequence for itself: its own part of the prompt and half an answer."""
+        own = self.sequence_tokens or (UNSHARED_TOKENS if self.enable_prefix_caching else SEQUENCE_TOKENS)
+        return own + self.thought_room // 2
 
     @property
     def template_kwargs(self) -> dict[str, Any]:
