@@ -32,7 +32,7 @@ from kgqa_hpc.anchors.queries import CYPHER, QUERY, chain_queries
 from kgqa_hpc.anchors.routes import Routes, WayStep
 from kgqa_hpc.columns import Column
 from kgqa_hpc.errors import EmptyGraphError
-from kgqa_hpc.prompts.safe_text import clean_name
+from kgqa_hpc.prompts.safe_text import clean_name, clean_type
 from kgqa_hpc.settings import KindSettings
 
 IN_VAIN = 20_000  # draws in a row that gave nothing new before drawing ends
@@ -142,7 +142,7 @@ class PathAnchors(AnchorKind):
         names the given thing and the one asked for.
         """
         nodes = graph_variables(anchor)["nodes"]
-        types = [clean_name(anchor.nodes[0].type), *(clean_name(step["type"]) for step in anchor.data["way"])]
+        types = [clean_type(anchor.nodes[0].type), *(clean_type(step["type"]) for step in anchor.data["way"])]
         steps = [
             (types[number], clean_name(step["relation"]), step["out"], types[number + 1])
             for number, step in enumerate(anchor.data["way"])

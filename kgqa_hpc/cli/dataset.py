@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from enum import StrEnum
 from pathlib import Path
 from typing import Annotated
 
@@ -29,6 +30,12 @@ Score = Annotated[
         "--score", metavar="NAME=LEAST", help="Only records with at least this score; may be repeated."
     ),
 ]
+
+
+class Extra(StrEnum):
+    """Additions to exported records."""
+
+    reasoning = "reasoning"
 
 
 @app.command()
@@ -66,6 +73,9 @@ def export(
         Path,
         typer.Option("--out", metavar="FOLDER", help="Folder to write; an earlier export there is replaced."),
     ],
+    extra: Annotated[
+        Extra | None, typer.Option("--with", help="Include the writer's reasoning before each answer.")
+    ] = None,
     where: Condition = None,
     difficulty: Difficulty = None,
     score: Score = None,
@@ -77,7 +87,8 @@ def export(
     from kgqa_hpc.dataset.where import Where
 
     chosen = Where.of(difficulty or (), score or (), where)
-    files = [str(path) for path in write(open_folder(run), to, out, chosen)]
+    written = write(open_folder(run), to, out, chosen, reasoning=extra is Extra.reasoning)
+    files = [str(path) for path in written]
     print_result(files, "\n".join(files), as_json)
 
 

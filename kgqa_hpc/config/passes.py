@@ -27,8 +27,9 @@ class PromptConfig(Settings):
         None,
         description="Folder with your own prompts and modules; they override shipped files of the same name.",
     )
-    edge_types: bool = Field(
-        False, description="Show edge types in prompts; the paper had better results without them (3.2)."
+    edge_types: bool | None = Field(
+        None,
+        description="Show edge types in prompts; default: true for sources with specific relations (hpo, obo …).",
     )
 
 

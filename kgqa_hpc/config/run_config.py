@@ -10,7 +10,7 @@ from itertools import takewhile
 from pathlib import Path
 from typing import Annotated, Any
 
-from pydantic import BeforeValidator, Field, SerializeAsAny, ValidationError
+from pydantic import BeforeValidator, Field, SerializeAsAny, ValidationError, model_validator
 
 from kgqa_hpc.anchors import KINDS
 from kgqa_hpc.config.dataset import DatasetConfig, Target
@@ -19,6 +19,7 @@ from kgqa_hpc.config.variants import applied, changes, with_alternatives, with_p
 from kgqa_hpc.engines.config import EngineConfig
 from kgqa_hpc.errors import ConfigError
 from kgqa_hpc.kg.settings import GraphSection
+from kgqa_hpc.kg.sources import SOURCES
 from kgqa_hpc.plugin_files import load_plugin_file
 from kgqa_hpc.settings import Key, KindSettings, Problems, Settings, StepSettings, section
 from kgqa_hpc.steps import STEPS
@@ -100,6 +101,15 @@ class RunConfig(Settings):
         None,
         description="Variants of a study: one key with the values to compare, or names with their changed keys.",
     )
+
+    @model_validator(mode="after")
+    def _edge_types(self) -> RunConfig:
+        """Fill in `prompts.edge_types`, so that config.yaml of a run states it."""
+        if self.prompts.edge_types is None:
+            source = None if self.graph is None else SOURCES.get(self.graph.source)
+            edge_types = bool(getattr(source, "specific_relations", False))
+            object.__setattr__(self, "prompts", self.prompts.model_copy(update={"edge_types": edge_types}))
+        return self
 
     @property
     def steps(self) -> list[StepSettings]:

@@ -81,7 +81,7 @@ def _chain(
         _instructions(config, folder) if any(STEPS.get(s.use).sees_instructions for s in settings) else ()
     )
     context = StepContext(
-        config.seed, kind, config.prompts.edge_types, decision_of(config), engine, instructions
+        config.seed, kind, bool(config.prompts.edge_types), decision_of(config), engine, instructions
     )
     chain = [_step(step_settings, context, folder, config.prompts.domain) for step_settings in settings]
     _try_prompts(chain, kind_of(config), _fields_before(config, pass_name))

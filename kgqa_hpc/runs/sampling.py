@@ -5,7 +5,7 @@ A larger sample contains the smaller one: existing answers stay valid, and new a
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -22,6 +22,8 @@ from kgqa_hpc.store.run_folder import RunFolder
 from kgqa_hpc.terminal import SHORT, note, stage_progress
 
 if TYPE_CHECKING:
+    from kgqa_hpc.anchors.anchor import Anchor
+    from kgqa_hpc.kg.graph import KnowledgeGraph
     from kgqa_hpc.kg.reduce import AnswerGraph, Reduction
 
 
@@ -57,6 +59,7 @@ def _draw(
 ) -> tuple[Any, dict[str, Any], tuple[str, ...]]:
     """The drawn anchors, the header of anchors.h5, and notes for the user."""
     from kgqa_hpc.anchors.anchor import Source, Tools
+    from kgqa_hpc.kg.properties import SYNONYMS
     from kgqa_hpc.runs.chain import kind_of
 
     source, notes, files = Source(), list[str](), dict[str, bytes]()
@@ -65,11 +68,28 @@ def _draw(
         source, notes = Source(reduction.graph, reduction.counts(), answers), [str(reduction)]
     with stage_progress() as progress:
         drawn = _anchors(config, source, Tools(threads, progress, _announce))
+    graph = source.graph if source.answers is None else source.answers.graph
+    if graph is not None and SYNONYMS in graph.node_properties:
+        drawn = replace(drawn, anchors=_with_synonyms(drawn.anchors, graph))
     drawn = replace(drawn, files={**files, **drawn.files})
     header = {"seed": config.seed, "kind": config.anchors.kind, "totals": dict(drawn.totals)}
     if source.reduction is not None:
         header["reduction"] = source.reduction
     return drawn, header, (*notes, *drawn.notes)
+
+
+def _with_synonyms(anchors: Iterable[Anchor], graph: KnowledgeGraph) -> Iterator[Anchor]:
+    """Anchors whose data have `synonyms`: other names of their nodes, by name, for the step `check`.
+
+    The id of an anchor depends on what its kind drew, not on the synonyms.
+    """
+    from kgqa_hpc.kg.properties import SYNONYMS
+
+    cells = graph.node_properties[SYNONYMS].cast("large_string").to_pylist()
+    by_id = {node: cell.split("|") for node, cell in zip(graph.node_ids.tolist(), cells, strict=True) if cell}
+    for anchor in anchors:
+        synonyms = {node.name: by_id[node.id] for node in anchor.nodes if node.id in by_id}
+        yield replace(anchor, data={**anchor.data, SYNONYMS: synonyms}) if synonyms else anchor
 
 
 def _reduced_and_profiles(

@@ -9,7 +9,8 @@ hardly any other meaning; the paper's criterion "graphlet-based terminology" (se
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from itertools import chain
 from pathlib import Path
 from typing import Any, Literal, get_args
 
@@ -107,7 +108,7 @@ class CheckSettings(StepSettings):
     aliases: str | None = Field(
         None,
         exclude_if=lambda value: value is None,
-        description="TSV file of aliases: on each line a node's name and another name of it.",
+        description="TSV file of more aliases: on each line the name of a node and another name of it.",
     )
     paths = ("aliases",)
 
@@ -140,10 +141,12 @@ class Check(Step):
 
     def compute(self, item: Item) -> Outcome:
         question, answer = item.output["question"], item.output["answer"]
-        kind, alias_tables = self.context.kind, (() if self._aliases is None else (self._aliases,))
+        kind, aliases = self.context.kind, self._names_of(item.anchor.data.get("synonyms") or {})
+        alias_tables = (aliases,) if aliases else ()
+        names = [*(node.name for node in item.anchor.nodes), *chain.from_iterable(aliases.values())]
         facts = {
             **kind.facts(item.anchor, item.output, *alias_tables),
-            "graph_words": graph_words(question, answer, [node.name for node in item.anchor.nodes]),
+            "graph_words": graph_words(question, answer, names),
             "copied_example": is_copied([question, answer], self._shown),
         }
         item.features |= facts
@@ -152,6 +155,13 @@ class Check(Step):
             if rule in findings and rule in self.settings.reject:
                 return Reject(f"{self.label}: {rule.replace('_', ' ')}")
         return Done()
+
+    def _names_of(self, synonyms: Mapping[str, Sequence[str]]) -> Mapping[str, Sequence[str]]:
+        """Other names by name: the graph's synonyms of the anchor's nodes, and those of the file `aliases`."""
+        if not synonyms or not self._aliases:
+            return synonyms or self._aliases or {}
+        names = {**synonyms, **self._aliases}
+        return {name: [*synonyms.get(name, ()), *self._aliases.get(name, ())] for name in names}
 
 
 def _read_aliases(path: Path) -> dict[str, list[str]]:

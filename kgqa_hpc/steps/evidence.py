@@ -27,14 +27,16 @@ def end(item: Item, outcome: Outcome, kind: AnchorKind, step: str | None = None)
     An item that is done without question and answer fails with the step's name; if the kind's record is invalid, the
     item fails with the kind's name as step.
     """
-    if isinstance(outcome, Done) and item.records is None and not all(name in item.output for name in PAIR):
+    records = [item.output] if item.records is None else item.records
+    if isinstance(outcome, Done) and not all(name in fields for fields in records for name in PAIR):
         outcome = Retry("ended without question and answer", lost_as="failed")
+        item.records = None  # merge makes no record of it either
     problem = None if isinstance(outcome, Retry) else record_problem(item, kind)
     if problem is None:
         finish(item, outcome, step)
     else:
         finish(item, Retry(problem, lost_as="failed"), item.anchor.kind)
-        item.output, item.records = {}, None  # merge makes no record of it either
+        item.output, item.records = {}, None
 
 
 def record_problem(item: Item, kind: AnchorKind) -> str | None:

@@ -11,6 +11,7 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import asdict
+from functools import partial
 from typing import Any
 
 from kgqa_hpc.cluster.stop import Interrupted
@@ -65,6 +66,7 @@ class PassWorker:
             self._runtime.engine_stall,
             session.run.batches,
         )
+        self._engine.described = partial(set_engine, self._chain)
         # A batch API answers after hours, and keeps its batches when we leave.
         self._keeps_batches = getattr(
             ENGINES.get(session.config.engine_of(pass_name).kind), "keeps_batches", False
@@ -187,7 +189,6 @@ class PassWorker:
             info = self._engine.info
             provenance = info.provenance()
             session.run.pin(f"engine-{self._pass}", info.identity())
-            set_engine(self._chain, info)
             self._window = limits.window or info.window or 2 * info.max_batch
         self._scheduler = Scheduler(
             self._chain,

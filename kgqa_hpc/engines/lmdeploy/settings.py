@@ -75,7 +75,7 @@ class LmdeploySettings(EngineSettings):
     thinking_tokens: int = Field(
         THINKING_TOKENS, ge=1, description="Tokens of a thought, beside those of prompt and answer."
     )
-    keep_thoughts: bool = Field(False, description="Keep thoughts in the trace of each item.")
+    keep_thoughts: bool = Field(False, description="Keep thoughts, in the column `thoughts` of the dataset.")
     chat_template_kwargs: dict[str, Any] | None = Field(
         None, description="For the chat template, e.g. {enable_thinking: false}."
     )

@@ -88,7 +88,7 @@ class OpenAIEngine:
                 dict.fromkeys(", ".join(dict.fromkeys(filter(None, pair))) for pair in versions)
             ),
             structured=self._agreement.words,
-            omitted="; ".join(dict.fromkeys(filter(None, (api.dialect.learned for api in self._apis)))),
+            omitted=self._omitted,
             model=config.model,
             settings=config.recorded(sampling=config.sampling_record),
             max_batch=config.concurrency * servers,
@@ -96,6 +96,11 @@ class OpenAIEngine:
             window=config.concurrency * servers * 5 // 4,
             extra={"servers": servers},
         )
+
+    @property
+    def _omitted(self) -> str:
+        """What the servers' refusals taught so far."""
+        return "; ".join(dict.fromkeys(filter(None, (api.dialect.learned for api in self._apis))))
 
     def preflight(self, schemas: Sequence[Mapping[str, Any]]) -> None:
         for schema in schemas:
@@ -177,6 +182,8 @@ class OpenAIEngine:
                 lane.succeeded(self._last_success - began)
                 lane.rest(self._last_success, self._apis[server].rest_s)
                 self._tell_clamped()
+                if self._omitted != self.info.omitted:  # learned in the middle of the work
+                    self.info = self._described()
                 return response
             except Trouble as trouble:
                 tries += 1

@@ -66,7 +66,7 @@ class ChatSettings(EngineSettings):
         ge=0,
         description="Tokens of a thought, beside those of the answer; default: 8192 where it thinks.",
     )
-    keep_thoughts: bool = Field(False, description="Keep thoughts in the trace of each item.")
+    keep_thoughts: bool = Field(False, description="Keep thoughts, in the column `thoughts` of the dataset.")
     generation: Generation | None = Field(None, description="How tokens are chosen.")
     extra_body: dict[str, Any] = Field(
         default_factory=dict, description="Sent along with each request, for options of one server."
