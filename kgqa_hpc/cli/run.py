@@ -156,7 +156,7 @@ def requeue(
 @app.command()
 def broadcast(run: Run) -> None:
     """For batch scripts: print the files of the models that `stage_to` copies: source, folder of the copy, name."""
-    from kgqa_hpc.cluster import broadcast as room
+    from kgqa_hpc.runs import broadcast as room
 
     for row in room.copies(run):
         say("\t".join(row))

@@ -9,10 +9,10 @@ from pathlib import Path
 
 import pytest
 
-from kgqa_hpc.cluster.broadcast import copies
 from kgqa_hpc.config import parse_config
 from kgqa_hpc.engines.staging import stage
 from kgqa_hpc.runs import create_run
+from kgqa_hpc.runs.broadcast import copies
 
 ROOT = Path(__file__).parents[2]
 # One node stands for all: srun runs its command here, sbcast copies a file here.

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from kgqa_hpc.engines.model_files import find_model, model_parts
 from kgqa_hpc.engines.staging import is_whole, staged_path
-from kgqa_hpc.runs import open_run
+from kgqa_hpc.runs.open import open_run
 
 
 def copies(run: Path) -> Iterator[tuple[str, str, str]]:
