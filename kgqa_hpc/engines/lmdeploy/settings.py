@@ -95,8 +95,10 @@ class LmdeploySettings(EngineSettings):
     @property
     def tokens_held(self) -> int:
         """Of the KV cache by a running sequence for itself: its own part of the prompt and half an answer."""
-        own = self.sequence_tokens or (UNSHARED_TOKENS if self.enable_prefix_caching else SEQUENCE_TOKENS)
-        return own + self.thought_room // 2
+        unshared = self.sequence_tokens or (
+            UNSHARED_TOKENS if self.enable_prefix_caching else SEQUENCE_TOKENS
+        )
+        return unshared + self.thought_room // 2
 
     @property
     def template_kwargs(self) -> dict[str, Any]:

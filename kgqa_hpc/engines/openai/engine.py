@@ -81,12 +81,12 @@ class OpenAIEngine:
 
     def _start_server(self) -> None:
         """Start the server of `command` in its turn; its model's name and batch become those of the settings."""
-        own = own_server(self._config)
-        known = {"model": own.name, **({"concurrency": own.batch} if own.batch else {})}
-        self._config = config = self._config.model_copy(update=known)
-        self._digest = own.digest
-        with own.turn_to_start():
-            self._server = LocalServer(own.command, own.environment)
+        server = own_server(self._config)
+        values = {"model": server.name, **({"concurrency": server.batch} if server.batch else {})}
+        self._config = config = self._config.model_copy(update=values)
+        self._digest = server.digest
+        with server.turn_to_start():
+            self._server = LocalServer(server.command, server.environment)
             self._server.wait_until_healthy(config.health_path, config.start_timeout_s)
 
     def _described(self) -> EngineInfo:

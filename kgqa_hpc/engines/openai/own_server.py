@@ -90,18 +90,18 @@ def _batch(settings: OpenAISettings, folder: Path) -> int:
     if card is None or size is None or not size.weights:
         unknown = "no GPU is seen here" if card is None else "the memory of this kind of model is not known"
         raise EngineConfigError(f"engine.command: {unknown}", "write a number in place of {batch}")
-    own = (settings.sequence_tokens or UNSHARED_TOKENS) + settings.thought_room // 2
-    room = budget(size, card, share=CACHE_SHARE, sequence_tokens=own, tp=max(settings.gpus, 1))
+    unshared = (settings.sequence_tokens or UNSHARED_TOKENS) + settings.thought_room // 2
+    room = budget(size, card, share=CACHE_SHARE, sequence_tokens=unshared, tp=max(settings.gpus, 1))
     print(f"openai: room for {room.cache_tokens:,} tokens of KV cache, {room.batch} sequences", flush=True)
     return room.batch
 
 
 def card_bytes() -> int | None:
     """Memory of the first GPU this process may use, as the driver's own tool says it; None without one."""
-    first = os.environ.get("CUDA_VISIBLE_DEVICES", "0").split(",")[0].strip() or "0"
+    device = os.environ.get("CUDA_VISIBLE_DEVICES", "0").split(",")[0].strip() or "0"
     try:
         done = subprocess.run(
-            [*NVIDIA_SMI, f"--id={first}"], capture_output=True, text=True, timeout=SMI_S, check=True
+            [*NVIDIA_SMI, f"--id={device}"], capture_output=True, text=True, timeout=SMI_S, check=True
         )
         return int(done.stdout.split()[0]) << 20
     except (OSError, subprocess.SubprocessError, ValueError, IndexError):
