@@ -100,15 +100,8 @@ class LmdeploySettings(EngineSettings):
     @property
     def tokens_held(self) -> int:
         """Of the KV cache by a running sequence for itself: its own part of the prompt and half an answer."""
-<<<<<<< HEAD
-        unshared = self.sequence_tokens or (
-            UNSHARED_TOKENS if self.enable_prefix_caching else SEQUENCE_TOKENS
-        )
-        return unshared + self.thought_room // 2
-=======
         tokens = self.sequence_tokens or (UNSHARED_TOKENS if self.enable_prefix_caching else SEQUENCE_TOKENS)
         return tokens + self.thought_room // 2
->>>>>>> main
 
     @property
     def template_kwargs(self) -> dict[str, Any]:
