@@ -17,8 +17,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from kgqa_hpc.engines.memory import UNSHARED_TOKENS, budget, read_size
-from kgqa_hpc.engines.model_files import find_model, folder_digest, public_name, stage
+from kgqa_hpc.engines.model_files import find_model, folder_digest, public_name
 from kgqa_hpc.engines.openai.settings import OpenAISettings
+from kgqa_hpc.engines.staging import stage
 from kgqa_hpc.errors import EngineConfigError
 
 # Of what the weights leave: vLLM takes 0.9 of the whole card and keeps activations and CUDA graphs in that. Chosen.
