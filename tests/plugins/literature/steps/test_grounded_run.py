@@ -82,7 +82,7 @@ def test_explain_and_replay_show_every_request_with_the_document_that_was_read(g
     requests = explain(grounded / "run", record["id"])["requests"]
     assert [entry["step"] for entry in requests] == ["retrieve"] + ["ground"] * len(record["documents"])
     for document, entry in zip(record["documents"], requests[1:], strict=True):
-        assert document["text"] in entry["messages"][-1]["content"]
+        assert f"Study {document['id']}:" in entry["messages"][-1]["content"]
     assert replay(grounded / "run", record["id"])["same"]
 
 
