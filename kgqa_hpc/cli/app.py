@@ -23,7 +23,7 @@ COMMANDS = Registry("commands", "command", {})
 MAIN = "init preview all status show explain judge merge report publish"
 GROUPS = {
     "one stage": "import sample run",
-    "cluster": "doctor plan bench submit requeue",
+    "cluster": "doctor plan bench submit requeue broadcast",
     "look": "ls list sql kg count replay",
     "grow": "extend prompts",
     "datasets": "export combine",
