@@ -229,7 +229,7 @@ class _Questions:
     def __init__(self, routes: Routes, settings: PathSettings, length: int, group: str) -> None:
         self.routes, self.settings, self.length, self.group = routes, settings, length, group
         self._positions: list[int] = routes.answers.positions.tolist()
-        self._plain_name = cache(lambda node: plain(routes.whole.names[node]))
+        self._plain_name = cache(lambda node: plain(str(routes.whole.names[node])))
         self._asked: set[Question] = set()
         self._answers: dict[Question, list[str]] = {}  # empty: not to be asked
 

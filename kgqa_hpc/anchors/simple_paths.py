@@ -88,7 +88,7 @@ class PathSpace:
     def _tables(self) -> list[tuple[Any, Any, Any]]:
         """For each layer its starts, next nodes and weights in a form that Python indexes quickly."""
         return [
-            (memoryview(layer.starts), memoryview(layer.nexts), _indexed(sums))
+            (_indexed(layer.starts), _indexed(layer.nexts), _indexed(sums))
             for layer, sums in zip(self.layers, self._weights, strict=True)
         ]
 
@@ -168,7 +168,7 @@ class PathSpace:
 
 def _indexed(values: npt.NDArray) -> Any:
     """Whole numbers as a sequence of Python's integers: without a copy, unless they are of any size."""
-    return values.tolist() if values.dtype == object else memoryview(values)
+    return values.tolist() if values.dtype == object else values.data
 
 
 def _sums(values: npt.NDArray) -> npt.NDArray:
